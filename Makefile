@@ -1,0 +1,57 @@
+# The commands of the project. `.ci/run` and the README call the same ones.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+TEST_LOG := $(TARGET_DIR)/test.log
+SEEDS ?= 1000
+
+.PHONY: help test tools check fmt lint unit bench sim run deny clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
+
+# One after the other even under `make -j`: cargo would wait for its own lock anyway,
+# and the counts must be the last thing printed.
+test: ## everything a change must pass: tools, format, clippy, all tests with counts
+	@scripts/install-test-tools
+	@$(MAKE) --no-print-directory check
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory unit
+
+tools: ## install what the tests need and is missing
+	@scripts/install-test-tools
+
+check: ## fail if a file is not formatted
+	cargo fmt --all --check
+
+fmt: ## format every file
+	cargo fmt --all
+
+lint: ## clippy on every target and feature, warnings denied
+	cargo clippy --workspace --all-targets --all-features -- -D warnings
+
+# The counts are printed for a failing run too, which then fails. `--no-fail-fast`
+# keeps them complete: otherwise cargo stops at the first binary with a failure.
+unit: ## all tests and doc tests, then the counts
+	@mkdir -p $(TARGET_DIR)
+	@tests=passed; \
+	cargo test --workspace --all-features --no-fail-fast 2>&1 | tee $(TEST_LOG) || tests=failed; \
+	scripts/count-tests $(TEST_LOG) && [[ $$tests == passed ]]
+
+bench: ## run the benchmarks
+	cargo bench --workspace --all-features
+
+sim: ## run the simulator over SEEDS seeds (default 1000)
+	cargo run --release -p forge-sim -- --seeds $(SEEDS)
+
+run: ## start the server for a first look
+	cargo run --release -- dev
+
+deny: ## check advisories, licences and sources of dependencies (needs cargo-deny)
+	cargo deny check
+
+clean: ## remove what was built
+	cargo clean
