@@ -1,0 +1,1 @@
+//! The ForgeRun server: where the parts are put together.

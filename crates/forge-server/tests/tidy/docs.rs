@@ -1,0 +1,62 @@
+//! Rules for our pages: the README names its two commands, and links lead to files that exist.
+
+use crate::repo::{self, File};
+
+const COMMANDS: &[&str] = &["cargo run --release -- dev", "make test"];
+
+const PAGES: &[&str] = &["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"];
+
+fn missing_commands(readme: &str) -> Vec<String> {
+    let missing = COMMANDS.iter().filter(|command| !readme.contains(**command));
+    missing.map(|command| format!("README.md does not name `{command}`")).collect()
+}
+
+/// The targets of `[text](target)` that are files of ours.
+fn links(text: &str) -> impl Iterator<Item = &str> {
+    let targets = text.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0));
+    let files = targets.map(|target| target.split('#').next().unwrap_or(""));
+    files.filter(|file| !file.is_empty() && !file.contains("://"))
+}
+
+fn dead_links(page: &File, exists: impl Fn(&str) -> bool) -> Vec<String> {
+    let folder = page.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let dead = links(&page.text).filter(|link| !exists(&format!("{folder}/{link}")));
+    dead.map(|link| format!("{} links to {link}, which does not exist", page.path)).collect()
+}
+
+mod can_fail {
+    use super::*;
+
+    #[test]
+    fn a_readme_without_a_command_is_named() {
+        assert_eq!(
+            missing_commands("run `make test`"),
+            ["README.md does not name `cargo run --release -- dev`"]
+        );
+        assert_eq!(missing_commands("").len(), COMMANDS.len());
+    }
+
+    #[test]
+    fn a_dead_link_is_named() {
+        let page =
+            File::new("docs/guide.md", "[a](a.md#top) [b](b.md) [c](#here) [d](https://example.org/d)");
+        assert_eq!(
+            dead_links(&page, |path| path == "docs/a.md"),
+            ["docs/guide.md links to b.md, which does not exist"]
+        );
+    }
+}
+
+#[test]
+fn the_readme_names_its_two_commands() {
+    crate::assert_tidy(&missing_commands(&repo::read("README.md")));
+}
+
+#[test]
+fn links_in_our_pages_lead_somewhere() {
+    let mut pages = repo::files("docs", "md");
+    pages.extend(repo::files("crates", "md"));
+    pages.extend(PAGES.iter().map(|path| File::new(path, &repo::read(path))));
+    let exists = |path: &str| repo::root().join(path.trim_start_matches('/')).exists();
+    crate::assert_tidy(&pages.iter().flat_map(|page| dead_links(page, exists)).collect::<Vec<String>>());
+}

@@ -1,0 +1,20 @@
+//! Tidy: promises that no compiler checks.
+//!
+//! - `ledger`: `docs/requirements.md` is complete and names tests that exist.
+//! - `layers`: crates know only whom ARCHITECTURE.md lets them know.
+//! - `sources`: SQL in one crate, short files, a header on each, nothing left undone.
+//! - `docs`: the README names its two commands, and links in our pages lead somewhere.
+//!
+//! Each check is a function from text to complaints. Each module first shows on small bad
+//! samples that its checks can fail, then runs them on the repository. Needs nothing but `std`.
+
+mod docs;
+mod layers;
+mod ledger;
+mod repo;
+mod sources;
+
+/// Fails with one complaint per line, so that a single run shows all that is wrong.
+fn assert_tidy(complaints: &[String]) {
+    assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n"));
+}
