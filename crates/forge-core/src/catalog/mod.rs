@@ -1,0 +1,311 @@
+//! The error catalog: every way a request or a job can go wrong, each exactly once.
+//!
+//! A [`Kind`] is what the rules decide; its [`Entry`] says what does not depend on who asks: the codes of the
+//! two vocabularies (`RFA_*` and Open Job Spec), the slug and title of its problem type, whether trying again
+//! can help, and where in the pipeline it happens. The rows are in `table.rs`, the closed Open Job Spec set
+//! in `ojs.rs`.
+//!
+//! Deliberately not here: HTTP statuses, gRPC codes and AMQP mechanisms. They differ from dialect to dialect,
+//! so each dialect maps the kind itself. Messages about one occurrence are not here either; `meaning` and
+//! `remedy` speak about the kind in general and are safe to show to anybody.
+
+mod ojs;
+mod table;
+
+pub use ojs::{Category, is_custom_code, ojs_category, ojs_retryable};
+pub use table::Kind;
+
+/// What is known about a [`Kind`] in every dialect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The kind this row is about.
+    pub kind: Kind,
+    /// Whether a request or a job goes wrong.
+    pub level: Level,
+    /// The `RFA_*` code. Several kinds may share one.
+    pub rfa: &'static str,
+    /// The canonical Open Job Spec code; `None` where that closed set has no word for the condition.
+    pub ojs: Option<&'static str>,
+    /// Last segment of the problem type's address. Kinds that share a slug share the title.
+    pub slug: &'static str,
+    /// Title of the problem type.
+    pub title: &'static str,
+    /// Whether the same thing, tried again later, can succeed: the request, or the job. Advice, never
+    /// permission: a manual retry is limited by the retry budget alone.
+    pub retryable: bool,
+    /// Where in the pipeline it happens; `None` if it has no place there or only the occurrence knows it.
+    pub stage: Option<Stage>,
+    /// One sentence: what happened.
+    pub meaning: &'static str,
+    /// One sentence: what the reader can do about it.
+    pub remedy: &'static str,
+}
+
+impl Entry {
+    /// The code to use where Open Job Spec rules: the canonical one, else the `RFA_*` code, which is a legal
+    /// custom code there.
+    pub fn ojs_or_custom(&self) -> &'static str {
+        self.ojs.unwrap_or(self.rfa)
+    }
+}
+
+/// Who is told about an error: the sender of a request, or the owner of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// The request was refused or could not be served; nothing of it was done.
+    Request,
+    /// An accepted job did not end well; reading about it still succeeds.
+    Job,
+}
+
+/// A place in the pipeline, the `processingStage` of a problem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stage {
+    /// The input is checked.
+    Validation,
+    /// The caller's rights are checked.
+    Authorization,
+    /// The job is put into a queue or waits there.
+    Queuing,
+    /// The job runs.
+    Processing,
+    /// A document is rendered.
+    Rendering,
+    /// A format is converted into another.
+    Conversion,
+    /// Something is written to or read from the store.
+    Storage,
+    /// The outcome is brought to a receiver.
+    Delivery,
+}
+
+impl Stage {
+    /// Every stage, in pipeline order.
+    pub const ALL: &'static [Stage] = &[
+        Stage::Validation,
+        Stage::Authorization,
+        Stage::Queuing,
+        Stage::Processing,
+        Stage::Rendering,
+        Stage::Conversion,
+        Stage::Storage,
+        Stage::Delivery,
+    ];
+
+    /// The spelling on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Stage::Validation => "validation",
+            Stage::Authorization => "authorization",
+            Stage::Queuing => "queuing",
+            Stage::Processing => "processing",
+            Stage::Rendering => "rendering",
+            Stage::Conversion => "conversion",
+            Stage::Storage => "storage",
+            Stage::Delivery => "delivery",
+        }
+    }
+
+    /// The stage spelled `text`, if there is one.
+    pub fn parse(text: &str) -> Option<Stage> {
+        Stage::ALL.iter().copied().find(|stage| stage.as_str() == text)
+    }
+}
+
+impl Kind {
+    /// The kind called `name`, the inverse of [`Kind::name`]; `None` for a name this version does not know.
+    pub fn from_name(name: &str) -> Option<Kind> {
+        Kind::ALL.iter().copied().find(|kind| kind.name() == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::format;
+    use std::string::String;
+
+    fn entries() -> impl Iterator<Item = &'static Entry> {
+        Kind::ALL.iter().map(|kind| kind.entry())
+    }
+
+    #[test]
+    fn the_table_is_in_the_order_of_the_enum() {
+        for (position, kind) in Kind::ALL.iter().enumerate() {
+            assert_eq!(*kind as usize, position);
+            assert_eq!(kind.entry().kind, *kind);
+        }
+    }
+
+    #[test]
+    fn there_are_fifty_three_request_kinds_and_nine_job_kinds() {
+        let n_at = |level| entries().filter(|entry| entry.level == level).count();
+        assert_eq!((n_at(Level::Request), n_at(Level::Job)), (53, 9));
+    }
+
+    #[test]
+    fn a_kind_is_found_by_its_name() {
+        assert_eq!(Kind::HandlerTimeout.name(), "HandlerTimeout");
+        for kind in Kind::ALL {
+            assert_eq!(kind.name(), format!("{kind:?}"));
+            assert_eq!(Kind::from_name(kind.name()), Some(*kind));
+        }
+        assert_eq!(Kind::from_name("handlertimeout"), None);
+    }
+
+    #[test]
+    fn every_rfa_code_starts_with_rfa_and_a_context_word() {
+        let contexts = ["REQUEST", "AUTH", "JOB", "EXEC", "STORAGE", "DEPENDENCY", "CONFIG", "INTERNAL"];
+        for entry in entries() {
+            let mut words = entry.rfa.split('_');
+            assert_eq!(words.next(), Some("RFA"), "{:?}", entry.kind);
+            assert!(words.next().is_some_and(|word| contexts.contains(&word)), "{:?}", entry.kind);
+        }
+    }
+
+    #[test]
+    fn the_rfa_codes_are_those_of_the_source_and_two_of_ours() {
+        let source = [
+            "RFA_REQUEST_MALFORMED",
+            "RFA_REQUEST_UNSUPPORTED_MEDIA_TYPE",
+            "RFA_REQUEST_METHOD_NOT_ALLOWED",
+            "RFA_REQUEST_NOT_ACCEPTABLE",
+            "RFA_REQUEST_PAYLOAD_TOO_LARGE",
+            "RFA_REQUEST_RATE_LIMITED",
+            "RFA_AUTH_INVALID_CREDENTIALS",
+            "RFA_AUTH_TOKEN_EXPIRED",
+            "RFA_AUTH_FORBIDDEN",
+            "RFA_AUTH_API_KEY_DISABLED",
+            "RFA_JOB_VALIDATION_FAILED",
+            "RFA_JOB_NOT_FOUND",
+            "RFA_JOB_CONFLICT",
+            "RFA_EXEC_QUEUE_FULL",
+            "RFA_EXEC_TIMEOUT",
+            "RFA_EXEC_IDEMPOTENCY_CONFLICT",
+            "RFA_EXEC_WORKER_UNAVAILABLE",
+            "RFA_STORAGE_DB_ERROR",
+            "RFA_STORAGE_UNAVAILABLE",
+            "RFA_DEPENDENCY_TIMEOUT",
+            "RFA_CONFIG_INVALID",
+            "RFA_INTERNAL",
+        ];
+        assert_eq!(source.len(), 22);
+        let ours = ["RFA_EXEC_JOB_FAILED", "RFA_EXEC_BATCH_PARTIAL"];
+        let expected: BTreeSet<&str> = source.into_iter().chain(ours).collect();
+        assert_eq!(entries().map(|entry| entry.rfa).collect::<BTreeSet<_>>(), expected);
+        // The two of ours appear in job reports only.
+        assert!(entries().all(|entry| entry.level == Level::Job || !ours.contains(&entry.rfa)));
+    }
+
+    #[test]
+    fn every_ojs_code_is_canonical_and_every_rfa_code_a_legal_custom_code() {
+        for entry in entries() {
+            assert!(entry.ojs.is_none_or(|code| ojs_category(code).is_some()), "{:?}", entry.kind);
+            assert!(is_custom_code(entry.rfa), "{:?}", entry.kind);
+        }
+    }
+
+    #[test]
+    fn only_conditions_without_a_canonical_word_use_the_rfa_code_as_custom_code() {
+        let custom = entries().filter(|entry| entry.ojs.is_none()).map(|entry| entry.kind);
+        assert!(custom.eq([Kind::MethodNotAllowed, Kind::NotAcceptable, Kind::BatchPartial]));
+        assert_eq!(Kind::NotAcceptable.entry().ojs_or_custom(), "RFA_REQUEST_NOT_ACCEPTABLE");
+        assert_eq!(Kind::JobNotFound.entry().ojs_or_custom(), "NOT_FOUND");
+    }
+
+    #[test]
+    fn every_canonical_code_has_a_kind() {
+        let used: BTreeSet<&str> = entries().filter_map(|entry| entry.ojs).collect();
+        assert!(used.into_iter().eq(ojs::sorted_codes()));
+    }
+
+    #[test]
+    fn retryable_agrees_with_the_ojs_code_except_where_the_retry_policy_decides() {
+        for entry in entries() {
+            let Some(code) = entry.ojs else {
+                assert!(!entry.retryable, "{:?}", entry.kind);
+                continue;
+            };
+            if ojs_category(code) != Some(Category::Execution) {
+                assert_eq!(Some(entry.retryable), ojs_retryable(code), "{:?}", entry.kind);
+            }
+        }
+    }
+
+    #[test]
+    fn validation_conflict_and_auth_are_never_retryable() {
+        let never = ["RFA_JOB_VALIDATION_FAILED", "RFA_JOB_CONFLICT", "RFA_EXEC_IDEMPOTENCY_CONFLICT"];
+        for entry in entries().filter(|entry| entry.retryable) {
+            assert!(!never.contains(&entry.rfa), "{:?}", entry.kind);
+            assert!(!entry.rfa.starts_with("RFA_AUTH_"), "{:?}", entry.kind);
+            assert!(
+                !matches!(entry.stage, Some(Stage::Validation | Stage::Authorization)),
+                "{:?}",
+                entry.kind
+            );
+        }
+    }
+
+    #[test]
+    fn a_timeout_a_transient_failure_and_a_lost_runner_are_worth_another_try() {
+        let retryable = entries().filter(|entry| entry.level == Level::Job && entry.retryable);
+        assert!(retryable.map(|entry| entry.kind).eq([
+            Kind::HandlerTransient,
+            Kind::HandlerTimeout,
+            Kind::RunnerLost,
+            Kind::ReportFailed,
+        ]));
+    }
+
+    #[test]
+    fn a_repeated_slug_has_one_title_and_one_level() {
+        let mut seen = BTreeMap::new();
+        for entry in entries() {
+            let first = seen.entry(entry.slug).or_insert((entry.title, entry.level));
+            assert_eq!(*first, (entry.title, entry.level), "{:?}", entry.kind);
+        }
+    }
+
+    #[test]
+    fn a_slug_is_made_of_lower_case_words_and_hyphens() {
+        for entry in entries() {
+            let is_word = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase());
+            assert!(entry.slug.split('-').all(is_word), "{:?}", entry.kind);
+        }
+    }
+
+    #[test]
+    fn the_titles_given_by_the_source_stand_as_they_are() {
+        assert_eq!(Kind::Unauthenticated.entry().title, "Unauthorized");
+        assert_eq!(Kind::JobNotFound.entry().title, "Job not found");
+        assert_eq!(Kind::Expired.entry().title, "Job Expired");
+    }
+
+    #[test]
+    fn meaning_and_remedy_are_one_sentence_each() {
+        let is_sentence = |text: &str| {
+            text.starts_with(|first: char| first.is_ascii_uppercase())
+                && text.ends_with('.')
+                && text.matches(". ").count() == 0
+                && !text.contains("  ")
+        };
+        for entry in entries() {
+            assert!(is_sentence(entry.meaning), "{:?}: {}", entry.kind, entry.meaning);
+            assert!(is_sentence(entry.remedy), "{:?}: {}", entry.kind, entry.remedy);
+        }
+        let meanings: BTreeSet<&str> = entries().map(|entry| entry.meaning).collect();
+        assert_eq!(meanings.len(), Kind::ALL.len());
+    }
+
+    #[test]
+    fn a_stage_is_spelled_as_its_name_in_lower_case() {
+        for stage in Stage::ALL {
+            let name: String = format!("{stage:?}").to_ascii_lowercase();
+            assert_eq!(stage.as_str(), name);
+            assert_eq!(Stage::parse(&name), Some(*stage));
+        }
+        assert_eq!(Stage::ALL.len(), 8);
+        assert_eq!(Stage::parse("Storage"), None);
+    }
+}

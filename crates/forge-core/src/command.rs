@@ -1,0 +1,352 @@
+//! What can be asked of the core, and what it answers.
+//!
+//! A command carries everything drawn from the outside world (ids, times, randomness); deciding it needs nothing else
+//! but rows.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::catalog::Kind;
+use crate::id::{ClientId, ExecutionId, JobId};
+use crate::job::{Head, IdempotencyKey, Input, Job, Lane, Name};
+use crate::retry::Verdict;
+use crate::state::State;
+
+/// One thing asked of the core.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// New jobs, all or none.
+    Submit(Submit),
+    /// A worker wants work.
+    Claim(Claim),
+    /// The worker has begun.
+    Start(Held),
+    /// A sign of life, perhaps with news.
+    Extend(Extend),
+    /// The attempt ended well.
+    Succeed(Succeed),
+    /// The attempt ended badly.
+    Fail(Fail),
+    /// The worker gives the job back without an outcome.
+    HandBack(Held),
+    /// Call a job off.
+    Cancel(Cancel),
+    /// Open another execution of a failed job.
+    Retry(Retry),
+    /// Release a job that was held.
+    Activate(Owned),
+    /// Do what has become due, at most so many jobs.
+    Due(usize),
+    /// Delete an ended job before its time.
+    Forget(Owned),
+    /// Stop or resume handing out the jobs of a queue.
+    Pause {
+        /// Which queue.
+        queue: Name,
+        /// `true` stops, `false` resumes.
+        paused: bool,
+    },
+}
+
+/// New jobs, all or none.
+#[derive(Clone, Debug)]
+pub struct Submit {
+    /// The jobs, in the order of their ids.
+    pub jobs: Vec<NewJob>,
+    /// Makes a repetition of the same request harmless.
+    pub idempotency: Option<Idempotency>,
+    /// Refuse when a queue would hold more waiting jobs than this.
+    pub queue_max: Option<u64>,
+}
+
+/// A job about to be born.
+#[derive(Clone, Debug)]
+pub struct NewJob {
+    /// Drawn by the server, or given by the client.
+    pub id: JobId,
+    /// Whether the client chose the id, so that it may be taken already.
+    pub id_given: bool,
+    /// All that is fixed from now on.
+    pub head: Arc<Head>,
+    /// The raw bytes that go with it.
+    pub input: Arc<Input>,
+}
+
+/// A key, and what the request behind it was.
+#[derive(Clone, Debug)]
+pub struct Idempotency {
+    /// The key.
+    pub key: IdempotencyKey,
+    /// The digest of the request; the same key with another digest is refused.
+    pub fingerprint: [u8; 32],
+}
+
+/// A worker wants work.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// Who asks.
+    pub worker: Name,
+    /// Real or simulated work.
+    pub crew: Crew,
+    /// Where to look, in this order; within a queue by priority, then by age.
+    pub queues: Vec<Name>,
+    /// At most so many jobs.
+    pub limit: usize,
+    /// How long the worker wants to hold them; `None` leaves it to the job.
+    pub lease: Option<Duration>,
+    /// How long where neither says.
+    pub lease_default: Duration,
+    /// Whether the worker begins at once, which saves it a [`Command::Start`].
+    pub start: bool,
+    /// Hand out nothing that would bring the number of jobs held by workers above this.
+    pub active_max: Option<u64>,
+}
+
+/// Who does the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Crew {
+    /// Workers outside, with real work.
+    External,
+    /// The built-in worker, with simulated work.
+    BuiltIn,
+}
+
+impl Crew {
+    /// Where the crew looks for work.
+    pub const fn lane(self) -> Lane {
+        match self {
+            Crew::External => Lane::External,
+            Crew::BuiltIn => Lane::BuiltIn,
+        }
+    }
+}
+
+/// How a worker proves that it holds the job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// By the fencing token of its claim.
+    Token(u64),
+    /// By its name, as the claim gave it.
+    Worker(Name),
+    /// Not at all; OJS workers may.
+    Anyone,
+}
+
+/// A job, and who claims to hold it.
+#[derive(Clone, Debug)]
+pub struct Held {
+    /// Which job.
+    pub job: JobId,
+    /// The proof.
+    pub holder: Holder,
+}
+
+/// A job, and who asks.
+#[derive(Clone, Debug)]
+pub struct Owned {
+    /// Which job.
+    pub job: JobId,
+    /// The asking client; `None` for the operator.
+    pub client: Option<ClientId>,
+}
+
+/// A sign of life.
+#[derive(Clone, Debug)]
+pub struct Extend {
+    /// Which job, and the proof.
+    pub held: Held,
+    /// Hold it for this long from now; `None` for as long as the claim said.
+    pub lease: Option<Duration>,
+    /// News that is no change of state.
+    pub note: Option<Note>,
+}
+
+/// News that is no change of state.
+#[derive(Clone, Debug)]
+pub enum Note {
+    /// How far the work is.
+    Progress {
+        /// 0 to 100; higher counts as 100.
+        percent: u8,
+        /// What the worker says about it.
+        message: Option<String>,
+    },
+    /// The notification of an EMIT_EVENT job.
+    Emitted,
+}
+
+/// The attempt ended well.
+#[derive(Clone, Debug)]
+pub struct Succeed {
+    /// Which job, and the proof.
+    pub held: Held,
+    /// What came out of it.
+    pub output: Option<Arc<Output>>,
+}
+
+/// What came out of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// The media type of the bytes.
+    pub media_type: String,
+    /// The bytes, as received.
+    pub bytes: Vec<u8>,
+}
+
+/// The attempt ended badly.
+#[derive(Clone, Debug)]
+pub struct Fail {
+    /// Which job, and the proof.
+    pub held: Held,
+    /// What went wrong.
+    pub error: WorkError,
+}
+
+/// What went wrong, as the worker tells it.
+#[derive(Clone, Debug)]
+pub struct WorkError {
+    /// The kind of failure, from the catalog.
+    pub kind: Kind,
+    /// The worker's own code; empty for the catalog's.
+    pub code: String,
+    /// In English.
+    pub message: String,
+    /// The worker's error class.
+    pub class: Option<String>,
+    /// Whether the worker thinks another try is worth it; `None` leaves it to the kind.
+    pub retryable: Option<bool>,
+    /// What the worker wants done, before any policy.
+    pub verdict: Option<Verdict>,
+    /// Whatever else it sent.
+    pub details: Vec<u8>,
+}
+
+impl WorkError {
+    /// A failure of this kind, with nothing of its own to say.
+    pub fn new(kind: Kind, message: &str) -> WorkError {
+        WorkError {
+            kind,
+            code: String::new(),
+            message: message.into(),
+            class: None,
+            retryable: None,
+            verdict: None,
+            details: Vec::new(),
+        }
+    }
+}
+
+/// Call a job off.
+#[derive(Clone, Debug)]
+pub struct Cancel {
+    /// Which job, and who asks.
+    pub owned: Owned,
+    /// `user`, or what the system calls itself.
+    pub by: String,
+    /// In English.
+    pub reason: String,
+}
+
+/// Open another execution of a failed job.
+#[derive(Clone, Debug)]
+pub struct Retry {
+    /// Which job, and who asks.
+    pub owned: Owned,
+    /// The id of the new execution.
+    pub execution: ExecutionId,
+    /// Begin with a full budget and an empty error history, at once: how a dead letter is revived.
+    pub afresh: bool,
+}
+
+/// What became of a command.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// The jobs as they stand.
+    Submitted {
+        /// In the order of the request.
+        jobs: Vec<Job>,
+        /// They were there before: the request repeated one, or met a unique job and asked to ignore it.
+        existing: bool,
+    },
+    /// The jobs the worker now holds; each carries its fencing token.
+    Claimed {
+        /// In the order of the claim.
+        jobs: Vec<Job>,
+        /// There may be more: asking again at once is worth it.
+        more: bool,
+        /// Nothing more is handed out until a job that a worker holds has ended.
+        capped: bool,
+    },
+    /// Done; the job as it stands.
+    Done(Job),
+    /// There was nothing to do, and nothing changed; the job as it stands.
+    Unchanged(Job),
+    /// So many jobs were due.
+    Due {
+        /// How many.
+        n_jobs: usize,
+        /// There may be more.
+        more: bool,
+    },
+    /// The job is gone, or the queue is set.
+    Settled,
+    /// Not done, and nothing changed.
+    Refused(Refusal),
+}
+
+/// Why the core does not do what it is asked. The caller's affair, never the world's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// There is no such job.
+    NotFound,
+    /// The job is another client's.
+    Foreign,
+    /// The job is not in a state for this.
+    WrongState(State),
+    /// The job has ended well or badly.
+    AlreadyCompleted(State),
+    /// The job was cancelled.
+    AlreadyCanceled,
+    /// The worker does not hold the job, or no longer.
+    LeaseLost,
+    /// No retry is left.
+    RetryLimitReached {
+        /// Attempts used.
+        attempts: u32,
+    },
+    /// The idempotency key was used for another request.
+    IdempotencyConflict(JobId),
+    /// The id or the unique key is taken.
+    Duplicate {
+        /// By this job.
+        existing: JobId,
+        /// Which stands here.
+        state: State,
+    },
+    /// The queue holds as many jobs as it may.
+    QueueFull {
+        /// Which queue.
+        queue: Name,
+        /// How many wait in it.
+        waiting: u64,
+    },
+}
+
+impl Refusal {
+    /// The catalog's word for it.
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Refusal::NotFound => Kind::JobNotFound,
+            Refusal::Foreign => Kind::ForeignResource,
+            Refusal::WrongState(_) | Refusal::LeaseLost => Kind::IllegalTransition,
+            Refusal::AlreadyCompleted(_) => Kind::AlreadyCompleted,
+            Refusal::AlreadyCanceled => Kind::AlreadyCancelled,
+            Refusal::RetryLimitReached { .. } => Kind::RetryLimitReached,
+            Refusal::IdempotencyConflict(_) => Kind::IdempotencyConflict,
+            Refusal::Duplicate { .. } => Kind::Duplicate,
+            Refusal::QueueFull { .. } => Kind::QueueFull,
+        }
+    }
+}

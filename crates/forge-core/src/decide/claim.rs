@@ -1,0 +1,127 @@
+//! Claiming: who gets which job. Queues in the order of the claim, then by priority, then by age.
+//!
+//! A job whose limit has no room is *parked*, so that it does not stand in the way of the jobs behind it:
+//!
+//! - no place free (concurrency): it waits on the parked shelf of its key until a job with that key ends;
+//! - no turn yet (rate): the next free moment in the rate is reserved for it, and it becomes claimable then. However
+//!   many wait, each has a moment of its own, so nothing stampedes.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::desk::{Desk, Place};
+use crate::command::{Answer, Claim, Refusal};
+use crate::history::Outlook;
+use crate::job::{Cancel, Lease, Limit, Parked, Rate, Shelf};
+use crate::limits;
+use crate::rows::Wants;
+use crate::state::Cause;
+use crate::time::Time;
+
+pub(super) fn wants(claim: &Claim, wants: &mut Wants) {
+    for queue in claim.queues.iter().take(limits::CLAIM_QUEUES_MAX) {
+        let shelf = Shelf { lane: claim.crew.lane(), name: queue.clone() };
+        let wanted = wants.shelves.entry(shelf).or_default();
+        *wanted = (*wanted + claim.limit).min(limits::CLAIM_JOBS_MAX);
+        wants.queues.insert(queue.clone());
+    }
+    wants.active |= claim.active_max.is_some();
+}
+
+/// Whether a job may be handed out.
+enum Gate {
+    Open,
+    /// Not before another job with its key ends.
+    NoPlace,
+    /// Not before this moment.
+    NotBefore(Time),
+}
+
+impl Desk<'_> {
+    pub(super) fn claim(&mut self, claim: &Claim) -> Result<Answer, Refusal> {
+        let mut jobs = Vec::new();
+        let limit = claim.limit.min(limits::CLAIM_JOBS_MAX);
+        let (mut more, mut capped) = (false, false);
+        for queue in claim.queues.iter().take(limits::CLAIM_QUEUES_MAX) {
+            if self.queues.get(queue).is_some_and(|row| row.paused) {
+                continue;
+            }
+            let shelf = Shelf { lane: claim.crew.lane(), name: queue.clone() };
+            while jobs.len() < limit && !capped {
+                let Some(place) = self.first_on(&shelf) else { break };
+                if claim.active_max.is_some_and(|active_max| self.active >= active_max) {
+                    capped = true;
+                } else if self.may_go(place)? {
+                    self.hand_out(place, claim)?;
+                    jobs.push(self.job(place).clone());
+                }
+            }
+            more |= self.has_more(&shelf);
+        }
+        self.capped |= capped;
+        Ok(Answer::Claimed { jobs, more: more && !capped, capped })
+    }
+
+    /// Whether the job can be handed out now. If not, it is taken off its shelf: expired or parked.
+    fn may_go(&mut self, place: Place) -> Result<bool, Refusal> {
+        if self.job(place).head.expires_at.is_some_and(|expires_at| expires_at <= self.now) {
+            self.expire(place)?;
+            return Ok(false);
+        }
+        let Some(limit) = self.job(place).head.limit.clone() else { return Ok(true) };
+        let turn_came = self.job(place).parked == Parked::TurnCame;
+        match self.gate(&limit, turn_came) {
+            Gate::Open => return Ok(true),
+            Gate::NoPlace => self.change(place).parked = Parked::ForPlace,
+            Gate::NotBefore(at) => {
+                let job = self.change(place);
+                job.parked = Parked::ForTurn;
+                job.available_at = Some(at);
+            }
+        }
+        self.reshelve(place);
+        Ok(false)
+    }
+
+    /// Looks at the limit, and uses up a turn of its rate if there is one to use or to reserve.
+    fn gate(&mut self, limit: &Limit, turn_came: bool) -> Gate {
+        let now = self.now;
+        let row = self.limits.entry(limit.key.clone()).or_default();
+        if limit.concurrency.is_some_and(|concurrency| row.active >= concurrency) {
+            return Gate::NoPlace;
+        }
+        let Some(rate) = limit.rate.filter(|_| !turn_came) else { return Gate::Open };
+        let (interval, burst) = spacing(rate);
+        let earliest = row.turn_at - burst;
+        row.turn_at = row.turn_at.max(now) + interval;
+        self.changes.limits.insert(limit.key.clone(), *row);
+        if earliest <= now { Gate::Open } else { Gate::NotBefore(earliest) }
+    }
+
+    fn hand_out(&mut self, place: Place, claim: &Claim) -> Result<(), Refusal> {
+        let at = self.step(place, Cause::Claim, Outlook::Open)?;
+        let job = self.change(place);
+        let length = claim.lease.or(job.head.lease).unwrap_or(claim.lease_default);
+        job.fence += 1;
+        job.attempt_handed = job.attempt;
+        job.parked = Parked::No;
+        job.lease =
+            Some(Lease { worker: claim.worker.clone(), until: at + length, length, timeout_at: None });
+        if claim.start { self.begin(place) } else { Ok(()) }
+    }
+
+    /// Calls off a job that was not begun in time.
+    pub(super) fn expire(&mut self, place: Place) -> Result<(), Refusal> {
+        let reason = "not begun before it expired".into();
+        self.change(place).cancel = Some(Cancel { by: "system".into(), reason });
+        let at = self.step(place, Cause::Expire, Outlook::Open)?;
+        self.end(place, at);
+        Ok(())
+    }
+}
+
+/// The time between two turns, and how far ahead of it a burst may run.
+fn spacing(rate: Rate) -> (Duration, Duration) {
+    let interval = rate.per / rate.count.max(1);
+    (interval, rate.per.saturating_sub(interval))
+}

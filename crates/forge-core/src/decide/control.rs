@@ -1,0 +1,101 @@
+//! What owners and operators ask: cancel, retry, activate, forget, pause.
+
+use super::desk::Desk;
+use crate::command::{Answer, Cancel, Owned, Refusal, Retry};
+use crate::history::Outlook;
+use crate::job::{self, Lane, Name, Shelf, bounded};
+use crate::limits;
+use crate::rows::QueueRow;
+use crate::state::{Cause, State};
+
+impl Desk<'_> {
+    /// Works in every state that is not final; on a final job it is a no-op that tells the state. A worker that holds
+    /// the job learns of it at its next sign of life.
+    pub(super) fn cancel(&mut self, cancel: &Cancel) -> Result<Answer, Refusal> {
+        let place = self.owned(&cancel.owned)?;
+        if self.job(place).state.is_final() {
+            return Ok(Answer::Unchanged(self.job(place).clone()));
+        }
+        let cause = if cancel.owned.client.is_some() { Cause::CancelByUser } else { Cause::CancelBySystem };
+        let (by, reason) = (bounded(cancel.by.clone()), bounded(cancel.reason.clone()));
+        self.change(place).cancel = Some(job::Cancel { by, reason });
+        let at = self.step(place, cause, Outlook::Open)?;
+        self.end(place, at);
+        Ok(Answer::Done(self.job(place).clone()))
+    }
+
+    /// Opens another execution of a failed job. Repeating the call while that execution is under way is a no-op.
+    pub(super) fn retry(&mut self, retry: &Retry) -> Result<Answer, Refusal> {
+        let place = self.owned(&retry.owned)?;
+        let job = self.job(place);
+        let retried = job.attempt > 1 || !job.executions_past.is_empty();
+        match job.state {
+            State::Failed => {}
+            State::Queued | State::Assigned | State::Running if retried => {
+                return Ok(Answer::Unchanged(job.clone()));
+            }
+            State::Created | State::Queued | State::Assigned | State::Running => {
+                return Err(Refusal::WrongState(job.state));
+            }
+            State::Succeeded | State::Canceled => return Err(Refusal::WrongState(job.state)),
+        }
+        let used_up = job.attempt >= job.head.retry.attempts_max && !retry.afresh;
+        if used_up || job.executions_past.len() + 1 >= limits::EXECUTIONS_MAX {
+            return Err(Refusal::RetryLimitReached { attempts: job.attempt });
+        }
+        let random = self.random();
+        let now = self.now;
+        let job = self.change(place);
+        let wait = job.head.retry.delay(job.attempt, random);
+        job.available_at = (!retry.afresh && !wait.is_zero()).then(|| now + wait);
+        job.executions_past.push(job.execution);
+        job.execution = retry.execution;
+        job.attempt = if retry.afresh { 1 } else { job.attempt + 1 };
+        if retry.afresh {
+            job.errors.clear();
+        }
+        job.started_at = None;
+        job.finished_at = None;
+        job.forget_at = None;
+        job.dead_lettered_at = None;
+        job.progress = None;
+        job.message = None;
+        self.changes.executions.push((retry.execution, retry.owned.job));
+        self.enqueue(place, Cause::RetryByUser)?;
+        Ok(Answer::Done(self.job(place).clone()))
+    }
+
+    pub(super) fn activate(&mut self, owned: &Owned) -> Result<Answer, Refusal> {
+        let place = self.owned(owned)?;
+        let job = self.job(place);
+        if job.state != State::Created || !job.hold {
+            return Err(Refusal::WrongState(job.state));
+        }
+        self.change(place).hold = false;
+        if self.job(place).head.execution_at.is_none_or(|at| at <= self.now) {
+            self.enqueue(place, Cause::Activate)?;
+        }
+        Ok(Answer::Done(self.job(place).clone()))
+    }
+
+    pub(super) fn forget(&mut self, owned: &Owned) -> Result<Answer, Refusal> {
+        let place = self.owned(owned)?;
+        if !self.job(place).state.is_final() {
+            return Err(Refusal::WrongState(self.job(place).state));
+        }
+        self.erase(place);
+        Ok(Answer::Settled)
+    }
+
+    pub(super) fn pause(&mut self, queue: &Name, paused: bool) -> Answer {
+        let row = QueueRow { paused };
+        self.queues.insert(queue.clone(), row);
+        self.changes.queues.insert(queue.clone(), row);
+        if !paused {
+            for lane in [Lane::External, Lane::BuiltIn] {
+                self.changes.woken.insert(Shelf { lane, name: queue.clone() });
+            }
+        }
+        Answer::Settled
+    }
+}

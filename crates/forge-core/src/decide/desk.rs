@@ -1,0 +1,326 @@
+//! The working set of a batch: rows as they change, and [`Desk::step`], the only way a job changes state.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use crate::command::{Answer, Holder, Owned, Refusal};
+use crate::decide::Batch;
+use crate::history::{Entry, Event, News, Outlook};
+use crate::id::JobId;
+use crate::invariants;
+use crate::job::{IdempotencyKey, Input, Job, Lane, Name, Parked, Shelf};
+use crate::limits;
+use crate::rows::{Changes, Counts, Forgotten, KeyRow, LimitRow, Outcome, QueueRow, Render, Rows};
+use crate::state::{Cause, State, next};
+use crate::time::Time;
+
+/// The place of a job in the working set.
+pub(super) type Place = usize;
+
+pub(super) struct Desk<'a> {
+    pub(super) now: Time,
+    render: &'a dyn Render,
+    random: u64,
+    slots: Vec<Slot>,
+    index: BTreeMap<JobId, Place>,
+    shelves: BTreeMap<Shelf, Stock>,
+    pub(super) due: Vec<JobId>,
+    pub(super) keys: BTreeMap<IdempotencyKey, KeyRow>,
+    pub(super) uniques: BTreeMap<[u8; 32], JobId>,
+    pub(super) limits: BTreeMap<Name, LimitRow>,
+    pub(super) queues: BTreeMap<Name, QueueRow>,
+    counts: BTreeMap<Name, Counts>,
+    pub(super) active: u64,
+    /// A claim was stopped by the bound on active jobs: what it left lying must not wake it again at once.
+    pub(super) capped: bool,
+    pub(super) changes: Changes,
+}
+
+struct Slot {
+    job: Job,
+    /// Present for a job born in this batch.
+    input: Option<Arc<Input>>,
+    /// Where the working set has it shelved.
+    shelf: Option<Shelf>,
+    changed: bool,
+    forgotten: bool,
+}
+
+/// What is known of a shelf.
+#[derive(Default)]
+struct Stock {
+    jobs: BTreeSet<(Reverse<i16>, JobId)>,
+    /// The last job loaded, where the store may have more behind it.
+    cut: Option<(Reverse<i16>, JobId)>,
+}
+
+impl<'a> Desk<'a> {
+    pub(super) fn new(batch: &Batch, rows: Rows, render: &'a dyn Render) -> Desk<'a> {
+        let asked = super::wants(batch).shelves;
+        let mut index = BTreeMap::new();
+        let mut slots = Vec::with_capacity(rows.jobs.len() + batch.commands.len());
+        for job in rows.jobs {
+            index.insert(job.id, slots.len());
+            let shelf = job.shelf();
+            slots.push(Slot { job, input: None, shelf, changed: false, forgotten: false });
+        }
+        let mut shelves: BTreeMap<Shelf, Stock> = BTreeMap::new();
+        for (shelf, ids) in rows.shelves {
+            let limit = asked.get(&shelf).copied().unwrap_or(limits::UNPARK_MAX);
+            let key = |id: &JobId| Some((Reverse(slots[*index.get(id)?].job.head.priority), *id));
+            let jobs: BTreeSet<_> = ids.iter().filter_map(key).collect();
+            let cut = if ids.len() >= limit { jobs.last().copied() } else { None };
+            shelves.insert(shelf, Stock { jobs, cut });
+        }
+        Desk {
+            now: batch.now,
+            render,
+            random: batch.seed,
+            slots,
+            index,
+            shelves,
+            due: rows.due,
+            keys: rows.keys,
+            uniques: rows.uniques,
+            limits: rows.limits,
+            queues: rows.queues,
+            counts: rows.counts,
+            active: rows.active,
+            capped: false,
+            changes: Changes::default(),
+        }
+    }
+
+    /// A random number (splitmix64).
+    pub(super) fn random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub(super) fn find(&self, id: JobId) -> Option<Place> {
+        self.index.get(&id).copied().filter(|&place| !self.slots[place].forgotten)
+    }
+
+    pub(super) fn job(&self, place: Place) -> &Job {
+        &self.slots[place].job
+    }
+
+    /// The job, to be changed. What changes its shelf must be followed by [`Self::reshelve`].
+    pub(super) fn change(&mut self, place: Place) -> &mut Job {
+        self.slots[place].changed = true;
+        &mut self.slots[place].job
+    }
+
+    /// The job of an owner, or why they may not have it.
+    pub(super) fn owned(&self, owned: &Owned) -> Result<Place, Refusal> {
+        let place = self.find(owned.job).ok_or(Refusal::NotFound)?;
+        match owned.client {
+            Some(client) if client != self.job(place).head.client => Err(Refusal::Foreign),
+            _ => Ok(place),
+        }
+    }
+
+    /// The job that a worker holds, or why it does not.
+    ///
+    /// A lease that has run out but was not taken back yet still counts: nobody else has the job.
+    pub(super) fn held(&self, id: JobId, holder: &Holder) -> Result<Place, Refusal> {
+        let place = self.find(id).ok_or(Refusal::NotFound)?;
+        let job = self.job(place);
+        let holds = match holder {
+            Holder::Token(token) => *token == job.fence,
+            Holder::Worker(worker) => job.lease.as_ref().is_none_or(|lease| lease.worker == *worker),
+            Holder::Anyone => true,
+        };
+        match job.state {
+            _ if !holds => Err(Refusal::LeaseLost),
+            State::Assigned | State::Running => Ok(place),
+            State::Succeeded | State::Failed => Err(Refusal::AlreadyCompleted(job.state)),
+            State::Canceled => Err(Refusal::AlreadyCanceled),
+            State::Created | State::Queued => Err(Refusal::WrongState(job.state)),
+        }
+    }
+
+    /// Puts a new job on the desk, in CREATED.
+    pub(super) fn add(&mut self, job: Job, input: Arc<Input>) -> Place {
+        let place = self.slots.len();
+        self.index.insert(job.id, place);
+        let slot = Slot { job, input: Some(input), shelf: None, changed: true, forgotten: false };
+        self.slots.push(slot);
+        let news =
+            News::Moved { from: None, to: State::Created, cause: Cause::Submit, outlook: Outlook::Open };
+        self.tell(place, news);
+        self.count(place, State::Created, 1);
+        place
+    }
+
+    /// Moves a job by a cause, with its event, its counts and its limit. Returns the moment of the event.
+    pub(super) fn step(&mut self, place: Place, cause: Cause, outlook: Outlook) -> Result<Time, Refusal> {
+        let from = self.job(place).state;
+        let to = next(from, cause).ok_or(Refusal::WrongState(from))?;
+        self.change(place).state = to;
+        let at = self.tell(place, News::Moved { from: Some(from), to, cause, outlook });
+        self.count(place, from, -1);
+        self.count(place, to, 1);
+        match (from.is_active(), to.is_active()) {
+            (false, true) => self.take_place(place),
+            (true, false) => self.give_place_back(place),
+            (true, true) | (false, false) => {}
+        }
+        self.reshelve(place);
+        Ok(at)
+    }
+
+    /// Writes an event to the journal, and to the history of the job if it moved.
+    pub(super) fn tell(&mut self, place: Place, news: News) -> Time {
+        let now = self.now;
+        let job = self.change(place);
+        let (n, at) = job.history.next(now);
+        let event = Event { n, news, at, attempt: job.attempt, execution: job.execution_n() };
+        match news {
+            News::Moved { .. } => job.history.push(&event),
+            News::Progress(_) | News::Emitted => job.history.count(&event),
+        }
+        job.updated_at = at;
+        let entry = Entry { job: job.id, client: job.head.client, event };
+        self.changes.journal.push(entry);
+        at
+    }
+
+    /// Closes the execution of a job that has just reached a final state.
+    pub(super) fn end(&mut self, place: Place, at: Time) {
+        let job = self.change(place);
+        job.finished_at = Some(at);
+        job.lease = None;
+        job.available_at = None;
+        job.parked = Parked::No;
+        job.forget_at = Some(at + job.head.retention.unwrap_or(limits::RETENTION));
+        self.reshelve(place);
+        let job = self.job(place);
+        let outcome = Outcome { execution: job.execution, job: job.id, object: self.render.outcome(job) };
+        self.changes.outcomes.push(outcome);
+    }
+
+    /// Deletes an ended job; a tombstone per execution remains.
+    pub(super) fn erase(&mut self, place: Place) {
+        let (job, now) = (&self.slots[place].job, self.now);
+        let mut executions = job.executions_past.clone();
+        executions.push(job.execution);
+        let (state, client) = (job.state, job.head.client);
+        self.changes.keys_removed.extend(job.head.idempotency.clone());
+        self.changes.uniques_removed.extend(job.head.unique.as_ref().map(|unique| (unique.key, job.id)));
+        self.changes.forgotten.push(Forgotten { job: job.id, executions, client, at: now });
+        self.count(place, state, -1);
+        self.slots[place].forgotten = true;
+    }
+
+    /// Brings the shelves in line with the job.
+    pub(super) fn reshelve(&mut self, place: Place) {
+        let slot = &mut self.slots[place];
+        let shelf = slot.job.shelf();
+        if shelf == slot.shelf {
+            return;
+        }
+        let key = (Reverse(slot.job.head.priority), slot.job.id);
+        if let Some(stock) = slot.shelf.as_ref().and_then(|old| self.shelves.get_mut(old)) {
+            stock.jobs.remove(&key);
+        }
+        if let Some(stock) = shelf.as_ref().and_then(|new| self.shelves.get_mut(new)) {
+            // Behind the cut the store may have jobs that come first.
+            if stock.cut.is_none_or(|cut| key < cut) {
+                stock.jobs.insert(key);
+            }
+        }
+        slot.shelf = shelf;
+    }
+
+    /// The first job on a shelf.
+    pub(super) fn first_on(&self, shelf: &Shelf) -> Option<Place> {
+        let &(_, id) = self.shelves.get(shelf)?.jobs.first()?;
+        self.find(id)
+    }
+
+    /// Whether a shelf has more than the desk has seen.
+    pub(super) fn has_more(&self, shelf: &Shelf) -> bool {
+        self.shelves.get(shelf).is_some_and(|stock| stock.cut.is_some() || !stock.jobs.is_empty())
+    }
+
+    pub(super) fn waiting(&self, queue: &Name) -> u64 {
+        self.counts.get(queue).map_or(0, |counts| counts.of(State::Queued)).max(0) as u64
+    }
+
+    fn count(&mut self, place: Place, state: State, n: i64) {
+        let queue = &self.slots[place].job.head.queue;
+        if let Some(counts) = self.counts.get_mut(queue) {
+            counts.add(state, n);
+        }
+        match self.changes.counts.get_mut(queue) {
+            Some(counts) => counts.add(state, n),
+            None => self.changes.counts.entry(queue.clone()).or_default().add(state, n),
+        }
+    }
+
+    fn take_place(&mut self, place: Place) {
+        self.active += 1;
+        if let Some(limit) = &self.slots[place].job.head.limit {
+            let row = self.limits.entry(limit.key.clone()).or_default();
+            row.active += 1;
+            self.changes.limits.insert(limit.key.clone(), *row);
+        }
+    }
+
+    /// A worker let go of a job: whoever waits longest for its place in the limit becomes claimable.
+    fn give_place_back(&mut self, place: Place) {
+        self.active = self.active.saturating_sub(1);
+        let Some(limit) = &self.slots[place].job.head.limit else { return };
+        let key = limit.key.clone();
+        let row = self.limits.entry(key.clone()).or_default();
+        row.active = row.active.saturating_sub(1);
+        self.changes.limits.insert(key.clone(), *row);
+        if let Some(waiting) = self.first_on(&Shelf { lane: Lane::Parked, name: key }) {
+            self.change(waiting).parked = Parked::No;
+            self.reshelve(waiting);
+        }
+    }
+
+    /// Everything to write, once every command has its answer.
+    pub(super) fn finish(mut self, answers: Vec<Answer>) -> Changes {
+        self.changes.answers = answers;
+        self.changes.counts.retain(|_, counts| !counts.is_zero());
+        let claimable = |shelf: &Shelf| matches!(shelf.lane, Lane::External | Lane::BuiltIn);
+        let paused = |queues: &BTreeMap<Name, QueueRow>, name| {
+            queues.get(name).is_some_and(|row: &QueueRow| row.paused)
+        };
+        for (shelf, stock) in &self.shelves {
+            // Loaded but not taken: on a shared store another node may have passed over them because they were held
+            // here, so they are announced again.
+            if claimable(shelf)
+                && !stock.jobs.is_empty()
+                && !paused(&self.queues, &shelf.name)
+                && !self.capped
+            {
+                self.changes.woken.insert(shelf.clone());
+            }
+        }
+        for slot in self.slots {
+            if !slot.changed || slot.forgotten {
+                continue;
+            }
+            debug_assert_eq!(invariants::job(&slot.job), Ok(()), "{:?}", slot.job);
+            if let Some(shelf) = slot.shelf.filter(claimable) {
+                self.changes.woken.insert(shelf);
+            }
+            let due = self.changes.next_due.into_iter().chain(slot.job.due_at()).min();
+            self.changes.next_due = due;
+            match slot.input {
+                Some(input) => self.changes.inserted.push((slot.job, input)),
+                None => self.changes.updated.push(slot.job),
+            }
+        }
+        self.changes
+    }
+}

@@ -1,0 +1,92 @@
+//! The heart: a batch of commands and the rows they touch become changes.
+//!
+//! [`wants`] says which rows a batch needs; a store loads them; [`decide`] works through the commands in order, each seeing
+//! what the ones before it did, and returns what to write and what to answer. A refused command changes nothing and does
+//! not disturb its neighbours.
+//!
+//! | file | commands |
+//! |---|---|
+//! | `submit.rs` | submit, with idempotency and unique keys |
+//! | `claim.rs` | claim, with pauses and limits |
+//! | `work.rs` | start, extend, succeed, fail, hand back |
+//! | `control.rs` | cancel, retry, activate, forget, pause |
+//! | `due.rs` | what time does: schedules, leases, timeouts, expiry, retention |
+//! | `desk.rs` | the working set they share, and the one way to move a job |
+
+mod claim;
+mod control;
+mod desk;
+mod due;
+mod submit;
+mod work;
+
+#[cfg(test)]
+mod tests;
+
+use alloc::vec::Vec;
+
+use crate::command::{Answer, Command};
+use crate::limits;
+use crate::rows::{Changes, DueWant, Render, Rows, Wants};
+use crate::time::Time;
+use desk::Desk;
+
+/// Commands decided together, in one transaction.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// What time it is.
+    pub now: Time,
+    /// Where chance comes from.
+    pub seed: u64,
+    /// What is asked, in order.
+    pub commands: Vec<Command>,
+}
+
+/// The rows that deciding these commands needs.
+pub fn wants(batch: &Batch) -> Wants {
+    let mut wants = Wants::default();
+    for command in &batch.commands {
+        match command {
+            Command::Submit(submit) => submit::wants(submit, &mut wants),
+            Command::Claim(claim) => claim::wants(claim, &mut wants),
+            Command::Start(held) | Command::HandBack(held) => drop(wants.jobs.insert(held.job)),
+            Command::Extend(extend) => drop(wants.jobs.insert(extend.held.job)),
+            Command::Succeed(succeed) => drop(wants.jobs.insert(succeed.held.job)),
+            Command::Fail(fail) => drop(wants.jobs.insert(fail.held.job)),
+            Command::Cancel(cancel) => drop(wants.jobs.insert(cancel.owned.job)),
+            Command::Retry(retry) => drop(wants.jobs.insert(retry.owned.job)),
+            Command::Activate(owned) | Command::Forget(owned) => drop(wants.jobs.insert(owned.job)),
+            Command::Due(limit) => {
+                let limit = (*limit).min(limits::DUE_JOBS_MAX);
+                wants.due = Some(DueWant { now: batch.now, limit });
+            }
+            Command::Pause { .. } => {}
+        }
+    }
+    wants
+}
+
+/// Decides a batch. Deterministic: the same batch and rows give the same changes.
+pub fn decide(batch: &Batch, rows: Rows, render: &dyn Render) -> Changes {
+    let mut desk = Desk::new(batch, rows, render);
+    let mut answers = Vec::with_capacity(batch.commands.len());
+    for command in &batch.commands {
+        let answer = match command {
+            Command::Submit(submit) => desk.submit(submit),
+            Command::Claim(claim) => desk.claim(claim),
+            Command::Start(held) => desk.start(held),
+            Command::Extend(extend) => desk.extend(extend),
+            Command::Succeed(succeed) => desk.succeed(succeed),
+            Command::Fail(fail) => desk.fail(fail),
+            Command::HandBack(held) => desk.hand_back(held),
+            Command::Cancel(cancel) => desk.cancel(cancel),
+            Command::Retry(retry) => desk.retry(retry),
+            Command::Activate(owned) => desk.activate(owned),
+            Command::Due(limit) => Ok(desk.due(*limit)),
+            Command::Forget(owned) => desk.forget(owned),
+            Command::Pause { queue, paused } => Ok(desk.pause(queue, *paused)),
+        };
+        answers.push(answer.unwrap_or_else(Answer::Refused));
+    }
+    desk.finish(answers)
+}

@@ -1,0 +1,186 @@
+//! Submitting: all the jobs of a request, or none. Idempotency and uniqueness are decided here, in the transaction
+//! that writes the jobs, so that fifty equal requests at once still make one job.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use super::desk::{Desk, Place};
+use crate::command::{Answer, NewJob, Refusal, Submit};
+use crate::history::{History, Outlook};
+use crate::job::{Cancel, Conflict, Job, Name, Parked};
+use crate::rows::{KeyRow, Wants};
+use crate::state::{Cause, State};
+use crate::time::Time;
+
+pub(super) fn wants(submit: &Submit, wants: &mut Wants) {
+    wants.keys.extend(submit.idempotency.iter().map(|idempotency| idempotency.key.clone()));
+    for new in &submit.jobs {
+        if new.id_given {
+            wants.jobs.insert(new.id);
+        }
+        wants.uniques.extend(new.head.unique.iter().map(|unique| unique.key));
+        if submit.queue_max.is_some() && !wants.counts.contains(&new.head.queue) {
+            wants.counts.insert(new.head.queue.clone());
+        }
+    }
+}
+
+/// What to do about one job of a submission.
+enum Plan {
+    Insert,
+    /// Insert, and cancel the job that holds its unique key.
+    Replace(Place),
+    /// Answer with the job that holds its unique key.
+    Use(Place),
+}
+
+impl Desk<'_> {
+    pub(super) fn submit(&mut self, submit: &Submit) -> Result<Answer, Refusal> {
+        if let Some(answer) = self.repeated(submit)? {
+            return Ok(answer);
+        }
+        let plans = self.plan(submit)?;
+        let mut jobs = Vec::with_capacity(plans.len());
+        let mut existing = false;
+        for (new, plan) in submit.jobs.iter().zip(plans) {
+            let place = match plan {
+                Plan::Use(place) => {
+                    existing = true;
+                    place
+                }
+                Plan::Replace(holder) => {
+                    self.replace(holder)?;
+                    self.insert(new)?
+                }
+                Plan::Insert => self.insert(new)?,
+            };
+            jobs.push(self.job(place).clone());
+        }
+        if let Some(idempotency) = &submit.idempotency {
+            let ids = jobs.iter().map(|job| job.id).collect();
+            let row = KeyRow { fingerprint: idempotency.fingerprint, jobs: ids };
+            self.keys.insert(idempotency.key.clone(), row.clone());
+            self.changes.keys.push((idempotency.key.clone(), row));
+        }
+        Ok(Answer::Submitted { jobs, existing })
+    }
+
+    /// The answer to a request that was made before.
+    fn repeated(&self, submit: &Submit) -> Result<Option<Answer>, Refusal> {
+        let Some(idempotency) = &submit.idempotency else { return Ok(None) };
+        let Some(row) = self.keys.get(&idempotency.key) else { return Ok(None) };
+        if row.fingerprint != idempotency.fingerprint {
+            return Err(row.jobs.first().map_or(Refusal::NotFound, |&job| Refusal::IdempotencyConflict(job)));
+        }
+        let jobs = row.jobs.iter().filter_map(|&id| self.find(id)).map(|place| self.job(place).clone());
+        Ok(Some(Answer::Submitted { jobs: jobs.collect(), existing: true }))
+    }
+
+    /// Checks every job before any is inserted.
+    fn plan(&self, submit: &Submit) -> Result<Vec<Plan>, Refusal> {
+        let mut plans = Vec::with_capacity(submit.jobs.len());
+        let mut arrivals: BTreeMap<&Name, u64> = BTreeMap::new();
+        let mut taken = BTreeSet::new();
+        for new in &submit.jobs {
+            if let Some(place) = self.find(new.id) {
+                return Err(self.duplicate(place));
+            }
+            if new.head.unique.as_ref().is_some_and(|unique| !taken.insert(unique.key)) {
+                return Err(Refusal::Duplicate { existing: new.id, state: State::Created });
+            }
+            let plan = self.plan_unique(new)?;
+            if let (Some(queue_max), Plan::Insert) = (submit.queue_max, &plan) {
+                let queue = &new.head.queue;
+                let arriving = arrivals.entry(queue).or_default();
+                let waiting = self.waiting(queue) + *arriving;
+                if waiting >= queue_max {
+                    return Err(Refusal::QueueFull { queue: queue.clone(), waiting });
+                }
+                *arriving += u64::from(starts_now(new, self.now));
+            }
+            plans.push(plan);
+        }
+        Ok(plans)
+    }
+
+    fn plan_unique(&self, new: &NewJob) -> Result<Plan, Refusal> {
+        let Some(unique) = &new.head.unique else { return Ok(Plan::Insert) };
+        let Some(place) = self.uniques.get(&unique.key).and_then(|&holder| self.find(holder)) else {
+            return Ok(Plan::Insert);
+        };
+        let holder = self.job(place);
+        let held_until = holder.head.unique.as_ref().and_then(|unique| unique.until);
+        let blocking = unique.states & (1 << holder.state.as_u8()) != 0;
+        if !blocking || held_until.is_some_and(|until| until <= self.now) {
+            return Ok(Plan::Insert);
+        }
+        match unique.on_conflict {
+            Conflict::Ignore => Ok(Plan::Use(place)),
+            Conflict::Replace if !holder.state.is_active() && !holder.state.is_final() => {
+                Ok(Plan::Replace(place))
+            }
+            Conflict::Replace | Conflict::Reject => Err(self.duplicate(place)),
+        }
+    }
+
+    fn duplicate(&self, place: Place) -> Refusal {
+        let job = self.job(place);
+        Refusal::Duplicate { existing: job.id, state: job.state }
+    }
+
+    fn replace(&mut self, place: Place) -> Result<(), Refusal> {
+        let reason = "replaced by a newer job with the same unique key".into();
+        self.change(place).cancel = Some(Cancel { by: "system".into(), reason });
+        let at = self.step(place, Cause::Replace, Outlook::Open)?;
+        self.end(place, at);
+        Ok(())
+    }
+
+    fn insert(&mut self, new: &NewJob) -> Result<Place, Refusal> {
+        let job = Job {
+            id: new.id,
+            state: State::Created,
+            attempt: 1,
+            attempt_handed: 0,
+            fence: 0,
+            execution: new.id.first_execution(),
+            executions_past: Vec::new(),
+            hold: new.head.hold,
+            available_at: None,
+            parked: Parked::No,
+            lease: None,
+            updated_at: self.now,
+            queued_at: None,
+            started_at: None,
+            finished_at: None,
+            progress: None,
+            message: None,
+            errors: Vec::new(),
+            cancel: None,
+            dead_lettered_at: None,
+            forget_at: None,
+            history: History::default(),
+            head: new.head.clone(),
+        };
+        if let Some(unique) = &new.head.unique {
+            self.uniques.insert(unique.key, new.id);
+            self.changes.uniques.insert(unique.key, new.id);
+        }
+        let place = self.add(job, new.input.clone());
+        if starts_now(new, self.now) {
+            self.enqueue(place, Cause::Due)?;
+        }
+        Ok(place)
+    }
+
+    /// Makes a waiting job claimable.
+    pub(super) fn enqueue(&mut self, place: Place, cause: Cause) -> Result<(), Refusal> {
+        let at = self.step(place, cause, Outlook::Open)?;
+        self.change(place).queued_at = Some(at);
+        Ok(())
+    }
+}
+
+fn starts_now(new: &NewJob, now: Time) -> bool {
+    !new.head.hold && new.head.execution_at.is_none_or(|at| at <= now)
+}

@@ -1,0 +1,167 @@
+//! What the holder of a job reports: begun, alive, done, failed, given back.
+//!
+//! Only the holder may. A worker that lost its lease has an old fencing token, and whatever it reports is refused.
+
+use alloc::string::String;
+use core::time::Duration;
+
+use super::desk::{Desk, Place};
+use crate::catalog::Kind;
+use crate::command::{Answer, Extend, Fail, Held, Note, Refusal, Succeed, WorkError};
+use crate::history::{News, Outlook};
+use crate::job::{AttemptError, bounded};
+use crate::limits;
+use crate::retry::{Failure, Next};
+use crate::state::{Cause, State};
+
+impl Desk<'_> {
+    pub(super) fn start(&mut self, held: &Held) -> Result<Answer, Refusal> {
+        let place = self.held(held.job, &held.holder)?;
+        self.begin(place)?;
+        Ok(Answer::Done(self.job(place).clone()))
+    }
+
+    /// ASSIGNED to RUNNING; the time of the attempt begins to run.
+    pub(super) fn begin(&mut self, place: Place) -> Result<(), Refusal> {
+        let at = self.step(place, Cause::Start, Outlook::Open)?;
+        let job = self.change(place);
+        job.started_at = Some(at);
+        job.progress = None;
+        job.message = None;
+        let timeout_at = job.head.timeout.map(|timeout| at + timeout);
+        if let Some(lease) = &mut job.lease {
+            lease.timeout_at = timeout_at;
+        }
+        Ok(())
+    }
+
+    pub(super) fn extend(&mut self, extend: &Extend) -> Result<Answer, Refusal> {
+        let place = self.held(extend.held.job, &extend.held.holder)?;
+        let now = self.now;
+        let job = self.change(place);
+        if let Some(lease) = &mut job.lease {
+            // A late or shorter extension never takes away what the worker was promised.
+            lease.until = lease.until.max(now + extend.lease.unwrap_or(lease.length));
+        }
+        match &extend.note {
+            Some(Note::Progress { percent, message }) if job.state == State::Running => {
+                let percent = (*percent).min(100).max(job.progress.unwrap_or(0));
+                job.progress = Some(percent);
+                if let Some(message) = message {
+                    job.message = Some(bounded(message.clone()));
+                }
+                self.tell(place, News::Progress(percent));
+            }
+            Some(Note::Emitted) if job.state == State::Running => {
+                self.tell(place, News::Emitted);
+            }
+            Some(_) | None => {}
+        }
+        Ok(Answer::Done(self.job(place).clone()))
+    }
+
+    pub(super) fn succeed(&mut self, succeed: &Succeed) -> Result<Answer, Refusal> {
+        let place = self.held(succeed.held.job, &succeed.held.holder)?;
+        let at = self.step(place, Cause::Finish, Outlook::Open)?;
+        self.end(place, at);
+        let execution = self.job(place).execution;
+        self.changes.results.extend(succeed.output.iter().map(|output| (execution, output.clone())));
+        Ok(Answer::Done(self.job(place).clone()))
+    }
+
+    pub(super) fn fail(&mut self, fail: &Fail) -> Result<Answer, Refusal> {
+        let place = self.held(fail.held.job, &fail.held.holder)?;
+        let cause = if fail.error.kind == Kind::HandlerTimeout { Cause::Timeout } else { Cause::Fail };
+        self.break_off(place, cause, &fail.error)?;
+        Ok(Answer::Done(self.job(place).clone()))
+    }
+
+    /// Ends the attempt under way with an error, and goes on as the retry policy says.
+    pub(super) fn break_off(&mut self, place: Place, cause: Cause, error: &WorkError) -> Result<(), Refusal> {
+        let random = self.random();
+        let job = self.job(place);
+        if job.state != State::Running {
+            return Err(Refusal::WrongState(job.state));
+        }
+        let entry = error.kind.entry();
+        let retryable = error.retryable.unwrap_or(entry.retryable);
+        let failure = Failure {
+            attempt: job.attempt,
+            retryable,
+            verdict: error.verdict,
+            code: &error.code,
+            class: error.class.as_deref(),
+        };
+        let next = job.head.retry.after(failure, random);
+        let used_up = job.attempt >= job.head.retry.attempts_max;
+        let outlook = match next {
+            Next::RetryIn(_) => Outlook::WillRetry,
+            Next::End { .. } if used_up => Outlook::Final,
+            Next::End { .. } => Outlook::Open,
+        };
+        let at = self.step(place, cause, outlook)?;
+        let listed = matches!(next, Next::End { listed: true, .. });
+        self.record(place, error, if listed { Kind::NonRetryable } else { error.kind }, retryable && !listed);
+        match next {
+            // A lost runner says nothing about the work: try again at once.
+            Next::RetryIn(_) if cause == Cause::RunnerLost => self.try_again(place, Duration::ZERO, 1),
+            Next::RetryIn(wait) => self.try_again(place, wait, 1),
+            Next::End { dead_letter, .. } => {
+                self.change(place).dead_lettered_at = dead_letter.then_some(at);
+                self.end(place, at);
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn hand_back(&mut self, held: &Held) -> Result<Answer, Refusal> {
+        let place = self.held(held.job, &held.holder)?;
+        match self.job(place).state {
+            State::Running => {
+                self.step(place, Cause::HandBack, Outlook::WillRetry)?;
+                self.try_again(place, Duration::ZERO, 0)?;
+            }
+            _ => self.take_back(place, Cause::HandBack)?,
+        }
+        Ok(Answer::Done(self.job(place).clone()))
+    }
+
+    /// ASSIGNED to QUEUED: the attempt never began.
+    pub(super) fn take_back(&mut self, place: Place, cause: Cause) -> Result<(), Refusal> {
+        self.change(place).lease = None;
+        self.enqueue(place, cause)
+    }
+
+    /// FAILED to QUEUED by the server's own doing. `raise` is 0 where the broken attempt does not count.
+    fn try_again(&mut self, place: Place, wait: Duration, raise: u32) -> Result<(), Refusal> {
+        let available_at = (!wait.is_zero()).then(|| self.now + wait);
+        let job = self.change(place);
+        job.lease = None;
+        job.attempt += raise;
+        job.available_at = available_at;
+        self.enqueue(place, Cause::RetryByPolicy)
+    }
+
+    fn record(&mut self, place: Place, error: &WorkError, kind: Kind, retryable: bool) {
+        let now = self.now;
+        let job = self.change(place);
+        let code = if error.code.is_empty() {
+            String::from(kind.entry().ojs_or_custom())
+        } else {
+            error.code.clone()
+        };
+        if job.errors.len() >= limits::ERRORS_MAX {
+            job.errors.remove(0);
+        }
+        job.errors.push(AttemptError {
+            attempt: job.attempt,
+            at: now,
+            kind,
+            code: bounded(code),
+            message: bounded(error.message.clone()),
+            class: error.class.clone().map(bounded),
+            retryable,
+            details: error.details.clone(),
+        });
+    }
+}

@@ -1,0 +1,336 @@
+//! What happened to a job, as events; and the compact form in which a job row carries its own history.
+//!
+//! Every change of state is one [`Event`]. Two kinds of news are no change of state (progress, and the notification of
+//! an EMIT_EVENT job): they go to the journal but not into the history.
+
+use alloc::vec::Vec;
+
+use crate::codec::{Corrupt, put_varint, take_varint};
+use crate::id::{ClientId, EventId, JobId};
+use crate::limits;
+use crate::state::{Cause, State};
+use crate::time::Time;
+
+/// One thing that happened to a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// 1 for the first event of the job; no number occurs twice.
+    pub n: u32,
+    /// What happened.
+    pub news: News,
+    /// When; strictly later than the event before.
+    pub at: Time,
+    /// The attempt that was under way or about to begin, from 1.
+    pub attempt: u32,
+    /// The execution it belongs to, from 1.
+    pub execution: u32,
+}
+
+/// What an event tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// The job changed state.
+    Moved {
+        /// `None` for the birth of the job.
+        from: Option<State>,
+        /// The state it has now.
+        to: State,
+        /// Why it moved.
+        cause: Cause,
+        /// For a failure: whether the server will try again by itself, or nobody can any more.
+        outlook: Outlook,
+    },
+    /// A worker reported progress, in percent.
+    Progress(u8),
+    /// An EMIT_EVENT job said what it had to say.
+    Emitted,
+}
+
+/// What follows a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum Outlook {
+    /// Nothing by itself; a client may still retry. Also every event that is no failure.
+    #[default]
+    Open = 0,
+    /// The server will try again by itself.
+    WillRetry = 1,
+    /// No retry is left: the last word on this job.
+    Final = 2,
+}
+
+/// The name of an event; each transport derives its own spelling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "the names are the documentation")]
+pub enum Name {
+    Created,
+    Queued,
+    Assigned,
+    Requeued,
+    Started,
+    Progress,
+    Emitted,
+    Succeeded,
+    Failed,
+    TimedOut,
+    Canceled,
+}
+
+impl Event {
+    /// The name this event goes by.
+    pub const fn name(&self) -> Name {
+        match self.news {
+            News::Progress(_) => Name::Progress,
+            News::Emitted => Name::Emitted,
+            News::Moved { to, cause, .. } => match (to, cause) {
+                (State::Created, _) => Name::Created,
+                (State::Queued, Cause::LeaseExpired | Cause::HandBack) => Name::Requeued,
+                (State::Queued, _) => Name::Queued,
+                (State::Assigned, _) => Name::Assigned,
+                (State::Running, _) => Name::Started,
+                (State::Succeeded, _) => Name::Succeeded,
+                (State::Failed, Cause::Timeout) => Name::TimedOut,
+                (State::Failed, _) => Name::Failed,
+                (State::Canceled, _) => Name::Canceled,
+            },
+        }
+    }
+
+    /// The id of this event of `job`.
+    pub const fn id(&self, job: JobId) -> EventId {
+        EventId::of(job, self.n, self.at.unix_ms())
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self.news {
+            News::Moved { from, to, cause, outlook } => {
+                let from = from.map_or(NO_STATE, State::as_u8);
+                out.extend_from_slice(&[cause.as_u8(), from << 4 | to.as_u8(), outlook as u8]);
+            }
+            News::Progress(percent) => out.extend_from_slice(&[PROGRESS, percent, 0]),
+            News::Emitted => out.extend_from_slice(&[EMITTED, 0, 0]),
+        }
+        put_varint(out, u64::from(self.n));
+        put_varint(out, self.at.as_micros() as u64);
+        put_varint(out, u64::from(self.attempt));
+        put_varint(out, u64::from(self.execution));
+    }
+
+    fn decode(from: &mut &[u8]) -> Result<Event, Corrupt> {
+        let (&[what, data, more], rest) = from.split_first_chunk::<3>().ok_or(Corrupt)?;
+        *from = rest;
+        let news = match what {
+            PROGRESS => News::Progress(data),
+            EMITTED => News::Emitted,
+            cause => News::Moved {
+                from: match data >> 4 {
+                    NO_STATE => None,
+                    state => Some(State::from_u8(state).ok_or(Corrupt)?),
+                },
+                to: State::from_u8(data & 0xf).ok_or(Corrupt)?,
+                cause: Cause::from_u8(cause).ok_or(Corrupt)?,
+                outlook: match more {
+                    0 => Outlook::Open,
+                    1 => Outlook::WillRetry,
+                    2 => Outlook::Final,
+                    _ => return Err(Corrupt),
+                },
+            },
+        };
+        let mut small = || u32::try_from(take_varint(from)?).map_err(|_| Corrupt);
+        let n = small()?;
+        let at = Time::from_micros(take_varint(from)? as i64);
+        let mut small = || u32::try_from(take_varint(from)?).map_err(|_| Corrupt);
+        Ok(Event { n, news, at, attempt: small()?, execution: small()? })
+    }
+}
+
+const PROGRESS: u8 = 0x80;
+const EMITTED: u8 = 0x81;
+const NO_STATE: u8 = 0xf;
+
+/// The changes of state of one job, oldest first, as stored with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct History {
+    bytes: Vec<u8>,
+    n_kept: u32,
+    n_last: u32,
+    at_last: Option<Time>,
+}
+
+impl History {
+    /// The number and moment for the next event: strictly after the last one, even when the clock stood still or
+    /// went back.
+    pub fn next(&self, now: Time) -> (u32, Time) {
+        let at = self.at_last.map_or(now, |last| now.max(last + core::time::Duration::from_micros(1)));
+        (self.n_last + 1, at)
+    }
+
+    /// Counts an event that is not kept, so that numbers and moments stay unique.
+    pub(crate) fn count(&mut self, event: &Event) {
+        debug_assert!(event.n > self.n_last, "events are numbered upwards");
+        self.n_last = event.n;
+        self.at_last = Some(event.at);
+    }
+
+    /// Adds the newest event, letting go of old ones past the bound.
+    pub(crate) fn push(&mut self, event: &Event) {
+        if self.n_kept as usize >= limits::EVENTS_MAX {
+            self.forget_older_half();
+        }
+        self.count(event);
+        event.encode(&mut self.bytes);
+        self.n_kept += 1;
+    }
+
+    /// The events, oldest first. Bytes that cannot be read end the list: a lost event must not break its job.
+    pub fn events(&self) -> impl Iterator<Item = Event> + '_ {
+        let mut rest = self.bytes.as_slice();
+        core::iter::from_fn(move || if rest.is_empty() { None } else { Event::decode(&mut rest).ok() })
+    }
+
+    /// How many events are kept.
+    pub fn len(&self) -> usize {
+        self.n_kept as usize
+    }
+
+    /// Whether nothing has happened yet.
+    pub fn is_empty(&self) -> bool {
+        self.n_kept == 0
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, u64::from(self.n_kept));
+        put_varint(out, u64::from(self.n_last));
+        put_varint(out, self.at_last.map_or(0, |at| at.as_micros() as u64));
+        out.extend_from_slice(&self.bytes);
+    }
+
+    pub(crate) fn decode(mut from: &[u8]) -> Result<History, Corrupt> {
+        let n_kept = u32::try_from(take_varint(&mut from)?).map_err(|_| Corrupt)?;
+        let n_last = u32::try_from(take_varint(&mut from)?).map_err(|_| Corrupt)?;
+        let at_last = match take_varint(&mut from)? {
+            0 => None,
+            micros => Some(Time::from_micros(micros as i64)),
+        };
+        Ok(History { bytes: from.to_vec(), n_kept, n_last, at_last })
+    }
+
+    fn forget_older_half(&mut self) {
+        let kept: Vec<Event> = self
+            .events()
+            .enumerate()
+            .filter(|(i, _)| *i == 0 || *i >= limits::EVENTS_MAX / 2)
+            .map(|(_, e)| e)
+            .collect();
+        self.bytes.clear();
+        for event in &kept {
+            event.encode(&mut self.bytes);
+        }
+        self.n_kept = kept.len() as u32;
+    }
+}
+
+/// One line of the journal: an event, and whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The job it happened to.
+    pub job: JobId,
+    /// The owner of that job.
+    pub client: ClientId,
+    /// What happened.
+    pub event: Event,
+}
+
+/// The bytes of one journal row: all entries of one transaction, in order.
+pub fn encode_entries(entries: &[Entry]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(entries.len() * 48);
+    for entry in entries {
+        out.extend_from_slice(&entry.job.to_bytes());
+        out.extend_from_slice(&entry.client.to_bytes());
+        entry.event.encode(&mut out);
+    }
+    out
+}
+
+/// Reads what [`encode_entries`] wrote.
+pub fn decode_entries(mut from: &[u8]) -> Result<Vec<Entry>, Corrupt> {
+    let mut entries = Vec::new();
+    while !from.is_empty() {
+        let (job, rest) = from.split_first_chunk::<16>().ok_or(Corrupt)?;
+        let (client, rest) = rest.split_first_chunk::<16>().ok_or(Corrupt)?;
+        from = rest;
+        let (job, client) = (u128::from_be_bytes(*job), u128::from_be_bytes(*client));
+        let (job, client) = (JobId::from_u128(job), ClientId::from_u128(client));
+        entries.push(Entry { job, client, event: Event::decode(&mut from)? });
+    }
+    Ok(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    fn moved(n: u32, from: Option<State>, to: State, cause: Cause) -> Event {
+        let news = News::Moved { from, to, cause, outlook: Outlook::Open };
+        Event { n, news, at: Time::from_millis(i64::from(n)), attempt: 1, execution: 1 }
+    }
+
+    #[test]
+    fn a_history_comes_back_as_it_was_written() {
+        let mut history = History::default();
+        let events = [
+            moved(1, None, State::Created, Cause::Submit),
+            moved(2, Some(State::Created), State::Queued, Cause::Due),
+            moved(3, Some(State::Queued), State::Canceled, Cause::CancelByUser),
+        ];
+        events.iter().for_each(|event| history.push(event));
+        let mut bytes = Vec::new();
+        history.encode(&mut bytes);
+        let read = History::decode(&bytes).unwrap();
+        assert_eq!(read, history);
+        assert_eq!(read.events().collect::<Vec<_>>(), events);
+    }
+
+    #[test]
+    fn the_next_event_is_later_even_when_the_clock_goes_back() {
+        let mut history = History::default();
+        history.push(&moved(1, None, State::Created, Cause::Submit));
+        let (n, at) = history.next(Time::ZERO);
+        assert_eq!((n, at), (2, Time::from_micros(1001)));
+    }
+
+    #[test]
+    fn a_long_history_keeps_its_birth_and_its_newest_events() {
+        let mut history = History::default();
+        let last = 3 * limits::EVENTS_MAX as u32;
+        (1..=last).for_each(|n| history.push(&moved(n, Some(State::Queued), State::Assigned, Cause::Claim)));
+        assert!(history.len() <= limits::EVENTS_MAX);
+        let numbers: Vec<u32> = history.events().map(|event| event.n).collect();
+        assert_eq!((numbers[0], *numbers.last().unwrap()), (1, last));
+        assert!(numbers.is_sorted());
+    }
+
+    #[test]
+    fn journal_rows_come_back() {
+        let entry = |n, news| Entry {
+            job: JobId::from_u128(u128::MAX),
+            client: ClientId::from_u128(7),
+            event: Event { n, news, at: Time::from_millis(5), attempt: 300, execution: 2 },
+        };
+        let entries = [entry(1, News::Progress(40)), entry(2, News::Emitted)];
+        assert_eq!(decode_entries(&encode_entries(&entries)).unwrap(), entries);
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_is_corrupt_and_never_a_panic(bytes: Vec<u8>) {
+            let _ = decode_entries(&bytes);
+            if let Ok(history) = History::decode(&bytes) {
+                history.events().count();
+            }
+        }
+    }
+}

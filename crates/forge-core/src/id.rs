@@ -1,0 +1,196 @@
+//! Identities: UUIDs that cannot be mixed up.
+//!
+//! Jobs, executions and events have version 7 ids (they sort by time of birth, which the claim order relies on);
+//! clients have version 4 ids, because a client id doubles as a capability until its first key exists.
+//! The random part is an argument: this crate draws nothing.
+
+use core::fmt;
+use core::str::FromStr;
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(u128);
+
+        impl $name {
+            /// The id with these 128 bits.
+            pub const fn from_u128(bits: u128) -> Self {
+                Self(bits)
+            }
+
+            /// The 128 bits of the id.
+            pub const fn as_u128(self) -> u128 {
+                self.0
+            }
+
+            /// The id as stored: sixteen bytes, most significant first, so that bytes sort like ids.
+            pub const fn to_bytes(self) -> [u8; 16] {
+                self.0.to_be_bytes()
+            }
+
+            /// Reads what [`Self::to_bytes`] wrote.
+            pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+                Some(Self(u128::from_be_bytes(bytes.try_into().ok()?)))
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write_uuid(self.0, f)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write_uuid(self.0, f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = NotAnId;
+
+            fn from_str(text: &str) -> Result<Self, NotAnId> {
+                parse_uuid(text).map(Self)
+            }
+        }
+    };
+}
+
+id! {
+    /// A job: what a client submitted and may cancel or retry.
+    JobId
+}
+id! {
+    /// One execution of a job. The first one has the id of its job; a manual retry opens another.
+    ExecutionId
+}
+id! {
+    /// Who owns a job.
+    ClientId
+}
+id! {
+    /// One event of a job.
+    EventId
+}
+
+impl JobId {
+    /// The version 7 id born at `unix_ms` with 74 of the given random bits.
+    pub const fn v7(unix_ms: u64, random: u128) -> Self {
+        Self(v7(unix_ms, random))
+    }
+
+    /// The id of the first execution of this job, which is its own.
+    pub const fn first_execution(self) -> ExecutionId {
+        ExecutionId(self.0)
+    }
+}
+
+impl ExecutionId {
+    /// The version 7 id born at `unix_ms` with 74 of the given random bits.
+    pub const fn v7(unix_ms: u64, random: u128) -> Self {
+        Self(v7(unix_ms, random))
+    }
+}
+
+impl EventId {
+    /// The id of the `n`th event of `job`: derived rather than stored. The twelve bits behind the time hold `n`, the last
+    /// 62 are the job's, so two events of one job differ by number and two jobs differ by their own random bits.
+    pub const fn of(job: JobId, n: u32, unix_ms: u64) -> Self {
+        const LAST_62: u128 = (1 << 62) - 1;
+        Self(v7(unix_ms, ((n as u128 & 0xfff) << 62) | (job.0 & LAST_62)))
+    }
+}
+
+/// Text that is not a lower- or upper-case hyphenated UUID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotAnId;
+
+impl fmt::Display for NotAnId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not a hyphenated UUID")
+    }
+}
+
+impl core::error::Error for NotAnId {}
+
+const fn v7(unix_ms: u64, random: u128) -> u128 {
+    const LOW_62: u128 = (1 << 62) - 1;
+    let time = ((unix_ms & 0xffff_ffff_ffff) as u128) << 80;
+    let rand_a = ((random >> 62) & 0xfff) << 64;
+    time | (0x7 << 76) | rand_a | (0b10 << 62) | (random & LOW_62)
+}
+
+fn write_uuid(bits: u128, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let mut text = [b'-'; 36];
+    let mut nibble = 32;
+    for (at, byte) in text.iter_mut().enumerate() {
+        if !matches!(at, 8 | 13 | 18 | 23) {
+            nibble -= 1;
+            *byte = HEX[((bits >> (nibble * 4)) & 0xf) as usize];
+        }
+    }
+    f.write_str(core::str::from_utf8(&text).expect("hex digits and hyphens are ASCII"))
+}
+
+fn parse_uuid(text: &str) -> Result<u128, NotAnId> {
+    if text.len() != 36 {
+        return Err(NotAnId);
+    }
+    let mut bits = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        match (at, byte) {
+            (8 | 13 | 18 | 23, b'-') => {}
+            (8 | 13 | 18 | 23, _) => return Err(NotAnId),
+            (_, b'0'..=b'9') => bits = (bits << 4) | u128::from(byte - b'0'),
+            (_, b'a'..=b'f') => bits = (bits << 4) | u128::from(byte - b'a' + 10),
+            (_, b'A'..=b'F') => bits = (bits << 4) | u128::from(byte - b'A' + 10),
+            _ => return Err(NotAnId),
+        }
+    }
+    Ok(bits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::ToString;
+
+    #[test]
+    fn an_id_is_written_in_lower_case_and_read_back() {
+        let text = "01890a5d-ac96-774b-bcce-b302099a8057";
+        let id: JobId = text.parse().unwrap();
+        assert_eq!(id.to_string(), text);
+        assert_eq!(text.to_uppercase().parse::<JobId>(), Ok(id));
+        assert_eq!(JobId::from_bytes(&id.to_bytes()), Some(id));
+    }
+
+    #[test]
+    fn text_that_is_no_uuid_is_refused() {
+        for text in
+            ["", "01890a5d", "01890a5d-ac96-774b-bcce-b302099a805g", "01890a5dxac96-774b-bcce-b302099a8057"]
+        {
+            assert_eq!(text.parse::<JobId>(), Err(NotAnId), "{text}");
+        }
+    }
+
+    #[test]
+    fn version_7_ids_carry_version_variant_and_sort_by_time() {
+        let early = JobId::v7(1, u128::MAX);
+        let late = JobId::v7(2, 0);
+        assert!(early < late);
+        for id in [early, late] {
+            let text = id.to_string();
+            assert_eq!(&text[14..15], "7");
+            assert!(matches!(&text[19..20], "8" | "9" | "a" | "b"), "{text}");
+        }
+    }
+
+    #[test]
+    fn event_ids_differ_by_number_and_by_job() {
+        let (a, b) = (JobId::v7(1, 1), JobId::v7(1, 2));
+        assert_ne!(EventId::of(a, 1, 5), EventId::of(a, 2, 5));
+        assert_ne!(EventId::of(a, 1, 5), EventId::of(b, 1, 5));
+    }
+}

@@ -1,0 +1,506 @@
+//! How a job lies in a store: two byte strings, one written once ([`Head`]), one with every change (the rest of
+//! [`Job`]). A store adds columns only for what its indexes need.
+//!
+//! Tags are never reused; a new field takes the next number and older rows simply lack it.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::{
+    AttemptError, Cancel, Conflict, Dialect, Form, Head, IdempotencyKey, Input, Job, Lease, Limit, Name,
+    Parked, Rate, Step, Unique,
+};
+use crate::catalog::Kind;
+use crate::codec::{Corrupt, Field, Fields, Writer, micros, put_varint, take_slice};
+use crate::history::History;
+use crate::id::{ClientId, ExecutionId, JobId};
+use crate::retry::Policy;
+use crate::state::State;
+use crate::time::Time;
+use crate::work::{Definition, WorkKind};
+
+impl Head {
+    /// The bytes of the head.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(160);
+        let mut out = Writer(&mut bytes);
+        out.bytes(1, &self.client.to_bytes());
+        out.number(2, self.dialect as u64);
+        out.number(3, self.form as u64);
+        if !self.job_type.is_empty() {
+            out.text(4, Some(&self.job_type));
+        }
+        out.text(5, Some(self.queue.as_str()));
+        out.number(6, (i32::from(self.priority) - i32::from(i16::MIN)) as u64);
+        if let Some(definition) = &self.definition {
+            out.group(7, |out| encode_definition(definition, out));
+        }
+        out.time(8, Some(self.created_at));
+        out.time(9, self.execution_at);
+        out.time(10, self.expires_at);
+        out.span(11, self.lease);
+        out.span(12, self.timeout);
+        out.group(13, |out| self.retry.encode(out));
+        if let Some(limit) = &self.limit {
+            out.group(14, |out| encode_limit(limit, out));
+        }
+        out.flag(15, self.hold);
+        if let Some(unique) = &self.unique {
+            out.group(16, |out| encode_unique(unique, out));
+        }
+        if let Some(key) = &self.idempotency {
+            out.text(17, Some(&key.operation));
+            out.text(18, Some(&key.key));
+        }
+        out.text(19, self.callback.as_deref());
+        out.text(20, self.correlation_id.as_deref());
+        out.text(21, self.traceparent.as_deref());
+        out.text(22, self.tracestate.as_deref());
+        out.text(23, self.language.as_deref());
+        self.tags.iter().for_each(|tag| out.text(24, Some(tag)));
+        if let Some(step) = &self.workflow {
+            out.bytes(25, &step.workflow.to_be_bytes());
+            out.number(26, u64::from(step.index));
+        }
+        out.span(27, self.retention);
+        bytes
+    }
+
+    /// Reads what [`Self::encode`] wrote.
+    pub fn decode(bytes: &[u8]) -> Result<Head, Corrupt> {
+        let nobody = ClientId::from_u128(0);
+        let mut head = Head::new(nobody, Name("".into()), Time::ZERO);
+        let mut key = IdempotencyKey { client: nobody, operation: "".into(), key: "".into() };
+        let mut workflow = Step { workflow: 0, index: 0 };
+        for field in Fields(bytes) {
+            let field = field?;
+            match field.tag {
+                17 => key.operation = field.text()?,
+                18 => key.key = field.text()?,
+                25 => workflow.workflow = field.id()?,
+                26 => workflow.index = field.small()?,
+                _ => head.read(&field)?,
+            }
+        }
+        if !key.operation.is_empty() || !key.key.is_empty() {
+            key.client = head.client;
+            head.idempotency = Some(key);
+        }
+        if workflow.workflow != 0 {
+            head.workflow = Some(workflow);
+        }
+        if head.queue.as_str().is_empty() { Err(Corrupt) } else { Ok(head) }
+    }
+
+    fn read(&mut self, field: &Field<'_>) -> Result<(), Corrupt> {
+        match field.tag {
+            1 => self.client = ClientId::from_u128(field.id()?),
+            2 => self.dialect = pick(field, [Dialect::Forge, Dialect::Operations, Dialect::Ojs])?,
+            3 => self.form = pick(field, [Form::Execute, Form::Deferred, Form::EmitEvent])?,
+            4 => self.job_type = field.text()?,
+            5 => self.queue = Name::new(&field.text()?).ok_or(Corrupt)?,
+            6 => {
+                let shifted = field.small::<i32>()?;
+                self.priority = i16::try_from(shifted + i32::from(i16::MIN)).map_err(|_| Corrupt)?;
+            }
+            7 => self.definition = Some(decode_definition(field.bytes)?),
+            8 => self.created_at = field.time()?,
+            9 => self.execution_at = Some(field.time()?),
+            10 => self.expires_at = Some(field.time()?),
+            11 => self.lease = Some(field.span()?),
+            12 => self.timeout = Some(field.span()?),
+            13 => self.retry = Policy::decode(field.bytes)?,
+            14 => self.limit = Some(decode_limit(field.bytes)?),
+            15 => self.hold = field.flag()?,
+            16 => self.unique = Some(decode_unique(field.bytes)?),
+            19 => self.callback = Some(field.text()?),
+            20 => self.correlation_id = Some(field.text()?),
+            21 => self.traceparent = Some(field.text()?),
+            22 => self.tracestate = Some(field.text()?),
+            23 => self.language = Some(field.text()?),
+            24 => self.tags.push(field.text()?),
+            27 => self.retention = Some(field.span()?),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl Input {
+    /// The bytes of the input.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.payload.len() + self.meta.len() + self.extra.len() + 16);
+        for part in [&self.payload, &self.meta, &self.extra] {
+            put_varint(&mut bytes, part.len() as u64);
+            bytes.extend_from_slice(part);
+        }
+        bytes
+    }
+
+    /// Reads what [`Self::encode`] wrote.
+    pub fn decode(mut bytes: &[u8]) -> Result<Input, Corrupt> {
+        let mut part = || take_slice(&mut bytes).map(<[u8]>::to_vec);
+        Ok(Input { payload: part()?, meta: part()?, extra: part()? })
+    }
+}
+
+impl Job {
+    /// The bytes of what changes: everything but the id and the head.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(192);
+        let mut out = Writer(&mut bytes);
+        out.number(1, u64::from(self.state.as_u8()));
+        out.number(2, u64::from(self.attempt));
+        out.number(3, u64::from(self.attempt_handed));
+        out.number(4, self.fence);
+        if self.execution != self.id.first_execution() {
+            out.bytes(5, &self.execution.to_bytes());
+        }
+        self.executions_past.iter().for_each(|past| out.bytes(6, &past.to_bytes()));
+        out.flag(7, self.hold);
+        out.time(8, self.available_at);
+        out.number(9, self.parked as u64);
+        if let Some(lease) = &self.lease {
+            out.group(10, |out| {
+                out.text(1, Some(lease.worker.as_str()));
+                out.time(2, Some(lease.until));
+                out.number(3, micros(lease.length));
+                out.time(4, lease.timeout_at);
+            });
+        }
+        out.time(11, Some(self.updated_at));
+        out.time(12, self.queued_at);
+        out.time(13, self.started_at);
+        out.time(14, self.finished_at);
+        out.number(15, self.progress.map_or(0, |percent| u64::from(percent) + 1));
+        out.text(16, self.message.as_deref());
+        self.errors.iter().for_each(|error| out.group(17, |out| encode_error(error, out)));
+        if let Some(cancel) = &self.cancel {
+            out.text(18, Some(&cancel.by));
+            out.text(19, Some(&cancel.reason));
+        }
+        out.time(20, self.dead_lettered_at);
+        out.time(21, self.forget_at);
+        let mut history = Vec::with_capacity(96);
+        self.history.encode(&mut history);
+        out.bytes(22, &history);
+        bytes
+    }
+
+    /// Puts a job together from its id, its head and what [`Self::encode`] wrote.
+    pub fn decode(id: JobId, head: Arc<Head>, bytes: &[u8]) -> Result<Job, Corrupt> {
+        let mut job = Job {
+            id,
+            state: State::Created,
+            attempt: 0,
+            attempt_handed: 0,
+            fence: 0,
+            execution: id.first_execution(),
+            executions_past: Vec::new(),
+            hold: false,
+            available_at: None,
+            parked: Parked::No,
+            lease: None,
+            updated_at: head.created_at,
+            head,
+            queued_at: None,
+            started_at: None,
+            finished_at: None,
+            progress: None,
+            message: None,
+            errors: Vec::new(),
+            cancel: None,
+            dead_lettered_at: None,
+            forget_at: None,
+            history: History::default(),
+        };
+        for field in Fields(bytes) {
+            job.read(&field?)?;
+        }
+        Ok(job)
+    }
+
+    fn read(&mut self, field: &Field<'_>) -> Result<(), Corrupt> {
+        match field.tag {
+            1 => self.state = State::from_u8(field.small()?).ok_or(Corrupt)?,
+            2 => self.attempt = field.small()?,
+            3 => self.attempt_handed = field.small()?,
+            4 => self.fence = field.number()?,
+            5 => self.execution = ExecutionId::from_u128(field.id()?),
+            6 => self.executions_past.push(ExecutionId::from_u128(field.id()?)),
+            7 => self.hold = field.flag()?,
+            8 => self.available_at = Some(field.time()?),
+            9 => {
+                let all = [Parked::No, Parked::ForPlace, Parked::ForTurn, Parked::TurnCame];
+                self.parked = pick(field, all)?;
+            }
+            10 => self.lease = Some(decode_lease(field.bytes)?),
+            11 => self.updated_at = field.time()?,
+            12 => self.queued_at = Some(field.time()?),
+            13 => self.started_at = Some(field.time()?),
+            14 => self.finished_at = Some(field.time()?),
+            15 => self.progress = Some(u8::try_from(field.number()?.wrapping_sub(1)).map_err(|_| Corrupt)?),
+            16 => self.message = Some(field.text()?),
+            17 => self.errors.push(decode_error(field.bytes)?),
+            18 => self.cancel = Some(Cancel { by: field.text()?, reason: "".into() }),
+            19 => self.cancel.as_mut().ok_or(Corrupt)?.reason = field.text()?,
+            20 => self.dead_lettered_at = Some(field.time()?),
+            21 => self.forget_at = Some(field.time()?),
+            22 => self.history = History::decode(field.bytes)?,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn pick<T: Copy, const N: usize>(field: &Field<'_>, all: [T; N]) -> Result<T, Corrupt> {
+    all.get(field.small::<usize>()?).copied().ok_or(Corrupt)
+}
+
+fn encode_definition(definition: &Definition, out: &mut Writer<'_>) {
+    out.text(1, Some(definition.work_kind.as_str()));
+    out.number(2, u64::from(definition.duration_ms));
+    out.flag(3, definition.should_fail);
+    out.number(4, u64::from(definition.payload_kb));
+}
+
+fn decode_definition(bytes: &[u8]) -> Result<Definition, Corrupt> {
+    let (mut work_kind, mut duration_ms, mut should_fail, mut payload_kb) = (None, 0, false, 0);
+    for field in Fields(bytes) {
+        let field = field?;
+        match field.tag {
+            1 => work_kind = WorkKind::parse(&field.text()?),
+            2 => duration_ms = field.small()?,
+            3 => should_fail = field.flag()?,
+            4 => payload_kb = field.small()?,
+            _ => {}
+        }
+    }
+    Ok(Definition { work_kind: work_kind.ok_or(Corrupt)?, duration_ms, should_fail, payload_kb })
+}
+
+fn encode_limit(limit: &Limit, out: &mut Writer<'_>) {
+    out.text(1, Some(limit.key.as_str()));
+    out.number(2, limit.concurrency.map_or(0, |n| u64::from(n) + 1));
+    if let Some(rate) = limit.rate {
+        out.number(3, u64::from(rate.count));
+        out.number(4, micros(rate.per));
+    }
+}
+
+fn decode_limit(bytes: &[u8]) -> Result<Limit, Corrupt> {
+    let (mut key, mut concurrency, mut rate) =
+        (None, None, Rate { count: 0, per: core::time::Duration::ZERO });
+    for field in Fields(bytes) {
+        let field = field?;
+        match field.tag {
+            1 => key = Name::new(&field.text()?),
+            2 => concurrency = Some(u32::try_from(field.number()?.wrapping_sub(1)).map_err(|_| Corrupt)?),
+            3 => rate.count = field.small()?,
+            4 => rate.per = core::time::Duration::from_micros(field.number()?),
+            _ => {}
+        }
+    }
+    Ok(Limit { key: key.ok_or(Corrupt)?, concurrency, rate: (rate.count > 0).then_some(rate) })
+}
+
+fn encode_unique(unique: &Unique, out: &mut Writer<'_>) {
+    out.bytes(1, &unique.key);
+    out.number(2, u64::from(unique.states));
+    out.time(3, unique.until);
+    out.number(4, unique.on_conflict as u64);
+}
+
+fn decode_unique(bytes: &[u8]) -> Result<Unique, Corrupt> {
+    let mut unique = Unique { key: [0; 32], states: 0, until: None, on_conflict: Conflict::Reject };
+    for field in Fields(bytes) {
+        let field = field?;
+        match field.tag {
+            1 => unique.key = field.bytes.try_into().map_err(|_| Corrupt)?,
+            2 => unique.states = field.small()?,
+            3 => unique.until = Some(field.time()?),
+            4 => unique.on_conflict = pick(&field, [Conflict::Reject, Conflict::Ignore, Conflict::Replace])?,
+            _ => {}
+        }
+    }
+    Ok(unique)
+}
+
+fn decode_lease(bytes: &[u8]) -> Result<Lease, Corrupt> {
+    let (mut worker, mut until, mut length, mut timeout_at) = (None, None, 0, None);
+    for field in Fields(bytes) {
+        let field = field?;
+        match field.tag {
+            1 => worker = Name::new(&field.text()?),
+            2 => until = Some(field.time()?),
+            3 => length = field.number()?,
+            4 => timeout_at = Some(field.time()?),
+            _ => {}
+        }
+    }
+    let length = core::time::Duration::from_micros(length);
+    Ok(Lease { worker: worker.ok_or(Corrupt)?, until: until.ok_or(Corrupt)?, length, timeout_at })
+}
+
+fn encode_error(error: &AttemptError, out: &mut Writer<'_>) {
+    out.number(1, u64::from(error.attempt));
+    out.time(2, Some(error.at));
+    out.text(3, Some(error.kind.name()));
+    out.text(4, Some(&error.code));
+    out.text(5, Some(&error.message));
+    out.text(6, error.class.as_deref());
+    out.flag(7, error.retryable);
+    if !error.details.is_empty() {
+        out.bytes(8, &error.details);
+    }
+}
+
+fn decode_error(bytes: &[u8]) -> Result<AttemptError, Corrupt> {
+    let mut error = AttemptError {
+        attempt: 0,
+        at: Time::ZERO,
+        kind: Kind::HandlerError,
+        code: "".into(),
+        message: "".into(),
+        class: None,
+        retryable: false,
+        details: Vec::new(),
+    };
+    for field in Fields(bytes) {
+        let field = field?;
+        match field.tag {
+            1 => error.attempt = field.small()?,
+            2 => error.at = field.time()?,
+            3 => {
+                let name = field.text()?;
+                error.kind = Kind::from_name(&name).ok_or(Corrupt)?;
+            }
+            4 => error.code = field.text()?,
+            5 => error.message = field.text()?,
+            6 => error.class = Some(field.text()?),
+            7 => error.retryable = field.flag()?,
+            8 => error.details = field.bytes.to_vec(),
+            _ => {}
+        }
+    }
+    Ok(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::time::Duration;
+    use proptest::prelude::*;
+    use std::vec;
+
+    fn full_head() -> Head {
+        let client = ClientId::from_u128(42);
+        Head {
+            dialect: Dialect::Ojs,
+            form: Form::EmitEvent,
+            job_type: "mail.send".into(),
+            priority: -7,
+            definition: Some(Definition {
+                work_kind: WorkKind::ALL[3],
+                duration_ms: 5,
+                should_fail: true,
+                payload_kb: 9,
+            }),
+            execution_at: Some(Time::ZERO),
+            expires_at: Some(Time::from_millis(9)),
+            lease: Some(Duration::ZERO),
+            timeout: Some(Duration::from_secs(3)),
+            retry: Policy::auto(),
+            limit: Some(Limit {
+                key: Name::new("k").unwrap(),
+                concurrency: Some(0),
+                rate: Some(Rate { count: 2, per: Duration::from_secs(1) }),
+            }),
+            hold: true,
+            unique: Some(Unique {
+                key: [7; 32],
+                states: Unique::UNFINISHED,
+                until: Some(Time::from_millis(1)),
+                on_conflict: Conflict::Replace,
+            }),
+            idempotency: Some(IdempotencyKey { client, operation: "submit".into(), key: "a".into() }),
+            callback: Some("http://localhost/".into()),
+            correlation_id: Some("c".into()),
+            traceparent: Some("tp".into()),
+            tracestate: Some("ts".into()),
+            language: Some("de".into()),
+            tags: vec!["x".into(), "".into()],
+            workflow: Some(Step { workflow: 5, index: 0 }),
+            retention: Some(Duration::from_secs(1)),
+            ..Head::new(client, Name::new("mail").unwrap(), Time::from_millis(7))
+        }
+    }
+
+    #[test]
+    fn a_head_comes_back_as_it_was_stored() {
+        let plain = Head::new(ClientId::from_u128(1), Name::new("default").unwrap(), Time::from_millis(1));
+        for head in [plain, full_head()] {
+            assert_eq!(Head::decode(&head.encode()), Ok(head));
+        }
+    }
+
+    #[test]
+    fn a_job_comes_back_as_it_was_stored() {
+        let head = Arc::new(full_head());
+        let id = JobId::v7(7, 9);
+        let mut job = Job::decode(id, head.clone(), &[]).unwrap();
+        job.attempt = 3;
+        job.attempt_handed = 2;
+        job.fence = 8;
+        job.execution = ExecutionId::v7(8, 1);
+        job.executions_past = vec![id.first_execution()];
+        job.hold = true;
+        job.available_at = Some(Time::from_millis(3));
+        job.parked = Parked::ForTurn;
+        job.lease = Some(Lease {
+            worker: Name::new("w").unwrap(),
+            until: Time::from_millis(4),
+            length: Duration::from_secs(30),
+            timeout_at: Some(Time::from_millis(5)),
+        });
+        job.progress = Some(0);
+        job.message = Some("half".into());
+        job.errors = vec![AttemptError {
+            attempt: 1,
+            at: Time::from_millis(2),
+            kind: Kind::HandlerTimeout,
+            code: "c".into(),
+            message: "m".into(),
+            class: Some("C".into()),
+            retryable: true,
+            details: vec![1, 2],
+        }];
+        job.cancel = Some(Cancel { by: "user".into(), reason: "".into() });
+        job.dead_lettered_at = Some(Time::from_millis(6));
+        job.forget_at = Some(Time::from_millis(7));
+        assert_eq!(Job::decode(id, head, &job.encode()), Ok(job));
+    }
+
+    #[test]
+    fn unknown_fields_of_a_newer_version_are_skipped() {
+        let head = full_head();
+        let mut bytes = head.encode();
+        Writer(&mut bytes).text(200, Some("from the future"));
+        assert_eq!(Head::decode(&bytes), Ok(head));
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_is_corrupt_and_never_a_panic(bytes: Vec<u8>) {
+            let _ = Head::decode(&bytes);
+            let _ = Input::decode(&bytes);
+            let _ = Job::decode(JobId::from_u128(1), Arc::new(full_head()), &bytes);
+        }
+
+        #[test]
+        fn raw_input_comes_back(payload: Vec<u8>, meta: Vec<u8>, extra: Vec<u8>) {
+            let input = Input { payload, meta, extra };
+            prop_assert_eq!(Input::decode(&input.encode()), Ok(input));
+        }
+    }
+}

@@ -1,0 +1,446 @@
+//! A job: the part fixed at submission ([`Head`], [`Input`]) and the part that changes ([`Job`]).
+//!
+//! It carries what all four contracts need, so that no dialect has to bend it. Payloads stay raw bytes; nothing here
+//! parses them. How both parts are laid out in a store is in `layout.rs`.
+
+mod layout;
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::time::Duration;
+
+use crate::catalog::Kind;
+use crate::history::History;
+use crate::id::{ClientId, ExecutionId, JobId};
+use crate::limits;
+use crate::retry::Policy;
+use crate::state::State;
+use crate::time::Time;
+use crate::work::Definition;
+
+/// The name of a queue, or of a key that limits share: short, printable, cheap to copy.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name(Arc<str>);
+
+impl Name {
+    /// The name, if it has 1 to 255 bytes and no control characters.
+    pub fn new(text: &str) -> Option<Name> {
+        let good =
+            !text.is_empty() && text.len() <= limits::NAME_BYTES_MAX && !text.chars().any(char::is_control);
+        good.then(|| Name(text.into()))
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&*self.0, f)
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Which contract the job was submitted on. It fixes the wording of its outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Dialect {
+    /// ForgeRun's own, `/v1`.
+    Forge = 0,
+    /// The async-operations pattern, `/api/v1`.
+    Operations = 1,
+    /// Open Job Spec, `/ojs/v1`.
+    Ojs = 2,
+}
+
+/// ForgeRun's three forms of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Form {
+    /// Run as soon as possible.
+    Execute = 0,
+    /// Run at a given time.
+    Deferred = 1,
+    /// Run and publish one notification.
+    EmitEvent = 2,
+}
+
+/// What was fixed when the job was submitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Who owns the job.
+    pub client: ClientId,
+    /// Which contract it came by.
+    pub dialect: Dialect,
+    /// ForgeRun's form; EXECUTE for the other dialects.
+    pub form: Form,
+    /// The free-form type of the other dialects; empty on `/v1`.
+    pub job_type: String,
+    /// Where it waits.
+    pub queue: Name,
+    /// Higher goes first within its queue.
+    pub priority: i16,
+    /// What the built-in worker simulates; `None` for real work.
+    pub definition: Option<Definition>,
+    /// When it was accepted.
+    pub created_at: Time,
+    /// Not to begin before this.
+    pub execution_at: Option<Time>,
+    /// Not to begin after this.
+    pub expires_at: Option<Time>,
+    /// How long a claim lasts without a sign of life; `None` leaves it to the claim.
+    pub lease: Option<Duration>,
+    /// How long one attempt may run.
+    pub timeout: Option<Duration>,
+    /// What to do about failures.
+    pub retry: Policy,
+    /// A limit it shares with other jobs.
+    pub limit: Option<Limit>,
+    /// Held back until somebody activates it.
+    pub hold: bool,
+    /// The unique key it holds while it is in one of these states.
+    pub unique: Option<Unique>,
+    /// The idempotency key it was submitted with; forgotten with the job.
+    pub idempotency: Option<IdempotencyKey>,
+    /// Where to tell of its changes.
+    pub callback: Option<String>,
+    /// What the client calls it.
+    pub correlation_id: Option<String>,
+    /// W3C trace context: the `traceparent` of the submission.
+    pub traceparent: Option<String>,
+    /// W3C trace context: the `tracestate` of the submission.
+    pub tracestate: Option<String>,
+    /// The language of its outcome.
+    pub language: Option<String>,
+    /// Labels for people.
+    pub tags: Vec<String>,
+    /// The workflow it is a step of.
+    pub workflow: Option<Step>,
+    /// How long it is kept after it ended; `None` means [`limits::RETENTION`].
+    pub retention: Option<Duration>,
+}
+
+impl Head {
+    /// A plain job of `client` in `queue`: everything else at its default.
+    pub fn new(client: ClientId, queue: Name, created_at: Time) -> Head {
+        Head {
+            client,
+            dialect: Dialect::Forge,
+            form: Form::Execute,
+            job_type: String::new(),
+            queue,
+            priority: 0,
+            definition: None,
+            created_at,
+            execution_at: None,
+            expires_at: None,
+            lease: None,
+            timeout: None,
+            retry: Policy::manual(),
+            limit: None,
+            hold: false,
+            unique: None,
+            idempotency: None,
+            callback: None,
+            correlation_id: None,
+            traceparent: None,
+            tracestate: None,
+            language: None,
+            tags: Vec::new(),
+            workflow: None,
+            retention: None,
+        }
+    }
+}
+
+/// Raw bytes that belong to the submitter. Written once, handed to workers, never parsed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Input {
+    /// Arguments or parameters, as received.
+    pub payload: Vec<u8>,
+    /// Metadata, as received.
+    pub meta: Vec<u8>,
+    /// Members this server does not know, kept verbatim.
+    pub extra: Vec<u8>,
+}
+
+impl Input {
+    /// Whether there is nothing to keep.
+    pub fn is_empty(&self) -> bool {
+        self.payload.is_empty() && self.meta.is_empty() && self.extra.is_empty()
+    }
+}
+
+/// A limit shared by all jobs that name the same key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// What the jobs share.
+    pub key: Name,
+    /// How many of them may be held by workers at once.
+    pub concurrency: Option<u32>,
+    /// How many of them may be handed out per span of time.
+    pub rate: Option<Rate>,
+}
+
+/// So many per span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// How many; at least one.
+    pub count: u32,
+    /// Per how long.
+    pub per: Duration,
+}
+
+/// A unique key: while a job holds it, a second one with the same key is refused or takes its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unique {
+    /// The fingerprint of what must be unique.
+    pub key: [u8; 32],
+    /// The states in which the holder blocks others, as bits by [`State::as_u8`].
+    pub states: u8,
+    /// Until when, at the latest.
+    pub until: Option<Time>,
+    /// What happens to the newcomer.
+    pub on_conflict: Conflict,
+}
+
+impl Unique {
+    /// Every state in which a job has not ended.
+    pub const UNFINISHED: u8 = 0b1111;
+
+    /// Whether a holder in `state` blocks others at `now`.
+    pub fn blocks(&self, state: State, now: Time) -> bool {
+        self.states & (1 << state.as_u8()) != 0 && self.until.is_none_or(|until| now < until)
+    }
+}
+
+/// What happens when a unique key is held already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Conflict {
+    /// The newcomer is refused.
+    Reject = 0,
+    /// The newcomer is answered with the job that is there.
+    Ignore = 1,
+    /// The job that is there is cancelled, unless a worker holds it; then the newcomer is refused.
+    Replace = 2,
+}
+
+/// A key that makes a repeated request harmless: one client, one kind of request, one key.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct IdempotencyKey {
+    /// Keys of different clients never meet.
+    pub client: ClientId,
+    /// Keys of different operations never meet.
+    pub operation: String,
+    /// What the client sent.
+    pub key: String,
+}
+
+/// A place in a workflow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The workflow.
+    pub workflow: u128,
+    /// The step within it.
+    pub index: u32,
+}
+
+/// A job as it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// Its identity.
+    pub id: JobId,
+    /// What was fixed at submission.
+    pub head: Arc<Head>,
+    /// Where it stands.
+    pub state: State,
+    /// The attempt under way or about to begin, from 1.
+    pub attempt: u32,
+    /// The newest attempt that was handed to a worker; 0 before the first claim.
+    pub attempt_handed: u32,
+    /// The fencing token of the newest claim. Grows with each; a worker with an older one has lost its lease.
+    pub fence: u64,
+    /// The execution under way.
+    pub execution: ExecutionId,
+    /// Executions that a manual retry has closed, oldest first. Their outcomes stay as they are.
+    pub executions_past: Vec<ExecutionId>,
+    /// Held back until activated.
+    pub hold: bool,
+    /// Queued, but not to be claimed before this.
+    pub available_at: Option<Time>,
+    /// Waiting for its [`Limit`]; see `decide/claim.rs`.
+    pub parked: Parked,
+    /// Who holds it, and until when.
+    pub lease: Option<Lease>,
+    /// When it last changed.
+    pub updated_at: Time,
+    /// When it last became claimable.
+    pub queued_at: Option<Time>,
+    /// When the newest attempt began.
+    pub started_at: Option<Time>,
+    /// When it ended.
+    pub finished_at: Option<Time>,
+    /// Percent done, as last reported.
+    pub progress: Option<u8>,
+    /// What the worker said with it.
+    pub message: Option<String>,
+    /// Why attempts failed, oldest first; bounded by [`limits::ERRORS_MAX`].
+    pub errors: Vec<AttemptError>,
+    /// Who cancelled it and why.
+    pub cancel: Option<Cancel>,
+    /// When it became a dead letter.
+    pub dead_lettered_at: Option<Time>,
+    /// When it is forgotten; known once it has ended.
+    pub forget_at: Option<Time>,
+    /// Every change of state.
+    pub history: History,
+}
+
+/// Why a queued job is not claimable although its time has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum Parked {
+    /// It is claimable.
+    #[default]
+    No = 0,
+    /// It waits until another job with its limit key ends.
+    ForPlace = 1,
+    /// It has a reserved moment in the rate of its limit key, which is its `available_at`.
+    ForTurn = 2,
+    /// Its reserved moment has come: the next claim does not count it again.
+    TurnCame = 3,
+}
+
+/// A worker's hold on a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// Who holds it.
+    pub worker: Name,
+    /// It ends here, unless extended.
+    pub until: Time,
+    /// By how long an extension moves the end.
+    pub length: Duration,
+    /// The attempt must be over by then, extensions or not. Known once it runs.
+    pub timeout_at: Option<Time>,
+}
+
+/// Why one attempt failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttemptError {
+    /// Which attempt, from 1.
+    pub attempt: u32,
+    /// When.
+    pub at: Time,
+    /// The kind of failure, from the catalog.
+    pub kind: Kind,
+    /// The code the worker gave, or the catalog's.
+    pub code: String,
+    /// In English.
+    pub message: String,
+    /// The error class the worker gave.
+    pub class: Option<String>,
+    /// Whether another try is worth it.
+    pub retryable: bool,
+    /// Whatever else the worker sent, as received.
+    pub details: Vec<u8>,
+}
+
+/// Who cancelled a job and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cancel {
+    /// `user`, or what the system calls itself.
+    pub by: String,
+    /// In English.
+    pub reason: String,
+}
+
+/// Why somebody would look for a job without knowing its id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Lane {
+    /// Claimable by workers outside: real work.
+    External = 1,
+    /// Claimable by the built-in worker: simulated work.
+    BuiltIn = 2,
+    /// Waiting for a place in its limit.
+    Parked = 3,
+    /// Dead letter.
+    Dead = 4,
+}
+
+/// Where a store finds jobs of one lane, by priority (highest first), then by id: the queue's name, or for
+/// [`Lane::Parked`] the limit's key. A job stands on one shelf at most.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Shelf {
+    /// Why one looks.
+    pub lane: Lane,
+    /// Where one looks.
+    pub name: Name,
+}
+
+impl Job {
+    /// The shelf the job stands on. Always follows from the rest of the job.
+    pub fn shelf(&self) -> Option<Shelf> {
+        let queue = || self.head.queue.clone();
+        let crew = if self.head.definition.is_some() { Lane::BuiltIn } else { Lane::External };
+        match (self.state, &self.head.limit) {
+            (State::Queued, Some(limit)) if self.parked == Parked::ForPlace => {
+                Some(Shelf { lane: Lane::Parked, name: limit.key.clone() })
+            }
+            (State::Queued, _) if self.available_at.is_none() => Some(Shelf { lane: crew, name: queue() }),
+            (State::Failed, _) if self.dead_lettered_at.is_some() => {
+                Some(Shelf { lane: Lane::Dead, name: queue() })
+            }
+            _ => None,
+        }
+    }
+
+    /// The next moment at which something must happen to the job without anybody asking; what `Due` looks for.
+    pub fn due_at(&self) -> Option<Time> {
+        let earliest = |a: Option<Time>, b: Option<Time>| a.into_iter().chain(b).min();
+        match self.state {
+            State::Created if self.hold => self.head.expires_at,
+            State::Created => earliest(self.head.execution_at, self.head.expires_at),
+            State::Queued => earliest(self.available_at, self.head.expires_at),
+            State::Assigned | State::Running => {
+                self.lease.as_ref().and_then(|lease| earliest(Some(lease.until), lease.timeout_at))
+            }
+            State::Succeeded | State::Failed | State::Canceled => self.forget_at,
+        }
+    }
+
+    /// The number of the execution under way, from 1.
+    pub fn execution_n(&self) -> u32 {
+        self.executions_past.len() as u32 + 1
+    }
+
+    /// The newest failure.
+    pub fn last_error(&self) -> Option<&AttemptError> {
+        self.errors.last()
+    }
+
+    /// Whether the job ended because an attempt ran too long.
+    pub fn timed_out(&self) -> bool {
+        self.state == State::Failed
+            && self.last_error().is_some_and(|error| error.kind == Kind::HandlerTimeout)
+    }
+}
+
+/// At most [`limits::TEXT_BYTES_MAX`] bytes of `text`, cut between characters.
+pub(crate) fn bounded(mut text: String) -> String {
+    if text.len() > limits::TEXT_BYTES_MAX {
+        let end = (0..=limits::TEXT_BYTES_MAX).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+        text.truncate(end);
+    }
+    text
+}

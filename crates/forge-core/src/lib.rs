@@ -1,0 +1,32 @@
+//! The rules of ForgeRun, and nothing else.
+//!
+//! Whatever happens to a job is a [`Command`]. The pure function [`decide`] turns a batch of commands and the
+//! rows they touch ([`Rows`]) into [`Changes`]; a store writes these all or nothing. Time and randomness are
+//! arguments; there is no clock, file or socket here, and `no_std` lets the compiler prove it.
+//!
+//! Read in this order: [`state`], [`job`], [`command`], [`rows`], then [`mod@decide`].
+#![no_std]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod command;
+pub mod decide;
+pub mod job;
+pub mod rows;
+pub mod state;
+
+pub mod catalog;
+pub mod codec;
+pub mod history;
+pub mod id;
+pub mod invariants;
+pub mod limits;
+pub mod retry;
+pub mod time;
+pub mod work;
+
+pub use command::{Answer, Command, Refusal};
+pub use decide::{Batch, decide, wants};
+pub use rows::{Changes, Rows, Wants};

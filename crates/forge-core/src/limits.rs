@@ -1,0 +1,46 @@
+//! Every bound of the core, with its reason. What an operator may set has its default here too.
+
+use core::time::Duration;
+
+/// Commands in one transaction. Past a thousand the rate no longer rises (docs/benchmarks.md) and the wait does.
+pub const BATCH_COMMANDS_MAX: usize = 1024;
+
+/// Jobs in one atomic submission.
+pub const SUBMISSION_JOBS_MAX: usize = 1024;
+
+/// Jobs handed out by one claim.
+pub const CLAIM_JOBS_MAX: usize = 1024;
+
+/// Queues that one claim may name.
+pub const CLAIM_QUEUES_MAX: usize = 64;
+
+/// Due jobs handled by one transaction: a bite small enough that submissions behind it do not wait long.
+pub const DUE_JOBS_MAX: usize = 256;
+
+/// Failed attempts remembered per job. OJS asks for at least ten; the newest are kept.
+pub const ERRORS_MAX: usize = 16;
+
+/// Events remembered per job. A job that is requeued for ever must not grow for ever; its first event and the newest
+/// ones are kept.
+pub const EVENTS_MAX: usize = 512;
+
+/// Bytes of a queue name or a job type (OJS).
+pub const NAME_BYTES_MAX: usize = 255;
+
+/// Bytes of an error message, cancel reason or progress message kept with a job.
+pub const TEXT_BYTES_MAX: usize = 4096;
+
+/// Executions of one job, the first included; also bounded by the retry budget of the job.
+pub const EXECUTIONS_MAX: usize = 64;
+
+/// How long a claim lasts without a sign of life, unless the claim or the job says otherwise.
+pub const LEASE: Duration = Duration::from_secs(30);
+
+/// How long an ended job is kept.
+pub const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// How long a forgotten job is remembered as having existed.
+pub const TOMBSTONE: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// Parked jobs looked at when places of a limit become free, in one transaction and per key.
+pub const UNPARK_MAX: usize = 64;

@@ -1,0 +1,333 @@
+//! Retries: how many, when, and whether at all. Pure functions of the policy, the failure and a random number.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::codec::{Corrupt, Fields, Writer, micros};
+
+/// What the submitter wants done about failures. Fixed when the job is submitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Who starts the next attempt.
+    pub mode: Mode,
+    /// Attempts allowed in all, the first included; at least one.
+    pub attempts_max: u32,
+    /// How the wait grows with each retry.
+    pub strategy: Strategy,
+    /// The first wait.
+    pub initial: Duration,
+    /// Growth factor (exponential) or exponent (polynomial), in thousandths: 2000 doubles.
+    pub coefficient_milli: u32,
+    /// No wait is longer.
+    pub max: Duration,
+    /// How much chance there is in a wait.
+    pub jitter: Jitter,
+    /// Error classes and codes that are never retried; `prefix.*` stands for all that begin with `prefix.`.
+    pub non_retryable: Vec<String>,
+    /// What becomes of a job that ran out of attempts.
+    pub on_exhaustion: Exhaustion,
+}
+
+/// Who starts the next attempt after a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// A client, with a retry call: the job rests in FAILED until then.
+    Manual = 0,
+    /// The server, when the failure is retryable.
+    Auto = 1,
+}
+
+/// How waits grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the formula is beside each use in `Policy::delay`")]
+pub enum Strategy {
+    Constant = 0,
+    Linear = 1,
+    Exponential = 2,
+    Polynomial = 3,
+}
+
+/// The share of chance in a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Jitter {
+    /// None: exactly the computed wait.
+    None = 0,
+    /// Anything between nothing and the computed wait.
+    Full = 1,
+    /// Between one half and one and a half of the computed wait, as OJS asks.
+    Around = 2,
+}
+
+/// What becomes of a job that ran out of attempts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exhaustion {
+    /// It stays as it ended.
+    Discard = 0,
+    /// It is listed among the dead letters too.
+    DeadLetter = 1,
+}
+
+/// What a handler asked for in so many words; it goes before the policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Try again while attempts are left, whatever the error.
+    Retry,
+    /// End here, without a dead letter.
+    Discard,
+    /// End here, as a dead letter.
+    DeadLetter,
+}
+
+/// What is known of a failure when deciding what follows.
+#[derive(Clone, Copy, Debug)]
+pub struct Failure<'a> {
+    /// The attempt that failed, from 1.
+    pub attempt: u32,
+    /// Whether this kind of failure is worth another try.
+    pub retryable: bool,
+    /// What the handler asked for, if anything.
+    pub verdict: Option<Verdict>,
+    /// The code the handler gave.
+    pub code: &'a str,
+    /// The error class the handler gave.
+    pub class: Option<&'a str>,
+}
+
+/// What follows a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// The server tries again after this long.
+    RetryIn(Duration),
+    /// The attempt was the last, by the server's own doing.
+    End {
+        /// Whether the job becomes a dead letter.
+        dead_letter: bool,
+        /// Whether the policy's list of non-retryable errors decided it.
+        listed: bool,
+    },
+}
+
+impl Policy {
+    /// ForgeRun's own: a client retries, up to three times, with exponential waits and full jitter.
+    pub fn manual() -> Policy {
+        Policy {
+            mode: Mode::Manual,
+            attempts_max: 4,
+            strategy: Strategy::Exponential,
+            initial: Duration::from_secs(1),
+            coefficient_milli: 2000,
+            max: Duration::from_secs(60),
+            jitter: Jitter::Full,
+            non_retryable: Vec::new(),
+            on_exhaustion: Exhaustion::Discard,
+        }
+    }
+
+    /// The async-operations default: the server retries what is worth it, and keeps what is lost as a dead letter.
+    pub fn auto() -> Policy {
+        Policy {
+            mode: Mode::Auto,
+            initial: Duration::from_secs(2),
+            on_exhaustion: Exhaustion::DeadLetter,
+            ..Policy::manual()
+        }
+    }
+
+    /// The wait before retry number `n` (1 follows the first failure).
+    pub fn delay(&self, n: u32, random: u64) -> Duration {
+        let n = f64::from(n.max(1));
+        let coefficient = f64::from(self.coefficient_milli) / 1000.0;
+        let growth = match self.strategy {
+            Strategy::Constant => 1.0,
+            Strategy::Linear => n,
+            Strategy::Exponential => libm::pow(coefficient, n - 1.0),
+            Strategy::Polynomial => libm::pow(n, coefficient),
+        };
+        let max = micros(self.max) as f64;
+        let wait = (micros(self.initial) as f64 * growth).min(max);
+        // 53 bits of the random number, as a fraction of one.
+        let chance = (random >> 11) as f64 / (1u64 << 53) as f64;
+        let wait = match self.jitter {
+            Jitter::None => wait,
+            Jitter::Full => wait * chance,
+            Jitter::Around => (wait * (0.5 + chance)).min(max),
+        };
+        Duration::from_micros(wait as u64)
+    }
+
+    /// What follows a failure: first the handler's verdict, then the kind of failure, then the budget.
+    pub fn after(&self, failure: Failure<'_>, random: u64) -> Next {
+        let listed = self.lists(failure.code) || failure.class.is_some_and(|class| self.lists(class));
+        let exhausted = failure.attempt >= self.attempts_max;
+        let end = |dead_letter| Next::End { dead_letter, listed };
+        match failure.verdict {
+            Some(Verdict::Discard) => return end(false),
+            Some(Verdict::DeadLetter) => return end(true),
+            Some(Verdict::Retry) => {}
+            None if listed || !failure.retryable => return end(false),
+            None => {}
+        }
+        match (self.mode, exhausted) {
+            (_, true) => end(self.on_exhaustion == Exhaustion::DeadLetter),
+            (Mode::Manual, false) => end(false),
+            (Mode::Auto, false) => Next::RetryIn(self.delay(failure.attempt, random)),
+        }
+    }
+
+    fn lists(&self, name: &str) -> bool {
+        self.non_retryable.iter().any(|entry| match entry.strip_suffix('*') {
+            Some(prefix) => prefix.ends_with('.') && name.starts_with(prefix),
+            None => entry == name,
+        })
+    }
+
+    pub(crate) fn encode(&self, out: &mut Writer<'_>) {
+        out.number(1, self.mode as u64);
+        out.number(2, u64::from(self.attempts_max));
+        out.number(3, self.strategy as u64);
+        out.number(4, micros(self.initial));
+        out.number(5, u64::from(self.coefficient_milli));
+        out.number(6, micros(self.max));
+        out.number(7, self.jitter as u64);
+        self.non_retryable.iter().for_each(|entry| out.text(8, Some(entry)));
+        out.number(9, self.on_exhaustion as u64);
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Policy, Corrupt> {
+        // Every number starts from zero, because zero is what is left out.
+        let mut policy = Policy {
+            mode: Mode::Manual,
+            attempts_max: 0,
+            strategy: Strategy::Constant,
+            initial: Duration::ZERO,
+            coefficient_milli: 0,
+            max: Duration::ZERO,
+            jitter: Jitter::None,
+            non_retryable: Vec::new(),
+            on_exhaustion: Exhaustion::Discard,
+        };
+        for field in Fields(bytes) {
+            let field = field?;
+            match field.tag {
+                1 => policy.mode = *[Mode::Manual, Mode::Auto].get(field.small::<usize>()?).ok_or(Corrupt)?,
+                2 => policy.attempts_max = field.small()?,
+                3 => {
+                    use Strategy::{Constant, Exponential, Linear, Polynomial};
+                    let all = [Constant, Linear, Exponential, Polynomial];
+                    policy.strategy = *all.get(field.small::<usize>()?).ok_or(Corrupt)?;
+                }
+                4 => policy.initial = Duration::from_micros(field.number()?),
+                5 => policy.coefficient_milli = field.small()?,
+                6 => policy.max = Duration::from_micros(field.number()?),
+                7 => {
+                    let all = [Jitter::None, Jitter::Full, Jitter::Around];
+                    policy.jitter = *all.get(field.small::<usize>()?).ok_or(Corrupt)?;
+                }
+                8 => policy.non_retryable.push(field.text()?),
+                9 => {
+                    policy.on_exhaustion =
+                        if field.flag()? { Exhaustion::DeadLetter } else { Exhaustion::Discard }
+                }
+                _ => {}
+            }
+        }
+        Ok(policy)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec;
+
+    fn failure(attempt: u32) -> Failure<'static> {
+        Failure { attempt, retryable: true, verdict: None, code: "handler_error", class: None }
+    }
+
+    fn exact(strategy: Strategy, coefficient_milli: u32) -> Policy {
+        Policy { strategy, coefficient_milli, jitter: Jitter::None, ..Policy::auto() }
+    }
+
+    #[test]
+    fn waits_grow_by_their_formula_up_to_the_maximum() {
+        let secs = |policy: &Policy| [1, 2, 3, 9].map(|n| policy.delay(n, 0).as_secs_f64());
+        let initial = |policy: Policy| Policy { initial: Duration::from_secs(1), ..policy };
+        assert_eq!(secs(&initial(exact(Strategy::Constant, 1000))), [1.0, 1.0, 1.0, 1.0]);
+        assert_eq!(secs(&initial(exact(Strategy::Linear, 1000))), [1.0, 2.0, 3.0, 9.0]);
+        assert_eq!(secs(&initial(exact(Strategy::Exponential, 2000))), [1.0, 2.0, 4.0, 60.0]);
+        assert_eq!(secs(&initial(exact(Strategy::Polynomial, 2000))), [1.0, 4.0, 9.0, 60.0]);
+    }
+
+    #[test]
+    fn jitter_stays_in_its_bounds() {
+        let wait = Duration::from_secs(4);
+        for random in [0, 1, u64::MAX / 3, u64::MAX] {
+            let full = Policy { jitter: Jitter::Full, ..exact(Strategy::Constant, 1000) };
+            let full = Policy { initial: wait, ..full }.delay(1, random);
+            assert!(full <= wait);
+            let around = Policy { jitter: Jitter::Around, ..exact(Strategy::Constant, 1000) };
+            let around = Policy { initial: wait, ..around }.delay(1, random);
+            assert!(around >= wait / 2 && around <= wait * 3 / 2, "{around:?}");
+        }
+    }
+
+    #[test]
+    fn a_manual_policy_never_retries_by_itself() {
+        assert_eq!(Policy::manual().after(failure(1), 0), Next::End { dead_letter: false, listed: false });
+    }
+
+    #[test]
+    fn an_automatic_policy_retries_until_its_attempts_are_used_up() {
+        let policy = exact(Strategy::Exponential, 2000);
+        assert_eq!(policy.after(failure(1), 0), Next::RetryIn(Duration::from_secs(2)));
+        assert_eq!(policy.after(failure(3), 0), Next::RetryIn(Duration::from_secs(8)));
+        assert_eq!(policy.after(failure(4), 0), Next::End { dead_letter: true, listed: false });
+    }
+
+    #[test]
+    fn a_failure_that_is_not_worth_it_is_not_retried_and_no_dead_letter() {
+        let hopeless = Failure { retryable: false, ..failure(1) };
+        assert_eq!(Policy::auto().after(hopeless, 0), Next::End { dead_letter: false, listed: false });
+    }
+
+    #[test]
+    fn listed_classes_and_prefixes_end_the_job() {
+        let policy = Policy { non_retryable: vec!["Gone".into(), "auth.*".into()], ..Policy::auto() };
+        for (class, listed) in
+            [("Gone", true), ("auth.expired", true), ("authority", false), ("Gone2", false)]
+        {
+            let next = policy.after(Failure { class: Some(class), ..failure(1) }, 0);
+            assert_eq!(matches!(next, Next::End { listed: true, .. }), listed, "{class}");
+        }
+    }
+
+    #[test]
+    fn the_verdict_of_the_handler_goes_first() {
+        let policy = Policy { non_retryable: vec!["handler_error".into()], ..Policy::auto() };
+        let with = |verdict| Failure { verdict: Some(verdict), retryable: false, ..failure(1) };
+        assert!(matches!(policy.after(with(Verdict::Retry), 0), Next::RetryIn(_)));
+        assert!(matches!(policy.after(with(Verdict::Discard), 0), Next::End { dead_letter: false, .. }));
+        assert!(matches!(policy.after(with(Verdict::DeadLetter), 0), Next::End { dead_letter: true, .. }));
+    }
+
+    #[test]
+    fn a_policy_comes_back_as_it_was_stored() {
+        let odd = Policy {
+            mode: Mode::Auto,
+            attempts_max: 7,
+            strategy: Strategy::Constant,
+            coefficient_milli: 1500,
+            jitter: Jitter::None,
+            non_retryable: vec!["a".into(), "b.*".into()],
+            on_exhaustion: Exhaustion::DeadLetter,
+            initial: Duration::ZERO,
+            max: Duration::from_millis(1),
+        };
+        for policy in [Policy::manual(), Policy::auto(), odd] {
+            let mut bytes = Vec::new();
+            policy.encode(&mut Writer(&mut bytes));
+            assert_eq!(Policy::decode(&bytes), Ok(policy));
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! What passes between the rules and a store: [`Wants`] (what a batch needs to see), [`Rows`] (what was there) and
+//! [`Changes`] (what to write).
+//!
+//! A store that hands out rows holds them until the changes are written: nobody else may change them in between.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::command::{Answer, Output};
+use crate::history::Entry;
+use crate::id::{ClientId, ExecutionId, JobId};
+use crate::job::{IdempotencyKey, Input, Job, Name, Shelf};
+use crate::state::State;
+use crate::time::Time;
+
+/// What a batch needs to see. A store loads and locks it, and with it the *company* of what it found:
+///
+/// - the jobs that the idempotency keys and unique keys it found point to;
+/// - the limit row of every loaded job that has a limit;
+/// - for every loaded job that a worker holds and that has a limit: up to [`limits::UNPARK_MAX`] jobs from the parked
+///   shelf of that limit's key.
+///
+/// [`limits::UNPARK_MAX`]: crate::limits::UNPARK_MAX
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wants {
+    /// These jobs, where they exist.
+    pub jobs: BTreeSet<JobId>,
+    /// From the head of each shelf, up to so many. A store shared by several nodes skips what another one holds.
+    pub shelves: BTreeMap<Shelf, usize>,
+    /// Up to `limit` jobs due at `now` or before, the longest due first. Skips what another node holds.
+    pub due: Option<DueWant>,
+    /// These idempotency keys, where they exist.
+    pub keys: BTreeSet<IdempotencyKey>,
+    /// The holders of these unique keys, where there are any.
+    pub uniques: BTreeSet<[u8; 32]>,
+    /// The settings of these queues, where there are any.
+    pub queues: BTreeSet<Name>,
+    /// How many jobs of these queues stand in each state.
+    pub counts: BTreeSet<Name>,
+    /// How many jobs workers hold, over all queues.
+    pub active: bool,
+}
+
+/// Jobs due at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DueWant {
+    /// Due at this moment or before.
+    pub now: Time,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// What was there.
+#[derive(Clone, Debug, Default)]
+pub struct Rows {
+    /// Every job loaded, for whatever reason, once.
+    pub jobs: Vec<Job>,
+    /// The shelves asked for, and parked shelves of the company: ids in shelf order.
+    pub shelves: BTreeMap<Shelf, Vec<JobId>>,
+    /// The due jobs, the longest due first.
+    pub due: Vec<JobId>,
+    /// The idempotency keys found.
+    pub keys: BTreeMap<IdempotencyKey, KeyRow>,
+    /// The unique keys found, and who holds them.
+    pub uniques: BTreeMap<[u8; 32], JobId>,
+    /// The limit rows found.
+    pub limits: BTreeMap<Name, LimitRow>,
+    /// The queue settings found.
+    pub queues: BTreeMap<Name, QueueRow>,
+    /// The counts asked for.
+    pub counts: BTreeMap<Name, Counts>,
+    /// How many jobs workers hold, if asked.
+    pub active: u64,
+}
+
+/// What an idempotency key was used for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyRow {
+    /// The digest of the request.
+    pub fingerprint: [u8; 32],
+    /// The jobs it made, in order.
+    pub jobs: Vec<JobId>,
+}
+
+/// The state of a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LimitRow {
+    /// How many of its jobs workers hold.
+    pub active: u32,
+    /// The theoretical arrival time of the generic cell rate algorithm: when its rate is used up until.
+    pub turn_at: Time,
+}
+
+impl Default for LimitRow {
+    fn default() -> Self {
+        LimitRow { active: 0, turn_at: Time::ZERO }
+    }
+}
+
+/// The settings of a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueRow {
+    /// Nothing is handed out while it is set.
+    pub paused: bool,
+}
+
+/// How many jobs of a queue stand in each state, or by how much that changes. A store sums changes per queue and node,
+/// so that two nodes never wait for one counter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts(pub [i64; 7]);
+
+impl Counts {
+    /// The number for one state.
+    pub const fn of(&self, state: State) -> i64 {
+        self.0[state.as_u8() as usize]
+    }
+
+    /// Jobs that workers hold.
+    pub const fn active(&self) -> i64 {
+        self.of(State::Assigned) + self.of(State::Running)
+    }
+
+    /// Counts one job more or less in a state.
+    pub fn add(&mut self, state: State, n: i64) {
+        self.0[usize::from(state.as_u8())] += n;
+    }
+
+    /// Adds another count to this one.
+    pub fn merge(&mut self, other: &Counts) {
+        self.0.iter_mut().zip(other.0).for_each(|(sum, n)| *sum += n);
+    }
+
+    /// Whether every number is zero.
+    pub fn is_zero(&self) -> bool {
+        self.0 == [0; 7]
+    }
+}
+
+/// What to write, all or nothing; and what to answer once it is durable.
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
+    /// One answer per command, in order.
+    pub answers: Vec<Answer>,
+    /// New jobs.
+    pub inserted: Vec<(Job, Arc<Input>)>,
+    /// Jobs that changed.
+    pub updated: Vec<Job>,
+    /// Jobs to delete, with their input, results and outcomes.
+    pub forgotten: Vec<Forgotten>,
+    /// Outcomes of executions that ended. Never updated.
+    pub outcomes: Vec<Outcome>,
+    /// Outputs of executions that ended well.
+    pub results: Vec<(ExecutionId, Arc<Output>)>,
+    /// Executions opened by a manual retry, and whose they are. A job's first execution has the job's id and no row.
+    pub executions: Vec<(ExecutionId, JobId)>,
+    /// Idempotency keys used for the first time.
+    pub keys: Vec<(IdempotencyKey, KeyRow)>,
+    /// Idempotency keys forgotten with their jobs.
+    pub keys_removed: Vec<IdempotencyKey>,
+    /// Unique keys and their new holders.
+    pub uniques: BTreeMap<[u8; 32], JobId>,
+    /// Unique keys to let go, where this job is still the holder.
+    pub uniques_removed: Vec<([u8; 32], JobId)>,
+    /// Limit rows that changed.
+    pub limits: BTreeMap<Name, LimitRow>,
+    /// Queue settings that changed.
+    pub queues: BTreeMap<Name, QueueRow>,
+    /// By how much the counts of a queue change.
+    pub counts: BTreeMap<Name, Counts>,
+    /// What happened, in order: one journal row.
+    pub journal: Vec<Entry>,
+    /// Shelves on which there is claimable work that no worker of this batch took.
+    pub woken: BTreeSet<Shelf>,
+    /// The earliest moment at which one of the written jobs is due.
+    pub next_due: Option<Time>,
+}
+
+impl Changes {
+    /// Whether there is nothing to write. Such a batch costs no transaction.
+    pub fn is_empty(&self) -> bool {
+        // Whatever else is written comes with a job that changed.
+        self.inserted.is_empty()
+            && self.updated.is_empty()
+            && self.forgotten.is_empty()
+            && self.queues.is_empty()
+            && self.journal.is_empty()
+    }
+}
+
+/// The last word on one execution: built once, the same bytes on every road.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Which execution.
+    pub execution: ExecutionId,
+    /// Of which job.
+    pub job: JobId,
+    /// The object.
+    pub object: Object,
+}
+
+/// Bytes and their digest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// The serialised object.
+    pub bytes: Vec<u8>,
+    /// SHA-256 of the bytes.
+    pub digest: [u8; 32],
+}
+
+/// A job to delete, and what remains of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forgotten {
+    /// Which job.
+    pub job: JobId,
+    /// Its executions, each of which leaves a tombstone.
+    pub executions: Vec<ExecutionId>,
+    /// Whose it was.
+    pub client: ClientId,
+    /// When it was forgotten.
+    pub at: Time,
+}
+
+/// Builds the outcome object of an execution that has just ended. A pure function of the job; the words and URLs in it
+/// are a dialect's business, which is why it is handed in.
+pub trait Render: Send + Sync {
+    /// The object for the execution under way of `job`, whose state is final.
+    fn outcome(&self, job: &Job) -> Object;
+}

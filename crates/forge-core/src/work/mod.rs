@@ -1,0 +1,187 @@
+//! The work kinds: what a synthetic job does while it runs, and how it ends.
+//!
+//! Jobs carry no code. Each has one of 31 [`WorkKind`]s, and the kind alone fixes how long the job runs, how
+//! much it leaves behind and how each attempt ends: the same kind behaves the same every time. Only the
+//! choice of a kind for a job that names none is random, and that choice is a pure function of the request's
+//! time ([`Definition::random`]).
+//!
+//! Deliberately not here: doing the work, measuring time, or scaling it for tests. The partner actions some
+//! kinds are named after (a cancel, a second submission, a slow webhook receiver) are the caller's to
+//! perform.
+
+mod kind;
+
+pub use kind::{Behaviour, Class, End, WorkKind};
+
+/// What the server decided a job shall do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Definition {
+    /// The scenario, which fixes everything else.
+    pub work_kind: WorkKind,
+    /// How long one attempt runs if nothing stops it.
+    pub duration_ms: u32,
+    /// Whether the first attempt is meant to fail.
+    pub should_fail: bool,
+    /// Size of the result in units of 1024 bytes.
+    pub payload_kb: u16,
+}
+
+impl Definition {
+    /// Shortest duration of a chosen kind.
+    pub const DURATION_MIN_MS: u32 = 500;
+    /// Longest duration of a chosen kind. Only `RUNS_OVER_TIMEOUT`, which is never chosen, may exceed it.
+    pub const DURATION_MAX_MS: u32 = 120_000;
+    /// Smallest result of a chosen kind.
+    pub const PAYLOAD_MIN_KB: u16 = 1;
+    /// Largest result of a chosen kind.
+    pub const PAYLOAD_MAX_KB: u16 = 256;
+
+    /// The definition of a kind the client asked for. `max_runtime_ms` is the runtime limit of the job.
+    pub fn of(work_kind: WorkKind, max_runtime_ms: u32) -> Definition {
+        Definition {
+            work_kind,
+            duration_ms: work_kind.duration_ms(max_runtime_ms),
+            should_fail: work_kind.should_fail(),
+            payload_kb: work_kind.payload_kb(),
+        }
+    }
+
+    /// The definition of a job whose client left the choice to the server. The same arguments give the same
+    /// definition; `seed_micros` is the time of the request.
+    ///
+    /// With a probability of `failure_per_mille` (above 1000 counts as 1000) the kind is a failing one, else
+    /// a succeeding one. Kinds that would not end within `max_runtime_ms` are left out, so that a job meant
+    /// to succeed does; if the limit is so tight that none is left, the shortest is taken.
+    pub fn random(seed_micros: u64, failure_per_mille: u16, max_runtime_ms: u32) -> Definition {
+        let mut dice = Dice(seed_micros);
+        let should_fail = dice.below(1000) < usize::from(failure_per_mille);
+        let pool: &[WorkKind] = if should_fail { &CHOOSABLE_FAILING } else { &CHOOSABLE_SUCCEEDING };
+        let in_time = || pool.iter().filter(|kind| kind.duration_ms(max_runtime_ms) < max_runtime_ms);
+        let chosen = in_time().nth(dice.below(in_time().count()));
+        Definition::of(*chosen.unwrap_or(&pool[0]), max_runtime_ms)
+    }
+}
+
+/// Succeeding kinds the server may choose by itself, the shortest first.
+///
+/// Left out are kinds that mean something only if somebody acts along (`CANCEL_*`, `DUPLICATE_*`,
+/// `WEBHOOK_*`, `SCHEDULED_*`): without the partner they would be just another short success under a
+/// misleading name.
+const CHOOSABLE_SUCCEEDING: [WorkKind; 12] = [
+    WorkKind::SuccessFast,
+    WorkKind::SuccessNormal,
+    WorkKind::SuccessSlow,
+    WorkKind::RunsLong,
+    WorkKind::CpuBurst,
+    WorkKind::MemorySpike,
+    WorkKind::IoHeavy,
+    WorkKind::ManySmallOutputs,
+    WorkKind::LargeOutput,
+    WorkKind::PayloadSmall,
+    WorkKind::PayloadMedium,
+    WorkKind::PayloadLarge,
+];
+
+/// Failing kinds the server may choose by itself, the shortest first.
+///
+/// Left out: `RETRY_*`, which need somebody to retry (and `RETRY_ON_FAIL` would end well where retries are
+/// automatic); `RUNS_OVER_TIMEOUT`, which may leave the bounds of a definition; `PAYLOAD_INVALID`, which
+/// never becomes a job.
+const CHOOSABLE_FAILING: [WorkKind; 3] =
+    [WorkKind::FailImmediate, WorkKind::FailAfterProgress, WorkKind::FailAfterRetryable];
+
+/// The splitmix64 generator: tiny, and it turns neighbouring seeds, as times of requests are, into unrelated
+/// numbers. Changing it changes which kinds past requests would get.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number from 0 up to, not including, `n`; 0 if `n` is 0.
+    fn below(&mut self, n: usize) -> usize {
+        ((u128::from(self.roll()) * n as u128) >> 64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    const MAX_RUNTIME_MS: u32 = 125_000;
+    /// Some moment in 2026, in microseconds.
+    const NOON: u64 = 1_780_000_000_000_000;
+
+    fn randoms(failure_per_mille: u16, max_runtime_ms: u32) -> impl Iterator<Item = Definition> {
+        (0..1000).map(move |n| Definition::random(NOON + n, failure_per_mille, max_runtime_ms))
+    }
+
+    #[test]
+    fn the_same_time_gives_the_same_definition() {
+        assert!(randoms(200, MAX_RUNTIME_MS).eq(randoms(200, MAX_RUNTIME_MS)));
+    }
+
+    #[test]
+    fn the_generator_is_splitmix64() {
+        let mut dice = Dice(1_234_567);
+        let rolls = [dice.roll(), dice.roll(), dice.roll()];
+        assert_eq!(rolls, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
+    }
+
+    #[test]
+    fn random_definitions_stay_in_bounds_and_match_their_kind() {
+        for definition in randoms(500, MAX_RUNTIME_MS) {
+            let durations = Definition::DURATION_MIN_MS..=Definition::DURATION_MAX_MS;
+            let payloads = Definition::PAYLOAD_MIN_KB..=Definition::PAYLOAD_MAX_KB;
+            assert!(durations.contains(&definition.duration_ms), "{definition:?}");
+            assert!(payloads.contains(&definition.payload_kb), "{definition:?}");
+            assert_eq!(definition, Definition::of(definition.work_kind, MAX_RUNTIME_MS));
+        }
+    }
+
+    #[test]
+    fn random_kinds_cover_all_classes_and_both_pools() {
+        let mut n_of = BTreeMap::new();
+        for definition in randoms(200, MAX_RUNTIME_MS) {
+            *n_of.entry(definition.work_kind.class()).or_insert(0) += 1;
+        }
+        // Expected: 800 × 10/12, 200, 800 × 2/12; a generous margin around each.
+        assert!((600..735).contains(&n_of[&Class::Success]), "{n_of:?}");
+        assert!((150..250).contains(&n_of[&Class::Failure]), "{n_of:?}");
+        assert!((90..180).contains(&n_of[&Class::Slow]), "{n_of:?}");
+        let chosen: BTreeSet<_> =
+            randoms(200, MAX_RUNTIME_MS).map(|definition| definition.work_kind).collect();
+        let pools: BTreeSet<_> = CHOOSABLE_SUCCEEDING.into_iter().chain(CHOOSABLE_FAILING).collect();
+        assert_eq!(chosen, pools);
+    }
+
+    #[test]
+    fn probability_zero_never_fails_and_one_always_does() {
+        assert!(randoms(0, MAX_RUNTIME_MS).all(|definition| !definition.should_fail));
+        assert!(randoms(1000, MAX_RUNTIME_MS).all(|definition| definition.should_fail));
+        assert!(randoms(u16::MAX, MAX_RUNTIME_MS).all(|definition| definition.should_fail));
+    }
+
+    #[test]
+    fn a_chosen_failing_kind_fails_however_often_it_is_retried() {
+        for kind in CHOOSABLE_FAILING {
+            assert!([1, 2, 9].iter().all(|attempt| kind.end(*attempt) != End::Success), "{kind:?}");
+        }
+        assert!(CHOOSABLE_SUCCEEDING.iter().all(|kind| kind.behaviour() == Behaviour::Succeeds));
+    }
+
+    #[test]
+    fn a_chosen_kind_ends_within_the_runtime_limit_if_any_can() {
+        assert!(randoms(200, 9_000).all(|definition| definition.duration_ms < 9_000));
+        for pool in [&CHOOSABLE_SUCCEEDING[..], &CHOOSABLE_FAILING[..]] {
+            assert!(pool.iter().all(|kind| kind.duration_ms(0) >= pool[0].duration_ms(0)), "{:?}", pool[0]);
+        }
+        assert!(randoms(0, 100).all(|definition| definition.work_kind == WorkKind::SuccessFast));
+    }
+}
