@@ -1,0 +1,3 @@
+//! Tests of the library from the outside, in one binary.
+
+mod samples;
