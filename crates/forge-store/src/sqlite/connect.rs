@@ -1,0 +1,147 @@
+//! Opening connections: one that writes, a few that read. What is set on each, and why.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::limits::Limit;
+use rusqlite::{Connection, OpenFlags};
+
+use crate::{Error, Fault};
+
+/// How to open a store. The defaults are right unless a test or an operator knows better.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How long to wait for another process that writes.
+    pub busy_timeout: Duration,
+    /// The file may grow to so many pages of 4 KiB; past that it is full. `None` leaves it to the disk.
+    pub pages_max: Option<u32>,
+    /// The longest row in bytes; `None` for SQLite's own bound of a billion.
+    pub row_bytes_max: Option<u32>,
+    /// Connections for lookups, which run on the caller's thread.
+    pub lookups: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { busy_timeout: Duration::from_secs(5), pages_max: None, row_bytes_max: None, lookups: 4 }
+    }
+}
+
+/// A file, and how to open connections to it.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub(super) path: PathBuf,
+    pub(super) options: Options,
+}
+
+/// More statements than there are, so that none is ever prepared twice.
+const STATEMENTS_MAX: usize = 64;
+
+/// `synchronous` FULL: a commit returns when the log is on the disk. The log is copied back every 1,000 pages (4 MB):
+/// ten times that made the slowest commits three times slower for the same rate. A log that outgrew its size because a
+/// reader held it is cut back. The cache is in KiB.
+const WRITER: &str = "
+    PRAGMA synchronous = FULL;
+    PRAGMA wal_autocheckpoint = 1000;
+    PRAGMA journal_size_limit = 16777216;
+    PRAGMA temp_store = MEMORY;
+    PRAGMA cache_size = -16384;
+";
+
+/// Small caches: what is read often is in the cache of the operating system.
+const READER: &str = "
+    PRAGMA query_only = ON;
+    PRAGMA temp_store = MEMORY;
+    PRAGMA cache_size = -1024;
+";
+
+/// Waits for whoever is writing, by taking their place for a moment.
+const WAIT: &str = "BEGIN IMMEDIATE; ROLLBACK;";
+
+impl Place {
+    /// The connection that writes. Makes the folder and the file where there is none.
+    pub(super) fn writer(&self) -> Result<Connection, Error> {
+        if let Some(folder) = self.path.parent() {
+            std::fs::create_dir_all(folder).map_err(|error| cannot_make(folder, error))?;
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+        let connection = self.open(flags)?;
+        use_log(&connection)?;
+        connection.execute_batch(WRITER)?;
+        if let Some(pages) = self.options.pages_max {
+            connection.pragma_update(None, "max_page_count", pages)?;
+        }
+        if let Some(bytes) = self.options.row_bytes_max {
+            let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
+            connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, bytes)?;
+        }
+        Ok(connection)
+    }
+
+    /// A connection that only reads. It never waits for the writer: in WAL mode it sees the last commit.
+    pub(super) fn reader(&self) -> Result<Connection, Error> {
+        let connection = self.open(OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        connection.execute_batch(READER)?;
+        Ok(connection)
+    }
+
+    fn open(&self, flags: OpenFlags) -> Result<Connection, Error> {
+        // Each connection belongs to one thread at a time, so SQLite's own mutex around it is wasted.
+        let connection = Connection::open_with_flags(&self.path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        connection.busy_timeout(self.options.busy_timeout)?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+        Ok(connection)
+    }
+}
+
+/// Switches the file to WAL mode. Of several processes that make the file together only one can; SQLite answers the
+/// others "busy" at once rather than let them wait, so they wait here and look again.
+fn use_log(connection: &Connection) -> Result<(), Error> {
+    const TRIES_MAX: usize = 10;
+    for _ in 0..TRIES_MAX {
+        match connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0)) {
+            Ok(mode) if mode == "wal" => return Ok(()),
+            Ok(mode) => {
+                return Err(Error::new(Fault::Unavailable, format!("journal mode is {mode}, not WAL")));
+            }
+            Err(error) => match Error::from(error) {
+                error if error.fault == Fault::Busy => connection.execute_batch(WAIT)?,
+                error => return Err(error),
+            },
+        }
+    }
+    Err(Error::new(Fault::Busy, "others keep the file from being switched to WAL mode"))
+}
+
+fn cannot_make(folder: &Path, error: std::io::Error) -> Error {
+    let fault = match error.kind() {
+        std::io::ErrorKind::StorageFull => Fault::Full,
+        _ => Fault::Unavailable,
+    };
+    Error::new(fault, format!("folder {}: {error}", folder.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commit_of_the_writer_is_on_the_disk_before_it_returns() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place { path: folder.path().join("jobs.db"), options: Options::default() };
+        let writer = place.writer().unwrap();
+        let synchronous: i64 = writer.pragma_query_value(None, "synchronous", |row| row.get(0)).unwrap();
+        let mode: String = writer.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
+        const FULL: i64 = 2;
+        assert_eq!((synchronous, mode.as_str()), (FULL, "wal"));
+    }
+
+    #[test]
+    fn a_reader_cannot_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place { path: folder.path().join("jobs.db"), options: Options::default() };
+        let _writer = place.writer().unwrap();
+        let error = Error::from(place.reader().unwrap().execute_batch("CREATE TABLE t (x)").unwrap_err());
+        assert_eq!(error.fault, Fault::Unavailable);
+    }
+}

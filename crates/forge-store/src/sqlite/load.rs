@@ -1,0 +1,224 @@
+//! From [`Wants`] to [`Rows`]: the reading half of a transaction. Runs under the write lock, so what is read here
+//! stays as it is until the changes are written.
+
+use std::collections::{BTreeSet, HashMap};
+
+use forge_core::id::JobId;
+use forge_core::job::{Lane, Name, Shelf};
+use forge_core::rows::{Counts, DueWant, KeyRow, LimitRow, QueueRow};
+use forge_core::time::Time;
+use forge_core::{Rows, Wants, limits};
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+
+use super::cells;
+use super::statements::statements;
+use crate::Error;
+
+statements! {
+    JOB = "
+        SELECT n, id, head, body
+        FROM jobs
+        WHERE id = ?1
+    ";
+
+    /// Walks `jobs_shelf` from its head and stops after `?3`: the order is that of the index, nothing is sorted.
+    SHELF = "
+        SELECT n, id, head, body
+        FROM jobs INDEXED BY jobs_shelf
+        WHERE lane = ?1 AND shelf = ?2
+        ORDER BY priority DESC, id
+        LIMIT ?3
+    ";
+
+    /// Walks `jobs_due` from the longest due.
+    DUE = "
+        SELECT n, id, head, body
+        FROM jobs INDEXED BY jobs_due
+        WHERE due_at <= ?1
+        ORDER BY due_at, id
+        LIMIT ?2
+    ";
+
+    KEY = "
+        SELECT fingerprint, jobs
+        FROM idempotency
+        WHERE client = ?1 AND operation = ?2 AND key = ?3
+    ";
+
+    UNIQUE = "
+        SELECT job
+        FROM uniques
+        WHERE key = ?1
+    ";
+
+    LIMIT = "
+        SELECT active, turn_at
+        FROM limits
+        WHERE key = ?1
+    ";
+
+    QUEUE = "
+        SELECT paused
+        FROM queues
+        WHERE name = ?1
+    ";
+
+    COUNTS = "
+        SELECT created, queued, assigned, running, succeeded, failed, canceled
+        FROM counts
+        WHERE queue = ?1
+    ";
+}
+
+/// The name under which the counts of all queues together stand.
+pub(super) const ALL_QUEUES: &str = "";
+
+/// What was loaded, and under which row numbers: writing by number saves looking the id up again.
+#[derive(Default)]
+pub(super) struct Loaded {
+    pub(super) rows: Rows,
+    pub(super) numbers: HashMap<JobId, i64>,
+}
+
+/// Reads what is wanted, and its company.
+pub(super) fn load(db: &Connection, wants: &Wants) -> Result<Loaded, Error> {
+    let mut loaded = Loaded::default();
+    let mut ids: BTreeSet<JobId> = wants.jobs.clone();
+    loaded.keys(db, wants, &mut ids)?;
+    loaded.uniques(db, wants, &mut ids)?;
+    for (shelf, &limit) in &wants.shelves {
+        loaded.shelf(db, shelf, limit)?;
+    }
+    if let Some(due) = wants.due {
+        loaded.due(db, due)?;
+    }
+    loaded.jobs(db, &ids)?;
+    loaded.parked(db)?;
+    loaded.limits(db)?;
+    loaded.queues(db, wants)?;
+    Ok(loaded)
+}
+
+impl Loaded {
+    fn keys(&mut self, db: &Connection, wants: &Wants, ids: &mut BTreeSet<JobId>) -> Result<(), Error> {
+        let mut statement = db.prepare_cached(KEY)?;
+        for key in &wants.keys {
+            let mut found = statement.query(params![key.client.to_bytes(), key.operation, key.key])?;
+            let Some(row) = found.next()? else { continue };
+            let (jobs, rest) = cells::bytes(row, 1)?.as_chunks::<16>();
+            if !rest.is_empty() {
+                return Err(forge_core::codec::Corrupt.into());
+            }
+            let jobs: Vec<JobId> = jobs.iter().map(|id| JobId::from_u128(u128::from_be_bytes(*id))).collect();
+            ids.extend(&jobs);
+            self.rows.keys.insert(key.clone(), KeyRow { fingerprint: cells::array(row, 0)?, jobs });
+        }
+        Ok(())
+    }
+
+    fn uniques(&mut self, db: &Connection, wants: &Wants, ids: &mut BTreeSet<JobId>) -> Result<(), Error> {
+        let mut statement = db.prepare_cached(UNIQUE)?;
+        for key in &wants.uniques {
+            let mut found = statement.query(params![key])?;
+            let Some(row) = found.next()? else { continue };
+            let holder = cells::job_id(row, 0)?;
+            ids.insert(holder);
+            self.rows.uniques.insert(*key, holder);
+        }
+        Ok(())
+    }
+
+    fn shelf(&mut self, db: &Connection, shelf: &Shelf, limit: usize) -> Result<(), Error> {
+        let params = params![shelf.lane as u8, shelf.name.as_str(), sql_limit(limit)];
+        let found = self.take_all(db, SHELF, params)?;
+        self.rows.shelves.insert(shelf.clone(), found);
+        Ok(())
+    }
+
+    fn due(&mut self, db: &Connection, due: DueWant) -> Result<(), Error> {
+        self.rows.due = self.take_all(db, DUE, params![due.now.as_micros(), sql_limit(due.limit)])?;
+        Ok(())
+    }
+
+    fn jobs(&mut self, db: &Connection, ids: &BTreeSet<JobId>) -> Result<(), Error> {
+        let mut statement = db.prepare_cached(JOB)?;
+        for id in ids.iter().filter(|id| !self.numbers.contains_key(id)).copied().collect::<Vec<_>>() {
+            if let Some(row) = statement.query(params![id.to_bytes()])?.next()? {
+                self.take(row)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The company of jobs that workers hold: who waits for their place.
+    fn parked(&mut self, db: &Connection) -> Result<(), Error> {
+        let held = self.rows.jobs.iter().filter(|job| job.state.is_active());
+        let keys: BTreeSet<Name> =
+            held.filter_map(|job| Some(job.head.limit.as_ref()?.key.clone())).collect();
+        for name in keys {
+            self.shelf(db, &Shelf { lane: Lane::Parked, name }, limits::UNPARK_MAX)?;
+        }
+        Ok(())
+    }
+
+    fn limits(&mut self, db: &Connection) -> Result<(), Error> {
+        let keys: BTreeSet<&Name> =
+            self.rows.jobs.iter().filter_map(|job| Some(&job.head.limit.as_ref()?.key)).collect();
+        let mut statement = db.prepare_cached(LIMIT)?;
+        let read =
+            |row: &Row<'_>| Ok(LimitRow { active: row.get(0)?, turn_at: Time::from_micros(row.get(1)?) });
+        for key in keys {
+            if let Some(limit) = statement.query_row(params![key.as_str()], read).optional()? {
+                self.rows.limits.insert(key.clone(), limit);
+            }
+        }
+        Ok(())
+    }
+
+    fn queues(&mut self, db: &Connection, wants: &Wants) -> Result<(), Error> {
+        let mut statement = db.prepare_cached(QUEUE)?;
+        for name in &wants.queues {
+            if let Some(paused) = statement.query_row(params![name.as_str()], |row| row.get(0)).optional()? {
+                self.rows.queues.insert(name.clone(), QueueRow { paused });
+            }
+        }
+        for name in &wants.counts {
+            self.rows.counts.insert(name.clone(), counts(db, name.as_str())?);
+        }
+        if wants.active {
+            self.rows.active = counts(db, ALL_QUEUES)?.active().max(0).cast_unsigned();
+        }
+        Ok(())
+    }
+
+    /// Takes every job that the statement finds, and gives their ids in its order.
+    fn take_all(&mut self, db: &Connection, sql: &str, params: impl Params) -> Result<Vec<JobId>, Error> {
+        let mut statement = db.prepare_cached(sql)?;
+        let mut found = statement.query(params)?;
+        let mut ids = Vec::new();
+        while let Some(row) = found.next()? {
+            ids.push(self.take(row)?);
+        }
+        Ok(ids)
+    }
+
+    /// Takes the job in a row of (n, id, head, body), unless it is here already.
+    fn take(&mut self, row: &Row<'_>) -> Result<JobId, Error> {
+        let id = cells::job_id(row, 1)?;
+        if self.numbers.insert(id, row.get(0)?).is_none() {
+            self.rows.jobs.push(cells::job(id, row, 2)?);
+        }
+        Ok(id)
+    }
+}
+
+fn counts(db: &Connection, queue: &str) -> Result<Counts, Error> {
+    let mut statement = db.prepare_cached(COUNTS)?;
+    let mut found = statement.query(params![queue])?;
+    found.next()?.map_or(Ok(Counts::default()), |row| cells::counts(row, 0))
+}
+
+/// A limit as SQLite takes it; more than it can count is as good as no limit.
+pub(super) fn sql_limit(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,123 @@
+//! Brings the file's schema up to this version.
+//!
+//! The whole runs in one transaction that takes the write lock first: of several processes that start together one
+//! applies the steps and the others, having waited, find nothing left to do.
+
+use rusqlite::{Connection, params};
+
+use super::statements::statements;
+use crate::Error;
+use crate::migrations::{Migration, pending};
+
+/// Every step, oldest first. Only ever added to.
+const ALL: &[Migration] =
+    &[Migration { version: 1, name: "spine", sql: include_str!("../../migrations/sqlite/0001_spine.sql") }];
+
+const BEGIN: &str = "BEGIN IMMEDIATE";
+const COMMIT: &str = "COMMIT";
+const ROLLBACK: &str = "ROLLBACK";
+
+/// `applied_at` is for people; nothing is decided by it, so the database may read its own clock.
+const CREATE: &str = "
+    CREATE TABLE IF NOT EXISTS schema_version (
+        version    INTEGER PRIMARY KEY,
+        name       TEXT    NOT NULL,
+        checksum   INTEGER NOT NULL,
+        applied_at TEXT    NOT NULL
+    )
+";
+
+statements! {
+    APPLIED = "
+        SELECT version, checksum
+        FROM schema_version
+        ORDER BY version
+    ";
+
+    RECORD = "
+        INSERT INTO schema_version (version, name, checksum, applied_at)
+        VALUES (?1, ?2, ?3, datetime('now'))
+    ";
+}
+
+/// Applies what is missing; refuses a schema that is newer than this program or not the one it knows.
+pub(super) fn migrate(connection: &Connection) -> Result<(), Error> {
+    migrate_to(connection, ALL)
+}
+
+fn migrate_to(connection: &Connection, all: &[Migration]) -> Result<(), Error> {
+    connection.execute_batch(BEGIN)?;
+    let done = apply(connection, all).and_then(|()| Ok(connection.execute_batch(COMMIT)?));
+    if done.is_err() && !connection.is_autocommit() {
+        // The first error says what is wrong; the connection is dropped by the caller, which rolls back as well.
+        let _ = connection.execute_batch(ROLLBACK);
+    }
+    done
+}
+
+fn apply(connection: &Connection, all: &[Migration]) -> Result<(), Error> {
+    connection.execute_batch(CREATE)?;
+    let applied = connection
+        .prepare(APPLIED)?
+        .query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned())))?
+        .collect::<Result<Vec<_>, _>>()?;
+    for migration in pending(&applied, all)? {
+        connection.execute_batch(migration.sql)?;
+        let checksum = migration.checksum().cast_signed();
+        connection.execute(RECORD, params![migration.version, migration.name, checksum])?;
+        tracing::info!(version = migration.version, name = migration.name, "schema migrated");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Fault;
+
+    const NEXT: Migration = Migration { version: 2, name: "next", sql: "CREATE TABLE next (x)" };
+
+    fn tables(connection: &Connection) -> i64 {
+        let sql = "SELECT count(*) FROM sqlite_schema WHERE type = 'table'";
+        connection.query_row(sql, [], |row| row.get(0)).unwrap()
+    }
+
+    #[test]
+    fn a_schema_is_migrated_once_and_then_left_alone() {
+        let connection = Connection::open_in_memory().unwrap();
+        migrate(&connection).unwrap();
+        let before = tables(&connection);
+        migrate(&connection).unwrap();
+        assert_eq!(tables(&connection), before);
+        migrate_to(&connection, &[ALL[0], NEXT]).unwrap();
+        assert_eq!(tables(&connection), before + 1);
+    }
+
+    #[test]
+    fn a_newer_schema_is_refused_and_nothing_is_touched() {
+        let connection = Connection::open_in_memory().unwrap();
+        migrate_to(&connection, &[ALL[0], NEXT]).unwrap();
+        let error = migrate(&connection).unwrap_err();
+        assert_eq!(error.fault, Fault::TooNew);
+        assert!(error.to_string().contains("version 2"), "{error}");
+        assert!(connection.is_autocommit());
+    }
+
+    #[test]
+    fn a_step_that_was_edited_after_it_was_applied_is_refused() {
+        let connection = Connection::open_in_memory().unwrap();
+        migrate(&connection).unwrap();
+        connection.execute("UPDATE schema_version SET checksum = 1", []).unwrap();
+        assert_eq!(migrate(&connection).unwrap_err().fault, Fault::Corrupt);
+    }
+
+    #[test]
+    fn a_step_that_fails_leaves_nothing_behind() {
+        let connection = Connection::open_in_memory().unwrap();
+        let broken =
+            Migration { version: 2, name: "broken", sql: "CREATE TABLE half (x); CREATE TABLE half (x)" };
+        migrate_to(&connection, &[ALL[0], broken]).unwrap_err();
+        assert_eq!(tables(&connection), 0);
+        migrate(&connection).unwrap();
+    }
+}

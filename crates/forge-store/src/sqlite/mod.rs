@@ -1,0 +1,84 @@
+//! Jobs in one file: the default of the server, with nothing to install or run beside it.
+//!
+//! One thread writes ([`writer`]), and what it has committed is on the disk; readers have connections of their own and
+//! never wait for it ([`readers`]). A second process may open the same file and write too: the two take turns.
+
+mod cells;
+mod connect;
+mod fault;
+mod load;
+mod migrate;
+mod read;
+mod readers;
+mod statements;
+mod threads;
+mod write;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+
+use forge_core::{Changes, Wants};
+use tokio::sync::broadcast;
+
+use crate::{Boxed, Decide, Error, Page, Query, Store, Sweep, Wakeup};
+use connect::Place;
+use readers::Readers;
+use threads::Threads;
+use writer::{Task, Writer};
+
+pub use connect::Options;
+
+/// Wake-ups kept for a listener that is late; one that is later still is told that it missed some.
+const WAKEUPS_MAX: usize = 1024;
+
+/// Jobs in an SQLite file. Dropping it finishes the transaction under way and closes the file.
+pub struct Sqlite {
+    // Dropped in this order: the last connection to close tidies the log up, and a reader could not.
+    readers: Readers,
+    writer: Threads<Task>,
+    wakeups: broadcast::Sender<Wakeup>,
+}
+
+impl Sqlite {
+    /// Opens the file, makes it and its folder where there is none, and brings its schema up to this version. Refuses a
+    /// file made by a newer version ([`Fault::TooNew`](crate::Fault::TooNew)).
+    pub fn open(path: &Path) -> Result<Sqlite, Error> {
+        Sqlite::open_with(path, Options::default())
+    }
+
+    /// The same with other than the default settings.
+    pub fn open_with(path: &Path, options: Options) -> Result<Sqlite, Error> {
+        let place = Place { path: path.to_owned(), options };
+        let wakeups = broadcast::channel(WAKEUPS_MAX).0;
+        let mut writer = Writer::open(place.clone(), wakeups.clone())?;
+        let readers = Readers::open(&place)?;
+        let writer = Threads::start("forge-writer", vec![move |task| writer.handle(task)])?;
+        Ok(Sqlite { readers, writer, wakeups })
+    }
+}
+
+impl Store for Sqlite {
+    fn transact(&self, wants: Wants, decide: Decide) -> Boxed<'_, Changes> {
+        Box::pin(self.writer.ask(move |reply| Task::Transact { wants, decide, reply }))
+    }
+
+    fn read(&self, query: Query) -> Boxed<'_, Page> {
+        Box::pin(self.readers.read(query))
+    }
+
+    fn sweep(&self, sweep: Sweep) -> Boxed<'_, usize> {
+        Box::pin(self.writer.ask(move |reply| Task::Sweep { sweep, reply }))
+    }
+
+    fn wakeups(&self) -> broadcast::Receiver<Wakeup> {
+        self.wakeups.subscribe()
+    }
+
+    /// A file has one writer at a time.
+    fn lanes(&self) -> usize {
+        1
+    }
+}

@@ -1,0 +1,260 @@
+//! From a [`Query`] to its [`Page`], on a connection that only reads.
+
+use forge_core::codec::Corrupt;
+use forge_core::command::Output;
+use forge_core::history::decode_entries;
+use forge_core::id::{ClientId, ExecutionId, JobId};
+use forge_core::job::{Input, Job, Shelf};
+use forge_core::rows::{Object, Outcome, QueueRow};
+use forge_core::time::Time;
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+
+use super::cells;
+use super::load::sql_limit;
+use super::statements::statements;
+use crate::{Error, Filter, JournalRow, Page, Query, QueueStats, Tombstone};
+
+statements! {
+    JOB = "
+        SELECT head, body
+        FROM jobs
+        WHERE id = ?1
+    ";
+
+    INPUT = "
+        SELECT inputs.bytes
+        FROM jobs JOIN inputs ON inputs.job = jobs.n
+        WHERE jobs.id = ?1
+    ";
+
+    JOB_OF = "
+        SELECT job
+        FROM executions
+        WHERE id = ?1
+    ";
+
+    OUTCOME = "
+        SELECT job, digest, bytes
+        FROM outcomes
+        WHERE execution = ?1
+    ";
+
+    RESULT = "
+        SELECT media_type, bytes
+        FROM results
+        WHERE execution = ?1
+    ";
+
+    TOMBSTONE = "
+        SELECT client, at
+        FROM tombstones
+        WHERE execution = ?1
+    ";
+
+    /// Along the ids, newest first. `?2` has a bit for each state that counts. A filter that few jobs pass walks far;
+    /// an index for every filter would cost every submission.
+    JOBS = "
+        SELECT id, head, body
+        FROM jobs
+        WHERE id < ?1
+            AND (1 << state) & ?2
+            AND (?3 IS NULL OR queue = ?3)
+            AND (?4 IS NULL OR job_type = ?4)
+        ORDER BY id DESC
+        LIMIT ?5
+    ";
+
+    /// The same along `jobs_client`, for the jobs of one client.
+    JOBS_OF_CLIENT = "
+        SELECT id, head, body
+        FROM jobs INDEXED BY jobs_client
+        WHERE client = ?6
+            AND id < ?1
+            AND (1 << state) & ?2
+            AND (?3 IS NULL OR queue = ?3)
+            AND (?4 IS NULL OR job_type = ?4)
+        ORDER BY id DESC
+        LIMIT ?5
+    ";
+
+    /// The ids of the page come from the index alone; only the jobs of the page are fetched.
+    SHELF = "
+        SELECT id, head, body
+        FROM jobs
+        WHERE n IN (
+            SELECT n
+            FROM jobs INDEXED BY jobs_shelf
+            WHERE lane = ?1 AND shelf = ?2 AND id > ?3
+            ORDER BY id
+            LIMIT ?4
+        )
+        ORDER BY id
+    ";
+
+    OCCUPIED = "
+        SELECT 1
+        FROM jobs INDEXED BY jobs_shelf
+        WHERE lane = ?1 AND shelf = ?2
+        LIMIT 1
+    ";
+
+    NEXT_DUE = "
+        SELECT due_at
+        FROM jobs INDEXED BY jobs_due
+        WHERE due_at IS NOT NULL
+        ORDER BY due_at
+        LIMIT 1
+    ";
+
+    QUEUES = "
+        SELECT name, coalesce(paused, 0), coalesce(created, 0), coalesce(queued, 0), coalesce(assigned, 0),
+            coalesce(running, 0), coalesce(succeeded, 0), coalesce(failed, 0), coalesce(canceled, 0)
+        FROM (SELECT name FROM queues UNION SELECT queue FROM counts WHERE queue <> '')
+            LEFT JOIN queues USING (name)
+            LEFT JOIN counts ON counts.queue = name
+        ORDER BY name
+    ";
+
+    JOURNAL = "
+        SELECT seq, entries
+        FROM journal
+        WHERE seq > ?1
+        ORDER BY seq
+        LIMIT ?2
+    ";
+
+    JOURNAL_END = "
+        SELECT coalesce(max(seq), 0)
+        FROM journal
+    ";
+}
+
+/// Answers one question.
+pub(super) fn read(db: &Connection, query: &Query) -> Result<Page, Error> {
+    Ok(match query {
+        Query::Job(id) => {
+            let job = first(db, JOB, params![id.to_bytes()], |row| cells::job(*id, row, 0))?;
+            Page::Job(job.map(Box::new))
+        }
+        Query::Inputs(ids) => Page::Inputs(inputs(db, ids)?),
+        Query::JobOf(execution) => {
+            Page::JobId(first(db, JOB_OF, params![execution.to_bytes()], |row| cells::job_id(row, 0))?)
+        }
+        Query::Outcome(execution) => {
+            Page::Outcome(first(db, OUTCOME, params![execution.to_bytes()], |row| outcome(*execution, row))?)
+        }
+        Query::Result(execution) => Page::Result(first(db, RESULT, params![execution.to_bytes()], output)?),
+        Query::Tombstone(execution) => {
+            Page::Tombstone(first(db, TOMBSTONE, params![execution.to_bytes()], tombstone)?)
+        }
+        Query::Jobs(filter) => Page::Jobs(jobs(db, filter)?),
+        Query::Shelf { shelf, after, limit } => {
+            // No bytes sort before all ids.
+            let after = after.map_or(Vec::new(), |id| id.to_bytes().to_vec());
+            let params = params![shelf.lane as u8, shelf.name.as_str(), after, sql_limit(*limit)];
+            Page::Jobs(all(db, SHELF, params, listed)?)
+        }
+        Query::Occupied(shelves) => Page::Shelves(occupied(db, shelves)?),
+        Query::NextDue => Page::Moment(first(db, NEXT_DUE, [], |row| Ok(Time::from_micros(row.get(0)?)))?),
+        Query::Queues => Page::Queues(all(db, QUEUES, [], queue)?),
+        Query::Journal { after, limit } => {
+            Page::Journal(all(db, JOURNAL, params![after, sql_limit(*limit)], journal_row)?)
+        }
+        Query::JournalEnd => Page::Position(first(db, JOURNAL_END, [], |row| Ok(row.get(0)?))?.unwrap_or(0)),
+    })
+}
+
+fn jobs(db: &Connection, filter: &Filter) -> Result<Vec<Job>, Error> {
+    let before = filter.before.unwrap_or(JobId::from_u128(u128::MAX)).to_bytes();
+    let states = match filter.states.as_slice() {
+        [] => i64::from(u8::MAX),
+        states => states.iter().fold(0, |bits, state| bits | 1i64 << state.as_u8()),
+    };
+    let queue = filter.queue.as_ref().map(|queue| queue.as_str());
+    let limit = sql_limit(filter.limit);
+    match filter.client {
+        None => all(db, JOBS, params![before, states, queue, filter.job_type, limit], listed),
+        Some(client) => {
+            let params = params![before, states, queue, filter.job_type, limit, client.to_bytes()];
+            all(db, JOBS_OF_CLIENT, params, listed)
+        }
+    }
+}
+
+fn inputs(db: &Connection, ids: &[JobId]) -> Result<Vec<(JobId, Input)>, Error> {
+    let mut statement = db.prepare_cached(INPUT)?;
+    let mut inputs = Vec::with_capacity(ids.len());
+    for id in ids {
+        if let Some(row) = statement.query(params![id.to_bytes()])?.next()? {
+            inputs.push((*id, Input::decode(cells::bytes(row, 0)?)?));
+        }
+    }
+    Ok(inputs)
+}
+
+fn occupied(db: &Connection, shelves: &[Shelf]) -> Result<Vec<Shelf>, Error> {
+    let mut statement = db.prepare_cached(OCCUPIED)?;
+    let mut occupied = Vec::new();
+    for shelf in shelves {
+        let found = statement.query_row(params![shelf.lane as u8, shelf.name.as_str()], |_| Ok(()));
+        if found.optional()?.is_some() {
+            occupied.push(shelf.clone());
+        }
+    }
+    Ok(occupied)
+}
+
+fn listed(row: &Row<'_>) -> Result<Job, Error> {
+    cells::job(cells::job_id(row, 0)?, row, 1)
+}
+
+fn outcome(execution: ExecutionId, row: &Row<'_>) -> Result<Outcome, Error> {
+    let object = Object { digest: cells::array(row, 1)?, bytes: cells::bytes(row, 2)?.to_vec() };
+    Ok(Outcome { execution, job: cells::job_id(row, 0)?, object })
+}
+
+fn output(row: &Row<'_>) -> Result<Output, Error> {
+    Ok(Output { media_type: row.get(0)?, bytes: cells::bytes(row, 1)?.to_vec() })
+}
+
+fn tombstone(row: &Row<'_>) -> Result<Tombstone, Error> {
+    let client = ClientId::from_bytes(cells::bytes(row, 0)?).ok_or(Corrupt)?;
+    Ok(Tombstone { client, at: Time::from_micros(row.get(1)?) })
+}
+
+fn queue(row: &Row<'_>) -> Result<QueueStats, Error> {
+    let settings = QueueRow { paused: row.get(1)? };
+    Ok(QueueStats { queue: cells::name(row, 0)?, settings, counts: cells::counts(row, 2)? })
+}
+
+fn journal_row(row: &Row<'_>) -> Result<JournalRow, Error> {
+    Ok(JournalRow { seq: row.get(0)?, entries: decode_entries(cells::bytes(row, 1)?)? })
+}
+
+/// What `read` makes of the first row, if there is one.
+fn first<T>(
+    db: &Connection,
+    sql: &str,
+    params: impl Params,
+    read: impl FnOnce(&Row<'_>) -> Result<T, Error>,
+) -> Result<Option<T>, Error> {
+    let mut statement = db.prepare_cached(sql)?;
+    let mut found = statement.query(params)?;
+    found.next()?.map(read).transpose()
+}
+
+/// What `read` makes of every row.
+fn all<T>(
+    db: &Connection,
+    sql: &str,
+    params: impl Params,
+    mut read: impl FnMut(&Row<'_>) -> Result<T, Error>,
+) -> Result<Vec<T>, Error> {
+    let mut statement = db.prepare_cached(sql)?;
+    let mut found = statement.query(params)?;
+    let mut items = Vec::new();
+    while let Some(row) = found.next()? {
+        items.push(read(row)?);
+    }
+    Ok(items)
+}

@@ -1,0 +1,68 @@
+//! What only the inside can show: that every statement fits the schema, and that none walks past ended jobs.
+
+use rusqlite::Connection;
+
+use super::{load, migrate, read, write, writer};
+
+const ALL: &[&[(&str, &str)]] =
+    &[migrate::STATEMENTS, load::STATEMENTS, write::STATEMENTS, read::STATEMENTS, writer::STATEMENTS];
+
+fn schema() -> Connection {
+    let db = Connection::open_in_memory().unwrap();
+    migrate::migrate(&db).unwrap();
+    db
+}
+
+#[test]
+fn every_statement_can_be_prepared() {
+    let db = schema();
+    let statements = ALL.iter().copied().flatten();
+    assert!(statements.clone().count() > 40);
+    for (name, sql) in statements {
+        db.prepare(sql).unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+}
+
+/// The plan of a statement, one step per line.
+fn plan(db: &Connection, sql: &str) -> String {
+    let mut statement = db.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+    let n_params = statement.parameter_count();
+    let params = rusqlite::params_from_iter(vec![rusqlite::types::Null; n_params]);
+    let steps = statement.query_map(params, |row| row.get::<_, String>(3)).unwrap();
+    steps.collect::<Result<Vec<_>, _>>().unwrap().join("\n")
+}
+
+fn check(statements: &[(&str, &str)], name: &str, expected: &str) {
+    let (_, sql) = statements.iter().find(|(known, _)| *known == name).unwrap();
+    assert_eq!(plan(&schema(), sql), expected, "{name}");
+}
+
+#[test]
+fn a_claim_walks_its_shelf_and_sorts_nothing() {
+    check(load::STATEMENTS, "SHELF", "SEARCH jobs USING INDEX jobs_shelf (lane=? AND shelf=?)");
+    check(read::STATEMENTS, "OCCUPIED", "SEARCH jobs USING COVERING INDEX jobs_shelf (lane=? AND shelf=?)");
+}
+
+#[test]
+fn what_is_due_is_found_at_the_front_of_its_index() {
+    check(load::STATEMENTS, "DUE", "SEARCH jobs USING INDEX jobs_due (due_at<?)");
+    check(read::STATEMENTS, "NEXT_DUE", "SEARCH jobs USING COVERING INDEX jobs_due (due_at>?)");
+}
+
+#[test]
+fn lists_go_along_an_index_and_sort_nothing() {
+    check(read::STATEMENTS, "JOBS", "SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (id<?)");
+    check(read::STATEMENTS, "JOBS_OF_CLIENT", "SEARCH jobs USING INDEX jobs_client (client=? AND id<?)");
+    check(read::STATEMENTS, "JOURNAL", "SEARCH journal USING INTEGER PRIMARY KEY (rowid>?)");
+    check(read::STATEMENTS, "JOURNAL_END", "SEARCH journal");
+}
+
+#[test]
+fn no_statement_but_the_list_of_queues_scans_a_table() {
+    let db = schema();
+    for (name, sql) in ALL.iter().copied().flatten() {
+        let plan = plan(&db, sql);
+        let known = matches!(*name, "QUEUES" | "APPLIED");
+        assert!(known || !plan.contains("SCAN"), "{name}:\n{plan}");
+    }
+}

@@ -1,0 +1,323 @@
+//! From [`Changes`] to rows: the writing half of a transaction, and the sweeping of what is old. The only place where
+//! the tables change.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use forge_core::history::{Entry, encode_entries};
+use forge_core::id::JobId;
+use forge_core::job::{IdempotencyKey, Input, Job, Name};
+use forge_core::rows::{Counts, Forgotten, KeyRow};
+use forge_core::{Changes, rows};
+use rusqlite::{Connection, params};
+
+use super::load::{ALL_QUEUES, sql_limit};
+use super::statements::statements;
+use crate::{Error, Fault, Sweep};
+
+statements! {
+    /// An id that is taken violates the unique index: the batch is rejected.
+    INSERT_JOB = "
+        INSERT INTO jobs (id, client, queue, job_type, state, priority, lane, shelf, due_at, head, body)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+    ";
+
+    INSERT_INPUT = "
+        INSERT INTO inputs (job, bytes)
+        VALUES (?1, ?2)
+    ";
+
+    /// By row number, which saves the search by id: the job was loaded in the same transaction.
+    UPDATE_JOB = "
+        UPDATE jobs
+        SET state = ?2, lane = ?3, shelf = ?4, due_at = ?5, body = ?6
+        WHERE n = ?1
+    ";
+
+    NUMBER = "
+        SELECT n
+        FROM jobs
+        WHERE id = ?1
+    ";
+
+    DELETE_INPUT = "
+        DELETE FROM inputs
+        WHERE job = (SELECT n FROM jobs WHERE id = ?1)
+    ";
+
+    DELETE_JOB = "
+        DELETE FROM jobs
+        WHERE id = ?1
+    ";
+
+    DELETE_EXECUTION = "
+        DELETE FROM executions
+        WHERE id = ?1
+    ";
+
+    DELETE_OUTCOME = "
+        DELETE FROM outcomes
+        WHERE execution = ?1
+    ";
+
+    DELETE_RESULT = "
+        DELETE FROM results
+        WHERE execution = ?1
+    ";
+
+    PUT_TOMBSTONE = "
+        INSERT OR REPLACE INTO tombstones (execution, client, at)
+        VALUES (?1, ?2, ?3)
+    ";
+
+    /// Never replaces: the last word on an execution is spoken once.
+    INSERT_OUTCOME = "
+        INSERT INTO outcomes (execution, job, digest, bytes)
+        VALUES (?1, ?2, ?3, ?4)
+    ";
+
+    INSERT_RESULT = "
+        INSERT INTO results (execution, media_type, bytes)
+        VALUES (?1, ?2, ?3)
+    ";
+
+    INSERT_EXECUTION = "
+        INSERT INTO executions (id, job)
+        VALUES (?1, ?2)
+    ";
+
+    PUT_KEY = "
+        INSERT OR REPLACE INTO idempotency (client, operation, key, fingerprint, jobs)
+        VALUES (?1, ?2, ?3, ?4, ?5)
+    ";
+
+    DELETE_KEY = "
+        DELETE FROM idempotency
+        WHERE client = ?1 AND operation = ?2 AND key = ?3
+    ";
+
+    PUT_UNIQUE = "
+        INSERT OR REPLACE INTO uniques (key, job)
+        VALUES (?1, ?2)
+    ";
+
+    /// Only where the job is still the holder: another may have taken the key in the same batch.
+    DELETE_UNIQUE = "
+        DELETE FROM uniques
+        WHERE key = ?1 AND job = ?2
+    ";
+
+    PUT_LIMIT = "
+        INSERT OR REPLACE INTO limits (key, active, turn_at)
+        VALUES (?1, ?2, ?3)
+    ";
+
+    PUT_QUEUE = "
+        INSERT OR REPLACE INTO queues (name, paused)
+        VALUES (?1, ?2)
+    ";
+
+    ADD_COUNTS = "
+        INSERT INTO counts (queue, created, queued, assigned, running, succeeded, failed, canceled)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+        ON CONFLICT (queue) DO UPDATE SET
+            created   = created   + excluded.created,
+            queued    = queued    + excluded.queued,
+            assigned  = assigned  + excluded.assigned,
+            running   = running   + excluded.running,
+            succeeded = succeeded + excluded.succeeded,
+            failed    = failed    + excluded.failed,
+            canceled  = canceled  + excluded.canceled
+    ";
+
+    APPEND = "
+        INSERT INTO journal (at, entries)
+        VALUES (?1, ?2)
+    ";
+
+    /// The bite is found on `journal_at` alone, so that looking for nothing costs nothing.
+    SWEEP_JOURNAL = "
+        DELETE FROM journal
+        WHERE seq IN (SELECT seq FROM journal WHERE at < ?1 ORDER BY at LIMIT ?2)
+    ";
+
+    /// Found on `tombstones_at` alone.
+    SWEEP_TOMBSTONES = "
+        DELETE FROM tombstones
+        WHERE execution IN (SELECT execution FROM tombstones WHERE at < ?1 ORDER BY at LIMIT ?2)
+    ";
+}
+
+/// Writes all changes. `numbers` are the row numbers of the jobs that were loaded.
+pub(super) fn write(db: &Connection, changes: &Changes, numbers: &HashMap<JobId, i64>) -> Result<(), Error> {
+    insert_jobs(db, &changes.inserted)?;
+    update_jobs(db, &changes.updated, numbers)?;
+    forget(db, &changes.forgotten)?;
+    insert_ends(db, changes)?;
+    put_keys(db, &changes.keys, &changes.keys_removed)?;
+    put_uniques(db, changes)?;
+    put_settings(db, changes)?;
+    add_counts(db, &changes.counts)?;
+    append(db, &changes.journal)
+}
+
+/// Deletes a bite of what is old and says how many rows that were.
+pub(super) fn sweep(db: &Connection, sweep: &Sweep) -> Result<usize, Error> {
+    let limit = sql_limit(sweep.limit);
+    let journal =
+        db.prepare_cached(SWEEP_JOURNAL)?.execute(params![sweep.journal_before.as_micros(), limit])?;
+    let stones =
+        db.prepare_cached(SWEEP_TOMBSTONES)?.execute(params![sweep.tombstones_before.as_micros(), limit])?;
+    Ok(journal + stones)
+}
+
+fn insert_jobs(db: &Connection, inserted: &[(Job, Arc<Input>)]) -> Result<(), Error> {
+    let mut insert_job = db.prepare_cached(INSERT_JOB)?;
+    let mut insert_input = db.prepare_cached(INSERT_INPUT)?;
+    for (job, input) in inserted {
+        let shelf = job.shelf();
+        let n = insert_job.insert(params![
+            job.id.to_bytes(),
+            job.head.client.to_bytes(),
+            job.head.queue.as_str(),
+            job.head.job_type,
+            job.state.as_u8(),
+            job.head.priority,
+            shelf.as_ref().map(|shelf| shelf.lane as u8),
+            shelf.as_ref().map(|shelf| shelf.name.as_str()),
+            job.due_at().map(|due| due.as_micros()),
+            job.head.encode(),
+            job.encode(),
+        ])?;
+        if !input.is_empty() {
+            insert_input.execute(params![n, input.encode()])?;
+        }
+    }
+    Ok(())
+}
+
+fn update_jobs(db: &Connection, updated: &[Job], numbers: &HashMap<JobId, i64>) -> Result<(), Error> {
+    let mut update = db.prepare_cached(UPDATE_JOB)?;
+    for job in updated {
+        let n = match numbers.get(&job.id) {
+            Some(&n) => n,
+            None => number(db, job.id)?,
+        };
+        let shelf = job.shelf();
+        update.execute(params![
+            n,
+            job.state.as_u8(),
+            shelf.as_ref().map(|shelf| shelf.lane as u8),
+            shelf.as_ref().map(|shelf| shelf.name.as_str()),
+            job.due_at().map(|due| due.as_micros()),
+            job.encode(),
+        ])?;
+    }
+    Ok(())
+}
+
+fn number(db: &Connection, id: JobId) -> Result<i64, Error> {
+    let mut statement = db.prepare_cached(NUMBER)?;
+    let mut found = statement.query(params![id.to_bytes()])?;
+    match found.next()? {
+        Some(row) => Ok(row.get(0)?),
+        None => Err(Error::new(Fault::Rejected, format!("job {id} does not exist"))),
+    }
+}
+
+fn forget(db: &Connection, forgotten: &[Forgotten]) -> Result<(), Error> {
+    for Forgotten { job, executions, client, at } in forgotten {
+        db.prepare_cached(DELETE_INPUT)?.execute(params![job.to_bytes()])?;
+        db.prepare_cached(DELETE_JOB)?.execute(params![job.to_bytes()])?;
+        for execution in executions {
+            for sql in [DELETE_EXECUTION, DELETE_OUTCOME, DELETE_RESULT] {
+                db.prepare_cached(sql)?.execute(params![execution.to_bytes()])?;
+            }
+            let tombstone = params![execution.to_bytes(), client.to_bytes(), at.as_micros()];
+            db.prepare_cached(PUT_TOMBSTONE)?.execute(tombstone)?;
+        }
+    }
+    Ok(())
+}
+
+/// What executions leave behind when they end, and the executions that a retry opens.
+fn insert_ends(db: &Connection, changes: &Changes) -> Result<(), Error> {
+    let mut insert_outcome = db.prepare_cached(INSERT_OUTCOME)?;
+    for rows::Outcome { execution, job, object } in &changes.outcomes {
+        insert_outcome.execute(params![execution.to_bytes(), job.to_bytes(), object.digest, object.bytes])?;
+    }
+    let mut insert_result = db.prepare_cached(INSERT_RESULT)?;
+    for (execution, output) in &changes.results {
+        insert_result.execute(params![execution.to_bytes(), output.media_type, output.bytes])?;
+    }
+    let mut insert_execution = db.prepare_cached(INSERT_EXECUTION)?;
+    for (execution, job) in &changes.executions {
+        insert_execution.execute(params![execution.to_bytes(), job.to_bytes()])?;
+    }
+    Ok(())
+}
+
+fn put_keys(
+    db: &Connection,
+    keys: &[(IdempotencyKey, KeyRow)],
+    removed: &[IdempotencyKey],
+) -> Result<(), Error> {
+    let mut put = db.prepare_cached(PUT_KEY)?;
+    for (key, row) in keys {
+        let jobs: Vec<u8> = row.jobs.iter().flat_map(|id| id.to_bytes()).collect();
+        put.execute(params![key.client.to_bytes(), key.operation, key.key, row.fingerprint, jobs])?;
+    }
+    let mut delete = db.prepare_cached(DELETE_KEY)?;
+    for key in removed {
+        delete.execute(params![key.client.to_bytes(), key.operation, key.key])?;
+    }
+    Ok(())
+}
+
+fn put_uniques(db: &Connection, changes: &Changes) -> Result<(), Error> {
+    let mut put = db.prepare_cached(PUT_UNIQUE)?;
+    for (key, job) in &changes.uniques {
+        put.execute(params![key, job.to_bytes()])?;
+    }
+    let mut delete = db.prepare_cached(DELETE_UNIQUE)?;
+    for (key, job) in &changes.uniques_removed {
+        delete.execute(params![key, job.to_bytes()])?;
+    }
+    Ok(())
+}
+
+fn put_settings(db: &Connection, changes: &Changes) -> Result<(), Error> {
+    for (key, limit) in &changes.limits {
+        let limit = params![key.as_str(), limit.active, limit.turn_at.as_micros()];
+        db.prepare_cached(PUT_LIMIT)?.execute(limit)?;
+    }
+    for (name, queue) in &changes.queues {
+        db.prepare_cached(PUT_QUEUE)?.execute(params![name.as_str(), queue.paused])?;
+    }
+    Ok(())
+}
+
+fn add_counts(db: &Connection, counts: &BTreeMap<Name, Counts>) -> Result<(), Error> {
+    let mut sum = Counts::default();
+    let mut add = db.prepare_cached(ADD_COUNTS)?;
+    let mut add =
+        |queue: &str, Counts([created, queued, assigned, running, succeeded, failed, canceled]): &Counts| {
+            add.execute(params![queue, created, queued, assigned, running, succeeded, failed, canceled])
+        };
+    for (queue, counts) in counts {
+        add(queue.as_str(), counts)?;
+        sum.merge(counts);
+    }
+    if !sum.is_zero() {
+        add(ALL_QUEUES, &sum)?;
+    }
+    Ok(())
+}
+
+fn append(db: &Connection, journal: &[Entry]) -> Result<(), Error> {
+    if let Some(last) = journal.last() {
+        let row = params![last.event.at.as_micros(), encode_entries(journal)];
+        db.prepare_cached(APPEND)?.execute(row)?;
+    }
+    Ok(())
+}

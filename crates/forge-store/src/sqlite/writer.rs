@@ -1,0 +1,168 @@
+//! The writer: one thread that owns the only connection through which this process writes. A task is one transaction:
+//!
+//! ```text
+//! BEGIN IMMEDIATE ─► load ─► decide ─► write ─► COMMIT (the log is on the disk) ─► reply
+//!        │            │        │         │         │
+//!        └────────────┴────────┴─────────┴─────────┴──► any error or panic: ROLLBACK ─► reply
+//! ```
+//!
+//! `IMMEDIATE` takes the write lock before anything is read: another process cannot come in between, it waits, and so do
+//! we for it. Where even rolling back fails, the connection is closed, which rolls back too, and the next task opens
+//! another.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use forge_core::{Changes, Rows, Wants};
+use rusqlite::Connection;
+use tokio::sync::broadcast;
+
+use super::connect::Place;
+use super::load::load;
+use super::statements::statements;
+use super::threads::Reply;
+use super::{fault, migrate, write};
+use crate::{Decide, Error, Fault, Sweep, Wakeup};
+
+statements! {
+    BEGIN = "BEGIN IMMEDIATE";
+    COMMIT = "COMMIT";
+    ROLLBACK = "ROLLBACK";
+
+    /// Changes when another connection has committed, not when this one has.
+    DATA_VERSION = "PRAGMA data_version";
+}
+
+/// What the writer can be asked.
+pub(super) enum Task {
+    Transact { wants: Wants, decide: Decide, reply: Reply<Changes> },
+    Sweep { sweep: Sweep, reply: Reply<usize> },
+}
+
+/// The state of the writing thread.
+pub(super) struct Writer {
+    place: Place,
+    /// `None` after a transaction that could not even be rolled back.
+    db: Option<Connection>,
+    /// The data version seen last; `None` on a new connection.
+    data_version: Option<i64>,
+    wakeups: broadcast::Sender<Wakeup>,
+}
+
+/// How a transaction ends that met no error.
+enum End {
+    Commit,
+    /// There is nothing to write, so nothing to wait for.
+    Leave,
+}
+
+impl Writer {
+    /// Opens the file, making it where there is none, and brings its schema up to date.
+    pub(super) fn open(place: Place, wakeups: broadcast::Sender<Wakeup>) -> Result<Writer, Error> {
+        let db = place.writer()?;
+        migrate::migrate(&db)?;
+        Ok(Writer { place, db: Some(db), data_version: None, wakeups })
+    }
+
+    /// Does one task, unless nobody waits for it any more.
+    pub(super) fn handle(&mut self, task: Task) {
+        match task {
+            Task::Transact { wants, decide, reply } if !reply.is_closed() => {
+                let _ = reply.send(self.transact(&wants, decide));
+            }
+            Task::Sweep { sweep, reply } if !reply.is_closed() => {
+                let swept = self.transaction(|db| Ok((write::sweep(db, &sweep)?, End::Commit)));
+                let _ = reply.send(swept);
+            }
+            Task::Transact { .. } | Task::Sweep { .. } => {}
+        }
+    }
+
+    fn transact(&mut self, wants: &Wants, mut decide: Decide) -> Result<Changes, Error> {
+        let changes = self.transaction(|db| {
+            let loaded = load(db, wants)?;
+            let changes = decided(&mut decide, loaded.rows)?;
+            if changes.is_empty() {
+                return Ok((changes, End::Leave));
+            }
+            write::write(db, &changes, &loaded.numbers)?;
+            Ok((changes, End::Commit))
+        })?;
+        self.tell(&changes);
+        Ok(changes)
+    }
+
+    /// Runs `work` in a transaction. Whatever happens, none is open afterwards.
+    fn transaction<T>(
+        &mut self,
+        work: impl FnOnce(&Connection) -> Result<(T, End), Error>,
+    ) -> Result<T, Error> {
+        let db = match self.db.take() {
+            Some(db) => db,
+            None => self.reopened()?,
+        };
+        let done = self.run(&db, work);
+        if done.is_ok() || is_rolled_back(&db) {
+            self.db = Some(db);
+        }
+        done
+    }
+
+    fn run<T>(
+        &mut self,
+        db: &Connection,
+        work: impl FnOnce(&Connection) -> Result<(T, End), Error>,
+    ) -> Result<T, Error> {
+        db.prepare_cached(BEGIN)?.execute([])?;
+        self.look_for_others(db)?;
+        let (value, end) = work(db)?;
+        match end {
+            End::Commit => db.prepare_cached(COMMIT)?.execute([]).map_err(fault::of_commit)?,
+            End::Leave => db.prepare_cached(ROLLBACK)?.execute([])?,
+        };
+        Ok(value)
+    }
+
+    fn reopened(&mut self) -> Result<Connection, Error> {
+        self.data_version = None;
+        self.place.writer()
+    }
+
+    /// Another process does not tell what it did, only that it did something.
+    fn look_for_others(&mut self, db: &Connection) -> Result<(), Error> {
+        let version = db.prepare_cached(DATA_VERSION)?.query_row([], |row| row.get(0))?;
+        let seen = self.data_version.replace(version);
+        if seen.is_some_and(|seen| seen != version) {
+            let _ = self.wakeups.send(Wakeup::Everything);
+        }
+        Ok(())
+    }
+
+    fn tell(&self, changes: &Changes) {
+        if self.wakeups.receiver_count() == 0 {
+            return;
+        }
+        for shelf in &changes.woken {
+            let _ = self.wakeups.send(Wakeup::Shelf(shelf.clone()));
+        }
+        if !changes.journal.is_empty() {
+            let _ = self.wakeups.send(Wakeup::Journal);
+        }
+    }
+}
+
+/// What `decide` says; a panic in it is a bug that must not end the thread all others wait for.
+fn decided(decide: &mut Decide, rows: Rows) -> Result<Changes, Error> {
+    catch_unwind(AssertUnwindSafe(|| decide(rows))).map_err(|_| {
+        tracing::error!("deciding a batch panicked; nothing of it was written");
+        Error::new(Fault::Rejected, "deciding the batch panicked")
+    })
+}
+
+/// SQLite ends a transaction by itself when there is no room or the disk fails.
+fn is_rolled_back(db: &Connection) -> bool {
+    let rolled_back = db.is_autocommit() || db.execute_batch(ROLLBACK).is_ok();
+    if !rolled_back {
+        tracing::warn!("rolling back failed; the connection is opened anew");
+    }
+    rolled_back
+}

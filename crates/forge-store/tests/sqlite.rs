@@ -1,0 +1,364 @@
+//! What is SQLite's own: files, two processes, full disks, damage. What every store must do is in the conformance suite.
+#![cfg(feature = "sqlite")]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use forge_core::command::{Claim, Crew, Held, Holder, NewJob, Output, Submit, Succeed};
+use forge_core::id::{ClientId, JobId};
+use forge_core::job::{Head, Input, Job, Name};
+use forge_core::rows::{Changes, Object, Render};
+use forge_core::time::Time;
+use forge_core::{Answer, Batch, Command, decide, wants};
+use forge_store::sqlite::{Options, Sqlite};
+use forge_store::{Error, Fault, Filter, Store, Sweep, Wakeup};
+use tempfile::TempDir;
+
+const CLIENT: ClientId = ClientId::from_u128(7);
+
+/// Says in a few bytes how a job ended.
+struct Terse;
+
+impl Render for Terse {
+    fn outcome(&self, job: &Job) -> Object {
+        Object { bytes: format!("{:?}", job.state).into_bytes(), digest: [1; 32] }
+    }
+}
+
+fn now() -> Time {
+    Time::from_millis(1_000)
+}
+
+fn name(text: &str) -> Name {
+    Name::new(text).unwrap()
+}
+
+fn job(n: u128) -> NewJob {
+    let head = Head::new(CLIENT, name("mail"), now());
+    let input = Input { payload: b"{}".to_vec(), ..Input::default() };
+    NewJob { id: JobId::v7(1, n), id_given: false, head: Arc::new(head), input: Arc::new(input) }
+}
+
+fn submit(jobs: impl IntoIterator<Item = u128>) -> Command {
+    Command::Submit(Submit { jobs: jobs.into_iter().map(job).collect(), idempotency: None, queue_max: None })
+}
+
+fn claim(limit: usize) -> Command {
+    Command::Claim(Claim {
+        worker: name("worker"),
+        crew: Crew::External,
+        queues: vec![name("mail")],
+        limit,
+        lease: None,
+        lease_default: Duration::from_secs(30),
+        start: true,
+        active_max: None,
+    })
+}
+
+async fn transact(store: &dyn Store, commands: Vec<Command>) -> Result<Changes, Error> {
+    let batch = Batch { now: now(), seed: 1, commands };
+    store.transact(wants(&batch), Box::new(move |rows| decide(&batch, rows, &Terse))).await
+}
+
+fn claimed(changes: &Changes) -> Vec<Job> {
+    match changes.answers.as_slice() {
+        [Answer::Claimed { jobs, .. }] => jobs.clone(),
+        other => panic!("no claim: {other:?}"),
+    }
+}
+
+async fn succeed(store: &dyn Store, jobs: &[Job]) {
+    let output = Arc::new(Output { media_type: "text/plain".into(), bytes: b"done".to_vec() });
+    let succeed = |job: &Job| {
+        let held = Held { job: job.id, holder: Holder::Token(job.fence) };
+        Command::Succeed(Succeed { held, output: Some(output.clone()) })
+    };
+    transact(store, jobs.iter().map(succeed).collect()).await.unwrap();
+}
+
+async fn listed(store: &dyn Store) -> usize {
+    store.jobs(Filter { limit: usize::MAX, ..Filter::default() }).await.unwrap().len()
+}
+
+/// A folder, and the file in it.
+fn file() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("jobs.db");
+    (folder, path)
+}
+
+fn raw(path: &Path) -> rusqlite::Connection {
+    rusqlite::Connection::open(path).unwrap()
+}
+
+#[tokio::test]
+async fn what_was_written_is_there_after_reopening() {
+    let (_folder, path) = file();
+    let store: Box<dyn Store> = Box::new(Sqlite::open(&path).unwrap());
+    transact(&*store, vec![submit(1..=3)]).await.unwrap();
+    let jobs = claimed(&transact(&*store, vec![claim(2)]).await.unwrap());
+    succeed(&*store, &jobs).await;
+    let before = store.jobs(Filter { limit: 10, ..Filter::default() }).await.unwrap();
+    drop(store);
+
+    let store: Box<dyn Store> = Box::new(Sqlite::open(&path).unwrap());
+    assert_eq!(store.jobs(Filter { limit: 10, ..Filter::default() }).await.unwrap(), before);
+    let execution = jobs[0].execution;
+    assert_eq!(store.outcome(execution).await.unwrap().unwrap().object.bytes, b"Succeeded");
+    assert_eq!(store.result(execution).await.unwrap().unwrap().bytes, b"done");
+    assert_eq!(store.inputs(vec![jobs[0].id]).await.unwrap()[0].1.payload, b"{}");
+    assert_eq!(store.journal(0, 10).await.unwrap().len(), 3);
+    assert_eq!(claimed(&transact(&*store, vec![claim(9)]).await.unwrap()).len(), 1);
+}
+
+#[tokio::test]
+async fn closing_leaves_one_file_and_no_log() {
+    let (folder, path) = file();
+    let store = Sqlite::open(&path).unwrap();
+    transact(&store, vec![submit([1])]).await.unwrap();
+    drop(store);
+    let files = std::fs::read_dir(folder.path()).unwrap();
+    let names: Vec<_> = files.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["jobs.db"]);
+}
+
+#[test]
+fn a_missing_folder_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a/b/jobs.db");
+    Sqlite::open(&path).unwrap();
+    assert!(path.exists());
+}
+
+#[test]
+fn many_may_open_a_new_file_at_once() {
+    let (_folder, path) = file();
+    let open = || {
+        let path = path.clone();
+        std::thread::spawn(move || Sqlite::open(&path).map(drop))
+    };
+    let threads: Vec<_> = (0..8).map(|_| open()).collect();
+    for thread in threads {
+        thread.join().unwrap().unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_processes_on_one_file_never_claim_the_same_job() {
+    const JOBS: u128 = 200;
+    let (_folder, path) = file();
+    let first = Arc::new(Sqlite::open(&path).unwrap());
+    let second = Arc::new(Sqlite::open(&path).unwrap());
+    let mut told = second.wakeups();
+    transact(&*second, vec![claim(1)]).await.unwrap();
+    transact(&*first, vec![submit(1..=JOBS)]).await.unwrap();
+
+    let claim_all = |store: Arc<Sqlite>| async move {
+        let mut ids = Vec::new();
+        loop {
+            let jobs = claimed(&transact(&*store, vec![claim(3)]).await.unwrap());
+            if jobs.is_empty() {
+                return ids;
+            }
+            ids.extend(jobs.iter().map(|job| job.id));
+        }
+    };
+    let (a, b) = (tokio::spawn(claim_all(first)), tokio::spawn(claim_all(second)));
+    let (a, b) = (a.await.unwrap(), b.await.unwrap());
+    let all: BTreeSet<JobId> = a.iter().chain(&b).copied().collect();
+    assert_eq!((a.len() + b.len(), all.len()), (JOBS as usize, JOBS as usize));
+    assert_eq!(told.try_recv().unwrap(), Wakeup::Everything, "what the first one submitted was noticed");
+}
+
+#[tokio::test]
+async fn another_process_that_keeps_the_lock_makes_writes_busy_and_reads_go_on() {
+    let (_folder, path) = file();
+    let options = Options { busy_timeout: Duration::from_millis(20), ..Options::default() };
+    let store = Sqlite::open_with(&path, options).unwrap();
+    transact(&store, vec![submit([1])]).await.unwrap();
+    let other = raw(&path);
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    assert_eq!(transact(&store, vec![submit([2])]).await.unwrap_err().fault, Fault::Busy);
+    assert_eq!(listed(&store).await, 1);
+    other.execute_batch("COMMIT").unwrap();
+    transact(&store, vec![submit([2])]).await.unwrap();
+    assert_eq!(listed(&store).await, 2);
+}
+
+#[tokio::test]
+async fn reads_do_not_wait_for_a_transaction_under_way() {
+    let (_folder, path) = file();
+    let store = Arc::new(Sqlite::open(&path).unwrap());
+    transact(&*store, vec![submit([1])]).await.unwrap();
+    let (deciding, is_deciding) = tokio::sync::oneshot::channel();
+    let (go_on, may_go_on) = mpsc::sync_channel::<()>(1);
+    let mut deciding = Some(deciding);
+    let writer = store.clone();
+    let transaction = tokio::spawn(async move {
+        let hold = Box::new(move |_| {
+            let _ = deciding.take().map(|deciding| deciding.send(()));
+            may_go_on.recv().unwrap();
+            Changes::default()
+        });
+        writer.transact(Default::default(), hold).await
+    });
+    is_deciding.await.unwrap();
+    let reader: &dyn Store = &*store;
+    assert!(reader.job(job(1).id).await.unwrap().is_some());
+    assert_eq!(listed(reader).await, 1);
+    assert_eq!(reader.journal(0, 10).await.unwrap().len(), 1);
+    go_on.send(()).unwrap();
+    transaction.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_batch_that_changes_nothing_writes_nothing() {
+    let (_folder, path) = file();
+    let store = Sqlite::open(&path).unwrap();
+    let watcher = raw(&path);
+    let version = || watcher.pragma_query_value(None, "data_version", |row| row.get::<_, i64>(0)).unwrap();
+    let before = version();
+    assert!(claimed(&transact(&store, vec![claim(5)]).await.unwrap()).is_empty());
+    assert_eq!(version(), before);
+    transact(&store, vec![submit([1])]).await.unwrap();
+    assert_ne!(version(), before, "the watcher does see commits");
+}
+
+/// Submits batches until one is refused, and returns the refusal and how many jobs went in.
+async fn fill(store: &dyn Store) -> (Error, usize) {
+    for batch in 0..10_000u128 {
+        if let Err(error) = transact(store, vec![submit(batch * 50 + 1..=batch * 50 + 50)]).await {
+            return (error, batch as usize * 50);
+        }
+    }
+    panic!("the disk never filled up");
+}
+
+async fn check_full(store: &dyn Store) -> usize {
+    let (error, n_jobs) = fill(store).await;
+    assert_eq!(error.fault, Fault::Full, "{error}");
+    assert!(n_jobs > 0);
+    assert_eq!(listed(store).await, n_jobs, "reads go on, and nothing of the last batch is there");
+    assert!(store.job(job(1).id).await.unwrap().is_some());
+    let counts: i64 = store.queues().await.unwrap()[0].counts.0.iter().sum();
+    assert_eq!(counts as usize, n_jobs);
+    assert_eq!(transact(store, vec![submit(1_000_000..=1_000_099)]).await.unwrap_err().fault, Fault::Full);
+    n_jobs
+}
+
+#[tokio::test]
+async fn a_full_file_refuses_writes_serves_reads_and_goes_on_when_there_is_room() {
+    let (_folder, path) = file();
+    let full = Options { pages_max: Some(100), ..Options::default() };
+    let store = Sqlite::open_with(&path, full).unwrap();
+    let n_jobs = check_full(&store).await;
+    drop(store);
+    let store = Sqlite::open(&path).unwrap();
+    transact(&store, vec![submit([2_000_000])]).await.unwrap();
+    assert_eq!(listed(&store).await, n_jobs + 1);
+}
+
+#[tokio::test]
+#[ignore = "mounts a file system of two megabytes, which needs root; the test above needs nothing"]
+async fn a_full_disk_refuses_writes_and_serves_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |program: &str, arguments: &[&str]| {
+        let status = std::process::Command::new(program).args(arguments).arg(folder.path()).status().unwrap();
+        assert!(status.success(), "{program} {arguments:?}");
+    };
+    run("mount", &["-t", "tmpfs", "-o", "size=2m", "tmpfs"]);
+    let path = folder.path().join("jobs.db");
+    let checked = tokio::spawn(async move { check_full(&Sqlite::open(&path).unwrap()).await }).await;
+    run("umount", &[]);
+    checked.unwrap();
+}
+
+#[tokio::test]
+async fn a_row_that_is_too_long_spoils_its_batch_and_nothing_else() {
+    let (_folder, path) = file();
+    let options = Options { row_bytes_max: Some(10_000), ..Options::default() };
+    let store = Sqlite::open_with(&path, options).unwrap();
+    let mut poison = job(2);
+    poison.input = Arc::new(Input { payload: vec![0; 20_000], ..Input::default() });
+    let poison = Command::Submit(Submit { jobs: vec![poison], idempotency: None, queue_max: None });
+    let error = transact(&store, vec![submit([1]), poison, submit([3])]).await.unwrap_err();
+    assert_eq!(error.fault, Fault::Rejected, "{error}");
+    assert_eq!(listed(&store).await, 0);
+    transact(&store, vec![submit([1]), submit([3])]).await.unwrap();
+    assert_eq!(listed(&store).await, 2);
+}
+
+#[tokio::test]
+async fn an_id_that_is_taken_is_rejected() {
+    let (_folder, path) = file();
+    let store = Sqlite::open(&path).unwrap();
+    transact(&store, vec![submit([1])]).await.unwrap();
+    let error = transact(&store, vec![submit([2]), submit([1])]).await.unwrap_err();
+    assert_eq!(error.fault, Fault::Rejected);
+    assert_eq!(listed(&store).await, 1);
+}
+
+#[tokio::test]
+async fn a_panic_while_deciding_spoils_its_batch_and_nothing_else() {
+    let (_folder, path) = file();
+    let store = Sqlite::open(&path).unwrap();
+    let panicking = Box::new(|_| panic!("on purpose"));
+    assert_eq!(store.transact(Default::default(), panicking).await.unwrap_err().fault, Fault::Rejected);
+    transact(&store, vec![submit([1])]).await.unwrap();
+    assert_eq!(listed(&store).await, 1);
+}
+
+#[tokio::test]
+async fn a_damaged_row_is_damage_and_its_neighbours_are_not() {
+    let (_folder, path) = file();
+    let store = Sqlite::open(&path).unwrap();
+    transact(&store, vec![submit(1..=2)]).await.unwrap();
+    let id = job(1).id;
+    raw(&path).execute("UPDATE jobs SET body = x'0105' WHERE id = ?1", [id.to_bytes()]).unwrap();
+    let store: &dyn Store = &store;
+    assert_eq!(store.job(id).await.unwrap_err().fault, Fault::Corrupt);
+    assert!(store.job(job(2).id).await.unwrap().is_some());
+    assert_eq!(transact(store, vec![claim(2)]).await.unwrap_err().fault, Fault::Corrupt);
+    transact(store, vec![submit([3])]).await.unwrap();
+}
+
+#[test]
+fn a_file_that_cannot_be_used_says_why() {
+    let (folder, path) = file();
+    std::fs::write(&path, vec![b'x'; 8192]).unwrap();
+    let fault = |path: &Path| Sqlite::open(path).map(drop).unwrap_err().fault;
+    assert_eq!(fault(&path), Fault::Corrupt);
+    assert_eq!(fault(&path.join("below/a/file.db")), Fault::Unavailable);
+    assert_eq!(fault(folder.path()), Fault::Unavailable, "a folder is no file");
+}
+
+#[test]
+fn a_file_of_a_newer_version_is_refused_with_both_versions_named() {
+    let (_folder, path) = file();
+    drop(Sqlite::open(&path).unwrap());
+    let newer = "INSERT INTO schema_version VALUES (99, 'future', 0, '')";
+    raw(&path).execute(newer, []).unwrap();
+    let error = Sqlite::open(&path).map(drop).unwrap_err();
+    assert_eq!(error.fault, Fault::TooNew);
+    assert!(error.to_string().contains("version 99, this program knows versions up to 1"), "{error}");
+}
+
+#[tokio::test]
+async fn journal_numbers_never_come_back_after_a_sweep() {
+    let (_folder, path) = file();
+    let store = Sqlite::open(&path).unwrap();
+    let store: &dyn Store = &store;
+    for n in 1..=3 {
+        transact(store, vec![submit([n])]).await.unwrap();
+    }
+    let sweep = |limit| Sweep { journal_before: Time::MAX, tombstones_before: Time::MAX, limit };
+    assert_eq!(store.sweep(sweep(2)).await.unwrap(), 2);
+    assert_eq!(store.sweep(sweep(9)).await.unwrap(), 1);
+    assert_eq!(store.journal_end().await.unwrap(), 0);
+    transact(store, vec![submit([4])]).await.unwrap();
+    let seqs: Vec<i64> = store.journal(3, 9).await.unwrap().iter().map(|row| row.seq).collect();
+    assert_eq!(seqs, [4]);
+}
