@@ -191,9 +191,21 @@ impl JobBuilder {
     /// Checks the members together.
     ///
     /// # Errors
-    /// When `completedAt` stands beside a state the job may still leave, or `retryAfter` is not a number JSON
-    /// readers agree on.
+    /// When `completedAt` stands beside a state the job may still leave, a registered state is misspelt, or `retryAfter` is
+    /// not a number JSON readers agree on.
     pub fn build(self) -> Result<Job, JobError> {
+        if let Some(status) = self.0.status.as_ref().filter(|status| status.is_misspelt()) {
+            return Err(JobError::MisspeltStatus(status.clone()));
+        }
+        self.build_as_read()
+    }
+
+    pub(crate) fn status_so_far(&self) -> Option<&JobStatus> {
+        self.0.status.as_ref()
+    }
+
+    /// For readers, which take the states of others as they are spelled.
+    pub(crate) fn build_as_read(self) -> Result<Job, JobError> {
         if let (Some(status), Some(_)) = (&self.0.status, self.0.completed_at)
             && !status.is_terminal()
         {
@@ -212,6 +224,9 @@ pub enum JobError {
     /// A completion time on a job that is not complete.
     #[error("completedAt beside jobStatus {0}, which is not terminal; leave completedAt out")]
     CompletedWhileRunning(JobStatus),
+    /// A registered state in other letters, which every consumer would take for an unknown one.
+    #[error("jobStatus {0} is a registered state misspelt; write it in capitals")]
+    MisspeltStatus(JobStatus),
     /// Longer than JSON readers can tell exactly.
     #[error("retryAfter of {0} s is beyond 2^53 - 1; leave it out")]
     RetryAfterTooLarge(u64),
@@ -241,6 +256,12 @@ mod tests {
         let documented = JobStatus::documented_as_terminal("ARCHIVED");
         assert!(Job::builder().status(documented).completed_at(time()).build().is_ok());
         assert!(Job::builder().completed_at(time()).build().is_ok());
+    }
+
+    #[test]
+    fn a_registered_state_in_other_letters_is_an_error() {
+        let failed = JobStatus::new("failed");
+        assert_eq!(Job::builder().status(failed.clone()).build(), Err(JobError::MisspeltStatus(failed)));
     }
 
     #[test]

@@ -100,6 +100,24 @@ impl JobStatus {
     }
 }
 
+impl JobStatus {
+    /// Whether this is a registered state in other letters.
+    pub(crate) fn is_misspelt(&self) -> bool {
+        match self {
+            Self::Other(other) => Self::REGISTERED
+                .iter()
+                .any(|registered| registered.as_str().eq_ignore_ascii_case(&other.name)),
+            Self::Accepted
+            | Self::Processing
+            | Self::Completed
+            | Self::Failed
+            | Self::Cancelled
+            | Self::TimedOut
+            | Self::CompletedWithErrors => false,
+        }
+    }
+}
+
 impl fmt::Display for JobStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())

@@ -180,7 +180,7 @@ pub enum Warning {
         index: usize,
     },
     /// A relative `type` or `instance` could not be resolved against the base.
-    #[error("type and instance were left relative: the base is opaque")]
+    #[error("a relative reference was left so: the base is opaque")]
     NotResolved,
     /// The `status` member disagrees with the response, which rules.
     #[error("status {member} differs from the response's {response}, which rules")]

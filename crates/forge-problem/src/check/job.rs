@@ -78,14 +78,14 @@ fn state(inspection: &mut Inspection<'_>) {
     let Some(name) = inspection.text("jobStatus") else {
         return;
     };
-    let registered = |status: &JobStatus| status.as_str().eq_ignore_ascii_case(name);
-    let JobStatus::Other(_) = JobStatus::new(name) else {
+    let status = JobStatus::new(name);
+    let JobStatus::Other(_) = status else {
         if name == "FAILED" && inspection.text("detail").is_none_or(str::is_empty) {
             inspection.should("AJ-AJM-21", "detail", "say what made the job fail");
         }
         return;
     };
-    if JobStatus::REGISTERED.iter().any(registered) {
+    if status.is_misspelt() {
         inspection.must(
             "AJ-STM-02",
             "jobStatus",

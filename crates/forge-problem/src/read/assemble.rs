@@ -11,7 +11,7 @@ use crate::limits::SAFE_INTEGER_MAX;
 use crate::problem::Problem;
 use crate::status::Status;
 use crate::timestamp::{Offset, Timestamp};
-use crate::uri::UriRef;
+use crate::uri::{BaseUri, UriRef};
 
 /// Whether the format tells numbers and booleans from text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +48,8 @@ pub(super) fn assemble(
     }
     problem.job = assembly.job(job, completed_at);
     if let Some(base) = &reader.base {
-        problem = assembly.resolved(problem, base);
+        problem.type_uri = problem.type_uri.map(|uri| assembly.resolved(uri, base));
+        problem.instance = problem.instance.map(|uri| assembly.resolved(uri, base));
     }
     Reading { problem, warnings: assembly.warnings.0 }
 }
@@ -105,15 +106,16 @@ impl Assembly<'_> {
     }
 
     fn job(&mut self, job: JobBuilder, completed_at: Option<Timestamp>) -> Job {
-        let unfinished = job.clone().build().expect("single members can not contradict each other");
-        let Some(completed_at) = completed_at else {
-            return unfinished;
+        let unfinished = job.status_so_far().filter(|status| !status.is_terminal()).map(JobStatus::to_string);
+        let job = match (completed_at, unfinished) {
+            (None, _) => job,
+            (Some(completed_at), None) => job.completed_at(completed_at),
+            (Some(_), Some(status)) => {
+                self.warnings.push(Warning::CompletedAtIgnored { status });
+                job
+            }
         };
-        if let Some(status) = unfinished.status().filter(|status| !status.is_terminal()) {
-            self.warnings.push(Warning::CompletedAtIgnored { status: status.to_string() });
-            return unfinished;
-        }
-        job.completed_at(completed_at).build().expect("the state is terminal or unknown")
+        job.build_as_read().expect("completedAt stands beside no state it contradicts")
     }
 
     fn job_status(&self, name: &str) -> JobStatus {
@@ -172,14 +174,11 @@ impl Assembly<'_> {
         Some(item)
     }
 
-    fn resolved(&mut self, problem: Problem, base: &crate::BaseUri) -> Problem {
-        match problem.clone().resolved(base) {
-            Ok(resolved) => resolved,
-            Err(_) => {
-                self.warnings.push(Warning::NotResolved);
-                problem
-            }
-        }
+    fn resolved(&mut self, reference: UriRef, base: &BaseUri) -> UriRef {
+        base.resolve(&reference).unwrap_or_else(|_| {
+            self.warnings.push(Warning::NotResolved);
+            reference
+        })
     }
 
     fn text(&mut self, name: &str, value: Value) -> Option<String> {
