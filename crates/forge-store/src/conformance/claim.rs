@@ -1,0 +1,198 @@
+//! Who gets which job.
+
+use std::collections::BTreeMap;
+
+use forge_core::command::{Answer, Claim, Command, Crew, Refusal};
+use forge_core::id::JobId;
+use forge_core::job::Job;
+use forge_core::state::State;
+use forge_core::work::{Definition, WorkKind};
+
+use super::Fixture;
+use super::harness::{accepted, ask, at_once, claimed, commit, done, refused, run, the_one};
+use super::make::{
+    START, at, cancel, claim, fail, id, job, job_with, name, patient, pause, secs, start, submit, submit_all,
+    succeed, take,
+};
+use super::picture::picture;
+
+fn ids(jobs: &[Job]) -> Vec<JobId> {
+    jobs.iter().map(|job| job.id).collect()
+}
+
+/// Queues as the claim names them, then priority, then age.
+pub async fn claims_go_by_queue_then_priority_then_age(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let priority = |n, queue, priority| job_with(n, queue, |head| head.priority = priority);
+    let jobs = vec![
+        priority(1, "slow", 0),
+        priority(2, "slow", i16::MAX),
+        priority(3, "fast", i16::MIN),
+        priority(4, "fast", 5),
+        priority(5, "fast", -1),
+        priority(6, "fast", 5),
+        priority(7, "other", 9),
+    ];
+    accepted(ask(&store, START, submit_all(jobs)).await);
+    let first = claimed(ask(&store, at(1), Command::Claim(claim(&["fast", "slow"], 3))).await);
+    assert_eq!(ids(&first), [id(4), id(6), id(5)]);
+    let rest = claimed(ask(&fixture.second(), at(2), Command::Claim(claim(&["fast", "slow"], 9))).await);
+    assert_eq!(ids(&rest), [id(3), id(2), id(1)]);
+    assert_eq!(claimed(ask(&store, at(3), take(&["fast", "slow"], 9)).await), []);
+    picture(&store).await;
+}
+
+/// Jobs submitted in any order are handed out by age, which their ids tell.
+pub async fn the_oldest_job_goes_first_whatever_the_order_of_arrival(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    for n in [5, 1, 4, 2, 3] {
+        accepted(ask(&store, START, submit(job(n, "q"))).await);
+    }
+    for n in 1..=5 {
+        assert_eq!(the_one(ask(&store, at(n), take(&["q"], 1)).await).id, id(n));
+    }
+}
+
+/// Scheduled, held, waiting for a retry, held by a worker, ended: none of them is handed out.
+pub async fn a_claim_takes_only_what_is_claimable(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    accepted(ask(&store, START, submit_all(vec![job(1, "q"), job(2, "q"), retrying(3)])).await);
+    let taken = claimed(ask(&store, at(1), take(&["q"], 3)).await);
+    run(&store, at(2), vec![succeed(&taken[1]), fail(&taken[2])]).await;
+    let jobs = vec![
+        job_with(4, "q", |head| head.execution_at = Some(at(1000))),
+        job_with(5, "q", |head| head.hold = true),
+        job(6, "q"),
+        job(7, "q"),
+        job(8, "elsewhere"),
+    ];
+    run(&store, at(3), vec![submit_all(jobs), cancel(6)]).await;
+    assert_eq!(ids(&claimed(ask(&store, at(4), take(&["q"], 10)).await)), [id(7)]);
+    picture(&store).await;
+}
+
+fn retrying(n: u64) -> forge_core::command::NewJob {
+    job_with(n, "q", |head| head.retry = patient(3, secs(500)))
+}
+
+/// Workers outside never see simulated work, and the built-in worker never sees real work.
+pub async fn real_and_simulated_work_are_claimed_apart(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let definition = Definition::of(WorkKind::SuccessFast, 120_000);
+    let simulated = |n| job_with(n, "q", |head| head.definition = Some(definition));
+    accepted(
+        ask(&store, START, submit_all(vec![simulated(1), job(2, "q"), simulated(3), job(4, "q")])).await,
+    );
+    let crew = |crew| Command::Claim(Claim { crew, ..claim(&["q"], 10) });
+    let [outside, inside] = run(&store, at(1), vec![crew(Crew::External), crew(Crew::BuiltIn)])
+        .await
+        .try_into()
+        .expect("two answers");
+    assert_eq!(ids(&claimed(outside)), [id(2), id(4)]);
+    assert_eq!(ids(&claimed(inside)), [id(1), id(3)]);
+    picture(&store).await;
+}
+
+/// A claim knows whether asking again at once is worth it.
+pub async fn a_claim_says_whether_there_is_more(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    accepted(ask(&store, START, submit_all((1..=5).map(|n| job(n, "q")).collect())).await);
+    for (expected, more) in [(2, true), (2, true), (1, false), (0, false)] {
+        match ask(&store, at(1), take(&["q"], 2)).await {
+            Answer::Claimed { jobs, more: told, .. } => assert_eq!((jobs.len(), told), (expected, more)),
+            other => panic!("not a claim: {other:?}"),
+        }
+    }
+}
+
+/// Looking for work where there is none leaves no trace.
+pub async fn an_empty_claim_changes_nothing(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    accepted(ask(&store, START, submit(job(1, "q"))).await);
+    let before = picture(&store).await;
+    let end = store.journal_end().await.unwrap();
+    for n in 0..20 {
+        let changes = commit(&store, at(n), vec![take(&["empty", "void"], 10)]).await.unwrap();
+        assert!(changes.is_empty());
+    }
+    assert_eq!(store.journal_end().await.unwrap(), end);
+    assert_eq!(picture(&store).await, before);
+}
+
+/// A job is handed out once, to one worker, with a token of its own.
+pub async fn a_job_that_was_handed_back_is_claimed_under_a_new_token(fixture: &dyn Fixture) {
+    let (store, second) = (fixture.store(), fixture.second());
+    accepted(ask(&store, START, submit(job(1, "q"))).await);
+    let first = the_one(ask(&store, at(1), Command::Claim(claim(&["q"], 1))).await);
+    assert_eq!(claimed(ask(&second, at(1), take(&["q"], 1)).await), []);
+    done(ask(&second, at(2), super::make::hand_back(&first)).await);
+    let other = Claim { worker: name("another"), ..claim(&["q"], 1) };
+    let again = the_one(ask(&second, at(3), Command::Claim(other)).await);
+    assert!(again.fence > first.fence);
+    for stale in [start(&first), succeed(&first), fail(&first)] {
+        assert_eq!(refused(ask(&store, at(4), stale).await), Refusal::LeaseLost);
+    }
+    assert_eq!(done(ask(&store, at(5), start(&again)).await).state, State::Running);
+    picture(&store).await;
+}
+
+/// Nothing of a paused queue is handed out, whichever node paused it; submitting goes on.
+pub async fn a_paused_queue_hands_out_nothing_until_it_is_resumed(fixture: &dyn Fixture) {
+    let (store, second) = (fixture.store(), fixture.second());
+    accepted(ask(&store, START, submit_all(vec![job(1, "paused"), job(2, "open")])).await);
+    ask(&second, START, pause("paused", true)).await;
+    assert_eq!(ids(&claimed(ask(&store, at(1), take(&["paused", "open"], 9)).await)), [id(2)]);
+    accepted(ask(&store, at(2), submit(job(3, "paused"))).await);
+    let queues = store.queues().await.unwrap();
+    let paused: BTreeMap<&str, bool> =
+        queues.iter().map(|stats| (stats.queue.as_str(), stats.settings.paused)).collect();
+    assert_eq!(paused, BTreeMap::from([("open", false), ("paused", true)]));
+    ask(&store, at(3), pause("paused", false)).await;
+    assert_eq!(ids(&claimed(ask(&second, at(4), take(&["paused"], 9)).await)), [id(1), id(3)]);
+    picture(&store).await;
+}
+
+/// A bound on all held jobs counts those of other queues and other nodes.
+pub async fn the_bound_on_held_jobs_counts_every_queue(fixture: &dyn Fixture) {
+    let (store, second) = (fixture.store(), fixture.second());
+    accepted(ask(&store, START, submit_all((1..=4).map(|n| job(n, &format!("q{}", n % 2))).collect())).await);
+    let bounded = |queue: &str| Command::Claim(Claim { active_max: Some(3), ..claim(&[queue], 2) });
+    assert_eq!(claimed(ask(&store, at(1), bounded("q0")).await).len(), 2);
+    match ask(&second, at(2), bounded("q1")).await {
+        Answer::Claimed { jobs, capped, .. } => assert_eq!((jobs.len(), capped), (1, true)),
+        other => panic!("not a claim: {other:?}"),
+    }
+    let held = store.job(id(2)).await.unwrap().expect("it exists");
+    run(&store, at(3), vec![start(&held), succeed(&held)]).await;
+    assert_eq!(claimed(ask(&store, at(4), bounded("q1")).await).len(), 1);
+}
+
+/// Many workers on two nodes empty a queue: every job is handed out exactly once.
+pub async fn two_nodes_claim_every_job_of_a_queue_exactly_once(fixture: &dyn Fixture) {
+    let stores = [fixture.store(), fixture.second()];
+    let n_jobs = 300;
+    for batch in 0..3 {
+        let jobs = (1..=n_jobs / 3).map(|n| job(batch * 100 + n, "q")).collect();
+        accepted(ask(&stores[0], START, submit_all(jobs)).await);
+    }
+    let taken = at_once(12, |task| {
+        let store = stores[task as usize % 2].clone();
+        async move {
+            let mut taken: Vec<JobId> = Vec::new();
+            // Others may hold what is left for a moment, so one empty claim is not the end.
+            let mut empty = 0;
+            while empty < 50 {
+                let jobs = claimed(ask(&store, at(1), take(&["q"], 1 + task as usize % 7)).await);
+                empty = if jobs.is_empty() { empty + 1 } else { 0 };
+                taken.extend(ids(&jobs));
+                tokio::task::yield_now().await;
+            }
+            taken
+        }
+    });
+    let mut taken: Vec<JobId> = taken.await.into_iter().flatten().collect();
+    taken.sort();
+    assert_eq!(taken, (1..=n_jobs).map(id).collect::<Vec<_>>());
+    let picture = picture(&stores[0]).await;
+    assert!(picture.jobs.values().all(|job| job.state == State::Running && job.fence == 1));
+}

@@ -1,0 +1,227 @@
+//! Chance: random commands about a small world, so that they meet.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use forge_core::catalog::Kind;
+use forge_core::command::{
+    Answer, Claim, Command, Crew, Extend, Fail, Held, Holder, NewJob, Note, Output, Owned, Retry, Submit,
+    Succeed, WorkError,
+};
+use forge_core::job::{Conflict, Head, Input, Job, Limit, Rate};
+use forge_core::retry::Verdict;
+use forge_core::rows::Changes;
+use forge_core::time::Time;
+use forge_core::work::{Definition, WorkKind};
+
+use super::make::{
+    cancel, claim, client, execution, forget, id, job_with, name, patient, pause, submit_all, submit_once,
+    unique,
+};
+
+const QUEUES: [&str; 3] = ["a", "b", "c"];
+const WORKERS: [&str; 3] = ["ann", "bob", "cid"];
+const KEYS: [&str; 2] = ["tenant 1", "tenant 2"];
+
+/// A source of chance (splitmix64).
+pub(super) struct Dice(pub(super) u64);
+
+impl Dice {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `n`.
+    pub(super) fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+
+    fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len() as u64) as usize]
+    }
+}
+
+/// Draws commands about jobs it has heard of.
+#[derive(Default)]
+pub(super) struct Commands {
+    /// The number of the youngest job or execution.
+    youngest: u64,
+    /// Jobs that workers were given, as they were given.
+    given: Vec<Job>,
+}
+
+impl Commands {
+    /// Listens to what became of the commands.
+    pub(super) fn learn(&mut self, changes: &Changes) {
+        for answer in &changes.answers {
+            if let Answer::Claimed { jobs, .. } = answer {
+                self.given.extend(jobs.iter().cloned());
+            }
+        }
+        let n_old = self.given.len().saturating_sub(12);
+        self.given.drain(..n_old);
+    }
+
+    /// One command.
+    pub(super) fn draw(&mut self, dice: &mut Dice, now: Time) -> Command {
+        match dice.below(24) {
+            0..=5 => self.submit(dice, now),
+            6..=9 => draw_claim(dice),
+            10 => Command::Start(self.held(dice)),
+            11 => self.extend(dice),
+            12..=14 => {
+                let bytes = vec![dice.below(256) as u8; dice.below(40) as usize];
+                let output = dice.one_in(2).then(|| Arc::new(Output { media_type: "x/y".into(), bytes }));
+                Command::Succeed(Succeed { held: self.held(dice), output })
+            }
+            15..=16 => Command::Fail(Fail { held: self.held(dice), error: draw_error(dice) }),
+            17 => Command::HandBack(self.held(dice)),
+            18 => cancel(self.recent(dice)),
+            19 => {
+                self.youngest += 1;
+                let execution = execution(self.youngest);
+                Command::Retry(Retry { owned: self.owned(dice), execution, afresh: dice.one_in(2) })
+            }
+            20 => Command::Activate(self.owned(dice)),
+            21 => Command::Due(dice.below(20) as usize + 1),
+            22 => forget(self.recent(dice)),
+            _ => pause(dice.pick(&QUEUES), dice.one_in(3)),
+        }
+    }
+
+    fn submit(&mut self, dice: &mut Dice, now: Time) -> Command {
+        match dice.below(6) {
+            0 => submit_once(self.new_job(dice, now), dice.pick(&KEYS), dice.below(2) as u8),
+            1 => submit_all((0..dice.below(5)).map(|_| self.new_job(dice, now)).collect()),
+            2 => {
+                let jobs = vec![self.new_job(dice, now)];
+                Command::Submit(Submit { jobs, idempotency: None, queue_max: Some(dice.below(12)) })
+            }
+            3 => {
+                let known = self.recent(dice);
+                let given = NewJob { id: id(known), id_given: true, ..self.new_job(dice, now) };
+                submit_all(vec![given])
+            }
+            _ => submit_all(vec![self.new_job(dice, now)]),
+        }
+    }
+
+    fn new_job(&mut self, dice: &mut Dice, now: Time) -> NewJob {
+        self.youngest += 1;
+        let input = Input { payload: vec![7; dice.below(30) as usize], ..Input::default() };
+        let new = job_with(self.youngest, dice.pick(&QUEUES), |head| {
+            head.created_at = now;
+            head.client = client(u128::from(dice.below(2)));
+            head.priority = dice.below(4) as i16 - 2;
+            draw_moments(dice, now, head);
+            draw_rules(dice, now, head);
+        });
+        NewJob { input: Arc::new(input), ..new }
+    }
+
+    /// One of the last dozen jobs, or an execution's number, which is nobody's.
+    fn recent(&self, dice: &mut Dice) -> u64 {
+        self.youngest.saturating_sub(dice.below(30))
+    }
+
+    fn owned(&self, dice: &mut Dice) -> Owned {
+        let client = dice.one_in(3).then(|| client(u128::from(dice.below(2))));
+        Owned { job: id(self.recent(dice)), client }
+    }
+
+    fn held(&self, dice: &mut Dice) -> Held {
+        if self.given.is_empty() || dice.one_in(8) {
+            return Held { job: id(self.recent(dice)), holder: Holder::Anyone };
+        }
+        let given = &self.given[dice.below(self.given.len() as u64) as usize];
+        let holder = match dice.below(6) {
+            0 => Holder::Worker(name(dice.pick(&WORKERS))),
+            1 => Holder::Anyone,
+            _ => Holder::Token(given.fence),
+        };
+        Held { job: given.id, holder }
+    }
+
+    fn extend(&self, dice: &mut Dice) -> Command {
+        let note = match dice.below(3) {
+            0 => None,
+            1 => Some(Note::Emitted),
+            _ => Some(Note::Progress { percent: dice.below(130) as u8, message: Some("on the way".into()) }),
+        };
+        let lease = dice.one_in(2).then(|| Duration::from_secs(dice.below(60)));
+        Command::Extend(Extend { held: self.held(dice), lease, note })
+    }
+}
+
+fn draw_moments(dice: &mut Dice, now: Time, head: &mut Head) {
+    let mut soon = |n: u64| Duration::from_secs(1 + dice.below(n));
+    let (wait, life, lease, timeout, kept) = (soon(60), soon(120), soon(60), soon(60), soon(200));
+    head.execution_at = dice.one_in(4).then(|| now + wait);
+    head.expires_at = dice.one_in(5).then(|| now + life);
+    head.lease = dice.one_in(3).then_some(lease);
+    head.timeout = dice.one_in(4).then_some(timeout);
+    head.retention = dice.one_in(2).then_some(kept);
+    head.hold = dice.one_in(10);
+}
+
+fn draw_rules(dice: &mut Dice, now: Time, head: &mut Head) {
+    head.retry = if dice.one_in(3) {
+        head.retry.clone()
+    } else {
+        patient(1 + dice.below(4) as u32, Duration::from_secs(dice.below(20)))
+    };
+    if dice.one_in(4) {
+        head.definition = Some(Definition::of(WorkKind::SuccessFast, 120_000));
+    }
+    if dice.one_in(4) {
+        let conflict = dice.pick(&[Conflict::Reject, Conflict::Ignore, Conflict::Replace]);
+        let until = dice.one_in(3).then(|| now + Duration::from_secs(dice.below(60)));
+        head.unique = Some(forge_core::job::Unique { until, ..unique(dice.below(3) as u8, conflict) });
+    }
+    if dice.one_in(3) {
+        let rate = Rate { count: 1 + dice.below(3) as u32, per: Duration::from_secs(30) };
+        head.limit = Some(Limit {
+            key: name(dice.pick(&KEYS)),
+            concurrency: dice.one_in(2).then(|| 1 + dice.below(3) as u32),
+            rate: dice.one_in(2).then_some(rate),
+        });
+    }
+}
+
+fn draw_claim(dice: &mut Dice) -> Command {
+    let first = dice.below(3) as usize;
+    let queues = [QUEUES[first], QUEUES[(first + 1) % 3]];
+    Command::Claim(Claim {
+        worker: name(dice.pick(&WORKERS)),
+        crew: dice.pick(&[Crew::External, Crew::External, Crew::BuiltIn]),
+        lease: dice.one_in(3).then(|| Duration::from_secs(dice.below(40))),
+        start: dice.one_in(2),
+        active_max: dice.one_in(5).then(|| dice.below(20)),
+        ..claim(&queues[..1 + dice.below(2) as usize], dice.below(5) as usize)
+    })
+}
+
+fn draw_error(dice: &mut Dice) -> WorkError {
+    let kind = dice.pick(&[Kind::HandlerTransient, Kind::HandlerTransient, Kind::HandlerTimeout]);
+    let verdict = dice.pick(&[
+        None,
+        None,
+        None,
+        Some(Verdict::Retry),
+        Some(Verdict::Discard),
+        Some(Verdict::DeadLetter),
+    ]);
+    WorkError {
+        retryable: dice.pick(&[None, None, Some(false)]),
+        verdict,
+        ..WorkError::new(kind, "it broke")
+    }
+}

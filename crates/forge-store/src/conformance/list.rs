@@ -1,0 +1,186 @@
+//! Lists, shelves and queues.
+
+use std::sync::Arc;
+
+use forge_core::id::JobId;
+use forge_core::job::Lane;
+use forge_core::rows::Counts;
+use forge_core::state::State;
+
+use super::Fixture;
+use super::harness::{accepted, ask, at_once, claimed, run};
+use super::make::{
+    START, at, cancel, client, fail, id, job, job_with, name, patient, pause, progress, secs, shelf, submit,
+    submit_all, succeed, take,
+};
+use super::picture::picture;
+use crate::{Filter, Store};
+
+async fn listed(store: &Arc<dyn Store>, filter: Filter) -> Vec<JobId> {
+    store.jobs(filter).await.unwrap().into_iter().map(|job| job.id).collect()
+}
+
+fn newest(numbers: &[u64]) -> Vec<JobId> {
+    numbers.iter().map(|&n| id(n)).collect()
+}
+
+/// Twelve jobs of two clients, three queues, two types, in several states.
+async fn a_colourful_store(fixture: &dyn Fixture) -> Arc<dyn Store> {
+    let store = fixture.store();
+    let jobs = (1..=12).map(|n| {
+        job_with(n, ["a", "b", "c"][n as usize % 3], |head| {
+            head.client = client(u128::from(n % 2));
+            head.job_type = ["mail", "sms"][usize::from(n > 6)].into();
+            head.priority = n as i16;
+        })
+    });
+    accepted(ask(&store, START, submit_all(jobs.collect())).await);
+    run(&store, at(1), vec![cancel(2), cancel(8), cancel(11)]).await;
+    claimed(ask(&store, at(2), take(&["a"], 2)).await);
+    store
+}
+
+/// Newest first, from a cursor, as many as asked.
+pub async fn lists_are_newest_first_and_go_on_from_a_cursor(fixture: &dyn Fixture) {
+    let store = a_colourful_store(fixture).await;
+    let page = |before, limit| Filter { before, limit, ..Filter::default() };
+    assert_eq!(listed(&store, page(None, 5)).await, newest(&[12, 11, 10, 9, 8]));
+    assert_eq!(listed(&store, page(Some(id(8)), 5)).await, newest(&[7, 6, 5, 4, 3]));
+    assert_eq!(listed(&store, page(Some(id(3)), 5)).await, newest(&[2, 1]));
+    assert_eq!(listed(&store, page(Some(id(1)), 5)).await, []);
+    assert_eq!(listed(&store, page(None, 0)).await, []);
+    // A cursor is a place, whether or not a job stands there.
+    let between = JobId::from_u128(id(8).as_u128() - 1);
+    assert_eq!(listed(&store, page(Some(between), 1)).await, newest(&[7]));
+}
+
+/// Every filter alone, and all together.
+pub async fn lists_can_be_filtered(fixture: &dyn Fixture) {
+    let store = a_colourful_store(fixture).await;
+    let all = Filter { limit: 100, ..Filter::default() };
+    let cases = [
+        (Filter { client: Some(client(0)), ..all.clone() }, vec![12, 10, 8, 6, 4, 2]),
+        (Filter { queue: Some(name("b")), ..all.clone() }, vec![10, 7, 4, 1]),
+        (Filter { job_type: Some("sms".into()), ..all.clone() }, vec![12, 11, 10, 9, 8, 7]),
+        (Filter { job_type: Some("".into()), ..all.clone() }, vec![]),
+        (Filter { states: vec![State::Canceled], ..all.clone() }, vec![11, 8, 2]),
+        (Filter { states: vec![State::Running, State::Canceled], ..all.clone() }, vec![12, 11, 9, 8, 2]),
+        (Filter { states: vec![State::Created], ..all.clone() }, vec![]),
+        (Filter { client: Some(client(7)), ..all.clone() }, vec![]),
+        (Filter { queue: Some(name("nowhere")), ..all.clone() }, vec![]),
+        (Filter { queue: Some(name("c")), states: vec![State::Canceled], ..all.clone() }, vec![11, 8, 2]),
+        (Filter { client: Some(client(0)), states: vec![State::Canceled], ..all.clone() }, vec![8, 2]),
+        (
+            Filter {
+                client: Some(client(0)),
+                states: vec![State::Queued, State::Canceled],
+                queue: Some(name("c")),
+                job_type: Some("sms".into()),
+                before: Some(id(10)),
+                limit: 100,
+            },
+            vec![8],
+        ),
+    ];
+    for (filter, expected) in cases {
+        let whole = format!("{filter:?}");
+        assert_eq!(listed(&store, filter.clone()).await, newest(&expected), "{whole}");
+        let mut paged = Vec::new();
+        let mut before = filter.before;
+        while let [next] = listed(&store, Filter { before, limit: 1, ..filter.clone() }).await[..] {
+            before = Some(next);
+            paged.push(next);
+        }
+        assert_eq!(paged, newest(&expected), "one at a time: {whole}");
+    }
+}
+
+/// Dead letters by queue, oldest first whatever their priority, page by page.
+pub async fn shelves_are_read_in_pages_oldest_first(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let jobs = (1..=6).map(|n| {
+        job_with(n, if n == 4 { "other" } else { "q" }, |head| {
+            head.retry = patient(1, secs(1));
+            head.priority = (n as i16 * 7) % 5;
+        })
+    });
+    accepted(ask(&store, START, submit_all(jobs.collect())).await);
+    let taken = claimed(ask(&store, at(1), take(&["q", "other"], 6)).await);
+    run(&store, at(2), taken.iter().map(fail).collect()).await;
+    let dead = shelf(Lane::Dead, "q");
+    let page = async |after, limit| -> Vec<JobId> {
+        let jobs = store.shelf(dead.clone(), after, limit).await.unwrap();
+        jobs.into_iter().map(|job| job.id).collect()
+    };
+    assert_eq!(page(None, 3).await, newest(&[1, 2, 3]));
+    assert_eq!(page(Some(id(3)), 3).await, newest(&[5, 6]));
+    assert_eq!(page(Some(id(6)), 3).await, []);
+    assert_eq!(page(None, 0).await, []);
+    picture(&store).await;
+}
+
+/// Only those of the shelves asked for on which a job stands.
+pub async fn occupied_shelves_are_told_from_empty_ones(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let later = job_with(2, "later", |head| head.execution_at = Some(at(99)));
+    accepted(ask(&store, START, submit_all(vec![job(1, "q"), later, job(3, "p")])).await);
+    let ask_for = [
+        shelf(Lane::External, "q"),
+        shelf(Lane::BuiltIn, "q"),
+        shelf(Lane::Dead, "q"),
+        shelf(Lane::Parked, "q"),
+        shelf(Lane::External, "later"),
+        shelf(Lane::External, "nowhere"),
+    ];
+    assert_eq!(store.occupied(ask_for.to_vec()).await.unwrap(), [shelf(Lane::External, "q")]);
+    claimed(ask(&store, at(1), take(&["q"], 1)).await);
+    assert_eq!(store.occupied(ask_for.to_vec()).await.unwrap(), []);
+    let mut both =
+        store.occupied(vec![shelf(Lane::External, "p"), shelf(Lane::External, "q")]).await.unwrap();
+    both.sort();
+    assert_eq!(both, [shelf(Lane::External, "p")]);
+}
+
+/// Every queue that has settings or ever had a job, by name, with its numbers.
+pub async fn queues_are_listed_by_name_with_settings_and_numbers(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let held = job_with(3, "b", |head| head.hold = true);
+    accepted(ask(&store, START, submit_all(vec![job(1, "b"), job(2, "b"), held, job(4, "Z")])).await);
+    run(&store, at(1), vec![pause("a", true), pause("b", false), cancel(4)]).await;
+    claimed(ask(&store, at(2), take(&["b"], 1)).await);
+    let found = fixture.second().queues().await.unwrap();
+    let seen: Vec<(&str, bool, Counts)> =
+        found.iter().map(|stats| (stats.queue.as_str(), stats.settings.paused, stats.counts)).collect();
+    let none = Counts::default();
+    let expected = [
+        ("Z", false, Counts([0, 0, 0, 0, 0, 0, 1])),
+        ("a", true, none),
+        ("b", false, Counts([1, 1, 0, 1, 0, 0, 0])),
+    ];
+    assert_eq!(seen, expected);
+    picture(&store).await;
+}
+
+/// Many tasks on two nodes do all sorts of things; the numbers per queue are still those of the jobs.
+pub async fn counts_equal_a_recount_however_many_write(fixture: &dyn Fixture) {
+    let stores = [fixture.store(), fixture.second()];
+    at_once(8, |task| {
+        let store = stores[task as usize % 2].clone();
+        async move {
+            for round in 0..12 {
+                let n = task * 100 + 4 * round;
+                let queue = ["a", "b", "c"][(task + round) as usize % 3];
+                let new =
+                    (0..4).map(|k| submit(job_with(n + k, queue, |head| head.retry = patient(2, secs(0)))));
+                run(&store, at(round), new.collect()).await;
+                let taken = claimed(ask(&store, at(round), take(&["a", "b", "c"], 3)).await);
+                let mut commands: Vec<_> = taken.iter().skip(1).map(succeed).collect();
+                commands.extend(taken.iter().take(1).flat_map(|job| [progress(job, 5), fail(job)]));
+                commands.push(cancel(n + 3));
+                run(&store, at(round), commands).await;
+            }
+        }
+    })
+    .await;
+    assert_eq!(picture(&stores[0]).await.jobs.len(), 8 * 12 * 4);
+}

@@ -1,0 +1,102 @@
+//! How executions end: outcomes that never change, results, and whose execution is whose.
+
+use forge_core::command::Output;
+use forge_core::job::Lane;
+use forge_core::rows::{Outcome, Render};
+use forge_core::state::State;
+
+use super::Fixture;
+use super::harness::{Plain, accepted, ask, done, run, the_one};
+use super::make::{
+    START, at, cancel, execution, fail, id, job, job_with, patient, retry, revive, secs, shelf, submit,
+    submit_all, succeed_with, take,
+};
+use super::picture::picture;
+
+/// Each way to end leaves the object that the renderer made of the job, byte for byte.
+pub async fn every_end_leaves_the_rendered_outcome(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    accepted(ask(&store, START, submit_all((1..=4).map(|n| job(n, "q")).collect())).await);
+    let first = the_one(ask(&store, at(1), take(&["q"], 1)).await);
+    let second = the_one(ask(&store, at(1), take(&["q"], 1)).await);
+    let ends = vec![succeed_with(&first, "text/plain", b"1"), fail(&second), cancel(3)];
+    for ended in run(&store, at(2), ends).await.into_iter().map(done) {
+        let expected = Outcome { execution: ended.execution, job: ended.id, object: Plain.outcome(&ended) };
+        assert_eq!(fixture.second().outcome(ended.execution).await.unwrap(), Some(expected));
+    }
+    assert_eq!(store.outcome(id(4).first_execution()).await.unwrap(), None, "it has not ended");
+    picture(&store).await;
+}
+
+/// Another execution leaves the first one's object alone, has its own, and finds its way to the job.
+pub async fn an_outcome_never_changes_after_a_manual_retry(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let policy = forge_core::retry::Policy { mode: forge_core::retry::Mode::Manual, ..patient(3, secs(0)) };
+    accepted(ask(&store, START, submit(job_with(1, "q", |head| head.retry = policy))).await);
+    let first = the_one(ask(&store, at(1), take(&["q"], 1)).await);
+    done(ask(&store, at(2), fail(&first)).await);
+    let outcome = store.outcome(first.execution).await.unwrap().expect("it failed");
+    done(ask(&store, at(3), retry(1, execution(1))).await);
+    assert_eq!(store.outcome(execution(1)).await.unwrap(), None, "the second has not ended");
+    let second = the_one(ask(&store, at(4), take(&["q"], 1)).await);
+    assert_eq!((second.execution, second.id), (execution(1), id(1)));
+    done(ask(&store, at(5), succeed_with(&second, "text/plain", b"late")).await);
+
+    let store = fixture.reopen().await;
+    assert_eq!(store.outcome(first.execution).await.unwrap(), Some(outcome.clone()));
+    let other = store.outcome(execution(1)).await.unwrap().expect("it succeeded");
+    assert_ne!(other.object, outcome.object);
+    assert_eq!((other.job, other.execution), (id(1), execution(1)));
+    assert_eq!(store.job_of(execution(1)).await.unwrap(), Some(id(1)));
+    assert_eq!(store.job_of(first.execution).await.unwrap(), None, "a first execution has the id of its job");
+    assert_eq!(store.result(first.execution).await.unwrap(), None);
+    assert!(store.result(execution(1)).await.unwrap().is_some());
+    picture(&store).await;
+}
+
+/// Results keep their bytes and their media type, empty ones too.
+pub async fn results_come_back_as_they_were_handed_in(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let outputs = [
+        Output { media_type: "application/octet-stream".into(), bytes: (0..=255).collect() },
+        Output { media_type: "text/plain; charset=\"ütf-8\"".into(), bytes: vec![] },
+        Output { media_type: String::new(), bytes: vec![0] },
+    ];
+    accepted(ask(&store, START, submit_all((1..=3).map(|n| job(n, "q")).collect())).await);
+    for output in &outputs {
+        let taken = the_one(ask(&store, at(1), take(&["q"], 1)).await);
+        done(ask(&store, at(2), succeed_with(&taken, &output.media_type, &output.bytes)).await);
+        assert_eq!(store.result(taken.execution).await.unwrap().as_ref(), Some(output));
+    }
+    picture(&store).await;
+}
+
+/// A dead letter is listed until it is revived; its past stays.
+pub async fn a_dead_letter_is_listed_until_it_is_revived(fixture: &dyn Fixture) {
+    let (store, second) = (fixture.store(), fixture.second());
+    accepted(ask(&store, START, submit(job_with(1, "q", |head| head.retry = patient(1, secs(1))))).await);
+    let taken = the_one(ask(&store, at(1), take(&["q"], 1)).await);
+    let dead = done(ask(&store, at(2), fail(&taken)).await);
+    assert_eq!(second.shelf(shelf(Lane::Dead, "q"), None, 9).await.unwrap(), [dead]);
+    let revived = done(ask(&second, at(3), revive(1, execution(1))).await);
+    assert_eq!((revived.state, revived.attempt, revived.errors.len()), (State::Queued, 1, 0));
+    assert_eq!(store.shelf(shelf(Lane::Dead, "q"), None, 9).await.unwrap(), []);
+    assert_eq!(the_one(ask(&store, at(4), take(&["q"], 1)).await).execution, execution(1));
+    picture(&store).await;
+}
+
+/// The error history comes back whole, bounded, newest last.
+pub async fn errors_of_many_attempts_come_back(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    accepted(ask(&store, START, submit(job_with(1, "q", |head| head.retry = patient(40, secs(0))))).await);
+    let mut last = None;
+    for n in 1..=20 {
+        let taken = the_one(ask(&store, at(n), take(&["q"], 1)).await);
+        last = Some(done(ask(&store, at(n), fail(&taken)).await));
+    }
+    let found = store.job(id(1)).await.unwrap().map(|job| *job);
+    assert_eq!(found, last);
+    let attempts: Vec<u32> = found.expect("it exists").errors.iter().map(|error| error.attempt).collect();
+    assert_eq!(attempts, (5..=20).collect::<Vec<_>>());
+    picture(&store).await;
+}

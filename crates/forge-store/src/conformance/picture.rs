@@ -1,0 +1,174 @@
+//! Everything that can be read from a store, as one value: for comparing two stores, and for checking that what a
+//! store keeps twice agrees with itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use forge_core::command::Output;
+use forge_core::history::Entry;
+use forge_core::id::{ExecutionId, JobId};
+use forge_core::invariants;
+use forge_core::job::{Input, Job, Lane, Name, Shelf};
+use forge_core::rows::{Counts, Outcome};
+use forge_core::time::Time;
+
+use crate::{Filter, JournalRow, QueueStats, Store};
+
+/// Small enough that every picture of more than a few jobs needs several pages.
+const PAGE: usize = 7;
+
+/// How often the end of the journal is looked for. A store may show rows late, behind transactions that run elsewhere.
+const POLLS_MAX: usize = 100_000;
+
+/// What a store holds.
+#[derive(Debug, PartialEq)]
+pub(super) struct Picture {
+    pub(super) jobs: BTreeMap<JobId, Job>,
+    pub(super) inputs: BTreeMap<JobId, Input>,
+    pub(super) shelves: BTreeMap<Shelf, Vec<JobId>>,
+    pub(super) queues: Vec<QueueStats>,
+    pub(super) next_due: Option<Time>,
+    pub(super) outcomes: BTreeMap<ExecutionId, Outcome>,
+    pub(super) results: BTreeMap<ExecutionId, Output>,
+    /// Whose the executions are that a manual retry opened.
+    pub(super) owners: BTreeMap<ExecutionId, JobId>,
+    /// One list per transaction.
+    pub(super) journal: Vec<Vec<Entry>>,
+}
+
+/// Reads everything, and checks that it agrees with itself.
+pub(super) async fn picture(store: &Arc<dyn Store>) -> Picture {
+    let jobs = all_jobs(store).await;
+    let mut executions: BTreeSet<ExecutionId> = jobs.values().map(|job| job.execution).collect();
+    executions.extend(jobs.values().flat_map(|job| job.executions_past.iter().copied()));
+    let (mut outcomes, mut results, mut owners) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    for execution in executions {
+        let outcome = store.outcome(execution).await.unwrap();
+        outcomes.extend(outcome.map(|outcome| (execution, outcome)));
+        let result = store.result(execution).await.unwrap();
+        results.extend(result.map(|result| (execution, result)));
+        let owner = store.job_of(execution).await.unwrap();
+        owners.extend(owner.map(|owner| (execution, owner)));
+    }
+    let inputs = store.inputs(jobs.keys().copied().collect()).await.unwrap();
+    let journal = all_rows(store, 0).await;
+    let picture = Picture {
+        shelves: all_shelves(store, &jobs).await,
+        jobs,
+        inputs: inputs.into_iter().collect(),
+        queues: store.queues().await.unwrap(),
+        next_due: store.next_due().await.unwrap(),
+        outcomes,
+        results,
+        owners,
+        journal: journal.into_iter().map(|row| row.entries).collect(),
+    };
+    picture.check();
+    picture
+}
+
+/// Every job, by way of the list.
+pub(super) async fn all_jobs(store: &Arc<dyn Store>) -> BTreeMap<JobId, Job> {
+    let mut jobs = BTreeMap::new();
+    let mut before = None;
+    loop {
+        let page = store.jobs(Filter { before, limit: PAGE, ..Filter::default() }).await.unwrap();
+        let Some(last) = page.last() else { return jobs };
+        before = Some(last.id);
+        jobs.extend(page.into_iter().map(|job| (job.id, job)));
+    }
+}
+
+/// Every journal row after a place, up to the end there is when asked.
+pub(super) async fn all_rows(store: &Arc<dyn Store>, after: i64) -> Vec<JournalRow> {
+    let end = store.journal_end().await.unwrap();
+    let (mut rows, mut seen): (Vec<JournalRow>, i64) = (Vec::new(), after);
+    for _ in 0..POLLS_MAX {
+        if seen >= end {
+            return rows;
+        }
+        let page = store.journal(seen, PAGE).await.unwrap();
+        seen = page.last().map_or(seen, |row| row.seq);
+        rows.extend(page);
+        tokio::task::yield_now().await;
+    }
+    panic!("the journal ends at {end} but shows nothing after {seen}");
+}
+
+/// Every shelf that a job can stand on, with what stands there.
+async fn all_shelves(store: &Arc<dyn Store>, jobs: &BTreeMap<JobId, Job>) -> BTreeMap<Shelf, Vec<JobId>> {
+    let queues: BTreeSet<Name> = jobs.values().map(|job| job.head.queue.clone()).collect();
+    let keys: BTreeSet<Name> =
+        jobs.values().filter_map(|job| Some(job.head.limit.as_ref()?.key.clone())).collect();
+    let lanes = [Lane::External, Lane::BuiltIn, Lane::Dead];
+    let in_queues = queues.into_iter().flat_map(|name| lanes.map(|lane| Shelf { lane, name: name.clone() }));
+    let parked = keys.into_iter().map(|name| Shelf { lane: Lane::Parked, name });
+    let all: Vec<Shelf> = in_queues.chain(parked).collect();
+    let occupied = store.occupied(all.clone()).await.unwrap();
+    let mut shelves = BTreeMap::new();
+    for shelf in all {
+        let ids = on_shelf(store, &shelf).await;
+        assert_eq!(
+            occupied.contains(&shelf),
+            !ids.is_empty(),
+            "occupied means that a job stands on {shelf:?}"
+        );
+        if !ids.is_empty() {
+            shelves.insert(shelf, ids);
+        }
+    }
+    shelves
+}
+
+async fn on_shelf(store: &Arc<dyn Store>, shelf: &Shelf) -> Vec<JobId> {
+    let mut ids: Vec<JobId> = Vec::new();
+    loop {
+        let page = store.shelf(shelf.clone(), ids.last().copied(), PAGE).await.unwrap();
+        if page.is_empty() {
+            return ids;
+        }
+        ids.extend(page.iter().map(|job| job.id));
+    }
+}
+
+impl Picture {
+    /// What the store keeps a second time for speed agrees with the jobs.
+    fn check(&self) {
+        let mut counts: BTreeMap<&Name, Counts> = BTreeMap::new();
+        let mut shelves: BTreeMap<Shelf, Vec<JobId>> = BTreeMap::new();
+        for job in self.jobs.values() {
+            assert_eq!(invariants::job(job), Ok(()), "{job:?}");
+            assert_eq!(invariants::chain(job.history.events()), Ok(()), "{job:?}");
+            counts.entry(&job.head.queue).or_default().add(job.state, 1);
+            if let Some(shelf) = job.shelf() {
+                shelves.entry(shelf).or_default().push(job.id);
+            }
+            assert_eq!(self.outcomes.contains_key(&job.execution), job.state.is_final(), "{job:?}");
+            for past in &job.executions_past {
+                assert!(self.outcomes.contains_key(past), "a closed execution has an outcome: {job:?}");
+            }
+        }
+        for stats in &self.queues {
+            let counted = counts.remove(&stats.queue).unwrap_or_default();
+            assert_eq!(stats.counts, counted, "the counts of {:?} are those of its jobs", stats.queue);
+        }
+        assert!(counts.is_empty(), "every queue with jobs is listed: {counts:?}");
+        assert!(self.queues.is_sorted_by(|a, b| a.queue < b.queue), "queues are listed by name");
+        assert_eq!(self.shelves, shelves, "every job stands on its shelf");
+        let due = self.jobs.values().filter_map(Job::due_at).min();
+        assert_eq!(self.next_due, due, "the next moment is that of the job due first");
+        check_order(&self.journal);
+    }
+}
+
+/// Per job, the journal tells every event once and in order. A forgotten id may be born again.
+pub(super) fn check_order(journal: &[Vec<Entry>]) {
+    let mut last: BTreeMap<JobId, (u32, Time)> = BTreeMap::new();
+    for entry in journal.iter().flatten() {
+        let (n, at) = (entry.event.n, entry.event.at);
+        if let Some((before, earlier)) = last.insert(entry.job, (n, at)).filter(|_| n > 1) {
+            assert_eq!(n, before + 1, "no event of {} is skipped or told twice", entry.job);
+            assert!(at > earlier, "the events of {} are timed upwards", entry.job);
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Random commands in lock step with the memory store: the same answers, and time and again the same picture.
+//!
+//! Deterministic: a failure names seed and batch, and comes back with the next run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use forge_core::Batch;
+use forge_core::rows::Changes;
+use forge_core::time::Time;
+
+use super::Fixture;
+use super::dice::{Commands, Dice};
+use super::harness::commit_batch;
+use super::make::START;
+use super::picture::{Picture, picture};
+use crate::memory::Memory;
+use crate::{Store, Sweep};
+
+const SEEDS: u64 = 16;
+const BATCHES: u64 = 60;
+
+/// Two nodes take turns, the store is opened anew for every seed, and all along it does what memory does.
+pub async fn random_commands_do_what_they_do_in_memory(fixture: &dyn Fixture) {
+    let model: Arc<dyn Store> = Arc::new(Memory::new());
+    let mut commands = Commands::default();
+    let mut now = START;
+    let mut stores = [fixture.store(), fixture.second()];
+    for seed in 1..=SEEDS {
+        let mut dice = Dice(seed);
+        for n_batch in 0..BATCHES {
+            now = now + Duration::from_millis(dice.below(12_000));
+            let size = 1 + dice.below(6);
+            let batch =
+                Batch { now, seed, commands: (0..size).map(|_| commands.draw(&mut dice, now)).collect() };
+            let told = format!("seed {seed}, batch {n_batch}: {batch:?}");
+            let expected = commit_batch(&model, batch.clone()).await.expect("memory does not fail");
+            let done = commit_batch(&stores[dice.below(2) as usize], batch).await;
+            let done = done.unwrap_or_else(|error| panic!("{error}\n{told}"));
+            assert_same(&done, &expected, &told);
+            commands.learn(&expected);
+        }
+        sweep_both(&stores[0], &model, now).await;
+        assert_same_picture(picture(&stores[1]).await, picture(&model).await, seed);
+        stores[0] = fixture.reopen().await;
+        stores[1] = fixture.second();
+    }
+}
+
+/// All that a batch tells, except in which order its jobs were written.
+fn assert_same(done: &Changes, expected: &Changes, told: &str) {
+    assert_eq!(done.answers, expected.answers, "{told}");
+    assert_eq!(done.journal, expected.journal, "{told}");
+    assert_eq!(done.outcomes, expected.outcomes, "{told}");
+    assert_eq!(done.counts, expected.counts, "{told}");
+    assert_eq!(done.limits, expected.limits, "{told}");
+    assert_eq!(done.woken, expected.woken, "{told}");
+    assert_eq!(done.next_due, expected.next_due, "{told}");
+}
+
+/// Part by part, so that a failure says where to look.
+fn assert_same_picture(found: Picture, expected: Picture, seed: u64) {
+    assert_eq!(found.jobs, expected.jobs, "seed {seed}");
+    assert_eq!(found.queues, expected.queues, "seed {seed}");
+    assert_eq!(found.journal, expected.journal, "seed {seed}");
+    assert_eq!(found, expected, "seed {seed}");
+}
+
+async fn sweep_both(store: &Arc<dyn Store>, model: &Arc<dyn Store>, now: Time) {
+    let before = now - Duration::from_secs(300);
+    let sweep = Sweep { journal_before: before, tombstones_before: before, limit: 10_000 };
+    assert_eq!(store.sweep(sweep).await.unwrap(), model.sweep(sweep).await.unwrap());
+}

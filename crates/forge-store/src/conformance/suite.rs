@@ -1,0 +1,105 @@
+//! The list of all cases, as the macro that makes one test of each.
+
+/// Makes a test of every case, each with a fresh fixture from the given async function.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! conformance_suite {
+    ($fixture:path) => {
+        $crate::conformance_suite! {
+            @ $fixture;
+            submit::an_empty_store_answers_every_question,
+            submit::a_submitted_job_is_read_back_whole,
+            submit::a_head_with_every_field_set_comes_back,
+            submit::inputs_keep_every_byte,
+            submit::a_job_without_input_has_none,
+            submit::the_jobs_of_a_submission_come_together_or_not_at_all,
+            submit::an_id_given_twice_is_refused_with_the_job_that_has_it,
+            submit::a_full_queue_refuses_more,
+            batch::a_batch_with_a_row_the_store_refuses_writes_nothing,
+            batch::a_refused_command_leaves_its_neighbours_alone,
+            batch::commands_of_one_batch_see_each_other,
+            batch::a_panic_while_deciding_writes_nothing_and_leaves_the_store_usable,
+            batch::an_abandoned_call_is_whole_or_nothing,
+            batch::a_batch_decided_again_after_a_lost_race_gives_one_result,
+            batch::batches_over_the_same_jobs_do_not_block_each_other_for_ever,
+            batch::a_thousand_jobs_in_one_batch_all_arrive,
+            batch::five_megabytes_come_back,
+            claim::claims_go_by_queue_then_priority_then_age,
+            claim::the_oldest_job_goes_first_whatever_the_order_of_arrival,
+            claim::a_claim_takes_only_what_is_claimable,
+            claim::real_and_simulated_work_are_claimed_apart,
+            claim::a_claim_says_whether_there_is_more,
+            claim::an_empty_claim_changes_nothing,
+            claim::a_job_that_was_handed_back_is_claimed_under_a_new_token,
+            claim::a_paused_queue_hands_out_nothing_until_it_is_resumed,
+            claim::the_bound_on_held_jobs_counts_every_queue,
+            claim::two_nodes_claim_every_job_of_a_queue_exactly_once,
+            time::what_is_due_happens_in_order_and_in_bites,
+            time::everything_that_time_does_is_found_when_it_is_due,
+            time::the_next_moment_follows_every_change,
+            time::a_held_job_is_not_due_before_it_is_activated,
+            time::two_nodes_do_what_is_due_exactly_once,
+            time::a_lease_is_lost_or_its_work_is_done_never_both,
+            time::a_manual_retry_waits_its_turn,
+            keys::fifty_equal_requests_make_one_job,
+            keys::a_key_used_for_another_request_is_refused,
+            keys::keys_of_different_clients_and_operations_never_meet,
+            keys::a_repeated_submission_of_several_jobs_gets_them_all,
+            keys::fifty_unique_jobs_at_once_leave_one_and_refuse_the_rest,
+            keys::fifty_unique_jobs_at_once_are_answered_with_the_one,
+            keys::fifty_unique_jobs_that_replace_each_other_leave_one_standing,
+            keys::fifty_jobs_with_one_given_id_make_one,
+            keys::a_unique_key_passes_to_the_next_once_its_holder_has_ended,
+            keys::a_unique_key_is_released_only_by_its_holder,
+            keys::a_key_is_usable_again_once_its_job_is_forgotten,
+            limits::a_job_without_a_place_steps_aside_until_one_is_free,
+            limits::two_nodes_that_meet_a_new_limit_at_once_count_together,
+            limits::a_concurrency_limit_holds_across_nodes_and_nobody_waits_for_ever,
+            limits::a_place_passes_on_when_its_job_is_called_off,
+            limits::a_place_taken_and_freed_in_one_batch_passes_on,
+            limits::a_job_born_in_the_batch_that_claims_it_is_limited_too,
+            limits::a_rate_gives_every_job_a_moment_of_its_own,
+            limits::jobs_that_wait_for_their_turn_are_due_one_after_the_other,
+            outcome::every_end_leaves_the_rendered_outcome,
+            outcome::an_outcome_never_changes_after_a_manual_retry,
+            outcome::results_come_back_as_they_were_handed_in,
+            outcome::a_dead_letter_is_listed_until_it_is_revived,
+            outcome::errors_of_many_attempts_come_back,
+            forget::a_forgotten_job_leaves_only_tombstones,
+            forget::a_job_that_ends_and_is_forgotten_in_one_batch_leaves_nothing,
+            forget::retention_forgets_in_bites,
+            forget::a_sweep_is_bounded_and_leaves_what_is_young,
+            forget::a_swept_journal_goes_on_from_its_end,
+            journal::the_journal_tells_a_life_in_order,
+            journal::the_journal_is_read_in_pages,
+            journal::a_reader_misses_nothing_while_many_write,
+            journal::every_entry_names_the_owner_of_its_job,
+            list::lists_are_newest_first_and_go_on_from_a_cursor,
+            list::lists_can_be_filtered,
+            list::shelves_are_read_in_pages_oldest_first,
+            list::occupied_shelves_are_told_from_empty_ones,
+            list::queues_are_listed_by_name_with_settings_and_numbers,
+            list::counts_equal_a_recount_however_many_write,
+            text::texts_come_back_as_they_went_in,
+            text::what_workers_say_comes_back_as_they_said_it,
+            text::names_that_look_alike_stay_apart,
+            text::long_texts_come_back,
+            text::a_zero_byte_in_a_text_is_kept_or_rejected_whole,
+            text::moments_at_the_ends_of_time_come_back,
+            text::a_clock_at_the_epoch_loses_nothing,
+            restart::everything_survives_a_restart,
+            restart::leases_and_tokens_survive_a_restart,
+            restart::the_journal_goes_on_after_a_restart,
+            restart::many_restarts_lose_nothing,
+            random::random_commands_do_what_they_do_in_memory,
+        }
+    };
+    (@ $fixture:path; $($file:ident::$case:ident,)+) => {
+        $(
+            #[test]
+            fn $case() {
+                $crate::conformance::check($fixture, $crate::conformance::$file::$case);
+            }
+        )+
+    };
+}

@@ -1,0 +1,182 @@
+//! Texts and moments that a database might bend.
+
+use std::sync::Arc;
+
+use forge_core::catalog::Kind;
+use forge_core::command::{Cancel, Command, Fail, NewJob, WorkError};
+use forge_core::job::Head;
+use forge_core::limits;
+use forge_core::retry::Policy;
+use forge_core::time::Time;
+
+use super::Fixture;
+use super::harness::{accepted, ask, claimed, commit, done, run, the_one};
+use super::make::{
+    START, at, client, held, id, job, job_with, name, owned, pause, submit, submit_once, succeed_with, take,
+};
+use super::picture::picture;
+use crate::{Fault, Filter};
+
+/// Texts that end quotes, look like placeholders, or are hard to spell.
+const ODD: [&str; 14] = [
+    "it's \"quoted\" `three` ways",
+    "'; DROP TABLE jobs; --",
+    "$1 ?1 :name @name %s {} \\",
+    "back\\slash \\n \\x00 \\u0000",
+    "Grüße, Ωμέγα, Привет, 你好, שלום",
+    "👩‍👩‍👧‍👦 🏳️‍🌈 🦀",
+    "e\u{301} and é are not the same",
+    "\u{feff}byte order mark",
+    "right\u{202e}to left",
+    "\u{fffd}\u{ffff}\u{10ffff}",
+    "tab\tline\nfeed\r\nreturn\u{7f}",
+    "   spaces around   ",
+    "NULL",
+    "",
+];
+
+fn odd_job(n: u64, text: &str) -> NewJob {
+    job_with(n, "q", |head| {
+        head.job_type = text.into();
+        head.callback = Some(text.into());
+        head.correlation_id = Some(text.into());
+        head.traceparent = Some(text.into());
+        head.tracestate = Some(text.into());
+        head.language = Some(text.into());
+        head.tags = vec![text.into(), text.into()];
+        head.retry = Policy { non_retryable: vec![text.into()], ..Policy::manual() };
+    })
+}
+
+/// Every text of a job, whatever is in it, comes back to the byte, and can be looked for.
+pub async fn texts_come_back_as_they_went_in(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    for (n, text) in (1..).zip(ODD) {
+        let new = odd_job(n, text);
+        accepted(ask(&store, START, submit_once(new.clone(), &format!("key {text}"), 1)).await);
+        let found = store.job(id(n)).await.unwrap().expect("it was accepted");
+        assert_eq!(found.head.tags, new.head.tags, "{text:?}");
+        assert_eq!(found.head.job_type, text);
+        let filter = Filter { job_type: Some(text.into()), limit: 9, ..Filter::default() };
+        assert_eq!(store.jobs(filter).await.unwrap(), [*found], "{text:?}");
+    }
+    picture(&store).await;
+}
+
+/// What workers and clients say comes back too.
+pub async fn what_workers_say_comes_back_as_they_said_it(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    for (n, text) in (1..).zip(ODD) {
+        accepted(ask(&store, START, submit_all_two(n)).await);
+        let taken = claimed(ask(&store, at(1), take(&["q"], 2)).await);
+        let mut error = WorkError::new(Kind::HandlerTransient, text);
+        (error.code, error.class) = (text.into(), Some(text.into()));
+        error.details = text.as_bytes().to_vec();
+        let stop = Cancel { owned: owned(2 * n + 1), by: text.into(), reason: text.into() };
+        let commands = vec![Command::Fail(Fail { held: held(&taken[0]), error }), Command::Cancel(stop)];
+        for ended in run(&store, at(2), commands).await.into_iter().map(done) {
+            assert_eq!(store.job(ended.id).await.unwrap(), Some(Box::new(ended)), "{text:?}");
+        }
+    }
+    picture(&store).await;
+}
+
+fn submit_all_two(n: u64) -> Command {
+    super::make::submit_all(vec![job(2 * n, "q"), job(2 * n + 1, "q")])
+}
+
+/// Names of queues and keys: to the byte, never folded, sorted by bytes.
+pub async fn names_that_look_alike_stay_apart(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let longest = "ü".repeat(limits::NAME_BYTES_MAX / 2);
+    let names = ["a", "A", "ä", "a\u{308}", "a ", " a", "a'b", "a%", "a_", "b", "a-b", "ab", "🦀", &longest];
+    for (n, queue) in (1..).zip(names) {
+        accepted(ask(&store, START, submit(job(n, queue))).await);
+        ask(&store, START, pause(queue, n % 2 == 0)).await;
+    }
+    picture(&store).await;
+    for (n, queue) in (1..).zip(names) {
+        let filter = Filter { queue: Some(name(queue)), limit: 9, ..Filter::default() };
+        let found = store.jobs(filter).await.unwrap();
+        assert_eq!(found.iter().map(|job| job.id).collect::<Vec<_>>(), [id(n)], "{queue:?}");
+        let taken = claimed(ask(&store, at(1), take(&[queue], 9)).await);
+        assert_eq!(taken.len(), n as usize % 2, "{queue:?} is paused, or its one job is taken");
+    }
+    picture(&store).await;
+}
+
+/// Labels of four kilobytes, many of them.
+pub async fn long_texts_come_back(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let long = "ë🦀'".repeat(4096 / 7);
+    let new = job_with(1, "q", |head| {
+        head.tags = vec![long.clone(); 20];
+        head.job_type = "t".repeat(limits::NAME_BYTES_MAX);
+        head.callback = Some(format!("https://example.com/{}", "x".repeat(4000)));
+    });
+    accepted(ask(&store, START, submit_once(new.clone(), &"k".repeat(255), 1)).await);
+    let found = store.job(id(1)).await.unwrap().expect("it was accepted");
+    assert_eq!(found.head.tags, new.head.tags);
+    assert_eq!(found.head.callback, new.head.callback);
+    picture(&store).await;
+}
+
+/// A zero byte, which some databases do not take as text: kept as it is, or the whole batch rejected.
+pub async fn a_zero_byte_in_a_text_is_kept_or_rejected_whole(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let zero = |n| odd_job(n, "a\0b");
+    for command in [submit(zero(1)), submit_once(job(2, "q"), "a\0b", 1)] {
+        let before = picture(&store).await;
+        match commit(&store, START, vec![command, submit(job(9, "q"))]).await {
+            Ok(changes) => {
+                for (job, _) in changes.inserted {
+                    assert_eq!(store.job(job.id).await.unwrap(), Some(Box::new(job)));
+                }
+                run(&store, at(1), vec![super::make::cancel(9), super::make::forget(9)]).await;
+            }
+            Err(error) => {
+                assert_eq!(error.fault, Fault::Rejected, "{error}");
+                assert_eq!(picture(&store).await, before);
+            }
+        }
+    }
+    let filter = Filter { job_type: Some("a\0b".into()), limit: 9, ..Filter::default() };
+    let _ = store.jobs(filter).await;
+    accepted(ask(&store, at(2), submit(job(3, "p"))).await);
+    let taken = the_one(ask(&store, at(3), take(&["p"], 1)).await);
+    let media_type = commit(&store, at(4), vec![succeed_with(&taken, "a\0b", b"")]).await;
+    assert!(media_type.is_ok_and(|changes| !changes.is_empty()) || !picture(&store).await.jobs.is_empty());
+}
+
+/// Moments and spans as far apart as there are.
+pub async fn moments_at_the_ends_of_time_come_back(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let moments =
+        [Time::ZERO, Time::from_micros(1), Time::from_micros(-1), Time::MAX, Time::from_micros(i64::MIN + 1)];
+    for (n, moment) in (1..).zip(moments) {
+        let head = Head {
+            execution_at: Some(Time::MAX),
+            expires_at: Some(Time::MAX),
+            ..Head::new(client(1), name("q"), moment)
+        };
+        let new = NewJob { head: Arc::new(head), ..job(n, "q") };
+        accepted(ask(&store, START, submit(new.clone())).await);
+        let found = store.job(id(n)).await.unwrap().expect("it was accepted");
+        assert_eq!(found.head, new.head);
+    }
+    assert_eq!(store.next_due().await.unwrap(), Some(Time::MAX));
+    picture(&store).await;
+}
+
+/// A clock that stands at the epoch, or before it, is odd but no reason to lose anything.
+pub async fn a_clock_at_the_epoch_loses_nothing(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    for (n, now) in (1..).zip([Time::ZERO, Time::from_micros(-5_000_000), Time::from_micros(1)]) {
+        let born = accepted(ask(&store, now, submit(job(n, "q"))).await).remove(0);
+        assert_eq!(store.job(id(n)).await.unwrap(), Some(Box::new(born)));
+        let taken = the_one(ask(&store, now, take(&["q"], 1)).await);
+        let ended = done(ask(&store, now, succeed_with(&taken, "text/plain", b"")).await);
+        assert_eq!(store.job(id(n)).await.unwrap(), Some(Box::new(ended)));
+        picture(&store).await;
+    }
+}
