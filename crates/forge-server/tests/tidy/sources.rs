@@ -47,7 +47,9 @@ fn length(file: &File) -> Option<String> {
 }
 
 fn header(file: &File) -> Option<String> {
-    let bare = file.is_shipped() && !file.text.starts_with("//!");
+    // A library may take its page from its README.
+    let explained = ["//!", "#![doc = include_str!("].iter().any(|start| file.text.starts_with(start));
+    let bare = file.is_shipped() && !explained;
     bare.then(|| format!("{}: begins without `//!` and what the module is for", file.path))
 }
 
@@ -99,7 +101,10 @@ mod can_fail {
     fn a_module_without_header_is_named() {
         assert!(header(&File::new("crates/forge-core/src/job.rs", "use core::fmt;\n")).is_some());
         assert!(header(&File::new("crates/forge-core/src/job.rs", "// A job.\n")).is_some());
+        assert!(header(&File::new("crates/forge-core/src/job.rs", "#![doc(hidden)]\n")).is_some());
         assert_eq!(header(&File::new("crates/forge-core/src/job.rs", "//! A job.\n")), None);
+        let from_readme = "#![doc = include_str!(\"../README.md\")]\n";
+        assert_eq!(header(&File::new("crates/forge-problem/src/lib.rs", from_readme)), None);
     }
 }
 
