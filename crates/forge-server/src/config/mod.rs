@@ -1,0 +1,114 @@
+//! The configuration: from flags, environment, file and manual to a [`Config`] that cannot be wrong.
+//!
+//! ```text
+//!   Sources ──► Settings::gather ──► Reader ──► Config ──► rules
+//!               layers, origins      types,     sections   what must fit together
+//!               unknown keys         bounds
+//! ```
+//!
+//! `forgerun.default.toml` is the manual and the only source of keys and defaults: a key that the program reads and the
+//! manual lacks is a panic in every test, a key that the manual has and nobody reads fails a test.
+//!
+//! A new key: a line with its reason in the manual, a field in `sections`, and a row in the tests.
+//!
+//! A refused configuration is an [`Invalid`] with every complaint, not just the first.
+
+mod complaint;
+mod hint;
+mod print;
+mod reader;
+mod rules;
+mod secret;
+mod sections;
+mod settings;
+mod sources;
+#[cfg(test)]
+mod tests;
+mod values;
+
+pub use complaint::{Complaint, Invalid, Origin};
+pub use secret::Secret;
+pub use sections::{
+    Asyncops, Auth, Catalog, Exec, Idempotency, JobRetention, Limits, Log, Ojs, Problem, Retention, Retry,
+    RetryModes, Server, Sim, Telemetry, Webhooks, Workers,
+};
+pub use sources::{File, Flag, Mode, Sources};
+pub use values::{
+    AuthMode, Database, JobReportStatus, LogFormat, LogLevel, PrivateTargets, Reach, Registration, RetryMode,
+};
+
+use reader::Reader;
+use settings::Settings;
+
+/// The annotated defaults: every key, what it does and why.
+pub const MANUAL: &str = include_str!("../../forgerun.default.toml");
+
+/// A configuration that was checked. One field per section of the manual.
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "each section is explained where it is declared")]
+pub struct Config {
+    pub server: Server,
+    pub log: Log,
+    pub auth: Auth,
+    pub limits: Limits,
+    pub exec: Exec,
+    pub workers: Workers,
+    pub retry: Retry,
+    pub webhooks: Webhooks,
+    pub retention: Retention,
+    pub job_retention: JobRetention,
+    pub idempotency: Idempotency,
+    pub catalog: Catalog,
+    pub sim: Sim,
+    pub problem: Problem,
+    pub asyncops: Asyncops,
+    pub ojs: Ojs,
+    pub telemetry: Telemetry,
+    settings: Settings,
+}
+
+impl Config {
+    /// Lays the sources over the defaults, reads every key, and checks what must fit together.
+    pub fn load(sources: &Sources) -> Result<Config, Invalid> {
+        let mut complaints = Vec::new();
+        let settings = Settings::gather(sources, &mut complaints);
+        let mut reader = Reader::new(&settings);
+        let config = Config::read(&mut reader, settings.clone());
+        complaints.append(&mut reader.complaints);
+        // Rules between keys make no sense of values that are only stand-ins for bad ones.
+        if complaints.is_empty() {
+            complaints = rules::broken(&config, sources.mode);
+        }
+        if complaints.is_empty() { Ok(config) } else { Err(Invalid(complaints)) }
+    }
+
+    /// The configuration in effect, as TOML; secrets are left out.
+    pub fn to_toml(&self) -> String {
+        print::toml(&self.settings)
+    }
+
+    fn read(from: &mut Reader<'_>, settings: Settings) -> Config {
+        let server = Server::read(from);
+        let reach = server.reach();
+        Config {
+            server,
+            log: Log::read(from),
+            auth: Auth::read(from, reach),
+            limits: Limits::read(from),
+            exec: Exec::read(from),
+            workers: Workers::read(from),
+            retry: Retry::read(from),
+            webhooks: Webhooks::read(from, reach),
+            retention: Retention::read(from),
+            job_retention: JobRetention::read(from),
+            idempotency: Idempotency::read(from),
+            catalog: Catalog::read(from),
+            sim: Sim::read(from),
+            problem: Problem::read(from),
+            asyncops: Asyncops::read(from),
+            ojs: Ojs::read(from),
+            telemetry: Telemetry::read(from),
+            settings,
+        }
+    }
+}

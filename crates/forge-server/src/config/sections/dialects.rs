@@ -1,0 +1,106 @@
+//! What others see: webhooks, and the choices that the dialects leave open.
+
+use std::time::Duration;
+
+use super::{DAY_MS, HOUR_S, RETRIES_MAX};
+use crate::config::reader::Reader;
+use crate::config::values::{JobReportStatus, PrivateTargets, Reach};
+
+/// `[webhooks]`
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "explained in the manual")]
+pub struct Webhooks {
+    pub timeout: Duration,
+    /// Tries after the first.
+    pub max_retries: u32,
+    pub wait_base: Duration,
+    pub wait_max: Duration,
+    pub sign: bool,
+    pub private_targets: PrivateTargets,
+}
+
+impl Webhooks {
+    pub(in crate::config) fn read(from: &mut Reader<'_>, reach: Reach) -> Webhooks {
+        let auto = match reach {
+            Reach::Loopback => PrivateTargets::Allow,
+            Reach::Public => PrivateTargets::Deny,
+        };
+        Webhooks {
+            timeout: from.millis("webhooks.timeout_ms", 1..=HOUR_S * 1000),
+            max_retries: from.whole("webhooks.max_retries", 0..=RETRIES_MAX),
+            wait_base: from.millis("webhooks.base_ms", 0..=DAY_MS),
+            wait_max: from.millis("webhooks.max_ms", 0..=DAY_MS),
+            sign: from.truth("webhooks.sign"),
+            private_targets: from.one_of(
+                "webhooks.private_targets",
+                &[("auto", auto), ("allow", PrivateTargets::Allow), ("deny", PrivateTargets::Deny)],
+            ),
+        }
+    }
+}
+
+/// `[idempotency]`
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "explained in the manual")]
+pub struct Idempotency {
+    pub reject_mismatch: bool,
+}
+
+impl Idempotency {
+    pub(in crate::config) fn read(from: &mut Reader<'_>) -> Idempotency {
+        Idempotency { reject_mismatch: from.truth("idempotency.reject_mismatch") }
+    }
+}
+
+/// `[problem]`
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "explained in the manual")]
+pub struct Problem {
+    pub job_report_status: JobReportStatus,
+    pub header_field: bool,
+}
+
+impl Problem {
+    pub(in crate::config) fn read(from: &mut Reader<'_>) -> Problem {
+        let statuses = [
+            ("equivalent", JobReportStatus::Equivalent),
+            ("http", JobReportStatus::Http),
+            ("omit", JobReportStatus::Omit),
+        ];
+        Problem {
+            job_report_status: from.one_of("problem.job_report_status", &statuses),
+            header_field: from.truth("problem.header_field"),
+        }
+    }
+}
+
+/// `[asyncops]`
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "explained in the manual")]
+pub struct Asyncops {
+    pub retry_after: Duration,
+    pub extended_statuses: bool,
+}
+
+impl Asyncops {
+    pub(in crate::config) fn read(from: &mut Reader<'_>) -> Asyncops {
+        Asyncops {
+            retry_after: from.seconds("asyncops.retry_after_s", 1..=HOUR_S),
+            extended_statuses: from.truth("asyncops.extended_statuses"),
+        }
+    }
+}
+
+/// `[ojs]`
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "explained in the manual")]
+pub struct Ojs {
+    pub test_hooks: bool,
+    pub strict_catalog: bool,
+}
+
+impl Ojs {
+    pub(in crate::config) fn read(from: &mut Reader<'_>) -> Ojs {
+        Ojs { test_hooks: from.truth("ojs.test_hooks"), strict_catalog: from.truth("ojs.strict_catalog") }
+    }
+}

@@ -1,0 +1,33 @@
+//! The sections of the configuration, typed. What each key means stands in the manual, `forgerun.default.toml`; here are
+//! its type and its bounds. Durations have lost their unit, "0 for off" and "not set" are `None`, `auto` is resolved.
+//!
+//! The bounds keep out typing mistakes and sums that overflow; they are no advice.
+
+mod dialects;
+mod jobs;
+mod server;
+
+pub use dialects::{Asyncops, Idempotency, Ojs, Problem, Webhooks};
+pub use jobs::{Catalog, Exec, JobRetention, Limits, Retention, Retry, RetryModes, Sim, Workers};
+pub use server::{Auth, Log, Server, Telemetry};
+
+const HOUR_S: i64 = 3600;
+const DAY_S: i64 = 24 * HOUR_S;
+const DAY_MS: i64 = DAY_S * 1000;
+
+/// A hundred years: nobody plans further ahead, and sums of times stay far from their end.
+const DAYS_MAX: i64 = 36_500;
+
+/// Jobs and requests.
+const COUNT_MAX: i64 = 1_000_000_000;
+
+/// Built-in workers, and jobs per worker; each job in hand is a task with its payload in memory.
+const WORKERS_MAX: i64 = 1024;
+
+/// Tries of one delivery after the first; each leaves a record.
+const RETRIES_MAX: i64 = 100;
+
+const KIB: i64 = 1024;
+
+/// Bodies are read into memory.
+const BODY_BYTES_MAX: i64 = 256 * KIB * KIB;

@@ -1,0 +1,115 @@
+//! The process: where it listens, what it keeps, who may come in, what it says about itself.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::DAYS_MAX;
+use crate::config::reader::Reader;
+use crate::config::secret::Secret;
+use crate::config::values::{
+    ADDRESS, AuthMode, DATABASE, Database, LogFormat, LogLevel, Reach, Registration, TOKEN, URL, address,
+    database, token, url,
+};
+
+/// `[server]`
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "explained in the manual")]
+pub struct Server {
+    pub listen: SocketAddr,
+    pub data: PathBuf,
+    /// From `database_url`, or the file in `data`.
+    pub database: Database,
+    /// Without a slash at its end.
+    pub public_base_url: Option<String>,
+}
+
+impl Server {
+    pub(in crate::config) fn read(from: &mut Reader<'_>) -> Server {
+        let listen = from.text("server.listen", ADDRESS, address);
+        let data = from.text("server.data", "the path of a folder", |path| {
+            (!path.is_empty()).then(|| PathBuf::from(path))
+        });
+        let database = from.text_or_unset("server.database_url", DATABASE, database);
+        Server {
+            listen,
+            database: database.unwrap_or_else(|| Database::Sqlite(data.join("forgerun.db"))),
+            data,
+            public_base_url: from.text_or_unset("server.public_base_url", URL, url),
+        }
+    }
+
+    /// Who can reach the server.
+    pub fn reach(&self) -> Reach {
+        Reach::of(self.listen)
+    }
+}
+
+/// `[log]`
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "explained in the manual")]
+pub struct Log {
+    pub format: LogFormat,
+    pub level: LogLevel,
+}
+
+impl Log {
+    pub(in crate::config) fn read(from: &mut Reader<'_>) -> Log {
+        Log {
+            format: from.one_of("log.format", &[("json", LogFormat::Json), ("text", LogFormat::Text)]),
+            level: from.one_of(
+                "log.level",
+                &[
+                    ("error", LogLevel::Error),
+                    ("warn", LogLevel::Warn),
+                    ("info", LogLevel::Info),
+                    ("debug", LogLevel::Debug),
+                    ("trace", LogLevel::Trace),
+                ],
+            ),
+        }
+    }
+}
+
+/// `[auth]`
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "explained in the manual")]
+pub struct Auth {
+    pub mode: AuthMode,
+    pub registration: Registration,
+    pub admin_token: Option<Secret>,
+    pub key_ttl: Duration,
+    pub hide_foreign: bool,
+}
+
+impl Auth {
+    pub(in crate::config) fn read(from: &mut Reader<'_>, reach: Reach) -> Auth {
+        let auto = match reach {
+            Reach::Loopback => Registration::Open,
+            Reach::Public => Registration::Admin,
+        };
+        Auth {
+            mode: from.one_of("auth.mode", &[("keys", AuthMode::Keys), ("open", AuthMode::Open)]),
+            registration: from.one_of(
+                "auth.registration",
+                &[("auto", auto), ("open", Registration::Open), ("admin", Registration::Admin)],
+            ),
+            admin_token: from.text_or_unset("auth.admin_token", TOKEN, token),
+            key_ttl: from.days("auth.key_ttl_days", 1..=DAYS_MAX),
+            hide_foreign: from.truth("auth.hide_foreign"),
+        }
+    }
+}
+
+/// `[telemetry]`
+#[derive(Clone, Debug)]
+pub struct Telemetry {
+    /// Without a slash at its end.
+    pub otlp_endpoint: Option<String>,
+}
+
+impl Telemetry {
+    pub(in crate::config) fn read(from: &mut Reader<'_>) -> Telemetry {
+        Telemetry { otlp_endpoint: from.text_or_unset("telemetry.otlp_endpoint", URL, url) }
+    }
+}

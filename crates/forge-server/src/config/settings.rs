@@ -1,0 +1,235 @@
+//! The layers, one over the other: default, file, environment, flags, and what `forgerun dev` is. Afterwards every
+//! key of the manual has one value and an origin; nothing is known yet of types and bounds, which is [`super::reader`]'s.
+//!
+//! The keys are those of the manual, so there is no second list that could differ from it.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::sync::LazyLock;
+
+use toml::{Table, Value};
+
+use super::MANUAL;
+use super::complaint::{Complaint, Origin};
+use super::hint::nearest;
+use super::secret::{HIDDEN, is_secret, shown};
+use super::sources::{File, Flag, Mode, Sources};
+
+/// What variables of ours begin with.
+const PREFIX: &str = "FORGERUN_";
+
+/// What makes `forgerun dev` what it is.
+const DEV: &[(&str, &str)] =
+    &[("auth.mode", "open"), ("server.database_url", "memory:"), ("log.format", "text")];
+
+static DEFAULTS: LazyLock<Vec<(String, Value)>> = LazyLock::new(|| {
+    let manual: Table = MANUAL.parse().expect("the manual is TOML, as every test shows");
+    leaves("", manual)
+});
+
+/// One key with the value that won.
+#[derive(Clone)]
+pub(crate) struct Setting {
+    pub(crate) key: &'static str,
+    pub(crate) value: Value,
+    pub(crate) origin: Origin,
+    pub(crate) default: &'static Value,
+}
+
+/// Every key, in the order of the manual.
+#[derive(Clone)]
+pub(crate) struct Settings(pub(crate) Vec<Setting>);
+
+impl fmt::Debug for Settings {
+    /// Without the values: some are secrets, and the typed ones are beside them in `Config`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Settings({} keys)", self.0.len())
+    }
+}
+
+impl Settings {
+    /// Lays all sources over the defaults. What cannot be laid is complained about and left out.
+    pub(crate) fn gather(sources: &Sources, complaints: &mut Vec<Complaint>) -> Settings {
+        let mut settings = Settings::defaults();
+        if let Some(file) = &sources.file {
+            settings.lay_file(file, complaints);
+        }
+        settings.lay_environment(sources, complaints);
+        for Flag { key, name, value } in &sources.flags {
+            settings.lay_text(key, value, Origin::Flag(name));
+        }
+        match sources.mode {
+            Mode::Serve => {}
+            Mode::Dev => DEV.iter().for_each(|(key, value)| settings.lay_text(key, value, Origin::Dev)),
+        }
+        settings
+    }
+
+    fn defaults() -> Settings {
+        let setting = |(key, value): &'static (String, Value)| Setting {
+            key,
+            value: value.clone(),
+            origin: Origin::Default,
+            default: value,
+        };
+        Settings(DEFAULTS.iter().map(setting).collect())
+    }
+
+    /// The setting of a key that the program itself names.
+    pub(crate) fn get(&self, key: &str) -> &Setting {
+        let found = self.0.iter().find(|setting| setting.key == key);
+        found.unwrap_or_else(|| panic!("{key} is not in forgerun.default.toml"))
+    }
+
+    fn find(&mut self, matches: impl Fn(&str) -> bool) -> Option<&mut Setting> {
+        self.0.iter_mut().find(|setting| matches(setting.key))
+    }
+
+    fn lay_file(&mut self, file: &File, complaints: &mut Vec<Complaint>) {
+        let table: Table = match file.text.parse() {
+            Ok(table) => table,
+            Err(error) => {
+                complaints.push(bad_toml(file, &error));
+                return;
+            }
+        };
+        for (key, value) in leaves("", table) {
+            let origin = Origin::File(file.path.clone());
+            match self.find(|known| known == key) {
+                Some(setting) => (setting.value, setting.origin) = (value, origin),
+                // A section that is there but empty says nothing.
+                None if value.is_table() && is_section(&key) => {}
+                None => complaints.push(unknown_key(&key, &value, origin)),
+            }
+        }
+    }
+
+    fn lay_environment(&mut self, sources: &Sources, complaints: &mut Vec<Complaint>) {
+        let ours = |name: &OsStr| name.to_string_lossy().starts_with(PREFIX);
+        let mut variables: Vec<_> = sources.environment.iter().filter(|(name, _)| ours(name)).collect();
+        // The process has its variables in any order; messages should not.
+        variables.sort();
+        for (name, value) in variables {
+            let name = name.to_string_lossy();
+            let origin = Origin::Variable(name.clone().into_owned());
+            let key = name[PREFIX.len()..].replace("__", ".");
+            let Some(setting) = self.find(|known| known.eq_ignore_ascii_case(&key)) else {
+                let value = Value::String(value.to_string_lossy().into_owned());
+                complaints.push(unknown_variable(&name, &key, &value));
+                continue;
+            };
+            let key = setting.key;
+            if let Origin::Variable(other) = &setting.origin {
+                complaints.push(set_twice(key, other, origin));
+            } else if let Some(value) = value.to_str() {
+                self.lay_text(key, value, origin);
+            } else {
+                complaints.push(not_utf8(key, origin));
+            }
+        }
+    }
+
+    /// Sets a key to a text, read as the type that its default has. A text that is no such thing stays a text: whoever
+    /// reads it then says what is accepted.
+    fn lay_text(&mut self, key: &str, text: &str, origin: Origin) {
+        let setting = self.find(|known| known == key).expect("flags and dev name keys of the manual");
+        let typed = match setting.default {
+            Value::Integer(_) => text.parse().ok().map(Value::Integer),
+            Value::Float(_) => text.parse().ok().map(Value::Float),
+            Value::Boolean(_) => text.parse().ok().map(Value::Boolean),
+            _ => None,
+        };
+        (setting.value, setting.origin) = (typed.unwrap_or_else(|| Value::String(text.to_owned())), origin);
+    }
+}
+
+/// Every key of the manual.
+pub(crate) fn keys() -> impl Iterator<Item = &'static str> + Clone {
+    DEFAULTS.iter().map(|(key, _)| key.as_str())
+}
+
+/// How a key is spelt in the environment.
+pub(crate) fn variable(key: &str) -> String {
+    format!("{PREFIX}{}", key.replace('.', "__").to_uppercase())
+}
+
+/// All values with their dotted keys. A table without content counts as one, so that an unknown section shows.
+fn leaves(prefix: &str, table: Table) -> Vec<(String, Value)> {
+    let mut found = Vec::new();
+    for (name, value) in table {
+        let key = if prefix.is_empty() { name } else { format!("{prefix}.{name}") };
+        match value {
+            Value::Table(inner) if !inner.is_empty() => found.extend(leaves(&key, inner)),
+            value => found.push((key, value)),
+        }
+    }
+    found
+}
+
+fn is_section(name: &str) -> bool {
+    keys().any(|key| key.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')))
+}
+
+fn unknown_key(key: &str, value: &Value, origin: Origin) -> Complaint {
+    let hint = nearest(key, keys());
+    Complaint::UnknownKey {
+        key: key.to_owned(),
+        value: shown_as(key, hint, value),
+        origin,
+        hint: hint.map(str::to_owned),
+        accepts: what_there_is(key),
+    }
+}
+
+fn unknown_variable(name: &str, key: &str, value: &Value) -> Complaint {
+    let hint = nearest(key, keys());
+    Complaint::UnknownKey {
+        key: name.to_owned(),
+        value: shown_as(key, hint, value),
+        origin: Origin::Variable(name.to_owned()),
+        hint: hint.map(variable),
+        accepts: what_there_is(&key.to_lowercase()),
+    }
+}
+
+/// The value of an unknown key, hidden if the key that was meant is secret.
+fn shown_as(key: &str, hint: Option<&str>, value: &Value) -> String {
+    if hint.is_some_and(is_secret) { HIDDEN.to_owned() } else { shown(key, value) }
+}
+
+/// The keys of the section, or the sections if there is no such one.
+fn what_there_is(key: &str) -> String {
+    let section =
+        if is_section(key) { key } else { key.rsplit_once('.').map_or(key, |(section, _)| section) };
+    let inside = keys().filter_map(|known| known.strip_prefix(section)?.strip_prefix('.'));
+    let names: Vec<&str> = inside.collect();
+    if !names.is_empty() {
+        return format!("[{section}] has {}", names.join(", "));
+    }
+    let mut sections: Vec<&str> = keys().filter_map(|key| key.split('.').next()).collect();
+    sections.dedup();
+    format!("sections are {}", sections.join(", "))
+}
+
+fn set_twice(key: &'static str, other: &str, origin: Origin) -> Complaint {
+    let reason = format!("{other} sets the same key; keep one of them");
+    Complaint::Conflict { key: key.to_owned(), value: "…".to_owned(), origin, reason }
+}
+
+fn not_utf8(key: &'static str, origin: Origin) -> Complaint {
+    Complaint::BadValue {
+        key: key.to_owned(),
+        value: "…".to_owned(),
+        origin,
+        accepts: "text in UTF-8".to_owned(),
+        hint: None,
+    }
+}
+
+/// The parser's own words without the excerpt of the file: that line may hold a secret.
+fn bad_toml(file: &File, error: &toml::de::Error) -> Complaint {
+    let before = error.span().and_then(|span| file.text.get(..span.start));
+    let line = before.map(|before| format!("line {}: ", before.matches('\n').count() + 1));
+    let reason = format!("{}{}", line.unwrap_or_default(), error.message());
+    Complaint::BadFile { path: file.path.clone(), reason }
+}

@@ -1,0 +1,161 @@
+//! One row per key: a value that is not the default, what becomes of it, and a value that is refused.
+
+use std::collections::BTreeSet;
+
+use super::{Config, environment, file, refusal};
+use crate::config::reader::Reader;
+use crate::config::secret::is_secret;
+use crate::config::settings::{Settings, keys, variable};
+use crate::config::{MANUAL, Sources};
+
+struct Row {
+    key: &'static str,
+    /// As it stands in the environment.
+    good: &'static str,
+    read: fn(&Config) -> String,
+    expected: &'static str,
+    bad: &'static str,
+}
+
+/// Writes a row: the key, a good value, the field it ends in, what is there then, a bad value.
+macro_rules! rows {
+    ($($key:literal = $good:literal => $($field:ident).+ == $expected:literal, not $bad:literal;)*) => {
+        &[$(Row {
+            key: $key,
+            good: $good,
+            read: |config| format!("{:?}", config.$($field).+),
+            expected: $expected,
+            bad: $bad,
+        }),*]
+    };
+}
+
+const ROWS: &[Row] = rows! {
+    "server.listen" = "127.0.0.2:9" => server.listen == "127.0.0.2:9", not "8080";
+    "server.data" = "/var/forge" => server.database == r#"Sqlite("/var/forge/forgerun.db")"#, not "";
+    "server.database_url" = "sqlite:a.db" => server.database == r#"Sqlite("a.db")"#, not "a.db";
+    "server.public_base_url" = "https://a.example/" => server.public_base_url == r#"Some("https://a.example")"#, not "a";
+    "log.format" = "text" => log.format == "Text", not "xml";
+    "log.level" = "debug" => log.level == "Debug", not "loud";
+    "auth.mode" = "open" => auth.mode == "Open", not "closed";
+    "auth.registration" = "admin" => auth.registration == "Admin", not "none";
+    "auth.admin_token" = "hunter2" => auth.admin_token == "Some((hidden))", not "two words";
+    "auth.key_ttl_days" = "1" => auth.key_ttl == "86400s", not "0";
+    "auth.hide_foreign" = "true" => auth.hide_foreign == "true", not "yes";
+    "limits.rate_per_minute" = "60" => limits.rate_per_minute == "Some(60)", not "-1";
+    "limits.quota" = "10" => limits.quota == "Some(10)", not "ten";
+    "limits.max_active_jobs" = "1" => limits.max_active_jobs == "1", not "0";
+    "limits.queue_size" = "1" => limits.queue_size == "1", not "0";
+    "limits.max_body_bytes" = "300000" => limits.max_body_bytes == "300000", not "1MiB";
+    "limits.max_job_payload_kb" = "1" => limits.max_job_payload_bytes == "1024", not "1.5";
+    "exec.max_runtime_ms" = "1500" => exec.max_runtime == "1.5s", not "0";
+    "workers.count" = "0" => workers.count == "0", not "1025";
+    "workers.concurrency" = "8" => workers.concurrency == "8", not "0";
+    "workers.lease_s" = "60" => workers.lease == "60s", not "0";
+    "workers.heartbeat_s" = "1" => workers.heartbeat == "1s", not "0.5";
+    "retry.max" = "0" => retry.max == "0", not "64";
+    "retry.base_ms" = "10" => retry.wait_base == "10ms", not "1s";
+    "retry.max_ms" = "2000" => retry.wait_max == "2s", not "86400001";
+    "retry.jitter" = "none" => retry.jitter == "None", not "some";
+    "retry.mode.v1" = "auto" => retry.mode.v1 == "Auto", not "policy";
+    "retry.mode.api" = "manual" => retry.mode.api == "Manual", not "policy";
+    "retry.mode.ojs" = "auto" => retry.mode.ojs == "Auto", not "never";
+    "webhooks.timeout_ms" = "100" => webhooks.timeout == "100ms", not "0";
+    "webhooks.max_retries" = "0" => webhooks.max_retries == "0", not "101";
+    "webhooks.base_ms" = "0" => webhooks.wait_base == "0ns", not "-5";
+    "webhooks.max_ms" = "1000" => webhooks.wait_max == "1s", not "1e3";
+    "webhooks.sign" = "false" => webhooks.sign == "false", not "0";
+    "webhooks.private_targets" = "deny" => webhooks.private_targets == "Deny", not "block";
+    "retention.jobs_days" = "0" => retention.jobs == "0ns", not "36501";
+    "retention.tombstone_days" = "1" => retention.tombstones == "86400s", not "forever";
+    "retention.revoked_keys_days" = "1" => retention.revoked_keys == "86400s", not "-1";
+    "jobRetention.completedJobs.defaultDays" = "1" => job_retention.completed_default == "86400s", not "x";
+    "jobRetention.completedJobs.smallResultsDays" = "1" => job_retention.completed_small == "86400s", not "x";
+    "jobRetention.completedJobs.largeResultsDays" = "2" => job_retention.completed_large == "172800s", not "x";
+    "jobRetention.failedJobs.defaultDays" = "1" => job_retention.failed == "86400s", not "x";
+    "idempotency.reject_mismatch" = "true" => idempotency.reject_mismatch == "true", not "TRUE";
+    "catalog.allowed_types" = "EMIT_EVENT, EXECUTE" => catalog.allowed_types == "[Execute, EmitEvent]", not "EXECUTE,OTHER";
+    "catalog.failure_probability" = "1" => catalog.failure_probability == "1.0", not "1.1";
+    "sim.time_scale" = "0.01" => sim.time_scale == "0.01", not "nan";
+    "problem.job_report_status" = "omit" => problem.job_report_status == "Omit", not "500";
+    "problem.header_field" = "false" => problem.header_field == "false", not "off";
+    "asyncops.retry_after_s" = "1" => asyncops.retry_after == "1s", not "0";
+    "asyncops.extended_statuses" = "true" => asyncops.extended_statuses == "true", not "1";
+    "ojs.test_hooks" = "true" => ojs.test_hooks == "true", not "on";
+    "ojs.strict_catalog" = "true" => ojs.strict_catalog == "true", not "strict";
+    "telemetry.otlp_endpoint" = "http://127.0.0.1:4318" => telemetry.otlp_endpoint == r#"Some("http://127.0.0.1:4318")"#, not "4317";
+};
+
+#[test]
+fn the_rows_the_manual_and_the_program_have_the_same_keys() {
+    let manual: BTreeSet<&str> = keys().collect();
+    let rows: BTreeSet<&str> = ROWS.iter().map(|row| row.key).collect();
+    let settings = Settings::gather(&Sources::default(), &mut Vec::new());
+    let mut reader = Reader::new(&settings);
+    Config::read(&mut reader, settings.clone());
+    let program: BTreeSet<&str> = reader.asked.iter().copied().collect();
+    assert_eq!(program, manual);
+    assert_eq!(rows, manual);
+    assert_eq!(reader.asked.len(), program.len(), "a key is read twice");
+}
+
+#[test]
+fn every_default_is_accepted_and_differs_from_the_row() {
+    let config = Config::load(&Sources::default()).unwrap();
+    for row in ROWS {
+        assert_ne!((row.read)(&config), row.expected, "{}", row.key);
+    }
+}
+
+#[test]
+fn every_key_is_explained_in_the_manual() {
+    let lines: Vec<&str> = MANUAL.lines().collect();
+    for key in keys() {
+        let name = key.rsplit('.').next().unwrap();
+        let at = lines.iter().position(|line| line.starts_with(&format!("{name} = "))).unwrap();
+        // Neighbours without an empty line between them share a comment.
+        let mut above = lines[..at].iter().rev().take_while(|line| !line.is_empty());
+        assert!(above.any(|line| line.starts_with("# ")) || key.starts_with("retry.mode."), "{key}");
+    }
+}
+
+#[test]
+fn every_key_can_be_set_in_the_environment_in_any_case() {
+    for row in ROWS {
+        let upper = variable(row.key);
+        let mixed = format!("FORGERUN_{}", row.key.replace('.', "__"));
+        for name in [&upper, &mixed] {
+            let config = Config::load(&environment(&[(name, row.good)])).unwrap();
+            assert_eq!((row.read)(&config), row.expected, "{name}");
+        }
+    }
+}
+
+#[test]
+fn every_key_can_be_set_in_a_file() {
+    for row in ROWS.iter().filter(|row| !is_secret(row.key)) {
+        let printed = Config::load(&environment(&[(&variable(row.key), row.good)])).unwrap().to_toml();
+        let config = Config::load(&file(&printed)).unwrap();
+        assert_eq!((row.read)(&config), row.expected, "{}", row.key);
+    }
+    let config = Config::load(&file("auth.admin_token = 'hunter2'")).unwrap();
+    assert_eq!(config.auth.admin_token.unwrap().expose(), "hunter2");
+}
+
+#[test]
+fn every_key_refuses_a_bad_value_and_says_which_where_and_what_is_accepted() {
+    for Row { key, bad, .. } in ROWS {
+        let name = variable(key);
+        let refusal = refusal(&environment(&[(&name, bad)]));
+        assert!(refusal.starts_with(&format!("{key} = ")), "{refusal}");
+        assert!(refusal.contains(bad) != is_secret(key), "{refusal}");
+        assert!(refusal.contains(&format!("(from {name}): accepted is ")), "{refusal}");
+        assert_eq!(refusal.lines().count(), 1, "{refusal}");
+    }
+}
+
+#[test]
+fn zero_turns_rate_and_quota_off() {
+    let config = Config::load(&file("[limits]\nrate_per_minute = 0\nquota = 0")).unwrap();
+    assert_eq!((config.limits.rate_per_minute, config.limits.quota), (None, None));
+}

@@ -1,0 +1,217 @@
+//! The types of values that are more than a number, and how they are written.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use axum::http::Uri;
+
+use super::secret::Secret;
+
+/// Who can reach the server, by the address it listens on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// This machine alone.
+    Loopback,
+    /// Perhaps the world.
+    Public,
+}
+
+impl Reach {
+    pub(crate) fn of(address: SocketAddr) -> Reach {
+        if address.ip().to_canonical().is_loopback() { Reach::Loopback } else { Reach::Public }
+    }
+}
+
+/// Where jobs are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Database {
+    /// Nowhere: gone when the server stops.
+    Memory,
+    /// In this file.
+    Sqlite(PathBuf),
+    /// In the PostgreSQL of this URL, which may hold a password.
+    Postgres(Secret),
+}
+
+/// How logs are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "explained in the manual, `log.format`")]
+pub enum LogFormat {
+    Json,
+    Text,
+}
+
+/// The least important level that is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+/// Whether requests need a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuthMode {
+    /// They do.
+    Keys,
+    /// Requests without one belong to the client `default`.
+    Open,
+}
+
+/// Who may create clients and first keys; `auto` is resolved by then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Registration {
+    /// Anybody.
+    Open,
+    /// Whoever has the admin token.
+    Admin,
+}
+
+/// Who starts a retry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetryMode {
+    /// A client.
+    Manual,
+    /// The server.
+    Auto,
+    /// Whoever the retry policy of the job names.
+    Policy,
+}
+
+/// Whether webhooks may lead to loopback and private addresses; `auto` is resolved by then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum PrivateTargets {
+    Allow,
+    Deny,
+}
+
+/// The `status` member of a stored failure report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobReportStatus {
+    /// The HTTP status that tells the same story.
+    Equivalent,
+    /// The status of the answer that carries the report.
+    Http,
+    /// None.
+    Omit,
+}
+
+pub(crate) const ADDRESS: &str =
+    "an IP address and a port, or localhost and a port, such as 127.0.0.1:8080 or [::1]:0";
+
+pub(crate) fn address(text: &str) -> Option<SocketAddr> {
+    match text.strip_prefix("localhost:") {
+        Some(port) => Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port.parse().ok()?)),
+        None => text.parse().ok(),
+    }
+}
+
+pub(crate) const DATABASE: &str =
+    "sqlite:PATH, postgres://…, memory:, or nothing for the file in server.data";
+
+pub(crate) fn database(text: &str) -> Option<Database> {
+    if text == "memory:" {
+        return Some(Database::Memory);
+    }
+    if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+        return Some(Database::Postgres(Secret::new(text.to_owned())));
+    }
+    let path = text.strip_prefix("sqlite:")?;
+    let path = path.strip_prefix("//").unwrap_or(path);
+    // `sqlite::memory:` would make a file of that name, which nobody means.
+    (!path.is_empty() && path != ":memory:").then(|| Database::Sqlite(PathBuf::from(path)))
+}
+
+pub(crate) const URL: &str =
+    "an http or https URL without query, such as https://jobs.example.org, or nothing";
+
+/// The URL without a slash at its end, so that a path can follow.
+pub(crate) fn url(text: &str) -> Option<String> {
+    let uri: Uri = text.parse().ok()?;
+    let http = matches!(uri.scheme_str(), Some("http" | "https"));
+    let plain = uri.query().is_none() && !text.contains(['#', '?']);
+    let whole = http && plain && uri.host().is_some_and(|host| !host.is_empty());
+    whole.then(|| text.trim_end_matches('/').to_owned())
+}
+
+pub(crate) const TOKEN: &str =
+    "letters, digits and signs without spaces (it travels in a header), or nothing";
+
+pub(crate) fn token(text: &str) -> Option<Secret> {
+    text.bytes().all(|byte| byte.is_ascii_graphic()).then(|| Secret::new(text.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_know_their_reach() {
+        for (text, expected) in [
+            ("127.0.0.1:8080", Some(Reach::Loopback)),
+            ("127.8.8.8:1", Some(Reach::Loopback)),
+            ("localhost:0", Some(Reach::Loopback)),
+            ("[::1]:8080", Some(Reach::Loopback)),
+            ("[::ffff:127.0.0.1]:8080", Some(Reach::Loopback)),
+            ("0.0.0.0:8080", Some(Reach::Public)),
+            ("[::]:8080", Some(Reach::Public)),
+            ("192.168.1.4:8080", Some(Reach::Public)),
+            ("8080", None),
+            (":8080", None),
+            ("localhost", None),
+            ("localhost:99999", None),
+            ("example.org:80", None),
+        ] {
+            assert_eq!(address(text).map(Reach::of), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn databases_are_told_apart() {
+        let sqlite = |path: &str| Some(Database::Sqlite(PathBuf::from(path)));
+        let postgres = |url: &str| Some(Database::Postgres(Secret::new(url.to_owned())));
+        for (text, expected) in [
+            ("memory:", Some(Database::Memory)),
+            ("sqlite:jobs.db", sqlite("jobs.db")),
+            ("sqlite:/var/jobs.db", sqlite("/var/jobs.db")),
+            ("sqlite:///var/jobs.db", sqlite("/var/jobs.db")),
+            ("postgres://u:p@h/d", postgres("postgres://u:p@h/d")),
+            ("postgresql:///d?host=/run", postgres("postgresql:///d?host=/run")),
+            ("sqlite:", None),
+            ("sqlite::memory:", None),
+            ("mysql://h/d", None),
+            ("jobs.db", None),
+        ] {
+            assert_eq!(database(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn urls_lose_their_last_slash_and_nothing_else() {
+        for (text, expected) in [
+            ("https://jobs.example.org", Some("https://jobs.example.org")),
+            ("https://example.org/forge/", Some("https://example.org/forge")),
+            ("http://[::1]:4318", Some("http://[::1]:4318")),
+            ("jobs.example.org", None),
+            ("ftp://example.org", None),
+            ("https://example.org/?a=b", None),
+            ("https://example.org/#top", None),
+            ("/relative", None),
+            ("https://", None),
+        ] {
+            assert_eq!(url(text).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_token_fits_in_a_header() {
+        assert!(token("f0rg3-run_token.~+/=").is_some());
+        assert!(token("two words").is_none());
+        assert!(token("line\n").is_none());
+        assert!(token("schlüssel").is_none());
+    }
+}
