@@ -1,0 +1,110 @@
+//! The grammar of the command line, and which key each flag sets.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use forge_server::config::Flag;
+
+const AFTER_HELP: &str = "\
+Exit codes: 0 done, 1 failure, 2 usage or configuration, 3 the job failed, 4 timed out waiting, 5 not authorised,
+6 unreachable.
+
+Every key of the configuration can be set in the environment as FORGERUN_SECTION__KEY and in a TOML file;
+`forgerun config --defaults` explains them all.";
+
+/// A job server: accepts work over HTTP, runs it in the background, survives crashes, and tells how it ended.
+#[derive(Debug, Parser)]
+#[command(name = "forgerun", version, after_help = AFTER_HELP)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the server
+    Serve(ServeFlags),
+    /// Run a server to try things out: no keys needed, nothing kept, readable logs, on this machine only
+    Dev(DevFlags),
+    /// Print the configuration in effect as TOML, with the origin of each value; secrets are hidden
+    Config(ConfigFlags),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeFlags {
+    /// Where to listen; port 0 picks a free one [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<String>,
+    /// Folder for the SQLite file [default: ./forgerun-data]
+    #[arg(long, value_name = "DIR")]
+    data: Option<String>,
+    /// sqlite:PATH, postgres://… or memory:; wins over --data
+    #[arg(long, value_name = "URL")]
+    database_url: Option<String>,
+    /// TOML file with keys that differ from the defaults
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DevFlags {
+    /// Where to listen, on loopback; port 0 picks a free one [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<String>,
+    /// TOML file with keys that differ from the defaults
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConfigFlags {
+    #[command(flatten)]
+    pub(crate) serve: ServeFlags,
+    /// Print the annotated defaults instead: the manual of every key
+    #[arg(long)]
+    pub(crate) defaults: bool,
+}
+
+impl ServeFlags {
+    pub(crate) fn given(&self) -> Vec<Flag> {
+        let flags = [
+            flag("server.listen", "--listen", &self.listen),
+            flag("server.data", "--data", &self.data),
+            flag("server.database_url", "--database-url", &self.database_url),
+        ];
+        flags.into_iter().flatten().collect()
+    }
+}
+
+impl DevFlags {
+    pub(crate) fn given(&self) -> Vec<Flag> {
+        flag("server.listen", "--listen", &self.listen).into_iter().collect()
+    }
+}
+
+fn flag(key: &'static str, name: &'static str, value: &Option<String>) -> Option<Flag> {
+    Some(Flag { key, name, value: value.clone()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+    use forge_server::config::{Config, Sources};
+
+    use super::*;
+
+    #[test]
+    fn the_grammar_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_names_the_defaults_of_the_manual() {
+        let mut command = Cli::command();
+        let serve = command.find_subcommand_mut("serve").expect("there is serve").render_long_help();
+        let config = Config::load(&Sources::default()).expect("the defaults are fine");
+        let help = serve.to_string();
+        assert!(help.contains(&format!("[default: {}]", config.server.listen)), "{help}");
+        assert!(help.contains(&format!("[default: {}]", config.server.data.display())), "{help}");
+    }
+}

@@ -1,0 +1,94 @@
+//! What each command does.
+
+use std::env;
+use std::error::Error;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use forge_server::config::{Config, File, Flag, Invalid, MANUAL, Mode, Sources};
+use forge_server::{Exit, telemetry};
+use tokio::runtime::Runtime;
+
+use crate::cli::{ConfigFlags, DevFlags, ServeFlags};
+
+pub(crate) fn serve(flags: &ServeFlags) -> Exit {
+    run(load(flags.given(), &flags.config, Mode::Serve), announce)
+}
+
+pub(crate) fn dev(flags: &DevFlags) -> Exit {
+    run(load(flags.given(), &flags.config, Mode::Dev), |address| {
+        announce(address);
+        print(&first_steps(address));
+    })
+}
+
+pub(crate) fn config(flags: &ConfigFlags) -> Exit {
+    if flags.defaults {
+        print(MANUAL);
+        return Exit::Done;
+    }
+    match load(flags.serve.given(), &flags.serve.config, Mode::Serve) {
+        Ok(config) => {
+            print(&config.to_toml());
+            Exit::Done
+        }
+        Err(invalid) => complain(&invalid, Exit::Usage),
+    }
+}
+
+fn load(flags: Vec<Flag>, file: &Option<PathBuf>, mode: Mode) -> Result<Config, Invalid> {
+    let file = file.as_deref().map(File::read).transpose()?;
+    Config::load(&Sources { flags, environment: env::vars_os().collect(), file, mode })
+}
+
+fn run(config: Result<Config, Invalid>, ready: impl FnOnce(SocketAddr)) -> Exit {
+    let config = match config {
+        Ok(config) => config,
+        Err(invalid) => return complain(&invalid, Exit::Usage),
+    };
+    telemetry::start_logs(&config.log);
+    let runtime = match Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return complain(&error, Exit::Failure),
+    };
+    match runtime.block_on(forge_server::serve(config, ready)) {
+        Ok(()) => Exit::Done,
+        Err(error) => complain(&error, Exit::Failure),
+    }
+}
+
+/// The first line on standard output; scripts wait for it and read the port from it.
+fn announce(address: SocketAddr) {
+    print(&format!("forgerun listening on http://{address}\n"));
+}
+
+fn first_steps(address: SocketAddr) -> String {
+    let program = env::args().next().unwrap_or_else(|| "forgerun".to_owned());
+    format!(
+        "
+No keys needed, and nothing is kept when it stops (Ctrl-C). In another terminal:
+
+  # Is it alive?
+  curl -i http://{address}/health
+
+  # What is configured, and where does it come from?
+  {program} config
+
+  # What can be configured, and why?
+  {program} config --defaults
+
+"
+    )
+}
+
+/// Standard output may be closed already (`forgerun serve | head -1`); the server goes on all the same.
+fn print(text: &str) {
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+fn complain(error: &dyn Error, exit: Exit) -> Exit {
+    let _ = writeln!(io::stderr().lock(), "forgerun: {error}");
+    exit
+}

@@ -1,0 +1,28 @@
+//! `forgerun`: the command line. Parses, loads the configuration, calls the library, turns the end into an exit code.
+
+mod cli;
+mod commands;
+
+use clap::Parser;
+use forge_server::Exit;
+
+use cli::{Cli, Command};
+
+fn main() -> Exit {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    match cli.command {
+        Command::Serve(flags) => commands::serve(&flags),
+        Command::Dev(flags) => commands::dev(&flags),
+        Command::Config(flags) => commands::config(&flags),
+    }
+}
+
+/// Help and version come as "errors" too, but are no failure.
+fn usage(error: &clap::Error) -> Exit {
+    // A closed pipe (`forgerun help | head -1`) is no reason to complain.
+    let _ = error.print();
+    if error.use_stderr() { Exit::Usage } else { Exit::Done }
+}

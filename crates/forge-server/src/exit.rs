@@ -1,0 +1,29 @@
+//! Exit codes: the one place that gives them numbers. Scripts rely on these; never change one.
+
+use std::process::{ExitCode, Termination};
+
+/// How the process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// All went well; also a server that was asked to stop.
+    Done = 0,
+    /// Something failed.
+    Failure = 1,
+    /// The command line or the configuration is wrong. Nothing was started.
+    Usage = 2,
+    /// The job that was waited for failed.
+    JobFailed = 3,
+    /// The job that was waited for did not end in time.
+    TimedOut = 4,
+    /// The server does not accept the key.
+    NotAuthorised = 5,
+    /// The server cannot be reached.
+    Unreachable = 6,
+}
+
+impl Termination for Exit {
+    fn report(self) -> ExitCode {
+        ExitCode::from(self as u8)
+    }
+}

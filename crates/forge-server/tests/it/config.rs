@@ -1,0 +1,82 @@
+//! Configuration as an operator meets it: what is printed, and what stops the start.
+
+use std::fs;
+
+use crate::process::{forgerun, golden, run};
+
+#[track_caller]
+fn check_golden(name: &str, printed: &str) {
+    let expected = fs::read_to_string(golden().join(name)).unwrap_or_default();
+    if expected != printed {
+        let actual = std::env::temp_dir().join(name);
+        fs::write(&actual, printed).unwrap();
+        panic!("{name} differs from what is printed now, which is in {}", actual.display());
+    }
+}
+
+#[test]
+fn config_prints_the_defaults() {
+    let ended = run(&mut forgerun(&["config"]));
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    check_golden("defaults.toml", &ended.stdout);
+}
+
+#[test]
+fn config_prints_what_is_in_effect_with_origins_and_without_secrets() {
+    let arguments = ["config", "--config", "operator.toml", "--listen", "0.0.0.0:80"];
+    let mut command = forgerun(&arguments);
+    command.env("FORGERUN_AUTH__ADMIN_TOKEN", "hunter2");
+    command.env("FORGERUN_SERVER__DATABASE_URL", "postgres://forge:hunter2@db.example/jobs");
+    command.env("FORGERUN_jobRetention__completedJobs__defaultDays", "14");
+    let ended = run(&mut command);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    assert!(!ended.stdout.contains("hunter2"), "{}", ended.stdout);
+    check_golden("effective.toml", &ended.stdout);
+}
+
+#[test]
+fn config_can_print_the_manual() {
+    let ended = run(&mut forgerun(&["config", "--defaults"]));
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), include_str!("../../forgerun.default.toml")));
+}
+
+#[test]
+fn a_bad_configuration_ends_with_2_and_names_key_value_origin_and_what_is_accepted() {
+    for command in ["serve", "dev", "config"] {
+        let mut command = forgerun(&[command, "--config", "mistakes.toml", "--listen", "somewhere"]);
+        let ended = run(command.env("FORGERUN_SIM__TIME_SCALE", "fast"));
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""));
+        check_golden("mistakes.txt", &ended.stderr);
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_ends_with_2() {
+    for (file, words) in [
+        ("nowhere.toml", "--config nowhere.toml: accepted is the path of a readable TOML file: No such file"),
+        ("broken.toml", "--config broken.toml: accepted is the path of a readable TOML file: line 2: "),
+        (".", "--config .: accepted is"),
+    ] {
+        let ended = run(&mut forgerun(&["serve", "--config", file]));
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""));
+        assert!(ended.stderr.contains(words), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn dev_off_loopback_is_refused() {
+    let ended = run(&mut forgerun(&["dev", "--listen", "0.0.0.0:0"]));
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""));
+    assert!(
+        ended.stderr.contains("server.listen = \"0.0.0.0:0\" (from --listen): forgerun dev"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn a_public_server_without_admin_token_is_refused() {
+    let ended = run(&mut forgerun(&["serve", "--listen", "0.0.0.0:0"]));
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""));
+    assert!(ended.stderr.contains("FORGERUN_AUTH__ADMIN_TOKEN"), "{}", ended.stderr);
+}

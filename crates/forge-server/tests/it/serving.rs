@@ -1,0 +1,84 @@
+//! Starting, answering, stopping.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+use crate::process::{Server, forgerun, run};
+
+fn serve() -> Server {
+    Server::start(&mut forgerun(&["serve", "--listen", "127.0.0.1:0", "--database-url", "memory:"]))
+}
+
+#[test]
+fn serve_announces_its_address_answers_and_stops_on_sigterm_and_sigint() {
+    for signal in ["TERM", "INT"] {
+        let server = serve();
+        assert_eq!(server.first_line, format!("forgerun listening on http://{}\n", server.address));
+        assert_ne!(server.address.port(), 0);
+        let answer = server.get("/health");
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+        assert!(answer.ends_with("\r\n\r\n{\"status\":\"ok\"}\n"), "{answer}");
+        server.signal(signal);
+        let ended = server.wait();
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), ""), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn idle_connections_do_not_hold_up_the_stop() {
+    let server = serve();
+    let mut used = server.connect();
+    used.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+    let mut answer = [0; 15];
+    used.read_exact(&mut answer).unwrap();
+    let _fresh = server.connect();
+    server.signal("TERM");
+    let ended = server.wait();
+    assert_eq!(ended.code, Some(0));
+    assert!(!ended.stderr.contains("still open"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_second_signal_does_not_wait_for_an_unfinished_request() {
+    let mut server = serve();
+    let mut unfinished = server.connect();
+    unfinished.write_all(b"GET /health HTTP/1.1\r\n").unwrap();
+    // Connections are accepted in order, so an answer on a later one shows that this one is in hand.
+    server.get("/health");
+    server.signal("TERM");
+    server.wait_for_log("\"stopping\"");
+    server.signal("TERM");
+    let ended = server.wait();
+    assert_eq!(ended.code, Some(0));
+    assert!(ended.stderr.contains("stopped at once"), "{}", ended.stderr);
+}
+
+#[test]
+fn logs_are_json_on_standard_error() {
+    let server = serve();
+    server.signal("TERM");
+    let log = server.wait().stderr;
+    let first = log.lines().next().unwrap_or_default();
+    assert!(first.starts_with('{') && first.contains("\"message\":\"listening\""), "{log}");
+}
+
+#[test]
+fn dev_prints_commands_to_try_after_the_first_line() {
+    let server = Server::start(&mut forgerun(&["dev", "--listen", "127.0.0.1:0"]));
+    assert!(server.get("/health").starts_with("HTTP/1.1 200 OK\r\n"));
+    let health = format!("curl -i http://{}/health", server.address);
+    server.signal("TERM");
+    let ended = server.wait();
+    assert_eq!(ended.code, Some(0));
+    assert!(ended.stdout.contains(&health), "{}", ended.stdout);
+    assert!(!ended.stderr.starts_with('{'), "{}", ended.stderr);
+}
+
+#[test]
+fn an_address_that_is_taken_ends_with_1() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let ended = run(&mut forgerun(&["serve", "--listen", &address, "--database-url", "memory:"]));
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
+    assert!(ended.stderr.contains(&format!("could not listen on {address}")), "{}", ended.stderr);
+}
