@@ -1,6 +1,7 @@
 //! Judges a problem object.
 //!
-//! `cargo run -p forge-problem --example check` judges a sample; give it the path of a JSON file to judge that.
+//! `cargo run -p forge-problem --example check` judges a sample; give it the path of a JSON file to judge
+//! that.
 
 use forge_problem::check::inspect_json;
 

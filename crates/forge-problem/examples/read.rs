@@ -1,6 +1,7 @@
 //! Reads a problem with several faults, as they come from real servers, and says what was made of it.
 //!
-//! `cargo run -p forge-problem --example read` reads a sample; give it the path of a JSON or XML file to read that.
+//! `cargo run -p forge-problem --example read` reads a sample; give it the path of a JSON or XML file to
+//! read that.
 
 use forge_problem::BaseUri;
 use forge_problem::read::Reader;

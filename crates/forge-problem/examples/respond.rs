@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderValue, header};
 
 /// A handler as it would be given to a router.
 fn purchase(wishes: &Wishes) -> ProblemResponse {
-    let language = wishes.language(&["en", "de"]);
+    let language = wishes.language("en", &["de"]);
     let title = match language {
         "de" => "Nicht genug Guthaben",
         _ => "Not enough credit",

@@ -1,12 +1,14 @@
 //! Whether and when to submit a failed job again.
 //!
-//! Pure functions: the time and the randomness are arguments, nothing sleeps, nothing is sent. The advice keeps a
-//! consumer safe from a server that is wrong or malicious:
+//! Pure functions: the time and the randomness are arguments, nothing sleeps, nothing is sent. The advice
+//! keeps a consumer safe from a server that is wrong or malicious:
 //!
-//! - a job is submitted again only if the server says so (`retryable`); `retryAfter` alone is no permission;
+//! - a job is submitted again only if the server says so (`retryable`); `retryAfter` alone is no
+//!   permission;
 //! - never more than [`Policy::attempts_max`] times;
 //! - never sooner than [`Policy::floor`], even if `retryAfter` is 0;
-//! - never before `retryAfter` has passed, counted from `completedAt` (or from the receipt, if that is missing);
+//! - never before `retryAfter` has passed, counted from `completedAt` (or from the receipt, if that is
+//!   missing);
 //! - not at all if `retryAfter` is beyond [`Policy::ceiling`];
 //! - later each time, and never at the same moment as everybody else.
 //!
@@ -41,7 +43,8 @@ pub struct Policy {
     pub ceiling: Duration,
     /// How many times a job is submitted again: 5.
     pub attempts_max: u32,
-    /// The backoff before the first retry lies between this and its double: 1 s. It doubles from retry to retry.
+    /// The backoff before the first retry lies between this and its double: 1 s. It doubles from retry to
+    /// retry.
     pub backoff_base: Duration,
     /// Where doubling ends: 60 s.
     pub backoff_max: Duration,
@@ -122,18 +125,20 @@ impl Policy {
         }
     }
 
-    /// At least the floor and what the server still asks for; at least the backoff, plus up to as much again.
+    /// At least the floor and what the server still asks for; at least the backoff, plus up to as much
+    /// again.
     fn wait(&self, remaining: Duration, situation: &Situation) -> Duration {
         let doublings = situation.retries_made.min(31);
         let backoff = self.backoff_base.saturating_mul(1 << doublings).min(self.backoff_max);
         let random = if situation.random >= 0.0 { situation.random.min(1.0) } else { 0.0 };
-        let jitter = backoff.mul_f64(random);
-        (self.floor.max(remaining).max(backoff) + jitter).min(self.ceiling.max(self.floor))
+        let jitter = Duration::try_from_secs_f64(backoff.as_secs_f64() * random).unwrap_or(backoff);
+        let least = self.floor.max(remaining).max(backoff);
+        least.saturating_add(jitter).min(self.ceiling.max(self.floor))
     }
 }
 
-/// `retryAfter` less the time that has passed since the job ended. A `completedAt` in the future is a clock that
-/// disagrees with ours: nothing has passed then, but nothing is added either.
+/// `retryAfter` less the time that has passed since the job ended. A `completedAt` in the future is a
+/// clock that disagrees with ours: nothing has passed then, but nothing is added either.
 fn remaining(job: &Job, retry_after: Duration, situation: &Situation) -> Duration {
     let since = job.completed_at().unwrap_or(situation.received_at);
     retry_after.saturating_sub(since.until(situation.now))
@@ -232,6 +237,15 @@ mod tests {
         let situation = Situation { random: 0.5, ..seconds_later(0) };
         let advice = advise(&failed(Some(true), Some(60)), &situation);
         assert_eq!(advice, Advice::RetryIn(Duration::from_millis(60_500)));
+    }
+
+    #[test]
+    fn absurd_policies_do_not_overflow() {
+        let endless = Duration::MAX;
+        let policy = Policy { floor: endless, ceiling: endless, backoff_max: endless, ..Policy::default() };
+        let policy = Policy { backoff_base: endless, attempts_max: u32::MAX, ..policy };
+        let situation = Situation { random: 1.0, retries_made: 40, ..seconds_later(0) };
+        assert_eq!(policy.advise(&failed(Some(true), Some(1)), &situation), Advice::RetryIn(endless));
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! Problems as responses of axum handlers.
 //!
-//! A [`Problem`] returned from a handler becomes JSON with its own status code. With [`Wishes`] as an extractor the client
-//! gets the representation it asks for:
+//! A [`Problem`] returned from a handler becomes JSON with its own status code. With [`Wishes`] as an
+//! extractor the client gets the representation it asks for:
 //!
 //! ```
 //! use forge_problem::Problem;
 //! use forge_problem::axum::{ProblemResponse, Wishes};
 //!
 //! async fn purchase(wishes: Wishes) -> ProblemResponse {
-//!     let language = wishes.language(&["en", "de"]);
+//!     let language = wishes.language("en", &["de"]);
 //!     let title = if language == "de" { "Nicht genug Guthaben" } else { "Not enough credit" };
 //!     let problem = Problem::builder("https://example.com/probs/out-of-credit").title(title).status(403).build();
 //!     ProblemResponse::new(problem.expect("type and status are valid")).wanted(&wishes).in_language(language)
@@ -51,10 +51,10 @@ impl Wishes {
         negotiate::representation(self.accept.as_deref())
     }
 
-    /// The language the client wants, out of those available; the first is the default.
+    /// The language the client wants, out of those available.
     #[must_use]
-    pub fn language<'a>(&self, available: &[&'a str]) -> &'a str {
-        negotiate::language(self.accept_language.as_deref(), available)
+    pub fn language<'a>(&self, default: &'a str, others: &[&'a str]) -> &'a str {
+        negotiate::language(self.accept_language.as_deref(), default, others)
     }
 }
 
@@ -76,8 +76,8 @@ pub struct ProblemResponse {
 }
 
 impl ProblemResponse {
-    /// The answer to a failed request. Its code is the problem's `status`, so that they always agree; 500 if there is none or
-    /// it is not final (1xx).
+    /// The answer to a failed request. Its code is the problem's `status`, so that they always agree; 500
+    /// if there is none or it is not final (1xx).
     #[must_use]
     pub fn new(problem: Problem) -> Self {
         let status = problem.status().map_or(500, |status| status.code());
@@ -104,13 +104,10 @@ impl ProblemResponse {
         self
     }
 
-    /// Says in which language title and detail are.
-    ///
-    /// # Panics
-    /// When `language` can not stand in a header.
+    /// Says in which language title and detail are; nothing is said if that is no text for a header.
     #[must_use]
     pub fn in_language(mut self, language: &str) -> Self {
-        self.language = Some(HeaderValue::from_str(language).expect("a language tag is plain ASCII"));
+        self.language = HeaderValue::from_str(language).ok();
         self
     }
 }

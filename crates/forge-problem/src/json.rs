@@ -60,8 +60,8 @@ impl fmt::Debug for Digest {
 
 /// Canonical JSON (RFC 8785) of any value, for those who digest more than problems.
 ///
-/// Integers beyond ±2^53 are written as the double next to them, as the RFC has it. The depth of `value` is the
-/// caller's care.
+/// Integers beyond ±2^53 are written as the double next to them, as the RFC has it. The depth of `value`
+/// is the caller's care.
 #[must_use]
 pub fn canonical(value: &Value) -> String {
     let mut writer = Writer::with_capacity(estimate(Node::Value(value)), Order::Canonical);

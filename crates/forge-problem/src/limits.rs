@@ -2,7 +2,8 @@
 
 /// How deep extension values may nest, in objects built here and in documents read.
 ///
-/// Real problem objects stay below five; thirty-two leaves room and keeps recursion far from any stack's end.
+/// Real problem objects stay below five; thirty-two leaves room and keeps recursion far from any stack's
+/// end.
 pub const DEPTH_MAX: usize = 32;
 
 /// The largest JSON or XML document a reader takes by default: a batch report of some thousand items.

@@ -1,6 +1,7 @@
 //! Which representation and which language a client wants.
 //!
-//! Errors are never refused for lack of an acceptable form: whoever asks for something else gets JSON, as HTTP allows.
+//! Errors are never refused for lack of an acceptable form: whoever asks for something else gets JSON, as
+//! HTTP allows.
 
 /// A form of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,8 +15,8 @@ pub enum Representation {
 /// Picks a representation by an `Accept` header.
 ///
 /// `application/json` counts as a wish for problem+json and `application/xml` as one for problem+xml, but
-/// the latter only where JSON is not acceptable at all: browsers list it without meaning it. Between equal weights the more
-/// specific wish wins, then JSON.
+/// the latter only where JSON is not acceptable at all: browsers list it without meaning it. Between
+/// equal weights the more specific wish wins, then JSON.
 #[must_use]
 pub fn representation(accept: Option<&str>) -> Representation {
     let ranges: Vec<_> = split(accept.unwrap_or("*/*"), b',').filter_map(Range::parse).collect();
@@ -38,26 +39,23 @@ pub fn representation(accept: Option<&str>) -> Representation {
     }
 }
 
-/// Picks one of the `available` languages by an `Accept-Language` header: RFC 4647 lookup, that is, `de-CH` is served by
-/// `de` if there is nothing closer. The first available language is the default.
-///
-/// # Panics
-/// When no language is available.
+/// Picks a language by an `Accept-Language` header: RFC 4647 lookup, that is, `de-CH` is served by `de`
+/// if there is nothing closer. Whoever wants none of them gets the default.
 #[must_use]
-pub fn language<'a>(accept_language: Option<&str>, available: &[&'a str]) -> &'a str {
-    let default = available.first().expect("at least one language is available");
+pub fn language<'a>(accept_language: Option<&str>, default: &'a str, others: &[&'a str]) -> &'a str {
     let mut ranges: Vec<_> =
         split(accept_language.unwrap_or_default(), b',').filter_map(Range::parse).collect();
     ranges.retain(|range| range.weight > 0);
     ranges.sort_by_key(|range| std::cmp::Reverse(range.weight));
-    ranges.iter().find_map(|range| lookup(range.name, available)).unwrap_or(default)
+    ranges.iter().find_map(|range| lookup(range.name, default, others)).unwrap_or(default)
 }
 
 /// Shortens the range subtag by subtag until it is available.
-fn lookup<'a>(range: &str, available: &[&'a str]) -> Option<&'a str> {
+fn lookup<'a>(range: &str, default: &'a str, others: &[&'a str]) -> Option<&'a str> {
     let mut range = range;
     loop {
-        if let Some(found) = available.iter().find(|language| language.eq_ignore_ascii_case(range)) {
+        let mut available = std::iter::once(default).chain(others.iter().copied());
+        if let Some(found) = available.find(|language| language.eq_ignore_ascii_case(range)) {
             return Some(found);
         }
         range = &range[..range.rfind('-')?];
@@ -168,7 +166,7 @@ mod tests {
 
     #[test]
     fn the_accept_language_header_picks_the_language() {
-        let available = ["en", "de", "fr-CA", "zh-Hant"];
+        let others = ["de", "fr-CA", "zh-Hant"];
         for (accept, expected) in [
             ("de", "de"),
             ("de-CH-1996", "de"),
@@ -182,8 +180,8 @@ mod tests {
             ("", "en"),
             ("\u{e9}-\u{e9}, -, --", "en"),
         ] {
-            assert_eq!(language(Some(accept), &available), expected, "{accept}");
+            assert_eq!(language(Some(accept), "en", &others), expected, "{accept}");
         }
-        assert_eq!(language(None, &available), "en");
+        assert_eq!(language(None, "en", &others), "en");
     }
 }

@@ -1,8 +1,8 @@
 //! The problem object: five standard members, the async-job members, and extensions in order.
 //!
-//! A [`Problem`] can not break a MUST of the drafts: the builder refuses a `type` that is no URI reference, a status
-//! that is none, an extension that shadows a defined member. What the drafts only recommend is left to
-//! [`crate::check`].
+//! A [`Problem`] can not break a MUST of the drafts: the builder refuses a `type` that is no URI
+//! reference, a status that is none, an extension that shadows a defined member. What the drafts only
+//! recommend is left to [`crate::check`].
 
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -55,7 +55,8 @@ impl Problem {
         ProblemBuilder { problem: self, refused: None }
     }
 
-    /// The URI that identifies the kind of problem: what programs should decide by. `about:blank` if absent.
+    /// The URI that identifies the kind of problem: what programs should decide by. `about:blank` if
+    /// absent.
     #[must_use]
     pub fn type_uri(&self) -> &str {
         self.type_uri.as_ref().map_or(ABOUT_BLANK, UriRef::as_str)
@@ -156,7 +157,8 @@ impl ProblemBuilder {
         self
     }
 
-    /// The HTTP status code: the one of the response, or off HTTP the one a synchronous answer would have had.
+    /// The HTTP status code: the one of the response, or off HTTP the one a synchronous answer would have
+    /// had.
     pub fn status(mut self, code: u16) -> Self {
         let status = Status::new(code).map_err(BuildError::Status);
         self.accept(status, |problem, status| problem.status = Some(status));
@@ -195,7 +197,8 @@ impl ProblemBuilder {
         self
     }
 
-    /// Takes a standard member or an extension away again; give [`ProblemBuilder::job`] another job instead.
+    /// Takes a standard member or an extension away again; give [`ProblemBuilder::job`] another job
+    /// instead.
     pub fn without(mut self, name: &str) -> Self {
         match name {
             "type" => self.problem.type_uri = None,

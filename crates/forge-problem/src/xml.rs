@@ -1,7 +1,7 @@
 //! Writing `application/problem+xml`.
 //!
-//! Every member becomes an element of its name in the namespace `urn:ietf:rfc:7807`; an array becomes an element
-//! with `<i>` children, an object one with other children. XML can carry less than JSON, and what
+//! Every member becomes an element of its name in the namespace `urn:ietf:rfc:7807`; an array becomes an
+//! element with `<i>` children, an object one with other children. XML can carry less than JSON, and what
 //! it can not carry is left out rather than disguised:
 //!
 //! - members whose name is no XML name (or has a colon), at any depth;

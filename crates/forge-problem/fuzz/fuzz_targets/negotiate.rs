@@ -5,5 +5,5 @@ use forge_problem::negotiate::{language, representation};
 
 libfuzzer_sys::fuzz_target!(|header: &str| {
     let _ = representation(Some(header));
-    let _ = language(Some(header), &["en", "de"]);
+    let _ = language(Some(header), "en", &["de"]);
 });

@@ -77,7 +77,8 @@ fn blank_title(inspection: &mut Inspection<'_>) {
     }
 }
 
-/// Marks of a stack trace. Host names, queries and paths can not be told from honest words with any certainty.
+/// Marks of a stack trace. Host names, queries and paths can not be told from honest words with any
+/// certainty.
 const TRACE_MARKS: [&str; 5] =
     ["Traceback (most recent call last)", "\n    at ", "\n\tat ", "panicked at ", "stack backtrace:"];
 

@@ -13,6 +13,7 @@ use crate::problem::Problem;
 
 pub(super) fn read(reader: &Reader, document: &[u8]) -> Result<Reading, ReadError> {
     let text = std::str::from_utf8(document).map_err(|_| ReadError::NotUtf8)?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let parse = Parse::new(reader.depth_max());
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let members = TopLevel(&parse)
@@ -32,7 +33,8 @@ impl<'de> serde::Deserialize<'de> for Problem {
     }
 }
 
-/// What the visitors share. Their own errors pass through the deserializer as text, so the typed ones wait here.
+/// What the visitors share. Their own errors pass through the deserializer as text, so the typed ones
+/// wait here.
 struct Parse {
     depth_max: usize,
     refusal: RefCell<Option<ReadError>>,

@@ -1,4 +1,5 @@
-//! XML into members. Elements of other namespaces, attributes, comments and processing instructions are passed over.
+//! XML into members. Elements of other namespaces, attributes, comments and processing instructions are
+//! passed over.
 
 use std::borrow::Cow;
 
@@ -133,7 +134,8 @@ impl Parse {
     }
 }
 
-/// A character reference or one of the five predefined entities; there can be no others without a document type.
+/// A character reference or one of the five predefined entities; there can be no others without a
+/// document type.
 fn resolve(reference: &BytesRef<'_>) -> Result<char, ReadError> {
     if let Some(character) = reference.resolve_char_ref().map_err(malformed)? {
         return if is_xml_char(character) {

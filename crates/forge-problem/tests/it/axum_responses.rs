@@ -93,10 +93,10 @@ fn several_accept_lines_count_as_one() {
 #[test]
 fn the_language_is_negotiated_and_told() {
     let wishes = wishes(&[(header::ACCEPT_LANGUAGE, "de-AT, en;q=0.5")]);
-    let language = wishes.language(&["en", "de"]);
+    let language = wishes.language("en", &["de"]);
     let response = ProblemResponse::new(out_of_credit()).in_language(language).into_response();
     assert_eq!(header(response.headers(), "content-language"), Some("de"));
-    assert_eq!(Wishes::default().language(&["en", "de"]), "en");
+    assert_eq!(Wishes::default().language("en", &["de"]), "en");
 }
 
 #[test]

@@ -131,6 +131,13 @@ fn deep_nesting_is_refused() {
 }
 
 #[test]
+fn a_flood_of_namespaces_is_refused() {
+    let declarations: String = (0..50_000).map(|n| format!(" xmlns:p{n}=\"u\"")).collect();
+    let xml = format!("<problem xmlns=\"urn:ietf:rfc:7807\"{declarations}/>");
+    assert!(matches!(Reader::new().xml(xml.as_bytes()), Err(ReadError::Malformed { .. })));
+}
+
+#[test]
 fn huge_numbers_are_refused_or_rounded() {
     let digits = "9".repeat(400);
     for number in ["1e999", "-1e999", &digits, "1e99999999999999999999"] {

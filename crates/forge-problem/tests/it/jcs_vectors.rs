@@ -1,4 +1,5 @@
-//! The vectors of RFC 8785: its own examples, its number table (Appendix B), and the test data it points to.
+//! The vectors of RFC 8785: its own examples, its number table (Appendix B), and the test data it points
+//! to.
 
 use forge_problem::canonical;
 use serde_json::{Value, json};

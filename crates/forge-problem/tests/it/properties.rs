@@ -172,8 +172,8 @@ fn text_left(text: &str) -> String {
     text.chars().filter(|c| !illegal(*c)).collect()
 }
 
-/// ASCII names by a rule of our own; beyond ASCII the tables are long, so the writer is trusted here and checked against
-/// another parser in the RELAX NG tests.
+/// ASCII names by a rule of our own; beyond ASCII the tables are long, so the writer is trusted here and
+/// checked against another parser in the RELAX NG tests.
 fn is_name(name: &str) -> bool {
     let starts = |c: char| c.is_ascii_alphabetic() || c == '_';
     if name.is_ascii() {

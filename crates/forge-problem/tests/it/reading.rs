@@ -254,6 +254,11 @@ fn only_utf8_is_read() {
 }
 
 #[test]
+fn a_byte_order_mark_is_passed_over() {
+    assert_eq!(read("\u{feff}{\"title\": \"a\"}").problem.title(), Some("a"));
+}
+
+#[test]
 fn numbers_no_double_can_hold_are_malformed() {
     let refused = Reader::new().json(br#"{"a": 1e999}"#);
     assert!(matches!(refused, Err(ReadError::Malformed { syntax: Syntax::Json, .. })), "{refused:?}");

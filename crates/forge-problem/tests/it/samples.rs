@@ -3,7 +3,8 @@
 use forge_problem::{CorrelationId, Job, JobStatus, Problem, Timestamp};
 use serde_json::json;
 
-/// A failure as a job server would store it: every standard and job member but `results`, and some extensions.
+/// A failure as a job server would store it: every standard and job member but `results`, and some
+/// extensions.
 pub(crate) fn full_failure() -> Problem {
     let id = "0198c0de-7e57-7000-8000-000000000001";
     let job = Job::builder()

@@ -1,4 +1,5 @@
-//! The schema against the drafts' examples, our own output and broken objects, judged by an independent validator.
+//! The schema against the drafts' examples, our own output and broken objects, judged by an independent
+//! validator.
 
 use forge_problem::schema;
 use jsonschema::Validator;
