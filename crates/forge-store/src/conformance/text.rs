@@ -12,7 +12,7 @@ use forge_core::time::Time;
 use super::Fixture;
 use super::harness::{accepted, ask, claimed, commit, done, run, the_one};
 use super::make::{
-    START, at, client, held, id, job, job_with, name, owned, pause, submit, submit_once, succeed_with, take,
+    START, at, cancel, client, held, id, job, job_with, name, owned, pause, submit, submit_once, succeed_with, take,
 };
 use super::picture::picture;
 use crate::{Fault, Filter};
@@ -132,7 +132,7 @@ pub async fn a_zero_byte_in_a_text_is_kept_or_rejected_whole(fixture: &dyn Fixtu
                 for (job, _) in changes.inserted {
                     assert_eq!(store.job(job.id).await.unwrap(), Some(Box::new(job)));
                 }
-                run(&store, at(1), vec![super::make::cancel(9), super::make::forget(9)]).await;
+                run(&store, at(1), vec![cancel(9), super::make::forget(9)]).await;
             }
             Err(error) => {
                 assert_eq!(error.fault, Fault::Rejected, "{error}");
@@ -177,6 +177,9 @@ pub async fn a_clock_at_the_epoch_loses_nothing(fixture: &dyn Fixture) {
         let taken = the_one(ask(&store, now, take(&["q"], 1)).await);
         let ended = done(ask(&store, now, succeed_with(&taken, "text/plain", b"")).await);
         assert_eq!(store.job(id(n)).await.unwrap(), Some(Box::new(ended)));
+        let held = job_with(10 + n, "q", |head| head.hold = true);
+        accepted(ask(&store, now, submit(held)).await);
+        done(ask(&store, now, cancel(10 + n)).await);
         picture(&store).await;
     }
 }

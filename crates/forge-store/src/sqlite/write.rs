@@ -262,14 +262,15 @@ fn put_keys(
     keys: &[(IdempotencyKey, KeyRow)],
     removed: &[IdempotencyKey],
 ) -> Result<(), Error> {
+    // First these: a batch may forget a key and use it anew.
+    let mut delete = db.prepare_cached(DELETE_KEY)?;
+    for key in removed {
+        delete.execute(params![key.client.to_bytes(), key.operation, key.key])?;
+    }
     let mut put = db.prepare_cached(PUT_KEY)?;
     for (key, row) in keys {
         let jobs: Vec<u8> = row.jobs.iter().flat_map(|id| id.to_bytes()).collect();
         put.execute(params![key.client.to_bytes(), key.operation, key.key, row.fingerprint, jobs])?;
-    }
-    let mut delete = db.prepare_cached(DELETE_KEY)?;
-    for key in removed {
-        delete.execute(params![key.client.to_bytes(), key.operation, key.key])?;
     }
     Ok(())
 }
