@@ -209,10 +209,9 @@ impl History {
     pub(crate) fn decode(mut from: &[u8]) -> Result<History, Corrupt> {
         let n_kept = u32::try_from(take_varint(&mut from)?).map_err(|_| Corrupt)?;
         let n_last = u32::try_from(take_varint(&mut from)?).map_err(|_| Corrupt)?;
-        let at_last = match take_varint(&mut from)? {
-            0 => None,
-            micros => Some(Time::from_micros(micros as i64)),
-        };
+        let micros = take_varint(&mut from)? as i64;
+        // By the number, not by the moment: a clock may stand at the epoch.
+        let at_last = (n_last > 0).then_some(Time::from_micros(micros));
         Ok(History { bytes: from.to_vec(), n_kept, n_last, at_last })
     }
 
