@@ -10,6 +10,9 @@
 extern crate alloc;
 #[cfg(test)]
 extern crate std;
+// The world of `tests/world` names this crate from outside; the unit tests use it from inside.
+#[cfg(test)]
+extern crate self as forge_core;
 
 pub mod command;
 pub mod decide;
@@ -26,6 +29,10 @@ pub mod limits;
 pub mod retry;
 pub mod time;
 pub mod work;
+
+#[cfg(test)]
+#[path = "../tests/world/mod.rs"]
+mod world;
 
 pub use command::{Answer, Command, Refusal};
 pub use decide::{Batch, decide, wants};

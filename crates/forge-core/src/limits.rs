@@ -44,3 +44,7 @@ pub const TOMBSTONE: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Parked jobs looked at when places of a limit become free, in one transaction and per key.
 pub const UNPARK_MAX: usize = 64;
+
+/// How long a job waits for a place before it is looked at again by itself. The end of a job with its key comes first,
+/// nearly always; this is for the rest, where whoever was given the place never took it.
+pub const PARKED: Duration = Duration::from_secs(60);

@@ -154,9 +154,10 @@ pub struct Changes {
     pub results: Vec<(ExecutionId, Arc<Output>)>,
     /// Executions opened by a manual retry, and whose they are. A job's first execution has the job's id and no row.
     pub executions: Vec<(ExecutionId, JobId)>,
-    /// Idempotency keys used for the first time.
+    /// Idempotency keys that no row has, once `keys_removed` are gone.
     pub keys: Vec<(IdempotencyKey, KeyRow)>,
-    /// Idempotency keys forgotten with their jobs.
+    /// Idempotency keys forgotten with their jobs. To be removed before `keys` are written: a batch may forget a key and
+    /// use it anew.
     pub keys_removed: Vec<IdempotencyKey>,
     /// Unique keys and their new holders.
     pub uniques: BTreeMap<[u8; 32], JobId>,
@@ -179,11 +180,12 @@ pub struct Changes {
 impl Changes {
     /// Whether there is nothing to write. Such a batch costs no transaction.
     pub fn is_empty(&self) -> bool {
-        // Whatever else is written comes with a job that changed.
+        // Whatever else is written comes with a job that changed. A key may come alone, where its job was met, not made.
         self.inserted.is_empty()
             && self.updated.is_empty()
             && self.forgotten.is_empty()
             && self.queues.is_empty()
+            && self.keys.is_empty()
             && self.journal.is_empty()
     }
 }

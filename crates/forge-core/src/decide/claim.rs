@@ -2,7 +2,9 @@
 //!
 //! A job whose limit has no room is *parked*, so that it does not stand in the way of the jobs behind it:
 //!
-//! - no place free (concurrency): it waits on the parked shelf of its key until a job with that key ends;
+//! - no place free (concurrency): it waits on the parked shelf of its key until a job with that key ends. Whoever is
+//!   given the free place may be called off before it takes it, or wait in a paused queue, so a parked job is also looked
+//!   at again after [`limits::PARKED`];
 //! - no turn yet (rate): the next free moment in the rate is reserved for it, and it becomes claimable then. However
 //!   many wait, each has a moment of its own, so nothing stampedes.
 
@@ -72,7 +74,12 @@ impl Desk<'_> {
         let turn_came = self.job(place).parked == Parked::TurnCame;
         match self.gate(&limit, turn_came) {
             Gate::Open => return Ok(true),
-            Gate::NoPlace => self.change(place).parked = Parked::ForPlace,
+            Gate::NoPlace => {
+                let look_again_at = self.now + limits::PARKED;
+                let job = self.change(place);
+                job.parked = Parked::ForPlace;
+                job.available_at = Some(look_again_at);
+            }
             Gate::NotBefore(at) => {
                 let job = self.change(place);
                 job.parked = Parked::ForTurn;

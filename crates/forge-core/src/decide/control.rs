@@ -4,7 +4,6 @@ use super::desk::Desk;
 use crate::command::{Answer, Cancel, Owned, Refusal, Retry};
 use crate::history::Outlook;
 use crate::job::{self, Lane, Name, Shelf, bounded};
-use crate::limits;
 use crate::rows::QueueRow;
 use crate::state::{Cause, State};
 
@@ -39,8 +38,8 @@ impl Desk<'_> {
             }
             State::Succeeded | State::Canceled => return Err(Refusal::WrongState(job.state)),
         }
-        let used_up = job.attempt >= job.head.retry.attempts_max && !retry.afresh;
-        if used_up || job.executions_past.len() + 1 >= limits::EXECUTIONS_MAX {
+        let allowed = if retry.afresh { job.can_reopen() } else { job.can_retry() };
+        if !allowed {
             return Err(Refusal::RetryLimitReached { attempts: job.attempt });
         }
         let random = self.random();
@@ -52,6 +51,7 @@ impl Desk<'_> {
         job.execution = retry.execution;
         job.attempt = if retry.afresh { 1 } else { job.attempt + 1 };
         if retry.afresh {
+            job.attempt_handed = 0;
             job.errors.clear();
         }
         job.started_at = None;

@@ -106,6 +106,11 @@ impl<'a> Desk<'a> {
         self.index.get(&id).copied().filter(|&place| !self.slots[place].forgotten)
     }
 
+    /// Where a job is that the batch has met, even if it has forgotten it since.
+    pub(super) fn met(&self, id: JobId) -> Option<Place> {
+        self.index.get(&id).copied()
+    }
+
     pub(super) fn job(&self, place: Place) -> &Job {
         &self.slots[place].job
     }
@@ -210,10 +215,21 @@ impl<'a> Desk<'a> {
         let (job, now) = (&self.slots[place].job, self.now);
         let mut executions = job.executions_past.clone();
         executions.push(job.execution);
-        let (state, client) = (job.state, job.head.client);
-        self.changes.keys_removed.extend(job.head.idempotency.clone());
-        self.changes.uniques_removed.extend(job.head.unique.as_ref().map(|unique| (unique.key, job.id)));
-        self.changes.forgotten.push(Forgotten { job: job.id, executions, client, at: now });
+        let (id, state, client) = (job.id, job.state, job.head.client);
+        if let Some(key) = &job.head.idempotency {
+            if self.keys.remove(key).is_some() {
+                self.changes.keys.retain(|(used, _)| used != key);
+            }
+            self.changes.keys_removed.push(key.clone());
+        }
+        if self.slots[place].changed {
+            // What this batch was about to write would outlive the job.
+            self.changes.outcomes.retain(|outcome| outcome.job != id);
+            self.changes.results.retain(|(execution, _)| !executions.contains(execution));
+            self.changes.executions.retain(|(_, job)| *job != id);
+        }
+        self.changes.uniques_removed.extend(job.head.unique.as_ref().map(|unique| (unique.key, id)));
+        self.changes.forgotten.push(Forgotten { job: id, executions, client, at: now });
         self.count(place, state, -1);
         self.slots[place].forgotten = true;
     }
@@ -230,8 +246,10 @@ impl<'a> Desk<'a> {
             stock.jobs.remove(&key);
         }
         if let Some(stock) = shelf.as_ref().and_then(|new| self.shelves.get_mut(new)) {
-            // Behind the cut the store may have jobs that come first.
-            if stock.cut.is_none_or(|cut| key < cut) {
+            // Behind the cut the store may have jobs that come first. And the state of a limit is loaded with jobs that
+            // are there, so a batch knows nothing of the limit of a job that it bears itself.
+            let limit_unknown = slot.input.is_some() && slot.job.head.limit.is_some();
+            if stock.cut.is_none_or(|cut| key < cut) && !limit_unknown {
                 stock.jobs.insert(key);
             }
         }
@@ -282,7 +300,9 @@ impl<'a> Desk<'a> {
         row.active = row.active.saturating_sub(1);
         self.changes.limits.insert(key.clone(), *row);
         if let Some(waiting) = self.first_on(&Shelf { lane: Lane::Parked, name: key }) {
-            self.change(waiting).parked = Parked::No;
+            let job = self.change(waiting);
+            job.parked = Parked::No;
+            job.available_at = None;
             self.reshelve(waiting);
         }
     }

@@ -7,13 +7,16 @@ use super::desk::{Desk, Place};
 use crate::catalog::Kind;
 use crate::command::{Answer, Refusal, WorkError};
 use crate::job::Parked;
+use crate::limits;
 use crate::state::{Cause, State};
 use crate::time::Time;
 
 impl Desk<'_> {
     pub(super) fn due(&mut self, limit: usize) -> Answer {
-        let due = core::mem::take(&mut self.due);
-        let more = due.len() >= limit;
+        let limit = limit.min(limits::DUE_JOBS_MAX);
+        let more = self.due.len() >= limit;
+        let rest = self.due.split_off(self.due.len().min(limit));
+        let due = core::mem::replace(&mut self.due, rest);
         let mut n_jobs = 0;
         for id in due {
             let Some(place) = self.find(id) else { continue };
@@ -36,9 +39,10 @@ impl Desk<'_> {
             State::Queued => {
                 let job = self.change(place);
                 job.available_at = None;
-                if job.parked == Parked::ForTurn {
-                    job.parked = Parked::TurnCame;
-                }
+                job.parked = match job.parked {
+                    Parked::ForTurn => Parked::TurnCame,
+                    Parked::No | Parked::ForPlace | Parked::TurnCame => Parked::No,
+                };
                 self.reshelve(place);
                 Ok(())
             }

@@ -57,7 +57,8 @@ pub fn wants(batch: &Batch) -> Wants {
             Command::Retry(retry) => drop(wants.jobs.insert(retry.owned.job)),
             Command::Activate(owned) | Command::Forget(owned) => drop(wants.jobs.insert(owned.job)),
             Command::Due(limit) => {
-                let limit = (*limit).min(limits::DUE_JOBS_MAX);
+                let before = wants.due.map_or(0, |due| due.limit);
+                let limit = before.saturating_add(*limit).min(limits::DUE_JOBS_MAX);
                 wants.due = Some(DueWant { now: batch.now, limit });
             }
             Command::Pause { .. } => {}

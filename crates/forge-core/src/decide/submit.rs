@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::desk::{Desk, Place};
 use crate::command::{Answer, NewJob, Refusal, Submit};
 use crate::history::{History, Outlook};
-use crate::job::{Cancel, Conflict, Job, Name, Parked};
+use crate::job::{Cancel, Conflict, IdempotencyKey, Job, Name, Parked};
 use crate::rows::{KeyRow, Wants};
 use crate::state::{Cause, State};
 use crate::time::Time;
@@ -58,38 +58,48 @@ impl Desk<'_> {
         }
         if let Some(idempotency) = &submit.idempotency {
             let ids = jobs.iter().map(|job| job.id).collect();
-            let row = KeyRow { fingerprint: idempotency.fingerprint, jobs: ids };
-            self.keys.insert(idempotency.key.clone(), row.clone());
-            self.changes.keys.push((idempotency.key.clone(), row));
+            self.use_key(&idempotency.key, KeyRow { fingerprint: idempotency.fingerprint, jobs: ids });
         }
         Ok(Answer::Submitted { jobs, existing })
     }
 
-    /// The answer to a request that was made before.
+    /// The answer to a request that was made before. A key whose jobs are all gone counts as unused: a job that was met
+    /// (by its unique key) rather than made does not know the key, and is forgotten without it.
     fn repeated(&self, submit: &Submit) -> Result<Option<Answer>, Refusal> {
         let Some(idempotency) = &submit.idempotency else { return Ok(None) };
         let Some(row) = self.keys.get(&idempotency.key) else { return Ok(None) };
+        let mut jobs =
+            row.jobs.iter().filter_map(|&id| self.find(id)).map(|place| self.job(place)).peekable();
+        let Some(first) = jobs.peek() else { return Ok(None) };
         if row.fingerprint != idempotency.fingerprint {
-            return Err(row.jobs.first().map_or(Refusal::NotFound, |&job| Refusal::IdempotencyConflict(job)));
+            return Err(Refusal::IdempotencyConflict(first.id));
         }
-        let jobs = row.jobs.iter().filter_map(|&id| self.find(id)).map(|place| self.job(place).clone());
-        Ok(Some(Answer::Submitted { jobs: jobs.collect(), existing: true }))
+        Ok(Some(Answer::Submitted { jobs: jobs.cloned().collect(), existing: true }))
+    }
+
+    fn use_key(&mut self, key: &IdempotencyKey, row: KeyRow) {
+        if self.keys.insert(key.clone(), row.clone()).is_some() {
+            self.changes.keys.retain(|(used, _)| used != key);
+            self.changes.keys_removed.push(key.clone());
+        }
+        self.changes.keys.push((key.clone(), row));
     }
 
     /// Checks every job before any is inserted.
     fn plan(&self, submit: &Submit) -> Result<Vec<Plan>, Refusal> {
         let mut plans = Vec::with_capacity(submit.jobs.len());
         let mut arrivals: BTreeMap<&Name, u64> = BTreeMap::new();
-        let mut taken = BTreeSet::new();
+        let (mut ids, mut taken) = (BTreeSet::new(), BTreeSet::new());
         for new in &submit.jobs {
-            if let Some(place) = self.find(new.id) {
+            if let Some(place) = self.met(new.id) {
                 return Err(self.duplicate(place));
             }
-            if new.head.unique.as_ref().is_some_and(|unique| !taken.insert(unique.key)) {
+            let id_twice = new.id_given && !ids.insert(new.id);
+            if id_twice || new.head.unique.as_ref().is_some_and(|unique| !taken.insert(unique.key)) {
                 return Err(Refusal::Duplicate { existing: new.id, state: State::Created });
             }
             let plan = self.plan_unique(new)?;
-            if let (Some(queue_max), Plan::Insert) = (submit.queue_max, &plan) {
+            if let Some(queue_max) = submit.queue_max.filter(|_| self.needs_room(new, &plan)) {
                 let queue = &new.head.queue;
                 let arriving = arrivals.entry(queue).or_default();
                 let waiting = self.waiting(queue) + *arriving;
@@ -120,6 +130,18 @@ impl Desk<'_> {
                 Ok(Plan::Replace(place))
             }
             Conflict::Replace | Conflict::Reject => Err(self.duplicate(place)),
+        }
+    }
+
+    /// Whether a job takes room in its queue that nobody leaves for it.
+    fn needs_room(&self, new: &NewJob, plan: &Plan) -> bool {
+        match plan {
+            Plan::Insert => true,
+            Plan::Replace(place) => {
+                let holder = self.job(*place);
+                holder.state != State::Queued || holder.head.queue != new.head.queue
+            }
+            Plan::Use(_) => false,
         }
     }
 

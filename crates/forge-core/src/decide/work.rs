@@ -11,7 +11,7 @@ use crate::command::{Answer, Extend, Fail, Held, Note, Refusal, Succeed, WorkErr
 use crate::history::{News, Outlook};
 use crate::job::{AttemptError, bounded};
 use crate::limits;
-use crate::retry::{Failure, Next};
+use crate::retry::{Failure, Next, Verdict};
 use crate::state::{Cause, State};
 
 impl Desk<'_> {
@@ -78,30 +78,47 @@ impl Desk<'_> {
 
     /// Ends the attempt under way with an error, and goes on as the retry policy says.
     pub(super) fn break_off(&mut self, place: Place, cause: Cause, error: &WorkError) -> Result<(), Refusal> {
+        if self.job(place).state != State::Running {
+            return Err(Refusal::WrongState(self.job(place).state));
+        }
         let random = self.random();
         let job = self.job(place);
-        if job.state != State::Running {
-            return Err(Refusal::WrongState(job.state));
-        }
-        let entry = error.kind.entry();
-        let retryable = error.retryable.unwrap_or(entry.retryable);
+        let retryable = error.retryable.unwrap_or(error.kind.entry().retryable);
         let failure = Failure {
             attempt: job.attempt,
             retryable,
             verdict: error.verdict,
-            code: &error.code,
+            code: code(error, error.kind),
             class: error.class.as_deref(),
         };
         let next = job.head.retry.after(failure, random);
-        let used_up = job.attempt >= job.head.retry.attempts_max;
         let outlook = match next {
             Next::RetryIn(_) => Outlook::WillRetry,
-            Next::End { .. } if used_up => Outlook::Final,
-            Next::End { .. } => Outlook::Open,
+            Next::End { .. } if job.can_retry() => Outlook::Open,
+            Next::End { .. } => Outlook::Final,
         };
         let at = self.step(place, cause, outlook)?;
-        let listed = matches!(next, Next::End { listed: true, .. });
-        self.record(place, error, if listed { Kind::NonRetryable } else { error.kind }, retryable && !listed);
+        // Ended in so many words, by the handler or by the policy's list, rather than by the kind of failure.
+        let settled = match error.verdict {
+            Some(Verdict::Discard | Verdict::DeadLetter) => true,
+            Some(Verdict::Retry) => false,
+            None => matches!(next, Next::End { listed: true, .. }),
+        };
+        // A timeout stays one, whoever decided not to try again.
+        let kind = if settled && cause != Cause::Timeout { Kind::NonRetryable } else { error.kind };
+        self.record(
+            place,
+            AttemptError {
+                attempt: self.job(place).attempt,
+                at,
+                kind,
+                code: bounded(String::from(code(error, kind))),
+                message: bounded(error.message.clone()),
+                class: error.class.clone().map(bounded),
+                retryable: retryable && !settled,
+                details: error.details.clone(),
+            },
+        );
         match next {
             // A lost runner says nothing about the work: try again at once.
             Next::RetryIn(_) if cause == Cause::RunnerLost => self.try_again(place, Duration::ZERO, 1),
@@ -142,26 +159,16 @@ impl Desk<'_> {
         self.enqueue(place, Cause::RetryByPolicy)
     }
 
-    fn record(&mut self, place: Place, error: &WorkError, kind: Kind, retryable: bool) {
-        let now = self.now;
-        let job = self.change(place);
-        let code = if error.code.is_empty() {
-            String::from(kind.entry().ojs_or_custom())
-        } else {
-            error.code.clone()
-        };
-        if job.errors.len() >= limits::ERRORS_MAX {
-            job.errors.remove(0);
+    fn record(&mut self, place: Place, error: AttemptError) {
+        let errors = &mut self.change(place).errors;
+        if errors.len() >= limits::ERRORS_MAX {
+            errors.remove(0);
         }
-        job.errors.push(AttemptError {
-            attempt: job.attempt,
-            at: now,
-            kind,
-            code: bounded(code),
-            message: bounded(error.message.clone()),
-            class: error.class.clone().map(bounded),
-            retryable,
-            details: error.details.clone(),
-        });
+        errors.push(error);
     }
+}
+
+/// The worker's own code, or the catalog's.
+fn code(error: &WorkError, kind: Kind) -> &str {
+    if error.code.is_empty() { kind.entry().ojs_or_custom() } else { &error.code }
 }

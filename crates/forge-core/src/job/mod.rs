@@ -109,7 +109,8 @@ pub struct Head {
     pub hold: bool,
     /// The unique key it holds while it is in one of these states.
     pub unique: Option<Unique>,
-    /// The idempotency key it was submitted with; forgotten with the job.
+    /// The idempotency key it was submitted with; forgotten with the job. Of a list, only the first job carries it,
+    /// else the key would be forgotten while others of the list live.
     pub idempotency: Option<IdempotencyKey>,
     /// Where to tell of its changes.
     pub callback: Option<String>,
@@ -278,7 +279,7 @@ pub struct Job {
     pub hold: bool,
     /// Queued, but not to be claimed before this.
     pub available_at: Option<Time>,
-    /// Waiting for its [`Limit`]; see `decide/claim.rs`.
+    /// Waiting for its [`Limit`]; see `decide/claim.rs`. A job that waits for it has an `available_at` too.
     pub parked: Parked,
     /// Who holds it, and until when.
     pub lease: Option<Lease>,
@@ -313,7 +314,7 @@ pub enum Parked {
     /// It is claimable.
     #[default]
     No = 0,
-    /// It waits until another job with its limit key ends.
+    /// It waits until another job with its limit key ends, or until its `available_at`, to be looked at again.
     ForPlace = 1,
     /// It has a reserved moment in the rate of its limit key, which is its `available_at`.
     ForTurn = 2,
@@ -422,6 +423,16 @@ impl Job {
     /// The number of the execution under way, from 1.
     pub fn execution_n(&self) -> u32 {
         self.executions_past.len() as u32 + 1
+    }
+
+    /// Whether the job may have another execution at all.
+    pub(crate) fn can_reopen(&self) -> bool {
+        self.executions_past.len() + 1 < limits::EXECUTIONS_MAX
+    }
+
+    /// Whether a client may retry the job once it has failed.
+    pub(crate) fn can_retry(&self) -> bool {
+        self.attempt < self.head.retry.attempts_max && self.can_reopen()
     }
 
     /// The newest failure.

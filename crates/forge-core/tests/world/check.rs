@@ -1,0 +1,104 @@
+//! What must hold in the whole world after every batch: what the invariants of a single job cannot see.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::vec::Vec;
+
+use forge_core::history::Event;
+use forge_core::id::JobId;
+use forge_core::invariants;
+use forge_core::job::{Name, Parked};
+use forge_core::rows::Counts;
+use forge_core::state::State;
+
+use super::World;
+
+impl World {
+    /// Panics with the name of what does not hold.
+    pub(crate) fn check(&self) {
+        self.check_jobs();
+        self.check_journal();
+        self.check_counts();
+        self.check_limits();
+        self.check_references();
+    }
+
+    fn check_jobs(&self) {
+        for job in self.jobs.values() {
+            assert_eq!(invariants::job(job), Ok(()), "{job:?}");
+            assert_eq!(invariants::chain(job.history.events()), Ok(()), "{job:?}");
+            let ended = self.outcomes.contains_key(&job.execution);
+            assert_eq!(ended, job.state.is_final(), "an execution has an outcome once it ended: {job:?}");
+            for past in &job.executions_past {
+                assert!(self.outcomes.contains_key(past), "a closed execution keeps its outcome: {job:?}");
+            }
+        }
+    }
+
+    /// The journal tells every job's life without a gap, the forgotten ones included.
+    fn check_journal(&self) {
+        let mut lives: BTreeMap<JobId, Vec<Event>> = BTreeMap::new();
+        for entry in &self.journal {
+            lives.entry(entry.job).or_default().push(entry.event);
+        }
+        for (job, events) in lives {
+            assert!(events.iter().zip(1..).all(|(event, n)| event.n == n), "{job} has a gap in its events");
+            assert_eq!(invariants::chain(events), Ok(()), "{job}");
+        }
+    }
+
+    fn check_counts(&self) {
+        let mut recount: BTreeMap<Name, Counts> = BTreeMap::new();
+        for job in self.jobs.values() {
+            recount.entry(job.head.queue.clone()).or_default().add(job.state, 1);
+        }
+        let kept: BTreeMap<_, _> = self.counts.iter().filter(|(_, counts)| !counts.is_zero()).collect();
+        assert_eq!(kept, recount.iter().collect(), "the counts are a recount");
+    }
+
+    fn check_limits(&self) {
+        let limited = || self.jobs.values().filter_map(|job| Some((job, job.head.limit.as_ref()?)));
+        for (key, row) in &self.limits {
+            let held = limited().filter(|(job, limit)| limit.key == *key && job.state.is_active());
+            assert_eq!(row.active as usize, held.count(), "the places taken of {key} are a recount");
+        }
+        for (job, limit) in limited() {
+            let active = self.limits.get(&limit.key).map_or(0, |row| row.active);
+            let most = limited()
+                .filter(|(_, other)| other.key == limit.key)
+                .filter_map(|(_, other)| other.concurrency);
+            assert!(
+                most.max().is_none_or(|most| active <= most),
+                "more jobs of {} are held than may be",
+                limit.key
+            );
+            let waits = job.parked == Parked::ForPlace;
+            assert!(!waits || job.due_at().is_some(), "a job parked for a place is looked at again: {job:?}");
+        }
+    }
+
+    fn check_references(&self) {
+        for outcome in self.outcomes.values() {
+            assert!(self.jobs.contains_key(&outcome.job), "an outcome is forgotten with its job");
+        }
+        for (execution, job) in &self.executions {
+            let known = self
+                .jobs
+                .get(job)
+                .is_some_and(|job| job.execution == *execution || job.executions_past.contains(execution));
+            assert!(known, "an execution belongs to its job");
+        }
+        let succeeded = |job: &&forge_core::job::Job| job.state == State::Succeeded;
+        let ended_well: BTreeSet<_> = self.jobs.values().filter(succeeded).map(|job| job.execution).collect();
+        assert!(
+            self.results.keys().all(|execution| ended_well.contains(execution)),
+            "results are of successes"
+        );
+        for (key, holder) in &self.uniques {
+            let unique = self.jobs.get(holder).and_then(|job| job.head.unique.as_ref());
+            assert!(
+                unique.is_some_and(|unique| unique.key == *key),
+                "a unique key is forgotten with its holder"
+            );
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! A store as small as it can be, for the tests of the rules: maps that answer `Wants` by looking at every job, and
+//! take `Changes` as they come. It means the same as the memory store of `forge-store`, which these tests cannot use.
+//!
+//! After every batch it checks all that must hold ([`World::check`]), so each test of the rules proves that too.
+//! Shared by the unit tests of `decide` and by `properties.rs`; neither needs all of it.
+#![allow(dead_code, reason = "two test binaries share this module and neither uses all of it")]
+
+pub(crate) mod build;
+mod check;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::vec;
+use std::vec::Vec;
+
+use forge_core::command::{Answer, Command, Output};
+use forge_core::history::Entry;
+use forge_core::id::{ExecutionId, JobId};
+use forge_core::job::{IdempotencyKey, Job, Lane, Name, Shelf};
+use forge_core::rows::{Counts, KeyRow, LimitRow, Object, Outcome, QueueRow, Render};
+use forge_core::time::Time;
+use forge_core::{Batch, Changes, Rows, Wants, decide, limits, wants};
+
+/// Everything there is, and what time it is.
+#[derive(Clone)]
+pub(crate) struct World {
+    pub(crate) now: Time,
+    pub(crate) seed: u64,
+    pub(crate) jobs: BTreeMap<JobId, Job>,
+    pub(crate) executions: BTreeMap<ExecutionId, JobId>,
+    pub(crate) outcomes: BTreeMap<ExecutionId, Outcome>,
+    pub(crate) results: BTreeMap<ExecutionId, Arc<Output>>,
+    pub(crate) tombstones: BTreeSet<ExecutionId>,
+    pub(crate) keys: BTreeMap<IdempotencyKey, KeyRow>,
+    pub(crate) uniques: BTreeMap<[u8; 32], JobId>,
+    pub(crate) limits: BTreeMap<Name, LimitRow>,
+    pub(crate) queues: BTreeMap<Name, QueueRow>,
+    pub(crate) counts: BTreeMap<Name, Counts>,
+    pub(crate) journal: Vec<Entry>,
+}
+
+impl World {
+    /// An empty world, a thousand seconds after the epoch.
+    pub(crate) fn new() -> World {
+        World {
+            now: Time::from_millis(1_000_000),
+            seed: 7,
+            jobs: BTreeMap::new(),
+            executions: BTreeMap::new(),
+            outcomes: BTreeMap::new(),
+            results: BTreeMap::new(),
+            tombstones: BTreeSet::new(),
+            keys: BTreeMap::new(),
+            uniques: BTreeMap::new(),
+            limits: BTreeMap::new(),
+            queues: BTreeMap::new(),
+            counts: BTreeMap::new(),
+            journal: Vec::new(),
+        }
+    }
+
+    /// One command in a batch of its own.
+    pub(crate) fn ask(&mut self, command: Command) -> Answer {
+        self.tell(vec![command]).answers.remove(0)
+    }
+
+    /// One batch: loaded, decided, written, checked.
+    pub(crate) fn tell(&mut self, commands: Vec<Command>) -> Changes {
+        let changes = self.decide(commands);
+        self.write(&changes);
+        self.seed += 1;
+        self.check();
+        changes
+    }
+
+    /// What a batch would change.
+    pub(crate) fn decide(&self, commands: Vec<Command>) -> Changes {
+        let batch = Batch { now: self.now, seed: self.seed, commands };
+        let n_commands = batch.commands.len();
+        let changes = decide(&batch, self.load(&wants(&batch)), &Plain);
+        assert_eq!(changes.answers.len(), n_commands, "every command has its answer");
+        changes
+    }
+
+    /// What a store loads for these wants.
+    pub(crate) fn load(&self, wants: &Wants) -> Rows {
+        let mut rows = Rows::default();
+        let mut ids: BTreeSet<JobId> = wants.jobs.clone();
+        for (key, row) in self.keys.iter().filter(|(key, _)| wants.keys.contains(key)) {
+            ids.extend(&row.jobs);
+            rows.keys.insert(key.clone(), row.clone());
+        }
+        for (key, holder) in self.uniques.iter().filter(|(key, _)| wants.uniques.contains(*key)) {
+            ids.insert(*holder);
+            rows.uniques.insert(*key, *holder);
+        }
+        for (shelf, &limit) in &wants.shelves {
+            let found = self.head_of(shelf, limit);
+            ids.extend(&found);
+            rows.shelves.insert(shelf.clone(), found);
+        }
+        if let Some(due) = wants.due {
+            let moments = self.jobs.values().filter_map(|job| Some((job.due_at()?, job.id)));
+            let come: BTreeSet<_> = moments.filter(|(at, _)| *at <= due.now).collect();
+            rows.due = come.into_iter().take(due.limit).map(|(_, id)| id).collect();
+            ids.extend(&rows.due);
+        }
+        let held = ids.iter().filter_map(|id| self.jobs.get(id)).filter(|job| job.state.is_active());
+        let keys: BTreeSet<Name> =
+            held.filter_map(|job| Some(job.head.limit.as_ref()?.key.clone())).collect();
+        for name in keys {
+            let shelf = Shelf { lane: Lane::Parked, name };
+            let found = self.head_of(&shelf, limits::UNPARK_MAX);
+            ids.extend(&found);
+            rows.shelves.insert(shelf, found);
+        }
+        rows.jobs = ids.iter().filter_map(|id| self.jobs.get(id)).cloned().collect();
+        for limit in rows.jobs.iter().filter_map(|job| job.head.limit.as_ref()) {
+            rows.limits.extend(self.limits.get(&limit.key).map(|row| (limit.key.clone(), *row)));
+        }
+        rows.queues =
+            wants.queues.iter().filter_map(|name| Some((name.clone(), *self.queues.get(name)?))).collect();
+        let count = |name: &Name| (name.clone(), self.counts.get(name).copied().unwrap_or_default());
+        rows.counts = wants.counts.iter().map(count).collect();
+        // Garbage where nobody asked, so that nobody relies on it.
+        rows.active = if wants.active { self.n_active() } else { u64::MAX / 2 };
+        rows
+    }
+
+    /// How many jobs workers hold.
+    pub(crate) fn n_active(&self) -> u64 {
+        self.jobs.values().filter(|job| job.state.is_active()).count() as u64
+    }
+
+    fn head_of(&self, shelf: &Shelf, limit: usize) -> Vec<JobId> {
+        let on_shelf = self.jobs.values().filter(|job| job.shelf().as_ref() == Some(shelf));
+        let order: BTreeSet<_> = on_shelf.map(|job| (Reverse(job.head.priority), job.id)).collect();
+        order.into_iter().take(limit).map(|(_, id)| id).collect()
+    }
+
+    fn write(&mut self, changes: &Changes) {
+        for (job, _) in &changes.inserted {
+            assert!(self.jobs.insert(job.id, job.clone()).is_none(), "job {} exists already", job.id);
+        }
+        for job in &changes.updated {
+            assert!(self.jobs.insert(job.id, job.clone()).is_some(), "job {} does not exist", job.id);
+        }
+        for forgotten in &changes.forgotten {
+            self.jobs.remove(&forgotten.job);
+            for execution in &forgotten.executions {
+                self.executions.remove(execution);
+                self.outcomes.remove(execution);
+                self.results.remove(execution);
+                self.tombstones.insert(*execution);
+            }
+        }
+        for outcome in &changes.outcomes {
+            let before = self.outcomes.insert(outcome.execution, outcome.clone());
+            assert_eq!(before, None, "an execution has one outcome");
+        }
+        self.results.extend(changes.results.iter().cloned());
+        self.executions.extend(changes.executions.iter().copied());
+        changes.keys_removed.iter().for_each(|key| drop(self.keys.remove(key)));
+        for (key, row) in &changes.keys {
+            assert_eq!(self.keys.insert(key.clone(), row.clone()), None, "{key:?} is used once");
+        }
+        self.uniques.extend(changes.uniques.iter().map(|(key, job)| (*key, *job)));
+        for (key, job) in &changes.uniques_removed {
+            if self.uniques.get(key) == Some(job) {
+                self.uniques.remove(key);
+            }
+        }
+        self.limits.extend(changes.limits.iter().map(|(key, row)| (key.clone(), *row)));
+        self.queues.extend(changes.queues.iter().map(|(name, row)| (name.clone(), *row)));
+        for (queue, counts) in &changes.counts {
+            self.counts.entry(queue.clone()).or_default().merge(counts);
+        }
+        self.journal.extend(&changes.journal);
+    }
+}
+
+/// Outcomes that show what they were made of.
+pub(crate) struct Plain;
+
+impl Render for Plain {
+    fn outcome(&self, job: &Job) -> Object {
+        let bytes = std::format!("{} {:?} {:?}", job.execution, job.state, job.finished_at).into_bytes();
+        Object { bytes, digest: [0; 32] }
+    }
+}
