@@ -1,0 +1,68 @@
+//! Events of a job.
+
+use forge_core::history::{Event, News, Outlook};
+use forge_core::job::Job;
+use serde::{Deserialize, Serialize};
+
+use crate::{time, words};
+
+/// One event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventView {
+    /// Which event.
+    pub event_id: String,
+    /// Of which job.
+    pub job_id: String,
+    /// What happened.
+    pub event_name: String,
+    /// The state before; null for the birth of the job.
+    pub prev_state: Option<String>,
+    /// The state after.
+    pub next_state: String,
+    /// When, to the microsecond; no two events of a job have the same.
+    pub timestamp: String,
+    /// The attempt it belongs to.
+    pub attempt: u32,
+    /// What the built-in worker simulates.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub scenario: Option<String>,
+    /// The server will try again by itself.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub will_retry: bool,
+    /// No retry is left.
+    #[serde(rename = "final", skip_serializing_if = "std::ops::Not::not", default)]
+    pub is_final: bool,
+}
+
+impl EventView {
+    /// The event of `job`, if it is a change of state.
+    pub fn new(job: &Job, event: &Event) -> Option<EventView> {
+        let News::Moved { from, to, outlook, .. } = event.news else { return None };
+        Some(EventView {
+            event_id: event.id(job.id).to_string(),
+            job_id: job.id.to_string(),
+            event_name: words::event_name(event).into(),
+            prev_state: from.map(|state| words::forge_state(state).into()),
+            next_state: words::forge_state(to).into(),
+            timestamp: time::micros(event.at),
+            attempt: event.attempt,
+            scenario: job.head.definition.map(|definition| definition.work_kind.as_str().into()),
+            will_retry: outlook == Outlook::WillRetry,
+            is_final: outlook == Outlook::Final,
+        })
+    }
+
+    /// All changes of state of `job`, oldest first.
+    pub fn all(job: &Job) -> Vec<EventView> {
+        job.history.events().filter_map(|event| EventView::new(job, &event)).collect()
+    }
+}
+
+/// A page of events.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct EventsView {
+    /// Oldest first.
+    pub events: Vec<EventView>,
+    /// Where to go on; null at the end.
+    pub next_cursor: Option<String>,
+}

@@ -1,0 +1,253 @@
+//! Jobs as `/v1` shows them.
+
+use forge_core::job::Job;
+use forge_core::state::State;
+use serde::{Deserialize, Serialize};
+
+use super::event::EventView;
+use crate::{outcome, status, time, words};
+
+/// A job that was accepted.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SubmittedView {
+    /// Which job.
+    pub job_id: String,
+    /// Where it stands.
+    pub state: String,
+    /// When it was accepted.
+    pub created_at: String,
+}
+
+impl SubmittedView {
+    /// The job as it stands.
+    pub fn new(job: &Job) -> SubmittedView {
+        SubmittedView {
+            job_id: job.id.to_string(),
+            state: words::forge_state(job.state).into(),
+            created_at: time::millis(job.head.created_at),
+        }
+    }
+}
+
+/// The answer to a cancel call.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CanceledView {
+    /// Which job.
+    pub job_id: String,
+    /// Where it stands.
+    pub state: String,
+    /// When it last changed.
+    pub updated_at: String,
+}
+
+impl CanceledView {
+    /// The job as it stands.
+    pub fn new(job: &Job) -> CanceledView {
+        CanceledView {
+            job_id: job.id.to_string(),
+            state: words::forge_state(job.state).into(),
+            updated_at: time::millis(job.updated_at),
+        }
+    }
+}
+
+/// The answer to a retry call.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RetriedView {
+    /// Which job.
+    pub job_id: String,
+    /// Where it stands.
+    pub state: String,
+    /// When it last changed.
+    pub updated_at: String,
+    /// The attempt under way or about to begin.
+    pub attempt: u32,
+}
+
+impl RetriedView {
+    /// The job as it stands.
+    pub fn new(job: &Job) -> RetriedView {
+        let CanceledView { job_id, state, updated_at } = CanceledView::new(job);
+        RetriedView { job_id, state, updated_at, attempt: job.attempt }
+    }
+}
+
+/// A job in full.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct JobView {
+    /// Which job.
+    pub job_id: String,
+    /// EXECUTE, DEFERRED or EMIT_EVENT.
+    #[serde(rename = "type")]
+    pub form: String,
+    /// Where it stands.
+    pub state: String,
+    /// SUCCESS, FAILED or CANCELED once it has ended.
+    pub outcome: Option<String>,
+    /// When it was accepted.
+    pub created_at: String,
+    /// When it is to run, if that was given.
+    pub execution_at: Option<String>,
+    /// When it last changed.
+    pub updated_at: String,
+    /// The attempt under way or about to begin, from 1.
+    pub attempt: u32,
+    /// Who is told of its changes.
+    pub callback: Option<String>,
+    /// Where it waits.
+    pub queue: String,
+    /// What the built-in worker simulates.
+    pub definition: Option<DefinitionView>,
+    /// Percent done, as last reported.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub progress: Option<u8>,
+    /// Why it ended badly.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub error: Option<ErrorView>,
+    /// The execution under way.
+    #[serde(rename = "jobId")]
+    pub execution_id: String,
+    /// Its status in the words of the async-job members.
+    #[serde(rename = "jobStatus")]
+    pub job_status: String,
+    /// When it was accepted.
+    #[serde(rename = "submittedAt")]
+    pub submitted_at: String,
+    /// When it ended.
+    #[serde(rename = "completedAt", skip_serializing_if = "Option::is_none", default)]
+    pub completed_at: Option<String>,
+    /// Whether submitting it again is worth it; said of failures.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub retryable: Option<bool>,
+    /// Seconds to wait before that.
+    #[serde(rename = "retryAfter", skip_serializing_if = "Option::is_none", default)]
+    pub retry_after: Option<u64>,
+    /// How far it had come; said of failures.
+    #[serde(rename = "processingStage", skip_serializing_if = "Option::is_none", default)]
+    pub processing_stage: Option<String>,
+    /// What the client calls it.
+    #[serde(rename = "correlationId", skip_serializing_if = "Option::is_none", default)]
+    pub correlation_id: Option<String>,
+}
+
+/// What the built-in worker simulates.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DefinitionView {
+    /// The scenario.
+    pub work_kind: String,
+    /// How long it runs, before `sim.time_scale`.
+    pub duration_ms: u32,
+    /// Whether its first attempt fails.
+    pub should_fail: bool,
+    /// The size of its result, in KB.
+    pub payload_size: u16,
+}
+
+/// Why a job ended badly.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ErrorView {
+    /// The kind of failure.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// In English.
+    pub message: String,
+    /// More about it.
+    pub detail: String,
+    /// The canonical code.
+    #[serde(rename = "errorCode")]
+    pub error_code: String,
+    /// Whether submitting it again is worth it.
+    pub retryable: bool,
+    /// When it happened.
+    pub timestamp: String,
+}
+
+impl JobView {
+    /// The job as it stands.
+    pub fn new(job: &Job) -> JobView {
+        let failed = matches!(job.state, State::Failed | State::Canceled);
+        let (kind, detail) = outcome::what_went_wrong(job);
+        let retryable = outcome::retryable(job, kind);
+        JobView {
+            job_id: job.id.to_string(),
+            form: words::forge_type(job.head.form).into(),
+            state: words::forge_state(job.state).into(),
+            outcome: words::forge_outcome(job.state).map(Into::into),
+            created_at: time::millis(job.head.created_at),
+            execution_at: job.head.execution_at.map(time::millis),
+            updated_at: time::millis(job.updated_at),
+            attempt: job.attempt,
+            callback: job.head.callback.clone(),
+            queue: job.head.queue.as_str().into(),
+            definition: job.head.definition.map(|definition| DefinitionView {
+                work_kind: definition.work_kind.as_str().into(),
+                duration_ms: definition.duration_ms,
+                should_fail: definition.should_fail,
+                payload_size: definition.payload_kb,
+            }),
+            progress: job.progress,
+            error: failed.then(|| ErrorView {
+                kind: kind.name().into(),
+                message: kind.entry().title.into(),
+                detail,
+                error_code: status::code(kind, forge_core::job::Dialect::Ojs).into(),
+                retryable,
+                timestamp: time::millis(job.finished_at.unwrap_or(job.updated_at)),
+            }),
+            execution_id: job.execution.to_string(),
+            job_status: words::job_status(job).as_str().into(),
+            submitted_at: time::millis(job.head.created_at),
+            completed_at: job.finished_at.map(time::millis),
+            retryable: failed.then_some(retryable),
+            retry_after: (failed && retryable).then(|| outcome::retry_after_s(job)),
+            processing_stage: failed.then(|| outcome::stage(job, kind).into()),
+            correlation_id: job.head.correlation_id.clone(),
+        }
+    }
+}
+
+/// A page of jobs, newest first.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct JobsView {
+    /// The jobs.
+    pub jobs: Vec<JobView>,
+    /// Where to go on; null at the end.
+    pub next_cursor: Option<String>,
+}
+
+/// The report of a job that has ended.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ReportView {
+    /// Which job.
+    pub job_id: String,
+    /// How it ended.
+    pub outcome: String,
+    /// All that happened, oldest first.
+    pub events: Vec<EventView>,
+    /// When the work began; the end, if it never did.
+    pub started_at: String,
+    /// When it ended.
+    pub finished_at: String,
+    /// The time between the two.
+    pub duration_ms: u64,
+    /// Attempts made.
+    pub attempts: u32,
+}
+
+impl ReportView {
+    /// The report, if the job has ended.
+    pub fn new(job: &Job) -> Option<ReportView> {
+        let finished_at = job.finished_at?;
+        let started_at = job.started_at.unwrap_or(finished_at);
+        Some(ReportView {
+            job_id: job.id.to_string(),
+            outcome: words::forge_outcome(job.state)?.into(),
+            events: EventView::all(job),
+            started_at: time::millis(started_at),
+            finished_at: time::millis(finished_at),
+            // Of the written moments, so that a reader who subtracts finds the same.
+            duration_ms: finished_at.unix_ms().saturating_sub(started_at.unix_ms()),
+            attempts: job.attempt_handed,
+        })
+    }
+}

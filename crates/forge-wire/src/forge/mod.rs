@@ -1,0 +1,13 @@
+//! The bodies of ForgeRun's own dialect, `/v1`.
+
+mod client;
+mod event;
+mod job;
+mod submit;
+
+pub use client::{ClientView, KeyRequest, KeyView, RevokeRequest, RevokedView};
+pub use event::{EventView, EventsView};
+pub use job::{
+    CanceledView, DefinitionView, ErrorView, JobView, JobsView, ReportView, RetriedView, SubmittedView,
+};
+pub use submit::{SubmitRequest, read_submit};

@@ -1,0 +1,15 @@
+//! What ForgeRun says and hears: the words, bodies and codes of every dialect. A change here *is* a change of an API.
+//!
+//! - [`words`]: how each dialect names the states of the core;
+//! - [`status`]: which code and HTTP status each kind of the catalog has in each dialect;
+//! - [`problem`]: a refused request as a problem object;
+//! - [`outcome`]: the last word on an execution, built once and stored as bytes;
+//! - [`forge`]: the bodies of `/v1`;
+//! - [`time`]: moments as text.
+
+pub mod forge;
+pub mod outcome;
+pub mod problem;
+pub mod status;
+pub mod time;
+pub mod words;

@@ -1,0 +1,153 @@
+//! The last word on an execution: built once when it ends, stored as canonical bytes, and served as they are on every
+//! road. Failures are problem objects with the async-job members; successes are plain JSON.
+//!
+//! Its `code`, `instance` and wording are those of the dialect that submitted the job (ruling C-96).
+
+use forge_core::catalog::Kind;
+use forge_core::history::News;
+use forge_core::job::{Dialect, Job};
+use forge_core::retry::Jitter;
+use forge_core::rows::{Object, Render};
+use forge_core::state::State;
+use forge_problem::{CorrelationId, Digest, Problem};
+use serde_json::{Map, Value, json};
+
+use crate::{status, time, words};
+
+/// Builds outcomes for a server at this address.
+#[derive(Clone, Debug, Default)]
+pub struct Outcomes {
+    /// The public address without a trailing slash, or empty for references that are relative to the server.
+    pub base: String,
+    /// Leave out `status`, for consumers that hold it against the 200 of a poll.
+    pub omit_status: bool,
+}
+
+impl Render for Outcomes {
+    fn outcome(&self, job: &Job) -> Object {
+        let bytes = match job.state {
+            State::Failed | State::Canceled => self.failure(job).to_canonical_json().into_bytes(),
+            State::Created | State::Queued | State::Assigned | State::Running | State::Succeeded => {
+                forge_problem::canonical(&Value::Object(success(job))).into_bytes()
+            }
+        };
+        let digest = Digest::of(&bytes).0;
+        Object { bytes, digest }
+    }
+}
+
+impl Outcomes {
+    /// The problem object of a job that failed, timed out or was cancelled.
+    pub fn failure(&self, job: &Job) -> Problem {
+        let (kind, detail) = what_went_wrong(job);
+        let (entry, dialect) = (kind.entry(), job.head.dialect);
+        let mut members = forge_problem::Job::builder()
+            .id(job.execution.to_string())
+            .status(words::job_status(job))
+            .submitted_at(time::timestamp(job.head.created_at))
+            .completed_at(time::timestamp(job.finished_at.unwrap_or(job.updated_at)))
+            .retryable(retryable(job, kind))
+            .processing_stage(stage(job, kind))
+            .correlation_id(job.head.correlation_id.as_deref().and_then(CorrelationId::sanitize));
+        if retryable(job, kind) {
+            members = members.retry_after_s(retry_after_s(job));
+        }
+        let mut builder = Problem::builder(format!("{}/problems/{}", self.base, entry.slug))
+            .title(entry.title)
+            .detail(detail.clone())
+            .instance(format!("{}{}", self.base, status_path(job)))
+            .job(members)
+            .extension("code", status::code(kind, dialect))
+            .extension("rfa_code", entry.rfa)
+            .extension("ojs_code", entry.ojs_or_custom())
+            .extension("message", detail)
+            .extension("details", json!({"attempt": job.attempt}))
+            .extension("doc_url", crate::problem::doc_url(kind, &self.base));
+        if !self.omit_status {
+            builder = builder.status(status::http(kind, dialect));
+        }
+        for (name, value) in event_members(job) {
+            builder = builder.extension(&name, value);
+        }
+        builder.build().expect("every member is of our own making; what a worker said is only text")
+    }
+}
+
+/// Where the job's status is read in the dialect that submitted it.
+pub fn status_path(job: &Job) -> String {
+    match job.head.dialect {
+        Dialect::Forge => format!("/v1/jobs/{}", job.id),
+        Dialect::Operations => format!("/api/v1/jobs/{}", job.execution),
+        Dialect::Ojs => format!("/ojs/v1/jobs/{}", job.id),
+    }
+}
+
+/// The kind of failure, and a sentence about it. What a worker outside says of its own failure is for the job's owner; what
+/// the server says comes from the catalog and names nothing internal.
+pub fn what_went_wrong(job: &Job) -> (Kind, String) {
+    match (job.state, &job.cancel, job.last_error()) {
+        (State::Canceled, Some(cancel), _) => (
+            Kind::Cancelled,
+            format!("The job was cancelled by {}: {}.", cancel.by, cancel.reason.trim_end_matches('.')),
+        ),
+        (_, _, Some(error)) if error.message.is_empty() => (error.kind, error.kind.entry().meaning.into()),
+        (_, _, Some(error)) => (error.kind, error.message.clone()),
+        (_, _, None) => (Kind::HandlerError, Kind::HandlerError.entry().meaning.into()),
+    }
+}
+
+/// Whether submitting the same work again is worth it.
+pub fn retryable(job: &Job, kind: Kind) -> bool {
+    kind != Kind::Cancelled && job.last_error().is_some_and(|error| error.retryable)
+}
+
+/// How long to wait before doing so: the next wait of the policy, without chance.
+pub fn retry_after_s(job: &Job) -> u64 {
+    let policy = forge_core::retry::Policy { jitter: Jitter::None, ..job.head.retry.clone() };
+    policy.delay(job.attempt, 0).as_secs_f64().ceil().max(1.0) as u64
+}
+
+/// The stage a failed job had reached.
+pub fn stage(job: &Job, kind: Kind) -> &'static str {
+    match kind.entry().stage {
+        Some(stage) => stage.as_str(),
+        None if job.started_at.is_some() => "processing",
+        None => "queuing",
+    }
+}
+
+fn success(job: &Job) -> Map<String, Value> {
+    let mut object = event_members(job);
+    object.insert("jobId".into(), job.execution.to_string().into());
+    object.insert("jobStatus".into(), words::job_status(job).as_str().into());
+    object.insert("submittedAt".into(), time::millis(job.head.created_at).into());
+    if let Some(finished_at) = job.finished_at {
+        object.insert("completedAt".into(), time::millis(finished_at).into());
+    }
+    if let Some(id) = job.head.correlation_id.as_deref().and_then(CorrelationId::sanitize) {
+        object.insert("correlationId".into(), id.as_str().into());
+    }
+    object
+}
+
+/// ForgeRun's members of the event that ended the execution.
+fn event_members(job: &Job) -> Map<String, Value> {
+    let mut members = Map::new();
+    members.insert("job_id".into(), job.id.to_string().into());
+    if !job.head.job_type.is_empty() {
+        members.insert("job_type".into(), job.head.job_type.clone().into());
+    }
+    if let Some(definition) = &job.head.definition {
+        members.insert("scenario".into(), definition.work_kind.as_str().into());
+    }
+    if let Some(event) = job.history.events().last() {
+        members.insert("event_id".into(), event.id(job.id).to_string().into());
+        members.insert("event_name".into(), words::event_name(&event).into());
+        members.insert("timestamp".into(), time::micros(event.at).into());
+        if let News::Moved { from, to, .. } = event.news {
+            members.insert("prev_state".into(), from.map(words::forge_state).into());
+            members.insert("next_state".into(), words::forge_state(to).into());
+        }
+    }
+    members
+}

@@ -1,0 +1,155 @@
+//! A refused request as one flat object that is a problem (RFC 9457) and an OJS error at once: both code systems are always
+//! there, and `code` repeats the one its dialect names.
+
+use forge_core::catalog::Kind;
+use forge_core::job::Dialect;
+use forge_problem::Problem;
+use serde_json::{Map, Value, json};
+
+use crate::status;
+
+/// A request that was refused, and what there is to say about it.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    /// What kind of refusal.
+    pub kind: Kind,
+    /// What about this occurrence; helps the caller to mend it.
+    pub detail: String,
+    /// Facts, by name: OJS's `details`.
+    pub details: Map<String, Value>,
+    /// What is wrong where, for refused bodies.
+    pub violations: Vec<Violation>,
+    /// When to ask again.
+    pub retry_after_s: Option<u64>,
+}
+
+/// One thing wrong with a request body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// A JSON pointer into the body, as a URI fragment: `#/execution_at`.
+    pub pointer: String,
+    /// What is wrong there.
+    pub detail: String,
+    /// The rule that is broken, in one word: `required`, `type`, `enum`, …
+    pub constraint: &'static str,
+}
+
+impl Refused {
+    /// A refusal of this kind.
+    pub fn new(kind: Kind, detail: impl Into<String>) -> Refused {
+        Refused {
+            kind,
+            detail: detail.into(),
+            details: Map::new(),
+            violations: Vec::new(),
+            retry_after_s: None,
+        }
+    }
+
+    /// Says what is wrong where; the first violation is also OJS's `details`.
+    pub fn violations(mut self, violations: Vec<Violation>) -> Refused {
+        if let Some(first) = violations.first() {
+            let field = first.pointer.trim_start_matches("#/").replace('/', ".");
+            self = self.fact("field", field).fact("constraint", first.constraint);
+        }
+        self.violations = violations;
+        self
+    }
+
+    /// Adds a fact.
+    pub fn fact(mut self, name: &str, value: impl Into<Value>) -> Refused {
+        self.details.insert(name.into(), value.into());
+        self
+    }
+
+    /// Says when to ask again.
+    pub fn retry_after(mut self, seconds: u64) -> Refused {
+        self.retry_after_s = Some(seconds.max(1));
+        self
+    }
+
+    /// The object for the caller of `dialect`. `base` is the public address of the server, or empty; `instance` identifies
+    /// the request.
+    pub fn problem(&self, dialect: Dialect, base: &str, instance: &str) -> Problem {
+        let entry = self.kind.entry();
+        let mut builder = Problem::builder(format!("{base}/problems/{}", entry.slug))
+            .title(entry.title)
+            .status(status::http(self.kind, dialect))
+            .detail(self.detail.clone())
+            .instance(instance)
+            .extension("code", status::code(self.kind, dialect))
+            .extension("rfa_code", entry.rfa)
+            .extension("ojs_code", entry.ojs_or_custom())
+            .extension("message", message(entry.title, &self.detail))
+            .extension("details", Value::Object(self.details.clone()))
+            .extension("doc_url", doc_url(self.kind, base));
+        let mut job = forge_problem::Job::builder().retryable(entry.retryable);
+        // Pacing of a resubmission; a poll that was too eager gets the header only (C-34).
+        if let (Some(seconds), true) = (self.retry_after_s, entry.retryable) {
+            job = job.retry_after_s(seconds);
+        }
+        if let Some(stage) = status::stage(self.kind) {
+            job = job.processing_stage(stage);
+        }
+        builder = builder.job(job);
+        if !self.violations.is_empty() {
+            let errors = self.violations.iter().map(|v| json!({"detail": v.detail, "pointer": v.pointer}));
+            builder = builder.extension("errors", Value::Array(errors.collect()));
+        }
+        builder.build().expect("every member is of our own making; what a caller said is only text")
+    }
+}
+
+/// Where a code is explained: the OJS page for canonical codes, our own otherwise.
+pub fn doc_url(kind: Kind, base: &str) -> String {
+    let entry = kind.entry();
+    match entry.ojs {
+        Some(code) => format!("https://openjobspec.org/errors/{code}"),
+        None => format!("{base}/problems/{}", entry.slug),
+    }
+}
+
+/// OJS's `message`: never empty, always English.
+fn message(title: &str, detail: &str) -> String {
+    if detail.is_empty() { title.into() } else { detail.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_makes_a_problem_with_both_codes_in_every_dialect() {
+        for &kind in Kind::ALL {
+            for dialect in [Dialect::Forge, Dialect::Operations, Dialect::Ojs] {
+                let problem =
+                    Refused::new(kind, "it went wrong").retry_after(3).problem(dialect, "", "urn:uuid:x");
+                let json: Value = serde_json::from_str(&problem.to_json()).unwrap();
+                for member in
+                    ["type", "title", "status", "detail", "instance", "code", "rfa_code", "ojs_code"]
+                {
+                    assert!(!json[member].is_null(), "{kind:?} lacks {member}");
+                }
+                for member in ["message", "details", "retryable", "doc_url"] {
+                    assert!(!json[member].is_null(), "{kind:?} lacks {member}");
+                }
+                assert_eq!(
+                    json["code"],
+                    json[if dialect == Dialect::Forge { "rfa_code" } else { "ojs_code" }]
+                );
+                assert_eq!(json["retryAfter"].is_null(), !kind.entry().retryable, "{kind:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_violation_is_ojs_detail_too() {
+        let violation =
+            Violation { pointer: "#/type".into(), detail: "is missing".into(), constraint: "required" };
+        let refused = Refused::new(Kind::MalformedRequest, "bad body").violations(vec![violation]);
+        let json: Value =
+            serde_json::from_str(&refused.problem(Dialect::Forge, "", "urn:uuid:x").to_json()).unwrap();
+        assert_eq!(json["details"], json!({"field": "type", "constraint": "required"}));
+        assert_eq!(json["errors"], json!([{"detail": "is missing", "pointer": "#/type"}]));
+    }
+}

@@ -1,0 +1,107 @@
+//! How each dialect names what the core knows. Every projection is an exhaustive match, so a new state does not compile
+//! until every dialect has a word for it.
+
+use forge_core::history::{Event, Name};
+use forge_core::job::{Form, Job};
+use forge_core::state::State;
+use forge_problem::JobStatus;
+
+/// ForgeRun's word for a state.
+pub const fn forge_state(state: State) -> &'static str {
+    match state {
+        State::Created => "CREATED",
+        State::Queued => "QUEUED",
+        State::Assigned => "ASSIGNED",
+        State::Running => "RUNNING",
+        State::Succeeded => "SUCCEEDED",
+        State::Failed => "FAILED",
+        State::Canceled => "CANCELED",
+    }
+}
+
+/// Reads ForgeRun's word, in any case, with either spelling of CANCELED.
+pub fn parse_forge_state(word: &str) -> Option<State> {
+    let word = word.to_ascii_uppercase();
+    let word = if word == "CANCELLED" { "CANCELED" } else { &word };
+    State::ALL.into_iter().find(|&state| forge_state(state) == word)
+}
+
+/// ForgeRun's word for how a job ended; `None` before.
+pub const fn forge_outcome(state: State) -> Option<&'static str> {
+    match state {
+        State::Succeeded => Some("SUCCESS"),
+        State::Failed => Some("FAILED"),
+        State::Canceled => Some("CANCELED"),
+        State::Created | State::Queued | State::Assigned | State::Running => None,
+    }
+}
+
+/// ForgeRun's word for the form of a job.
+pub const fn forge_type(form: Form) -> &'static str {
+    match form {
+        Form::Execute => "EXECUTE",
+        Form::Deferred => "DEFERRED",
+        Form::EmitEvent => "EMIT_EVENT",
+    }
+}
+
+/// Reads ForgeRun's word for the form of a job, in any case.
+pub fn parse_forge_type(word: &str) -> Option<Form> {
+    let forms = [Form::Execute, Form::Deferred, Form::EmitEvent];
+    forms.into_iter().find(|&form| forge_type(form).eq_ignore_ascii_case(word))
+}
+
+/// The `jobStatus` of the execution under way. Never goes back from PROCESSING to ACCEPTED within an execution.
+pub fn job_status(job: &Job) -> JobStatus {
+    let begun = job.attempt_handed > 0 && job.attempt > 1 && job.executions_past.is_empty();
+    match job.state {
+        State::Created | State::Queued | State::Assigned if begun => JobStatus::Processing,
+        State::Created | State::Queued | State::Assigned => JobStatus::Accepted,
+        State::Running => JobStatus::Processing,
+        State::Succeeded => JobStatus::Completed,
+        State::Failed if job.timed_out() => JobStatus::TimedOut,
+        State::Failed => JobStatus::Failed,
+        State::Canceled => JobStatus::Cancelled,
+    }
+}
+
+/// ForgeRun's name of an event, which webhooks use too.
+pub const fn event_name(event: &Event) -> &'static str {
+    match event.name() {
+        Name::Created => "job_created",
+        Name::Queued => "job_queued",
+        Name::Assigned => "job_assigned",
+        Name::Requeued => "job_requeued",
+        Name::Started => "job_started",
+        Name::Progress => "job_progress",
+        Name::Emitted => "job_event_emitted",
+        Name::Succeeded => "job_succeeded",
+        Name::Failed => "job_failed",
+        Name::TimedOut => "job_timed_out",
+        Name::Canceled => "job_canceled",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_state_and_form_is_read_as_it_is_written_in_any_case() {
+        for state in State::ALL {
+            assert_eq!(parse_forge_state(&forge_state(state).to_lowercase()), Some(state));
+        }
+        assert_eq!(parse_forge_state("cancelled"), Some(State::Canceled));
+        assert_eq!(parse_forge_state("DONE"), None);
+        for form in [Form::Execute, Form::Deferred, Form::EmitEvent] {
+            assert_eq!(parse_forge_type(&forge_type(form).to_lowercase()), Some(form));
+        }
+    }
+
+    #[test]
+    fn an_outcome_exists_exactly_for_final_states() {
+        for state in State::ALL {
+            assert_eq!(forge_outcome(state).is_some(), state.is_final());
+        }
+    }
+}
