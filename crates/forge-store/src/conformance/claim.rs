@@ -11,8 +11,8 @@ use forge_core::work::{Definition, WorkKind};
 use super::Fixture;
 use super::harness::{accepted, ask, at_once, claimed, commit, done, refused, run, the_one};
 use super::make::{
-    START, at, cancel, claim, fail, id, job, job_with, name, patient, pause, secs, start, submit, submit_all,
-    succeed, take,
+    START, at, cancel, claim, fail, hand_back, id, job, job_with, name, patient, pause, secs, start, submit,
+    submit_all, succeed, take,
 };
 use super::picture::picture;
 
@@ -125,7 +125,7 @@ pub async fn a_job_that_was_handed_back_is_claimed_under_a_new_token(fixture: &d
     accepted(ask(&store, START, submit(job(1, "q"))).await);
     let first = the_one(ask(&store, at(1), Command::Claim(claim(&["q"], 1))).await);
     assert_eq!(claimed(ask(&second, at(1), take(&["q"], 1)).await), []);
-    done(ask(&second, at(2), super::make::hand_back(&first)).await);
+    done(ask(&second, at(2), hand_back(&first)).await);
     let other = Claim { worker: name("another"), ..claim(&["q"], 1) };
     let again = the_one(ask(&second, at(3), Command::Claim(other)).await);
     assert!(again.fence > first.fence);
@@ -195,4 +195,28 @@ pub async fn two_nodes_claim_every_job_of_a_queue_exactly_once(fixture: &dyn Fix
     assert_eq!(taken, (1..=n_jobs).map(id).collect::<Vec<_>>());
     let picture = picture(&stores[0]).await;
     assert!(picture.jobs.values().all(|job| job.state == State::Running && job.fence == 1));
+}
+
+/// Workers on two nodes take one job and give it back, over and over: every token is handed out once.
+pub async fn every_claim_of_a_contended_job_has_a_token_of_its_own(fixture: &dyn Fixture) {
+    let stores = [fixture.store(), fixture.second()];
+    accepted(ask(&stores[0], START, submit(job(1, "q"))).await);
+    let tokens = at_once(8, |task| {
+        let store = stores[task as usize % 2].clone();
+        async move {
+            let mut tokens = Vec::new();
+            for _ in 0..30 {
+                for job in claimed(ask(&store, at(1), Command::Claim(claim(&["q"], 1))).await) {
+                    tokens.push(job.fence);
+                    done(ask(&store, at(1), hand_back(&job)).await);
+                }
+            }
+            tokens
+        }
+    });
+    let mut tokens: Vec<u64> = tokens.await.into_iter().flatten().collect();
+    tokens.sort();
+    let last = picture(&stores[0]).await.jobs[&id(1)].fence;
+    assert_eq!(tokens, (1..=last).collect::<Vec<_>>());
+    assert!(last >= 8, "somebody gets it every time: {last}");
 }

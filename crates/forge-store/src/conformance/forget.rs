@@ -2,6 +2,7 @@
 
 use forge_core::command::{Answer, Command};
 use forge_core::job::Conflict;
+use forge_core::time::Time;
 
 use super::Fixture;
 use super::harness::{accepted, ask, done, n_due, run, the_one};
@@ -70,6 +71,10 @@ pub async fn retention_forgets_in_bites(fixture: &dyn Fixture) {
     }
 }
 
+fn sweep(journal_before: Time, tombstones_before: Time, limit: usize) -> Sweep {
+    Sweep { journal_before, tombstones_before, revoked_keys_before: Time::ZERO, limit }
+}
+
 async fn tombstones_left(store: &std::sync::Arc<dyn crate::Store>, n_jobs: u64) -> Vec<u64> {
     let mut left = Vec::new();
     for n in 1..=n_jobs {
@@ -86,7 +91,7 @@ pub async fn a_sweep_is_bounded_and_leaves_what_is_young(fixture: &dyn Fixture) 
     for n in 1..=5 {
         run(&store, at(10 * n), vec![submit(job(n, "q")), cancel(n), forget(n)]).await;
     }
-    let sweep = |limit| Sweep { journal_before: at(35), tombstones_before: at(45), limit };
+    let sweep = |limit| sweep(at(35), at(45), limit);
     assert_eq!(store.sweep(sweep(0)).await.unwrap(), 0);
     assert_eq!(store.sweep(sweep(2)).await.unwrap(), 4, "two of each");
     assert_eq!(all_rows(&store, 0).await.len(), 3);
@@ -104,8 +109,7 @@ pub async fn a_swept_journal_goes_on_from_its_end(fixture: &dyn Fixture) {
         accepted(ask(&store, at(n), submit(job(n, "q"))).await);
     }
     let end = store.journal_end().await.unwrap();
-    let all = Sweep { journal_before: at(1000), tombstones_before: at(1000), limit: 100 };
-    assert_eq!(store.sweep(all).await.unwrap(), 3);
+    assert_eq!(store.sweep(sweep(at(1000), at(1000), 100)).await.unwrap(), 3);
     assert_eq!(store.journal(0, 9).await.unwrap(), []);
     let store = fixture.reopen().await;
     accepted(ask(&store, at(5), submit(job(5, "q"))).await);

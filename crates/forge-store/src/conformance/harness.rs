@@ -1,12 +1,12 @@
 //! Running commands against a store, and taking the answers apart.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use forge_core::command::{Answer, Command, Refusal};
 use forge_core::job::Job;
 use forge_core::rows::{Changes, Object, Render};
 use forge_core::time::Time;
-use forge_core::{Batch, decide, wants};
+use forge_core::{Batch, Rows, Wants, decide, wants};
 use tokio::task::JoinSet;
 
 use crate::{Error, Fault, Store};
@@ -64,6 +64,19 @@ pub(super) async fn run(store: &Arc<dyn Store>, now: Time, commands: Vec<Command
 /// The answer to one command.
 pub(super) async fn ask(store: &Arc<dyn Store>, now: Time, command: Command) -> Answer {
     run(store, now, vec![command]).await.remove(0)
+}
+
+/// What a batch with these wants sees. It changes nothing.
+pub(super) async fn look(store: &Arc<dyn Store>, wants: Wants) -> Rows {
+    let seen = Arc::new(Mutex::new(Rows::default()));
+    let keep = seen.clone();
+    let deciding = move |rows| {
+        *keep.lock().unwrap() = rows;
+        Changes::default()
+    };
+    let changes = store.transact(wants, Box::new(deciding)).await.unwrap();
+    assert!(changes.is_empty());
+    std::mem::take(&mut *seen.lock().unwrap())
 }
 
 /// Runs `task` so many times at once, on several threads, and gives what they returned.

@@ -10,6 +10,7 @@
 //! | file | about |
 //! |---|---|
 //! | `submit.rs` | submitting and reading back |
+//! | `company.rs` | what a batch is given to see |
 //! | `batch.rs` | all or nothing: poison, panics, abandoned calls, big batches |
 //! | `claim.rs` | who gets which job, with several nodes |
 //! | `time.rs` | what is due, and when something will be |
@@ -18,6 +19,7 @@
 //! | `outcome.rs` | outcomes, results and executions |
 //! | `forget.rs` | forgetting and sweeping |
 //! | `journal.rs` | order and completeness of the journal |
+//! | `clients.rs` | clients and API keys |
 //! | `list.rs` | lists, shelves, queues |
 //! | `text.rs` | odd texts, odd moments |
 //! | `restart.rs` | what survives |
@@ -27,6 +29,8 @@
 
 pub mod batch;
 pub mod claim;
+pub mod clients;
+pub mod company;
 pub mod forget;
 pub mod journal;
 pub mod keys;

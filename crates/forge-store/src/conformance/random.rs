@@ -68,6 +68,11 @@ fn assert_same_picture(found: Picture, expected: Picture, seed: u64) {
 
 async fn sweep_both(store: &Arc<dyn Store>, model: &Arc<dyn Store>, now: Time) {
     let before = now - Duration::from_secs(300);
-    let sweep = Sweep { journal_before: before, tombstones_before: before, limit: 10_000 };
+    let sweep = Sweep {
+        journal_before: before,
+        tombstones_before: before,
+        revoked_keys_before: before,
+        limit: 10_000,
+    };
     assert_eq!(store.sweep(sweep).await.unwrap(), model.sweep(sweep).await.unwrap());
 }

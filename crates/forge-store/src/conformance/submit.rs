@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use forge_core::command::{Command, NewJob, Refusal, Submit};
+use forge_core::command::{Answer, Command, NewJob, Refusal, Submit};
 use forge_core::history::News;
 use forge_core::id::ExecutionId;
 use forge_core::job::{Conflict, Dialect, Form, Head, Input, Lane, Limit, Rate, Step};
@@ -12,8 +12,10 @@ use forge_core::state::State;
 use forge_core::work::{Definition, WorkKind};
 
 use super::Fixture;
-use super::harness::{accepted, ask, refused, run};
-use super::make::{START, at, client, id, job, job_with, name, secs, shelf, submit, submit_all, unique};
+use super::harness::{accepted, ask, at_once, refused, run};
+use super::make::{
+    START, at, cancel, client, id, job, job_with, name, secs, shelf, submit, submit_all, unique,
+};
 use super::picture::picture;
 use crate::Filter;
 
@@ -160,16 +162,34 @@ pub async fn an_id_given_twice_is_refused_with_the_job_that_has_it(fixture: &dyn
     picture(&store).await;
 }
 
+fn bounded(n: u64, queue_max: u64) -> Command {
+    Command::Submit(Submit { jobs: vec![job(n, "q")], idempotency: None, queue_max: Some(queue_max) })
+}
+
 /// The bound on waiting jobs sees what other nodes submitted.
 pub async fn a_full_queue_refuses_more(fixture: &dyn Fixture) {
     let (store, second) = (fixture.store(), fixture.second());
-    let bounded =
-        |n| Command::Submit(Submit { jobs: vec![job(n, "q")], idempotency: None, queue_max: Some(2) });
-    accepted(ask(&store, START, bounded(1)).await);
-    accepted(ask(&second, START, bounded(2)).await);
-    let refusal = refused(ask(&store, START, bounded(3)).await);
+    accepted(ask(&store, START, bounded(1, 2)).await);
+    accepted(ask(&second, START, bounded(2, 2)).await);
+    let refusal = refused(ask(&store, START, bounded(3, 2)).await);
     assert_eq!(refusal, Refusal::QueueFull { queue: name("q"), waiting: 2 });
-    run(&store, START, vec![super::make::cancel(1)]).await;
-    accepted(ask(&second, START, bounded(4)).await);
+    run(&store, START, vec![cancel(1)]).await;
+    accepted(ask(&second, START, bounded(4, 2)).await);
     picture(&store).await;
+}
+
+/// Fifty submissions at once to a queue with room for ten: transactions that run at the same time may not see each
+/// other's jobs, but no more than those come on top.
+pub async fn a_queue_is_overfilled_at_most_by_what_is_under_way(fixture: &dyn Fixture) {
+    let stores = [fixture.store(), fixture.second()];
+    let answers = at_once(50, |n| {
+        let store = stores[n as usize % 2].clone();
+        async move { ask(&store, START, bounded(n + 1, 10)).await }
+    });
+    let n_taken =
+        answers.await.into_iter().filter(|answer| matches!(answer, Answer::Submitted { .. })).count();
+    let n_under_way: usize = stores.iter().map(|store| store.lanes()).sum();
+    assert!((10..10 + n_under_way).contains(&n_taken), "{n_taken} were taken");
+    assert_eq!(picture(&stores[0]).await.jobs.len(), n_taken);
+    refused(ask(&stores[1], START, bounded(99, 10)).await);
 }
