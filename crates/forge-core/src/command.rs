@@ -9,7 +9,8 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::catalog::Kind;
-use crate::id::{ClientId, ExecutionId, JobId};
+use crate::client::{ApiKey, Client};
+use crate::id::{ClientId, ExecutionId, JobId, KeyId};
 use crate::job::{Head, IdempotencyKey, Input, Job, Lane, Name};
 use crate::retry::Verdict;
 use crate::state::State;
@@ -41,6 +42,10 @@ pub enum Command {
     Due(usize),
     /// Delete an ended job before its time.
     Forget(Owned),
+    /// Register a client.
+    Register(Client),
+    /// Make, renew or revoke an API key.
+    Key(KeyCommand),
     /// Stop or resume handing out the jobs of a queue.
     Pause {
         /// Which queue.
@@ -260,8 +265,48 @@ pub struct Retry {
     pub afresh: bool,
 }
 
-/// What became of a command.
+/// Something about the keys of a client.
 #[derive(Clone, Debug)]
+pub enum KeyCommand {
+    /// A key, unless there is a good one already: then that one is answered.
+    Create {
+        /// The key, if it is needed. `key.client` is the client.
+        key: ApiKey,
+        /// Revoke the good ones and make a new one in any case.
+        rotate: bool,
+        /// The asker has no key and may only make a client's first one.
+        first_only: bool,
+    },
+    /// A new key in place of the good ones; refused where there is none.
+    Renew(ApiKey),
+    /// No key any more.
+    Revoke {
+        /// Whose key.
+        client: ClientId,
+        /// Which key.
+        key: KeyId,
+    },
+    /// The key was used at this moment.
+    Used {
+        /// Whose key.
+        client: ClientId,
+        /// Which key.
+        key: KeyId,
+    },
+}
+
+impl KeyCommand {
+    /// The client it is about.
+    pub const fn client(&self) -> ClientId {
+        match self {
+            KeyCommand::Create { key, .. } | KeyCommand::Renew(key) => key.client,
+            KeyCommand::Revoke { client, .. } | KeyCommand::Used { client, .. } => *client,
+        }
+    }
+}
+
+/// What became of a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The jobs as they stand.
     Submitted {
@@ -290,7 +335,14 @@ pub enum Answer {
         /// There may be more.
         more: bool,
     },
-    /// The job is gone, or the queue is set.
+    /// A key of the client.
+    Key {
+        /// As it stands.
+        key: ApiKey,
+        /// It was made by this command; otherwise it was there before.
+        created: bool,
+    },
+    /// The job is gone, the queue is set, the client is registered, the key is revoked.
     Settled,
     /// Not done, and nothing changed.
     Refused(Refusal),
@@ -303,6 +355,14 @@ pub enum Refusal {
     NotFound,
     /// The job is another client's.
     Foreign,
+    /// There is no such client.
+    ClientNotFound,
+    /// There is no such key.
+    KeyNotFound,
+    /// The client has had a key before: the next one needs it.
+    KeyNeeded,
+    /// There is no good key to renew.
+    NoKeyToRenew,
     /// The job is not in a state for this.
     WrongState(State),
     /// The job has ended well or badly.
@@ -340,6 +400,10 @@ impl Refusal {
         match self {
             Refusal::NotFound => Kind::JobNotFound,
             Refusal::Foreign => Kind::ForeignResource,
+            Refusal::ClientNotFound => Kind::ClientNotFound,
+            Refusal::KeyNotFound => Kind::KeyNotFound,
+            Refusal::KeyNeeded => Kind::Unauthenticated,
+            Refusal::NoKeyToRenew => Kind::Duplicate,
             Refusal::WrongState(_) | Refusal::LeaseLost => Kind::IllegalTransition,
             Refusal::AlreadyCompleted(_) => Kind::AlreadyCompleted,
             Refusal::AlreadyCanceled => Kind::AlreadyCancelled,

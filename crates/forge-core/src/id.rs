@@ -73,6 +73,26 @@ id! {
     /// One event of a job.
     EventId
 }
+id! {
+    /// An API key; not its secret.
+    KeyId
+}
+
+impl KeyId {
+    /// The version 7 id born at `unix_ms` with 74 of the given random bits.
+    pub const fn v7(unix_ms: u64, random: u128) -> Self {
+        Self(v7(unix_ms, random))
+    }
+}
+
+impl ClientId {
+    /// The version 4 id with 122 of the given random bits.
+    pub const fn v4(random: u128) -> Self {
+        const VERSION: u128 = 0xf << 76;
+        const VARIANT: u128 = 0b11 << 62;
+        Self(random & !VERSION & !VARIANT | 0x4 << 76 | 0b10 << 62)
+    }
+}
 
 impl JobId {
     /// The version 7 id born at `unix_ms` with 74 of the given random bits.
@@ -183,6 +203,15 @@ mod tests {
         for id in [early, late] {
             let text = id.to_string();
             assert_eq!(&text[14..15], "7");
+            assert!(matches!(&text[19..20], "8" | "9" | "a" | "b"), "{text}");
+        }
+    }
+
+    #[test]
+    fn version_4_ids_carry_version_and_variant() {
+        for random in [0, u128::MAX, 0x0123_4567_89ab_cdef_0123_4567_89ab_cdef] {
+            let text = ClientId::v4(random).to_string();
+            assert_eq!(&text[14..15], "4");
             assert!(matches!(&text[19..20], "8" | "9" | "a" | "b"), "{text}");
         }
     }

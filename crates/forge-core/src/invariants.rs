@@ -11,57 +11,85 @@ pub struct Broken(pub &'static str);
 
 /// Everything a single job must satisfy, whoever wrote it.
 pub fn job(job: &Job) -> Result<(), Broken> {
-    let holds = [
-        (
-            "a worker holds a job exactly while it is assigned or running",
-            job.lease.is_some() == job.state.is_active(),
-        ),
-        ("a job has an end exactly while it is final", job.finished_at.is_some() == job.state.is_final()),
-        ("an ended job knows when it is forgotten", job.forget_at.is_some() == job.state.is_final()),
-        ("attempts count from one", job.attempt >= 1),
-        ("no attempt was handed out before its time", job.attempt_handed <= job.attempt),
-        ("a held job was handed out under a token", !job.state.is_active() || job.fence > 0),
-        ("a canceled job says who and why", (job.state == State::Canceled) == job.cancel.is_some()),
-        ("only failed jobs are dead letters", job.dead_lettered_at.is_none() || job.state == State::Failed),
-        ("only queued jobs wait", job.available_at.is_none() || job.state == State::Queued),
-        ("only queued jobs are parked", job.parked == Parked::No || job.state == State::Queued),
-        ("a job parked for its turn knows when", job.parked != Parked::ForTurn || job.available_at.is_some()),
-        ("the error history is bounded", job.errors.len() <= limits::ERRORS_MAX),
-        ("the history is bounded", job.history.len() <= limits::EVENTS_MAX),
-        ("progress is a percentage", job.progress.is_none_or(|percent| percent <= 100)),
-        ("the history ends where the job stands", last_state(job) == Some(job.state)),
-    ];
-    match holds.into_iter().find(|(_, holds)| !holds) {
+    match rules(job).into_iter().find(|(_, holds)| !holds) {
         Some((name, _)) => Err(Broken(name)),
         None => Ok(()),
     }
 }
 
+/// Every invariant of a job by name, and whether it holds.
+pub fn rules(job: &Job) -> [(&'static str, bool); 24] {
+    let waits = matches!(job.parked, Parked::ForPlace | Parked::ForTurn);
+    let first_execution = *job.executions_past.first().unwrap_or(&job.execution);
+    let error_attempts = || job.errors.iter().map(|error| error.attempt);
+    [
+        (
+            "a worker holds a job exactly while it is assigned or running",
+            job.lease.is_some() == job.state.is_active(),
+        ),
+        ("a held job was handed out under a token", !job.state.is_active() || job.fence > 0),
+        (
+            "the attempt a worker holds was handed out",
+            !job.state.is_active() || job.attempt_handed == job.attempt,
+        ),
+        ("a running job has begun", job.state != State::Running || job.started_at.is_some()),
+        ("a job has an end exactly while it is final", job.finished_at.is_some() == job.state.is_final()),
+        ("an ended job knows when it is forgotten", job.forget_at.is_some() == job.state.is_final()),
+        ("a canceled job says who and why", (job.state == State::Canceled) == job.cancel.is_some()),
+        ("only failed jobs are dead letters", job.dead_lettered_at.is_none() || job.state == State::Failed),
+        ("attempts count from one", job.attempt >= 1),
+        ("attempts stay within the budget", job.attempt <= job.head.retry.attempts_max.max(1)),
+        ("no attempt was handed out before its time", job.attempt_handed <= job.attempt),
+        ("errors are kept in the order of attempts", error_attempts().is_sorted_by(|a, b| a < b)),
+        ("no error is of an attempt to come", error_attempts().all(|attempt| attempt <= job.attempt)),
+        ("the error history is bounded", job.errors.len() <= limits::ERRORS_MAX),
+        ("the first execution has the id of the job", first_execution == job.id.first_execution()),
+        ("no execution comes back", !job.executions_past.contains(&job.execution)),
+        ("executions are bounded", job.executions_past.len() < limits::EXECUTIONS_MAX),
+        ("a held back job was never queued", !job.hold || job.queued_at.is_none()),
+        ("only queued jobs wait", job.available_at.is_none() || job.state == State::Queued),
+        ("only queued jobs with a limit are parked", job.parked == Parked::No || may_park(job)),
+        ("a parked job knows when it is looked at again", !waits || job.available_at.is_some()),
+        ("progress is a percentage", job.progress.is_none_or(|percent| percent <= 100)),
+        ("the history is bounded", job.history.len() <= limits::EVENTS_MAX),
+        ("the history ends where the job stands", last_state(job) == Some(job.state)),
+    ]
+}
+
 /// A legal chain of events: numbered and timed upwards, each move beginning where the last one ended, and every
 /// move one that the state machine allows.
+///
+/// A long history lets go of what happened between the birth of the job and its newest events, so the second event
+/// may begin anywhere if its number shows such a gap.
 pub fn chain(events: impl IntoIterator<Item = Event>) -> Result<(), Broken> {
-    let mut last: Option<(Event, Option<State>)> = None;
-    for event in events {
-        let stood = last.and_then(|(_, state)| state);
-        if last.is_some_and(|(before, _)| event.n <= before.n || event.at <= before.at) {
+    let mut last: Option<Event> = None;
+    let mut stood = None;
+    for (place, event) in events.into_iter().enumerate() {
+        if last.is_some_and(|before| event.n <= before.n || event.at <= before.at) {
             return Err(Broken("events are numbered and timed upwards"));
         }
-        let state = match event.news {
-            News::Moved { from, to, .. } => {
-                let forgotten = last.is_some_and(|(before, _)| event.n > before.n + 1);
-                if from != stood && !forgotten {
-                    return Err(Broken("each move begins where the last one ended"));
-                }
-                if !is_legal(from, to) {
-                    return Err(Broken("every move is one of the allowed"));
-                }
-                Some(to)
+        if last.is_some_and(|before| event.execution < before.execution) {
+            return Err(Broken("executions are counted upwards"));
+        }
+        if let News::Moved { from, to, .. } = event.news {
+            let gap = place == 1 && last.is_some_and(|before| event.n > before.n + 1);
+            if from != stood && !gap {
+                return Err(Broken("each move begins where the last one ended"));
             }
-            News::Progress(_) | News::Emitted => stood,
-        };
-        last = Some((event, state));
+            if !is_legal(from, to) {
+                return Err(Broken("every move is one of the allowed"));
+            }
+            stood = Some(to);
+        } else if stood.is_none() {
+            return Err(Broken("a life begins with a birth"));
+        }
+        last = Some(event);
     }
     Ok(())
+}
+
+fn may_park(job: &Job) -> bool {
+    job.state == State::Queued && job.head.limit.is_some()
 }
 
 fn last_state(job: &Job) -> Option<State> {
@@ -70,4 +98,145 @@ fn last_state(job: &Job) -> Option<State> {
         News::Progress(_) | News::Emitted => None,
     });
     moves.last()
+}
+
+#[cfg(test)]
+mod tests {
+    //! Every invariant can fail: for each there is a broken sample that it, and no invariant before it, catches.
+
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+    use std::vec;
+    use std::vec::Vec;
+
+    use super::Broken;
+    use crate::codec::put_varint;
+    use crate::history::{Event, History, News, Outlook};
+    use crate::id::ExecutionId;
+    use crate::job::{Job, Parked};
+    use crate::limits;
+    use crate::state::{Cause, State};
+    use crate::time::Time;
+    use crate::world::World;
+    use crate::world::build::*;
+
+    type Break = fn(&mut Job);
+
+    /// A state, and how to spoil a sound job in it.
+    const SPOILT: [(&str, State, Break); 24] = [
+        ("a worker holds a job exactly while it is assigned or running", State::Running, |job| {
+            job.lease = None
+        }),
+        ("a held job was handed out under a token", State::Running, |job| job.fence = 0),
+        ("the attempt a worker holds was handed out", State::Assigned, |job| job.attempt_handed = 0),
+        ("a running job has begun", State::Running, |job| job.started_at = None),
+        ("a job has an end exactly while it is final", State::Succeeded, |job| job.finished_at = None),
+        ("an ended job knows when it is forgotten", State::Failed, |job| job.forget_at = None),
+        ("a canceled job says who and why", State::Canceled, |job| job.cancel = None),
+        ("only failed jobs are dead letters", State::Succeeded, |job| job.dead_lettered_at = job.finished_at),
+        ("attempts count from one", State::Queued, |job| job.attempt = 0),
+        ("attempts stay within the budget", State::Queued, |job| job.attempt = 5),
+        ("no attempt was handed out before its time", State::Queued, |job| job.attempt_handed = 2),
+        ("errors are kept in the order of attempts", State::Failed, |job| {
+            job.errors.push(job.errors[0].clone())
+        }),
+        ("no error is of an attempt to come", State::Failed, |job| job.errors[0].attempt = 2),
+        ("the error history is bounded", State::Failed, many_errors),
+        ("the first execution has the id of the job", State::Queued, |job| {
+            job.execution = ExecutionId::from_u128(9)
+        }),
+        ("no execution comes back", State::Failed, |job| job.executions_past.push(job.execution)),
+        ("executions are bounded", State::Failed, many_executions),
+        ("a held back job was never queued", State::Queued, |job| job.hold = true),
+        ("only queued jobs wait", State::Created, |job| job.available_at = Some(Time::MAX)),
+        ("only queued jobs with a limit are parked", State::Queued, |job| job.parked = Parked::TurnCame),
+        ("a parked job knows when it is looked at again", State::Queued, parked_for_ever),
+        ("progress is a percentage", State::Running, |job| job.progress = Some(101)),
+        ("the history is bounded", State::Queued, long_history),
+        ("the history ends where the job stands", State::Created, |job| job.state = State::Queued),
+    ];
+
+    fn many_errors(job: &mut Job) {
+        Arc::make_mut(&mut job.head).retry.attempts_max = 100;
+        job.attempt = 100;
+        let error = job.errors.remove(0);
+        let errors = (1..=limits::ERRORS_MAX as u32 + 1).map(|attempt| {
+            let mut error = error.clone();
+            error.attempt = attempt;
+            error
+        });
+        job.errors = errors.collect();
+    }
+
+    fn many_executions(job: &mut Job) {
+        job.executions_past = vec![job.execution; limits::EXECUTIONS_MAX];
+        job.execution = ExecutionId::from_u128(9);
+    }
+
+    fn parked_for_ever(job: &mut Job) {
+        Arc::make_mut(&mut job.head).limit = Some(limit(Some(1)));
+        job.parked = Parked::ForPlace;
+    }
+
+    /// No command can make a history too long, so the count in its stored form is altered to one too many.
+    fn long_history(job: &mut Job) {
+        let mut stored = Vec::new();
+        job.history.encode(&mut stored);
+        let mut altered = Vec::new();
+        put_varint(&mut altered, limits::EVENTS_MAX as u64 + 1);
+        altered.extend(&stored[1..]);
+        job.history = History::decode(&altered).unwrap();
+    }
+
+    #[test]
+    fn every_invariant_of_a_job_has_a_sample_that_breaks_it() {
+        for (name, state, spoil) in SPOILT {
+            let mut job = World::with_job_in(state, |_| {}).job(1).clone();
+            assert_eq!(super::job(&job), Ok(()), "{name}: sound before");
+            spoil(&mut job);
+            assert_eq!(super::job(&job), Err(Broken(name)));
+        }
+        let sample = World::with_job_in(State::Queued, |_| {}).job(1).clone();
+        let named: BTreeSet<&str> = super::rules(&sample).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(SPOILT.map(|(name, ..)| name).into_iter().collect::<BTreeSet<_>>(), named);
+    }
+
+    fn moved(n: u32, from: Option<State>, to: State) -> Event {
+        let news = News::Moved { from, to, cause: Cause::Due, outlook: Outlook::Open };
+        Event { n, news, at: Time::from_millis(i64::from(n)), attempt: 1, execution: 1 }
+    }
+
+    #[test]
+    fn every_way_a_chain_can_break_is_caught() {
+        use State::{Assigned, Created, Queued, Running};
+        let birth = moved(1, None, Created);
+        let queued = moved(2, Some(Created), Queued);
+        let progress = |n| Event { news: News::Progress(1), ..moved(n, None, Created) };
+        let check = |events: &[Event], expected: Result<(), Broken>| {
+            assert_eq!(super::chain(events.iter().copied()), expected, "{events:?}");
+        };
+        check(&[], Ok(()));
+        check(&[birth, queued, progress(3), moved(4, Some(Queued), Assigned)], Ok(()));
+        check(&[birth, moved(300, Some(Assigned), Running)], Ok(()));
+
+        let upwards = Err(Broken("events are numbered and timed upwards"));
+        check(&[birth, Event { n: 1, ..queued }], upwards);
+        check(&[birth, Event { at: birth.at, ..queued }], upwards);
+        let executions = Err(Broken("executions are counted upwards"));
+        check(&[Event { execution: 2, ..birth }, queued], executions);
+        let torn = Err(Broken("each move begins where the last one ended"));
+        check(&[queued], torn);
+        check(&[birth, birth_again(2)], torn);
+        check(&[birth, moved(2, Some(Queued), Assigned)], torn);
+        check(&[birth, queued, progress(3), moved(4, Some(Assigned), Running)], torn);
+        check(&[birth, queued, moved(9, Some(Assigned), Running)], torn);
+        let forbidden = Err(Broken("every move is one of the allowed"));
+        check(&[moved(1, None, Queued)], forbidden);
+        check(&[birth, moved(2, Some(Created), Running)], forbidden);
+        check(&[progress(1)], Err(Broken("a life begins with a birth")));
+    }
+
+    fn birth_again(n: u32) -> Event {
+        moved(n, None, State::Created)
+    }
 }

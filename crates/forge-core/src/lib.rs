@@ -21,6 +21,7 @@ pub mod rows;
 pub mod state;
 
 pub mod catalog;
+pub mod client;
 pub mod codec;
 pub mod history;
 pub mod id;

@@ -7,9 +7,10 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use crate::client::{ApiKey, Client};
 use crate::command::{Answer, Output};
 use crate::history::Entry;
-use crate::id::{ClientId, ExecutionId, JobId};
+use crate::id::{ClientId, ExecutionId, JobId, KeyId};
 use crate::job::{IdempotencyKey, Input, Job, Name, Shelf};
 use crate::state::State;
 use crate::time::Time;
@@ -36,6 +37,8 @@ pub struct Wants {
     pub uniques: BTreeSet<[u8; 32]>,
     /// The settings of these queues, where there are any.
     pub queues: BTreeSet<Name>,
+    /// These clients, where they exist, with all their keys.
+    pub clients: BTreeSet<ClientId>,
     /// How many jobs of these queues stand in each state.
     pub counts: BTreeSet<Name>,
     /// How many jobs workers hold, over all queues.
@@ -68,6 +71,10 @@ pub struct Rows {
     pub limits: BTreeMap<Name, LimitRow>,
     /// The queue settings found.
     pub queues: BTreeMap<Name, QueueRow>,
+    /// The clients found.
+    pub clients: BTreeMap<ClientId, Client>,
+    /// The keys of the clients found, oldest first.
+    pub api_keys: Vec<ApiKey>,
     /// The counts asked for.
     pub counts: BTreeMap<Name, Counts>,
     /// How many jobs workers hold, if asked.
@@ -167,6 +174,10 @@ pub struct Changes {
     pub limits: BTreeMap<Name, LimitRow>,
     /// Queue settings that changed.
     pub queues: BTreeMap<Name, QueueRow>,
+    /// New clients.
+    pub clients: Vec<Client>,
+    /// Keys that are new or changed, by id.
+    pub api_keys: BTreeMap<KeyId, ApiKey>,
     /// By how much the counts of a queue change.
     pub counts: BTreeMap<Name, Counts>,
     /// What happened, in order: one journal row.

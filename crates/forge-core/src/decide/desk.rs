@@ -5,10 +5,11 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
+use crate::client::{ApiKey, Client};
 use crate::command::{Answer, Holder, Owned, Refusal};
 use crate::decide::Batch;
 use crate::history::{Entry, Event, News, Outlook};
-use crate::id::JobId;
+use crate::id::{ClientId, JobId, KeyId};
 use crate::invariants;
 use crate::job::{IdempotencyKey, Input, Job, Lane, Name, Parked, Shelf};
 use crate::limits;
@@ -31,6 +32,8 @@ pub(super) struct Desk<'a> {
     pub(super) uniques: BTreeMap<[u8; 32], JobId>,
     pub(super) limits: BTreeMap<Name, LimitRow>,
     pub(super) queues: BTreeMap<Name, QueueRow>,
+    pub(super) clients: BTreeMap<ClientId, Client>,
+    pub(super) api_keys: BTreeMap<KeyId, ApiKey>,
     counts: BTreeMap<Name, Counts>,
     pub(super) active: u64,
     /// A claim was stopped by the bound on active jobs: what it left lying must not wake it again at once.
@@ -86,6 +89,8 @@ impl<'a> Desk<'a> {
             uniques: rows.uniques,
             limits: rows.limits,
             queues: rows.queues,
+            clients: rows.clients,
+            api_keys: rows.api_keys.into_iter().map(|key| (key.id, key)).collect(),
             counts: rows.counts,
             active: rows.active,
             capped: false,

@@ -10,6 +10,7 @@
 //! | `claim.rs` | claim, with pauses and limits |
 //! | `work.rs` | start, extend, succeed, fail, hand back |
 //! | `control.rs` | cancel, retry, activate, forget, pause |
+//! | `keys.rs` | clients and their API keys |
 //! | `due.rs` | what time does: schedules, leases, timeouts, expiry, retention |
 //! | `desk.rs` | the working set they share, and the one way to move a job |
 
@@ -17,6 +18,7 @@ mod claim;
 mod control;
 mod desk;
 mod due;
+mod keys;
 mod submit;
 mod work;
 
@@ -61,7 +63,8 @@ pub fn wants(batch: &Batch) -> Wants {
                 let limit = before.saturating_add(*limit).min(limits::DUE_JOBS_MAX);
                 wants.due = Some(DueWant { now: batch.now, limit });
             }
-            Command::Pause { .. } => {}
+            Command::Key(key) => drop(wants.clients.insert(key.client())),
+            Command::Register(_) | Command::Pause { .. } => {}
         }
     }
     wants
@@ -85,6 +88,8 @@ pub fn decide(batch: &Batch, rows: Rows, render: &dyn Render) -> Changes {
             Command::Activate(owned) => desk.activate(owned),
             Command::Due(limit) => Ok(desk.due(*limit)),
             Command::Forget(owned) => desk.forget(owned),
+            Command::Register(client) => Ok(desk.register(client)),
+            Command::Key(key) => desk.key(key),
             Command::Pause { queue, paused } => Ok(desk.pause(queue, *paused)),
         };
         answers.push(answer.unwrap_or_else(Answer::Refused));

@@ -1,0 +1,88 @@
+//! Clients and their keys: who may make one, what a repetition does, and that revoking is for good.
+
+use alloc::vec::Vec;
+
+use super::desk::Desk;
+use crate::client::{ApiKey, Client};
+use crate::command::{Answer, KeyCommand, Refusal};
+use crate::id::{ClientId, KeyId};
+
+impl Desk<'_> {
+    pub(super) fn register(&mut self, client: &Client) -> Answer {
+        self.clients.insert(client.id, *client);
+        self.changes.clients.push(*client);
+        Answer::Settled
+    }
+
+    pub(super) fn key(&mut self, command: &KeyCommand) -> Result<Answer, Refusal> {
+        let client = command.client();
+        if !self.clients.contains_key(&client) {
+            return Err(Refusal::ClientNotFound);
+        }
+        match command {
+            KeyCommand::Create { key, rotate, first_only } => self.create_key(key, *rotate, *first_only),
+            KeyCommand::Renew(key) => {
+                if self.good_keys(client).is_empty() {
+                    return Err(Refusal::NoKeyToRenew);
+                }
+                self.revoke_all(client);
+                Ok(self.put_key(key))
+            }
+            KeyCommand::Revoke { key, .. } => {
+                let known = self.api_keys.get(key).filter(|known| known.client == client);
+                known.ok_or(Refusal::KeyNotFound)?;
+                self.revoke(*key);
+                Ok(Answer::Settled)
+            }
+            KeyCommand::Used { key, .. } => {
+                let mut known = self.api_keys.get(key).cloned().ok_or(Refusal::KeyNotFound)?;
+                known.last_used_at = Some(self.now);
+                self.save_key(known);
+                Ok(Answer::Settled)
+            }
+        }
+    }
+
+    fn create_key(&mut self, key: &ApiKey, rotate: bool, first_only: bool) -> Result<Answer, Refusal> {
+        let had_one = self.api_keys.values().any(|known| known.client == key.client);
+        if first_only && had_one {
+            return Err(Refusal::KeyNeeded);
+        }
+        let newest = self.good_keys(key.client).last().and_then(|id| self.api_keys.get(id)).cloned();
+        match newest {
+            Some(key) if !rotate => Ok(Answer::Key { key, created: false }),
+            Some(_) | None => {
+                self.revoke_all(key.client);
+                Ok(self.put_key(key))
+            }
+        }
+    }
+
+    /// The good keys of a client, oldest first.
+    fn good_keys(&self, client: ClientId) -> Vec<KeyId> {
+        let good = self.api_keys.values().filter(|key| key.client == client && key.is_good(self.now));
+        good.map(|key| key.id).collect()
+    }
+
+    fn revoke_all(&mut self, client: ClientId) {
+        self.good_keys(client).into_iter().for_each(|id| self.revoke(id));
+    }
+
+    /// Revokes a key; one that was revoked before keeps its moment.
+    fn revoke(&mut self, id: KeyId) {
+        if let Some(mut key) = self.api_keys.get(&id).filter(|key| key.revoked_at.is_none()).cloned() {
+            key.revoked_at = Some(self.now);
+            self.save_key(key);
+        }
+    }
+
+    fn put_key(&mut self, key: &ApiKey) -> Answer {
+        self.save_key(key.clone());
+        Answer::Key { key: key.clone(), created: true }
+    }
+
+    fn save_key(&mut self, key: ApiKey) {
+        self.api_keys.insert(key.id, key.clone());
+        self.changes.api_keys.insert(key.id, key);
+    }
+}

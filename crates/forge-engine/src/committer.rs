@@ -1,0 +1,201 @@
+//! The one part that writes. Commands wait in a bounded queue; a batch is everything that is waiting when a lane of the
+//! store becomes free. No timer: an idle engine adds no delay, and a busy one batches by itself.
+//!
+//! A batch shares one transaction. If the store rejects it because of its data, it is halved until the culprit stands
+//! alone, so that one bad command does not sink its neighbours.
+
+use std::sync::Arc;
+
+use forge_core::decide::Batch;
+use forge_core::rows::Render;
+use forge_core::{Answer, Changes, Command, decide, wants};
+use forge_store::{Fault, Store};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{JoinError, JoinSet};
+
+use crate::Error;
+use crate::clock::Clock;
+use crate::engine::Stop;
+use crate::journal::Bell;
+use crate::options::Options;
+use crate::timers::Alarm;
+use crate::wakeups::Wakeups;
+
+type Reply = oneshot::Sender<Result<Answer, Error>>;
+
+/// A command on its way.
+pub(crate) struct Request {
+    command: Command,
+    reply: Reply,
+}
+
+/// Hands commands to the committer. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Commands {
+    queue: mpsc::Sender<Request>,
+}
+
+impl Commands {
+    /// Runs a command, or refuses at once when too many are waiting. Being dropped while it waits is safe: the command may
+    /// still be carried out, as when a connection breaks.
+    pub(crate) async fn try_run(&self, command: Command) -> Result<Answer, Error> {
+        let (reply, answer) = oneshot::channel();
+        self.queue.try_send(Request { command, reply }).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => Error::Overloaded,
+            mpsc::error::TrySendError::Closed(_) => Error::Stopped,
+        })?;
+        answer.await.unwrap_or_else(|_| Err(lost()))
+    }
+
+    /// Runs a command, waiting for a place in the queue: for loops of our own, which must not give up.
+    pub(crate) async fn run(&self, command: Command) -> Result<Answer, Error> {
+        let (reply, answer) = oneshot::channel();
+        self.queue.send(Request { command, reply }).await.map_err(|_| Error::Stopped)?;
+        answer.await.unwrap_or_else(|_| Err(lost()))
+    }
+}
+
+/// A batch that broke off answers nobody. That is no reason to think that the engine has stopped: the timers must go on.
+fn lost() -> Error {
+    forge_store::Error::new(Fault::Unknown, "the batch broke off").into()
+}
+
+/// What a commit needs, and whom it tells.
+pub(crate) struct Office {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) render: Arc<dyn Render>,
+    pub(crate) wakeups: Wakeups,
+    pub(crate) alarm: Alarm,
+    pub(crate) bell: Bell,
+}
+
+/// The queue of the committer, and the loop that empties it.
+pub(crate) fn committer(
+    office: Arc<Office>,
+    options: &Options,
+    stop: Stop,
+) -> (Commands, impl Future<Output = ()> + Send + use<>) {
+    let (queue, requests) = mpsc::channel(options.commands_waiting_max);
+    (Commands { queue }, run(office, requests, options.batch_max, stop))
+}
+
+/// Ends when told to stop and every accepted command is answered. Cutting it off cuts off the batches under way.
+async fn run(office: Arc<Office>, mut requests: mpsc::Receiver<Request>, batch_max: usize, mut stop: Stop) {
+    let n_lanes = office.store.lanes().max(1);
+    let mut commits = JoinSet::new();
+    loop {
+        // First a free lane, then whatever has gathered meanwhile.
+        while commits.len() >= n_lanes {
+            commits.join_next().await.into_iter().for_each(note);
+        }
+        let batch = gather(&mut requests, batch_max, &mut stop).await;
+        if batch.is_empty() {
+            break;
+        }
+        commits.spawn(office.clone().commit(batch));
+    }
+    while let Some(done) = commits.join_next().await {
+        note(done);
+    }
+}
+
+/// Everything that is waiting, at least one; nothing once the engine is stopping and the queue is empty.
+async fn gather(requests: &mut mpsc::Receiver<Request>, batch_max: usize, stop: &mut Stop) -> Vec<Request> {
+    let mut batch = Vec::new();
+    tokio::select! {
+        biased;
+        _ = requests.recv_many(&mut batch, batch_max) => return batch,
+        () = stop.told() => {}
+    }
+    // Closed rather than waiting for every sender to go: a caller that never looks at its answer must not hold up the end.
+    requests.close();
+    requests.recv_many(&mut batch, batch_max).await;
+    batch
+}
+
+fn note(done: Result<(), JoinError>) {
+    if let Err(error) = done {
+        tracing::error!(%error, "a batch broke off");
+    }
+}
+
+impl Office {
+    /// Writes a batch, in halves if need be, and answers every request in it.
+    async fn commit(self: Arc<Self>, mut requests: Vec<Request>) {
+        requests.retain(|request| !request.is_pointless());
+        let (commands, replies) =
+            requests.into_iter().map(|request| (request.command, request.reply)).unzip();
+        let mut todo: Vec<(Vec<Command>, Vec<Reply>)> = vec![(commands, replies)];
+        while let Some((commands, mut replies)) = todo.pop() {
+            if commands.is_empty() {
+                continue;
+            }
+            let batch = Arc::new(Batch { now: self.clock.now(), seed: self.clock.random() as u64, commands });
+            match self.transact(batch.clone()).await {
+                Ok(mut changes) => {
+                    let answers = std::mem::take(&mut changes.answers);
+                    // Told first, so that whoever hears an answer finds everybody else informed.
+                    self.tell(&changes);
+                    replies.into_iter().zip(answers).for_each(|(reply, answer)| send(reply, answer));
+                }
+                Err(error) if error.fault == Fault::Rejected && replies.len() > 1 => {
+                    let mut commands = Arc::unwrap_or_clone(batch).commands;
+                    let half = replies.len() / 2;
+                    // The first half is popped, and so decided, first.
+                    todo.push((commands.split_off(half), replies.split_off(half)));
+                    todo.push((commands, replies));
+                }
+                Err(error) => self.give_up(replies, error),
+            }
+        }
+    }
+
+    fn give_up(&self, replies: Vec<Reply>, error: forge_store::Error) {
+        tracing::error!(n_commands = replies.len(), %error, "could not write a batch");
+        if error.fault == Fault::Unknown {
+            // Perhaps it is written, and nobody else would tell what it made possible.
+            self.wakeups.wake_all();
+            self.bell.ring();
+        }
+        let error = Error::from(error);
+        for reply in replies {
+            let _ = reply.send(Err(error.clone()));
+        }
+    }
+
+    async fn transact(&self, batch: Arc<Batch>) -> Result<Changes, forge_store::Error> {
+        let wants = wants(&batch);
+        let render = self.render.clone();
+        self.store.transact(wants, Box::new(move |rows| decide(&batch, rows, &*render))).await
+    }
+
+    fn tell(&self, changes: &Changes) {
+        self.wakeups.wake(&changes.woken);
+        if changes.counts.values().any(|counts| counts.active() < 0) {
+            self.wakeups.wake_capped();
+        }
+        if let Some(next_due) = changes.next_due {
+            self.alarm.set(next_due);
+        }
+        if !changes.journal.is_empty() {
+            self.bell.ring();
+        }
+    }
+}
+
+impl Request {
+    /// A claim whose worker went away would only lock jobs up until their lease ends. Everything else is carried out: the
+    /// caller meant it.
+    fn is_pointless(&self) -> bool {
+        matches!(self.command, Command::Claim(_)) && self.reply.is_closed()
+    }
+}
+
+fn send(reply: Reply, answer: Answer) {
+    // A caller that went away does not need its answer.
+    let _ = reply.send(match answer {
+        Answer::Refused(refusal) => Err(Error::Refused(refusal)),
+        answer => Ok(answer),
+    });
+}

@@ -1,0 +1,258 @@
+//! The handle, and the life of the loops behind it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use forge_core::command::{Claim, Submit};
+use forge_core::id::{ClientId, ExecutionId, JobId, KeyId};
+use forge_core::job::{Job, Shelf};
+use forge_core::rows::Render;
+use forge_core::time::Time;
+use forge_core::{Answer, Command, limits};
+use forge_store::{Store, Wakeup};
+use tokio::sync::{broadcast, watch};
+use tokio::task::JoinHandle;
+
+use crate::clock::Clock;
+use crate::committer::{self, Commands, Office};
+use crate::ids::Ids;
+use crate::journal::Reader;
+use crate::options::Options;
+use crate::wakeups::{Look, Waiter};
+use crate::{Error, sweeper, timers};
+
+/// A running engine. Cheap to clone; the loops end with [`Engine::stop`], or are cut off when the last handle is dropped.
+#[derive(Clone)]
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    office: Arc<Office>,
+    commands: Commands,
+    ids: Ids,
+    stop: watch::Sender<bool>,
+    /// Every loop holds a receiver, and lets go of it when it ends.
+    running: watch::Sender<()>,
+    loops: Vec<JoinHandle<()>>,
+}
+
+/// Hears when the engine stops.
+#[derive(Clone)]
+pub(crate) struct Stop(watch::Receiver<bool>);
+
+impl Stop {
+    /// Ready once the engine is stopping. Safe to drop.
+    pub(crate) async fn told(&mut self) {
+        // An engine that is gone without a word has stopped too.
+        let _ = self.0.wait_for(|stopping| *stopping).await;
+    }
+}
+
+impl Engine {
+    /// Starts an engine on a store. What was waiting, scheduled or leased there goes on: recovery is nothing but looking
+    /// at what is due.
+    pub fn start(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        render: Arc<dyn Render>,
+        options: Options,
+    ) -> Engine {
+        let office = Arc::new(Office {
+            store,
+            clock,
+            render,
+            wakeups: Default::default(),
+            alarm: Default::default(),
+            bell: Default::default(),
+        });
+        let (stop, stopped) = watch::channel(false);
+        let stopped = Stop(stopped);
+        let running = watch::Sender::new(());
+        let (commands, committer) = committer::committer(office.clone(), &options, stopped.clone());
+        let timers = timers::run(office.clone(), commands.clone(), options.clone(), stopped.clone());
+        let sweeper = sweeper::run(office.clone(), options, stopped.clone());
+        let listener = listen(office.clone(), office.store.wakeups(), stopped);
+        let loops = vec![
+            spawn(&running, committer),
+            spawn(&running, timers),
+            spawn(&running, sweeper),
+            spawn(&running, listener),
+        ];
+        Engine { inner: Arc::new(Inner { office, commands, ids: Ids::default(), stop, running, loops }) }
+    }
+
+    /// Runs a command. Refuses at once when too many are waiting.
+    pub async fn run(&self, command: Command) -> Result<Answer, Error> {
+        if self.is_stopping() {
+            return Err(Error::Stopped);
+        }
+        self.inner.commands.try_run(command).await
+    }
+
+    /// Submits jobs, all or none: the jobs as they stand, and whether they were there before.
+    pub async fn submit(&self, submit: Submit) -> Result<(Vec<Job>, bool), Error> {
+        match self.run(Command::Submit(submit)).await? {
+            Answer::Submitted { jobs, existing } => Ok((jobs, existing)),
+            answer => unreachable!("a submission was answered with {answer:?}"),
+        }
+    }
+
+    /// Runs a command about one job: the job as it stands, and whether the command changed it.
+    pub async fn act(&self, command: Command) -> Result<(Job, bool), Error> {
+        match self.run(command).await? {
+            Answer::Done(job) => Ok((job, true)),
+            Answer::Unchanged(job) => Ok((job, false)),
+            answer => unreachable!("a command about one job was answered with {answer:?}"),
+        }
+    }
+
+    /// Claims jobs, waiting up to `wait` for the first one. Nothing to be had, or an engine that is told to stop meanwhile,
+    /// gives an empty list.
+    ///
+    /// Being dropped is safe for the engine, but jobs that were just claimed then come back only when their lease ends.
+    pub async fn claim(&self, claim: Claim, wait: Duration) -> Result<Vec<Job>, Error> {
+        if self.is_stopping() {
+            return Err(Error::Stopped);
+        }
+        if claim.limit == 0 {
+            // Asked in earnest it would find nothing, and others would believe that there is nothing.
+            return Ok(Vec::new());
+        }
+        let office = &self.inner.office;
+        let lane = claim.crew.lane();
+        let queues = claim.queues.iter().take(limits::CLAIM_QUEUES_MAX);
+        let mut waiter =
+            office.wakeups.wait_for(queues.map(|queue| Shelf { lane, name: queue.clone() }).collect());
+        let mut stop = Stop(self.inner.stop.subscribe());
+        // One sleep for the whole wait: a clock that is set back meanwhile does not prolong it.
+        let mut over = office.clock.sleep(wait);
+        loop {
+            let look = waiter.look();
+            if look.worthwhile {
+                match self.claim_once(&claim, &mut waiter, &look).await {
+                    Ok(jobs) if jobs.is_empty() => {}
+                    Err(Error::Stopped) => return Ok(Vec::new()),
+                    done => return done,
+                }
+            }
+            if wait.is_zero() {
+                return Ok(Vec::new());
+            }
+            tokio::select! {
+                biased;
+                () = stop.told() => return Ok(Vec::new()),
+                () = waiter.woken() => {}
+                () = &mut over => return Ok(Vec::new()),
+            }
+        }
+    }
+
+    async fn claim_once(&self, claim: &Claim, waiter: &mut Waiter, look: &Look) -> Result<Vec<Job>, Error> {
+        loop {
+            match self.run(Command::Claim(claim.clone())).await? {
+                Answer::Claimed { jobs, more, .. } if !jobs.is_empty() => {
+                    waiter.took(more);
+                    return Ok(jobs);
+                }
+                Answer::Claimed { capped: true, .. } => {
+                    waiter.found_cap(look);
+                    return Ok(Vec::new());
+                }
+                Answer::Claimed { more: false, .. } => {
+                    waiter.found_nothing(look);
+                    return Ok(Vec::new());
+                }
+                // Everything it saw was parked or expired: what is behind has not been looked at.
+                Answer::Claimed { .. } => {}
+                answer => unreachable!("a claim was answered with {answer:?}"),
+            }
+        }
+    }
+
+    /// A reader of the journal, from the row after `after` on.
+    pub fn journal(&self, after: i64) -> Reader {
+        Reader::new(self.inner.office.store.clone(), &self.inner.office.bell, after)
+    }
+
+    /// The store, for reading. Only the committer writes.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.inner.office.store
+    }
+
+    /// What time it is for this engine.
+    pub fn now(&self) -> Time {
+        self.inner.office.clock.now()
+    }
+
+    /// A new job id, later than all before.
+    pub fn job_id(&self) -> JobId {
+        self.inner.ids.job(&*self.inner.office.clock)
+    }
+
+    /// A new execution id.
+    pub fn execution_id(&self) -> ExecutionId {
+        self.inner.ids.execution(&*self.inner.office.clock)
+    }
+
+    /// A new key id.
+    pub fn key_id(&self) -> KeyId {
+        self.inner.ids.key(&*self.inner.office.clock)
+    }
+
+    /// A new client id.
+    pub fn client_id(&self) -> ClientId {
+        ClientId::v4(self.inner.office.clock.random())
+    }
+
+    /// Whether the engine has been told to stop.
+    pub fn is_stopping(&self) -> bool {
+        *self.inner.stop.borrow()
+    }
+
+    /// Stops: no new commands, waiting claims return empty, what was accepted is written, then the loops end. May be called
+    /// any number of times, and dropped: each call returns when all of it is over.
+    pub async fn stop(&self) {
+        self.inner.stop.send_replace(true);
+        self.inner.running.closed().await;
+        self.inner.office.bell.close();
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.loops.iter().for_each(JoinHandle::abort);
+    }
+}
+
+fn spawn(running: &watch::Sender<()>, work: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+    let running = running.subscribe();
+    tokio::spawn(async move {
+        work.await;
+        drop(running);
+    })
+}
+
+/// Passes on what other nodes made possible.
+async fn listen(office: Arc<Office>, mut news: broadcast::Receiver<Wakeup>, mut stop: Stop) {
+    loop {
+        let wakeup = tokio::select! {
+            biased;
+            () = stop.told() => return,
+            wakeup = news.recv() => wakeup,
+        };
+        match wakeup {
+            Ok(Wakeup::Shelf(shelf)) => office.wakeups.wake([&shelf]),
+            Ok(Wakeup::Journal) => {
+                office.bell.ring();
+                // Perhaps what happened is that a job ended, and the bound on active jobs is the same for all nodes.
+                office.wakeups.wake_capped();
+            }
+            Ok(Wakeup::Everything) | Err(broadcast::error::RecvError::Lagged(_)) => {
+                office.wakeups.wake_all();
+                office.bell.ring();
+            }
+            Err(broadcast::error::RecvError::Closed) => return,
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! The running parts. [`Engine`] is the handle that every dialect and every loop uses: commands go in, and nothing is
+//! answered before it is durable.
+//!
+//! ```text
+//!   submit, claim, succeed, … ──► committer ──► store.transact( core::decide )
+//!                                    │ after the commit
+//!                                    ├──► answers to the callers
+//!                                    ├──► waiting claims are woken      (wakeups)
+//!                                    ├──► the timer learns what is due  (timers)
+//!                                    └──► journal readers go on         (journal)
+//! ```
+//!
+//! The engine knows no network and no SQL, and asks [`Clock`] for time and chance; so a test moves the clock by hand, and
+//! the simulator runs the whole of it from one seed.
+
+pub mod clock;
+mod committer;
+mod engine;
+mod ids;
+pub mod journal;
+mod options;
+mod sweeper;
+mod timers;
+mod wakeups;
+
+pub use clock::{Clock, SystemClock};
+pub use engine::Engine;
+pub use options::Options;
+
+use std::sync::Arc;
+
+use forge_core::Refusal;
+
+/// Why the engine did not do what it was asked.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// The rules say no. Asking again changes nothing.
+    #[error("refused: {0:?}")]
+    Refused(Refusal),
+    /// Too many commands are waiting already. Asking again later is fine; nothing was written.
+    #[error("too many commands are waiting")]
+    Overloaded,
+    /// The engine is stopping. Nothing was written.
+    #[error("the engine is stopping")]
+    Stopped,
+    /// The store failed.
+    #[error(transparent)]
+    Store(Arc<forge_store::Error>),
+}
+
+impl From<forge_store::Error> for Error {
+    fn from(error: forge_store::Error) -> Error {
+        Error::Store(Arc::new(error))
+    }
+}

@@ -1,0 +1,48 @@
+//! What an operator may set about the running parts. Every queue and loop has its bound here.
+
+use std::time::Duration;
+
+use forge_core::limits;
+
+/// Settings of an engine.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Commands that may wait for the committer; one more is refused. Enough for a thousand connections to each have a few
+    /// under way, and small enough that the wait behind it stays well under a second.
+    pub commands_waiting_max: usize,
+    /// Commands in one transaction.
+    pub batch_max: usize,
+    /// Due jobs handled in one transaction.
+    pub due_max: usize,
+    /// How often to look for due jobs that another node left behind.
+    pub due_refresh: Duration,
+    /// How long to wait before asking a store again that failed.
+    pub store_retry: Duration,
+    /// How often to sweep the journal and the tombstones.
+    pub sweep_every: Duration,
+    /// How many rows one sweep deletes at once.
+    pub sweep_max: usize,
+    /// How long journal rows are kept: as long as a reader may lag behind.
+    pub journal_keep: Duration,
+    /// How long it is remembered that a forgotten job existed.
+    pub tombstone_keep: Duration,
+    /// How long revoked API keys are kept, for audit.
+    pub revoked_key_keep: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            commands_waiting_max: 8192,
+            batch_max: limits::BATCH_COMMANDS_MAX,
+            due_max: limits::DUE_JOBS_MAX,
+            due_refresh: Duration::from_secs(1),
+            store_retry: Duration::from_millis(100),
+            sweep_every: Duration::from_secs(60),
+            sweep_max: 1000,
+            journal_keep: Duration::from_secs(7 * 24 * 3600),
+            tombstone_keep: limits::TOMBSTONE,
+            revoked_key_keep: Duration::from_secs(90 * 24 * 3600),
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! One loop for everything that time does: schedules, waits, leases, timeouts, expiry, retention. It sleeps until the next
+//! due moment and is woken when a commit brings an earlier one; it does not poll, except once in a while for what
+//! another node left behind.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use forge_core::time::Time;
+use forge_core::{Answer, Command};
+use tokio::sync::Notify;
+
+use crate::clock::Clock;
+use crate::committer::{Commands, Office};
+use crate::options::Options;
+use crate::{Error, engine::Stop};
+
+/// When the loop must look next.
+#[derive(Clone)]
+pub(crate) struct Alarm {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    /// Microseconds of the earliest known due moment.
+    earliest: AtomicI64,
+    earlier: Notify,
+}
+
+impl Default for Alarm {
+    fn default() -> Self {
+        let inner = Inner { earliest: AtomicI64::new(i64::MAX), earlier: Notify::new() };
+        Alarm { inner: Arc::new(inner) }
+    }
+}
+
+impl Alarm {
+    /// A job is due at this moment.
+    pub(crate) fn set(&self, at: Time) {
+        if self.learn(at) {
+            self.inner.earlier.notify_one();
+        }
+    }
+
+    /// Remembers a moment without waking the loop, and says whether it is earlier than all it knew: for the loop itself,
+    /// which would otherwise wake itself for ever.
+    fn learn(&self, at: Time) -> bool {
+        at.as_micros() < self.inner.earliest.fetch_min(at.as_micros(), Ordering::AcqRel)
+    }
+
+    fn earliest(&self) -> Time {
+        Time::from_micros(self.inner.earliest.load(Ordering::Acquire))
+    }
+
+    /// Forgets what it knew. Whatever is set from now on counts again.
+    fn clear(&self) {
+        self.inner.earliest.store(i64::MAX, Ordering::Release);
+    }
+
+    /// Ready when something is due, or after `span_max`. An earlier moment only shortens the sleep: what is not due yet
+    /// costs no look into the store. Safe to drop.
+    async fn wait(&self, clock: &dyn Clock, span_max: Duration) {
+        loop {
+            let span = self.earliest().since(clock.now()).min(span_max);
+            if span.is_zero() {
+                return;
+            }
+            tokio::select! {
+                biased;
+                () = self.inner.earlier.notified() => {}
+                () = clock.sleep(span) => return,
+            }
+        }
+    }
+}
+
+/// Runs until told to stop. Being cut off anywhere is safe: a bite already handed to the committer is still written.
+pub(crate) async fn run(office: Arc<Office>, commands: Commands, options: Options, mut stop: Stop) {
+    tokio::select! {
+        biased;
+        () = stop.told() => {}
+        () = work(&office, &commands, &options) => {}
+    }
+}
+
+/// Ends only with the committer; a store that fails is asked again.
+async fn work(office: &Office, commands: &Commands, options: &Options) {
+    let clock = &*office.clock;
+    loop {
+        match work_off(office, commands, options.due_max).await {
+            Ok(()) => office.alarm.wait(clock, options.due_refresh).await,
+            Err(Error::Stopped) => return,
+            Err(error) => {
+                tracing::warn!(%error, "could not do what is due; trying again");
+                clock.sleep(options.store_retry).await;
+            }
+        }
+    }
+}
+
+/// Does all that is due, bite by bite, then learns what is due next.
+async fn work_off(office: &Office, commands: &Commands, due_max: usize) -> Result<(), Error> {
+    // Cleared before the look, so that a moment set during it is kept.
+    office.alarm.clear();
+    loop {
+        match office.store.next_due().await? {
+            Some(at) if at <= office.clock.now() => {}
+            Some(at) => {
+                office.alarm.learn(at);
+                return Ok(());
+            }
+            None => return Ok(()),
+        }
+        if let Answer::Due { n_jobs: 0, .. } = commands.run(Command::Due(due_max)).await? {
+            // Another node holds what is due, or the clock went back: look again later.
+            return Ok(());
+        }
+    }
+}

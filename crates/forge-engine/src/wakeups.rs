@@ -1,0 +1,237 @@
+//! Workers that wait for work, and who wakes them. An empty claim costs no transaction: a shelf that a claim found empty is
+//! known to be *idle* until something is put on it.
+//!
+//! Three traps, and what shuts them:
+//!
+//! - the job that arrives between a look and the wait: a worker takes its place in the line *before* it looks, and a
+//!   shelf is only marked idle if nothing was announced since that look began (its epoch);
+//! - the announcement that reaches only workers who do not need it any more: one that leaves without having looked, or
+//!   without having learnt what its claim found, passes it on to the next;
+//! - the worker that cannot take what it was woken for, because of the bound on active jobs: it leaves the line, passes
+//!   the announcement on and waits for a job to end.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use forge_core::job::Shelf;
+use tokio::sync::Notify;
+
+/// Waiting workers woken per announcement. A batch of jobs may feed many of them, and one that found more than it
+/// could take wakes the next; all of them at once would mostly find nothing.
+const WOKEN_AT_ONCE: usize = 64;
+
+/// Waiting workers woken by one that left work behind: two, so that with each round twice as many look.
+const WOKEN_BY_LEFTOVERS: usize = 2;
+
+/// Shelves remembered although nobody waits there. Their names come from clients, so there must be an end to them; one
+/// that is forgotten costs a look.
+const SHELVES_KEPT_MAX: usize = 10_000;
+
+#[derive(Clone, Default)]
+pub(crate) struct Wakeups {
+    line: Arc<Mutex<Line>>,
+}
+
+#[derive(Default)]
+struct Line {
+    /// A shelf that is not here is not idle, and nobody waits for it.
+    shelves: BTreeMap<Shelf, Spot>,
+    next_waiter: u64,
+    /// Counts announcements over all shelves, so that a shelf forgotten and met again never has an epoch that somebody
+    /// remembers.
+    epoch: u64,
+    /// Workers that found the bound on active jobs reached.
+    capped: BTreeMap<u64, Arc<Notify>>,
+    /// The epoch in which a held job last ended.
+    cap_epoch: u64,
+}
+
+struct Spot {
+    /// A claim looked and found nothing, and nothing was announced since.
+    idle: bool,
+    epoch: u64,
+    /// The longest waiting first. Whoever is woken is taken out, and takes the same place again by looking.
+    waiters: BTreeMap<u64, Arc<Notify>>,
+}
+
+/// A worker's place in the line of its shelves. Leaves it when dropped.
+pub(crate) struct Waiter {
+    wakeups: Wakeups,
+    shelves: Vec<Shelf>,
+    number: u64,
+    notify: Arc<Notify>,
+    stand: Stand,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stand {
+    /// Not in line: it has not looked yet, or waits for the bound on active jobs.
+    Aside,
+    /// In line. Missing there means that it was woken and has not looked since.
+    InLine,
+    /// In line, and a claim is under way whose result it does not know.
+    Claiming,
+}
+
+/// What the shelves of a waiter looked like when it looked.
+pub(crate) struct Look {
+    epochs: Vec<u64>,
+    cap_epoch: u64,
+    /// Whether there may be work.
+    pub(crate) worthwhile: bool,
+}
+
+impl Wakeups {
+    fn line(&self) -> MutexGuard<'_, Line> {
+        // Nothing in here can panic half-way through a change.
+        self.line.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Somebody who will look at these shelves.
+    pub(crate) fn wait_for(&self, shelves: Vec<Shelf>) -> Waiter {
+        let mut line = self.line();
+        let number = line.next_waiter;
+        line.next_waiter += 1;
+        drop(line);
+        Waiter { wakeups: self.clone(), shelves, number, notify: Arc::default(), stand: Stand::Aside }
+    }
+
+    /// Announces work on these shelves.
+    pub(crate) fn wake<'a>(&self, shelves: impl IntoIterator<Item = &'a Shelf>) {
+        let mut line = self.line();
+        shelves.into_iter().for_each(|shelf| line.wake(shelf, WOKEN_AT_ONCE));
+    }
+
+    /// Announces that there may be work anywhere.
+    pub(crate) fn wake_all(&self) {
+        let mut line = self.line();
+        let line = &mut *line;
+        line.epoch += 1;
+        line.shelves.values_mut().for_each(|spot| spot.wake(WOKEN_AT_ONCE, line.epoch));
+        line.wake_capped();
+    }
+
+    /// Announces that a job which a worker held has ended.
+    pub(crate) fn wake_capped(&self) {
+        self.line().wake_capped();
+    }
+}
+
+impl Line {
+    fn wake(&mut self, shelf: &Shelf, n: usize) {
+        self.epoch += 1;
+        if let Some(spot) = self.shelves.get_mut(shelf) {
+            spot.wake(n, self.epoch);
+        }
+    }
+
+    fn wake_capped(&mut self) {
+        self.epoch += 1;
+        self.cap_epoch = self.epoch;
+        std::mem::take(&mut self.capped).into_values().for_each(|notify| notify.notify_one());
+    }
+
+    fn spot(&mut self, shelf: &Shelf) -> &mut Spot {
+        self.epoch += 1;
+        let unknown = Spot { idle: false, epoch: self.epoch, waiters: BTreeMap::new() };
+        self.shelves.entry(shelf.clone()).or_insert(unknown)
+    }
+
+    /// Takes a waiter out of the line of a shelf, and passes on what was announced to it in vain.
+    fn leave(&mut self, shelf: &Shelf, number: u64, stand: Stand) {
+        let n_shelves = self.shelves.len();
+        let Some(spot) = self.shelves.get_mut(shelf) else { return };
+        let was_woken = spot.waiters.remove(&number).is_none();
+        let in_vain = match stand {
+            Stand::Aside => false,
+            Stand::InLine => was_woken && !spot.idle,
+            // Its claim may have failed after hiding jobs from others, so that even idle is not sure.
+            Stand::Claiming => true,
+        };
+        if in_vain {
+            self.epoch += 1;
+            spot.wake(1, self.epoch);
+        }
+        if spot.waiters.is_empty() && (!spot.idle || n_shelves > SHELVES_KEPT_MAX) {
+            self.shelves.remove(shelf);
+        }
+    }
+}
+
+impl Spot {
+    fn wake(&mut self, n: usize, epoch: u64) {
+        self.idle = false;
+        self.epoch = epoch;
+        for _ in 0..n {
+            let Some((_, notify)) = self.waiters.pop_first() else { break };
+            notify.notify_one();
+        }
+    }
+}
+
+impl Waiter {
+    /// Takes its place in the line, then looks at the shelves, without touching the store. If it is worthwhile, a claim
+    /// follows, and what it finds is told by one of the next three.
+    pub(crate) fn look(&mut self) -> Look {
+        let mut line = self.wakeups.line();
+        line.capped.remove(&self.number);
+        let mut look = Look { epochs: Vec::new(), cap_epoch: line.cap_epoch, worthwhile: false };
+        for shelf in &self.shelves {
+            let spot = line.spot(shelf);
+            spot.waiters.insert(self.number, self.notify.clone());
+            look.epochs.push(spot.epoch);
+            look.worthwhile |= !spot.idle;
+        }
+        self.stand = if look.worthwhile { Stand::Claiming } else { Stand::InLine };
+        look
+    }
+
+    /// The claim found work, and perhaps more than it could take: then the next in line should look too.
+    pub(crate) fn took(&mut self, more: bool) {
+        self.stand = Stand::InLine;
+        if more {
+            let mut line = self.wakeups.line();
+            self.shelves.iter().for_each(|shelf| line.wake(shelf, WOKEN_BY_LEFTOVERS));
+        }
+    }
+
+    /// The claim that followed `look` found nothing.
+    pub(crate) fn found_nothing(&mut self, look: &Look) {
+        self.stand = Stand::InLine;
+        let mut line = self.wakeups.line();
+        for (shelf, &epoch) in self.shelves.iter().zip(&look.epochs) {
+            if let Some(spot) = line.shelves.get_mut(shelf).filter(|spot| spot.epoch == epoch) {
+                spot.idle = true;
+            }
+        }
+    }
+
+    /// The claim that followed `look` was stopped by the bound on active jobs.
+    pub(crate) fn found_cap(&mut self, look: &Look) {
+        let mut line = self.wakeups.line();
+        self.shelves.iter().for_each(|shelf| line.leave(shelf, self.number, Stand::Claiming));
+        self.stand = Stand::Aside;
+        if line.cap_epoch == look.cap_epoch {
+            line.capped.insert(self.number, self.notify.clone());
+        } else {
+            // A job ended since.
+            self.notify.notify_one();
+        }
+    }
+
+    /// Ready once there may be work. Safe to drop: a wake-up that came first is kept for the next call.
+    pub(crate) async fn woken(&self) {
+        self.notify.notified().await;
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        let mut line = self.wakeups.line();
+        self.shelves.iter().for_each(|shelf| line.leave(shelf, self.number, self.stand));
+        line.capped.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! Where jobs live. One small trait, spoken in batches; three implementations that pass the same conformance suite:
+//! [`memory`] (the reference), `sqlite` (embedded, the default) and `postgres` (several nodes).
+//!
+//! A store knows no rule. It loads what a batch wants, lets the core decide, and writes what came out, all or nothing.
+//! This is the only crate that speaks SQL.
+
+#[cfg(feature = "testing")]
+pub mod conformance;
+mod error;
+pub mod memory;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod migrations;
+#[cfg(feature = "postgres")]
+pub mod postgres;
+mod query;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
+#[cfg(all(feature = "testing", feature = "postgres"))]
+pub mod testing;
+
+use std::future::Future;
+use std::pin::Pin;
+
+use forge_core::job::Shelf;
+use forge_core::time::Time;
+use forge_core::{Changes, Rows, Wants};
+use tokio::sync::broadcast;
+
+pub use error::{Error, Fault};
+pub use query::{Filter, JournalRow, Page, Query, QueueStats, Tombstone};
+
+/// What a call of a store gives: boxed, because a store is chosen at run time.
+pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
+
+/// Turns the rows of a batch into its changes. Owned, so that a store may run it on a thread of its own; `FnMut`, because a
+/// batch that lost a race is loaded and decided again.
+pub type Decide = Box<dyn FnMut(Rows) -> Changes + Send>;
+
+/// A place where jobs live.
+pub trait Store: Send + Sync + 'static {
+    /// Loads and locks what is wanted, lets `decide` turn it into changes, and writes these all or nothing. Durable when it
+    /// returns. Changes that write nothing cost no write.
+    fn transact(&self, wants: Wants, decide: Decide) -> Boxed<'_, Changes>;
+
+    /// Reads without locking: one page of anything that can be looked up, listed or counted.
+    fn read(&self, query: Query) -> Boxed<'_, Page>;
+
+    /// Deletes journal rows, tombstones and revoked keys older than these moments, at most `limit` of each, and says how many it
+    /// deleted in all.
+    fn sweep(&self, sweep: Sweep) -> Boxed<'_, usize>;
+
+    /// News of what other processes on the same data made possible.
+    fn wakeups(&self) -> broadcast::Receiver<Wakeup>;
+
+    /// How many transactions are worth having under way at once.
+    fn lanes(&self) -> usize;
+}
+
+/// What may go: it belongs to no job any more.
+#[derive(Clone, Copy, Debug)]
+pub struct Sweep {
+    /// Journal rows written before this.
+    pub journal_before: Time,
+    /// Tombstones of jobs forgotten before this.
+    pub tombstones_before: Time,
+    /// API keys revoked before this.
+    pub revoked_keys_before: Time,
+    /// At most so many of each.
+    pub limit: usize,
+}
+
+/// Something another process on the same data did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wakeup {
+    /// There is claimable work on this shelf.
+    Shelf(Shelf),
+    /// Something happened; the journal has grown.
+    Journal,
+    /// News may have been missed: look everywhere.
+    Everything,
+}

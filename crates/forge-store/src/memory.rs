@@ -1,0 +1,302 @@
+//! The reference store: ordered maps behind one lock. What the other two must do, in the fewest words; and the
+//! disk of the simulator, since it outlives the engines that use it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard};
+
+use forge_core::client::{ApiKey, Client};
+use forge_core::command::Output;
+use forge_core::history::Entry;
+use forge_core::id::{ClientId, ExecutionId, JobId, KeyId};
+use forge_core::job::{IdempotencyKey, Input, Job, Lane, Name, Shelf};
+use forge_core::rows::{Counts, KeyRow, LimitRow, Outcome, QueueRow};
+use forge_core::time::Time;
+use forge_core::{Changes, Rows, Wants, limits};
+use tokio::sync::broadcast;
+
+use crate::{
+    Boxed, Decide, Error, Fault, Filter, JournalRow, Page, Query, QueueStats, Store, Sweep, Tombstone, Wakeup,
+};
+
+/// Jobs in memory. Several engines may share one, as several nodes share a database.
+pub struct Memory {
+    tables: Mutex<Tables>,
+    wakeups: broadcast::Sender<Wakeup>,
+}
+
+#[derive(Default)]
+struct Tables {
+    jobs: BTreeMap<JobId, Job>,
+    /// Jobs on a shelf, in shelf order: highest priority first, then oldest.
+    shelves: BTreeMap<Shelf, BTreeSet<(std::cmp::Reverse<i16>, JobId)>>,
+    due: BTreeSet<(Time, JobId)>,
+    inputs: BTreeMap<JobId, Input>,
+    executions: BTreeMap<ExecutionId, JobId>,
+    outcomes: BTreeMap<ExecutionId, Outcome>,
+    results: BTreeMap<ExecutionId, Output>,
+    tombstones: BTreeMap<ExecutionId, Tombstone>,
+    keys: BTreeMap<IdempotencyKey, KeyRow>,
+    uniques: BTreeMap<[u8; 32], JobId>,
+    limits: BTreeMap<Name, LimitRow>,
+    queues: BTreeMap<Name, QueueRow>,
+    clients: BTreeMap<ClientId, Client>,
+    api_keys: BTreeMap<KeyId, ApiKey>,
+    counts: BTreeMap<Name, Counts>,
+    journal: BTreeMap<i64, (Time, Vec<Entry>)>,
+    /// The place of the newest journal row, deleted or not: a number given twice would hide a row from its readers.
+    journal_end: i64,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Memory::new()
+    }
+}
+
+impl Memory {
+    /// An empty store.
+    pub fn new() -> Memory {
+        Memory { tables: Mutex::default(), wakeups: broadcast::channel(1024).0 }
+    }
+
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        // A panic in `decide` happens before anything is written, so the tables are whole even then.
+        self.tables.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn transact_now(&self, wants: &Wants, decide: &mut Decide) -> Result<Changes, Error> {
+        let mut tables = self.tables();
+        let rows = tables.load(wants);
+        let changes = decide(rows);
+        tables.write(&changes)?;
+        drop(tables);
+        for shelf in &changes.woken {
+            // Nobody listening is fine.
+            let _ = self.wakeups.send(Wakeup::Shelf(shelf.clone()));
+        }
+        if !changes.journal.is_empty() {
+            let _ = self.wakeups.send(Wakeup::Journal);
+        }
+        Ok(changes)
+    }
+}
+
+impl Store for Memory {
+    fn transact(&self, wants: Wants, mut decide: Decide) -> Boxed<'_, Changes> {
+        Box::pin(async move { self.transact_now(&wants, &mut decide) })
+    }
+
+    fn read(&self, query: Query) -> Boxed<'_, Page> {
+        Box::pin(async move { Ok(self.tables().read(query)) })
+    }
+
+    fn sweep(&self, sweep: Sweep) -> Boxed<'_, usize> {
+        Box::pin(async move { Ok(self.tables().sweep(&sweep)) })
+    }
+
+    fn wakeups(&self) -> broadcast::Receiver<Wakeup> {
+        self.wakeups.subscribe()
+    }
+
+    fn lanes(&self) -> usize {
+        1
+    }
+}
+
+impl Tables {
+    fn load(&self, wants: &Wants) -> Rows {
+        let mut rows = Rows::default();
+        let mut ids: BTreeSet<JobId> = wants.jobs.clone();
+        for key in &wants.keys {
+            if let Some(row) = self.keys.get(key) {
+                ids.extend(&row.jobs);
+                rows.keys.insert(key.clone(), row.clone());
+            }
+        }
+        for key in &wants.uniques {
+            if let Some(&holder) = self.uniques.get(key) {
+                ids.insert(holder);
+                rows.uniques.insert(*key, holder);
+            }
+        }
+        for (shelf, &limit) in &wants.shelves {
+            let found = self.head_of(shelf, limit);
+            ids.extend(&found);
+            rows.shelves.insert(shelf.clone(), found);
+        }
+        if let Some(due) = wants.due {
+            let found = self.due.iter().take_while(|(at, _)| *at <= due.now).take(due.limit);
+            rows.due = found.map(|&(_, id)| id).collect();
+            ids.extend(&rows.due);
+        }
+        self.load_parked(&mut ids, &mut rows);
+        rows.jobs = ids.iter().filter_map(|id| self.jobs.get(id)).cloned().collect();
+        for limit in rows.jobs.iter().filter_map(|job| job.head.limit.as_ref()) {
+            if let Some(row) = self.limits.get(&limit.key) {
+                rows.limits.insert(limit.key.clone(), *row);
+            }
+        }
+        let queue = |name: &Name| self.queues.get(name).map(|row| (name.clone(), *row));
+        rows.queues = wants.queues.iter().filter_map(queue).collect();
+        for id in &wants.clients {
+            rows.clients.extend(self.clients.get(id).map(|client| (*id, *client)));
+            rows.api_keys.extend(self.api_keys.values().filter(|key| key.client == *id).cloned());
+        }
+        let count = |name: &Name| (name.clone(), self.counts.get(name).copied().unwrap_or_default());
+        rows.counts = wants.counts.iter().map(count).collect();
+        rows.active = self.counts.values().map(Counts::active).sum::<i64>().max(0) as u64;
+        rows
+    }
+
+    /// The company of jobs that workers hold: who waits for their place.
+    fn load_parked(&self, ids: &mut BTreeSet<JobId>, rows: &mut Rows) {
+        let held = ids.iter().filter_map(|id| self.jobs.get(id)).filter(|job| job.state.is_active());
+        let keys: BTreeSet<Name> = held.filter_map(|job| Some(job.head.limit.as_ref()?.key.clone())).collect();
+        for name in keys {
+            let shelf = Shelf { lane: Lane::Parked, name };
+            let found = self.head_of(&shelf, limits::UNPARK_MAX);
+            ids.extend(&found);
+            rows.shelves.insert(shelf, found);
+        }
+    }
+
+    fn head_of(&self, shelf: &Shelf, limit: usize) -> Vec<JobId> {
+        self.shelves.get(shelf).into_iter().flatten().take(limit).map(|&(_, id)| id).collect()
+    }
+
+    fn write(&mut self, changes: &Changes) -> Result<(), Error> {
+        if let Some((job, _)) = changes.inserted.iter().find(|(job, _)| self.jobs.contains_key(&job.id)) {
+            return Err(Error::new(Fault::Rejected, format!("job {} exists already", job.id)));
+        }
+        for (job, input) in &changes.inserted {
+            self.put(job);
+            if !input.is_empty() {
+                self.inputs.insert(job.id, Input::clone(input));
+            }
+        }
+        changes.updated.iter().for_each(|job| self.put(job));
+        for forgotten in &changes.forgotten {
+            self.remove(forgotten.job);
+            self.inputs.remove(&forgotten.job);
+            for execution in &forgotten.executions {
+                self.executions.remove(execution);
+                self.outcomes.remove(execution);
+                self.results.remove(execution);
+                let tombstone = Tombstone { client: forgotten.client, at: forgotten.at };
+                self.tombstones.insert(*execution, tombstone);
+            }
+        }
+        self.outcomes.extend(changes.outcomes.iter().map(|outcome| (outcome.execution, outcome.clone())));
+        self.results.extend(changes.results.iter().map(|(id, output)| (*id, Output::clone(output))));
+        self.executions.extend(changes.executions.iter().copied());
+        changes.keys_removed.iter().for_each(|key| drop(self.keys.remove(key)));
+        self.keys.extend(changes.keys.iter().cloned());
+        self.uniques.extend(changes.uniques.iter().map(|(key, job)| (*key, *job)));
+        for (key, job) in &changes.uniques_removed {
+            if self.uniques.get(key) == Some(job) {
+                self.uniques.remove(key);
+            }
+        }
+        self.limits.extend(changes.limits.iter().map(|(key, row)| (key.clone(), *row)));
+        self.queues.extend(changes.queues.iter().map(|(name, row)| (name.clone(), *row)));
+        self.clients.extend(changes.clients.iter().map(|client| (client.id, *client)));
+        self.api_keys.extend(changes.api_keys.iter().map(|(id, key)| (*id, key.clone())));
+        for (queue, counts) in &changes.counts {
+            self.counts.entry(queue.clone()).or_default().merge(counts);
+        }
+        if let Some(last) = changes.journal.last() {
+            self.journal_end += 1;
+            self.journal.insert(self.journal_end, (last.event.at, changes.journal.clone()));
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, job: &Job) {
+        self.remove(job.id);
+        if let Some(shelf) = job.shelf() {
+            self.shelves.entry(shelf).or_default().insert((std::cmp::Reverse(job.head.priority), job.id));
+        }
+        if let Some(due) = job.due_at() {
+            self.due.insert((due, job.id));
+        }
+        self.jobs.insert(job.id, job.clone());
+    }
+
+    fn remove(&mut self, id: JobId) {
+        let Some(job) = self.jobs.remove(&id) else { return };
+        if let Some(shelf) = job.shelf().and_then(|shelf| self.shelves.get_mut(&shelf)) {
+            shelf.remove(&(std::cmp::Reverse(job.head.priority), id));
+        }
+        if let Some(due) = job.due_at() {
+            self.due.remove(&(due, id));
+        }
+    }
+
+    fn read(&self, query: Query) -> Page {
+        match query {
+            Query::Job(id) => Page::Job(self.jobs.get(&id).cloned().map(Box::new)),
+            Query::Inputs(ids) => {
+                Page::Inputs(ids.into_iter().filter_map(|id| Some((id, self.inputs.get(&id)?.clone()))).collect())
+            }
+            Query::JobOf(execution) => Page::JobId(self.executions.get(&execution).copied()),
+            Query::Outcome(execution) => Page::Outcome(self.outcomes.get(&execution).cloned()),
+            Query::Result(execution) => Page::Result(self.results.get(&execution).cloned()),
+            Query::Tombstone(execution) => Page::Tombstone(self.tombstones.get(&execution).copied()),
+            Query::Jobs(filter) => Page::Jobs(self.list(&filter)),
+            Query::Shelf { shelf, after, limit } => {
+                let on_shelf = self.shelves.get(&shelf).into_iter().flatten();
+                let ids: BTreeSet<JobId> = on_shelf.map(|&(_, id)| id).filter(|&id| Some(id) > after).collect();
+                Page::Jobs(ids.iter().take(limit).filter_map(|id| self.jobs.get(id)).cloned().collect())
+            }
+            Query::Occupied(shelves) => {
+                let occupied = |shelf: &Shelf| self.shelves.get(shelf).is_some_and(|jobs| !jobs.is_empty());
+                Page::Shelves(shelves.into_iter().filter(occupied).collect())
+            }
+            Query::NextDue => Page::Moment(self.due.first().map(|&(at, _)| at)),
+            Query::Queues => Page::Queues(self.queue_stats()),
+            Query::Client(id) => Page::Client(self.clients.get(&id).copied()),
+            Query::ApiKey(digest) => {
+                Page::ApiKey(self.api_keys.values().find(|key| key.digest == digest).cloned())
+            }
+            Query::Journal { after, limit } => {
+                let rows = self.journal.range(after + 1..).take(limit);
+                Page::Journal(rows.map(|(&seq, (_, entries))| JournalRow { seq, entries: entries.clone() }).collect())
+            }
+            Query::JournalEnd => Page::Position(self.journal_end),
+        }
+    }
+
+    fn list(&self, filter: &Filter) -> Vec<Job> {
+        let end = filter.before.unwrap_or(JobId::from_u128(u128::MAX));
+        let matches = |job: &&Job| {
+            filter.client.is_none_or(|client| job.head.client == client)
+                && (filter.states.is_empty() || filter.states.contains(&job.state))
+                && filter.queue.as_ref().is_none_or(|queue| job.head.queue == *queue)
+                && filter.job_type.as_ref().is_none_or(|job_type| job.head.job_type == *job_type)
+        };
+        self.jobs.range(..end).rev().map(|(_, job)| job).filter(matches).take(filter.limit).cloned().collect()
+    }
+
+    fn queue_stats(&self) -> Vec<QueueStats> {
+        let names: BTreeSet<&Name> = self.queues.keys().chain(self.counts.keys()).collect();
+        let stats = |queue: &Name| QueueStats {
+            queue: queue.clone(),
+            settings: self.queues.get(queue).copied().unwrap_or_default(),
+            counts: self.counts.get(queue).copied().unwrap_or_default(),
+        };
+        names.into_iter().map(stats).collect()
+    }
+
+    fn sweep(&mut self, sweep: &Sweep) -> usize {
+        let old_rows = self.journal.iter().filter(|(_, (at, _))| *at < sweep.journal_before);
+        let seqs: Vec<i64> = old_rows.map(|(&seq, _)| seq).take(sweep.limit).collect();
+        let old_stones = self.tombstones.iter().filter(|(_, stone)| stone.at < sweep.tombstones_before);
+        let stones: Vec<ExecutionId> = old_stones.map(|(&id, _)| id).take(sweep.limit).collect();
+        self.journal.retain(|seq, _| !seqs.contains(seq));
+        self.tombstones.retain(|id, _| !stones.contains(id));
+        let old_key = |key: &ApiKey| key.revoked_at.is_some_and(|at| at < sweep.revoked_keys_before);
+        let keys: Vec<KeyId> = self.api_keys.values().filter(|key| old_key(key)).map(|key| key.id).take(sweep.limit).collect();
+        self.api_keys.retain(|id, _| !keys.contains(id));
+        seqs.len() + stones.len() + keys.len()
+    }
+}

@@ -1,0 +1,189 @@
+//! What can be read without locking. [`Store::read`] takes a [`Query`] and gives a [`Page`]; the methods on `dyn Store`
+//! below give each query its own type back.
+
+use forge_core::client::{ApiKey, Client};
+use forge_core::command::Output;
+use forge_core::history::Entry;
+use forge_core::id::{ClientId, ExecutionId, JobId};
+use forge_core::job::{Input, Job, Name, Shelf};
+use forge_core::rows::{Counts, Outcome, QueueRow};
+use forge_core::state::State;
+use forge_core::time::Time;
+
+use crate::{Error, Store};
+
+/// One question.
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "each has a documented method on `dyn Store`")]
+pub enum Query {
+    Job(JobId),
+    Inputs(Vec<JobId>),
+    JobOf(ExecutionId),
+    Outcome(ExecutionId),
+    Result(ExecutionId),
+    Tombstone(ExecutionId),
+    Jobs(Filter),
+    Shelf { shelf: Shelf, after: Option<JobId>, limit: usize },
+    Occupied(Vec<Shelf>),
+    NextDue,
+    Queues,
+    Client(ClientId),
+    ApiKey([u8; 32]),
+    Journal { after: i64, limit: usize },
+    JournalEnd,
+}
+
+/// One answer; always the variant that belongs to the question.
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "each belongs to the query of the same shape")]
+pub enum Page {
+    Job(Option<Box<Job>>),
+    Jobs(Vec<Job>),
+    Inputs(Vec<(JobId, Input)>),
+    JobId(Option<JobId>),
+    Outcome(Option<Outcome>),
+    Result(Option<Output>),
+    Tombstone(Option<Tombstone>),
+    Shelves(Vec<Shelf>),
+    Moment(Option<Time>),
+    Queues(Vec<QueueStats>),
+    Client(Option<Client>),
+    ApiKey(Option<ApiKey>),
+    Journal(Vec<JournalRow>),
+    Position(i64),
+}
+
+/// Which jobs to list, newest first.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// Only jobs of this client.
+    pub client: Option<ClientId>,
+    /// Only jobs in one of these states; empty means all.
+    pub states: Vec<State>,
+    /// Only jobs of this queue.
+    pub queue: Option<Name>,
+    /// Only jobs of this type.
+    pub job_type: Option<String>,
+    /// Only jobs older than this one: where the last page ended.
+    pub before: Option<JobId>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// One transaction of the journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JournalRow {
+    /// Its place: a reader that has seen this one has seen all before it.
+    pub seq: i64,
+    /// What happened, in order.
+    pub entries: Vec<Entry>,
+}
+
+/// What is left of a forgotten job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tombstone {
+    /// Whose it was.
+    pub client: ClientId,
+    /// When it was forgotten.
+    pub at: Time,
+}
+
+/// A queue, its settings and its numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueStats {
+    /// Which queue.
+    pub queue: Name,
+    /// Its settings.
+    pub settings: QueueRow,
+    /// Its jobs by state.
+    pub counts: Counts,
+}
+
+/// Reads a query whose page has exactly one shape.
+macro_rules! page {
+    ($store:expr, $query:expr, $page:ident) => {
+        match $store.read($query).await? {
+            Page::$page(found) => Ok(found),
+            other => unreachable!("a store answered {other:?} to a question about something else"),
+        }
+    };
+}
+
+impl dyn Store {
+    /// The job, if it exists.
+    pub async fn job(&self, id: JobId) -> Result<Option<Box<Job>>, Error> {
+        page!(self, Query::Job(id), Job)
+    }
+
+    /// The inputs of these jobs; a job without input is left out.
+    pub async fn inputs(&self, jobs: Vec<JobId>) -> Result<Vec<(JobId, Input)>, Error> {
+        page!(self, Query::Inputs(jobs), Inputs)
+    }
+
+    /// The job that an execution opened by a manual retry belongs to. First executions have their job's id and are not
+    /// listed.
+    pub async fn job_of(&self, execution: ExecutionId) -> Result<Option<JobId>, Error> {
+        page!(self, Query::JobOf(execution), JobId)
+    }
+
+    /// The outcome of an execution that has ended.
+    pub async fn outcome(&self, execution: ExecutionId) -> Result<Option<Outcome>, Error> {
+        page!(self, Query::Outcome(execution), Outcome)
+    }
+
+    /// What an execution produced.
+    pub async fn result(&self, execution: ExecutionId) -> Result<Option<Output>, Error> {
+        page!(self, Query::Result(execution), Result)
+    }
+
+    /// What is left of an execution whose job was forgotten.
+    pub async fn tombstone(&self, execution: ExecutionId) -> Result<Option<Tombstone>, Error> {
+        page!(self, Query::Tombstone(execution), Tombstone)
+    }
+
+    /// A page of jobs, newest first.
+    pub async fn jobs(&self, filter: Filter) -> Result<Vec<Job>, Error> {
+        page!(self, Query::Jobs(filter), Jobs)
+    }
+
+    /// A page of the jobs on a shelf, oldest first whatever their priority, after the job that ended the last page.
+    pub async fn shelf(&self, shelf: Shelf, after: Option<JobId>, limit: usize) -> Result<Vec<Job>, Error> {
+        page!(self, Query::Shelf { shelf, after, limit }, Jobs)
+    }
+
+    /// Those of these shelves on which a job stands.
+    pub async fn occupied(&self, shelves: Vec<Shelf>) -> Result<Vec<Shelf>, Error> {
+        page!(self, Query::Occupied(shelves), Shelves)
+    }
+
+    /// The earliest moment at which a job is due.
+    pub async fn next_due(&self) -> Result<Option<Time>, Error> {
+        page!(self, Query::NextDue, Moment)
+    }
+
+    /// Every queue that has settings or ever had a job, by name.
+    pub async fn queues(&self) -> Result<Vec<QueueStats>, Error> {
+        page!(self, Query::Queues, Queues)
+    }
+
+    /// The client, if it is registered.
+    pub async fn client(&self, id: ClientId) -> Result<Option<Client>, Error> {
+        page!(self, Query::Client(id), Client)
+    }
+
+    /// The API key whose secret has this digest, good or not.
+    pub async fn api_key(&self, digest: [u8; 32]) -> Result<Option<ApiKey>, Error> {
+        page!(self, Query::ApiKey(digest), ApiKey)
+    }
+
+    /// The journal rows after a place, oldest first. A reader that goes on from the last `seq` it saw misses nothing: rows
+    /// become visible in the order of their numbers.
+    pub async fn journal(&self, after: i64, limit: usize) -> Result<Vec<JournalRow>, Error> {
+        page!(self, Query::Journal { after, limit }, Journal)
+    }
+
+    /// The place of the newest journal row; zero when there is none.
+    pub async fn journal_end(&self) -> Result<i64, Error> {
+        page!(self, Query::JournalEnd, Position)
+    }
+}
