@@ -1,0 +1,156 @@
+//! Sees every commit, as a reader of the disk would, and checks what must hold between one commit and the next.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+
+use forge_core::history::{Event, Name as EventName, News};
+use forge_core::id::{ExecutionId, JobId};
+use forge_core::job::{Job, Name};
+use forge_core::state::{State, is_legal};
+use forge_core::time::Time;
+use forge_core::{Changes, invariants};
+
+use crate::story::Story;
+
+pub(crate) struct Auditor {
+    story: Story,
+    books: Mutex<Books>,
+}
+
+#[derive(Default)]
+struct Books {
+    last: BTreeMap<JobId, Stand>,
+    fences: BTreeMap<JobId, u64>,
+    outcomes: BTreeMap<ExecutionId, [u8; 32]>,
+    held: BTreeMap<Name, BTreeSet<JobId>>,
+    unique: BTreeMap<[u8; 32], BTreeSet<JobId>>,
+    paused: BTreeSet<Name>,
+    n_commits: u64,
+    n_events: u64,
+}
+
+impl Auditor {
+    pub(crate) fn new(story: Story) -> Auditor {
+        Auditor { story, books: Mutex::default() }
+    }
+
+    /// How many commits and events there were.
+    pub(crate) fn numbers(&self) -> (u64, u64) {
+        let books = self.books.lock().expect("nobody panics while auditing");
+        (books.n_commits, books.n_events)
+    }
+
+    /// The executions that have ended, and the digest of each outcome.
+    pub(crate) fn outcomes(&self) -> BTreeMap<ExecutionId, [u8; 32]> {
+        self.books.lock().expect("nobody panics while auditing").outcomes.clone()
+    }
+
+    pub(crate) fn see(&self, changes: &Changes) {
+        let mut books = self.books.lock().expect("nobody panics while auditing");
+        books.n_commits += 1;
+        books.n_events += changes.journal.len() as u64;
+        let mut broken = Vec::new();
+        books.see_events(changes, &mut broken);
+        books.see_outcomes(changes, &mut broken);
+        // The updated ones first: a job that was replaced lets go of its key in the commit that brings the new one.
+        let jobs = changes.updated.iter().chain(changes.inserted.iter().map(|(job, _)| job));
+        jobs.for_each(|job| books.see_job(job, &mut broken));
+        for (queue, row) in &changes.queues {
+            if row.paused {
+                books.paused.insert(queue.clone())
+            } else {
+                books.paused.remove(queue)
+            };
+        }
+        drop(books);
+        broken.into_iter().for_each(|what| self.story.broken(what));
+    }
+}
+
+impl Books {
+    fn see_events(&mut self, changes: &Changes, broken: &mut Vec<String>) {
+        let jobs = changes.inserted.iter().map(|(job, _)| job).chain(&changes.updated);
+        let queues: BTreeMap<JobId, &Name> = jobs.map(|job| (job.id, &job.head.queue)).collect();
+        for entry in &changes.journal {
+            let last = self.last.get(&entry.job).copied();
+            match follow(last, &entry.event) {
+                Ok(stand) => drop(self.last.insert(entry.job, stand)),
+                Err(rule) => {
+                    broken.push(format!("job {}: {rule}: {:?} after {last:?}", entry.job, entry.event))
+                }
+            }
+            // A pause in the same batch may have come after the claim.
+            let paused = queues.get(&entry.job).is_some_and(|queue| self.paused.contains(*queue));
+            if entry.event.name() == EventName::Assigned && paused && changes.queues.is_empty() {
+                broken.push(format!("job {} was handed out from a paused queue", entry.job));
+            }
+        }
+    }
+
+    fn see_outcomes(&mut self, changes: &Changes, broken: &mut Vec<String>) {
+        for outcome in &changes.outcomes {
+            if self.outcomes.insert(outcome.execution, outcome.object.digest).is_some() {
+                broken.push(format!("execution {} ended twice", outcome.execution));
+            }
+        }
+    }
+
+    fn see_job(&mut self, job: &Job, broken: &mut Vec<String>) {
+        if let Err(invariants::Broken(name)) = invariants::job(job) {
+            broken.push(format!("job {}: {name}", job.id));
+        }
+        let fence = self.fences.insert(job.id, job.fence).unwrap_or(0);
+        if job.fence < fence {
+            broken.push(format!("job {}: its fencing token went back from {fence} to {}", job.id, job.fence));
+        }
+        if let Some(limit) = &job.head.limit {
+            let held = self.held.entry(limit.key.clone()).or_default();
+            if job.state.is_active() {
+                held.insert(job.id)
+            } else {
+                held.remove(&job.id)
+            };
+            let n_held = held.len();
+            if limit.concurrency.is_some_and(|most| n_held > most as usize) {
+                broken.push(format!("limit {} holds {n_held} jobs", limit.key));
+            }
+        }
+        if let Some(unique) = &job.head.unique {
+            let holders = self.unique.entry(unique.key).or_default();
+            // Uniqueness is a rule of submission: a retry does not ask for the key again.
+            match job.state.is_final() || !job.executions_past.is_empty() {
+                true => holders.remove(&job.id),
+                false => holders.insert(job.id),
+            };
+            if holders.len() > 1 {
+                broken.push(format!("a unique key is held by {holders:?}"));
+            }
+        }
+    }
+}
+
+/// Where a job stood after its last event.
+#[derive(Clone, Copy, Debug)]
+struct Stand {
+    n: u32,
+    at: Time,
+    state: State,
+}
+
+/// Where a job stands after `event`, or the rule that it breaks.
+fn follow(last: Option<Stand>, event: &Event) -> Result<Stand, &'static str> {
+    if event.n != last.map_or(1, |last| last.n + 1) {
+        return Err("no event may be missing");
+    }
+    if last.is_some_and(|last| event.at <= last.at) {
+        return Err("events are timed upwards");
+    }
+    let before = last.map(|last| last.state);
+    let state = match event.news {
+        News::Moved { from, .. } if from != before => return Err("a move begins where the last one ended"),
+        News::Moved { from, to, .. } if !is_legal(from, to) => return Err("only allowed moves happen"),
+        News::Moved { to, .. } => to,
+        News::Progress(_) | News::Emitted => before.ok_or("a job begins with a move")?,
+    };
+    Ok(Stand { n: event.n, at: event.at, state })
+}

@@ -1,0 +1,144 @@
+//! Clients: they submit, repeat themselves when an answer fails to come, cancel, retry, and try what they may not.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use forge_core::command::{Cancel, Idempotency, NewJob, Owned, Retry, Submit};
+use forge_core::id::ClientId;
+use forge_core::job::{Conflict, Head, IdempotencyKey, Input, Limit, Name, Rate, Unique};
+use forge_core::retry::Policy;
+use forge_core::{Command, Refusal};
+use forge_engine::{Clock, Engine, Error};
+
+use crate::run::Stage;
+
+const QUEUES: [&str; 3] = ["red", "green", "blue"];
+
+pub(crate) fn queue(n: u64) -> Name {
+    Name::new(QUEUES[(n % 3) as usize]).expect("a short name")
+}
+
+pub(crate) fn queues() -> Vec<Name> {
+    (0..3).map(queue).collect()
+}
+
+/// One client's life: so many actions, with pauses.
+pub(crate) async fn live(stage: Arc<Stage>, number: u64, n_actions: u64) {
+    let client = ClientId::from_u128(u128::from(number) + 1);
+    for action in 0..n_actions {
+        stage.world.pass(stage.world.up_to_ms(3000)).await;
+        let Some(engine) = stage.nodes.any() else { continue };
+        match stage.world.below(10) {
+            0 => cancel(&stage, &engine, client).await,
+            1 => retry(&stage, &engine, client).await,
+            2 => pause(&stage, &engine).await,
+            3 => trespass(&stage, &engine, client).await,
+            _ => submit(&stage, client, action).await,
+        }
+    }
+}
+
+/// Submits a job, again and again under the same key while the answer is uncertain.
+async fn submit(stage: &Stage, client: ClientId, action: u64) {
+    let key = stage.world.chance(500).then(|| format!("key-{}", action / 2));
+    let mut head = head(stage, client);
+    if key.is_some() {
+        // A key is forgotten with its job, and may then make another: that is not what is checked here.
+        head.retention = None;
+    }
+    let input = Arc::new(Input { payload: vec![7; stage.world.below(100) as usize], ..Input::default() });
+    for _ in 0..5 {
+        let Some(engine) = stage.nodes.any() else { return };
+        let mut head = head.clone();
+        let idempotency = key.as_ref().map(|key| Idempotency {
+            key: IdempotencyKey { client, operation: "submit".into(), key: key.clone() },
+            fingerprint: [1; 32],
+        });
+        head.idempotency = idempotency.as_ref().map(|idempotency| idempotency.key.clone());
+        let new = NewJob { id: engine.job_id(), id_given: false, head: Arc::new(head), input: input.clone() };
+        let queue_max = stage.world.chance(200).then_some(20);
+        match engine.submit(Submit { jobs: vec![new], idempotency, queue_max }).await {
+            Ok((jobs, existing)) => {
+                for job in &jobs {
+                    stage
+                        .story
+                        .tell(|| format!("client {client} hears of {} (existing: {existing})", job.id));
+                    // A job met by its unique key may be there under another idempotency key, or none.
+                    let by_key =
+                        !existing || job.head.idempotency.as_ref().map(|known| &known.key) == key.as_ref();
+                    stage.truth.acknowledged(job, key.as_deref().filter(|_| by_key));
+                }
+                return;
+            }
+            // Without a key a repetition might make a second job: that is the client's choice, and it refrains.
+            Err(Error::Refused(_)) => return,
+            Err(_) if key.is_none() => return,
+            Err(_) => stage.world.pass(Duration::from_millis(500)).await,
+        }
+    }
+}
+
+fn head(stage: &Stage, client: ClientId) -> Head {
+    let world = &stage.world;
+    let now = world.now();
+    let mut head = Head::new(client, queue(world.below(3)), now);
+    head.priority = world.below(3) as i16 - 1;
+    head.retry = if world.chance(500) { Policy::auto() } else { Policy::manual() };
+    head.execution_at = world.chance(200).then(|| now + world.up_to_ms(20_000));
+    head.expires_at = world.chance(100).then(|| now + world.up_to_ms(30_000));
+    head.timeout = world.chance(300).then(|| Duration::from_millis(500) + world.up_to_ms(5000));
+    head.lease = world.chance(300).then(|| Duration::from_millis(200) + world.up_to_ms(3000));
+    head.retention = world.chance(100).then(|| world.up_to_ms(30_000));
+    head.limit = world.chance(250).then(|| Limit {
+        key: Name::new(if world.chance(500) { "narrow" } else { "wide" }).expect("a short name"),
+        concurrency: Some(2),
+        rate: world.chance(500).then(|| Rate { count: 3, per: Duration::from_secs(1) }),
+    });
+    head.unique = world.chance(150).then(|| Unique {
+        key: [world.below(3) as u8; 32],
+        states: Unique::UNFINISHED,
+        until: None,
+        on_conflict: [Conflict::Reject, Conflict::Ignore, Conflict::Replace][world.below(3) as usize],
+    });
+    head
+}
+
+async fn cancel(stage: &Stage, engine: &Engine, client: ClientId) {
+    let Some(job) = stage.truth.some_job_of(client, stage.world.roll()) else { return };
+    let owned = Owned { job, client: Some(client) };
+    let command = Command::Cancel(Cancel { owned, by: "user".into(), reason: "changed my mind".into() });
+    if let Ok((job, true)) = engine.act(command).await {
+        stage.story.tell(|| format!("client {client} cancels {}", job.id));
+        stage.truth.canceled(&job);
+    }
+}
+
+async fn retry(stage: &Stage, engine: &Engine, client: ClientId) {
+    let Some(job) = stage.truth.some_job_of(client, stage.world.roll()) else { return };
+    let (owned, execution) = (Owned { job, client: Some(client) }, engine.execution_id());
+    let afresh = stage.world.chance(200);
+    if let Ok((job, true)) = engine.act(Command::Retry(Retry { owned, execution, afresh })).await {
+        stage.story.tell(|| format!("client {client} retries {}", job.id));
+    }
+}
+
+async fn pause(stage: &Stage, engine: &Engine) {
+    let queue = queue(stage.world.below(3));
+    let paused = stage.world.chance(400);
+    if engine.run(Command::Pause { queue: queue.clone(), paused }).await.is_ok() {
+        stage.story.tell(|| format!("queue {queue} paused: {paused}"));
+    }
+}
+
+/// Another client's job must stay out of reach.
+async fn trespass(stage: &Stage, engine: &Engine, client: ClientId) {
+    let stranger = ClientId::from_u128(client.as_u128() + 1000);
+    let Some(job) = stage.truth.some_job_of(client, stage.world.roll()) else { return };
+    let owned = Owned { job, client: Some(stranger) };
+    let command = Command::Cancel(Cancel { owned, by: "stranger".into(), reason: String::new() });
+    match engine.act(command).await {
+        Err(Error::Refused(Refusal::Foreign | Refusal::NotFound)) => {}
+        Ok(_) | Err(Error::Refused(_)) => stage.story.broken(format!("a stranger reached job {job}")),
+        Err(_) => {}
+    }
+}

@@ -1,0 +1,139 @@
+//! The disk of the simulated world: the reference store, with trouble. It outlives the engines that use it.
+//!
+//! Trouble comes at every step of a transaction: before it (nothing is written), after it (written, but nobody is told),
+//! and as delay on both sides, in which a node may crash.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use forge_core::{Answer, Changes, Wants};
+use forge_store::memory::Memory;
+use forge_store::{Boxed, Decide, Error, Fault, Page, Query, Store, Sweep, Wakeup};
+use tokio::sync::broadcast;
+
+use crate::Sabotage;
+use crate::auditor::Auditor;
+use crate::story::Story;
+use crate::world::World;
+
+pub(crate) struct FaultyStore {
+    disk: Memory,
+    world: Arc<World>,
+    story: Story,
+    pub(crate) auditor: Arc<Auditor>,
+    sabotage: Option<Sabotage>,
+    n_lanes: usize,
+    /// Faults in a thousand calls; zero once the world calms down.
+    faults: AtomicU64,
+}
+
+impl FaultyStore {
+    pub(crate) fn new(world: Arc<World>, story: Story, sabotage: Option<Sabotage>) -> FaultyStore {
+        let auditor = Arc::new(Auditor::new(story.clone()));
+        let faults = AtomicU64::new(world.below(60));
+        let n_lanes = 1 + world.below(3) as usize;
+        FaultyStore { disk: Memory::new(), world, story, auditor, sabotage, n_lanes, faults }
+    }
+
+    pub(crate) fn calm_down(&self) {
+        self.faults.store(0, Ordering::Relaxed);
+    }
+
+    fn trouble(&self) -> bool {
+        self.world.chance(self.faults.load(Ordering::Relaxed))
+    }
+
+    fn fault(&self, fault: Fault) -> Error {
+        self.story.tell(|| format!("the store fails: {fault:?}"));
+        Error::new(fault, "trouble on purpose")
+    }
+
+    async fn delay(&self) {
+        if self.faults.load(Ordering::Relaxed) > 0 && self.world.chance(300) {
+            self.world.pass(self.world.up_to_ms(40)).await;
+        }
+    }
+
+    async fn transact_badly(&self, wants: Wants, decide: Decide) -> Result<Changes, Error> {
+        self.delay().await;
+        if self.trouble() {
+            let faults = [Fault::Unavailable, Fault::Timeout, Fault::Busy, Fault::Full];
+            return Err(self.fault(faults[self.world.below(4) as usize]));
+        }
+        let changes = self.write(wants, decide).await?;
+        self.delay().await;
+        if self.trouble() {
+            return Err(self.fault(Fault::Unknown));
+        }
+        Ok(changes)
+    }
+
+    async fn write(&self, wants: Wants, mut decide: Decide) -> Result<Changes, Error> {
+        let strike = self.world.chance(100);
+        match self.sabotage.filter(|_| strike) {
+            Some(Sabotage::LostWrite) => {
+                // Answers as if all had been written, and writes nothing.
+                let kept = Arc::new(std::sync::Mutex::new(None));
+                let keep = kept.clone();
+                let pretend: Decide = Box::new(move |rows| {
+                    *keep.lock().expect("used once") = Some(decide(rows));
+                    Changes::default()
+                });
+                self.disk.transact(wants, pretend).await?;
+                Ok(kept.lock().expect("used once").take().expect("the disk decided"))
+            }
+            Some(Sabotage::LostEvent) => {
+                let forget: Decide = Box::new(move |rows| {
+                    let mut changes = decide(rows);
+                    changes.journal.pop();
+                    changes
+                });
+                self.audited(wants, forget).await
+            }
+            Some(Sabotage::LostClaim) => {
+                let forget: Decide = Box::new(move |rows| {
+                    let mut changes = decide(rows);
+                    if changes.answers.iter().any(|answer| matches!(answer, Answer::Claimed { .. })) {
+                        changes.updated.clear();
+                    }
+                    changes
+                });
+                self.audited(wants, forget).await
+            }
+            Some(Sabotage::FencingOff) | None => self.audited(wants, decide).await,
+        }
+    }
+
+    async fn audited(&self, wants: Wants, decide: Decide) -> Result<Changes, Error> {
+        let changes = self.disk.transact(wants, decide).await?;
+        self.auditor.see(&changes);
+        Ok(changes)
+    }
+}
+
+impl Store for FaultyStore {
+    fn transact(&self, wants: Wants, decide: Decide) -> Boxed<'_, Changes> {
+        Box::pin(self.transact_badly(wants, decide))
+    }
+
+    fn read(&self, query: Query) -> Boxed<'_, Page> {
+        Box::pin(async move {
+            if self.trouble() {
+                return Err(self.fault(Fault::Unavailable));
+            }
+            self.disk.read(query).await
+        })
+    }
+
+    fn sweep(&self, sweep: Sweep) -> Boxed<'_, usize> {
+        self.disk.sweep(sweep)
+    }
+
+    fn wakeups(&self) -> broadcast::Receiver<Wakeup> {
+        self.disk.wakeups()
+    }
+
+    fn lanes(&self) -> usize {
+        self.n_lanes
+    }
+}

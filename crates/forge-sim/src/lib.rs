@@ -1,0 +1,39 @@
+//! ForgeRun in a world that one seed decides: clients that repeat themselves, workers that are slow, die or come back as
+//! zombies, a clock that jumps, a store that fails before or after the commit, nodes that crash at any step.
+//!
+//! [`run`] plays one seed and checks what must always hold; a [`Failure`] names the seed and tells the story. Time is
+//! virtual, so minutes of it pass in milliseconds, and the same seed always gives the same story.
+//!
+//! | file | what |
+//! |---|---|
+//! | `world.rs` | the clock and the dice |
+//! | `faulty_store.rs` | the disk that fails, and the auditor who sees every commit |
+//! | `nodes.rs` | engines that crash and come back |
+//! | `clients.rs`, `workers.rs` | who asks for what |
+//! | `truth.rs` | what was acknowledged, and what must follow from it |
+//! | `story.rs` | what happened, for the one who has to find out why |
+
+mod auditor;
+mod clients;
+mod faulty_store;
+mod nodes;
+mod run;
+mod story;
+mod truth;
+mod workers;
+mod world;
+
+pub use run::{Failure, Report, run};
+
+/// A rule broken on purpose, to prove that the checks can fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sabotage {
+    /// Workers are believed without their fencing token.
+    FencingOff,
+    /// The store acknowledges some batches that it did not write.
+    LostWrite,
+    /// The store forgets some events of what it writes.
+    LostEvent,
+    /// Some claims hand out a job that is not recorded as held.
+    LostClaim,
+}

@@ -1,0 +1,88 @@
+//! Nodes: engines that share the disk, crash and come back.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use forge_core::job::Job;
+use forge_core::rows::{Object, Render};
+use forge_engine::{Engine, Options};
+
+use crate::faulty_store::FaultyStore;
+use crate::story::Story;
+use crate::world::World;
+
+/// An outcome that can be told apart from every other: its bytes name the execution and how it ended.
+struct Plain;
+
+impl Render for Plain {
+    fn outcome(&self, job: &Job) -> Object {
+        let text = format!("{} {:?} attempt {} fence {}", job.execution, job.state, job.attempt, job.fence);
+        let mut digest = [0; 32];
+        for (at, byte) in text.bytes().enumerate() {
+            digest[at % 32] = u8::rotate_left(digest[at % 32], 3) ^ byte;
+        }
+        Object { bytes: text.into_bytes(), digest }
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct Nodes {
+    world: Arc<World>,
+    story: Story,
+    store: Arc<FaultyStore>,
+    options: Options,
+    engines: Arc<Mutex<Vec<Option<Engine>>>>,
+}
+
+impl Nodes {
+    pub(crate) fn new(world: Arc<World>, story: Story, store: Arc<FaultyStore>) -> Nodes {
+        let n_nodes = 1 + world.below(2) as usize;
+        // Tiny bounds now and then, so that full queues and split bites happen.
+        let tiny = world.chance(300);
+        let options = Options {
+            commands_waiting_max: if tiny { 2 } else { 1000 },
+            batch_max: 1 + world.below(if tiny { 3 } else { 64 }) as usize,
+            due_max: 1 + world.below(if tiny { 2 } else { 64 }) as usize,
+            sweep_every: Duration::from_secs(10),
+            ..Options::default()
+        };
+        let nodes =
+            Nodes { world, story, store, options, engines: Arc::new(Mutex::new(vec![None; n_nodes])) };
+        (0..n_nodes).for_each(|n| nodes.start(n));
+        nodes
+    }
+
+    /// One of the nodes that are up.
+    pub(crate) fn any(&self) -> Option<Engine> {
+        let engines = self.engines.lock().expect("nobody panics here");
+        let up: Vec<&Engine> = engines.iter().flatten().collect();
+        up.get(self.world.below(up.len() as u64) as usize).map(|engine| (*engine).clone())
+    }
+
+    /// Crashes a node and leaves it down for a while.
+    pub(crate) async fn crash(&self) {
+        let n = self.world.below(self.engines.lock().expect("nobody panics here").len() as u64) as usize;
+        self.story.tell(|| format!("node {n} crashes"));
+        self.engines.lock().expect("nobody panics here")[n] = None;
+        self.world.pass(self.world.up_to_ms(3000)).await;
+        self.start(n);
+    }
+
+    /// Stops a node in good order, and starts it again.
+    pub(crate) async fn restart(&self) {
+        let n = self.world.below(self.engines.lock().expect("nobody panics here").len() as u64) as usize;
+        let engine = self.engines.lock().expect("nobody panics here")[n].take();
+        if let Some(engine) = engine {
+            self.story.tell(|| format!("node {n} stops"));
+            engine.stop().await;
+            self.start(n);
+        }
+    }
+
+    fn start(&self, n: usize) {
+        self.story.tell(|| format!("node {n} starts"));
+        let engine =
+            Engine::start(self.store.clone(), self.world.clone(), Arc::new(Plain), self.options.clone());
+        self.engines.lock().expect("nobody panics here")[n] = Some(engine);
+    }
+}

@@ -1,0 +1,269 @@
+//! One seed, played to its end: trouble, then calm, then the reckoning.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use forge_core::history::News;
+use forge_core::id::JobId;
+use forge_core::invariants;
+use forge_core::job::Job;
+use forge_core::rows::Counts;
+use forge_core::{Command, Refusal};
+use forge_engine::Error;
+use forge_store::{Filter, Store};
+
+use crate::Sabotage;
+use crate::faulty_store::FaultyStore;
+use crate::nodes::Nodes;
+use crate::story::Story;
+use crate::truth::Truth;
+use crate::world::World;
+use crate::{clients, workers};
+
+/// What a seed came to.
+#[derive(Clone, Copy, Debug)]
+pub struct Report {
+    /// Jobs that a client heard were accepted.
+    pub n_jobs: usize,
+    /// Transactions written.
+    pub n_commits: u64,
+    /// Events written.
+    pub n_events: u64,
+    /// Executions that ended.
+    pub n_outcomes: usize,
+}
+
+/// A seed that broke a rule.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The seed, to play it again.
+    pub seed: u64,
+    /// What was broken.
+    pub broken: String,
+    /// What led to it.
+    pub story: Vec<String>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "seed {} broke a rule: {}", self.seed, self.broken)?;
+        self.story.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
+        write!(f, "play it again with: forge-sim --seed {}", self.seed)
+    }
+}
+
+/// What everybody on stage shares.
+pub(crate) struct Stage {
+    pub(crate) world: Arc<World>,
+    pub(crate) story: Story,
+    pub(crate) truth: Truth,
+    pub(crate) nodes: Nodes,
+    pub(crate) sabotage: Option<Sabotage>,
+    act: AtomicU8,
+}
+
+const TROUBLE: u8 = 0;
+const CALM: u8 = 1;
+const CLEARED: u8 = 2;
+
+impl Stage {
+    /// Whether the time of trouble is over.
+    pub(crate) fn is_calm(&self) -> bool {
+        self.act.load(Ordering::Relaxed) >= CALM
+    }
+
+    /// Whether everybody should go home.
+    pub(crate) fn is_cleared(&self) -> bool {
+        self.act.load(Ordering::Relaxed) >= CLEARED || self.story.is_broken()
+    }
+}
+
+/// Plays one seed.
+pub fn run(seed: u64, sabotage: Option<Sabotage>) -> Result<Report, Box<Failure>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.expect("a runtime without input or output needs nothing").block_on(play(seed, sabotage))
+}
+
+async fn play(seed: u64, sabotage: Option<Sabotage>) -> Result<Report, Box<Failure>> {
+    let world = Arc::new(World::new(seed));
+    let story = Story::new(world.clone());
+    let store = Arc::new(FaultyStore::new(world.clone(), story.clone(), sabotage));
+    let nodes = Nodes::new(world.clone(), story.clone(), store.clone());
+    let truth = Truth::new(story.clone());
+    let stage = Arc::new(Stage { world, story, truth, nodes, sabotage, act: AtomicU8::new(TROUBLE) });
+
+    let workers: Vec<_> =
+        (0..2 + stage.world.below(4)).map(|n| tokio::spawn(workers::live(stage.clone(), n))).collect();
+    let n_actions = 10 + stage.world.below(40);
+    let clients: Vec<_> = (0..3).map(|n| tokio::spawn(clients::live(stage.clone(), n, n_actions))).collect();
+    let chaos = tokio::spawn(chaos(stage.clone()));
+    for client in clients {
+        client.await.expect("clients do not panic");
+    }
+    chaos.abort();
+    let _ = chaos.await;
+
+    calm_down(&stage, &store).await;
+    stage.act.store(CLEARED, Ordering::Relaxed);
+    for worker in workers {
+        worker.await.expect("workers do not panic");
+    }
+    if !stage.story.is_broken() {
+        reckon(&stage, &store).await;
+    }
+    let (n_commits, n_events) = store.auditor.numbers();
+    match stage.story.end() {
+        Some((broken, story)) => Err(Box::new(Failure { seed, broken, story })),
+        None => Ok(Report {
+            n_jobs: stage.truth.jobs().len(),
+            n_commits,
+            n_events,
+            n_outcomes: store.auditor.outcomes().len(),
+        }),
+    }
+}
+
+/// Crashes, restarts and clock jumps, for as long as it is left alone.
+async fn chaos(stage: Arc<Stage>) {
+    loop {
+        stage.world.pass(Duration::from_millis(500) + stage.world.up_to_ms(20_000)).await;
+        match stage.world.below(4) {
+            0 => stage.nodes.restart().await,
+            1 => {
+                let ms = stage.world.below(65_000) as i64 - 5000;
+                stage.story.tell(|| format!("the clock jumps by {ms} ms"));
+                stage.world.jump_ms(ms);
+            }
+            _ => stage.nodes.crash().await,
+        }
+    }
+}
+
+/// No more faults, every queue open, good workers only: now everything must come to an end.
+async fn calm_down(stage: &Stage, store: &FaultyStore) {
+    stage.story.tell(|| "calm".into());
+    store.calm_down();
+    stage.act.store(CALM, Ordering::Relaxed);
+    // Chaos may have been cut off with a node down.
+    while stage.nodes.any().is_none() {
+        stage.nodes.crash().await;
+    }
+    for queue in clients::queues() {
+        let resume = Command::Pause { queue, paused: false };
+        while let Some(engine) = stage.nodes.any() {
+            match engine.run(resume.clone()).await {
+                Err(Error::Overloaded) => stage.world.pass(Duration::from_millis(10)).await,
+                _ => break,
+            }
+        }
+    }
+    let store: &dyn Store = store;
+    for _ in 0..600 {
+        stage.world.pass(Duration::from_secs(1)).await;
+        let jobs = all_jobs(store).await;
+        if stage.story.is_broken() || jobs.iter().all(|job| job.state.is_final()) {
+            return;
+        }
+    }
+    for job in all_jobs(store).await.iter().filter(|job| !job.state.is_final()) {
+        stage.story.broken(format!("job {} never ended: {:?} {:?}", job.id, job.state, job.shelf()));
+    }
+}
+
+/// What must follow from everything that was acknowledged.
+async fn reckon(stage: &Stage, store: &FaultyStore) {
+    let digests = store.auditor.outcomes();
+    let store: &dyn Store = store;
+    for id in stage.truth.jobs().into_keys() {
+        let job = store.job(id).await.expect("the store is calm");
+        let tombstone = store.tombstone(id.first_execution()).await.expect("the store is calm");
+        match (job, tombstone) {
+            (Some(job), None) => reckon_job(stage, store, &job).await,
+            (None, Some(_)) => {}
+            (job, tombstone) => {
+                stage.story.broken(format!("acknowledged job {id} is lost: {job:?}, {tombstone:?}"));
+            }
+        }
+    }
+    for (execution, (id, state)) in stage.truth.ended_executions() {
+        if store.tombstone(execution).await.expect("the store is calm").is_some() {
+            continue;
+        }
+        let outcome = store.outcome(execution).await.expect("the store is calm");
+        let unchanged =
+            outcome.as_ref().map(|outcome| outcome.object.digest) == digests.get(&execution).copied();
+        let tells = |text: &[u8]| String::from_utf8_lossy(text).contains(&format!("{state:?}"));
+        if !outcome.as_ref().is_some_and(|outcome| unchanged && tells(&outcome.object.bytes)) {
+            stage.story.broken(format!("job {id}: execution {execution} ended {state:?}, but: {outcome:?}"));
+        }
+    }
+    reckon_counts(stage, store).await;
+    reckon_journal(stage, store).await;
+    reckon_refusals(stage, store).await;
+}
+
+async fn reckon_job(stage: &Stage, store: &dyn Store, job: &Job) {
+    let checks = [invariants::job(job), invariants::chain(job.history.events())];
+    for invariants::Broken(name) in checks.into_iter().filter_map(Result::err) {
+        stage.story.broken(format!("job {}: {name}", job.id));
+    }
+    for execution in job.executions_past.iter().chain([&job.execution]) {
+        if store.outcome(*execution).await.expect("the store is calm").is_none() {
+            stage.story.broken(format!("job {}: execution {execution} has no outcome", job.id));
+        }
+    }
+}
+
+/// The counts of every queue equal a recount.
+async fn reckon_counts(stage: &Stage, store: &dyn Store) {
+    let jobs = all_jobs(store).await;
+    for stats in store.queues().await.expect("the store is calm") {
+        let mut recount = Counts::default();
+        jobs.iter().filter(|job| job.head.queue == stats.queue).for_each(|job| recount.add(job.state, 1));
+        if recount != stats.counts {
+            stage
+                .story
+                .broken(format!("queue {}: counted {:?}, found {recount:?}", stats.queue, stats.counts));
+        }
+    }
+}
+
+/// The journal tells of every job that exists exactly what its own history tells.
+async fn reckon_journal(stage: &Stage, store: &dyn Store) {
+    let mut told: std::collections::BTreeMap<JobId, Vec<_>> = Default::default();
+    for row in store.journal(0, usize::MAX).await.expect("the store is calm") {
+        for entry in row.entries.iter().filter(|entry| matches!(entry.event.news, News::Moved { .. })) {
+            told.entry(entry.job).or_default().push(entry.event);
+        }
+    }
+    for job in all_jobs(store).await {
+        let history: Vec<_> = job.history.events().collect();
+        if told.get(&job.id) != Some(&history) {
+            stage.story.broken(format!("job {}: journal and history differ", job.id));
+        }
+    }
+}
+
+/// Long after the end, nobody can end a job again.
+async fn reckon_refusals(stage: &Stage, store: &dyn Store) {
+    use forge_core::command::{Held, Holder, Succeed};
+    let Some(engine) = stage.nodes.any() else { return };
+    for job in all_jobs(store).await.into_iter().take(3) {
+        let held = Held { job: job.id, holder: Holder::Token(job.fence) };
+        match engine.act(Command::Succeed(Succeed { held, output: None })).await {
+            Err(Error::Refused(
+                Refusal::AlreadyCompleted(_)
+                | Refusal::AlreadyCanceled
+                | Refusal::LeaseLost
+                | Refusal::NotFound,
+            )) => {}
+            other => stage.story.broken(format!("job {} was ended again: {other:?}", job.id)),
+        }
+    }
+}
+
+async fn all_jobs(store: &dyn Store) -> Vec<Job> {
+    store.jobs(Filter { limit: usize::MAX, ..Filter::default() }).await.unwrap_or_default()
+}
