@@ -197,6 +197,8 @@ impl Changes {
             && self.forgotten.is_empty()
             && self.queues.is_empty()
             && self.keys.is_empty()
+            && self.clients.is_empty()
+            && self.api_keys.is_empty()
             && self.journal.is_empty()
     }
 }

@@ -354,10 +354,15 @@ async fn journal_numbers_never_come_back_after_a_sweep() {
     for n in 1..=3 {
         transact(store, vec![submit([n])]).await.unwrap();
     }
-    let sweep = |limit| Sweep { journal_before: Time::MAX, tombstones_before: Time::MAX, limit };
+    let sweep = |limit| Sweep {
+        journal_before: Time::MAX,
+        tombstones_before: Time::MAX,
+        revoked_keys_before: Time::MAX,
+        limit,
+    };
     assert_eq!(store.sweep(sweep(2)).await.unwrap(), 2);
     assert_eq!(store.sweep(sweep(9)).await.unwrap(), 1);
-    assert_eq!(store.journal_end().await.unwrap(), 0);
+    assert_eq!(store.journal_end().await.unwrap(), 3);
     transact(store, vec![submit([4])]).await.unwrap();
     let seqs: Vec<i64> = store.journal(3, 9).await.unwrap().iter().map(|row| row.seq).collect();
     assert_eq!(seqs, [4]);

@@ -85,6 +85,28 @@ CREATE TABLE queues (
     paused INTEGER NOT NULL
 ) WITHOUT ROWID;
 
+CREATE TABLE clients (
+    id         BLOB    NOT NULL PRIMARY KEY,
+    created_at INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE api_keys (
+    id           BLOB    NOT NULL PRIMARY KEY,
+    client       BLOB    NOT NULL,
+    digest       BLOB    NOT NULL,
+    prefix       TEXT    NOT NULL,
+    created_at   INTEGER NOT NULL,
+    expires_at   INTEGER,
+    revoked_at   INTEGER,
+    last_used_at INTEGER
+) WITHOUT ROWID;
+
+CREATE INDEX api_keys_client ON api_keys (client, id);
+
+CREATE INDEX api_keys_digest ON api_keys (digest);
+
+CREATE INDEX api_keys_revoked ON api_keys (revoked_at) WHERE revoked_at IS NOT NULL;
+
 -- How many jobs of a queue stand in each state. No queue has the empty name: that row is the sum over all queues, so
 -- that nobody adds up a thousand queues with every claim.
 CREATE TABLE counts (

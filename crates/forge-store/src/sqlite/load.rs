@@ -10,8 +10,8 @@ use forge_core::time::Time;
 use forge_core::{Rows, Wants, limits};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
-use super::cells;
 use super::statements::statements;
+use super::{cells, clients};
 use crate::Error;
 
 statements! {
@@ -96,6 +96,7 @@ pub(super) fn load(db: &Connection, wants: &Wants) -> Result<Loaded, Error> {
     loaded.parked(db)?;
     loaded.limits(db)?;
     loaded.queues(db, wants)?;
+    loaded.clients(db, wants)?;
     Ok(loaded)
 }
 
@@ -187,6 +188,14 @@ impl Loaded {
         }
         if wants.active {
             self.rows.active = counts(db, ALL_QUEUES)?.active().max(0).cast_unsigned();
+        }
+        Ok(())
+    }
+
+    fn clients(&mut self, db: &Connection, wants: &Wants) -> Result<(), Error> {
+        for &id in &wants.clients {
+            self.rows.clients.extend(clients::client(db, id)?.map(|client| (id, client)));
+            self.rows.api_keys.extend(clients::keys_of(db, id)?);
         }
         Ok(())
     }

@@ -4,9 +4,11 @@
 //! never wait for it ([`readers`]). A second process may open the same file and write too: the two take turns.
 
 mod cells;
+mod clients;
 mod connect;
 mod fault;
 mod load;
+mod many;
 mod migrate;
 mod read;
 mod readers;

@@ -9,9 +9,9 @@ use forge_core::rows::{Object, Outcome, QueueRow};
 use forge_core::time::Time;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
-use super::cells;
 use super::load::sql_limit;
 use super::statements::statements;
+use super::{cells, clients};
 use crate::{Error, Filter, JournalRow, Page, Query, QueueStats, Tombstone};
 
 statements! {
@@ -123,9 +123,11 @@ statements! {
         LIMIT ?2
     ";
 
+    /// Where AUTOINCREMENT stands: the newest row counts although it may be swept already.
     JOURNAL_END = "
-        SELECT coalesce(max(seq), 0)
-        FROM journal
+        SELECT seq
+        FROM sqlite_sequence
+        WHERE name = 'journal'
     ";
 }
 
@@ -157,6 +159,8 @@ pub(super) fn read(db: &Connection, query: &Query) -> Result<Page, Error> {
         Query::Occupied(shelves) => Page::Shelves(occupied(db, shelves)?),
         Query::NextDue => Page::Moment(first(db, NEXT_DUE, [], |row| Ok(Time::from_micros(row.get(0)?)))?),
         Query::Queues => Page::Queues(all(db, QUEUES, [], queue)?),
+        Query::Client(id) => Page::Client(clients::client(db, *id)?),
+        Query::ApiKey(digest) => Page::ApiKey(clients::key_by_digest(db, *digest)?),
         Query::Journal { after, limit } => {
             Page::Journal(all(db, JOURNAL, params![after, sql_limit(*limit)], journal_row)?)
         }

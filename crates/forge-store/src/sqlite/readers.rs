@@ -72,6 +72,8 @@ fn road_of(query: &Query) -> Road {
         | Query::Tombstone(_)
         | Query::Occupied(_)
         | Query::NextDue
+        | Query::Client(_)
+        | Query::ApiKey(_)
         | Query::JournalEnd => Road::Lookup,
         Query::Inputs(_) | Query::Journal { .. } => Road::Page,
         Query::Jobs(_) | Query::Shelf { .. } | Query::Queues => Road::Search,

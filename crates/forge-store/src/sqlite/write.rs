@@ -4,27 +4,35 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use forge_core::Changes;
 use forge_core::history::{Entry, encode_entries};
 use forge_core::id::JobId;
 use forge_core::job::{IdempotencyKey, Input, Job, Name};
 use forge_core::rows::{Counts, Forgotten, KeyRow};
-use forge_core::{Changes, rows};
 use rusqlite::{Connection, params};
 
+use super::clients;
 use super::load::{ALL_QUEUES, sql_limit};
+use super::many::many;
 use super::statements::statements;
 use crate::{Error, Fault, Sweep};
 
 statements! {
-    /// An id that is taken violates the unique index: the batch is rejected.
+    /// The number of the newest job: one step to the end of the table.
+    LAST_NUMBER = "
+        SELECT coalesce(max(n), 0)
+        FROM jobs
+    ";
+
+    /// An id that is taken violates the unique index: the batch is rejected. Written many at a time, see [`many`].
     INSERT_JOB = "
-        INSERT INTO jobs (id, client, queue, job_type, state, priority, lane, shelf, due_at, head, body)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+        INSERT OR FAIL INTO jobs (n, id, client, queue, job_type, state, priority, lane, shelf, due_at, head, body)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ";
 
     INSERT_INPUT = "
-        INSERT INTO inputs (job, bytes)
-        VALUES (?1, ?2)
+        INSERT OR FAIL INTO inputs (job, bytes)
+        VALUES (?, ?)
     ";
 
     /// By row number, which saves the search by id: the job was loaded in the same transaction.
@@ -72,13 +80,13 @@ statements! {
 
     /// Never replaces: the last word on an execution is spoken once.
     INSERT_OUTCOME = "
-        INSERT INTO outcomes (execution, job, digest, bytes)
-        VALUES (?1, ?2, ?3, ?4)
+        INSERT OR FAIL INTO outcomes (execution, job, digest, bytes)
+        VALUES (?, ?, ?, ?)
     ";
 
     INSERT_RESULT = "
-        INSERT INTO results (execution, media_type, bytes)
-        VALUES (?1, ?2, ?3)
+        INSERT OR FAIL INTO results (execution, media_type, bytes)
+        VALUES (?, ?, ?)
     ";
 
     INSERT_EXECUTION = "
@@ -157,6 +165,7 @@ pub(super) fn write(db: &Connection, changes: &Changes, numbers: &HashMap<JobId,
     put_keys(db, &changes.keys, &changes.keys_removed)?;
     put_uniques(db, changes)?;
     put_settings(db, changes)?;
+    clients::write(db, changes)?;
     add_counts(db, &changes.counts)?;
     append(db, &changes.journal)
 }
@@ -168,32 +177,36 @@ pub(super) fn sweep(db: &Connection, sweep: &Sweep) -> Result<usize, Error> {
         db.prepare_cached(SWEEP_JOURNAL)?.execute(params![sweep.journal_before.as_micros(), limit])?;
     let stones =
         db.prepare_cached(SWEEP_TOMBSTONES)?.execute(params![sweep.tombstones_before.as_micros(), limit])?;
-    Ok(journal + stones)
+    let keys = clients::sweep(db, sweep.revoked_keys_before, limit)?;
+    Ok(journal + stones + keys)
 }
 
 fn insert_jobs(db: &Connection, inserted: &[(Job, Arc<Input>)]) -> Result<(), Error> {
-    let mut insert_job = db.prepare_cached(INSERT_JOB)?;
-    let mut insert_input = db.prepare_cached(INSERT_INPUT)?;
-    for (job, input) in inserted {
-        let shelf = job.shelf();
-        let n = insert_job.insert(params![
-            job.id.to_bytes(),
-            job.head.client.to_bytes(),
-            job.head.queue.as_str(),
-            job.head.job_type,
-            job.state.as_u8(),
-            job.head.priority,
-            shelf.as_ref().map(|shelf| shelf.lane as u8),
-            shelf.as_ref().map(|shelf| shelf.name.as_str()),
-            job.due_at().map(|due| due.as_micros()),
-            job.head.encode(),
-            job.encode(),
-        ])?;
-        if !input.is_empty() {
-            insert_input.execute(params![n, input.encode()])?;
-        }
+    if inserted.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    let last: i64 = db.prepare_cached(LAST_NUMBER)?.query_row([], |row| row.get(0))?;
+    let numbered = || (last + 1..).zip(inserted);
+    many(db, INSERT_JOB, numbered(), |row, (n, (job, _))| {
+        let shelf = job.shelf();
+        row.put(n)?;
+        row.put(job.id.to_bytes())?;
+        row.put(job.head.client.to_bytes())?;
+        row.put(job.head.queue.as_str())?;
+        row.put(job.head.job_type.as_str())?;
+        row.put(job.state.as_u8())?;
+        row.put(job.head.priority)?;
+        row.put(shelf.as_ref().map(|shelf| shelf.lane as u8))?;
+        row.put(shelf.as_ref().map(|shelf| shelf.name.as_str()))?;
+        row.put(job.due_at().map(|due| due.as_micros()))?;
+        row.put(job.head.encode())?;
+        row.put(job.encode())
+    })?;
+    let with_input = numbered().filter(|(_, (_, input))| !input.is_empty());
+    many(db, INSERT_INPUT, with_input, |row, (n, (_, input))| {
+        row.put(n)?;
+        row.put(input.encode())
+    })
 }
 
 fn update_jobs(db: &Connection, updated: &[Job], numbers: &HashMap<JobId, i64>) -> Result<(), Error> {
@@ -242,14 +255,17 @@ fn forget(db: &Connection, forgotten: &[Forgotten]) -> Result<(), Error> {
 
 /// What executions leave behind when they end, and the executions that a retry opens.
 fn insert_ends(db: &Connection, changes: &Changes) -> Result<(), Error> {
-    let mut insert_outcome = db.prepare_cached(INSERT_OUTCOME)?;
-    for rows::Outcome { execution, job, object } in &changes.outcomes {
-        insert_outcome.execute(params![execution.to_bytes(), job.to_bytes(), object.digest, object.bytes])?;
-    }
-    let mut insert_result = db.prepare_cached(INSERT_RESULT)?;
-    for (execution, output) in &changes.results {
-        insert_result.execute(params![execution.to_bytes(), output.media_type, output.bytes])?;
-    }
+    many(db, INSERT_OUTCOME, &changes.outcomes, |row, outcome| {
+        row.put(outcome.execution.to_bytes())?;
+        row.put(outcome.job.to_bytes())?;
+        row.put(outcome.object.digest)?;
+        row.put(outcome.object.bytes.as_slice())
+    })?;
+    many(db, INSERT_RESULT, &changes.results, |row, (execution, output)| {
+        row.put(execution.to_bytes())?;
+        row.put(output.media_type.as_str())?;
+        row.put(output.bytes.as_slice())
+    })?;
     let mut insert_execution = db.prepare_cached(INSERT_EXECUTION)?;
     for (execution, job) in &changes.executions {
         insert_execution.execute(params![execution.to_bytes(), job.to_bytes()])?;
