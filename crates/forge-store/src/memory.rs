@@ -168,6 +168,9 @@ impl Tables {
         if let Some((job, _)) = changes.inserted.iter().find(|(job, _)| self.jobs.contains_key(&job.id)) {
             return Err(Error::new(Fault::Rejected, format!("job {} exists already", job.id)));
         }
+        if let Some(client) = changes.clients.iter().find(|client| self.clients.contains_key(&client.id)) {
+            return Err(Error::new(Fault::Rejected, format!("client {} exists already", client.id)));
+        }
         for (job, input) in &changes.inserted {
             self.put(job);
             if !input.is_empty() {

@@ -14,7 +14,7 @@ use forge_core::state::State;
 use forge_core::{Batch, decide, limits, wants};
 
 use super::Fixture;
-use super::harness::{Plain, accepted, ask, at_once, claimed, commit, done, run, the_one};
+use super::harness::{Plain, accepted, ask, at_once, claimed, commit, done, look, run, the_one};
 use super::make::{
     START, at, cancel, id, job, job_with, pause, submit, submit_all, submit_once, succeed, succeed_with,
     take, unique,
@@ -37,6 +37,8 @@ pub async fn a_batch_with_a_row_the_store_refuses_writes_nothing(fixture: &dyn F
     assert_eq!(error.fault, Fault::Rejected, "{error}");
     assert_eq!(picture(&store).await, before);
     assert_eq!(store.inputs(vec![id(2)]).await.unwrap(), []);
+    let rows = look(&store, wants(&Batch { now: at(1), seed: 1, commands: poisoned() })).await;
+    assert!(rows.keys.is_empty() && rows.uniques.is_empty() && rows.queues.is_empty());
     for command in &poisoned()[..3] {
         let answer = ask(&store, at(2), command.clone()).await;
         assert!(
@@ -204,6 +206,17 @@ pub async fn a_thousand_jobs_in_one_batch_all_arrive(fixture: &dyn Fixture) {
     assert_eq!(picture.outcomes.len() as u64, n_jobs);
     assert_eq!(picture.inputs.len() as u64, n_jobs);
     assert_eq!(picture.journal.len(), 3);
+}
+
+/// More queues with longer names than any announcement could hold.
+pub async fn a_batch_that_wakes_very_many_queues_is_written(fixture: &dyn Fixture) {
+    let (store, n_queues) = (fixture.store(), 300);
+    let queue = |n: u64| format!("{n:0>255}");
+    run(&store, START, (1..=n_queues).map(|n| submit(job(n, &queue(n)))).collect()).await;
+    assert_eq!(store.queues().await.unwrap().len() as u64, n_queues);
+    for n in [1, n_queues] {
+        assert_eq!(the_one(ask(&fixture.second(), at(1), take(&[&queue(n)], 9)).await).id, id(n));
+    }
 }
 
 /// Big inputs and big results, with bytes that no text could hold.

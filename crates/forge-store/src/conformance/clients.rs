@@ -6,9 +6,9 @@ use forge_core::id::KeyId;
 use forge_core::time::Time;
 
 use super::Fixture;
-use super::harness::{ask, at_once, refused, run};
+use super::harness::{ask, at_once, commit, refused, run};
 use super::make::{START, at, client};
-use crate::Sweep;
+use crate::{Fault, Sweep};
 
 fn registered(n: u128, created_at: Time) -> Client {
     Client { id: client(n), created_at }
@@ -52,6 +52,17 @@ pub async fn a_registered_client_is_known(fixture: &dyn Fixture) {
         assert_eq!(store.client(expected.id).await.unwrap(), Some(expected));
     }
     assert_eq!(store.journal_end().await.unwrap(), 0, "a client is no event of a job");
+}
+
+/// An id that is taken is rejected, with the whole batch, and the client stays as it is.
+pub async fn a_client_is_registered_once(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    run(&store, START, vec![Command::Register(registered(1, START))]).await;
+    let twice = vec![Command::Register(registered(2, at(1))), Command::Register(registered(1, at(1)))];
+    let error = commit(&fixture.second(), at(1), twice).await.expect_err("the id is taken");
+    assert_eq!(error.fault, Fault::Rejected, "{error}");
+    assert_eq!(store.client(client(1)).await.unwrap(), Some(registered(1, START)));
+    assert_eq!(store.client(client(2)).await.unwrap(), None);
 }
 
 /// A key is found by the digest of its secret, with all that is known of it.

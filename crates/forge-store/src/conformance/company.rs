@@ -81,6 +81,8 @@ pub async fn a_batch_sees_what_it_wants_in_order_and_once(fixture: &dyn Fixture)
     assert_eq!(rows.queues, BTreeMap::from([(name("q"), QueueRow { paused: true })]));
     assert_eq!(rows.counts[&name("later")], Counts([3, 0, 0, 0, 0, 0, 0]));
     assert!(rows.counts.get(&name("nowhere")).is_none_or(Counts::is_zero));
+    let two = Wants { due: Some(DueWant { now: at(100), limit: 2 }), ..Wants::default() };
+    assert_eq!(look(&store, two).await.due, ids(&[30, 20]));
 }
 
 /// A key comes with its jobs, a unique key with its holder.

@@ -21,6 +21,9 @@ use super::make::{
 
 const QUEUES: [&str; 3] = ["a", "b", "c"];
 const WORKERS: [&str; 3] = ["ann", "bob", "cid"];
+/// The first number of ids that clients choose, and how many there are. Ids that the server draws are never chosen.
+const CHOSEN: u64 = 1_000_000;
+const CHOSEN_MAX: u64 = 12;
 const KEYS: [&str; 2] = ["tenant 1", "tenant 2"];
 
 /// A source of chance (splitmix64).
@@ -106,9 +109,8 @@ impl Commands {
                 Command::Submit(Submit { jobs, idempotency: None, queue_max: Some(dice.below(12)) })
             }
             3 => {
-                let known = self.recent(dice);
-                let given = NewJob { id: id(known), id_given: true, ..self.new_job(dice, now) };
-                submit_all(vec![given])
+                let chosen = id(CHOSEN + dice.below(CHOSEN_MAX));
+                submit_all(vec![NewJob { id: chosen, id_given: true, ..self.new_job(dice, now) }])
             }
             _ => submit_all(vec![self.new_job(dice, now)]),
         }
@@ -127,8 +129,11 @@ impl Commands {
         NewJob { input: Arc::new(input), ..new }
     }
 
-    /// One of the last dozen jobs, or an execution's number, which is nobody's.
+    /// One of the youngest jobs, one with a chosen id, or an execution's number, which is nobody's.
     fn recent(&self, dice: &mut Dice) -> u64 {
+        if dice.one_in(8) {
+            return CHOSEN + dice.below(CHOSEN_MAX);
+        }
         self.youngest.saturating_sub(dice.below(30))
     }
 

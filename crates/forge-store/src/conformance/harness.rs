@@ -14,6 +14,9 @@ use crate::{Error, Fault, Store};
 /// How often a batch is tried again that lost its races: far more than a healthy store needs.
 const TRIES_MAX: usize = 100;
 
+/// Where chance comes from in cases that do not care.
+const SEED: u64 = 7;
+
 /// An outcome in so many words, made of nothing but the job.
 pub(super) struct Plain;
 
@@ -34,8 +37,7 @@ pub(super) async fn commit(
     now: Time,
     commands: Vec<Command>,
 ) -> Result<Changes, Error> {
-    let batch = Batch { now, seed: 7, commands };
-    commit_batch(store, batch).await
+    commit_batch(store, Batch { now, seed: SEED, commands }).await
 }
 
 pub(super) async fn commit_batch(store: &Arc<dyn Store>, batch: Batch) -> Result<Changes, Error> {
@@ -43,22 +45,24 @@ pub(super) async fn commit_batch(store: &Arc<dyn Store>, batch: Batch) -> Result
     store.transact(wants, Box::new(move |rows| decide(&batch, rows, &Plain))).await
 }
 
-/// The answers to these commands, decided in one transaction.
-///
-/// A batch that lost its races too often was not written and is tried again, as the committer does.
-pub(super) async fn run(store: &Arc<dyn Store>, now: Time, commands: Vec<Command>) -> Vec<Answer> {
-    let n_commands = commands.len();
+/// The same, until it is written: a batch that lost its races too often was not, and is tried again, as the committer does.
+pub(super) async fn commit_until_done(store: &Arc<dyn Store>, batch: Batch) -> Changes {
     for _ in 0..TRIES_MAX {
-        match commit(store, now, commands.clone()).await {
-            Ok(changes) => {
-                assert_eq!(changes.answers.len(), n_commands, "one answer per command");
-                return changes.answers;
-            }
+        match commit_batch(store, batch.clone()).await {
+            Ok(changes) => return changes,
             Err(error) if error.fault == Fault::Busy => tokio::task::yield_now().await,
-            Err(error) => panic!("the store failed: {error}"),
+            Err(error) => panic!("the store failed: {error}\n{batch:?}"),
         }
     }
     panic!("the store was busy {TRIES_MAX} times in a row");
+}
+
+/// The answers to these commands, decided in one transaction.
+pub(super) async fn run(store: &Arc<dyn Store>, now: Time, commands: Vec<Command>) -> Vec<Answer> {
+    let n_commands = commands.len();
+    let changes = commit_until_done(store, Batch { now, seed: SEED, commands }).await;
+    assert_eq!(changes.answers.len(), n_commands, "one answer per command");
+    changes.answers
 }
 
 /// The answer to one command.

@@ -87,17 +87,48 @@ fn of(n: u64, key: &IdempotencyKey) -> NewJob {
     job_with(n, "q", |head| head.client = key.client)
 }
 
+/// One submission of three jobs under one key, which the first of them carries.
+fn three_once(first: u64) -> Command {
+    let Command::Submit(mut submit) = submit_once(job(first, "q"), "key", 1) else { unreachable!() };
+    submit.jobs.extend([job(first + 1, "p"), job(first + 2, "q")]);
+    Command::Submit(submit)
+}
+
 /// One key may stand for several jobs; a repetition gets all of them, in order.
 pub async fn a_repeated_submission_of_several_jobs_gets_them_all(fixture: &dyn Fixture) {
     let store = fixture.store();
-    let several = |first: u64| {
-        let Command::Submit(mut submit) = submit_once(job(first, "q"), "key", 1) else { unreachable!() };
-        submit.jobs.extend([job(first + 1, "p"), job(first + 2, "q")]);
-        Command::Submit(submit)
-    };
-    let born = accepted(ask(&store, START, several(1)).await);
-    assert_eq!(existing(ask(&fixture.second(), at(1), several(11)).await), born);
+    let born = accepted(ask(&store, START, three_once(1)).await);
+    assert_eq!(existing(ask(&fixture.second(), at(1), three_once(11)).await), born);
     assert_eq!(picture(&store).await.jobs.len(), 3);
+}
+
+/// One of several jobs may be forgotten before the others; a repetition gets those that are left.
+pub async fn a_repeated_submission_gets_what_is_left_of_its_jobs(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let born = accepted(ask(&store, START, three_once(1)).await);
+    run(&store, at(1), vec![cancel(2), forget(2)]).await;
+    let left = existing(ask(&fixture.second(), at(2), three_once(11)).await);
+    assert_eq!(left, [born[0].clone(), born[2].clone()]);
+    assert_eq!(picture(&store).await.jobs.len(), 2);
+}
+
+/// A key that was answered with a job of somebody else's making does not go with that job, but stands for nothing then.
+pub async fn a_key_whose_job_is_gone_counts_as_unused(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    accepted(ask(&store, START, submit(rival(1, Conflict::Reject))).await);
+    assert_eq!(
+        existing(ask(&store, at(1), submit_once(rival(2, Conflict::Ignore), "key", 1)).await)[0].id,
+        id(1)
+    );
+    assert_eq!(existing(ask(&store, at(2), submit_once(job(3, "q"), "key", 1)).await)[0].id, id(1));
+    run(&store, at(3), vec![cancel(1)]).await;
+    run(&store, at(4), vec![forget(1)]).await;
+    assert_eq!(accepted(ask(&store, at(5), submit_once(job(4, "q"), "key", 2)).await)[0].id, id(4));
+    assert_eq!(
+        existing(ask(&fixture.second(), at(6), submit_once(job(5, "q"), "key", 2)).await)[0].id,
+        id(4)
+    );
+    assert_eq!(picture(&store).await.jobs.keys().copied().collect::<Vec<_>>(), [id(4)]);
 }
 
 fn rival(n: u64, on_conflict: Conflict) -> NewJob {

@@ -99,6 +99,10 @@ async fn work(store: &Arc<dyn Store>, holding: &AtomicI64, left: &AtomicI64, mos
     }
     let held = holding.fetch_add(jobs.len() as i64, Ordering::SeqCst) + jobs.len() as i64;
     assert!(held <= most, "{held} jobs are held at once, allowed are {most}");
+    // Long enough for others to try.
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
     for job in jobs {
         holding.fetch_sub(1, Ordering::SeqCst);
         done(ask(store, at(2), succeed(&job)).await);

@@ -2,16 +2,17 @@
 //!
 //! Deterministic: a failure names seed and batch, and comes back with the next run.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use forge_core::Batch;
+use forge_core::job::Job;
 use forge_core::rows::Changes;
 use forge_core::time::Time;
+use forge_core::{Batch, Wants};
 
 use super::Fixture;
 use super::dice::{Commands, Dice};
-use super::harness::commit_batch;
+use super::harness::{at_once, commit_batch, commit_until_done, look};
 use super::make::START;
 use super::picture::{Picture, picture};
 use crate::memory::Memory;
@@ -45,6 +46,42 @@ pub async fn random_commands_do_what_they_do_in_memory(fixture: &dyn Fixture) {
         stores[0] = fixture.reopen().await;
         stores[1] = fixture.second();
     }
+}
+
+/// Many tasks on two nodes draw from one small world, at once; what they leave behind agrees with itself.
+pub async fn random_commands_at_once_leave_everything_sound(fixture: &dyn Fixture) {
+    let stores = [fixture.store(), fixture.second()];
+    let world = Arc::new(Mutex::new((Commands::default(), START)));
+    at_once(8, |task| {
+        let (store, world) = (stores[task as usize % 2].clone(), world.clone());
+        async move {
+            let mut dice = Dice(task);
+            for _ in 0..BATCHES {
+                let batch = draw(&world, &mut dice);
+                let changes = commit_until_done(&store, batch).await;
+                world.lock().unwrap().0.learn(&changes);
+            }
+        }
+    })
+    .await;
+    let picture = picture(&stores[0]).await;
+    let everything = Wants { jobs: picture.jobs.keys().copied().collect(), ..Wants::default() };
+    for (key, row) in look(&stores[1], everything).await.limits {
+        let holds = |job: &&Job| {
+            job.state.is_active() && job.head.limit.as_ref().is_some_and(|limit| limit.key == key)
+        };
+        assert_eq!(row.active as usize, picture.jobs.values().filter(holds).count(), "{key}");
+    }
+    let told: usize = picture.journal.iter().map(Vec::len).sum();
+    assert!(told > 1000, "enough has happened: {told}");
+}
+
+fn draw(world: &Mutex<(Commands, Time)>, dice: &mut Dice) -> Batch {
+    let mut world = world.lock().unwrap();
+    let (commands, now) = &mut *world;
+    *now = *now + Duration::from_millis(dice.below(1500));
+    let commands = (0..=dice.below(6)).map(|_| commands.draw(dice, *now)).collect();
+    Batch { now: *now, seed: dice.below(u64::MAX), commands }
 }
 
 /// All that a batch tells, except in which order its jobs were written.

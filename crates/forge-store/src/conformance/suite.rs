@@ -29,6 +29,7 @@ macro_rules! conformance_suite {
             batch::a_batch_decided_again_after_a_lost_race_gives_one_result,
             batch::batches_over_the_same_jobs_do_not_block_each_other_for_ever,
             batch::a_thousand_jobs_in_one_batch_all_arrive,
+            batch::a_batch_that_wakes_very_many_queues_is_written,
             batch::five_megabytes_come_back,
             claim::claims_go_by_queue_then_priority_then_age,
             claim::the_oldest_job_goes_first_whatever_the_order_of_arrival,
@@ -52,6 +53,8 @@ macro_rules! conformance_suite {
             keys::a_key_used_for_another_request_is_refused,
             keys::keys_of_different_clients_and_operations_never_meet,
             keys::a_repeated_submission_of_several_jobs_gets_them_all,
+            keys::a_repeated_submission_gets_what_is_left_of_its_jobs,
+            keys::a_key_whose_job_is_gone_counts_as_unused,
             keys::fifty_unique_jobs_at_once_leave_one_and_refuse_the_rest,
             keys::fifty_unique_jobs_at_once_are_answered_with_the_one,
             keys::fifty_unique_jobs_that_replace_each_other_leave_one_standing,
@@ -82,6 +85,7 @@ macro_rules! conformance_suite {
             journal::a_reader_misses_nothing_while_many_write,
             journal::every_entry_names_the_owner_of_its_job,
             clients::a_registered_client_is_known,
+            clients::a_client_is_registered_once,
             clients::a_key_is_found_by_its_digest,
             clients::keys_are_rotated_revoked_and_used,
             clients::fifty_first_keys_at_once_make_one,
@@ -96,7 +100,7 @@ macro_rules! conformance_suite {
             text::what_workers_say_comes_back_as_they_said_it,
             text::names_that_look_alike_stay_apart,
             text::long_texts_come_back,
-            text::a_zero_byte_in_a_text_is_kept_or_rejected_whole,
+            text::a_text_that_cannot_be_kept_is_rejected_whole,
             text::moments_at_the_ends_of_time_come_back,
             text::a_clock_at_the_epoch_loses_nothing,
             restart::everything_survives_a_restart,
@@ -104,6 +108,7 @@ macro_rules! conformance_suite {
             restart::the_journal_goes_on_after_a_restart,
             restart::many_restarts_lose_nothing,
             random::random_commands_do_what_they_do_in_memory,
+            random::random_commands_at_once_leave_everything_sound,
         }
     };
     (@ $fixture:path; $($file:ident::$case:ident,)+) => {

@@ -122,11 +122,21 @@ pub async fn long_texts_come_back(fixture: &dyn Fixture) {
     picture(&store).await;
 }
 
-/// A zero byte, which some databases do not take as text: kept as it is, or the whole batch rejected.
-pub async fn a_zero_byte_in_a_text_is_kept_or_rejected_whole(fixture: &dyn Fixture) {
+/// What some databases do not take (a zero byte in a text, a key too long for an index): kept as it is, or the whole
+/// batch rejected.
+pub async fn a_text_that_cannot_be_kept_is_rejected_whole(fixture: &dyn Fixture) {
     let store = fixture.store();
     let zero = |n| odd_job(n, "a\0b");
-    for command in [submit(zero(1)), submit_once(job(2, "q"), "a\0b", 1)] {
+    // Not to be compressed: each character follows from the ones before, but not by repetition.
+    let long: String =
+        (0..20_000_u32).map(|n| char::from(b'!' + (n.wrapping_mul(n) >> 7) as u8 % 90)).collect();
+    let commands = [
+        submit(zero(1)),
+        submit_once(job(2, "q"), "a\0b", 1),
+        submit_once(job(4, "q"), &long, 1),
+        submit(odd_job(5, &long)),
+    ];
+    for command in commands {
         let before = picture(&store).await;
         match commit(&store, START, vec![command, submit(job(9, "q"))]).await {
             Ok(changes) => {
