@@ -332,13 +332,18 @@ impl<'a> Desk<'a> {
             }
         }
         for slot in self.slots {
-            if !slot.changed || slot.forgotten {
+            if slot.forgotten {
+                continue;
+            }
+            // The same goes for a job that was held but for a look, by a command that names it: a repeated submission, say,
+            // or a refused cancel.
+            let by_name = |shelf: &Shelf| !self.shelves.contains_key(shelf);
+            let passed_over = |shelf: &Shelf| claimable(shelf) && (slot.changed || by_name(shelf));
+            self.changes.woken.extend(slot.shelf.filter(passed_over));
+            if !slot.changed {
                 continue;
             }
             debug_assert_eq!(invariants::job(&slot.job), Ok(()), "{:?}", slot.job);
-            if let Some(shelf) = slot.shelf.filter(claimable) {
-                self.changes.woken.insert(shelf);
-            }
             let due = self.changes.next_due.into_iter().chain(slot.job.due_at()).min();
             self.changes.next_due = due;
             match slot.input {

@@ -205,6 +205,9 @@ fn woken_are_the_shelves_with_work_that_nobody_took() {
     check(vec![claim("q", 1), hand_back(1, 1)], &["External q"]);
     check(vec![claim_as("q", 1, |claim| claim.active_max = Some(0))], &[]);
     check(vec![cancel(1)], &[]);
+    // Refused, but the row was held: a claim beside it may have passed over it.
+    check(vec![start(1, 1)], &["External q"]);
+    check(vec![start(1, 1), claim("q", 1)], &[]);
 }
 
 #[test]
