@@ -1,10 +1,12 @@
 //! The one part that writes. Commands wait in a bounded queue; a batch is everything that is waiting when a lane of the
 //! store becomes free. No timer: an idle engine adds no delay, and a busy one batches by itself.
 //!
-//! A batch shares one transaction. If the store rejects it because of its data, it is halved until the culprit stands
-//! alone, so that one bad command does not sink its neighbours.
+//! A batch shares one transaction. If the store rejects it because of its data, or a bug in the rules makes them panic, it
+//! is halved until the culprit stands alone, so that one bad command does not sink its neighbours.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use forge_core::decide::Batch;
 use forge_core::rows::Render;
@@ -167,7 +169,20 @@ impl Office {
     async fn transact(&self, batch: Arc<Batch>) -> Result<Changes, forge_store::Error> {
         let wants = wants(&batch);
         let render = self.render.clone();
-        self.store.transact(wants, Box::new(move |rows| decide(&batch, rows, &*render))).await
+        let broken = Arc::new(AtomicBool::new(false));
+        let rules_broke = broken.clone();
+        let decide = move |rows| {
+            // Nothing is shared with what panicked but the batch, which it only reads.
+            let decided = catch_unwind(AssertUnwindSafe(|| decide(&batch, rows, &*render)));
+            rules_broke.store(decided.is_err(), Ordering::Release);
+            // No changes: the store writes nothing.
+            decided.unwrap_or_default()
+        };
+        let changes = self.store.transact(wants, Box::new(decide)).await?;
+        if broken.load(Ordering::Acquire) {
+            return Err(forge_store::Error::new(Fault::Rejected, "the rules broke on it"));
+        }
+        Ok(changes)
     }
 
     fn tell(&self, changes: &Changes) {

@@ -211,6 +211,9 @@ impl Waiter {
         let mut line = self.wakeups.line();
         self.shelves.iter().for_each(|shelf| line.leave(shelf, self.number, Stand::Claiming));
         self.stand = Stand::Aside;
+        // A wake-up that reached it in line is passed on by now. Kept as well, it would go round among capped workers for
+        // ever.
+        self.notify = Arc::default();
         if line.cap_epoch == look.cap_epoch {
             line.capped.insert(self.number, self.notify.clone());
         } else {

@@ -1,0 +1,97 @@
+//! Two engines on one store, as two nodes on one database.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use forge_core::command::Claim;
+use forge_core::id::JobId;
+use forge_core::{Batch, Command, decide, wants};
+use forge_store::Store;
+
+use crate::support::{HOUR, PlainRender, SECOND, World, at_once, claim, name, new_job, submission};
+
+#[tokio::test(start_paused = true)]
+async fn a_job_submitted_on_one_node_wakes_the_worker_of_another() {
+    let here = World::shared();
+    let there = here.node();
+    let engine = there.engine.clone();
+    let worker = tokio::spawn(async move { engine.claim(claim(&["a"]), HOUR).await.unwrap() });
+    here.settle().await;
+    let before = here.engine.now();
+    let job = here.submit("a").await;
+    assert_eq!(worker.await.unwrap()[0].id, job.id);
+    assert_eq!(here.engine.now(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_job_goes_to_exactly_one_worker_of_all_nodes() {
+    let here = World::shared();
+    let there = here.node();
+    let began_at = here.engine.now();
+    let workers = at_once(400, |n| {
+        let engine = if n % 2 == 0 { here.engine.clone() } else { there.engine.clone() };
+        async move { engine.claim(claim(&["a"]), HOUR).await.unwrap() }
+    });
+    let submits = async {
+        here.settle().await;
+        let mut jobs = here.submit_many("a", 200, |_| {}).await;
+        jobs.extend(there.submit_many("a", 200, |_| {}).await);
+        jobs
+    };
+    let (taken, submitted) = tokio::join!(workers, submits);
+    let taken: Vec<JobId> = taken.iter().flatten().map(|job| job.id).collect();
+    assert_eq!(taken.len(), 400);
+    assert_eq!(taken.into_iter().collect::<BTreeSet<_>>(), submitted.iter().map(|job| job.id).collect());
+    assert!(here.engine.now().since(began_at) < SECOND, "somebody was not woken");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_resumed_on_one_node_goes_on_on_all() {
+    let here = World::shared();
+    let there = here.node();
+    let pause = |paused| Command::Pause { queue: name("a"), paused };
+    here.engine.run(pause(true)).await.unwrap();
+    here.submit("a").await;
+    let engine = there.engine.clone();
+    let worker = tokio::spawn(async move { engine.claim(claim(&["a"]), HOUR).await.unwrap() });
+    here.settle().await;
+    let before = here.engine.now();
+    here.engine.run(pause(false)).await.unwrap();
+    assert_eq!(worker.await.unwrap().len(), 1);
+    assert_eq!(here.engine.now(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_missed_news_looks_everywhere() {
+    let here = World::shared();
+    let there = here.node();
+    let engine = there.engine.clone();
+    let worker = tokio::spawn(async move { engine.claim(claim(&["a"]), HOUR).await.unwrap() });
+    here.settle().await;
+    let before = here.engine.now();
+    // More announcements in one go than the channel holds: the listener learns only that it missed some.
+    let store: Arc<dyn Store> = here.store.clone();
+    for n in 0..2000 {
+        let queue = if n == 0 { "a" } else { "b" };
+        let new = new_job(&here.engine, queue, |_| {});
+        let batch = Batch { now: here.engine.now(), seed: 0, commands: vec![submission(new)] };
+        let wants = wants(&batch);
+        store.transact(wants, Box::new(move |rows| decide(&batch, rows, &PlainRender))).await.unwrap();
+    }
+    assert_eq!(worker.await.unwrap().len(), 1);
+    assert_eq!(here.engine.now(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_nodes_do_what_is_due_once() {
+    let here = World::shared();
+    let there = here.node();
+    let due_at = here.engine.now() + SECOND;
+    let jobs = here.submit_many("a", 1000, |head| head.execution_at = Some(due_at)).await;
+    here.pass(3 * SECOND).await;
+    let all = Claim { limit: 1000, ..claim(&["a"]) };
+    let taken = there.engine.claim(all, Duration::ZERO).await.unwrap();
+    assert_eq!(taken.len(), jobs.len());
+    assert!(taken.iter().all(|job| job.history.len() == 4), "created, queued, assigned, running");
+}

@@ -1,0 +1,181 @@
+//! The memory store behind a door that counts, blocks and fails on demand.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use forge_core::{Changes, Rows, Wants};
+use forge_store::memory::Memory;
+use forge_store::{Boxed, Decide, Error, Fault, Page, Query, Store, Sweep, Wakeup};
+use tokio::sync::{Semaphore, broadcast, watch};
+
+/// How a transaction fails.
+#[derive(Clone, Copy)]
+pub(crate) enum Failure {
+    /// Before anything is written.
+    Before(Fault),
+    /// When everything is written, but nobody hears of it: [`Fault::Unknown`].
+    AfterCommit,
+}
+
+/// What one transaction did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub(crate) n_answers: usize,
+    pub(crate) n_jobs_loaded: usize,
+    pub(crate) n_updated: usize,
+    pub(crate) n_forgotten: usize,
+}
+
+pub(crate) struct TestStore {
+    memory: Memory,
+    lanes: usize,
+    /// One, if reads and transactions have a single connection between them.
+    connections: Semaphore,
+    /// News for a listener that has none to expect; `None` where several nodes share the store.
+    silence: Option<broadcast::Sender<Wakeup>>,
+    blocked: watch::Sender<bool>,
+    n_begun: AtomicUsize,
+    n_reads: AtomicUsize,
+    written: Mutex<Vec<Written>>,
+    swept: Mutex<Vec<usize>>,
+    failures: Mutex<VecDeque<Failure>>,
+    reads_to_fail: AtomicUsize,
+    sweeps_to_fail: AtomicUsize,
+}
+
+impl TestStore {
+    pub(crate) fn new() -> TestStore {
+        TestStore::with(1, Semaphore::MAX_PERMITS)
+    }
+
+    /// For several engines. Each hears its own news too, which hides a wake-up that got lost; so only where it must be.
+    pub(crate) fn shared() -> TestStore {
+        TestStore { silence: None, ..TestStore::new() }
+    }
+
+    pub(crate) fn with(lanes: usize, n_connections: usize) -> TestStore {
+        TestStore {
+            memory: Memory::new(),
+            lanes,
+            connections: Semaphore::new(n_connections),
+            silence: Some(broadcast::channel(1).0),
+            blocked: watch::Sender::new(false),
+            n_begun: AtomicUsize::new(0),
+            n_reads: AtomicUsize::new(0),
+            written: Mutex::default(),
+            swept: Mutex::default(),
+            failures: Mutex::default(),
+            reads_to_fail: AtomicUsize::new(0),
+            sweeps_to_fail: AtomicUsize::new(0),
+        }
+    }
+
+    /// Transactions wait from now on. Reads do not.
+    pub(crate) fn block(&self) {
+        self.blocked.send_replace(true);
+    }
+
+    pub(crate) fn release(&self) {
+        self.blocked.send_replace(false);
+    }
+
+    pub(crate) fn fail(&self, n: usize, failure: Failure) {
+        self.failures.lock().unwrap().extend(std::iter::repeat_n(failure, n));
+    }
+
+    pub(crate) fn fail_reads(&self, n: usize) {
+        self.reads_to_fail.store(n, Ordering::SeqCst);
+    }
+
+    pub(crate) fn fail_sweeps(&self, n: usize) {
+        self.sweeps_to_fail.store(n, Ordering::SeqCst);
+    }
+
+    /// Transactions begun, failed ones and empty ones included.
+    pub(crate) fn n_begun(&self) -> usize {
+        self.n_begun.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn n_reads(&self) -> usize {
+        self.n_reads.load(Ordering::SeqCst)
+    }
+
+    /// The transactions that were committed, in order.
+    pub(crate) fn written(&self) -> Vec<Written> {
+        self.written.lock().unwrap().clone()
+    }
+
+    /// What each sweep deleted.
+    pub(crate) fn swept(&self) -> Vec<usize> {
+        self.swept.lock().unwrap().clone()
+    }
+
+    async fn transact_or_fail(&self, wants: Wants, mut decide: Decide) -> Result<Changes, Error> {
+        self.n_begun.fetch_add(1, Ordering::SeqCst);
+        let _connection = self.connections.acquire().await;
+        let _ = self.blocked.subscribe().wait_for(|blocked| !blocked).await;
+        let failure = self.failures.lock().unwrap().pop_front();
+        if let Some(Failure::Before(fault)) = failure {
+            return Err(Error::new(fault, "asked to fail"));
+        }
+        let n_jobs_loaded = Arc::new(AtomicUsize::new(0));
+        let loaded = n_jobs_loaded.clone();
+        let counting = move |rows: Rows| {
+            loaded.store(rows.jobs.len(), Ordering::SeqCst);
+            decide(rows)
+        };
+        let changes = self.memory.transact(wants, Box::new(counting)).await?;
+        self.written.lock().unwrap().push(Written {
+            n_answers: changes.answers.len(),
+            n_jobs_loaded: n_jobs_loaded.load(Ordering::SeqCst),
+            n_updated: changes.updated.len(),
+            n_forgotten: changes.forgotten.len(),
+        });
+        match failure {
+            Some(_) => Err(Error::new(Fault::Unknown, "asked to fail after the commit")),
+            None => Ok(changes),
+        }
+    }
+
+    async fn read_or_fail(&self, query: Query) -> Result<Page, Error> {
+        self.n_reads.fetch_add(1, Ordering::SeqCst);
+        let _connection = self.connections.acquire().await;
+        fail_or_not(&self.reads_to_fail)?;
+        self.memory.read(query).await
+    }
+}
+
+fn fail_or_not(n_to_fail: &AtomicUsize) -> Result<(), Error> {
+    match n_to_fail.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)) {
+        Ok(_) => Err(Error::new(Fault::Unavailable, "asked to fail")),
+        Err(_) => Ok(()),
+    }
+}
+
+impl Store for TestStore {
+    fn transact(&self, wants: Wants, decide: Decide) -> Boxed<'_, Changes> {
+        Box::pin(self.transact_or_fail(wants, decide))
+    }
+
+    fn read(&self, query: Query) -> Boxed<'_, Page> {
+        Box::pin(self.read_or_fail(query))
+    }
+
+    fn sweep(&self, sweep: Sweep) -> Boxed<'_, usize> {
+        Box::pin(async move {
+            fail_or_not(&self.sweeps_to_fail)?;
+            let n_rows = self.memory.sweep(sweep).await?;
+            self.swept.lock().unwrap().push(n_rows);
+            Ok(n_rows)
+        })
+    }
+
+    fn wakeups(&self) -> broadcast::Receiver<Wakeup> {
+        self.silence.as_ref().map_or_else(|| self.memory.wakeups(), broadcast::Sender::subscribe)
+    }
+
+    fn lanes(&self) -> usize {
+        self.lanes
+    }
+}
