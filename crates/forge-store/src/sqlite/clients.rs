@@ -18,8 +18,9 @@ statements! {
         WHERE id = ?1
     ";
 
-    PUT_CLIENT = "
-        INSERT OR REPLACE INTO clients (id, created_at)
+    /// An id that is taken is rejected.
+    INSERT_CLIENT = "
+        INSERT INTO clients (id, created_at)
         VALUES (?1, ?2)
     ";
 
@@ -74,7 +75,7 @@ pub(super) fn key_by_digest(db: &Connection, digest: [u8; 32]) -> Result<Option<
 pub(super) fn write(db: &Connection, changes: &Changes) -> Result<(), Error> {
     for client in &changes.clients {
         let row = params![client.id.to_bytes(), client.created_at.as_micros()];
-        db.prepare_cached(PUT_CLIENT)?.execute(row)?;
+        db.prepare_cached(INSERT_CLIENT)?.execute(row)?;
     }
     for key in changes.api_keys.values() {
         db.prepare_cached(PUT_KEY)?.execute(params![

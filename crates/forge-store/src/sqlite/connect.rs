@@ -6,6 +6,7 @@ use std::time::Duration;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags};
 
+use super::checkpoint::LOG_BYTES_MAX;
 use crate::{Error, Fault};
 
 /// How to open a store. The defaults are right unless a test or an operator knows better.
@@ -37,15 +38,20 @@ pub(super) struct Place {
 /// More statements than there are, so that none is ever prepared twice.
 const STATEMENTS_MAX: usize = 64;
 
-/// `synchronous` FULL: a commit returns when the log is on the disk. The log is copied back every 1,000 pages (4 MB):
-/// ten times that made the slowest commits three times slower for the same rate. A log that outgrew its size because a
-/// reader held it is cut back. The cache is in KiB.
+/// `synchronous` FULL: a commit returns when the log is on the disk. Copying the log back is not left to the commit, see
+/// [`checkpoint`](super::checkpoint). The cache is in KiB.
 const WRITER: &str = "
     PRAGMA synchronous = FULL;
-    PRAGMA wal_autocheckpoint = 1000;
-    PRAGMA journal_size_limit = 16777216;
+    PRAGMA wal_autocheckpoint = 0;
     PRAGMA temp_store = MEMORY;
     PRAGMA cache_size = -16384;
+";
+
+/// Copies pages from the log to the file without looking at them, so it needs hardly any cache.
+const COPIER: &str = "
+    PRAGMA synchronous = FULL;
+    PRAGMA wal_autocheckpoint = 0;
+    PRAGMA cache_size = -64;
 ";
 
 /// Small caches: what is read often is in the cache of the operating system.
@@ -68,6 +74,7 @@ impl Place {
         let connection = self.open(flags)?;
         use_log(&connection)?;
         connection.execute_batch(WRITER)?;
+        connection.pragma_update(None, "journal_size_limit", LOG_BYTES_MAX)?;
         if let Some(pages) = self.options.pages_max {
             connection.pragma_update(None, "max_page_count", pages)?;
         }
@@ -75,6 +82,13 @@ impl Place {
             let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
             connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, bytes)?;
         }
+        Ok(connection)
+    }
+
+    /// A connection that copies the log back into the file.
+    pub(super) fn copier(&self) -> Result<Connection, Error> {
+        let connection = self.open(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        connection.execute_batch(COPIER)?;
         Ok(connection)
     }
 

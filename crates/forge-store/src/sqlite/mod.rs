@@ -4,6 +4,7 @@
 //! never wait for it ([`readers`]). A second process may open the same file and write too: the two take turns.
 
 mod cells;
+mod checkpoint;
 mod clients;
 mod connect;
 mod fault;
@@ -26,6 +27,7 @@ use forge_core::{Changes, Wants};
 use tokio::sync::broadcast;
 
 use crate::{Boxed, Decide, Error, Page, Query, Store, Sweep, Wakeup};
+use checkpoint::Checkpointer;
 use connect::Place;
 use readers::Readers;
 use threads::Threads;
@@ -38,9 +40,11 @@ const WAKEUPS_MAX: usize = 1024;
 
 /// Jobs in an SQLite file. Dropping it finishes the transaction under way and closes the file.
 pub struct Sqlite {
-    // Dropped in this order: the last connection to close tidies the log up, and a reader could not.
+    // Dropped in this order: the last connection to close tidies the log up, which a reader could not; and the
+    // checkpointer ends when the writer has.
     readers: Readers,
     writer: Threads<Task>,
+    _checkpointer: Checkpointer,
     wakeups: broadcast::Sender<Wakeup>,
 }
 
@@ -55,10 +59,14 @@ impl Sqlite {
     pub fn open_with(path: &Path, options: Options) -> Result<Sqlite, Error> {
         let place = Place { path: path.to_owned(), options };
         let wakeups = broadcast::channel(WAKEUPS_MAX).0;
-        let mut writer = Writer::open(place.clone(), wakeups.clone())?;
+        // First of all, since the file and its schema must be there for the others.
+        let first = place.writer()?;
+        migrate::migrate(&first)?;
+        let (checkpointer, bell) = Checkpointer::start(&place)?;
+        let mut writer = Writer::new(place.clone(), first, bell, wakeups.clone())?;
         let readers = Readers::open(&place)?;
         let writer = Threads::start("forge-writer", vec![move |task| writer.handle(task)])?;
-        Ok(Sqlite { readers, writer, wakeups })
+        Ok(Sqlite { readers, writer, _checkpointer: checkpointer, wakeups })
     }
 }
 

@@ -24,10 +24,11 @@ statements! {
         FROM jobs
     ";
 
-    /// An id that is taken violates the unique index: the batch is rejected. Written many at a time, see [`many`].
+    /// An id that is taken violates the unique index: the batch is rejected. SQLite gives the next numbers, in order;
+    /// given by us, it would check each and keep what it needs to undo the statement.
     INSERT_JOB = "
-        INSERT OR FAIL INTO jobs (n, id, client, queue, job_type, state, priority, lane, shelf, due_at, head, body)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        INSERT OR FAIL INTO jobs (id, client, queue, job_type, state, priority, lane, shelf, due_at, head, body)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ";
 
     INSERT_INPUT = "
@@ -185,11 +186,9 @@ fn insert_jobs(db: &Connection, inserted: &[(Job, Arc<Input>)]) -> Result<(), Er
     if inserted.is_empty() {
         return Ok(());
     }
-    let last: i64 = db.prepare_cached(LAST_NUMBER)?.query_row([], |row| row.get(0))?;
-    let numbered = || (last + 1..).zip(inserted);
-    many(db, INSERT_JOB, numbered(), |row, (n, (job, _))| {
+    let before: i64 = db.prepare_cached(LAST_NUMBER)?.query_row([], |row| row.get(0))?;
+    many(db, INSERT_JOB, inserted, |row, (job, _)| {
         let shelf = job.shelf();
-        row.put(n)?;
         row.put(job.id.to_bytes())?;
         row.put(job.head.client.to_bytes())?;
         row.put(job.head.queue.as_str())?;
@@ -202,7 +201,10 @@ fn insert_jobs(db: &Connection, inserted: &[(Job, Arc<Input>)]) -> Result<(), Er
         row.put(job.head.encode())?;
         row.put(job.encode())
     })?;
-    let with_input = numbered().filter(|(_, (_, input))| !input.is_empty());
+    if db.last_insert_rowid() != before + inserted.len() as i64 {
+        return Err(Error::new(Fault::Corrupt, "new jobs are not numbered one after the other"));
+    }
+    let with_input = (before + 1..).zip(inserted).filter(|(_, (_, input))| !input.is_empty());
     many(db, INSERT_INPUT, with_input, |row, (n, (_, input))| {
         row.put(n)?;
         row.put(input.encode())

@@ -16,11 +16,12 @@ use forge_core::{Changes, Rows, Wants};
 use rusqlite::Connection;
 use tokio::sync::broadcast;
 
+use super::checkpoint::{Bell, watch};
 use super::connect::Place;
 use super::load::load;
 use super::statements::statements;
 use super::threads::Reply;
-use super::{fault, migrate, write};
+use super::{fault, write};
 use crate::{Decide, Error, Fault, Sweep, Wakeup};
 
 statements! {
@@ -45,6 +46,7 @@ pub(super) struct Writer {
     db: Option<Connection>,
     /// The data version seen last; `None` on a new connection.
     data_version: Option<i64>,
+    bell: Bell,
     wakeups: broadcast::Sender<Wakeup>,
 }
 
@@ -56,11 +58,15 @@ enum End {
 }
 
 impl Writer {
-    /// Opens the file, making it where there is none, and brings its schema up to date.
-    pub(super) fn open(place: Place, wakeups: broadcast::Sender<Wakeup>) -> Result<Writer, Error> {
-        let db = place.writer()?;
-        migrate::migrate(&db)?;
-        Ok(Writer { place, db: Some(db), data_version: None, wakeups })
+    /// A writer on a connection whose schema is up to date.
+    pub(super) fn new(
+        place: Place,
+        mut db: Connection,
+        bell: Bell,
+        wakeups: broadcast::Sender<Wakeup>,
+    ) -> Result<Writer, Error> {
+        watch(&mut db, bell.clone())?;
+        Ok(Writer { place, db: Some(db), data_version: None, bell, wakeups })
     }
 
     /// Does one task, unless nobody waits for it any more.
@@ -124,7 +130,9 @@ impl Writer {
 
     fn reopened(&mut self) -> Result<Connection, Error> {
         self.data_version = None;
-        self.place.writer()
+        let mut db = self.place.writer()?;
+        watch(&mut db, self.bell.clone())?;
+        Ok(db)
     }
 
     /// Another process does not tell what it did, only that it did something.

@@ -1,0 +1,133 @@
+//! How fast the spine is: rules and store, without engine and network; always beside a bare loop that writes the same rows
+//! with prepared statements and decides nothing. Rounds alternate, so that both meet the same machine.
+//!
+//! ```text
+//! cargo bench -p forge-store --features sqlite,postgres,testing --bench spine -- [sqlite|postgres] [--jobs N] [--rounds N] [--grown]
+//! ```
+//!
+//! `--grown` also measures with 1,000,000 ended and 100,000 waiting jobs. `--store-only` leaves the bare loop out, for
+//! a profiler. Everything is on the disk before it is answered.
+#![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+
+#[cfg(all(feature = "postgres", feature = "testing"))]
+mod postgres;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+mod work;
+
+use std::time::{Duration, Instant};
+
+/// What was asked for on the command line.
+struct Options {
+    /// `None` runs all databases.
+    database: Option<String>,
+    jobs: usize,
+    rounds: usize,
+    grown: bool,
+    store_only: bool,
+}
+
+impl Options {
+    fn parse() -> Options {
+        let mut options =
+            Options { database: None, jobs: 51_200, rounds: 5, grown: false, store_only: false };
+        let mut arguments = std::env::args().skip(1);
+        let number =
+            |text: Option<String>| text.and_then(|text| text.parse().ok()).expect("a number after the flag");
+        while let Some(argument) = arguments.next() {
+            match argument.as_str() {
+                "--jobs" => options.jobs = number(arguments.next()),
+                "--rounds" => options.rounds = number(arguments.next()),
+                "--grown" => options.grown = true,
+                "--store-only" => options.store_only = true,
+                // Cargo says this to every benchmark.
+                "--bench" => {}
+                name => options.database = Some(name.into()),
+            }
+        }
+        options
+    }
+
+    fn wants(&self, database: &str) -> bool {
+        self.database.as_deref().is_none_or(|wanted| wanted == database)
+    }
+}
+
+fn main() {
+    let options = Options::parse();
+    #[cfg(feature = "sqlite")]
+    if options.wants("sqlite") {
+        sqlite::run(&options);
+    }
+    #[cfg(all(feature = "postgres", feature = "testing"))]
+    if options.wants("postgres") {
+        postgres::run(&options);
+    }
+}
+
+/// What a run took.
+#[derive(Clone, Copy)]
+struct Took {
+    wall: Duration,
+    /// Of all threads together: on a busy machine the steadier measure.
+    cpu: Duration,
+}
+
+/// How long `run` takes.
+fn timed(run: impl FnOnce()) -> Took {
+    let (begin, cpu) = (Instant::now(), cpu_time());
+    run();
+    Took { wall: begin.elapsed(), cpu: cpu_time().saturating_sub(cpu) }
+}
+
+/// What the threads of this process that are alive have used so far.
+fn cpu_time() -> Duration {
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let nanos = |path: std::path::PathBuf| -> Option<u64> {
+        std::fs::read_to_string(path).ok()?.split_whitespace().next()?.parse().ok()
+    };
+    Duration::from_nanos(threads.filter_map(|thread| nanos(thread.path().join("schedstat"))).sum())
+}
+
+/// Rounds of the bare loop and of the store, in turn, and a line of the table with their medians.
+fn compare(title: &str, options: &Options, jobs: usize, bare: impl Fn() -> Took, store: impl Fn() -> Took) {
+    let (mut bares, mut stores) = (Vec::new(), Vec::new());
+    for _ in 0..options.rounds {
+        if !options.store_only {
+            bares.push(bare());
+        }
+        stores.push(store());
+    }
+    let rate = |took: &Took| jobs as f64 / took.wall.as_secs_f64();
+    let cpu = |took: &Took| took.cpu.as_secs_f64() * 1e6 / jobs as f64;
+    let ratios = bares.iter().zip(&stores).map(|(bare, store)| rate(store) / rate(bare));
+    println!(
+        "| {title} | {:.0} | {:.0} | {:.2} | {:.1} | {:.1} |",
+        median(bares.iter().map(rate)),
+        median(stores.iter().map(rate)),
+        median(ratios),
+        median(bares.iter().map(cpu)),
+        median(stores.iter().map(cpu)),
+    );
+}
+
+fn head() {
+    println!(
+        "| medians | bare loop, jobs/s | store, jobs/s | ratio | bare, CPU µs/job | store, CPU µs/job |"
+    );
+    println!("|---|---|---|---|---|---|");
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// What this process has in memory, in megabytes.
+fn resident_mb() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kb: f64 = line.and_then(|text| text.split_whitespace().next()?.parse().ok()).unwrap_or(f64::NAN);
+    kb / 1024.0
+}
