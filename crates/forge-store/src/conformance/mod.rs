@@ -23,6 +23,7 @@
 //! | `list.rs` | lists, shelves, queues |
 //! | `text.rs` | odd texts, odd moments |
 //! | `restart.rs` | what survives |
+//! | `wakeups.rs` | news between nodes |
 //! | `random.rs` | random commands in lock step with the memory store |
 //!
 //! Rules are the core's and are tested there; the cases here use them only to bring a store into interesting states.
@@ -42,6 +43,7 @@ pub mod restart;
 pub mod submit;
 pub mod text;
 pub mod time;
+pub mod wakeups;
 
 mod dice;
 mod harness;

@@ -107,6 +107,8 @@ macro_rules! conformance_suite {
             restart::leases_and_tokens_survive_a_restart,
             restart::the_journal_goes_on_after_a_restart,
             restart::many_restarts_lose_nothing,
+            wakeups::the_other_node_hears_of_claimable_work,
+            wakeups::the_other_node_hears_that_the_journal_has_grown,
             random::random_commands_do_what_they_do_in_memory,
             random::random_commands_at_once_leave_everything_sound,
         }
