@@ -15,7 +15,7 @@ mod postgres;
 mod sqlite;
 mod work;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What was asked for on the command line.
 struct Options {
@@ -74,8 +74,9 @@ struct Took {
 }
 
 /// How long `run` takes.
+#[cfg(feature = "sqlite")]
 fn timed(run: impl FnOnce()) -> Took {
-    let (begin, cpu) = (Instant::now(), cpu_time());
+    let (begin, cpu) = (std::time::Instant::now(), cpu_time());
     run();
     Took { wall: begin.elapsed(), cpu: cpu_time().saturating_sub(cpu) }
 }
@@ -125,6 +126,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// What this process has in memory, in megabytes.
+#[cfg(feature = "sqlite")]
 fn resident_mb() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

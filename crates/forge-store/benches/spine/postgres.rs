@@ -21,7 +21,7 @@ use tokio_postgres::types::{IsNull, ToSql, Type, accepts, to_sql_checked};
 use tokio_postgres::{Client, Statement};
 
 use crate::work::{Work, lifecycle, transact};
-use crate::{Options, compare, head, median, timed};
+use crate::{Options, Took, compare, cpu_time, head, median};
 
 const BATCH: usize = 256;
 const LANES: usize = 4;
@@ -94,8 +94,8 @@ impl Bench<'_> {
         const ENDED: usize = 1_000_000;
         const WAITING: usize = 100_000;
         let url = self.runtime.block_on(self.cluster.database());
-        let connect = || self.runtime.block_on(Postgres::connect(&url, postgres::Options::new(1)));
-        let mut store = Arc::new(connect().expect("a store"));
+        let connect = || Postgres::connect(&url, postgres::Options::new(1));
+        let mut store = Arc::new(self.runtime.block_on(connect()).expect("a store"));
         let mut works: Vec<Work> = (0..LANES as u64).map(Work::lane).collect();
         let live = |store: &Arc<Postgres>, works: &mut Vec<Work>, jobs: usize| {
             let lanes = works.drain(..).map(|mut work| {
@@ -104,11 +104,11 @@ impl Bench<'_> {
             });
             let lanes: Vec<Lane> = lanes.collect();
             let n_jobs = n_jobs(&lanes);
-            let took = timed(|| *works = self.runtime.block_on(lifecycles(vec![store.clone()], lanes)));
-            n_jobs as f64 / took.as_secs_f64()
+            let took = self.timed(async { *works = lifecycles(vec![store.clone()], lanes).await });
+            n_jobs as f64 / took.wall.as_secs_f64()
         };
         let rates = |store: &Arc<Postgres>, works: &mut Vec<Work>| {
-            median((0..self.options.rounds).map(|_| live(store, works, self.options.jobs)).collect())
+            median((0..self.options.rounds).map(|_| live(store, works, self.options.jobs)))
         };
         let empty = rates(&store, &mut works);
         println!("\nlifecycle on an empty store: {empty:.0} jobs/s");
@@ -118,8 +118,8 @@ impl Bench<'_> {
         live(&store, &mut works, ENDED);
         drop(store);
         let mut opened = None;
-        let took = timed(|| opened = Some(connect().expect("a store")));
-        println!("connecting with {ENDED} ended jobs: {:.1} ms", took.as_secs_f64() * 1e3);
+        let took = self.timed(async { opened = Some(connect().await.expect("a store")) });
+        println!("connecting with {ENDED} ended jobs: {:.1} ms", took.wall.as_secs_f64() * 1e3);
         store = Arc::new(opened.expect("opened"));
         let grown = rates(&store, &mut works);
         println!("lifecycle on a grown store: {grown:.0} jobs/s; grown / empty: {:.2}", grown / empty);
@@ -134,42 +134,71 @@ impl Bench<'_> {
     }
 
     /// So many nodes share the lanes.
-    fn nodes(&self, n_nodes: usize, lanes: &[Lane]) -> Duration {
-        self.runtime.block_on(async {
+    fn nodes(&self, n_nodes: usize, lanes: &[Lane]) -> Took {
+        let nodes = self.runtime.block_on(async {
             let url = self.cluster.database().await;
             let mut nodes = Vec::new();
             for node in 0..n_nodes {
                 let options = postgres::Options::new(node as u64);
                 nodes.push(Arc::new(Postgres::connect(&url, options).await.expect("a store")));
             }
-            let begin = Instant::now();
-            lifecycles(nodes, lanes.to_vec()).await;
-            begin.elapsed()
-        })
+            nodes
+        });
+        self.timed(async { drop(lifecycles(nodes, lanes.to_vec()).await) })
     }
 
-    fn bare(&self, recorded: &[Arc<Vec<Columns>>]) -> Duration {
-        self.runtime.block_on(async {
+    fn bare(&self, recorded: &[Arc<Vec<Columns>>]) -> Took {
+        let lanes = self.runtime.block_on(async {
             let url = self.cluster.database().await;
             drop(Postgres::connect(&url, postgres::Options::new(1)).await.expect("a schema"));
             let mut lanes = Vec::new();
             for (slot, recorded) in recorded.iter().enumerate() {
                 lanes.push((Bare::open(&url, slot as i16).await, recorded.clone()));
             }
-            let begin = Instant::now();
-            let mut tasks: JoinSet<()> = lanes
-                .into_iter()
-                .map(|(bare, recorded)| async move {
-                    for columns in recorded.iter() {
-                        bare.write(columns).await;
-                    }
-                })
-                .collect();
+            lanes
+        });
+        let write = |(bare, recorded): (Bare, Arc<Vec<Columns>>)| async move {
+            for columns in recorded.iter() {
+                bare.write(columns).await;
+            }
+        };
+        self.timed(async {
+            let mut tasks: JoinSet<()> = lanes.into_iter().map(write).collect();
             while let Some(done) = tasks.join_next().await {
                 done.expect("the bare loop works");
             }
-            begin.elapsed()
         })
+    }
+
+    /// How long `run` takes, here and in the server.
+    fn timed(&self, run: impl Future<Output = ()>) -> Took {
+        // Old pages that still have to be written should not slow down whoever comes next.
+        self.runtime.block_on(async {
+            self.cluster.admin().await.batch_execute("CHECKPOINT").await.expect("a checkpoint")
+        });
+        let (begin, cpu) = (Instant::now(), cpu_time() + self.server_cpu_time());
+        self.runtime.block_on(run);
+        Took { wall: begin.elapsed(), cpu: (cpu_time() + self.server_cpu_time()).saturating_sub(cpu) }
+    }
+
+    /// What the server and its sessions have used so far, those included that are over.
+    fn server_cpu_time(&self) -> Duration {
+        let server = self.cluster.pid().expect("the server runs").to_string();
+        let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let ticks = processes.filter_map(|process| {
+            let stat = std::fs::read_to_string(process.path().join("stat")).ok()?;
+            // Behind the name, which may have spaces: state, parent, …; the times are the fields 14 to 17.
+            let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+            let number = |n: usize| fields.get(n - 3)?.parse::<u64>().ok();
+            let own = number(14)? + number(15)?;
+            match () {
+                () if process.file_name() == *server => Some(own + number(16)? + number(17)?),
+                () if fields.get(1) == Some(&server.as_str()) => Some(own),
+                () => None,
+            }
+        });
+        // A hundred ticks a second, on every Linux there is.
+        Duration::from_millis(10 * ticks.sum::<u64>())
     }
 }
 

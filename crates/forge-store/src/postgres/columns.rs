@@ -1,0 +1,194 @@
+//! Jobs, what they leave behind, and whose they are, as columns.
+
+use std::sync::Arc;
+
+use forge_core::Changes;
+use forge_core::client::Client;
+use forge_core::job::{Input, Job};
+use forge_core::time::Time;
+
+use super::pipeline::Pipeline;
+use super::sql::Sql;
+use super::value::{Text, Uuid};
+
+/// New jobs, in the order of their ids, with their inputs.
+pub(super) struct Born<'a> {
+    clients: Vec<Uuid>,
+    queues: Vec<&'a str>,
+    job_types: Vec<&'a str>,
+    priorities: Vec<i16>,
+    heads: Vec<Vec<u8>>,
+    rest: Changed,
+    input_jobs: Vec<Uuid>,
+    inputs: Vec<Vec<u8>>,
+}
+
+impl<'a> Born<'a> {
+    pub(super) fn new(inserted: &'a [(Job, Arc<Input>)]) -> Born<'a> {
+        let mut inserted: Vec<&(Job, Arc<Input>)> = inserted.iter().collect();
+        inserted.sort_unstable_by_key(|(job, _)| job.id);
+        let jobs = || inserted.iter().map(|(job, _)| job);
+        let with_input = || inserted.iter().filter(|(_, input)| !input.is_empty());
+        Born {
+            clients: jobs().map(|job| job.head.client.into()).collect(),
+            queues: jobs().map(|job| job.head.queue.as_str()).collect(),
+            job_types: jobs().map(|job| job.head.job_type.as_str()).collect(),
+            priorities: jobs().map(|job| job.head.priority).collect(),
+            heads: jobs().map(|job| job.head.encode()).collect(),
+            rest: Changed::new(jobs()),
+            input_jobs: with_input().map(|(job, _)| job.id.into()).collect(),
+            inputs: with_input().map(|(_, input)| input.encode()).collect(),
+        }
+    }
+
+    pub(super) fn push<'p>(&'p self, pipeline: &mut Pipeline<'p>) {
+        if self.clients.is_empty() {
+            return;
+        }
+        let Changed { ids, states, lanes, shelves, due_at, bodies } = &self.rest;
+        let Born { clients, queues, job_types, priorities, heads, .. } = self;
+        pipeline.push(
+            Sql::InsertJobs,
+            [ids, clients, queues, job_types, states, priorities, lanes, shelves, due_at, heads, bodies],
+        );
+        if !self.inputs.is_empty() {
+            pipeline.push(Sql::InsertInputs, [&self.input_jobs, &self.inputs]);
+        }
+    }
+}
+
+/// What of a job can change.
+pub(super) struct Changed {
+    ids: Vec<Uuid>,
+    states: Vec<i16>,
+    lanes: Vec<Option<i16>>,
+    shelves: Vec<Option<Text>>,
+    due_at: Vec<Option<i64>>,
+    bodies: Vec<Vec<u8>>,
+}
+
+impl Changed {
+    pub(super) fn new<'j>(jobs: impl IntoIterator<Item = &'j Job>) -> Changed {
+        let jobs = jobs.into_iter();
+        let n_jobs = jobs.size_hint().0;
+        let mut columns = Changed {
+            ids: Vec::with_capacity(n_jobs),
+            states: Vec::with_capacity(n_jobs),
+            lanes: Vec::with_capacity(n_jobs),
+            shelves: Vec::with_capacity(n_jobs),
+            due_at: Vec::with_capacity(n_jobs),
+            bodies: Vec::with_capacity(n_jobs),
+        };
+        for job in jobs {
+            let shelf = job.shelf();
+            columns.ids.push(job.id.into());
+            columns.states.push(i16::from(job.state.as_u8()));
+            columns.lanes.push(shelf.as_ref().map(|shelf| shelf.lane as i16));
+            columns.shelves.push(shelf.map(|shelf| Text(shelf.name)));
+            columns.due_at.push(job.due_at().map(|at| at.as_micros()));
+            columns.bodies.push(job.encode());
+        }
+        columns
+    }
+
+    pub(super) fn push<'p>(&'p self, pipeline: &mut Pipeline<'p>) {
+        if !self.ids.is_empty() {
+            let Changed { ids, states, lanes, shelves, due_at, bodies } = self;
+            pipeline.push(Sql::UpdateJobs, [ids, states, lanes, shelves, due_at, bodies]);
+        }
+    }
+}
+
+/// Outcomes and results of executions that ended, and executions that a retry opened.
+pub(super) struct Ended<'a> {
+    outcomes: Vec<Uuid>,
+    outcome_jobs: Vec<Uuid>,
+    outcome_bytes: Vec<&'a [u8]>,
+    digests: Vec<&'a [u8]>,
+    results: Vec<Uuid>,
+    media_types: Vec<&'a str>,
+    result_bytes: Vec<&'a [u8]>,
+    executions: Vec<Uuid>,
+    execution_jobs: Vec<Uuid>,
+}
+
+impl<'a> Ended<'a> {
+    pub(super) fn new(changes: &'a Changes) -> Ended<'a> {
+        let Changes { outcomes, results, executions, .. } = changes;
+        Ended {
+            outcomes: outcomes.iter().map(|outcome| outcome.execution.into()).collect(),
+            outcome_jobs: outcomes.iter().map(|outcome| outcome.job.into()).collect(),
+            outcome_bytes: outcomes.iter().map(|outcome| outcome.object.bytes.as_slice()).collect(),
+            digests: outcomes.iter().map(|outcome| outcome.object.digest.as_slice()).collect(),
+            results: results.iter().map(|&(execution, _)| execution.into()).collect(),
+            media_types: results.iter().map(|(_, output)| output.media_type.as_str()).collect(),
+            result_bytes: results.iter().map(|(_, output)| output.bytes.as_slice()).collect(),
+            executions: executions.iter().map(|&(execution, _)| execution.into()).collect(),
+            execution_jobs: executions.iter().map(|&(_, job)| job.into()).collect(),
+        }
+    }
+
+    pub(super) fn push<'p>(&'p self, pipeline: &mut Pipeline<'p>) {
+        if !self.outcomes.is_empty() {
+            pipeline.push(
+                Sql::InsertOutcomes,
+                [&self.outcomes, &self.outcome_jobs, &self.outcome_bytes, &self.digests],
+            );
+        }
+        if !self.results.is_empty() {
+            pipeline.push(Sql::InsertResults, [&self.results, &self.media_types, &self.result_bytes]);
+        }
+        if !self.executions.is_empty() {
+            pipeline.push(Sql::InsertExecutions, [&self.executions, &self.execution_jobs]);
+        }
+    }
+}
+
+/// New clients, and keys that are new or changed.
+pub(super) struct Clients<'a> {
+    ids: Vec<Uuid>,
+    created_at: Vec<i64>,
+    keys: Vec<Uuid>,
+    key_clients: Vec<Uuid>,
+    digests: Vec<&'a [u8]>,
+    prefixes: Vec<&'a str>,
+    key_created_at: Vec<i64>,
+    expires_at: Vec<Option<i64>>,
+    revoked_at: Vec<Option<i64>>,
+    last_used_at: Vec<Option<i64>>,
+}
+
+impl<'a> Clients<'a> {
+    pub(super) fn new(changes: &'a Changes) -> Clients<'a> {
+        let mut clients: Vec<&Client> = changes.clients.iter().collect();
+        clients.sort_unstable_by_key(|client| client.id);
+        let keys = || changes.api_keys.values();
+        let moment = |at: Option<Time>| at.map(Time::as_micros);
+        Clients {
+            ids: clients.iter().map(|client| client.id.into()).collect(),
+            created_at: clients.iter().map(|client| client.created_at.as_micros()).collect(),
+            keys: keys().map(|key| key.id.into()).collect(),
+            key_clients: keys().map(|key| key.client.into()).collect(),
+            digests: keys().map(|key| key.digest.as_slice()).collect(),
+            prefixes: keys().map(|key| key.prefix.as_str()).collect(),
+            key_created_at: keys().map(|key| key.created_at.as_micros()).collect(),
+            expires_at: keys().map(|key| moment(key.expires_at)).collect(),
+            revoked_at: keys().map(|key| moment(key.revoked_at)).collect(),
+            last_used_at: keys().map(|key| moment(key.last_used_at)).collect(),
+        }
+    }
+
+    pub(super) fn push<'p>(&'p self, pipeline: &mut Pipeline<'p>) {
+        if !self.ids.is_empty() {
+            pipeline.push(Sql::InsertClients, [&self.ids, &self.created_at]);
+        }
+        if !self.keys.is_empty() {
+            let Clients { keys, key_clients, digests, prefixes, key_created_at, .. } = self;
+            let Clients { expires_at, revoked_at, last_used_at, .. } = self;
+            pipeline.push(
+                Sql::SetApiKeys,
+                [keys, key_clients, digests, prefixes, key_created_at, expires_at, revoked_at, last_used_at],
+            );
+        }
+    }
+}

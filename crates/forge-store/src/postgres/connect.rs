@@ -1,0 +1,148 @@
+//! One connection: opened, told its settings, all statements prepared.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use tokio::time::timeout;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Config, Error as PgError, NoTls, Row, Statement};
+
+use super::Options;
+use super::fault;
+use super::pipeline::in_order;
+use super::sql::Sql;
+use crate::{Error, Fault};
+
+/// Answers later than the server's own limit by this much will not come: the server or the way to it is gone.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// An open connection with its statements.
+pub(super) struct Connection {
+    client: Client,
+    statements: Vec<Statement>,
+    /// Where this connection counts; see the table `counts`.
+    pub(super) slot: i16,
+}
+
+impl Connection {
+    /// Opens a connection and prepares every statement. The schema must be there.
+    pub(super) async fn open(config: &Config, options: &Options, slot: i16) -> Result<Connection, PgError> {
+        let client = open_bare(config).await?;
+        client.batch_execute(&settings(options)).await?;
+        let requests = Sql::ALL.iter().map(|sql| Box::pin(client.prepare(sql.text()))).collect();
+        let statements = in_order(requests).await.into_iter().collect::<Result<_, _>>()?;
+        Ok(Connection { client, statements, slot })
+    }
+
+    /// Runs one prepared statement.
+    pub(super) async fn query(&self, sql: Sql, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, PgError> {
+        self.client.query(&self.statements[sql as usize], values).await
+    }
+
+    /// Runs one prepared statement and says how many rows it touched.
+    pub(super) async fn execute(&self, sql: Sql, values: &[&(dyn ToSql + Sync)]) -> Result<u64, PgError> {
+        self.client.execute(&self.statements[sql as usize], values).await
+    }
+
+    /// Whether the connection is known to be gone.
+    pub(super) fn is_closed(&self) -> bool {
+        self.client.is_closed()
+    }
+}
+
+/// Reads a `postgres://` URL or a list of `key=value`.
+pub(super) fn parse(url: &str) -> Result<Config, Error> {
+    let mut config = Config::from_str(url)
+        .map_err(|error| Error::new(Fault::Unavailable, format!("bad database URL: {error}")))?;
+    if config.get_application_name().is_none() {
+        config.application_name("forgerun");
+    }
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(Duration::from_secs(5));
+    }
+    // A peer that vanished without a word is noticed within a minute rather than two hours.
+    config
+        .keepalives_idle(Duration::from_secs(30))
+        .keepalives_interval(Duration::from_secs(10))
+        .keepalives_retries(3);
+    Ok(config)
+}
+
+/// A connection without settings or statements. The task that moves its bytes ends with the client.
+pub(super) async fn open_bare(config: &Config) -> Result<Client, PgError> {
+    let (client, connection) = config.connect(NoTls).await?;
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            // Whoever uses the connection gets the error too, and reports it.
+            tracing::debug!(%error, "database connection ended");
+        }
+    });
+    Ok(client)
+}
+
+/// The settings of a session.
+///
+/// A server that waits for a lock on behalf of a node that is gone should notice, and let go of what it holds.
+///
+/// All our statements look up rows by index, and say so in their order and limits. The planner guesses otherwise while a table
+/// is small or its statistics are old, and a prepared plan stays: a sequential scan chosen for ten rows would still be in
+/// use at a million. So every plan is made once, and may use nothing but indexes where there is one.
+pub(super) fn settings(options: &Options) -> String {
+    format!(
+        "SET statement_timeout = {};
+         SET lock_timeout = {};
+         SET idle_in_transaction_session_timeout = {};
+         SET client_connection_check_interval = 1000;
+         SET plan_cache_mode = force_generic_plan;
+         SET enable_seqscan = off;
+         SET enable_bitmapscan = off;
+         SET enable_hashjoin = off;
+         SET enable_mergejoin = off;
+         SET jit = off;
+         SELECT set_config('synchronous_commit', 'on', false)
+          WHERE current_setting('synchronous_commit') = 'off'",
+        options.statement_timeout.as_millis(),
+        options.lock_timeout.as_millis(),
+        (options.statement_timeout * 2).as_millis(),
+    )
+}
+
+/// Waits for a stage of statements no longer than the server itself would work on it.
+pub(super) async fn in_time<T>(options: &Options, stage: impl Future<Output = T>) -> Result<T, Error> {
+    let late = |_| Error::new(Fault::Timeout, "no answer from the database");
+    timeout(options.statement_timeout + GRACE, stage).await.map_err(late)
+}
+
+/// Opens a connection, trying again with growing pauses until `options.wait` is over, because a database that restarts is
+/// away for a moment. A wrong password is reported at once.
+pub(super) async fn open_patiently(
+    config: &Config,
+    options: &Options,
+    slot: i16,
+) -> Result<Connection, Error> {
+    let mut pause = Duration::from_millis(50);
+    let mut last = None;
+    let opened = timeout(options.wait, async {
+        loop {
+            match Connection::open(config, options, slot).await {
+                Ok(connection) => return Ok(connection),
+                Err(error) if fault::is_lasting(&error) => return Err(fault::report(error)),
+                Err(error) => last = Some(fault::report(error)),
+            }
+            wait(pause).await;
+            pause = (pause * 2).min(Duration::from_secs(1));
+        }
+    });
+    match opened.await {
+        Ok(result) => result,
+        Err(_) => {
+            Err(last
+                .unwrap_or_else(|| Error::new(Fault::Unavailable, "no connection to the database in time")))
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "pauses between attempts to reach a server decide no rule")]
+pub(super) async fn wait(pause: Duration) {
+    tokio::time::sleep(pause).await;
+}

@@ -1,0 +1,318 @@
+//! Loads what a batch wants, and its company, and locks it until the transaction ends.
+//!
+//! One trip to the server for what was asked; a second one only if a job among it has a limit.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+use forge_core::client::{ApiKey, Client};
+use forge_core::codec::Corrupt;
+use forge_core::id::{ClientId, JobId};
+use forge_core::job::{Head, IdempotencyKey, Job, Lane, Name, Shelf};
+use forge_core::rows::{Counts, KeyRow, LimitRow, QueueRow};
+use forge_core::time::Time;
+use forge_core::{Rows, Wants, limits};
+use tokio_postgres::Row;
+use tokio_postgres::types::FromSql;
+
+use super::connect::Connection;
+use super::pipeline::Pipeline;
+use super::sql::Sql;
+use super::transact::{Setback, Stage};
+use super::value::{Text, Uuid};
+use crate::{Error, Fault};
+
+/// What was found and is held.
+#[derive(Default)]
+pub(super) struct Loaded {
+    pub(super) rows: Rows,
+    /// Unique keys that have a row.
+    pub(super) uniques: BTreeSet<[u8; 32]>,
+    /// Limit rows that are locked.
+    pub(super) limits: BTreeSet<Name>,
+    seen: HashSet<JobId>,
+}
+
+/// What a statement of the first stage was sent for.
+enum Part<'a> {
+    Begin,
+    Clients,
+    ApiKeys,
+    Jobs,
+    Keys,
+    Uniques,
+    Shelf(&'a Shelf),
+    Due,
+    Queues,
+    Counts,
+    Active,
+}
+
+/// What earlier tries of a batch have shown.
+#[derive(Default)]
+pub(super) struct Lessons {
+    /// Limits to hold besides those of the loaded jobs.
+    pub(super) limits: BTreeSet<Name>,
+    /// Jobs that a key points to and that were not there. A key may outlive a job that it met and did not make.
+    gone: BTreeSet<JobId>,
+}
+
+/// Begins a transaction and loads.
+pub(super) async fn load(
+    connection: &Connection,
+    stage: &Stage<'_>,
+    wants: &Wants,
+    lessons: &mut Lessons,
+) -> Result<Loaded, Setback> {
+    let mut loaded = Loaded::default();
+    loaded.load_wants(connection, stage, wants).await?;
+    loaded.check_company(lessons)?;
+    loaded.load_limits(connection, stage, &lessons.limits).await?;
+    Ok(loaded)
+}
+
+impl Loaded {
+    async fn load_wants(
+        &mut self,
+        connection: &Connection,
+        stage: &Stage<'_>,
+        wants: &Wants,
+    ) -> Result<(), Setback> {
+        let owners: Vec<Uuid> = wants.clients.iter().map(|&id| id.into()).collect();
+        let ids: Vec<Uuid> = wants.jobs.iter().map(|&id| id.into()).collect();
+        let clients: Vec<Uuid> = wants.keys.iter().map(|key| key.client.into()).collect();
+        let operations: Vec<&str> = wants.keys.iter().map(|key| key.operation.as_str()).collect();
+        let keys: Vec<&str> = wants.keys.iter().map(|key| key.key.as_str()).collect();
+        let uniques: Vec<&[u8]> = wants.uniques.iter().map(|key| key.as_slice()).collect();
+        let shelves: Vec<(i16, &str, i64)> = wants
+            .shelves
+            .iter()
+            .map(|(shelf, &n)| (shelf.lane as i16, shelf.name.as_str(), n as i64))
+            .collect();
+        let due = wants.due.map(|due| (due.now.as_micros(), due.limit as i64));
+        let queues: Vec<&str> = wants.queues.iter().map(Name::as_str).collect();
+        let counts: Vec<&str> = wants.counts.iter().map(Name::as_str).collect();
+
+        let mut parts = vec![Part::Begin];
+        let mut pipeline = Pipeline::new(connection);
+        pipeline.push(Sql::Begin, []);
+        // Clients and jobs by id come first: they wait for others, and must not while holding what others skip.
+        if !owners.is_empty() {
+            pipeline.push(Sql::LockClients, [&owners]);
+            pipeline.push(Sql::FindApiKeys, [&owners]);
+            parts.extend([Part::Clients, Part::ApiKeys]);
+        }
+        if !keys.is_empty() || !uniques.is_empty() {
+            pipeline.push(Sql::LockCompany, [&ids, &clients, &operations, &keys, &uniques]);
+            parts.push(Part::Jobs);
+        } else if !ids.is_empty() {
+            pipeline.push(Sql::LockJobs, [&ids]);
+            parts.push(Part::Jobs);
+        }
+        if !keys.is_empty() {
+            pipeline.push(Sql::FindKeys, [&clients, &operations, &keys]);
+            parts.push(Part::Keys);
+        }
+        if !uniques.is_empty() {
+            pipeline.push(Sql::FindUniques, [&uniques]);
+            parts.push(Part::Uniques);
+        }
+        for ((lane, name, n), shelf) in shelves.iter().zip(wants.shelves.keys()) {
+            pipeline.push(Sql::LockShelf, [lane, name, n]);
+            parts.push(Part::Shelf(shelf));
+        }
+        if let Some((now, n)) = &due {
+            pipeline.push(Sql::LockDue, [now, n]);
+            parts.push(Part::Due);
+        }
+        if !queues.is_empty() {
+            pipeline.push(Sql::FindQueues, [&queues]);
+            parts.push(Part::Queues);
+        }
+        if !counts.is_empty() {
+            pipeline.push(Sql::FindCounts, [&counts]);
+            parts.push(Part::Counts);
+        }
+        if wants.active {
+            pipeline.push(Sql::CountActive, []);
+            parts.push(Part::Active);
+        }
+        self.rows.counts = wants.counts.iter().map(|name| (name.clone(), Counts::default())).collect();
+        for (part, rows) in parts.into_iter().zip(stage.load(pipeline).await?) {
+            self.take(part, rows).map_err(Setback::open)?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, part: Part<'_>, rows: Vec<Row>) -> Result<(), Error> {
+        match part {
+            Part::Begin => {}
+            Part::Clients => {
+                let clients =
+                    rows.iter().map(read_client).map(|client| client.map(|client| (client.id, client)));
+                self.rows.clients = clients.collect::<Result<_, _>>()?;
+            }
+            Part::ApiKeys => self.rows.api_keys = rows.iter().map(read_api_key).collect::<Result<_, _>>()?,
+            Part::Jobs => drop(self.take_jobs(&rows)?),
+            Part::Keys => self.rows.keys = rows.iter().map(read_key).collect::<Result<_, _>>()?,
+            Part::Uniques => {
+                for row in &rows {
+                    let key = sized(cell(row, 0)?)?;
+                    self.uniques.insert(key);
+                    self.rows.uniques.insert(key, cell::<Uuid>(row, 1)?.into());
+                }
+            }
+            Part::Shelf(shelf) => {
+                let found = self.take_jobs(&rows)?;
+                self.rows.shelves.insert(shelf.clone(), found);
+            }
+            Part::Due => self.rows.due = self.take_jobs(&rows)?,
+            Part::Queues => {
+                for row in &rows {
+                    self.rows.queues.insert(cell::<Text>(row, 0)?.0, QueueRow { paused: cell(row, 1)? });
+                }
+            }
+            Part::Counts => {
+                for row in &rows {
+                    self.rows.counts.insert(cell::<Text>(row, 0)?.0, read_counts(row, 1)?);
+                }
+            }
+            Part::Active => {
+                let active: i64 = cell(rows.first().ok_or(Corrupt)?, 0)?;
+                self.rows.active = u64::try_from(active).unwrap_or(0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the jobs that are not there yet; returns the ids of all, in the order of the rows.
+    fn take_jobs(&mut self, rows: &[Row]) -> Result<Vec<JobId>, Error> {
+        let mut ids = Vec::with_capacity(rows.len());
+        for row in rows {
+            let id: JobId = cell::<Uuid>(row, 0)?.into();
+            ids.push(id);
+            if self.seen.insert(id) {
+                self.rows.jobs.push(read_job(row)?);
+            }
+        }
+        Ok(ids)
+    }
+
+    /// Keys are read after their jobs were locked. One that points elsewhere was set in between, and its job is found the
+    /// next time; if it is not, it is gone, since a job and its key become visible together.
+    fn check_company(&self, lessons: &mut Lessons) -> Result<(), Setback> {
+        let of_keys = self.rows.keys.values().flat_map(|row| &row.jobs);
+        let company = of_keys.chain(self.rows.uniques.values());
+        let missing: BTreeSet<JobId> = company.filter(|id| !self.seen.contains(id)).copied().collect();
+        if missing.is_subset(&lessons.gone) {
+            return Ok(());
+        }
+        lessons.gone = missing;
+        Err(Setback::race("a key was set while it was looked up"))
+    }
+
+    /// Limits of the loaded jobs, in the order of their keys; then who waits for a place that may become free.
+    async fn load_limits(
+        &mut self,
+        connection: &Connection,
+        stage: &Stage<'_>,
+        limits_too: &BTreeSet<Name>,
+    ) -> Result<(), Setback> {
+        let limited = |job: &Job| job.head.limit.as_ref().map(|limit| limit.key.clone());
+        let all: BTreeSet<Name> =
+            self.rows.jobs.iter().filter_map(limited).chain(limits_too.iter().cloned()).collect();
+        if all.is_empty() {
+            return Ok(());
+        }
+        let held = self.rows.jobs.iter().filter(|job| job.state.is_active());
+        let held: BTreeSet<Name> = held.filter_map(limited).collect();
+        let (parked, n) = (Lane::Parked as i16, limits::UNPARK_MAX as i64);
+        let names: Vec<&str> = all.iter().map(Name::as_str).collect();
+        let held_names: Vec<&str> = held.iter().map(Name::as_str).collect();
+
+        let mut pipeline = Pipeline::new(connection);
+        pipeline.push(Sql::LockLimits, [&names]);
+        pipeline.push(Sql::FindLimits, [&names]);
+        for name in &held_names {
+            pipeline.push(Sql::LockShelf, [&parked, name, &n]);
+            pipeline.push(Sql::CountShelf, [&parked, name, &n]);
+        }
+        let mut answers = stage.load(pipeline).await?.into_iter().skip(1);
+        let mut next = || answers.next().unwrap_or_default();
+        self.rows.limits = next().iter().map(read_limit).collect::<Result<_, _>>().map_err(Setback::open)?;
+        for name in &held {
+            let found = self.take_jobs(&next()).map_err(Setback::open)?;
+            let n_parked: i64 = next().first().map_or(Ok(0), |row| cell(row, 0)).map_err(Setback::open)?;
+            if n_parked > found.len() as i64 && stage.may_retry {
+                // Somebody else looks at a job that waits for the place that may become free here. They wait for our lock on the
+                // limit, so going on without the job could leave it waiting for ever.
+                return Err(Setback::race("a waiting job is held by another transaction"));
+            }
+            self.rows.shelves.insert(Shelf { lane: Lane::Parked, name: name.clone() }, found);
+        }
+        self.limits = all;
+        Ok(())
+    }
+}
+
+/// A column of a row.
+pub(super) fn cell<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T, Error> {
+    row.try_get(column).map_err(|error| Error::new(Fault::Corrupt, error))
+}
+
+fn sized(bytes: &[u8]) -> Result<[u8; 32], Error> {
+    Ok(bytes.try_into().map_err(|_| Corrupt)?)
+}
+
+/// A job from `id, head, body`.
+pub(super) fn read_job(row: &Row) -> Result<Job, Error> {
+    let id: JobId = cell::<Uuid>(row, 0)?.into();
+    let head = Head::decode(cell(row, 1)?)?;
+    Ok(Job::decode(id, Arc::new(head), cell(row, 2)?)?)
+}
+
+/// Seven counts, from this column on.
+pub(super) fn read_counts(row: &Row, first: usize) -> Result<Counts, Error> {
+    let mut counts = Counts::default();
+    for (n, count) in counts.0.iter_mut().enumerate() {
+        *count = cell(row, first + n)?;
+    }
+    Ok(counts)
+}
+
+/// SHA-256 digests and fingerprints.
+pub(super) fn read_digest(row: &Row, column: usize) -> Result<[u8; 32], Error> {
+    sized(cell(row, column)?)
+}
+
+/// A client from `id, created_at`.
+pub(super) fn read_client(row: &Row) -> Result<Client, Error> {
+    Ok(Client { id: cell::<Uuid>(row, 0)?.into(), created_at: Time::from_micros(cell(row, 1)?) })
+}
+
+/// A key from `id, client, digest, prefix, created_at, expires_at, revoked_at, last_used_at`.
+pub(super) fn read_api_key(row: &Row) -> Result<ApiKey, Error> {
+    let moment = |column| Ok::<_, Error>(cell::<Option<i64>>(row, column)?.map(Time::from_micros));
+    Ok(ApiKey {
+        id: cell::<Uuid>(row, 0)?.into(),
+        client: cell::<Uuid>(row, 1)?.into(),
+        digest: read_digest(row, 2)?,
+        prefix: cell(row, 3)?,
+        created_at: Time::from_micros(cell(row, 4)?),
+        expires_at: moment(5)?,
+        revoked_at: moment(6)?,
+        last_used_at: moment(7)?,
+    })
+}
+
+fn read_key(row: &Row) -> Result<(IdempotencyKey, KeyRow), Error> {
+    let client: ClientId = cell::<Uuid>(row, 0)?.into();
+    let key = IdempotencyKey { client, operation: cell(row, 1)?, key: cell(row, 2)? };
+    let jobs = cell::<Vec<Uuid>>(row, 4)?.into_iter().map(JobId::from).collect();
+    Ok((key, KeyRow { fingerprint: read_digest(row, 3)?, jobs }))
+}
+
+fn read_limit(row: &Row) -> Result<(Name, LimitRow), Error> {
+    let active = u32::try_from(cell::<i64>(row, 1)?).map_err(|_| Corrupt)?;
+    Ok((cell::<Text>(row, 0)?.0, LimitRow { active, turn_at: Time::from_micros(cell(row, 2)?) }))
+}

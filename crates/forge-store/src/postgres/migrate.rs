@@ -1,0 +1,64 @@
+//! Brings the schema up to this version.
+//!
+//! Nodes that start together take turns under a session lock: the first applies what is missing, the others find nothing
+//! left to do. Each step is one transaction, together with the row that says it was applied.
+
+use tokio_postgres::Client;
+
+use super::fault;
+use crate::migrations::{Migration, pending};
+use crate::{Error, Fault};
+
+const MIGRATIONS: &[Migration] =
+    &[Migration { version: 1, name: "spine", sql: include_str!("../../migrations/postgres/0001_spine.sql") }];
+
+/// One before the number of the journal's lock; both are arbitrary, and unlikely to be anybody else's.
+const LOCK: &str = "SELECT pg_advisory_lock(7163394551093391920)";
+const UNLOCK: &str = "SELECT pg_advisory_unlock(7163394551093391920)";
+
+/// Looked up first, so that a role that may not create tables can still start on a finished schema.
+const EXISTS: &str = "SELECT to_regclass('migrations') IS NOT NULL";
+const CREATE: &str = "
+    CREATE TABLE migrations (
+        version    integer     NOT NULL PRIMARY KEY,
+        name       text        NOT NULL,
+        checksum   bigint      NOT NULL,
+        applied_at timestamptz NOT NULL DEFAULT now()
+    )";
+const APPLIED: &str = "SELECT version, checksum FROM migrations ORDER BY version";
+const RECORD: &str = "INSERT INTO migrations (version, name, checksum) VALUES ($1, $2, $3)";
+
+const ENCODING: &str = "SELECT current_setting('server_encoding')";
+
+/// Applies what is missing. Refuses a schema that is newer, or not the one this version knows.
+pub(super) async fn migrate(client: &mut Client) -> Result<(), Error> {
+    let encoding: String = client.query_one(ENCODING, &[]).await.map_err(fault::report)?.get(0);
+    if encoding != "UTF8" {
+        let text = format!("the database has the encoding {encoding}; it must be created with UTF8");
+        return Err(Error::new(Fault::Corrupt, text));
+    }
+    client.batch_execute(LOCK).await.map_err(fault::report)?;
+    let result = apply(client).await;
+    // If this fails the connection is gone, and the lock with it.
+    let _ = client.batch_execute(UNLOCK).await;
+    result
+}
+
+async fn apply(client: &mut Client) -> Result<(), Error> {
+    let exists: bool = client.query_one(EXISTS, &[]).await.map_err(fault::report)?.get(0);
+    if !exists {
+        client.batch_execute(CREATE).await.map_err(fault::report)?;
+    }
+    let rows = client.query(APPLIED, &[]).await.map_err(fault::report)?;
+    let applied: Vec<(u32, u64)> =
+        rows.iter().map(|row| (row.get::<_, i32>(0) as u32, row.get::<_, i64>(1) as u64)).collect();
+    for migration in pending(&applied, MIGRATIONS)? {
+        let transaction = client.transaction().await.map_err(fault::report)?;
+        transaction.batch_execute(migration.sql).await.map_err(fault::report)?;
+        let (version, checksum) = (migration.version as i32, migration.checksum() as i64);
+        transaction.execute(RECORD, &[&version, &migration.name, &checksum]).await.map_err(fault::report)?;
+        transaction.commit().await.map_err(fault::report)?;
+        tracing::info!(version, name = migration.name, "applied a migration");
+    }
+    Ok(())
+}

@@ -1,0 +1,149 @@
+//! Jobs in PostgreSQL 15 or newer: several nodes at once on one database, and no leader among them.
+//!
+//! A node has a few connections that write (`lanes`), a few that read, and one that listens for news of the others. They must be
+//! sessions of their own: a pooler in between that shares sessions between transactions loses prepared statements,
+//! settings and notifications. Connections are not encrypted yet; `sslmode=require` is refused.
+//!
+//! Isolation is READ COMMITTED. What a batch looks at is locked by row ([`load`]); a key that does not exist yet cannot be,
+//! so two nodes that insert it at once meet in its unique index, and the loser decides again ([`transact`]).
+//!
+//! | file | what |
+//! |---|---|
+//! | `sql.rs` | every statement |
+//! | `transact.rs` | one batch, from `BEGIN` to `COMMIT`, and again |
+//! | `load.rs`, `write.rs`, `columns.rs`, `value.rs` | rows in, rows out |
+//! | `read.rs` | reading without locks |
+//! | `pipeline.rs` | many statements in one trip |
+//! | `connect.rs`, `pool.rs` | connections |
+//! | `listen.rs` | news between nodes |
+//! | `migrate.rs` | the schema |
+//! | `fault.rs` | what went wrong |
+
+mod columns;
+mod connect;
+mod fault;
+mod listen;
+mod load;
+mod migrate;
+mod pipeline;
+mod pool;
+mod read;
+mod sql;
+mod transact;
+mod value;
+mod write;
+
+#[cfg(all(test, feature = "testing"))]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use forge_core::{Changes, Wants};
+use tokio::sync::broadcast;
+
+use crate::{Boxed, Decide, Error, Fault, Page, Query, Store, Sweep, Wakeup};
+use listen::Listener;
+use pool::Pool;
+
+/// Wakeups kept for a subscriber that is slow to take them; past that it is told that it missed some.
+const WAKEUPS_MAX: usize = 1024;
+
+/// Rows of a queue in the table `counts`. Connections share a slot when there are more of them, and then now and then
+/// wait for each other.
+const SLOTS: u64 = 64;
+
+/// How a node uses the database.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Tells this node from the others; drawn at random by whoever starts it.
+    pub node: u64,
+    /// Connections that write: transactions under way at once.
+    pub lanes: usize,
+    /// Connections that read.
+    pub readers: usize,
+    /// How long to wait for a free connection, or for the database to come back.
+    pub wait: Duration,
+    /// No statement may take longer.
+    pub statement_timeout: Duration,
+    /// No statement may wait longer for what others hold.
+    pub lock_timeout: Duration,
+}
+
+impl Options {
+    /// What suits most nodes.
+    pub fn new(node: u64) -> Options {
+        Options {
+            node,
+            lanes: 4,
+            readers: 4,
+            wait: Duration::from_secs(5),
+            statement_timeout: Duration::from_secs(30),
+            lock_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Jobs in PostgreSQL.
+pub struct Postgres {
+    options: Options,
+    writers: Arc<Pool>,
+    readers: Arc<Pool>,
+    news: broadcast::Sender<Wakeup>,
+    _listener: Listener,
+}
+
+impl Postgres {
+    /// Connects, brings the schema up to date, and opens all connections. The URL is `postgres://user:password@host:port/name`,
+    /// or a list of `key=value`. Fails at once when the database cannot be reached.
+    pub async fn connect(url: &str, options: Options) -> Result<Postgres, Error> {
+        assert!(options.lanes > 0, "a node needs a connection to write");
+        assert!(options.readers > 0, "a node needs a connection to read");
+        let config = connect::parse(url)?;
+        let mut client = connect::open_bare(&config).await.map_err(fault::report)?;
+        migrate::migrate(&mut client).await?;
+        drop(client);
+        let slot = |n: usize| {
+            (options.node.wrapping_mul(options.lanes as u64).wrapping_add(n as u64) % SLOTS) as i16
+        };
+        let writers = Pool::open(&config, &options, (0..options.lanes).map(slot).collect()).await?;
+        let readers = Pool::open(&config, &options, vec![0; options.readers]).await?;
+        let news = broadcast::channel(WAKEUPS_MAX).0;
+        let listener = Listener::start(config, options.node, news.clone()).await?;
+        let (writers, readers) = (Arc::new(writers), Arc::new(readers));
+        Ok(Postgres { options, writers, readers, news, _listener: listener })
+    }
+
+    /// Lets transactions and reads under way come to their end, then closes every connection.
+    pub async fn close(self) {
+        self.writers.close().await;
+        self.readers.close().await;
+    }
+}
+
+impl Store for Postgres {
+    fn transact(&self, wants: Wants, decide: Decide) -> Boxed<'_, Changes> {
+        Box::pin(async move {
+            // A task of its own: a caller that goes away leaves the batch to its end, not its connection in mid-transaction.
+            let batch = transact::transact(self.writers.clone(), self.options.clone(), wants, decide);
+            let lost = |error| Error::new(Fault::Unknown, error);
+            tokio::spawn(batch).await.map_err(lost)?
+        })
+    }
+
+    fn read(&self, query: Query) -> Boxed<'_, Page> {
+        Box::pin(read::read(&self.readers, &self.options, query))
+    }
+
+    fn sweep(&self, sweep: Sweep) -> Boxed<'_, usize> {
+        Box::pin(read::sweep(&self.writers, &self.options, sweep))
+    }
+
+    fn wakeups(&self) -> broadcast::Receiver<Wakeup> {
+        self.news.subscribe()
+    }
+
+    fn lanes(&self) -> usize {
+        self.options.lanes
+    }
+}

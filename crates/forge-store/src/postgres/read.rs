@@ -1,0 +1,183 @@
+//! Reading without locks: one statement per question, on a connection that no transaction holds.
+
+use std::collections::HashMap;
+
+use forge_core::command::Output;
+use forge_core::history::decode_entries;
+use forge_core::id::JobId;
+use forge_core::job::{Input, Shelf};
+use forge_core::rows::{Object, Outcome, QueueRow};
+use forge_core::time::Time;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use super::Options;
+use super::connect::in_time;
+use super::fault;
+use super::load::{cell, read_api_key, read_client, read_counts, read_digest, read_job};
+use super::pool::{Loan, Pool};
+use super::sql::Sql;
+use super::value::{Text, Uuid};
+use crate::{Error, Filter, JournalRow, Page, Query, QueueStats, Sweep, Tombstone};
+
+/// Answers one question. Being cancelled anywhere costs the connection, nothing else.
+pub(super) async fn read(pool: &Pool, options: &Options, query: Query) -> Result<Page, Error> {
+    let reader = Reader { loan: pool.take().await?, options };
+    let page = reader.answer(query).await?;
+    reader.loan.give_back();
+    Ok(page)
+}
+
+/// Deletes what is old.
+pub(super) async fn sweep(pool: &Pool, options: &Options, sweep: Sweep) -> Result<usize, Error> {
+    let loan = pool.take().await?;
+    let limit = bounded(sweep.limit);
+    let mut n_rows = 0;
+    for (sql, before) in [
+        (Sql::SweepJournal, sweep.journal_before),
+        (Sql::SweepTombstones, sweep.tombstones_before),
+        (Sql::SweepApiKeys, sweep.revoked_keys_before),
+    ] {
+        let before = before.as_micros();
+        let values: [&(dyn ToSql + Sync); 2] = [&before, &limit];
+        let deleted = in_time(options, loan.connection().execute(sql, &values)).await?;
+        n_rows += deleted.map_err(fault::report)? as usize;
+    }
+    loan.give_back();
+    Ok(n_rows)
+}
+
+struct Reader<'a> {
+    loan: Loan,
+    options: &'a Options,
+}
+
+impl Reader<'_> {
+    async fn rows(&self, sql: Sql, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Error> {
+        in_time(self.options, self.loan.connection().query(sql, values)).await?.map_err(fault::report)
+    }
+
+    async fn answer(&self, query: Query) -> Result<Page, Error> {
+        Ok(match query {
+            Query::Job(id) => {
+                let rows = self.rows(Sql::ReadJob, &[&Uuid::from(id)]).await?;
+                Page::Job(rows.first().map(read_job).transpose()?.map(Box::new))
+            }
+            Query::Inputs(ids) => self.inputs(ids).await?,
+            Query::JobOf(execution) => {
+                let rows = self.rows(Sql::ReadJobOf, &[&Uuid::from(execution)]).await?;
+                Page::JobId(rows.first().map(|row| cell::<Uuid>(row, 0)).transpose()?.map(JobId::from))
+            }
+            Query::Outcome(execution) => {
+                let rows = self.rows(Sql::ReadOutcome, &[&Uuid::from(execution)]).await?;
+                Page::Outcome(rows.first().map(read_outcome).transpose()?)
+            }
+            Query::Result(execution) => {
+                let rows = self.rows(Sql::ReadResult, &[&Uuid::from(execution)]).await?;
+                Page::Result(rows.first().map(read_output).transpose()?)
+            }
+            Query::Tombstone(execution) => {
+                let rows = self.rows(Sql::ReadTombstone, &[&Uuid::from(execution)]).await?;
+                Page::Tombstone(rows.first().map(read_tombstone).transpose()?)
+            }
+            Query::Jobs(filter) => self.list(filter).await?,
+            Query::Shelf { shelf, after, limit } => {
+                let (lane, after) = (shelf.lane as i16, after.map(Uuid::from));
+                let values: [&(dyn ToSql + Sync); 4] = [&lane, &shelf.name.as_str(), &after, &bounded(limit)];
+                let rows = self.rows(Sql::ReadShelf, &values).await?;
+                Page::Jobs(rows.iter().map(read_job).collect::<Result<_, _>>()?)
+            }
+            Query::Occupied(shelves) => self.occupied(shelves).await?,
+            Query::NextDue => {
+                let rows = self.rows(Sql::ReadNextDue, &[]).await?;
+                Page::Moment(rows.first().map(|row| cell(row, 0)).transpose()?.map(Time::from_micros))
+            }
+            Query::Queues => {
+                let rows = self.rows(Sql::ReadQueues, &[]).await?;
+                Page::Queues(rows.iter().map(read_queue).collect::<Result<_, _>>()?)
+            }
+            Query::Client(id) => {
+                let rows = self.rows(Sql::ReadClient, &[&Uuid::from(id)]).await?;
+                Page::Client(rows.first().map(read_client).transpose()?)
+            }
+            Query::ApiKey(digest) => {
+                let rows = self.rows(Sql::ReadApiKey, &[&digest.as_slice()]).await?;
+                Page::ApiKey(rows.first().map(read_api_key).transpose()?)
+            }
+            Query::Journal { after, limit } => {
+                let rows = self.rows(Sql::ReadJournal, &[&after, &bounded(limit)]).await?;
+                Page::Journal(rows.iter().map(read_journal_row).collect::<Result<_, _>>()?)
+            }
+            Query::JournalEnd => {
+                let rows = self.rows(Sql::ReadJournalEnd, &[]).await?;
+                Page::Position(rows.first().map_or(Ok(0), |row| cell(row, 0))?)
+            }
+        })
+    }
+
+    async fn inputs(&self, ids: Vec<JobId>) -> Result<Page, Error> {
+        let uuids: Vec<Uuid> = ids.iter().map(|&id| id.into()).collect();
+        let mut inputs = HashMap::new();
+        for row in &self.rows(Sql::ReadInputs, &[&uuids]).await? {
+            inputs.insert(JobId::from(cell::<Uuid>(row, 0)?), Input::decode(cell(row, 1)?)?);
+        }
+        Ok(Page::Inputs(ids.into_iter().filter_map(|id| Some((id, inputs.get(&id)?.clone()))).collect()))
+    }
+
+    async fn list(&self, filter: Filter) -> Result<Page, Error> {
+        let before = filter.before.map_or(Uuid::MAX, Uuid::from);
+        let states: Vec<i16> = filter.states.iter().map(|state| i16::from(state.as_u8())).collect();
+        let states = (!states.is_empty()).then_some(states);
+        let queue = filter.queue.map(Text);
+        let limit = bounded(filter.limit);
+        let mut values: Vec<&(dyn ToSql + Sync)> = vec![&before, &states, &queue, &filter.job_type, &limit];
+        let client = filter.client.map(Uuid::from);
+        let sql = match &client {
+            Some(client) => {
+                values.push(client);
+                Sql::ListJobsOfClient
+            }
+            None => Sql::ListJobs,
+        };
+        let rows = self.rows(sql, &values).await?;
+        Ok(Page::Jobs(rows.iter().map(read_job).collect::<Result<_, _>>()?))
+    }
+
+    async fn occupied(&self, shelves: Vec<Shelf>) -> Result<Page, Error> {
+        let lanes: Vec<i16> = shelves.iter().map(|shelf| shelf.lane as i16).collect();
+        let names: Vec<&str> = shelves.iter().map(|shelf| shelf.name.as_str()).collect();
+        let mut occupied = Vec::new();
+        for row in &self.rows(Sql::ReadOccupied, &[&lanes, &names]).await? {
+            let n: i64 = cell(row, 0)?;
+            occupied.extend(shelves.get(n as usize - 1).cloned());
+        }
+        Ok(Page::Shelves(occupied))
+    }
+}
+
+/// A limit as the database takes it.
+fn bounded(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+fn read_outcome(row: &Row) -> Result<Outcome, Error> {
+    let object = Object { bytes: cell(row, 2)?, digest: read_digest(row, 3)? };
+    Ok(Outcome { execution: cell::<Uuid>(row, 0)?.into(), job: cell::<Uuid>(row, 1)?.into(), object })
+}
+
+fn read_output(row: &Row) -> Result<Output, Error> {
+    Ok(Output { media_type: cell(row, 0)?, bytes: cell(row, 1)? })
+}
+
+fn read_tombstone(row: &Row) -> Result<Tombstone, Error> {
+    Ok(Tombstone { client: cell::<Uuid>(row, 0)?.into(), at: Time::from_micros(cell(row, 1)?) })
+}
+
+fn read_queue(row: &Row) -> Result<QueueStats, Error> {
+    let settings = QueueRow { paused: cell(row, 1)? };
+    Ok(QueueStats { queue: cell::<Text>(row, 0)?.0, settings, counts: read_counts(row, 2)? })
+}
+
+fn read_journal_row(row: &Row) -> Result<JournalRow, Error> {
+    Ok(JournalRow { seq: cell(row, 0)?, entries: decode_entries(cell(row, 1)?)? })
+}

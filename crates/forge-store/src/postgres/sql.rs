@@ -1,0 +1,283 @@
+//! Every statement, whole and readable as SQL, in one place. Each connection prepares all of them when it opens.
+//!
+//! Two rules keep locks from forming a circle. Whatever may have to wait for a lock takes it in this order: clients by
+//! id, jobs by id, limits by key; then, while writing, jobs, idempotency keys, unique keys, clients, each in the order of
+//! its key, and the journal last. Whatever is found by looking around (shelves, due jobs) skips what others hold and never waits.
+
+/// Declares the statements and their texts.
+macro_rules! statements {
+    ($($(#[doc = $why:literal])* $name:ident = $text:literal;)*) => {
+        /// A statement.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(super) enum Sql {
+            $($(#[doc = $why])* $name,)*
+        }
+
+        impl Sql {
+            /// All statements, in the order of their numbers.
+            pub(super) const ALL: &'static [Sql] = &[$(Sql::$name,)*];
+
+            /// The statement as SQL.
+            pub(super) const fn text(self) -> &'static str {
+                match self {
+                    $(Sql::$name => $text,)*
+                }
+            }
+        }
+    };
+}
+
+statements! {
+    /// Said aloud, because a database may have another level as its default.
+    Begin = "BEGIN ISOLATION LEVEL READ COMMITTED";
+    Commit = "COMMIT";
+    Rollback = "ROLLBACK";
+
+    // ── Loading ──
+
+    /// A client is locked for the sake of its keys.
+    LockClients = "SELECT id, created_at FROM clients WHERE id = ANY ($1::uuid[]) ORDER BY id FOR UPDATE";
+    FindApiKeys = "
+        SELECT id, client, digest, prefix, created_at, expires_at, revoked_at, last_used_at
+          FROM api_keys
+         WHERE client = ANY ($1::uuid[])
+         ORDER BY client, id";
+    /// Waits for whoever holds one of them, in the order of the ids.
+    LockJobs = "
+        SELECT id, head, body
+          FROM jobs
+         WHERE id = ANY ($1::uuid[])
+         ORDER BY id
+           FOR UPDATE";
+    /// The jobs asked for and those that keys point to, locked in one go, so that the order of the ids holds over both. The
+    /// keys themselves are read afterwards: nobody can then change where they point, since that takes the lock of the job.
+    LockCompany = "
+        SELECT id, head, body
+          FROM jobs
+         WHERE id = ANY ($1::uuid[]
+                   || ARRAY (SELECT unnest(found.jobs)
+                               FROM unnest($2::uuid[], $3::text[], $4::text[]) AS want (client, operation, key)
+                               JOIN idempotency AS found USING (client, operation, key))
+                   || ARRAY (SELECT job FROM uniques WHERE key = ANY ($5::bytea[])))
+         ORDER BY id
+           FOR UPDATE";
+    FindKeys = "
+        SELECT client, operation, key, fingerprint, jobs
+          FROM unnest($1::uuid[], $2::text[], $3::text[]) AS want (client, operation, key)
+          JOIN idempotency USING (client, operation, key)";
+    FindUniques = "SELECT key, job FROM uniques WHERE key = ANY ($1::bytea[])";
+    /// In the order of the index, so the scan stops after the last row wanted.
+    LockShelf = "
+        SELECT id, head, body
+          FROM jobs
+         WHERE lane = $1::smallint AND shelf = $2::text
+         ORDER BY priority DESC, id
+         LIMIT $3::bigint
+           FOR UPDATE SKIP LOCKED";
+    CountShelf = "
+        SELECT count(*)
+          FROM (SELECT FROM jobs WHERE lane = $1::smallint AND shelf = $2::text LIMIT $3::bigint) AS head";
+    /// The index has the moments; jobs of the same moment are put in order as they come (an incremental sort), which is
+    /// cheaper than to carry every id in the index too.
+    LockDue = "
+        SELECT id, head, body
+          FROM jobs
+         WHERE due_at <= $1::bigint
+         ORDER BY due_at, id
+         LIMIT $2::bigint
+           FOR UPDATE SKIP LOCKED";
+    /// Creates what is missing and locks what is there, in the order given: a row that does not exist cannot be locked,
+    /// and two nodes would both find no job active. The update never happens, but its row is locked all the same.
+    LockLimits = "
+        INSERT INTO limits (key, active, turn_at)
+        SELECT want.key, 0, 0 FROM unnest($1::text[]) AS want (key)
+            ON CONFLICT (key) DO UPDATE SET active = limits.active WHERE false";
+    FindLimits = "SELECT key, active, turn_at FROM limits WHERE key = ANY ($1::text[])";
+    FindQueues = "SELECT name, paused FROM queues WHERE name = ANY ($1::text[])";
+    FindCounts = "
+        SELECT queue,
+               sum(created)::bigint, sum(queued)::bigint, sum(assigned)::bigint, sum(running)::bigint,
+               sum(succeeded)::bigint, sum(failed)::bigint, sum(canceled)::bigint
+          FROM counts
+         WHERE queue = ANY ($1::text[])
+         GROUP BY queue";
+    CountActive = "SELECT coalesce(sum(assigned + running), 0)::bigint FROM counts";
+
+    // ── Writing ──
+
+    InsertJobs = "
+        INSERT INTO jobs (id, client, queue, job_type, state, priority, lane, shelf, due_at, head, body)
+        SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::smallint[], $6::smallint[],
+                             $7::smallint[], $8::text[], $9::bigint[], $10::bytea[], $11::bytea[])";
+    InsertInputs = "INSERT INTO inputs (job, input) SELECT * FROM unnest($1::uuid[], $2::bytea[])";
+    UpdateJobs = "
+        UPDATE jobs
+           SET state = new.state, lane = new.lane, shelf = new.shelf, due_at = new.due_at, body = new.body
+          FROM unnest($1::uuid[], $2::smallint[], $3::smallint[], $4::text[], $5::bigint[], $6::bytea[])
+            AS new (id, state, lane, shelf, due_at, body)
+         WHERE jobs.id = new.id";
+    DeleteJobs = "DELETE FROM jobs WHERE id = ANY ($1::uuid[])";
+    DeleteInputs = "DELETE FROM inputs WHERE job = ANY ($1::uuid[])";
+    DeleteOutcomes = "DELETE FROM outcomes WHERE execution = ANY ($1::uuid[])";
+    DeleteResults = "DELETE FROM results WHERE execution = ANY ($1::uuid[])";
+    DeleteExecutions = "DELETE FROM executions WHERE execution = ANY ($1::uuid[])";
+    InsertTombstones = "
+        INSERT INTO tombstones (execution, client, at)
+        SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bigint[])
+            ON CONFLICT (execution) DO UPDATE SET client = EXCLUDED.client, at = EXCLUDED.at";
+    InsertOutcomes = "
+        INSERT INTO outcomes (execution, job, bytes, digest)
+        SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::bytea[])";
+    InsertResults = "
+        INSERT INTO results (execution, media_type, bytes)
+        SELECT * FROM unnest($1::uuid[], $2::text[], $3::bytea[])";
+    InsertExecutions = "
+        INSERT INTO executions (execution, job) SELECT * FROM unnest($1::uuid[], $2::uuid[])";
+    DeleteKeys = "
+        DELETE FROM idempotency
+         USING unnest($1::uuid[], $2::text[], $3::text[]) AS gone (client, operation, key)
+         WHERE idempotency.client = gone.client
+           AND idempotency.operation = gone.operation
+           AND idempotency.key = gone.key";
+    /// A key that somebody else inserts at the same time is a unique violation, not an update: the batch is then decided
+    /// again with the key in view. The jobs of all keys come as one list; a key has those from `first` to `last`.
+    InsertKeys = "
+        INSERT INTO idempotency (client, operation, key, fingerprint, jobs)
+        SELECT client, operation, key, fingerprint, ($5::uuid[])[first:last]
+          FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $6::integer[], $7::integer[])
+            AS new (client, operation, key, fingerprint, first, last)";
+    /// Likewise: only for keys that nobody held when they were looked up.
+    InsertUniques = "INSERT INTO uniques (key, job) SELECT * FROM unnest($1::bytea[], $2::uuid[])";
+    UpdateUniques = "
+        UPDATE uniques SET job = new.job
+          FROM unnest($1::bytea[], $2::uuid[]) AS new (key, job)
+         WHERE uniques.key = new.key";
+    DeleteUniques = "
+        DELETE FROM uniques
+         USING unnest($1::bytea[], $2::uuid[]) AS gone (key, job)
+         WHERE uniques.key = gone.key AND uniques.job = gone.job";
+    UpdateLimits = "
+        UPDATE limits SET active = new.active, turn_at = new.turn_at
+          FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS new (key, active, turn_at)
+         WHERE limits.key = new.key";
+    SetQueues = "
+        INSERT INTO queues (name, paused) SELECT * FROM unnest($1::text[], $2::boolean[])
+            ON CONFLICT (name) DO UPDATE SET paused = EXCLUDED.paused";
+    InsertClients = "INSERT INTO clients (id, created_at) SELECT * FROM unnest($1::uuid[], $2::bigint[])";
+    SetApiKeys = "
+        INSERT INTO api_keys (id, client, digest, prefix, created_at, expires_at, revoked_at, last_used_at)
+        SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[],
+                             $8::bigint[])
+            ON CONFLICT (id) DO UPDATE
+           SET expires_at = EXCLUDED.expires_at,
+               revoked_at = EXCLUDED.revoked_at,
+               last_used_at = EXCLUDED.last_used_at";
+    /// Each connection counts in a slot of its own, so this seldom waits.
+    AddCounts = "
+        INSERT INTO counts (queue, slot, created, queued, assigned, running, succeeded, failed, canceled)
+        SELECT queue, $9::smallint, created, queued, assigned, running, succeeded, failed, canceled
+          FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[],
+                      $7::bigint[], $8::bigint[])
+            AS more (queue, created, queued, assigned, running, succeeded, failed, canceled)
+            ON CONFLICT (queue, slot) DO UPDATE
+           SET created = counts.created + EXCLUDED.created,
+               queued = counts.queued + EXCLUDED.queued,
+               assigned = counts.assigned + EXCLUDED.assigned,
+               running = counts.running + EXCLUDED.running,
+               succeeded = counts.succeeded + EXCLUDED.succeeded,
+               failed = counts.failed + EXCLUDED.failed,
+               canceled = counts.canceled + EXCLUDED.canceled";
+
+    // ── The journal ──
+
+    /// Rows of the journal must become visible in the order of their numbers, or a reader that goes on after the last number
+    /// it saw would skip one. A sequence alone does not give that: numbers are drawn in one order and committed in
+    /// another. So the number is drawn under this lock, which is let go only after the commit has become visible.
+    ///
+    /// Reading behind the oldest running transaction (`pg_snapshot_xmin`) would need no lock, but not keep the order of one
+    /// job's events: a transaction may get its number, then wait for a row that a later number has already written. And
+    /// `NOTIFY` makes commits queue up in the same way, so little would be won.
+    ///
+    /// Held for the insert, the notification and the commit, all three sent together with it. The number is that of no
+    /// other advisory lock of ours; see `migrate.rs`.
+    LockJournal = "SELECT FROM pg_advisory_xact_lock(7163394551093391921)";
+    InsertJournal = "
+        INSERT INTO journal (seq, at, entries) VALUES (nextval('journal_seq'), $1::bigint, $2::bytea)";
+    Notify = "SELECT FROM pg_notify('forgerun', $1::text)";
+
+    // ── Reading ──
+
+    ReadJob = "SELECT id, head, body FROM jobs WHERE id = $1::uuid";
+    ReadInputs = "SELECT job, input FROM inputs WHERE job = ANY ($1::uuid[])";
+    ReadJobOf = "SELECT job FROM executions WHERE execution = $1::uuid";
+    ReadOutcome = "SELECT execution, job, bytes, digest FROM outcomes WHERE execution = $1::uuid";
+    ReadResult = "SELECT media_type, bytes FROM results WHERE execution = $1::uuid";
+    ReadTombstone = "SELECT client, at FROM tombstones WHERE execution = $1::uuid";
+    /// One statement with and one without a client, so that each has one good plan. The other filters apply to what the
+    /// index yields.
+    ListJobs = "
+        SELECT id, head, body
+          FROM jobs
+         WHERE id < $1::uuid
+           AND ($2::smallint[] IS NULL OR state = ANY ($2))
+           AND ($3::text IS NULL OR queue = $3)
+           AND ($4::text IS NULL OR job_type = $4)
+         ORDER BY id DESC
+         LIMIT $5::bigint";
+    ListJobsOfClient = "
+        SELECT id, head, body
+          FROM jobs
+         WHERE client = $6::uuid
+           AND id < $1::uuid
+           AND ($2::smallint[] IS NULL OR state = ANY ($2))
+           AND ($3::text IS NULL OR queue = $3)
+           AND ($4::text IS NULL OR job_type = $4)
+         ORDER BY id DESC
+         LIMIT $5::bigint";
+    ReadShelf = "
+        SELECT id, head, body
+          FROM jobs
+         WHERE lane = $1::smallint AND shelf = $2::text AND ($3::uuid IS NULL OR id > $3)
+         ORDER BY id
+         LIMIT $4::bigint";
+    /// For each shelf, by its number in the list, whether a job stands on it.
+    ReadOccupied = "
+        SELECT n
+          FROM unnest($1::smallint[], $2::text[]) WITH ORDINALITY AS want (lane, shelf, n)
+         WHERE EXISTS (SELECT FROM jobs WHERE jobs.lane = want.lane AND jobs.shelf = want.shelf)
+         ORDER BY n";
+    ReadNextDue = "SELECT due_at FROM jobs WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1";
+    ReadQueues = "
+        SELECT name, coalesce(queues.paused, false),
+               coalesce(sum(created), 0)::bigint, coalesce(sum(queued), 0)::bigint,
+               coalesce(sum(assigned), 0)::bigint, coalesce(sum(running), 0)::bigint,
+               coalesce(sum(succeeded), 0)::bigint, coalesce(sum(failed), 0)::bigint,
+               coalesce(sum(canceled), 0)::bigint
+          FROM queues
+          FULL JOIN (SELECT queue AS name, counts.* FROM counts) AS counts USING (name)
+         GROUP BY name, queues.paused
+         ORDER BY name";
+    ReadClient = "SELECT id, created_at FROM clients WHERE id = $1::uuid";
+    ReadApiKey = "
+        SELECT id, client, digest, prefix, created_at, expires_at, revoked_at, last_used_at
+          FROM api_keys
+         WHERE digest = $1::bytea";
+    ReadJournal = "
+        SELECT seq, entries FROM journal WHERE seq > $1::bigint ORDER BY seq LIMIT $2::bigint";
+    ReadJournalEnd = "SELECT coalesce(max(seq), 0) FROM journal";
+
+    // ── Sweeping ──
+
+    /// Looks at the oldest rows only: moments grow with the numbers, and a sweep that finds nothing must not read it all.
+    SweepJournal = "
+        DELETE FROM journal
+         WHERE seq IN (SELECT seq
+                         FROM (SELECT seq, at FROM journal ORDER BY seq LIMIT $2::bigint) AS oldest
+                        WHERE at < $1::bigint)";
+    SweepApiKeys = "
+        DELETE FROM api_keys
+         WHERE id IN (SELECT id FROM api_keys WHERE revoked_at < $1::bigint ORDER BY revoked_at LIMIT $2::bigint)";
+    SweepTombstones = "
+        DELETE FROM tombstones
+         WHERE execution IN (SELECT execution FROM tombstones WHERE at < $1::bigint ORDER BY at LIMIT $2::bigint)";
+}

@@ -1,0 +1,108 @@
+//! The statements on a real server: all of them are understood, and the hot ones use their index however large the table.
+
+use tokio_postgres::Client;
+use tokio_postgres::types::Type;
+
+use super::sql::Sql;
+use super::{Options, Postgres, connect};
+use crate::testing::{self, Cluster};
+
+/// A database with the schema, and a session as ours are.
+async fn session() -> Client {
+    let url = Cluster::shared().database().await;
+    Postgres::connect(&url, Options::new(1)).await.unwrap().close().await;
+    let client = testing::connect(&url).await;
+    client.batch_execute(&connect::settings(&Options::new(1))).await.unwrap();
+    client
+}
+
+/// Ended jobs, and some that wait or are held, without telling the planner.
+async fn fill(client: &Client) {
+    let insert = "
+        INSERT INTO jobs (id, client, due_at, state, priority, lane, shelf, queue, job_type, head, body)
+        SELECT gen_random_uuid(), 'c0000000-0000-4000-8000-000000000000', n,
+               CASE WHEN n % 50 = 0 THEN 1 ELSE 4 END, 0,
+               CASE WHEN n % 50 = 0 THEN 1 END, CASE WHEN n % 50 = 0 THEN 'q' END, 'q', '', '\\x00', '\\x00'
+          FROM generate_series(1, 20000) AS n";
+    client.batch_execute(insert).await.unwrap();
+}
+
+async fn plan(client: &Client, sql: Sql) -> String {
+    let statement = client.prepare(sql.text()).await.unwrap();
+    let nulls = statement.params().iter().map(null).collect::<Vec<_>>().join(", ");
+    client.batch_execute(&format!("PREPARE p AS {}", sql.text())).await.unwrap();
+    let explain =
+        if nulls.is_empty() { "EXPLAIN EXECUTE p".into() } else { format!("EXPLAIN EXECUTE p ({nulls})") };
+    let rows = client.query(&explain, &[]).await.unwrap();
+    client.batch_execute("DEALLOCATE p").await.unwrap();
+    rows.iter().map(|row| row.get::<_, String>(0)).collect::<Vec<_>>().join("\n")
+}
+
+fn null(of: &Type) -> String {
+    format!("NULL::{}", of.name().strip_prefix('_').map_or(of.name().into(), |item| format!("{item}[]")))
+}
+
+#[tokio::test]
+async fn the_server_understands_every_statement() {
+    let client = session().await;
+    for &sql in Sql::ALL {
+        let prepared = client.prepare(sql.text()).await;
+        assert!(prepared.is_ok(), "{sql:?}: {:?}", prepared.err());
+    }
+}
+
+#[tokio::test]
+async fn a_plan_made_for_an_empty_table_uses_its_index_all_the_same() {
+    let client = session().await;
+    check_plans(&client).await;
+}
+
+#[tokio::test]
+async fn plans_use_their_index_on_a_filled_table_with_and_without_statistics() {
+    let client = session().await;
+    fill(&client).await;
+    check_plans(&client).await;
+    client.batch_execute("ANALYZE").await.unwrap();
+    check_plans(&client).await;
+}
+
+async fn check_plans(client: &Client) {
+    let expected = [
+        (Sql::LockJobs, "using jobs_pkey"),
+        (Sql::LockCompany, "using jobs_pkey"),
+        (Sql::LockShelf, "using jobs_shelf"),
+        (Sql::CountShelf, "using jobs_shelf"),
+        (Sql::LockDue, "using jobs_due"),
+        (Sql::UpdateJobs, "using jobs_pkey"),
+        (Sql::DeleteJobs, "using jobs_pkey"),
+        (Sql::FindKeys, "using idempotency_pkey"),
+        (Sql::FindUniques, "using uniques_pkey"),
+        (Sql::FindCounts, "using counts_pkey"),
+        (Sql::ReadJob, "using jobs_pkey"),
+        (Sql::ListJobs, "Backward using jobs_pkey"),
+        (Sql::ListJobsOfClient, "Backward using jobs_client"),
+        (Sql::ReadShelf, "using jobs_shelf"),
+        (Sql::ReadOccupied, "using jobs_shelf"),
+        (Sql::ReadNextDue, "using jobs_due"),
+        (Sql::ReadJournal, "using journal_pkey"),
+        (Sql::SweepTombstones, "using tombstones_at"),
+        (Sql::ReadApiKey, "using api_keys_digest"),
+    ];
+    for (sql, index) in expected {
+        let plan = plan(client, sql).await;
+        assert!(plan.contains(index), "{sql:?} should go {index}:\n{plan}");
+        assert!(!plan.contains("Seq Scan on jobs"), "{sql:?} reads the whole table:\n{plan}");
+        assert!(!plan.contains("Bitmap"), "{sql:?} collects all rows before the first:\n{plan}");
+    }
+}
+
+/// In the order of the index: a sort would read the whole shelf, or everything that is due, to find the first.
+#[tokio::test]
+async fn claims_and_timers_stop_after_the_last_row_wanted() {
+    let client = session().await;
+    fill(&client).await;
+    let claim = plan(&client, Sql::LockShelf).await;
+    assert!(!claim.contains("Sort"), "{claim}");
+    let due = plan(&client, Sql::LockDue).await;
+    assert!(due.contains("Incremental Sort"), "{due}");
+}

@@ -1,0 +1,224 @@
+//! One batch: load, decide, write; and again, if a race was lost.
+//!
+//! ```text
+//!   BEGIN, lock, read ──► decide ──► write, journal, COMMIT ──► done
+//!          ▲                │                  │
+//!          │                │ nothing to write │ key taken meanwhile, deadlock
+//!          │                ▼                  │
+//!          │             ROLLBACK              │
+//!          └───────────────────────────────────┘  at most TRIES_MAX times
+//! ```
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use forge_core::job::Name;
+use forge_core::{Changes, Rows, Wants};
+use tokio_postgres::{Error as PgError, Row};
+
+use super::Options;
+use super::connect::{Connection, in_time};
+use super::fault;
+use super::load::{Lessons, load};
+use super::pipeline::Pipeline;
+use super::pool::{Loan, Pool};
+use super::sql::Sql;
+use super::write::Writes;
+use crate::{Decide, Error, Fault};
+
+/// How often a batch is decided before it is reported as busy. Each lost race means that somebody else won one.
+const TRIES_MAX: usize = 8;
+
+/// Why an attempt did not end in a commit.
+pub(super) struct Setback {
+    error: Error,
+    /// What trying again is worth.
+    again: Again,
+    /// In what state the connection is.
+    after: After,
+}
+
+/// What trying again is worth.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Again {
+    /// Nothing.
+    No,
+    /// Another node was faster; seen again, things look different.
+    Race,
+    /// A job with this id exists. Once is a race; twice means that the batch did not ask to see it.
+    JobExists,
+    /// Limits that were not asked for turned out to matter; with them in view it will work.
+    Limits,
+}
+
+/// In what state a failed attempt leaves its connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum After {
+    /// The server has ended the transaction.
+    Idle,
+    /// The transaction is open, or failed and waits to be rolled back.
+    Open,
+    /// It cannot be used any more.
+    Broken,
+}
+
+impl Setback {
+    /// Trouble with what was loaded.
+    pub(super) fn open(error: Error) -> Setback {
+        Setback { error, again: Again::No, after: After::Open }
+    }
+
+    /// Another node was faster.
+    pub(super) fn race(how: &'static str) -> Setback {
+        Setback { error: Error::new(Fault::Busy, how), again: Again::Race, after: After::Open }
+    }
+
+    fn limits() -> Setback {
+        let error = Error::new(Fault::Busy, "a limit was not loaded");
+        Setback { error, again: Again::Limits, after: After::Open }
+    }
+}
+
+/// Runs the statements of one attempt, stage by stage.
+pub(super) struct Stage<'a> {
+    options: &'a Options,
+    /// Whether a lost race can still be tried again.
+    pub(super) may_retry: bool,
+}
+
+impl Stage<'_> {
+    /// Nothing has been written yet: whatever goes wrong, nothing will be.
+    pub(super) async fn load(&self, pipeline: Pipeline<'_>) -> Result<Vec<Vec<Row>>, Setback> {
+        let late = |error| Setback { error, again: Again::No, after: After::Broken };
+        let answers = in_time(self.options, pipeline.run()).await.map_err(late)?;
+        answers.into_iter().collect::<Result<_, PgError>>().map_err(|error| {
+            let after = if fault::is_fatal(&error) { After::Broken } else { After::Open };
+            let again = if fault::is_race(&error) { Again::Race } else { Again::No };
+            Setback { error: fault::report(error), again, after }
+        })
+    }
+
+    /// The commit is the last statement. It counts only if all before it did.
+    async fn commit(&self, pipeline: Pipeline<'_>) -> Result<(), Setback> {
+        let late = |error: Error| {
+            let error = Error::new(Fault::Unknown, error);
+            Setback { error, again: Again::No, after: After::Broken }
+        };
+        let mut answers = in_time(self.options, pipeline.run()).await.map_err(late)?;
+        let commit = answers.pop().and_then(Result::err);
+        match answers.into_iter().find_map(Result::err) {
+            // The server told us of a statement that failed, so the commit behind it failed too.
+            Some(error) if error.code().is_some() => Err(refused(error, fault::report)),
+            // The connection broke, and the commit may have been on its way already.
+            Some(error) => Err(refused(error, fault::report_commit)),
+            None => commit.map_or(Ok(()), |error| Err(refused(error, fault::report_commit))),
+        }
+    }
+}
+
+/// A stage that ended with a failed commit.
+fn refused(error: PgError, report: fn(PgError) -> Error) -> Setback {
+    let after = if fault::is_fatal(&error) { After::Broken } else { After::Idle };
+    let again = match fault::constraint(&error) {
+        Some(fault::JOBS_PKEY) => Again::JobExists,
+        _ if fault::is_race(&error) => Again::Race,
+        _ => Again::No,
+    };
+    let mut error = report(error);
+    if again == Again::Race {
+        error.fault = Fault::Busy;
+    }
+    Setback { error, again, after }
+}
+
+/// Runs a batch to its end.
+pub(super) async fn transact(
+    pool: Arc<Pool>,
+    options: Options,
+    wants: Wants,
+    mut decide: Decide,
+) -> Result<Changes, Error> {
+    let loan = pool.take().await?;
+    let mut lessons = Lessons::default();
+    let mut job_existed = false;
+    for n in 1..=TRIES_MAX {
+        let stage = Stage { options: &options, may_retry: n < TRIES_MAX };
+        let setback = match attempt(loan.connection(), &stage, &wants, &mut lessons, &mut decide).await {
+            Ok(changes) => {
+                loan.give_back();
+                return Ok(changes);
+            }
+            Err(setback) => setback,
+        };
+        let usable = clean_up(&loan, setback.after, &options).await;
+        let again = usable && stage.may_retry && setback.again != Again::No;
+        if !again || (setback.again == Again::JobExists && job_existed) {
+            give_back_if(loan, usable);
+            return Err(setback.error);
+        }
+        job_existed = setback.again == Again::JobExists;
+        tracing::debug!(error = %setback.error, tries = n, "lost a race; deciding again");
+    }
+    unreachable!("the last try does not go on")
+}
+
+fn give_back_if(loan: Loan, usable: bool) {
+    if usable {
+        loan.give_back();
+    }
+}
+
+/// Brings the connection out of its transaction. Says whether it can be used again.
+async fn clean_up(loan: &Loan, after: After, options: &Options) -> bool {
+    match after {
+        After::Idle => true,
+        After::Broken => false,
+        After::Open => {
+            matches!(in_time(options, loan.connection().query(Sql::Rollback, &[])).await, Ok(Ok(_)))
+        }
+    }
+}
+
+async fn attempt(
+    connection: &Connection,
+    stage: &Stage<'_>,
+    wants: &Wants,
+    lessons: &mut Lessons,
+    decide: &mut Decide,
+) -> Result<Changes, Setback> {
+    let mut loaded = load(connection, stage, wants, lessons).await?;
+    let rows = std::mem::take(&mut loaded.rows);
+    let changes = decide_safely(decide, rows)?;
+    if changes.is_empty() {
+        let mut pipeline = Pipeline::new(connection);
+        pipeline.push(Sql::Rollback, []);
+        stage.load(pipeline).await?;
+        return Ok(changes);
+    }
+    let unseen: Vec<&Name> = changes.limits.keys().filter(|key| !loaded.limits.contains(*key)).collect();
+    if !unseen.is_empty() {
+        lessons.limits.extend(unseen.into_iter().cloned());
+        return Err(Setback::limits());
+    }
+    let writes = Writes::new(&changes, &loaded, stage.options.node, connection.slot);
+    let mut pipeline = Pipeline::new(connection);
+    writes.push(&mut pipeline);
+    pipeline.push(Sql::Commit, []);
+    stage.commit(pipeline).await?;
+    drop(writes);
+    Ok(changes)
+}
+
+/// A panic in a rule must not take the connection with it; and the same batch would panic again.
+fn decide_safely(decide: &mut Decide, rows: Rows) -> Result<Changes, Setback> {
+    catch_unwind(AssertUnwindSafe(|| decide(rows))).map_err(|panic| {
+        let text = format!("deciding the batch panicked: {}", panic_text(panic.as_ref()));
+        Setback::open(Error::new(Fault::Rejected, text))
+    })
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}

@@ -1,0 +1,278 @@
+//! Writes the changes of a batch: one statement per table, however many rows.
+//!
+//! First the changes are turned into columns ([`Writes::new`]), then the statements that have something to do are sent, in
+//! an order that all nodes share (see `sql.rs`), with the journal last, because its lock is held until the commit.
+
+use std::collections::BTreeMap;
+
+use forge_core::Changes;
+use forge_core::history::encode_entries;
+use forge_core::job::{IdempotencyKey, Name};
+use forge_core::rows::{Counts, Forgotten, LimitRow, QueueRow};
+
+use super::columns::{Born, Changed, Clients, Ended};
+use super::listen;
+use super::load::Loaded;
+use super::pipeline::Pipeline;
+use super::sql::Sql;
+use super::value::Uuid;
+
+/// The changes of a batch as columns.
+pub(super) struct Writes<'a> {
+    born: Born<'a>,
+    changed: Changed,
+    gone: Gone,
+    ended: Ended<'a>,
+    keys: Keys<'a>,
+    uniques: Uniques<'a>,
+    limits: Limits<'a>,
+    queues: Queues<'a>,
+    clients: Clients<'a>,
+    counts: CountColumns<'a>,
+    slot: i16,
+    journal: Option<(i64, Vec<u8>)>,
+    notice: Option<String>,
+}
+
+impl<'a> Writes<'a> {
+    pub(super) fn new(changes: &'a Changes, loaded: &Loaded, node: u64, slot: i16) -> Writes<'a> {
+        let last = changes.journal.last();
+        let news = last.is_some() || !changes.woken.is_empty();
+        Writes {
+            born: Born::new(&changes.inserted),
+            changed: Changed::new(&changes.updated),
+            gone: Gone::new(&changes.forgotten),
+            ended: Ended::new(changes),
+            keys: Keys::new(changes),
+            uniques: Uniques::new(changes, loaded),
+            limits: Limits::new(&changes.limits),
+            queues: Queues::new(&changes.queues),
+            clients: Clients::new(changes),
+            counts: CountColumns::new(&changes.counts),
+            slot,
+            journal: last.map(|entry| (entry.event.at.as_micros(), encode_entries(&changes.journal))),
+            notice: news.then(|| listen::payload(node, &changes.woken)),
+        }
+    }
+
+    /// Adds the statements that have something to do.
+    pub(super) fn push<'p>(&'p self, pipeline: &mut Pipeline<'p>) {
+        self.born.push(pipeline);
+        self.changed.push(pipeline);
+        self.gone.push(pipeline);
+        self.ended.push(pipeline);
+        self.keys.push(pipeline);
+        self.uniques.push(pipeline);
+        self.limits.push(pipeline);
+        self.queues.push(pipeline);
+        self.clients.push(pipeline);
+        self.counts.push(pipeline, &self.slot);
+        if let Some((at, entries)) = &self.journal {
+            pipeline.push(Sql::LockJournal, []);
+            pipeline.push(Sql::InsertJournal, [at, entries]);
+        }
+        if let Some(notice) = &self.notice {
+            pipeline.push(Sql::Notify, [notice]);
+        }
+    }
+}
+
+/// Jobs to delete with all that is theirs.
+#[derive(Default)]
+struct Gone {
+    jobs: Vec<Uuid>,
+    executions: Vec<Uuid>,
+    clients: Vec<Uuid>,
+    at: Vec<i64>,
+}
+
+impl Gone {
+    fn new(forgotten: &[Forgotten]) -> Gone {
+        let mut gone = Gone::default();
+        for job in forgotten {
+            gone.jobs.push(job.job.into());
+            for &execution in &job.executions {
+                gone.executions.push(execution.into());
+                gone.clients.push(job.client.into());
+                gone.at.push(job.at.as_micros());
+            }
+        }
+        gone
+    }
+
+    fn push<'p>(&'p self, pipeline: &mut Pipeline<'p>) {
+        if self.jobs.is_empty() {
+            return;
+        }
+        pipeline.push(Sql::DeleteJobs, [&self.jobs]);
+        pipeline.push(Sql::DeleteInputs, [&self.jobs]);
+        pipeline.push(Sql::DeleteOutcomes, [&self.executions]);
+        pipeline.push(Sql::DeleteResults, [&self.executions]);
+        pipeline.push(Sql::DeleteExecutions, [&self.executions]);
+        pipeline.push(Sql::InsertTombstones, [&self.executions, &self.clients, &self.at]);
+    }
+}
+
+/// Idempotency keys, in order.
+#[derive(Default)]
+struct Keys<'a> {
+    new: KeyColumns<'a>,
+    fingerprints: Vec<&'a [u8]>,
+    /// The jobs of all keys, one after the other.
+    jobs: Vec<Uuid>,
+    /// Where the jobs of a key begin and end in the list, from 1, both included.
+    first: Vec<i32>,
+    last: Vec<i32>,
+    removed: KeyColumns<'a>,
+}
+
+#[derive(Default)]
+struct KeyColumns<'a> {
+    clients: Vec<Uuid>,
+    operations: Vec<&'a str>,
+    keys: Vec<&'a str>,
+}
+
+impl<'a> KeyColumns<'a> {
+    fn add(&mut self, key: &'a IdempotencyKey) {
+        self.clients.push(key.client.into());
+        self.operations.push(&key.operation);
+        self.keys.push(&key.key);
+    }
+}
+
+impl<'a> Keys<'a> {
+    fn new(changes: &'a Changes) -> Keys<'a> {
+        let mut columns = Keys::default();
+        let mut new: Vec<_> = changes.keys.iter().collect();
+        new.sort_unstable_by_key(|(key, _)| key);
+        for (key, row) in new {
+            columns.new.add(key);
+            columns.fingerprints.push(&row.fingerprint);
+            columns.first.push(columns.jobs.len() as i32 + 1);
+            columns.jobs.extend(row.jobs.iter().map(|&job| Uuid::from(job)));
+            columns.last.push(columns.jobs.len() as i32);
+        }
+        changes.keys_removed.iter().for_each(|key| columns.removed.add(key));
+        columns
+    }
+
+    fn push<'p>(&'p self, pipeline: &mut Pipeline<'p>) {
+        let (new, removed) = (&self.new, &self.removed);
+        if !removed.keys.is_empty() {
+            pipeline.push(Sql::DeleteKeys, [&removed.clients, &removed.operations, &removed.keys]);
+        }
+        if !new.keys.is_empty() {
+            let (fingerprints, jobs) = (&self.fingerprints, &self.jobs);
+            let (first, last) = (&self.first, &self.last);
+            pipeline.push(
+                Sql::InsertKeys,
+                [&new.clients, &new.operations, &new.keys, fingerprints, jobs, first, last],
+            );
+        }
+    }
+}
+
+/// Unique keys, in order. A key that had no row is inserted, so that two nodes cannot both take it; one that had is
+/// updated, which the lock on its holder allows.
+#[derive(Default)]
+struct Uniques<'a> {
+    inserted: (Vec<&'a [u8]>, Vec<Uuid>),
+    updated: (Vec<&'a [u8]>, Vec<Uuid>),
+    removed: (Vec<&'a [u8]>, Vec<Uuid>),
+}
+
+impl<'a> Uniques<'a> {
+    fn new(changes: &'a Changes, loaded: &Loaded) -> Uniques<'a> {
+        let mut columns = Uniques::default();
+        for (key, &job) in &changes.uniques {
+            let known = loaded.uniques.contains(key);
+            let (keys, jobs) = if known { &mut columns.updated } else { &mut columns.inserted };
+            keys.push(key);
+            jobs.push(job.into());
+        }
+        for (key, job) in &changes.uniques_removed {
+            columns.removed.0.push(key);
+            columns.removed.1.push((*job).into());
+        }
+        columns
+    }
+
+    fn push<'p>(&'p self, pipeline: &mut Pipeline<'p>) {
+        // Removal comes last and names the holder: a key that has just passed to another job stays.
+        for (sql, (keys, jobs)) in [
+            (Sql::UpdateUniques, &self.updated),
+            (Sql::InsertUniques, &self.inserted),
+            (Sql::DeleteUniques, &self.removed),
+        ] {
+            if !keys.is_empty() {
+                pipeline.push(sql, [keys, jobs]);
+            }
+        }
+    }
+}
+
+/// Limits; all of them have rows, because loading creates them.
+struct Limits<'a> {
+    keys: Vec<&'a str>,
+    active: Vec<i64>,
+    turn_at: Vec<i64>,
+}
+
+impl<'a> Limits<'a> {
+    fn new(limits: &'a BTreeMap<Name, LimitRow>) -> Limits<'a> {
+        Limits {
+            keys: limits.keys().map(Name::as_str).collect(),
+            active: limits.values().map(|row| i64::from(row.active)).collect(),
+            turn_at: limits.values().map(|row| row.turn_at.as_micros()).collect(),
+        }
+    }
+
+    fn push<'p>(&'p self, pipeline: &mut Pipeline<'p>) {
+        if !self.keys.is_empty() {
+            pipeline.push(Sql::UpdateLimits, [&self.keys, &self.active, &self.turn_at]);
+        }
+    }
+}
+
+/// Settings of queues.
+struct Queues<'a> {
+    names: Vec<&'a str>,
+    paused: Vec<bool>,
+}
+
+impl<'a> Queues<'a> {
+    fn new(queues: &'a BTreeMap<Name, QueueRow>) -> Queues<'a> {
+        let paused = queues.values().map(|row| row.paused).collect();
+        Queues { names: queues.keys().map(Name::as_str).collect(), paused }
+    }
+
+    fn push<'p>(&'p self, pipeline: &mut Pipeline<'p>) {
+        if !self.names.is_empty() {
+            pipeline.push(Sql::SetQueues, [&self.names, &self.paused]);
+        }
+    }
+}
+
+/// By how much counts change: a column per state.
+struct CountColumns<'a> {
+    queues: Vec<&'a str>,
+    by_state: [Vec<i64>; 7],
+}
+
+impl<'a> CountColumns<'a> {
+    fn new(counts: &'a BTreeMap<Name, Counts>) -> CountColumns<'a> {
+        let of = |state: usize| counts.values().map(|counts| counts.0[state]).collect();
+        CountColumns { queues: counts.keys().map(Name::as_str).collect(), by_state: std::array::from_fn(of) }
+    }
+
+    fn push<'p>(&'p self, pipeline: &mut Pipeline<'p>, slot: &'p i16) {
+        if !self.queues.is_empty() {
+            let [created, queued, assigned, running, succeeded, failed, canceled] = &self.by_state;
+            pipeline.push(
+                Sql::AddCounts,
+                [&self.queues, created, queued, assigned, running, succeeded, failed, canceled, slot],
+            );
+        }
+    }
+}
