@@ -55,6 +55,24 @@ impl Commands {
         self.queue.send(Request { command, reply }).await.map_err(|_| Error::Stopped)?;
         answer.await.unwrap_or_else(|_| Err(lost()))
     }
+
+    /// Runs commands, each for itself, waiting for places in the queue; the answers in order. All are handed in before the
+    /// first is answered, in this order, so that they share a transaction if there is room.
+    pub(crate) async fn run_all(&self, commands: Vec<Command>) -> Vec<Result<Answer, Error>> {
+        let mut waiting = Vec::with_capacity(commands.len());
+        for command in commands {
+            let (reply, answer) = oneshot::channel();
+            waiting.push(self.queue.send(Request { command, reply }).await.map(|()| answer));
+        }
+        let mut answers = Vec::with_capacity(waiting.len());
+        for sent in waiting {
+            answers.push(match sent {
+                Ok(answer) => answer.await.unwrap_or_else(|_| Err(lost())),
+                Err(_) => Err(Error::Stopped),
+            });
+        }
+        answers
+    }
 }
 
 /// A batch that broke off answers nobody. That is no reason to think that the engine has stopped: the timers must go on.
@@ -187,6 +205,7 @@ impl Office {
 
     fn tell(&self, changes: &Changes) {
         self.wakeups.wake(&changes.woken);
+        self.wakeups.board.call_off(&changes.journal);
         if changes.counts.values().any(|counts| counts.active() < 0) {
             self.wakeups.wake_capped();
         }

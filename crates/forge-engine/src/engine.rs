@@ -19,6 +19,7 @@ use crate::ids::Ids;
 use crate::journal::Reader;
 use crate::options::Options;
 use crate::wakeups::{Look, Waiter};
+use crate::worker::Board;
 use crate::{Error, sweeper, timers};
 
 /// A running engine. Cheap to clone; the loops end with [`Engine::stop`], or are cut off when the last handle is dropped.
@@ -203,6 +204,24 @@ impl Engine {
     /// A new client id.
     pub fn client_id(&self) -> ClientId {
         ClientId::v4(self.inner.office.clock.random())
+    }
+
+    /// For loops of our own, which wait for a place in the queue.
+    pub(crate) fn commands(&self) -> &Commands {
+        &self.inner.commands
+    }
+
+    /// Where work for the built-in worker is announced.
+    pub(crate) fn board(&self) -> Board {
+        self.inner.office.wakeups.board.clone()
+    }
+
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        &*self.inner.office.clock
+    }
+
+    pub(crate) fn stop_signal(&self) -> Stop {
+        Stop(self.inner.stop.subscribe())
     }
 
     /// Whether the engine has been told to stop.

@@ -5,7 +5,7 @@
 //!   submit, claim, succeed, … ──► committer ──► store.transact( core::decide )
 //!                                    │ after the commit
 //!                                    ├──► answers to the callers
-//!                                    ├──► waiting claims are woken      (wakeups)
+//!                                    ├──► waiting claims are woken      (wakeups), the built-in worker too (worker)
 //!                                    ├──► the timer learns what is due  (timers)
 //!                                    └──► journal readers go on         (journal)
 //! ```
@@ -22,10 +22,12 @@ mod options;
 mod sweeper;
 mod timers;
 mod wakeups;
+mod worker;
 
 pub use clock::{Clock, SystemClock};
 pub use engine::Engine;
 pub use options::Options;
+pub use worker::{Gauge, Worker, WorkerHandle, WorkerOptions};
 
 use std::sync::Arc;
 

@@ -16,6 +16,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use forge_core::job::Shelf;
 use tokio::sync::Notify;
 
+use crate::worker::Board;
+
 /// Waiting workers woken per announcement. A batch of jobs may feed many of them, and one that found more than it
 /// could take wakes the next; all of them at once would mostly find nothing.
 const WOKEN_AT_ONCE: usize = 64;
@@ -30,6 +32,8 @@ const SHELVES_KEPT_MAX: usize = 10_000;
 #[derive(Clone, Default)]
 pub(crate) struct Wakeups {
     line: Arc<Mutex<Line>>,
+    /// The same news for the built-in worker, which does not wait for shelves that it knows beforehand.
+    pub(crate) board: Board,
 }
 
 #[derive(Default)]
@@ -97,13 +101,15 @@ impl Wakeups {
     }
 
     /// Announces work on these shelves.
-    pub(crate) fn wake<'a>(&self, shelves: impl IntoIterator<Item = &'a Shelf>) {
+    pub(crate) fn wake<'a>(&self, shelves: impl IntoIterator<Item = &'a Shelf> + Clone) {
+        self.board.post(shelves.clone());
         let mut line = self.line();
         shelves.into_iter().for_each(|shelf| line.wake(shelf, WOKEN_AT_ONCE));
     }
 
     /// Announces that there may be work anywhere.
     pub(crate) fn wake_all(&self) {
+        self.board.post_missed();
         let mut line = self.line();
         let line = &mut *line;
         line.epoch += 1;
@@ -113,6 +119,7 @@ impl Wakeups {
 
     /// Announces that a job which a worker held has ended.
     pub(crate) fn wake_capped(&self) {
+        self.board.post_room();
         self.line().wake_capped();
     }
 }

@@ -1,0 +1,326 @@
+//! One of the workers: a loop with slots. A round reports what there is to report and claims for the slots that are free;
+//! all of it goes to the committer at once. Between two rounds the hand sleeps until the next moment of one of its runs, or
+//! until it is woken.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use forge_core::command::{Claim, Crew};
+use forge_core::id::JobId;
+use forge_core::job::{Job, Name};
+use forge_core::state::State;
+use forge_core::time::Time;
+use forge_core::{Answer, Command, limits};
+use forge_store::QueueStats;
+use tokio::sync::broadcast::{self, error::RecvError, error::TryRecvError};
+use tokio::sync::watch;
+
+use super::board::{Board, Look};
+use super::run::{Run, Settled, Step};
+use super::{Gauges, WorkerOptions};
+use crate::engine::Stop;
+use crate::{Engine, Error};
+
+/// When the worker stops, what ends within this time is finished: a hand-back would cost another the whole work again.
+const FINISH_WITHIN: Duration = Duration::from_secs(1);
+
+/// How long a stopping worker tries to report to a store that fails. The leases see to the rest.
+const STOP_MAX: Duration = Duration::from_secs(5);
+
+/// The first wait after a store failed, and the longest: short against any lease.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+pub(super) struct Hand {
+    engine: Engine,
+    options: Arc<WorkerOptions>,
+    gauges: Arc<Gauges>,
+    name: Name,
+    board: Board,
+    called_off: broadcast::Receiver<Arc<[JobId]>>,
+    stop: watch::Receiver<bool>,
+    engine_stop: Stop,
+    runs: Vec<Run>,
+    /// The queue that was first in the last claim.
+    last_queue: Option<Name>,
+    /// Whether a claim may go with the reports that make room for it: only where the store decides them in this order.
+    claims_with_ends: bool,
+    /// Nothing is sent before this; the store is in trouble.
+    pause_until: Time,
+    /// The next pause.
+    pause: Duration,
+    /// Set once the worker stops: when to give up on a store that fails.
+    stop_by: Option<Time>,
+    last_now: Time,
+}
+
+/// What goes to the committer at once.
+#[derive(Default)]
+struct Round {
+    commands: Vec<Command>,
+    /// Whose report each command is, by place in `runs`, in ascending order.
+    reports: Vec<(usize, Step)>,
+    /// Present if the last command is a claim.
+    look: Option<Look>,
+}
+
+impl Hand {
+    pub(super) fn new(
+        engine: Engine,
+        options: Arc<WorkerOptions>,
+        gauges: Arc<Gauges>,
+        number: usize,
+        stop: watch::Receiver<bool>,
+    ) -> Hand {
+        // A node name that leaves no room for a number is a name all the same.
+        let name = Name::new(&format!("{}-{number}", options.node)).unwrap_or_else(|| options.node.clone());
+        let board = engine.board();
+        Hand {
+            called_off: board.called_off(),
+            board,
+            stop,
+            engine_stop: engine.stop_signal(),
+            runs: Vec::new(),
+            last_queue: None,
+            claims_with_ends: engine.store().lanes() <= 1,
+            pause_until: Time::ZERO,
+            pause: PAUSE_MIN,
+            stop_by: None,
+            last_now: engine.now(),
+            engine,
+            options,
+            gauges,
+            name,
+        }
+    }
+
+    /// Works until told to stop. Being cut off anywhere is safe: what it holds comes back when its lease ends.
+    pub(super) async fn work(mut self) {
+        loop {
+            let now = self.now();
+            self.hear(now);
+            if self.engine.is_stopping() || (self.stop_by.is_some() && self.runs.is_empty()) {
+                break;
+            }
+            if now < self.pause_until {
+                self.wait(now).await;
+                continue;
+            }
+            self.learn_queues(now).await;
+            let round = self.round(now);
+            if round.commands.is_empty() {
+                self.wait(now).await;
+            } else {
+                self.carry_out(round).await;
+            }
+        }
+        self.let_go(self.runs.len());
+    }
+
+    /// The moment now. A clock that was set back takes the runs along, so that their work does not take longer.
+    fn now(&mut self) -> Time {
+        let now = self.engine.now();
+        let back = self.last_now.since(now);
+        if !back.is_zero() {
+            self.runs.iter_mut().for_each(|run| run.shift_back(back));
+            self.pause_until = self.pause_until - back;
+            self.stop_by = self.stop_by.map(|stop_by| stop_by - back);
+        }
+        self.last_now = now;
+        now
+    }
+
+    /// Hears what was said meanwhile. Not left to [`Self::wait`]: a busy hand never waits.
+    fn hear(&mut self, now: Time) {
+        loop {
+            match self.called_off.try_recv() {
+                Ok(jobs) => self.ask_about(&jobs, now),
+                Err(TryRecvError::Lagged(_)) => self.runs.iter_mut().for_each(|run| run.ask(now)),
+                Err(TryRecvError::Empty | TryRecvError::Closed) => break,
+            }
+        }
+        if self.stop_by.is_none() && *self.stop.borrow() {
+            self.stop_by = Some(now + STOP_MAX);
+            let latest = now + FINISH_WITHIN;
+            self.runs.iter_mut().for_each(|run| run.give_up_unless_over_by(latest, now));
+        }
+    }
+
+    /// Being called off is only a hint, perhaps about an earlier attempt: the answer to a sign of life decides.
+    fn ask_about(&mut self, jobs: &[JobId], now: Time) {
+        self.runs.iter_mut().filter(|run| jobs.contains(&run.job())).for_each(|run| run.ask(now));
+    }
+
+    fn n_free(&self, n_ending: usize) -> usize {
+        if self.stop_by.is_some() {
+            return 0;
+        }
+        let n_busy = self.runs.len() - if self.claims_with_ends { n_ending } else { 0 };
+        self.options.concurrency.saturating_sub(n_busy).min(limits::CLAIM_JOBS_MAX)
+    }
+
+    /// Asks the store for queues with work, if the board does not know them.
+    async fn learn_queues(&mut self, now: Time) {
+        if self.n_free(0) == 0 || !self.board.take_missed() {
+            return;
+        }
+        // Cut off here, the board would stay ignorant.
+        let unread = Unread(Some(self.board.clone()));
+        match self.engine.store().queues().await {
+            Ok(queues) => {
+                unread.done();
+                let waiting = |stats: &&QueueStats| stats.counts.of(State::Queued) > 0;
+                self.board.post_queues(queues.iter().filter(waiting).map(|stats| &stats.queue));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "could not read the queues; trying again");
+                self.make_pause(now);
+            }
+        }
+    }
+
+    fn round(&mut self, now: Time) -> Round {
+        let mut round = Round::default();
+        for (place, run) in self.runs.iter_mut().enumerate() {
+            if run.next_at() <= now
+                && let Some((step, command)) = run.report(now)
+            {
+                round.reports.push((place, step));
+                round.commands.push(command);
+            }
+        }
+        let n_ending = round.reports.iter().filter(|(_, step)| *step == Step::End).count();
+        let limit = self.n_free(n_ending);
+        if limit > 0
+            && now >= self.pause_until
+            && let Some(look) = self.board.look(self.last_queue.as_ref())
+        {
+            round.commands.push(self.claim(&look, limit));
+            self.last_queue = look.queues.first().cloned();
+            round.look = Some(look);
+        }
+        round
+    }
+
+    fn claim(&self, look: &Look, limit: usize) -> Command {
+        Command::Claim(Claim {
+            worker: self.name.clone(),
+            crew: Crew::BuiltIn,
+            queues: look.queues.clone(),
+            limit,
+            lease: None,
+            lease_default: self.options.lease,
+            start: true,
+            active_max: self.options.active_max,
+        })
+    }
+
+    async fn carry_out(&mut self, round: Round) {
+        let mut answers = self.engine.commands().run_all(round.commands).await;
+        let claimed = round.look.and_then(|look| Some((look, answers.pop()?)));
+        let now = self.now();
+        let mut trouble = None;
+        // From the last to the first, so that removing one does not move those to come.
+        for ((place, step), answer) in round.reports.into_iter().zip(answers).rev() {
+            let error = answer.as_ref().err().cloned();
+            if let (Step::Sign { .. }, Ok(_)) = (step, &answer) {
+                self.gauges.beat(now);
+            }
+            match self.runs[place].settle(step, answer, now) {
+                Settled::GoesOn => {}
+                Settled::NotHeard if self.stop_by.is_none_or(|stop_by| now < stop_by) => trouble = error,
+                Settled::NotHeard | Settled::Over => {
+                    self.runs.swap_remove(place);
+                    self.let_go(1);
+                }
+            }
+        }
+        match claimed {
+            Some((look, Ok(Answer::Claimed { jobs, more, capped }))) => {
+                self.take(&look, jobs, more, capped, now)
+            }
+            Some((_, Ok(answer))) => unreachable!("a claim was answered with {answer:?}"),
+            Some((_, Err(error))) => trouble = Some(error),
+            None => {}
+        }
+        match trouble {
+            Some(Error::Stopped) => {}
+            Some(error) => {
+                tracing::warn!(worker = %self.name, %error, "could not report or claim; trying again");
+                self.make_pause(now);
+            }
+            None => self.pause = PAUSE_MIN,
+        }
+    }
+
+    fn take(&mut self, look: &Look, jobs: Vec<Job>, more: bool, capped: bool, now: Time) {
+        self.gauges.busy.fetch_add(jobs.len(), Ordering::Relaxed);
+        for job in &jobs {
+            tracing::debug!(
+                job.id = %job.id, worker = %self.name, queue = %job.head.queue, attempt = job.attempt,
+                definition = ?job.head.definition, "work begins"
+            );
+        }
+        self.runs.extend(jobs.iter().map(|job| Run::new(job, &self.options, now)));
+        if capped {
+            self.board.found_cap(look);
+        } else if more {
+            self.board.found_more();
+        } else {
+            self.board.found_nothing_left(look);
+        }
+    }
+
+    fn make_pause(&mut self, now: Time) {
+        self.pause_until = now + self.pause;
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+    }
+
+    fn let_go(&self, n: usize) {
+        self.gauges.busy.fetch_sub(n, Ordering::Relaxed);
+    }
+
+    /// Returns when there may be something to do. Safe to drop anywhere.
+    async fn wait(&mut self, now: Time) {
+        let paused = now < self.pause_until;
+        let until = if paused { Some(self.pause_until) } else { self.runs.iter().map(Run::next_at).min() };
+        let may_claim = !paused && self.n_free(0) > 0;
+        let engine = self.engine.clone();
+        let nap = async {
+            match until {
+                Some(at) => engine.clock().sleep(at.since(now)).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.engine_stop.told() => {}
+            _ = self.stop.changed(), if self.stop_by.is_none() => {}
+            heard = self.called_off.recv() => match heard {
+                Ok(jobs) => self.ask_about(&jobs, now),
+                Err(RecvError::Lagged(_)) => self.runs.iter_mut().for_each(|run| run.ask(now)),
+                Err(RecvError::Closed) => {}
+            },
+            () = self.board.posted(), if may_claim => {}
+            () = nap => {}
+        }
+    }
+}
+
+/// The duty to read the queues: whoever does not get round to it gives it back.
+struct Unread(Option<Board>);
+
+impl Unread {
+    fn done(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Unread {
+    fn drop(&mut self) {
+        if let Some(board) = &self.0 {
+            board.post_missed();
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The built-in worker: takes simulated jobs and does what their kind says, no more. It burns no processor time, memory or
+//! disk: `CPU_BURST`, `MEMORY_SPIKE` and `IO_HEAVY` differ from other kinds by their length and their result only.
+//!
+//! ```text
+//!   board ──► hand 1 ─┐   each hand is a loop with slots: in one round it ends what is over, gives signs of life,
+//!   (queues   hand 2 ─┼─► and claims for the slots that are free; the committer makes one transaction of the rounds
+//!    with      …      │   of all hands
+//!    work)    hand n ─┘
+//! ```
+//!
+//! | file | subject |
+//! |---|---|
+//! | `plan.rs` | what one attempt does: how long, which notes, which end |
+//! | `run.rs` | one attempt in hand: what is to be reported when, and what an answer means |
+//! | `hand.rs` | the loop |
+//! | `board.rs` | which queues may have work, and news of jobs that were called off |
+//! | `output.rs` | the bytes of a result |
+//!
+//! What goes wrong, and what follows:
+//!
+//! - the store fails or is overloaded: the hand waits, longer each time, and reports again while the lease lasts;
+//! - the job was cancelled, timed out or given to somebody else: the report is refused, and the hand lets go without a word.
+//!   A job called off on this node is noticed at once, one called off on another node at the next sign of life;
+//! - the store rejects a result: the job fails, it never succeeds without its result;
+//! - the worker is killed: its jobs end as lost when their lease does;
+//! - the connection breaks while a claim is committed: nobody knows of the claimed jobs, and they end as lost too.
+
+mod board;
+mod hand;
+mod output;
+mod plan;
+mod run;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use forge_core::job::Name;
+use forge_core::limits;
+use forge_core::time::Time;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::Engine;
+pub(crate) use board::Board;
+use hand::Hand;
+
+/// What an operator may set about the built-in worker.
+#[derive(Clone, Debug)]
+pub struct WorkerOptions {
+    /// How many workers there are.
+    pub count: usize,
+    /// How many jobs each has in hand at the same time.
+    pub concurrency: usize,
+    /// How long a worker may be silent, unless the job says otherwise.
+    pub lease: Duration,
+    /// How often a worker gives a sign of life; more often where the lease is short.
+    pub heartbeat: Duration,
+    /// Factor on simulated durations; 0 makes all work take no time. Finite and not negative.
+    pub time_scale: f64,
+    /// Take nothing that would bring the number of jobs held by workers, of whatever kind, above this. One engine, one
+    /// bound: workers with different bounds hold each other up.
+    pub active_max: Option<u64>,
+    /// How long an attempt may run if the job does not say. Simulated time: it shrinks with `time_scale`, as the work does.
+    pub max_runtime: Duration,
+    /// What the workers of this node are called; each adds its number.
+    pub node: Name,
+}
+
+impl Default for WorkerOptions {
+    fn default() -> Self {
+        WorkerOptions {
+            count: 4,
+            concurrency: 1,
+            lease: limits::LEASE,
+            heartbeat: Duration::from_secs(5),
+            time_scale: 1.0,
+            active_max: None,
+            max_runtime: Duration::from_secs(125),
+            node: Name::new("worker").expect("a short word is a name"),
+        }
+    }
+}
+
+/// The built-in worker.
+pub struct Worker;
+
+impl Worker {
+    /// Starts the workers. They take simulated jobs of every queue until the handle stops them or is dropped.
+    pub fn start(engine: Engine, options: WorkerOptions) -> WorkerHandle {
+        assert!(options.time_scale.is_finite());
+        assert!(options.time_scale >= 0.0);
+        let gauges = Arc::new(Gauges::default());
+        let (stop, stopped) = watch::channel(false);
+        let running = watch::Sender::new(());
+        let slots = options.count * options.concurrency;
+        let options = Arc::new(options);
+        let start = |number| {
+            let hand = Hand::new(engine.clone(), options.clone(), gauges.clone(), number, stopped.clone());
+            let running = running.subscribe();
+            tokio::spawn(async move {
+                hand.work().await;
+                drop(running);
+            })
+        };
+        let hands = (1..=options.count).map(start).collect();
+        WorkerHandle { slots, gauges, stop, running, hands }
+    }
+}
+
+/// Holds the workers. Dropping it kills them without a word: what they had in hand comes back when its lease ends.
+pub struct WorkerHandle {
+    slots: usize,
+    gauges: Arc<Gauges>,
+    stop: watch::Sender<bool>,
+    /// Every hand holds a receiver, and lets go of it when it ends.
+    running: watch::Sender<()>,
+    hands: Vec<JoinHandle<()>>,
+}
+
+impl WorkerHandle {
+    /// Stops: nothing more is claimed, what ends within a second is finished, the rest is handed back for others to take.
+    /// Before [`Engine::stop`], which refuses the reports. May be called any number of times, and dropped.
+    pub async fn stop(&self) {
+        self.stop.send_replace(true);
+        self.running.closed().await;
+    }
+
+    /// How busy the workers are.
+    pub fn gauge(&self) -> Gauge {
+        let busy = self.gauges.busy.load(Ordering::Relaxed);
+        let heartbeats = self.gauges.heartbeats.load(Ordering::Relaxed);
+        let last = Time::from_micros(self.gauges.last_heartbeat.load(Ordering::Relaxed));
+        Gauge {
+            busy,
+            free: self.slots.saturating_sub(busy),
+            heartbeats,
+            last_heartbeat: (heartbeats > 0).then_some(last),
+        }
+    }
+}
+
+impl Drop for WorkerHandle {
+    fn drop(&mut self) {
+        self.hands.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// How busy the workers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gauge {
+    /// Slots with a job in hand.
+    pub busy: usize,
+    /// Slots without.
+    pub free: usize,
+    /// Signs of life that were accepted since the start.
+    pub heartbeats: u64,
+    /// When the newest of them was; `None` before the first.
+    pub last_heartbeat: Option<Time>,
+}
+
+#[derive(Default)]
+struct Gauges {
+    busy: AtomicUsize,
+    heartbeats: AtomicU64,
+    last_heartbeat: AtomicI64,
+}
+
+impl Gauges {
+    fn beat(&self, now: Time) {
+        self.last_heartbeat.store(now.as_micros(), Ordering::Relaxed);
+        self.heartbeats.fetch_add(1, Ordering::Relaxed);
+    }
+}

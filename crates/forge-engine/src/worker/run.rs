@@ -1,0 +1,193 @@
+//! One attempt in hand: what is to be reported when, and what an answer means. No clock, no waiting.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use forge_core::catalog::Kind;
+use forge_core::command::{Extend, Fail, Held, Holder, Note, Succeed, WorkError};
+use forge_core::id::JobId;
+use forge_core::job::Job;
+use forge_core::time::Time;
+use forge_core::{Answer, Command};
+use forge_store::Fault;
+
+use super::WorkerOptions;
+use super::output::output;
+use super::plan::{Fate, plan};
+use crate::Error;
+
+/// Signs of life come at least this far apart, however short the lease.
+const BEAT_MIN: Duration = Duration::from_millis(10);
+
+/// Signs of life per lease, at least: so one that is late costs nothing.
+const BEATS_PER_LEASE: u32 = 3;
+
+/// An attempt in hand.
+pub(super) struct Run {
+    held: Held,
+    marks: VecDeque<(Time, Note, bool)>,
+    fate: Fate,
+    ends_at: Time,
+    beat_at: Time,
+    beat_every: Duration,
+    lease_until: Time,
+}
+
+/// What was reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// A sign of life, and whether with the first of the marks.
+    Sign { with_mark: bool },
+    /// The end.
+    End,
+}
+
+/// What an answer means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Settled {
+    /// The attempt goes on.
+    GoesOn,
+    /// The attempt goes on, but the report did not arrive: the store is in trouble.
+    NotHeard,
+    /// There is nothing more to do for it.
+    Over,
+}
+
+impl Run {
+    /// The attempt that a claim has just begun.
+    pub(super) fn new(job: &Job, options: &WorkerOptions, now: Time) -> Run {
+        let plan = plan(&job.head, job.attempt, options.max_runtime, options.time_scale);
+        let began_at = job.started_at.unwrap_or(now);
+        // The events of one transaction are told apart by microseconds, so the start may lie ahead of the clock; work of
+        // no length does not wait for it.
+        let ends_at = if plan.length.is_zero() { now } else { began_at + plan.length };
+        let (lease_until, length) =
+            job.lease.as_ref().map_or((now, options.lease), |lease| (lease.until, lease.length));
+        let beat_every = options.heartbeat.min(length / BEATS_PER_LEASE).max(BEAT_MIN);
+        Run {
+            held: Held { job: job.id, holder: Holder::Token(job.fence) },
+            marks: plan
+                .marks
+                .into_iter()
+                .map(|mark| (began_at + mark.after, mark.note, mark.needed))
+                .collect(),
+            fate: plan.fate,
+            ends_at,
+            beat_at: began_at + beat_every,
+            beat_every,
+            lease_until,
+        }
+    }
+
+    pub(super) fn job(&self) -> JobId {
+        self.held.job
+    }
+
+    /// When there is something to report next.
+    pub(super) fn next_at(&self) -> Time {
+        let mark_at = self.marks.front().map_or(Time::MAX, |(at, ..)| *at);
+        self.ends_at.min(self.beat_at).min(mark_at)
+    }
+
+    /// What there is to report now.
+    pub(super) fn report(&mut self, now: Time) -> Option<(Step, Command)> {
+        let is_over = self.ends_at <= now;
+        // Of several marks whose time has come only the last is said, unless an earlier one is needed.
+        while let Some((_, _, needed)) = self.marks.front() {
+            let overtaken = is_over || self.marks.get(1).is_some_and(|(at, ..)| *at <= now);
+            if *needed || !overtaken {
+                break;
+            }
+            self.marks.pop_front();
+        }
+        match self.marks.front() {
+            Some((at, note, _)) if is_over || *at <= now => Some(self.sign(Some(note.clone()))),
+            None if is_over => Some((Step::End, self.end())),
+            Some(_) | None => (self.beat_at <= now).then(|| self.sign(None)),
+        }
+    }
+
+    fn sign(&self, note: Option<Note>) -> (Step, Command) {
+        let step = Step::Sign { with_mark: note.is_some() };
+        (step, Command::Extend(Extend { held: self.held.clone(), lease: None, note }))
+    }
+
+    fn end(&self) -> Command {
+        let held = self.held.clone();
+        match &self.fate {
+            Fate::Success { kind, payload_kb } => {
+                let output = output(held.job, *kind, *payload_kb).map(Arc::new);
+                Command::Succeed(Succeed { held, output })
+            }
+            Fate::Failure(error) => Command::Fail(Fail { held, error: error.clone() }),
+            Fate::HandBack => Command::HandBack(held),
+        }
+    }
+
+    /// Takes note of the answer to a report.
+    pub(super) fn settle(&mut self, step: Step, answer: Result<Answer, Error>, now: Time) -> Settled {
+        match (answer, step) {
+            (Ok(_), Step::End) => Settled::Over,
+            (Ok(answer), Step::Sign { with_mark }) => {
+                if let Answer::Done(job) | Answer::Unchanged(job) = answer {
+                    self.lease_until = job.lease.map_or(self.lease_until, |lease| lease.until);
+                }
+                self.signed(with_mark, now);
+                Settled::GoesOn
+            }
+            // Cancelled, timed out, forgotten, or somebody else's by now.
+            (Err(Error::Refused(_) | Error::Stopped), _) => Settled::Over,
+            (Err(Error::Store(error)), step) if error.fault == Fault::Rejected => {
+                self.settle_rejected(step, now)
+            }
+            (Err(Error::Overloaded | Error::Store(_)), _) if now < self.lease_until => Settled::NotHeard,
+            // Whoever sees to leases has the job now.
+            (Err(Error::Overloaded | Error::Store(_)), _) => Settled::Over,
+        }
+    }
+
+    fn signed(&mut self, with_mark: bool, now: Time) {
+        self.beat_at = now + self.beat_every;
+        if with_mark {
+            self.marks.pop_front();
+        }
+    }
+
+    /// The store will never take it, so it is no use to try again.
+    fn settle_rejected(&mut self, step: Step, now: Time) -> Settled {
+        match (step, &self.fate) {
+            (Step::Sign { with_mark }, _) => {
+                self.signed(with_mark, now);
+                Settled::GoesOn
+            }
+            (Step::End, Fate::Success { .. }) => {
+                let error = WorkError::new(Kind::ReportFailed, "the store rejected the result");
+                self.fate = Fate::Failure(error);
+                Settled::GoesOn
+            }
+            (Step::End, Fate::Failure(_) | Fate::HandBack) => Settled::Over,
+        }
+    }
+
+    /// Gives a sign of life at the next opportunity, to hear whether the job is still wanted.
+    pub(super) fn ask(&mut self, now: Time) {
+        self.beat_at = now;
+    }
+
+    /// Breaks off what would end after `latest`.
+    pub(super) fn give_up_unless_over_by(&mut self, latest: Time, now: Time) {
+        if self.ends_at > latest {
+            self.marks.clear();
+            self.fate = Fate::HandBack;
+            self.ends_at = now;
+        }
+    }
+
+    /// The clock was set back: the attempt does not take longer for it.
+    pub(super) fn shift_back(&mut self, span: Duration) {
+        self.ends_at = self.ends_at - span;
+        self.beat_at = self.beat_at - span;
+        self.marks.iter_mut().for_each(|(at, ..)| *at = *at - span);
+    }
+}
