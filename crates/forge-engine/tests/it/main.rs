@@ -19,3 +19,4 @@ mod store;
 mod support;
 mod timers;
 mod waiting_claims;
+mod worker;

@@ -84,6 +84,11 @@ impl TestStore {
         self.failures.lock().unwrap().extend(std::iter::repeat_n(failure, n));
     }
 
+    /// No transaction fails any more.
+    pub(crate) fn mend(&self) {
+        self.failures.lock().unwrap().clear();
+    }
+
     pub(crate) fn fail_reads(&self, n: usize) {
         self.reads_to_fail.store(n, Ordering::SeqCst);
     }
