@@ -55,6 +55,7 @@ impl Auditor {
         // The updated ones first: a job that was replaced lets go of its key in the commit that brings the new one.
         let jobs = changes.updated.iter().chain(changes.inserted.iter().map(|(job, _)| job));
         jobs.for_each(|job| books.see_job(job, &mut broken));
+        books.see_limits(changes, &mut broken);
         for (queue, row) in &changes.queues {
             if row.paused {
                 books.paused.insert(queue.clone())
@@ -95,6 +96,17 @@ impl Books {
         }
     }
 
+    /// Looked at once the whole commit is entered: one job may take the place that another gives back in it.
+    fn see_limits(&self, changes: &Changes, broken: &mut Vec<String>) {
+        let jobs = changes.inserted.iter().map(|(job, _)| job).chain(&changes.updated);
+        for limit in jobs.filter_map(|job| job.head.limit.as_ref()) {
+            let n_held = self.held.get(&limit.key).map_or(0, BTreeSet::len);
+            if limit.concurrency.is_some_and(|most| n_held > most as usize) {
+                broken.push(format!("limit {} holds {n_held} jobs", limit.key));
+            }
+        }
+    }
+
     fn see_job(&mut self, job: &Job, broken: &mut Vec<String>) {
         if let Err(invariants::Broken(name)) = invariants::job(job) {
             broken.push(format!("job {}: {name}", job.id));
@@ -110,10 +122,6 @@ impl Books {
             } else {
                 held.remove(&job.id)
             };
-            let n_held = held.len();
-            if limit.concurrency.is_some_and(|most| n_held > most as usize) {
-                broken.push(format!("limit {} holds {n_held} jobs", limit.key));
-            }
         }
         if let Some(unique) = &job.head.unique {
             let holders = self.unique.entry(unique.key).or_default();

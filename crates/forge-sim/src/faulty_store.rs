@@ -105,9 +105,17 @@ impl FaultyStore {
     }
 
     async fn audited(&self, wants: Wants, decide: Decide) -> Result<Changes, Error> {
-        let changes = self.disk.transact(wants, decide).await?;
-        self.auditor.see(&changes);
-        Ok(changes)
+        match self.disk.transact(wants, decide).await {
+            Ok(changes) => {
+                self.auditor.see(&changes);
+                Ok(changes)
+            }
+            Err(error) => {
+                // The disk itself has no trouble: what it rejects, the rules should not have asked for.
+                self.story.broken(format!("the disk could not write: {error}"));
+                Err(error)
+            }
+        }
     }
 }
 
