@@ -19,6 +19,7 @@ use crate::Error;
 use crate::clock::Clock;
 use crate::engine::Stop;
 use crate::journal::Bell;
+use crate::observer::{Commit, Observer};
 use crate::options::Options;
 use crate::timers::Alarm;
 use crate::wakeups::Wakeups;
@@ -47,6 +48,12 @@ impl Commands {
             mpsc::error::TrySendError::Closed(_) => Error::Stopped,
         })?;
         answer.await.unwrap_or_else(|_| Err(lost()))
+    }
+
+    /// Hands in a command without waiting for its answer; a full queue loses it.
+    pub(crate) fn tell(&self, command: Command) {
+        let (reply, _) = oneshot::channel();
+        let _ = self.queue.try_send(Request { command, reply });
     }
 
     /// Runs a command, waiting for a place in the queue: for loops of our own, which must not give up.
@@ -88,6 +95,7 @@ pub(crate) struct Office {
     pub(crate) wakeups: Wakeups,
     pub(crate) alarm: Alarm,
     pub(crate) bell: Bell,
+    pub(crate) observer: Arc<dyn Observer>,
 }
 
 /// The queue of the committer, and the loop that empties it.
@@ -152,11 +160,14 @@ impl Office {
                 continue;
             }
             let batch = Arc::new(Batch { now: self.clock.now(), seed: self.clock.random() as u64, commands });
+            let (began, n_commands) = (batch.now, batch.commands.len());
             match self.transact(batch.clone()).await {
                 Ok(mut changes) => {
                     let answers = std::mem::take(&mut changes.answers);
                     // Told first, so that whoever hears an answer finds everybody else informed.
                     self.tell(&changes);
+                    let took = self.clock.now().since(began);
+                    self.observer.committed(&Commit { changes: &changes, n_commands, took });
                     replies.into_iter().zip(answers).for_each(|(reply, answer)| send(reply, answer));
                 }
                 Err(error) if error.fault == Fault::Rejected && replies.len() > 1 => {
@@ -173,6 +184,7 @@ impl Office {
 
     fn give_up(&self, replies: Vec<Reply>, error: forge_store::Error) {
         tracing::error!(n_commands = replies.len(), %error, "could not write a batch");
+        self.observer.failed(error.fault, replies.len());
         if error.fault == Fault::Unknown {
             // Perhaps it is written, and nobody else would tell what it made possible.
             self.wakeups.wake_all();

@@ -66,14 +66,15 @@ impl Engine {
             wakeups: Default::default(),
             alarm: Default::default(),
             bell: Default::default(),
+            observer: options.observer.clone(),
         });
         let (stop, stopped) = watch::channel(false);
         let stopped = Stop(stopped);
         let running = watch::Sender::new(());
         let (commands, committer) = committer::committer(office.clone(), &options, stopped.clone());
         let timers = timers::run(office.clone(), commands.clone(), options.clone(), stopped.clone());
-        let sweeper = sweeper::run(office.clone(), options, stopped.clone());
-        let listener = listen(office.clone(), office.store.wakeups(), stopped);
+        let listener = listen(office.clone(), office.store.wakeups(), options.news_refresh, stopped.clone());
+        let sweeper = sweeper::run(office.clone(), options, stopped);
         let loops = vec![
             spawn(&running, committer),
             spawn(&running, timers),
@@ -89,6 +90,14 @@ impl Engine {
             return Err(Error::Stopped);
         }
         self.inner.commands.try_run(command).await
+    }
+
+    /// Runs a command whose answer nobody needs, such as a note of when a key was used. Given up silently when too many are
+    /// waiting.
+    pub fn tell(&self, command: Command) {
+        if !self.is_stopping() {
+            self.inner.commands.tell(command);
+        }
     }
 
     /// Submits jobs, all or none: the jobs as they stand, and whether they were there before.
@@ -252,13 +261,21 @@ fn spawn(running: &watch::Sender<()>, work: impl Future<Output = ()> + Send + 's
     })
 }
 
-/// Passes on what other nodes made possible.
-async fn listen(office: Arc<Office>, mut news: broadcast::Receiver<Wakeup>, mut stop: Stop) {
+/// Passes on what other nodes made possible. On a shared store it also looks everywhere once in a while: a node that dies
+/// between its commit and its news must not leave work lying.
+async fn listen(
+    office: Arc<Office>,
+    mut news: broadcast::Receiver<Wakeup>,
+    refresh: Duration,
+    mut stop: Stop,
+) {
+    let is_shared = office.store.is_shared();
     loop {
         let wakeup = tokio::select! {
             biased;
             () = stop.told() => return,
             wakeup = news.recv() => wakeup,
+            () = office.clock.sleep(refresh), if is_shared => Ok(Wakeup::Everything),
         };
         match wakeup {
             Ok(Wakeup::Shelf(shelf)) => office.wakeups.wake([&shelf]),

@@ -1,8 +1,11 @@
 //! What an operator may set about the running parts. Every queue and loop has its bound here.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use forge_core::limits;
+
+use crate::observer::{Nobody, Observer};
 
 /// Settings of an engine.
 #[derive(Clone, Debug)]
@@ -16,6 +19,8 @@ pub struct Options {
     pub due_max: usize,
     /// How often to look for due jobs that another node left behind.
     pub due_refresh: Duration,
+    /// How often to look everywhere, on a store that other nodes share, in case their news was lost.
+    pub news_refresh: Duration,
     /// How long to wait before asking a store again that failed.
     pub store_retry: Duration,
     /// How often to sweep the journal and the tombstones.
@@ -28,6 +33,8 @@ pub struct Options {
     pub tombstone_keep: Duration,
     /// How long revoked API keys are kept, for audit.
     pub revoked_key_keep: Duration,
+    /// Who watches the commits.
+    pub observer: Arc<dyn Observer>,
 }
 
 impl Default for Options {
@@ -37,12 +44,14 @@ impl Default for Options {
             batch_max: limits::BATCH_COMMANDS_MAX,
             due_max: limits::DUE_JOBS_MAX,
             due_refresh: Duration::from_secs(1),
+            news_refresh: Duration::from_secs(5),
             store_retry: Duration::from_millis(100),
             sweep_every: Duration::from_secs(60),
             sweep_max: 1000,
             journal_keep: Duration::from_secs(7 * 24 * 3600),
             tombstone_keep: limits::TOMBSTONE,
             revoked_key_keep: Duration::from_secs(90 * 24 * 3600),
+            observer: Arc::new(Nobody),
         }
     }
 }

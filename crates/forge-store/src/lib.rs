@@ -54,6 +54,11 @@ pub trait Store: Send + Sync + 'static {
 
     /// How many transactions are worth having under way at once.
     fn lanes(&self) -> usize;
+
+    /// Whether other processes may be at work on the same data, so that news of them can be lost.
+    fn is_shared(&self) -> bool {
+        self.lanes() > 1
+    }
 }
 
 /// What may go: it belongs to no job any more.

@@ -61,7 +61,7 @@ struct Stock {
 
 impl<'a> Desk<'a> {
     pub(super) fn new(batch: &Batch, rows: Rows, render: &'a dyn Render) -> Desk<'a> {
-        let asked = super::wants(batch).shelves;
+        let asked = super::shelves_asked(batch);
         let mut index = BTreeMap::new();
         let mut slots = Vec::with_capacity(rows.jobs.len() + batch.commands.len());
         for job in rows.jobs {

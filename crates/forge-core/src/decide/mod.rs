@@ -25,9 +25,11 @@ mod work;
 #[cfg(test)]
 mod tests;
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use crate::command::{Answer, Command};
+use crate::job::Shelf;
 use crate::limits;
 use crate::rows::{Changes, DueWant, Render, Rows, Wants};
 use crate::time::Time;
@@ -68,6 +70,17 @@ pub fn wants(batch: &Batch) -> Wants {
         }
     }
     wants
+}
+
+/// The shelves that the claims of a batch look at, and how deep.
+fn shelves_asked(batch: &Batch) -> BTreeMap<Shelf, usize> {
+    let mut wants = Wants::default();
+    for command in &batch.commands {
+        if let Command::Claim(claim) = command {
+            claim::wants(claim, &mut wants);
+        }
+    }
+    wants.shelves
 }
 
 /// Decides a batch. Deterministic: the same batch and rows give the same changes.
