@@ -73,7 +73,7 @@ pub async fn random_commands_at_once_leave_everything_sound(fixture: &dyn Fixtur
         assert_eq!(row.active as usize, picture.jobs.values().filter(holds).count(), "{key}");
     }
     let told: usize = picture.journal.iter().map(Vec::len).sum();
-    assert!(told > 1000, "enough has happened: {told}");
+    assert!(told > 300, "enough has happened: {told}");
 }
 
 fn draw(world: &Mutex<(Commands, Time)>, dice: &mut Dice) -> Batch {

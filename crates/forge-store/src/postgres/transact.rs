@@ -46,7 +46,8 @@ enum Again {
     No,
     /// Another node was faster; seen again, things look different.
     Race,
-    /// A job with this id exists. Once is a race; twice means that the batch did not ask to see it.
+    /// A job with this id exists, and the batch did not ask to see every id it uses. Once may be a race; twice means that it
+    /// uses an id that is taken.
     JobExists,
     /// Limits that were not asked for turned out to matter; with them in view it will work.
     Limits,
@@ -72,6 +73,16 @@ impl Setback {
     /// Another node was faster.
     pub(super) fn race(how: &'static str) -> Setback {
         Setback { error: Error::new(Fault::Busy, how), again: Again::Race, after: After::Open }
+    }
+
+    /// An id that the batch asked to see was free when it looked: whoever has it now was faster, however often.
+    fn of(mut self, changes: &Changes, wants: &Wants) -> Setback {
+        let mut born = changes.inserted.iter();
+        if self.again == Again::JobExists && born.all(|(job, _)| wants.jobs.contains(&job.id)) {
+            self.again = Again::Race;
+            self.error.fault = Fault::Busy;
+        }
+        self
     }
 
     fn limits() -> Setback {
@@ -205,7 +216,7 @@ async fn attempt(
     let mut pipeline = Pipeline::new(connection);
     writes.push(&mut pipeline);
     pipeline.push(Sql::Commit, []);
-    stage.commit(pipeline).await?;
+    stage.commit(pipeline).await.map_err(|setback| setback.of(&changes, wants))?;
     drop(writes);
     Ok(changes)
 }
