@@ -5,7 +5,7 @@
 
 use alloc::vec::Vec;
 
-use crate::codec::{Corrupt, put_varint, take_varint};
+use crate::codec::{Corrupt, VARINT_MAX, lay_varint, put_varint, take_varint};
 use crate::id::{ClientId, EventId, JobId};
 use crate::limits;
 use crate::state::{Cause, State};
@@ -102,18 +102,22 @@ impl Event {
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
-        match self.news {
+        let news = match self.news {
             News::Moved { from, to, cause, outlook } => {
                 let from = from.map_or(NO_STATE, State::as_u8);
-                out.extend_from_slice(&[cause.as_u8(), from << 4 | to.as_u8(), outlook as u8]);
+                [cause.as_u8(), from << 4 | to.as_u8(), outlook as u8]
             }
-            News::Progress(percent) => out.extend_from_slice(&[PROGRESS, percent, 0]),
-            News::Emitted => out.extend_from_slice(&[EMITTED, 0, 0]),
+            News::Progress(percent) => [PROGRESS, percent, 0],
+            News::Emitted => [EMITTED, 0, 0],
+        };
+        let mut bytes = [0; 3 + 4 * VARINT_MAX];
+        bytes[..3].copy_from_slice(&news);
+        let mut len = 3;
+        let micros = self.at.as_micros() as u64;
+        for number in [u64::from(self.n), micros, u64::from(self.attempt), u64::from(self.execution)] {
+            len += lay_varint(&mut bytes[len..], number);
         }
-        put_varint(out, u64::from(self.n));
-        put_varint(out, self.at.as_micros() as u64);
-        put_varint(out, u64::from(self.attempt));
-        put_varint(out, u64::from(self.execution));
+        out.extend_from_slice(&bytes[..len]);
     }
 
     fn decode(from: &mut &[u8]) -> Result<Event, Corrupt> {

@@ -98,7 +98,7 @@ impl Head {
             2 => self.dialect = pick(field, [Dialect::Forge, Dialect::Operations, Dialect::Ojs])?,
             3 => self.form = pick(field, [Form::Execute, Form::Deferred, Form::EmitEvent])?,
             4 => self.job_type = field.text()?,
-            5 => self.queue = Name::new(&field.text()?).ok_or(Corrupt)?,
+            5 => self.queue = Name::new(field.str()?).ok_or(Corrupt)?,
             6 => {
                 let shifted = field.small::<i32>()?;
                 self.priority = i16::try_from(shifted + i32::from(i16::MIN)).map_err(|_| Corrupt)?;
@@ -181,9 +181,7 @@ impl Job {
         }
         out.time(20, self.dead_lettered_at);
         out.time(21, self.forget_at);
-        let mut history = Vec::with_capacity(96);
-        self.history.encode(&mut history);
-        out.bytes(22, &history);
+        out.group(22, |out| self.history.encode(out.0));
         bytes
     }
 
@@ -294,7 +292,7 @@ fn decode_limit(bytes: &[u8]) -> Result<Limit, Corrupt> {
     for field in Fields(bytes) {
         let field = field?;
         match field.tag {
-            1 => key = Name::new(&field.text()?),
+            1 => key = Name::new(field.str()?),
             2 => concurrency = Some(u32::try_from(field.number()?.wrapping_sub(1)).map_err(|_| Corrupt)?),
             3 => rate.count = field.small()?,
             4 => rate.per = core::time::Duration::from_micros(field.number()?),
@@ -331,7 +329,7 @@ fn decode_lease(bytes: &[u8]) -> Result<Lease, Corrupt> {
     for field in Fields(bytes) {
         let field = field?;
         match field.tag {
-            1 => worker = Name::new(&field.text()?),
+            1 => worker = Name::new(field.str()?),
             2 => until = Some(field.time()?),
             3 => length = field.number()?,
             4 => timeout_at = Some(field.time()?),
