@@ -174,6 +174,31 @@ async fn two_processes_on_one_file_never_claim_the_same_job() {
 }
 
 #[tokio::test]
+async fn a_process_alone_hears_of_no_others() {
+    let (_folder, path) = file();
+    let store = Sqlite::open(&path).unwrap();
+    let mut told = store.wakeups();
+    // Long enough that the log is copied back and begins anew.
+    for batch in 0..100 {
+        transact(&store, vec![submit(batch * 300 + 1..=batch * 300 + 300)]).await.unwrap();
+        let heard = std::iter::from_fn(|| told.try_recv().ok()).collect::<Vec<_>>();
+        assert!(!heard.is_empty() && !heard.contains(&Wakeup::Everything), "{heard:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_another_process_did_to_a_held_job_is_seen() {
+    let (_folder, path) = file();
+    let (first, second) = (Sqlite::open(&path).unwrap(), Sqlite::open(&path).unwrap());
+    transact(&first, vec![submit([1])]).await.unwrap();
+    let jobs = claimed(&transact(&first, vec![claim(1)]).await.unwrap());
+    succeed(&second, &jobs).await;
+    let held = Held { job: jobs[0].id, holder: Holder::Token(jobs[0].fence) };
+    let again = transact(&first, vec![Command::Start(held)]).await.unwrap();
+    assert!(matches!(again.answers[..], [Answer::Refused(_)]), "{:?}", again.answers);
+}
+
+#[tokio::test]
 async fn another_process_that_keeps_the_lock_makes_writes_busy_and_reads_go_on() {
     let (_folder, path) = file();
     let options = Options { busy_timeout: Duration::from_millis(20), ..Options::default() };

@@ -10,6 +10,7 @@ use forge_core::time::Time;
 use forge_core::{Rows, Wants, limits};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
+use super::held::Held;
 use super::statements::statements;
 use super::{cells, clients};
 use crate::Error;
@@ -80,8 +81,8 @@ pub(super) struct Loaded {
     pub(super) numbers: HashMap<JobId, i64>,
 }
 
-/// Reads what is wanted, and its company.
-pub(super) fn load(db: &Connection, wants: &Wants) -> Result<Loaded, Error> {
+/// Reads what is wanted, and its company. Takes from `held` what is there.
+pub(super) fn load(db: &Connection, wants: &Wants, held: &mut Held) -> Result<Loaded, Error> {
     let mut loaded = Loaded::default();
     let mut ids: BTreeSet<JobId> = wants.jobs.clone();
     loaded.keys(db, wants, &mut ids)?;
@@ -92,7 +93,7 @@ pub(super) fn load(db: &Connection, wants: &Wants) -> Result<Loaded, Error> {
     if let Some(due) = wants.due {
         loaded.due(db, due)?;
     }
-    loaded.jobs(db, &ids)?;
+    loaded.jobs(db, &ids, held)?;
     loaded.parked(db)?;
     loaded.limits(db)?;
     loaded.queues(db, wants)?;
@@ -141,10 +142,16 @@ impl Loaded {
         Ok(())
     }
 
-    fn jobs(&mut self, db: &Connection, ids: &BTreeSet<JobId>) -> Result<(), Error> {
+    fn jobs(&mut self, db: &Connection, ids: &BTreeSet<JobId>, held: &mut Held) -> Result<(), Error> {
         let mut statement = db.prepare_cached(JOB)?;
-        for id in ids.iter().filter(|id| !self.numbers.contains_key(id)).copied().collect::<Vec<_>>() {
-            if let Some(row) = statement.query(params![id.to_bytes()])?.next()? {
+        for &id in ids {
+            if self.numbers.contains_key(&id) {
+                continue;
+            }
+            if let Some((n, job)) = held.take(id) {
+                self.numbers.insert(id, n);
+                self.rows.jobs.push(job);
+            } else if let Some(row) = statement.query(params![id.to_bytes()])?.next()? {
                 self.take(row)?;
             }
         }

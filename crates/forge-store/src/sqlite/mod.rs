@@ -8,6 +8,7 @@ mod checkpoint;
 mod clients;
 mod connect;
 mod fault;
+mod held;
 mod load;
 mod many;
 mod migrate;

@@ -18,7 +18,8 @@ use tokio::sync::broadcast;
 
 use super::checkpoint::{Bell, watch};
 use super::connect::Place;
-use super::load::load;
+use super::held::Held;
+use super::load::{Loaded, load};
 use super::statements::statements;
 use super::threads::Reply;
 use super::{fault, write};
@@ -46,15 +47,9 @@ pub(super) struct Writer {
     db: Option<Connection>,
     /// The data version seen last; `None` on a new connection.
     data_version: Option<i64>,
+    held: Held,
     bell: Bell,
     wakeups: broadcast::Sender<Wakeup>,
-}
-
-/// How a transaction ends that met no error.
-enum End {
-    Commit,
-    /// There is nothing to write, so nothing to wait for.
-    Leave,
 }
 
 impl Writer {
@@ -66,7 +61,7 @@ impl Writer {
         wakeups: broadcast::Sender<Wakeup>,
     ) -> Result<Writer, Error> {
         watch(&mut db, bell.clone())?;
-        Ok(Writer { place, db: Some(db), data_version: None, bell, wakeups })
+        Ok(Writer { place, db: Some(db), data_version: None, held: Held::default(), bell, wakeups })
     }
 
     /// Does one task, unless nobody waits for it any more.
@@ -76,7 +71,11 @@ impl Writer {
                 let _ = reply.send(self.transact(&wants, decide));
             }
             Task::Sweep { sweep, reply } if !reply.is_closed() => {
-                let swept = self.transaction(|db| Ok((write::sweep(db, &sweep)?, End::Commit)));
+                let swept = self.transaction(|db, _| {
+                    let n_rows = write::sweep(db, &sweep)?;
+                    commit(db)?;
+                    Ok(n_rows)
+                });
                 let _ = reply.send(swept);
             }
             Task::Transact { .. } | Task::Sweep { .. } => {}
@@ -84,48 +83,51 @@ impl Writer {
     }
 
     fn transact(&mut self, wants: &Wants, mut decide: Decide) -> Result<Changes, Error> {
-        let changes = self.transaction(|db| {
-            let loaded = load(db, wants)?;
-            let changes = decided(&mut decide, loaded.rows)?;
+        let changes = self.transaction(|db, held| {
+            let Loaded { rows, numbers } = load(db, wants, held)?;
+            let changes = decided(&mut decide, rows)?;
             if changes.is_empty() {
-                return Ok((changes, End::Leave));
+                leave(db)?;
+            } else {
+                write::write(db, &changes, &numbers)?;
+                commit(db)?;
+                held.note(&changes, &numbers);
             }
-            write::write(db, &changes, &loaded.numbers)?;
-            Ok((changes, End::Commit))
+            Ok(changes)
         })?;
         self.tell(&changes);
         Ok(changes)
     }
 
-    /// Runs `work` in a transaction. Whatever happens, none is open afterwards.
+    /// Runs `work` in a transaction, which it must end. Whatever happens, none is open afterwards.
     fn transaction<T>(
         &mut self,
-        work: impl FnOnce(&Connection) -> Result<(T, End), Error>,
+        work: impl FnOnce(&Connection, &mut Held) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let db = match self.db.take() {
             Some(db) => db,
             None => self.reopened()?,
         };
-        let done = self.run(&db, work);
+        let done = self.begin(&db).and_then(|()| work(&db, &mut self.held));
+        if done.is_err() {
+            self.held.clear();
+        }
         if done.is_ok() || is_rolled_back(&db) {
             self.db = Some(db);
         }
         done
     }
 
-    fn run<T>(
-        &mut self,
-        db: &Connection,
-        work: impl FnOnce(&Connection) -> Result<(T, End), Error>,
-    ) -> Result<T, Error> {
+    fn begin(&mut self, db: &Connection) -> Result<(), Error> {
         db.prepare_cached(BEGIN)?.execute([])?;
-        self.look_for_others(db)?;
-        let (value, end) = work(db)?;
-        match end {
-            End::Commit => db.prepare_cached(COMMIT)?.execute([]).map_err(fault::of_commit)?,
-            End::Leave => db.prepare_cached(ROLLBACK)?.execute([])?,
-        };
-        Ok(value)
+        let version = db.prepare_cached(DATA_VERSION)?.query_row([], |row| row.get(0))?;
+        let seen = self.data_version.replace(version);
+        if seen.is_some_and(|seen| seen != version) {
+            // Another process wrote. It does not tell what it did, only that it did something.
+            self.held.clear();
+            let _ = self.wakeups.send(Wakeup::Everything);
+        }
+        Ok(())
     }
 
     fn reopened(&mut self) -> Result<Connection, Error> {
@@ -133,16 +135,6 @@ impl Writer {
         let mut db = self.place.writer()?;
         watch(&mut db, self.bell.clone())?;
         Ok(db)
-    }
-
-    /// Another process does not tell what it did, only that it did something.
-    fn look_for_others(&mut self, db: &Connection) -> Result<(), Error> {
-        let version = db.prepare_cached(DATA_VERSION)?.query_row([], |row| row.get(0))?;
-        let seen = self.data_version.replace(version);
-        if seen.is_some_and(|seen| seen != version) {
-            let _ = self.wakeups.send(Wakeup::Everything);
-        }
-        Ok(())
     }
 
     fn tell(&self, changes: &Changes) {
@@ -156,6 +148,18 @@ impl Writer {
             let _ = self.wakeups.send(Wakeup::Journal);
         }
     }
+}
+
+/// Returns when everything is on the disk.
+fn commit(db: &Connection) -> Result<(), Error> {
+    db.prepare_cached(COMMIT)?.execute([]).map_err(fault::of_commit)?;
+    Ok(())
+}
+
+/// Ends a transaction that wrote nothing: there is nothing to wait for.
+fn leave(db: &Connection) -> Result<(), Error> {
+    db.prepare_cached(ROLLBACK)?.execute([])?;
+    Ok(())
 }
 
 /// What `decide` says; a panic in it is a bug that must not end the thread all others wait for.
