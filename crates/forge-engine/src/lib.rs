@@ -18,6 +18,7 @@ mod committer;
 mod engine;
 mod ids;
 pub mod journal;
+pub mod observer;
 mod options;
 mod sweeper;
 mod timers;

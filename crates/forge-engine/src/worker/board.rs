@@ -212,3 +212,6 @@ fn is_call_off(entry: &Entry) -> bool {
         News::Moved { .. } | News::Progress(_) | News::Emitted => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

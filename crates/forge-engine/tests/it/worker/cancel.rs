@@ -7,7 +7,7 @@ use forge_core::work::WorkKind;
 use forge_core::{Command, limits};
 use forge_engine::{Engine, WorkerOptions};
 
-use super::{assert_about, single, states};
+use super::{assert_about, assert_about_at, ran_for, single, states};
 use crate::support::{SECOND, World, client};
 
 async fn cancel(engine: &Engine, job: JobId) {
@@ -27,7 +27,8 @@ async fn a_running_job_that_is_cancelled_stops_at_once_and_makes_room_for_the_ne
     let now = world.engine.now();
     cancel(&world.engine, id).await;
     world.settle().await;
-    assert_about(world.found(next).await.started_at.unwrap().since(now), std::time::Duration::ZERO, "the next one");
+    let began_at = world.found(next).await.started_at.unwrap();
+    assert_about_at(began_at, now, "the next one");
     assert_eq!(worker.gauge().busy, 1);
     world.pass(20 * SECOND).await;
     let job = world.found(id).await;
@@ -95,7 +96,7 @@ async fn a_worker_that_lost_its_lease_stops_without_reporting() {
     world.pass(limits::LEASE).await;
     let job = world.found(id).await;
     assert_eq!((job.state, job.fence), (State::Succeeded, 2));
-    assert_about(super::ran_for(&job), 10 * SECOND, "the second attempt");
+    assert_about(ran_for(&job), 10 * SECOND, "the second attempt");
     assert_eq!(
         states(&job).iter().filter(|state| state.is_final()).count(),
         2,

@@ -6,9 +6,10 @@ use forge_core::history::{Event, News};
 use forge_core::id::JobId;
 use forge_core::state::State;
 use forge_core::work::WorkKind;
-use forge_engine::WorkerOptions;
+use forge_engine::{Options, WorkerOptions};
 
 use super::{instant, ran_for, simulated, single, states};
+use crate::store::TestStore;
 use crate::support::{HOUR, SECOND, World};
 
 /// The largest number of jobs that ran at the same time, and how often each began.
@@ -68,12 +69,14 @@ async fn eight_workers_run_each_of_a_thousand_jobs_once() {
 
 #[tokio::test(start_paused = true)]
 async fn several_jobs_in_hand_are_never_more_than_the_concurrency() {
-    let world = World::new();
-    let _worker = world.worker(WorkerOptions { count: 2, concurrency: 3, ..instant() });
-    world.submit_many("default", 500, simulated(WorkKind::PayloadSmall)).await;
-    world.pass(SECOND).await;
-    let (n_max, begun) = at_once(&world.events().await);
-    assert_eq!((n_max, begun.len()), (6, 500));
+    for lanes in [1, 4] {
+        let world = World::on(TestStore::with(lanes, 64), Options::default());
+        let _worker = world.worker(WorkerOptions { count: 2, concurrency: 3, ..instant() });
+        world.submit_many("default", 500, simulated(WorkKind::PayloadSmall)).await;
+        world.pass(SECOND).await;
+        let (n_max, begun) = at_once(&world.events().await);
+        assert_eq!((n_max, begun.len()), (6, 500), "{lanes} lanes");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,128 @@
+//! The traps of the board, one by one.
+
+use forge_core::history::{Event, Outlook};
+use forge_core::id::ClientId;
+
+use super::*;
+
+fn name(text: &str) -> Name {
+    Name::new(text).unwrap()
+}
+
+fn shelf(lane: Lane, queue: &str) -> Shelf {
+    Shelf { lane, name: name(queue) }
+}
+
+/// A board that has read the store and found nothing there.
+fn board() -> Board {
+    let board = Board::default();
+    assert!(board.take_missed());
+    board
+}
+
+fn post(board: &Board, queues: &[&str]) {
+    let shelves: Vec<Shelf> = queues.iter().map(|queue| shelf(Lane::BuiltIn, queue)).collect();
+    board.post(&shelves);
+}
+
+fn queues(board: &Board, last: Option<&str>) -> Vec<String> {
+    let look = board.look(last.map(name).as_ref());
+    look.map_or(Vec::new(), |look| look.queues.iter().map(Name::to_string).collect())
+}
+
+#[test]
+fn a_queue_stands_there_until_a_claim_leaves_nothing_in_it() {
+    let board = board();
+    board.post(&[shelf(Lane::External, "x"), shelf(Lane::Dead, "y")]);
+    assert!(queues(&board, None).is_empty());
+    post(&board, &["a", "b"]);
+    assert_eq!(queues(&board, None), ["a", "b"]);
+    board.found_nothing_left(&board.look(None).unwrap());
+    assert!(queues(&board, None).is_empty());
+}
+
+#[test]
+fn a_queue_announced_while_a_claim_is_under_way_stays() {
+    let board = board();
+    post(&board, &["a", "b"]);
+    let look = board.look(None).unwrap();
+    post(&board, &["b"]);
+    board.found_nothing_left(&look);
+    assert_eq!(queues(&board, None), ["b"]);
+}
+
+#[test]
+fn each_queue_has_its_turn_to_be_first_however_many_there_are() {
+    let board = board();
+    post(&board, &["a", "b", "c"]);
+    assert_eq!(queues(&board, Some("a")), ["b", "c", "a"]);
+    assert_eq!(queues(&board, Some("bb")), ["c", "a", "b"]);
+    assert_eq!(queues(&board, Some("c")), ["a", "b", "c"]);
+    let many: Vec<String> = (100..200).map(|n| format!("q{n}")).collect();
+    post(&board, &many.iter().map(String::as_str).collect::<Vec<_>>());
+    let found = queues(&board, Some("q150"));
+    assert_eq!((found.len(), found[0].as_str()), (limits::CLAIM_QUEUES_MAX, "q151"));
+    let distinct: std::collections::BTreeSet<&String> = found.iter().collect();
+    assert_eq!(distinct.len(), found.len());
+}
+
+#[test]
+fn the_bound_on_active_jobs_shuts_the_board_until_a_job_ends() {
+    let board = board();
+    post(&board, &["a"]);
+    board.found_cap(&board.look(None).unwrap());
+    post(&board, &["b"]);
+    assert!(queues(&board, None).is_empty());
+    board.post_room();
+    assert_eq!(queues(&board, None), ["a", "b"]);
+    let look = board.look(None).unwrap();
+    board.post_room();
+    board.found_cap(&look);
+    assert_eq!(queues(&board, None), ["a", "b"], "a job ended since the look");
+}
+
+#[test]
+fn what_does_not_fit_is_read_from_the_store_once_there_is_room() {
+    let board = board();
+    for n in 0..=QUEUES_MAX {
+        post(&board, &[&format!("q{n}")]);
+    }
+    assert!(!board.take_missed(), "there is work enough");
+    while let Some(look) = board.look(None) {
+        board.found_nothing_left(&look);
+    }
+    assert!(board.take_missed());
+    assert!(!board.take_missed(), "one who reads is enough");
+}
+
+#[tokio::test]
+async fn a_wake_up_is_kept_for_whoever_waits_next() {
+    let board = board();
+    post(&board, &["a"]);
+    board.posted().await;
+    let waits = tokio::time::timeout(std::time::Duration::ZERO, board.posted()).await;
+    assert!(waits.is_err(), "only one is kept");
+}
+
+#[test]
+fn only_jobs_taken_from_a_holder_are_called_off() {
+    let board = board();
+    let mut heard = board.called_off();
+    let entry = |n: u128, from, to, cause| {
+        let news = News::Moved { from: Some(from), to, cause, outlook: Outlook::Open };
+        let event = Event { n: 1, news, at: forge_core::time::Time::ZERO, attempt: 1, execution: 1 };
+        Entry { job: JobId::from_u128(n), client: ClientId::from_u128(1), event }
+    };
+    board.call_off(&[
+        entry(1, State::Queued, State::Canceled, Cause::CancelByUser),
+        entry(2, State::Running, State::Succeeded, Cause::Finish),
+        entry(3, State::Running, State::Failed, Cause::Fail),
+    ]);
+    assert!(heard.try_recv().is_err());
+    board.call_off(&[
+        entry(4, State::Running, State::Canceled, Cause::CancelByUser),
+        entry(5, State::Running, State::Failed, Cause::Timeout),
+        entry(6, State::Running, State::Failed, Cause::RunnerLost),
+    ]);
+    assert_eq!(*heard.try_recv().unwrap(), [4, 5, 6].map(JobId::from_u128));
+}
