@@ -151,7 +151,8 @@ impl Tables {
     /// The company of jobs that workers hold: who waits for their place.
     fn load_parked(&self, ids: &mut BTreeSet<JobId>, rows: &mut Rows) {
         let held = ids.iter().filter_map(|id| self.jobs.get(id)).filter(|job| job.state.is_active());
-        let keys: BTreeSet<Name> = held.filter_map(|job| Some(job.head.limit.as_ref()?.key.clone())).collect();
+        let keys: BTreeSet<Name> =
+            held.filter_map(|job| Some(job.head.limit.as_ref()?.key.clone())).collect();
         for name in keys {
             let shelf = Shelf { lane: Lane::Parked, name };
             let found = self.head_of(&shelf, limits::UNPARK_MAX);
@@ -238,9 +239,9 @@ impl Tables {
     fn read(&self, query: Query) -> Page {
         match query {
             Query::Job(id) => Page::Job(self.jobs.get(&id).cloned().map(Box::new)),
-            Query::Inputs(ids) => {
-                Page::Inputs(ids.into_iter().filter_map(|id| Some((id, self.inputs.get(&id)?.clone()))).collect())
-            }
+            Query::Inputs(ids) => Page::Inputs(
+                ids.into_iter().filter_map(|id| Some((id, self.inputs.get(&id)?.clone()))).collect(),
+            ),
             Query::JobOf(execution) => Page::JobId(self.executions.get(&execution).copied()),
             Query::Outcome(execution) => Page::Outcome(self.outcomes.get(&execution).cloned()),
             Query::Result(execution) => Page::Result(self.results.get(&execution).cloned()),
@@ -248,7 +249,8 @@ impl Tables {
             Query::Jobs(filter) => Page::Jobs(self.list(&filter)),
             Query::Shelf { shelf, after, limit } => {
                 let on_shelf = self.shelves.get(&shelf).into_iter().flatten();
-                let ids: BTreeSet<JobId> = on_shelf.map(|&(_, id)| id).filter(|&id| Some(id) > after).collect();
+                let ids: BTreeSet<JobId> =
+                    on_shelf.map(|&(_, id)| id).filter(|&id| Some(id) > after).collect();
                 Page::Jobs(ids.iter().take(limit).filter_map(|id| self.jobs.get(id)).cloned().collect())
             }
             Query::Occupied(shelves) => {
@@ -263,7 +265,9 @@ impl Tables {
             }
             Query::Journal { after, limit } => {
                 let rows = self.journal.range(after + 1..).take(limit);
-                Page::Journal(rows.map(|(&seq, (_, entries))| JournalRow { seq, entries: entries.clone() }).collect())
+                Page::Journal(
+                    rows.map(|(&seq, (_, entries))| JournalRow { seq, entries: entries.clone() }).collect(),
+                )
             }
             Query::JournalEnd => Page::Position(self.journal_end),
         }
@@ -298,7 +302,8 @@ impl Tables {
         self.journal.retain(|seq, _| !seqs.contains(seq));
         self.tombstones.retain(|id, _| !stones.contains(id));
         let old_key = |key: &ApiKey| key.revoked_at.is_some_and(|at| at < sweep.revoked_keys_before);
-        let keys: Vec<KeyId> = self.api_keys.values().filter(|key| old_key(key)).map(|key| key.id).take(sweep.limit).collect();
+        let keys: Vec<KeyId> =
+            self.api_keys.values().filter(|key| old_key(key)).map(|key| key.id).take(sweep.limit).collect();
         self.api_keys.retain(|id, _| !keys.contains(id));
         seqs.len() + stones.len() + keys.len()
     }

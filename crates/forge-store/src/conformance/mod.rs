@@ -73,7 +73,7 @@ pub trait Fixture: Send + Sync {
     fn reopen(&self) -> Pin<Box<dyn Future<Output = Arc<dyn Store>> + Send + '_>>;
 }
 
-/// Runs one case with a fixture of its own. What [`suite!`](suite) makes a test of.
+/// Runs one case with a fixture of its own. What `suite!` makes a test of.
 pub fn check<F: Fixture>(fixture: impl AsyncFnOnce() -> F, case: impl AsyncFnOnce(&dyn Fixture)) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build();
     runtime.expect("a runtime can be built").block_on(async {
