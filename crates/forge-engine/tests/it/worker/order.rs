@@ -94,6 +94,29 @@ async fn rounds_share_transactions() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_claim_goes_with_the_report_that_makes_room_for_it_only_where_their_order_is_kept() {
+    for (lanes, n_together) in [(1, 2), (4, 1)] {
+        let world = World::on(TestStore::with(lanes, 64), Options::default());
+        world.submit_many("default", 10, simulated(WorkKind::PayloadSmall)).await;
+        let _worker = world.worker(WorkerOptions { count: 1, ..instant() });
+        world.pass(SECOND).await;
+        assert_eq!(at_once(&world.events().await).1.len(), 10);
+        let n_most = world.store.written().iter().map(|written| written.n_answers).max();
+        assert_eq!(n_most, Some(n_together), "{lanes} lanes");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_announcement_of_many_jobs_reaches_every_idle_worker() {
+    let world = World::new();
+    let worker = world.worker(WorkerOptions { count: 300, ..WorkerOptions::default() });
+    world.settle().await;
+    world.submit_many("default", 300, simulated(WorkKind::SuccessNormal)).await;
+    world.settle().await;
+    assert_eq!((worker.gauge().busy, worker.gauge().free), (300, 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_workers_jobs_stay_queued() {
     let world = World::new();
     let worker = world.worker(WorkerOptions { count: 0, ..WorkerOptions::default() });
