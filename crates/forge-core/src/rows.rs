@@ -1,7 +1,9 @@
 //! What passes between the rules and a store: [`Wants`] (what a batch needs to see), [`Rows`] (what was there) and
 //! [`Changes`] (what to write).
 //!
-//! A store that hands out rows holds them until the changes are written: nobody else may change them in between.
+//! A store that hands out rows holds them until the changes are written: nobody else may change them in between. Counts
+//! are the exception: on a store that several nodes share, what other transactions under way will add is not in them yet,
+//! so bounds on queues and on active jobs may be exceeded by that much.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;

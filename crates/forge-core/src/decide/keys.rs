@@ -35,7 +35,8 @@ impl Desk<'_> {
                 Ok(Answer::Settled)
             }
             KeyCommand::Used { key, .. } => {
-                let mut known = self.api_keys.get(key).cloned().ok_or(Refusal::KeyNotFound)?;
+                let known = self.api_keys.get(key).filter(|known| known.client == client);
+                let mut known = known.cloned().ok_or(Refusal::KeyNotFound)?;
                 known.last_used_at = Some(self.now);
                 self.save_key(known);
                 Ok(Answer::Settled)

@@ -4,6 +4,7 @@
 mod claim;
 mod control;
 mod due;
+mod keys;
 mod limit;
 mod submit;
 mod work;

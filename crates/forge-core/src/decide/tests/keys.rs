@@ -1,0 +1,143 @@
+//! Clients and keys. Rows are built by hand: the small world knows jobs only.
+
+use std::collections::BTreeMap;
+use std::string::ToString;
+use std::time::Duration;
+use std::vec;
+use std::vec::Vec;
+
+use crate::client::{ApiKey, Client};
+use crate::command::{Answer, Command, KeyCommand, Refusal};
+use crate::decide::{Batch, decide, wants};
+use crate::id::{ClientId, KeyId};
+use crate::job::Job;
+use crate::rows::{Changes, Object, Render, Rows};
+use crate::time::Time;
+
+struct Silent;
+
+impl Render for Silent {
+    fn outcome(&self, _: &Job) -> Object {
+        Object { bytes: Vec::new(), digest: [0; 32] }
+    }
+}
+
+const OWNER: ClientId = ClientId::from_u128(1);
+const NOW: Time = Time::from_millis(1000);
+
+fn key(number: u8) -> ApiKey {
+    ApiKey {
+        id: KeyId::from_u128(u128::from(number)),
+        client: OWNER,
+        digest: [number; 32],
+        prefix: "frk_".to_string(),
+        created_at: NOW,
+        expires_at: Some(NOW + Duration::from_secs(60)),
+        revoked_at: None,
+        last_used_at: None,
+    }
+}
+
+fn revoked(number: u8) -> ApiKey {
+    ApiKey { revoked_at: Some(Time::ZERO), ..key(number) }
+}
+
+fn expired(number: u8) -> ApiKey {
+    ApiKey { expires_at: Some(NOW), ..key(number) }
+}
+
+/// Decides one command about the keys of a client that has these.
+fn tell(known: Vec<ApiKey>, command: KeyCommand) -> (Answer, Changes) {
+    let commands = vec![Command::Key(command)];
+    let batch = Batch { now: NOW, seed: 1, commands };
+    assert!(wants(&batch).clients.contains(&OWNER));
+    let clients = BTreeMap::from([(OWNER, Client { id: OWNER, created_at: Time::ZERO })]);
+    let mut changes = decide(&batch, Rows { clients, api_keys: known, ..Rows::default() }, &Silent);
+    (changes.answers.remove(0), changes)
+}
+
+fn create(rotate: bool, first_only: bool) -> KeyCommand {
+    KeyCommand::Create { key: key(9), rotate, first_only }
+}
+
+#[test]
+fn a_first_key_is_made_without_one_and_the_next_needs_it() {
+    let (answer, changes) = tell(vec![], create(false, true));
+    assert_eq!(answer, Answer::Key { key: key(9), created: true });
+    assert_eq!(changes.api_keys.len(), 1);
+    for known in [key(1), revoked(1), expired(1)] {
+        let (answer, changes) = tell(vec![known], create(false, true));
+        assert_eq!(answer, Answer::Refused(Refusal::KeyNeeded));
+        assert!(changes.is_empty());
+    }
+}
+
+#[test]
+fn repeating_a_creation_shows_the_key_that_is_there() {
+    let (answer, changes) = tell(vec![revoked(1), key(2)], create(false, false));
+    assert_eq!(answer, Answer::Key { key: key(2), created: false });
+    assert!(changes.is_empty());
+}
+
+#[test]
+fn rotating_and_renewing_put_a_new_key_in_place_of_the_good_ones() {
+    for command in [create(true, false), KeyCommand::Renew(key(9))] {
+        let (answer, changes) = tell(vec![key(1), key(2), revoked(3)], command);
+        assert_eq!(answer, Answer::Key { key: key(9), created: true });
+        let written: Vec<(u128, bool)> =
+            changes.api_keys.values().map(|key| (key.id.as_u128(), key.revoked_at == Some(NOW))).collect();
+        assert_eq!(written, [(1, true), (2, true), (9, false)]);
+    }
+}
+
+#[test]
+fn a_client_without_a_good_key_gets_a_new_one_but_nothing_to_renew() {
+    for known in [vec![revoked(1)], vec![expired(1)], vec![]] {
+        let (answer, _) = tell(known.clone(), create(false, false));
+        assert_eq!(answer, Answer::Key { key: key(9), created: true });
+        let (answer, changes) = tell(known, KeyCommand::Renew(key(9)));
+        assert_eq!(answer, Answer::Refused(Refusal::NoKeyToRenew));
+        assert!(changes.is_empty());
+    }
+}
+
+#[test]
+fn a_key_is_revoked_once_and_for_good() {
+    let revoke = |number: u8| KeyCommand::Revoke { client: OWNER, key: key(number).id };
+    let (answer, changes) = tell(vec![key(1)], revoke(1));
+    assert_eq!(answer, Answer::Settled);
+    assert_eq!(changes.api_keys[&key(1).id].revoked_at, Some(NOW));
+    let (answer, changes) = tell(vec![revoked(1)], revoke(1));
+    assert_eq!(answer, Answer::Settled);
+    assert!(changes.is_empty(), "the moment it was revoked stays");
+    let (answer, _) = tell(vec![key(1)], revoke(2));
+    assert_eq!(answer, Answer::Refused(Refusal::KeyNotFound));
+}
+
+#[test]
+fn a_key_of_another_client_is_not_there() {
+    let foreign = ApiKey { client: ClientId::from_u128(2), ..key(1) };
+    let id = foreign.id;
+    for command in
+        [KeyCommand::Revoke { client: OWNER, key: id }, KeyCommand::Used { client: OWNER, key: id }]
+    {
+        let (answer, changes) = tell(vec![foreign.clone()], command);
+        assert_eq!(answer, Answer::Refused(Refusal::KeyNotFound));
+        assert!(changes.is_empty());
+    }
+}
+
+#[test]
+fn keys_of_a_client_that_is_not_registered_are_refused() {
+    let batch = Batch { now: NOW, seed: 1, commands: vec![Command::Key(create(false, true))] };
+    let changes = decide(&batch, Rows::default(), &Silent);
+    assert_eq!(changes.answers, [Answer::Refused(Refusal::ClientNotFound)]);
+    assert!(changes.is_empty());
+}
+
+#[test]
+fn a_good_key_is_neither_revoked_nor_expired() {
+    assert!(key(1).is_good(NOW));
+    assert!(!revoked(1).is_good(NOW));
+    assert!(!expired(1).is_good(NOW), "the moment of expiry is too late");
+}
