@@ -19,8 +19,20 @@ use crate::{status, time, words};
 pub struct Outcomes {
     /// The public address without a trailing slash, or empty for references that are relative to the server.
     pub base: String,
-    /// Leave out `status`, for consumers that hold it against the 200 of a poll.
-    pub omit_status: bool,
+    /// What `status` says.
+    pub status: ReportStatus,
+}
+
+/// The `status` of a stored failure (ruling C-09).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReportStatus {
+    /// The code that a synchronous answer would have had.
+    #[default]
+    Equivalent,
+    /// The code of the answer that carries the object, which is 200: reading about a failure succeeds.
+    Http,
+    /// None, for consumers that hold it against the 200 of a poll.
+    Omit,
 }
 
 impl Render for Outcomes {
@@ -63,8 +75,10 @@ impl Outcomes {
             .extension("message", detail)
             .extension("details", json!({"attempt": job.attempt}))
             .extension("doc_url", crate::problem::doc_url(kind, &self.base));
-        if !self.omit_status {
-            builder = builder.status(status::http(kind, dialect));
+        match self.status {
+            ReportStatus::Equivalent => builder = builder.status(status::http(kind, dialect)),
+            ReportStatus::Http => builder = builder.status(200),
+            ReportStatus::Omit => {}
         }
         for (name, value) in event_members(job) {
             builder = builder.extension(&name, value);

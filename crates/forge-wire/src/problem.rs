@@ -3,7 +3,7 @@
 
 use forge_core::catalog::Kind;
 use forge_core::job::Dialect;
-use forge_problem::Problem;
+use forge_problem::{ABOUT_BLANK, CorrelationId, Problem, Status};
 use serde_json::{Map, Value, json};
 
 use crate::status;
@@ -21,6 +21,13 @@ pub struct Refused {
     pub violations: Vec<Violation>,
     /// When to ask again.
     pub retry_after_s: Option<u64>,
+    /// Whether the request only looked: then when to ask again is the header's to say, since a member would speak of
+    /// submitting again (C-34).
+    pub is_poll: bool,
+    /// Whether the status code says it all, and the problem has no type of its own (C-27).
+    pub is_blank: bool,
+    /// What the client calls its request.
+    pub correlation_id: Option<CorrelationId>,
 }
 
 /// One thing wrong with a request body.
@@ -43,6 +50,9 @@ impl Refused {
             details: Map::new(),
             violations: Vec::new(),
             retry_after_s: None,
+            is_poll: false,
+            is_blank: false,
+            correlation_id: None,
         }
     }
 
@@ -62,6 +72,12 @@ impl Refused {
         self
     }
 
+    /// Leaves it to the status code to say what kind of problem this is.
+    pub fn blank(mut self) -> Refused {
+        self.is_blank = true;
+        self
+    }
+
     /// Says when to ask again.
     pub fn retry_after(mut self, seconds: u64) -> Refused {
         self.retry_after_s = Some(seconds.max(1));
@@ -72,9 +88,14 @@ impl Refused {
     /// the request.
     pub fn problem(&self, dialect: Dialect, base: &str, instance: &str) -> Problem {
         let entry = self.kind.entry();
-        let mut builder = Problem::builder(format!("{base}/problems/{}", entry.slug))
-            .title(entry.title)
-            .status(status::http(self.kind, dialect))
+        let code = status::http(self.kind, dialect);
+        let (type_uri, title) = match Status::new(code).ok().and_then(Status::reason) {
+            Some(reason) if self.is_blank => (ABOUT_BLANK.to_owned(), reason),
+            _ => (format!("{base}/problems/{}", entry.slug), entry.title),
+        };
+        let mut builder = Problem::builder(type_uri)
+            .title(title)
+            .status(code)
             .detail(self.detail.clone())
             .instance(instance)
             .extension("code", status::code(self.kind, dialect))
@@ -83,9 +104,10 @@ impl Refused {
             .extension("message", message(entry.title, &self.detail))
             .extension("details", Value::Object(self.details.clone()))
             .extension("doc_url", doc_url(self.kind, base));
-        let mut job = forge_problem::Job::builder().retryable(entry.retryable);
-        // Pacing of a resubmission; a poll that was too eager gets the header only (C-34).
-        if let (Some(seconds), true) = (self.retry_after_s, entry.retryable) {
+        let mut job = forge_problem::Job::builder()
+            .retryable(entry.retryable)
+            .correlation_id(self.correlation_id.clone());
+        if let (Some(seconds), true) = (self.retry_after_s, entry.retryable && !self.is_poll) {
             job = job.retry_after_s(seconds);
         }
         if let Some(stage) = status::stage(self.kind) {
@@ -140,6 +162,22 @@ mod tests {
                 assert_eq!(json["retryAfter"].is_null(), !kind.entry().retryable, "{kind:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_poll_that_was_too_eager_is_not_told_when_to_submit_again() {
+        let mut refused = Refused::new(Kind::RateLimited, "too fast").retry_after(3);
+        refused.is_poll = true;
+        let problem = refused.problem(Dialect::Forge, "", "urn:uuid:x");
+        assert_eq!(problem.job().retry_after_s(), None);
+        assert_eq!(problem.job().retryable(), Some(true));
+    }
+
+    #[test]
+    fn a_blank_problem_is_named_by_its_status() {
+        let problem =
+            Refused::new(Kind::JobNotFound, "no such page").blank().problem(Dialect::Forge, "", "urn:uuid:x");
+        assert_eq!((problem.type_uri(), problem.title()), ("about:blank", Some("Not Found")));
     }
 
     #[test]

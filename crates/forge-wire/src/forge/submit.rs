@@ -4,6 +4,7 @@ use forge_core::catalog::Kind;
 use forge_core::job::Form;
 use forge_core::time::Time;
 use forge_core::work::{Behaviour, WorkKind};
+use forge_problem::Digest;
 use serde_json::{Map, Value};
 
 use crate::problem::{Refused, Violation};
@@ -34,30 +35,71 @@ pub struct SubmitRequest {
     pub payload: Option<Vec<u8>>,
 }
 
-/// Reads a body. Shape errors (JSON, missing, wrong type) are malformed; values that break a rule are validation errors.
-pub fn read_submit(body: &[u8]) -> Result<SubmitRequest, Box<Refused>> {
-    read(body).map_err(Box::new)
+/// The members of a submission, before anybody has looked at them.
+#[derive(Clone, Debug)]
+pub struct Submission {
+    members: Map<String, Value>,
 }
 
-#[expect(clippy::result_large_err, reason = "boxed by its only caller")]
-fn read(body: &[u8]) -> Result<SubmitRequest, Refused> {
-    let value: Value = serde_json::from_slice(body)
-        .map_err(|error| Refused::new(Kind::MalformedRequest, format!("The body is not JSON: {error}.")))?;
-    let Value::Object(members) = value else {
-        return Err(Refused::new(Kind::MalformedRequest, "The body is not a JSON object."));
-    };
-    let mut reader = Reader { members, malformed: Vec::new(), invalid: Vec::new(), kind: Kind::InvalidArgs };
-    let request = reader.read();
-    match (reader.malformed, reader.invalid, request) {
-        (malformed, _, _) if !malformed.is_empty() => {
-            Err(Refused::new(Kind::MalformedRequest, summary(&malformed)).violations(malformed))
+impl Submission {
+    /// Reads a body as far as its being a JSON object.
+    pub fn parse(body: &[u8]) -> Result<Submission, Box<Refused>> {
+        let malformed = |detail: String| Box::new(Refused::new(Kind::MalformedRequest, detail));
+        match serde_json::from_slice(body) {
+            Ok(Value::Object(members)) => Ok(Submission { members }),
+            Ok(_) => Err(malformed("The body is not a JSON object.".into())),
+            Err(error) => Err(malformed(format!("The body is not JSON: {error}."))),
         }
-        (_, invalid, _) if !invalid.is_empty() => {
-            Err(Refused::new(reader.kind, summary(&invalid)).violations(invalid))
-        }
-        (_, _, Some(request)) => Ok(request),
-        (_, _, None) => Err(Refused::new(Kind::MalformedRequest, "The body lacks a mandatory member.")),
     }
+
+    /// What makes two requests the same one: the digest of the canonical body without its idempotency key, so that it does
+    /// not matter how a request is laid out, or whether the key stands in the body or in the header.
+    pub fn fingerprint(&mut self) -> [u8; 32] {
+        let key = self.members.remove(IDEMPOTENCY_KEY);
+        let value = Value::Object(std::mem::take(&mut self.members));
+        let digest = Digest::of(forge_problem::canonical(&value).as_bytes()).0;
+        if let Value::Object(members) = value {
+            self.members = members;
+        }
+        self.members.extend(key.map(|key| (IDEMPOTENCY_KEY.to_owned(), key)));
+        digest
+    }
+
+    /// Whether the body brings an idempotency key.
+    pub fn has_key(&self) -> bool {
+        self.members.get(IDEMPOTENCY_KEY).is_some_and(|key| !key.is_null())
+    }
+
+    /// Looks at the members. Shape errors (missing, wrong type, no time) are malformed; values that break a rule are
+    /// validation errors.
+    pub fn read(self) -> Result<SubmitRequest, Box<Refused>> {
+        let mut reader = Reader {
+            members: self.members,
+            malformed: Vec::new(),
+            invalid: Vec::new(),
+            kind: Kind::InvalidArgs,
+        };
+        let request = reader.read();
+        if !reader.malformed.is_empty() {
+            return Err(refused(Kind::MalformedRequest, reader.malformed));
+        }
+        if !reader.invalid.is_empty() {
+            return Err(refused(reader.kind, reader.invalid));
+        }
+        request.ok_or_else(|| refused(Kind::MalformedRequest, Vec::new()))
+    }
+}
+
+/// Reads a body as a whole.
+pub fn read_submit(body: &[u8]) -> Result<SubmitRequest, Box<Refused>> {
+    Submission::parse(body)?.read()
+}
+
+const IDEMPOTENCY_KEY: &str = "idempotency_key";
+
+/// A refusal that names everything that is wrong.
+pub fn refused(kind: Kind, violations: Vec<Violation>) -> Box<Refused> {
+    Box::new(Refused::new(kind, summary(&violations)).violations(violations))
 }
 
 fn summary(violations: &[Violation]) -> String {
@@ -76,8 +118,9 @@ struct Reader {
 impl Reader {
     fn read(&mut self) -> Option<SubmitRequest> {
         let form = self.form();
+        let scheduled = self.is_given("execution_at");
         let execution_at = self.text("execution_at").and_then(|text| self.moment(&text));
-        if form == Some(Form::Deferred) && !self.is_given("execution_at") {
+        if form == Some(Form::Deferred) && !scheduled {
             self.malformed("execution_at", "is mandatory for a DEFERRED job", "required");
         }
         if form == Some(Form::Execute) && execution_at.is_some() {
@@ -88,7 +131,7 @@ impl Reader {
             );
         }
         let callback = self.text("callback");
-        let idempotency_key = self.text("idempotency_key");
+        let idempotency_key = self.text(IDEMPOTENCY_KEY);
         let work_kind = self.work_kind();
         let queue = self.text("queue");
         let priority = self.priority();
@@ -177,9 +220,9 @@ impl Reader {
     }
 
     fn text(&mut self, name: &str) -> Option<String> {
-        match self.members.get(name) {
+        match self.members.remove(name) {
             None | Some(Value::Null) => None,
-            Some(Value::String(text)) => Some(text.clone()),
+            Some(Value::String(text)) => Some(text),
             Some(_) => {
                 self.malformed(name, "must be a string", "type");
                 None
@@ -204,6 +247,26 @@ mod tests {
     fn the_shortest_submission_is_understood() {
         let request = read_submit(br#"{"type":"execute"}"#).unwrap();
         assert_eq!((request.form, request.work_kind, request.payload), (Form::Execute, None, None));
+    }
+
+    #[test]
+    fn the_fingerprint_sees_the_request_and_not_its_layout_or_its_key() {
+        let fingerprint = |body: &str| Submission::parse(body.as_bytes()).unwrap().fingerprint();
+        let plain = fingerprint(r#"{"type":"EXECUTE","work_kind":"SUCCESS_FAST"}"#);
+        assert_eq!(plain, fingerprint(r#"{ "work_kind":"SUCCESS_FAST", "type":"EXECUTE" }"#));
+        assert_eq!(
+            plain,
+            fingerprint(r#"{"idempotency_key":"a","type":"EXECUTE","work_kind":"SUCCESS_FAST"}"#)
+        );
+        assert_ne!(plain, fingerprint(r#"{"type":"EXECUTE","work_kind":"SUCCESS_SLOW"}"#));
+    }
+
+    #[test]
+    fn the_key_is_still_there_after_the_fingerprint_was_taken() {
+        let mut submission = Submission::parse(br#"{"type":"EXECUTE","idempotency_key":"a"}"#).unwrap();
+        submission.fingerprint();
+        assert!(submission.has_key());
+        assert_eq!(submission.read().unwrap().idempotency_key.as_deref(), Some("a"));
     }
 
     #[test]
