@@ -122,7 +122,7 @@ async fn a_role_that_may_only_read_and_write_can_start_on_a_finished_schema() {
         REVOKE CREATE ON SCHEMA public FROM PUBLIC;
         CREATE ROLE plain_worker LOGIN;
         GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO plain_worker;
-        GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO plain_worker";
+        GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public TO plain_worker";
     testing::connect(&url).await.batch_execute(grants).await.unwrap();
     let store = connect(&url.replace("forgerun@", "plain_worker@"), 1).await;
     commit(&store, vec![submit(1)]).await.unwrap();
@@ -237,6 +237,31 @@ async fn a_node_that_was_deaf_looks_everywhere() {
     let ended = testing::connect(&url).await.query(deafen, &[]).await.unwrap();
     assert_eq!(ended.len(), 1);
     assert_eq!(news.recv().await.unwrap(), Wakeup::Everything);
+}
+
+/// Numbers of the journal are not committed in their order. A reader that went on past one would never see it.
+#[tokio::test]
+async fn a_reader_does_not_pass_a_lower_number_that_is_under_way() {
+    let url = database().await;
+    let store = connect(&url, 1).await;
+    commit(&store, vec![submit(1)]).await.unwrap();
+    let journal = &store as &dyn Store;
+    let before = journal.journal_end().await.unwrap();
+    for (ending, n_more) in [("COMMIT", 2), ("ROLLBACK", 1)] {
+        let slow = testing::connect(&url).await;
+        let draw = "
+            BEGIN;
+            SELECT FROM journal_seq, pg_advisory_xact_lock_shared(x'4652'::bigint << 48 | last_value);
+            INSERT INTO journal (seq, at, entries) VALUES (nextval('journal_seq'), 0, '')";
+        slow.batch_execute(draw).await.unwrap();
+        let end = journal.journal_end().await.unwrap();
+        commit(&store, vec![submit(u64::try_from(end).unwrap() + 10)]).await.unwrap();
+        assert_eq!(journal.journal_end().await.unwrap(), end, "a newer row waits for the one under way");
+        assert_eq!(journal.journal(end, 9).await.unwrap(), []);
+        slow.batch_execute(ending).await.unwrap();
+        assert_eq!(journal.journal(end, 9).await.unwrap().len(), n_more, "after {ending}");
+    }
+    assert_eq!(journal.journal(before, 9).await.unwrap().len(), 3);
 }
 
 #[tokio::test]

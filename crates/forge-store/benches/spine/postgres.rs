@@ -1,6 +1,7 @@
 //! PostgreSQL: the store and the bare loop on databases of their own, on one server that the benchmark starts itself with
 //! the settings it is installed with, so that every commit is synced.
 
+use std::cell::RefCell;
 use std::error::Error;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -21,7 +22,7 @@ use tokio_postgres::types::{IsNull, ToSql, Type, accepts, to_sql_checked};
 use tokio_postgres::{Client, Statement};
 
 use crate::work::{Work, lifecycle, transact};
-use crate::{Options, Took, compare, cpu_time, head, median};
+use crate::{Options, Took, compare, cpu_time, head};
 
 const BATCH: usize = 256;
 const LANES: usize = 4;
@@ -40,12 +41,14 @@ pub(crate) fn run(options: &Options) {
         "\nPostgreSQL, `synchronous_commit=on`, {LANES} connections, {} jobs a round, {} rounds\n",
         options.jobs, options.rounds
     );
-    head();
-    bench.compare_lifecycle();
-    bench.compare_nodes();
     if options.grown {
-        bench.measure_grown();
+        return bench.compare_grown();
     }
+    head("bare loop", "store");
+    bench.compare_lifecycle();
+    println!();
+    head("one node", "two nodes");
+    bench.compare_nodes();
 }
 
 /// The lives of one lane: what it works with, and the submissions that begin them.
@@ -67,7 +70,9 @@ fn n_jobs(lanes: &[Lane]) -> usize {
 impl Bench<'_> {
     fn compare_lifecycle(&self) {
         let lanes = lanes(LANES, self.options.jobs);
-        let recorded: Vec<Arc<Vec<Columns>>> = lanes.iter().map(|lane| self.record(lane.clone())).collect();
+        let record =
+            |lane: &Lane| if self.options.store_only { Arc::default() } else { self.record(lane.clone()) };
+        let recorded: Vec<Arc<Vec<Columns>>> = lanes.iter().map(record).collect();
         compare(
             "lifecycle, batch 256",
             self.options,
@@ -77,11 +82,10 @@ impl Bench<'_> {
         );
     }
 
-    /// Here the left column is one node, not a bare loop.
     fn compare_nodes(&self) {
         let lanes = lanes(2 * LANES, self.options.jobs);
         compare(
-            "lifecycle, two nodes (instead of one)",
+            "lifecycle, batch 256, 8 lanes",
             self.options,
             n_jobs(&lanes),
             || self.nodes(1, &lanes),
@@ -89,40 +93,34 @@ impl Bench<'_> {
         );
     }
 
-    /// The rate on an empty store and on one with 1,000,000 ended and 100,000 waiting jobs; opening on the way.
-    fn measure_grown(&self) {
+    /// A new store, and one with 1,000,000 ended and 100,000 waiting jobs; opening on the way.
+    fn compare_grown(&self) {
         const ENDED: usize = 1_000_000;
         const WAITING: usize = 100_000;
         let url = self.runtime.block_on(self.cluster.database());
         let connect = || Postgres::connect(&url, postgres::Options::new(1));
-        let mut store = Arc::new(self.runtime.block_on(connect()).expect("a store"));
-        let mut works: Vec<Work> = (0..LANES as u64).map(Work::lane).collect();
-        let live = |store: &Arc<Postgres>, works: &mut Vec<Work>, jobs: usize| {
-            let lanes = works.drain(..).map(|mut work| {
-                let submits = (0..jobs / LANES / BATCH).map(|_| work.submit(BATCH)).collect();
-                (work, submits)
-            });
-            let lanes: Vec<Lane> = lanes.collect();
-            let n_jobs = n_jobs(&lanes);
-            let took = self.timed(async { *works = lifecycles(vec![store.clone()], lanes).await });
-            n_jobs as f64 / took.wall.as_secs_f64()
-        };
-        let rates = |store: &Arc<Postgres>, works: &mut Vec<Work>| {
-            median((0..self.options.rounds).map(|_| live(store, works, self.options.jobs)))
-        };
-        let empty = rates(&store, &mut works);
-        println!("\nlifecycle on an empty store: {empty:.0} jobs/s");
+        let store = Arc::new(self.runtime.block_on(connect()).expect("a store"));
+        let mut grown = lanes(LANES, ENDED);
         for _ in 0..WAITING / 1000 {
-            self.runtime.block_on(transact(&*store, works[0].submit_bulk(1000)));
+            self.runtime.block_on(transact(&*store, grown[0].0.submit_bulk(1000)));
         }
-        live(&store, &mut works, ENDED);
+        let works = RefCell::new(self.runtime.block_on(lifecycles(vec![store.clone()], grown)));
         drop(store);
         let mut opened = None;
         let took = self.timed(async { opened = Some(connect().await.expect("a store")) });
-        println!("connecting with {ENDED} ended jobs: {:.1} ms", took.wall.as_secs_f64() * 1e3);
-        store = Arc::new(opened.expect("opened"));
-        let grown = rates(&store, &mut works);
-        println!("lifecycle on a grown store: {grown:.0} jobs/s; grown / empty: {:.2}", grown / empty);
+        println!("connecting with {ENDED} ended jobs: {:.1} ms\n", took.wall.as_secs_f64() * 1e3);
+        let store = Arc::new(opened.expect("opened"));
+        let on_grown = || {
+            let live = |mut work: Work| {
+                let submits = (0..self.options.jobs / LANES / BATCH).map(|_| work.submit(BATCH)).collect();
+                (work, submits)
+            };
+            let lanes = works.take().into_iter().map(live).collect();
+            self.timed(async { drop(works.replace(lifecycles(vec![store.clone()], lanes).await)) })
+        };
+        head("new", "grown");
+        let lanes = lanes(LANES, self.options.jobs);
+        compare("lifecycle, batch 256", self.options, n_jobs(&lanes), || self.nodes(1, &lanes), on_grown);
     }
 
     /// What the store would write, by way of memory.

@@ -148,4 +148,6 @@ CREATE TABLE journal (
     entries    bytea    NOT NULL,
     CONSTRAINT journal_pkey PRIMARY KEY (seq)
 );
-CREATE SEQUENCE journal_seq OWNED BY journal.seq;
+CREATE SEQUENCE journal_seq MINVALUE 0 START 0 OWNED BY journal.seq;
+-- From now on the sequence tells the last number drawn, and none was.
+SELECT setval('journal_seq', 0);

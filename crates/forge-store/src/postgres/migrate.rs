@@ -12,7 +12,7 @@ use crate::{Error, Fault};
 const MIGRATIONS: &[Migration] =
     &[Migration { version: 1, name: "spine", sql: include_str!("../../migrations/postgres/0001_spine.sql") }];
 
-/// One before the number of the journal's lock; both are arbitrary, and unlikely to be anybody else's.
+/// An arbitrary number, unlikely to be anybody else's.
 const LOCK: &str = "SELECT pg_advisory_lock(7163394551093391920)";
 const UNLOCK: &str = "SELECT pg_advisory_unlock(7163394551093391920)";
 

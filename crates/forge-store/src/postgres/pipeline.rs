@@ -33,6 +33,11 @@ impl<'a> Pipeline<'a> {
         self.answers.push(Box::pin(async move { connection.query(sql, &values).await }));
     }
 
+    /// How many statements were added.
+    pub(super) fn len(&self) -> usize {
+        self.answers.len()
+    }
+
     /// Sends everything, then waits for everything. Cancelled in between, statements may have been run or not: the
     /// connection must not be used again.
     pub(super) async fn run(self) -> Vec<Result<Vec<Row>, PgError>> {

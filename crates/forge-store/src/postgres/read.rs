@@ -15,6 +15,7 @@ use super::Options;
 use super::connect::in_time;
 use super::fault;
 use super::load::{cell, read_api_key, read_client, read_counts, read_digest, read_job};
+use super::pipeline::Pipeline;
 use super::pool::{Loan, Pool};
 use super::sql::Sql;
 use super::value::{Text, Uuid};
@@ -105,14 +106,29 @@ impl Reader<'_> {
                 Page::ApiKey(rows.first().map(read_api_key).transpose()?)
             }
             Query::Journal { after, limit } => {
-                let rows = self.rows(Sql::ReadJournal, &[&after, &bounded(limit)]).await?;
+                let settled = self.settled().await?;
+                let rows = self.rows(Sql::ReadJournal, &[&after, &bounded(limit), &settled]).await?;
                 Page::Journal(rows.iter().map(read_journal_row).collect::<Result<_, _>>()?)
             }
             Query::JournalEnd => {
-                let rows = self.rows(Sql::ReadJournalEnd, &[]).await?;
+                let rows = self.rows(Sql::ReadJournalEnd, &[&self.settled().await?]).await?;
                 Page::Position(rows.first().map_or(Ok(0), |row| cell(row, 0))?)
             }
         })
+    }
+
+    /// Up to this number the journal is settled: whatever was to come has come. See `sql.rs`.
+    async fn settled(&self) -> Result<i64, Error> {
+        let mut pipeline = Pipeline::new(self.loan.connection());
+        pipeline.push(Sql::ReadDrawn, []);
+        pipeline.push(Sql::ReadDrawing, []);
+        let mut settled = i64::MAX;
+        for rows in in_time(self.options, pipeline.run()).await? {
+            let number: Option<i64> =
+                rows.map_err(fault::report)?.first().map_or(Ok(None), |row| cell(row, 0))?;
+            settled = settled.min(number.unwrap_or(i64::MAX));
+        }
+        Ok(settled)
     }
 
     async fn inputs(&self, ids: Vec<JobId>) -> Result<Page, Error> {

@@ -110,21 +110,29 @@ impl Stage<'_> {
         })
     }
 
-    /// The commit is the last statement. It counts only if all before it did.
-    async fn commit(&self, pipeline: Pipeline<'_>) -> Result<(), Setback> {
+    /// Behind `n_writes` statements comes the commit, which counts only if all before it did; behind it the notification,
+    /// which changes nothing any more.
+    async fn commit(&self, pipeline: Pipeline<'_>, n_writes: usize) -> Result<(), Setback> {
         let late = |error: Error| {
             let error = Error::new(Fault::Unknown, error);
             Setback { error, again: Again::No, after: After::Broken }
         };
-        let mut answers = in_time(self.options, pipeline.run()).await.map_err(late)?;
-        let commit = answers.pop().and_then(Result::err);
-        match answers.into_iter().find_map(Result::err) {
-            // The server told us of a statement that failed, so the commit behind it failed too.
-            Some(error) if error.code().is_some() => Err(refused(error, fault::report)),
-            // The connection broke, and the commit may have been on its way already.
-            Some(error) => Err(refused(error, fault::report_commit)),
-            None => commit.map_or(Ok(()), |error| Err(refused(error, fault::report_commit))),
+        let answers = in_time(self.options, pipeline.run()).await.map_err(late)?;
+        for (n, answer) in answers.into_iter().enumerate() {
+            match answer {
+                Ok(_) => {}
+                // The server told us of a statement that failed, so the commit behind it failed too.
+                Err(error) if n < n_writes && error.code().is_some() => {
+                    return Err(refused(error, fault::report));
+                }
+                // The connection broke, and the commit may have been on its way already; or it is the commit that failed.
+                Err(error) if n <= n_writes => return Err(refused(error, fault::report_commit)),
+                Err(error) => {
+                    tracing::warn!(error = %fault::report(error), "cannot tell other nodes of a batch")
+                }
+            }
         }
+        Ok(())
     }
 }
 
@@ -214,9 +222,8 @@ async fn attempt(
     }
     let writes = Writes::new(&changes, &loaded, stage.options.node, connection.slot);
     let mut pipeline = Pipeline::new(connection);
-    writes.push(&mut pipeline);
-    pipeline.push(Sql::Commit, []);
-    stage.commit(pipeline).await.map_err(|setback| setback.of(&changes, wants))?;
+    let n_writes = writes.push(&mut pipeline);
+    stage.commit(pipeline, n_writes).await.map_err(|setback| setback.of(&changes, wants))?;
     drop(writes);
     Ok(changes)
 }

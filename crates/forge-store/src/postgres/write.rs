@@ -1,7 +1,7 @@
 //! Writes the changes of a batch: one statement per table, however many rows.
 //!
 //! First the changes are turned into columns ([`Writes::new`]), then the statements that have something to do are sent, in
-//! an order that all nodes share (see `sql.rs`), with the journal last, because its lock is held until the commit.
+//! an order that all nodes share (see `sql.rs`), then the journal, the commit, and a word to the other nodes.
 
 use std::collections::BTreeMap;
 
@@ -55,8 +55,9 @@ impl<'a> Writes<'a> {
         }
     }
 
-    /// Adds the statements that have something to do.
-    pub(super) fn push<'p>(&'p self, pipeline: &mut Pipeline<'p>) {
+    /// Adds the statements that have something to do, the commit, and the notification behind it. Says how many come before
+    /// the commit.
+    pub(super) fn push<'p>(&'p self, pipeline: &mut Pipeline<'p>) -> usize {
         self.born.push(pipeline);
         self.changed.push(pipeline);
         self.gone.push(pipeline);
@@ -68,12 +69,15 @@ impl<'a> Writes<'a> {
         self.clients.push(pipeline);
         self.counts.push(pipeline, &self.slot);
         if let Some((at, entries)) = &self.journal {
-            pipeline.push(Sql::LockJournal, []);
+            pipeline.push(Sql::AnnounceDraw, []);
             pipeline.push(Sql::InsertJournal, [at, entries]);
         }
+        let n_writes = pipeline.len();
+        pipeline.push(Sql::Commit, []);
         if let Some(notice) = &self.notice {
             pipeline.push(Sql::Notify, [notice]);
         }
+        n_writes
     }
 }
 
