@@ -1,19 +1,33 @@
 //! The ForgeRun server: where the parts are put together.
 //!
 //! - `config`: every key, from flags, environment, file and defaults, checked once.
+//! - `app`: everything a request may need; `edge`: what happens to every request; `dialects`: the languages.
+//! - `pages`: what belongs to no dialect.
 //! - `serve`: the server itself, from listening to the last answer.
 //! - `telemetry`: logs.
+//! - `metrics`: what can be counted.
+//! - `problems`: the pages that problem types lead to.
+//! - `cleanup`: retention, once and now.
 //! - `exit`: what the process says when it ends.
 //! - `limits`: bounds that nobody needs to configure.
 //!
 //! The binary `forgerun` is a thin command line over this.
 
+pub mod app;
+mod cleanup;
 pub mod config;
+pub mod dialects;
+pub mod edge;
 mod exit;
 pub mod limits;
+pub mod metrics;
+pub mod pages;
+pub mod problems;
 mod serve;
 pub mod telemetry;
 
+pub use app::{App, Bounds};
+pub use cleanup::{Removed, cleanup};
 pub use config::Config;
 pub use exit::Exit;
 pub use serve::{ServeError, serve};

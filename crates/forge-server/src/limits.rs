@@ -12,3 +12,67 @@ pub const SHOWN_CHARS_MAX: usize = 80;
 
 /// Bytes of a configuration file. Larger is a mistaken path.
 pub const CONFIG_FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// How long a request may take; a store that hangs is then answered for with 504. Longer than any statement of a healthy
+/// store, shorter than the patience of most proxies (60 s).
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The longest wait that `Prefer: wait` gets. Half of the minute after which proxies cut idle connections.
+pub const WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// How long `/ready` waits for the store.
+pub const READY_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What a client is told to wait before it looks at an unfinished job again.
+pub const POLL_AFTER_S: u64 = 2;
+
+/// What a client is told to wait after trouble that nobody knows the length of.
+pub const TROUBLE_AFTER_S: u64 = 1;
+
+/// What a client is told to wait when its quota is spent: only an operator can change that.
+pub const QUOTA_AFTER_S: u64 = 3600;
+
+/// How long a key is believed before the store is asked again: how long a key that another node revoked still works here.
+pub const KEY_FRESH: Duration = Duration::from_secs(5);
+
+/// How often at most the last use of a key is written down.
+pub const KEY_USED_EVERY: Duration = Duration::from_secs(60);
+
+/// Keys kept in memory, some 300 bytes each.
+pub const KEYS_CACHED_MAX: usize = 100_000;
+
+/// Clients and addresses whose requests are counted, some 100 bytes each.
+pub const CALLERS_COUNTED_MAX: usize = 100_000;
+
+/// Answers 403 and 404 that one caller gets per minute before it is told to stop guessing. Far more than a client with a
+/// bug or two needs, far too few to find an id of 74 random bits.
+pub const MISSES_PER_MINUTE: u32 = 120;
+
+/// Clients that one address may register per minute: enough for a simulator that makes one per scenario.
+pub const REGISTRATIONS_PER_MINUTE: u32 = 600;
+
+/// Bytes of an idempotency key; a UUID has 36.
+pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 255;
+
+/// Bytes of a callback URL, as browsers and proxies have it.
+pub const CALLBACK_BYTES_MAX: usize = 2048;
+
+/// Bytes of a `tracestate` that are kept; W3C asks for at least 512.
+pub const TRACESTATE_BYTES_MAX: usize = 512;
+
+/// Bytes of a submission beside its payload.
+pub const ENVELOPE_BYTES_MAX: usize = 16 * 1024;
+
+/// Bytes of a `Problem` header field; proxies commonly allow 8 KiB for all headers together.
+pub const PROBLEM_FIELD_BYTES_MAX: usize = 4096;
+
+/// Jobs and events in one page, unless the request says otherwise, and at most.
+pub const PAGE_DEFAULT: usize = 50;
+/// See [`PAGE_DEFAULT`].
+pub const PAGE_MAX: usize = 200;
+
+/// Pages of jobs that one request looks through for a type, which no index knows.
+pub const PAGES_SCANNED_MAX: usize = 10;
+
+/// Journal rows that a waiting request reads at once.
+pub const JOURNAL_ROWS_MAX: usize = 256;

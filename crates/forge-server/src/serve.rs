@@ -1,8 +1,9 @@
-//! The running server: listen, serve, stop.
+//! The running server: open the store, start the engine, listen, serve, stop.
 //!
 //! ```text
-//!   signals installed ─► bound ─► ready(address) ─► serving ─► SIGTERM/SIGINT ─► no new connections ─► done
-//!                                                                   └─ second signal or STOP_GRACE: leave the rest
+//!   signals installed ─► store open ─► engine ─► bound ─► ready(address) ─► serving ─► SIGTERM/SIGINT
+//!   ─► no new connections, waiting requests let go, work finished or handed back ─► engine writes what it accepted ─► done
+//!                                                        └─ second signal or STOP_GRACE: leave the rest
 //! ```
 //!
 //! The handlers for signals are in place before anybody is told that the server is ready, so that whoever stops it
@@ -12,23 +13,36 @@ use std::future::IntoFuture;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::sync::Arc;
 
-use axum::Router;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::serve::ListenerExt;
+use forge_engine::{Clock, SystemClock};
+use forge_store::memory::Memory;
+use forge_store::postgres::{Options as PostgresOptions, Postgres};
+use forge_store::sqlite::Sqlite;
+use forge_store::{Fault, Store};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
-use crate::config::Config;
+use crate::app::{App, Bounds};
+use crate::config::{Config, Database};
+use crate::edge::Doors;
 use crate::limits::STOP_GRACE;
+use crate::pages;
 
 /// Why the server could not start or go on.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
+    /// The store cannot be opened.
+    #[error("could not open the store: {0}")]
+    Store(#[source] forge_store::Error),
+    /// The engine did not start.
+    #[error("could not start: {0}")]
+    Start(#[source] forge_engine::Error),
     /// The address is taken, or is not ours.
     #[error("could not listen on {address}: {source}")]
     Listen {
@@ -49,30 +63,80 @@ pub enum ServeError {
 /// can serve.
 pub async fn serve(config: Config, ready: impl FnOnce(SocketAddr)) -> Result<(), ServeError> {
     let mut stop = StopSignals::install().map_err(ServeError::Signals)?;
+    // Bound first: an address that is taken is no reason to touch a database.
     let (listener, address) = listen(config.server.listen).await?;
+    let clock = Arc::new(SystemClock);
+    let store = open(&config.server.database, &*clock).await.map_err(ServeError::Store)?;
+    let app = App::start(config, store, clock, Bounds::default()).await.map_err(ServeError::Start)?;
+    app.work();
+    let ended = listening(&app, listener, &mut stop, || {
+        info!(address = %address, version = env!("CARGO_PKG_VERSION"), "listening");
+        ready(address);
+    })
+    .await;
+    app.engine.stop().await;
+    ended?;
+    info!("stopped");
+    Ok(())
+}
+
+/// Serves connections until told to stop, then lets them end.
+async fn listening(
+    app: &Arc<App>,
+    listener: TcpListener,
+    stop: &mut StopSignals,
+    ready: impl FnOnce(),
+) -> Result<(), ServeError> {
     let (stopping, stopped) = oneshot::channel::<()>();
-    let server = axum::serve(listener, router()).with_graceful_shutdown(async {
+    let listener = listener.tap_io(|connection| {
+        // Answers are written whole; waiting for more to send would only delay them.
+        if let Err(error) = connection.set_nodelay(true) {
+            debug!(%error, "could not set TCP_NODELAY");
+        }
+    });
+    let doors = Doors::new(app.clone(), pages::router(app));
+    let server = axum::serve(listener, doors).with_graceful_shutdown(async {
         // A dropped sender means that `serve` was dropped: stopping is right then too.
         let _ = stopped.await;
     });
     let mut server = pin!(server.into_future());
-    info!(address = %address, version = env!("CARGO_PKG_VERSION"), "listening");
-    ready(address);
+    ready();
 
     tokio::select! {
         ended = &mut server => return ended.map_err(ServeError::Serving),
         signal = stop.next() => info!(signal, "stopping"),
     }
+    app.begin_stop();
     let _ = stopping.send(());
+    let drained = async {
+        let (ended, ()) = tokio::join!(server, app.stop_work());
+        ended
+    };
     tokio::select! {
-        ended = timeout(STOP_GRACE, server) => match ended {
+        ended = timeout(STOP_GRACE, drained) => match ended {
             Ok(ended) => ended.map_err(ServeError::Serving)?,
             Err(_) => warn!(grace_s = STOP_GRACE.as_secs(), "stopped with connections still open"),
         },
         signal = stop.next() => warn!(signal, "stopped at once"),
     }
-    info!("stopped");
     Ok(())
+}
+
+/// Opens the store that the configuration names, and brings its schema up to date.
+pub(crate) async fn open(database: &Database, clock: &dyn Clock) -> Result<Arc<dyn Store>, forge_store::Error> {
+    match database {
+        Database::Memory => Ok(Arc::new(Memory::new())),
+        Database::Sqlite(path) => {
+            let path = path.clone();
+            let opened = spawn_blocking(move || Sqlite::open(&path)).await;
+            let store = opened.map_err(|error| forge_store::Error::new(Fault::Unavailable, error))??;
+            Ok(Arc::new(store))
+        }
+        Database::Postgres(url) => {
+            let options = PostgresOptions::new(clock.random() as u64);
+            Ok(Arc::new(Postgres::connect(url.expose(), options).await?))
+        }
+    }
 }
 
 async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
@@ -80,16 +144,6 @@ async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeE
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
     Ok((listener, bound))
-}
-
-fn router() -> Router {
-    Router::new().route("/health", get(health))
-}
-
-/// Alive: the process answers. Says nothing of the store; that is `/ready`.
-async fn health() -> Response {
-    let headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
-    (headers, "{\"status\":\"ok\"}\n").into_response()
 }
 
 /// The signals that ask for a stop.

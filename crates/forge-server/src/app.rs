@@ -1,0 +1,235 @@
+//! Everything a request may need, in one place: the engine, the configuration, the keys and counters in memory.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use forge_core::client::Client;
+use forge_core::id::ClientId;
+use forge_core::job::Name;
+use forge_core::retry::{Mode, Policy};
+use forge_core::{Command, limits as core_limits};
+use forge_engine::{Clock, Engine, Options, Worker, WorkerHandle, WorkerOptions};
+use forge_problem::{Digest, FieldType, FieldWriter};
+use forge_store::Store;
+use forge_wire::outcome::{Outcomes, ReportStatus};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use crate::config::{AuthMode, Config, JobReportStatus, RetryMode};
+use crate::edge::{Endings, KeyRing, Limiter};
+use crate::limits::{READY_TIMEOUT, REQUEST_TIMEOUT, WAIT_MAX};
+use crate::metrics::Metrics;
+
+/// Which jobs to list; here, so that a dialect need not know the store.
+pub use forge_store::Filter;
+
+/// The running server, as its requests see it.
+pub struct App {
+    /// What the operator wants.
+    pub config: Config,
+    /// Who does the work.
+    pub engine: Engine,
+    /// Who knows the time.
+    pub clock: Arc<dyn Clock>,
+    /// Who counts.
+    pub metrics: Arc<Metrics>,
+    /// The public address without a trailing slash; empty for references that are relative to the server.
+    pub base: String,
+    /// How failures are told.
+    pub outcomes: Outcomes,
+    /// How long things may take.
+    pub bounds: Bounds,
+    /// Keys in use.
+    pub ring: KeyRing,
+    /// Callers and their limits.
+    pub limiter: Limiter,
+    /// Requests that wait for jobs to end.
+    pub endings: Endings,
+    /// Who asks when nobody says, in open mode.
+    pub default_client: Option<ClientId>,
+    /// Where jobs wait that name no queue.
+    pub default_queue: Name,
+    /// What is put into the `Problem` field of a response that succeeds in telling of a failure.
+    pub problem_field: FieldWriter,
+    pub(crate) admin_digest: Option<[u8; 32]>,
+    /// The built-in worker, where it was told to work.
+    worker: OnceLock<WorkerHandle>,
+    stopping: watch::Sender<bool>,
+}
+
+/// How long things may take. Not for operators; tests have less patience.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// A request, not counting what its client asked to wait.
+    pub request_timeout: Duration,
+    /// What a client may ask to wait.
+    pub wait_max: Duration,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Bounds { request_timeout: REQUEST_TIMEOUT, wait_max: WAIT_MAX }
+    }
+}
+
+/// The client of requests without credentials in open mode: the same on every node and after every restart.
+const DEFAULT_CLIENT: ClientId = ClientId::v4(0x64656661_756c_7400_0000_000000000000);
+
+/// The queue of jobs that name none.
+const DEFAULT_QUEUE: &str = "default";
+
+impl App {
+    /// Starts the engine on a store, and what belongs to it.
+    pub async fn start(
+        config: Config,
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        bounds: Bounds,
+    ) -> Result<Arc<App>, forge_engine::Error> {
+        let base = config.server.public_base_url.clone().unwrap_or_default();
+        let outcomes =
+            Outcomes { base: base.clone(), status: report_status(config.problem.job_report_status) };
+        let metrics = Arc::new(Metrics::new());
+        let options = Options {
+            tombstone_keep: config.retention.tombstones,
+            revoked_key_keep: config.retention.revoked_keys,
+            observer: metrics.clone(),
+            ..Options::default()
+        };
+        let engine = Engine::start(store, clock.clone(), Arc::new(outcomes.clone()), options);
+        let default_client = match config.auth.mode {
+            AuthMode::Keys => None,
+            AuthMode::Open => Some(default_client(&engine).await?),
+        };
+        let admin_digest =
+            config.auth.admin_token.as_ref().map(|token| Digest::of(token.expose().as_bytes()).0);
+        Ok(Arc::new(App {
+            limiter: Limiter::new(&config.limits),
+            ring: KeyRing::default(),
+            endings: Endings::default(),
+            default_queue: Name::new(DEFAULT_QUEUE).expect("a short name"),
+            problem_field: problem_field(),
+            worker: OnceLock::new(),
+            stopping: watch::Sender::new(false),
+            config,
+            engine,
+            clock,
+            metrics,
+            base,
+            outcomes,
+            bounds,
+            default_client,
+            admin_digest,
+        }))
+    }
+
+    /// Lets the built-in worker begin. It is told once; a second call changes nothing.
+    pub fn work(&self) {
+        self.worker.get_or_init(|| {
+            let workers = &self.config.workers;
+            let node = format!("builtin-{:08x}", self.clock.random() as u32);
+            let options = WorkerOptions {
+                count: workers.count,
+                concurrency: workers.concurrency,
+                lease: workers.lease,
+                heartbeat: workers.heartbeat,
+                time_scale: self.config.sim.time_scale,
+                active_max: Some(self.config.limits.max_active_jobs),
+                max_runtime: self.config.exec.max_runtime,
+                node: Name::new(&node).expect("a short name"),
+            };
+            Worker::start(self.engine.clone(), options)
+        });
+    }
+
+    /// The built-in worker, if it was told to work.
+    pub fn worker(&self) -> Option<&WorkerHandle> {
+        self.worker.get()
+    }
+
+    /// Stops the built-in worker: what is nearly done is finished, the rest handed back.
+    pub async fn stop_work(&self) {
+        if let Some(worker) = self.worker.get() {
+            worker.stop().await;
+        }
+    }
+
+    /// What to do about failures of a job of `/v1`.
+    pub fn retry_policy(&self, mode: Option<Mode>) -> Policy {
+        let retry = &self.config.retry;
+        let by_default = match retry.mode.v1 {
+            RetryMode::Auto => Mode::Auto,
+            RetryMode::Manual | RetryMode::Policy => Mode::Manual,
+        };
+        let policy = match mode.unwrap_or(by_default) {
+            Mode::Manual => Policy::manual(),
+            Mode::Auto => Policy::auto(),
+        };
+        let attempts_max = retry.max.saturating_add(1).min(core_limits::EXECUTIONS_MAX as u32);
+        Policy { attempts_max, initial: retry.wait_base, max: retry.wait_max, jitter: retry.jitter, ..policy }
+    }
+
+    /// Whether the server can do its work now; otherwise why not.
+    pub async fn readiness(&self) -> Result<(), NotReady> {
+        if self.is_stopping() {
+            return Err(NotReady::Stopping);
+        }
+        // The cheapest question there is: it proves a connection and a schema.
+        match timeout(READY_TIMEOUT, self.engine.store().journal_end()).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(NotReady::Store(error)),
+            Err(_) => Err(NotReady::StoreSilent),
+        }
+    }
+
+    /// Lets waiting requests go and says that the server is no longer ready. The engine still works.
+    pub fn begin_stop(&self) {
+        self.stopping.send_replace(true);
+    }
+
+    /// Whether the server is on its way down.
+    pub fn is_stopping(&self) -> bool {
+        *self.stopping.borrow()
+    }
+
+    /// Ready once the server is on its way down. Safe to drop.
+    pub async fn stopping(&self) {
+        // The sender is part of the app, so it cannot be gone.
+        let _ = self.stopping.subscribe().wait_for(|stopping| *stopping).await;
+    }
+}
+
+/// Why the server is not ready.
+#[derive(Debug)]
+pub enum NotReady {
+    /// It is on its way down.
+    Stopping,
+    /// The store answers with trouble.
+    Store(forge_store::Error),
+    /// The store does not answer.
+    StoreSilent,
+}
+
+/// Registers the client of open mode, if no start before has.
+async fn default_client(engine: &Engine) -> Result<ClientId, forge_engine::Error> {
+    if engine.store().client(DEFAULT_CLIENT).await?.is_none() {
+        let client = Client { id: DEFAULT_CLIENT, created_at: engine.now() };
+        engine.run(Command::Register(client)).await?;
+    }
+    Ok(DEFAULT_CLIENT)
+}
+
+const fn report_status(status: JobReportStatus) -> ReportStatus {
+    match status {
+        JobReportStatus::Equivalent => ReportStatus::Equivalent,
+        JobReportStatus::Http => ReportStatus::Http,
+        JobReportStatus::Omit => ReportStatus::Omit,
+    }
+}
+
+fn problem_field() -> FieldWriter {
+    let codes = ["code", "rfa_code", "ojs_code"];
+    codes
+        .into_iter()
+        .fold(FieldWriter::new(200).job_members(), |writer, code| writer.extension(code, FieldType::String))
+}

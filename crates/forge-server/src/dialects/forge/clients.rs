@@ -1,0 +1,38 @@
+//! Registering clients.
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use bytes::Bytes;
+use forge_core::Command;
+use forge_core::catalog::Kind;
+use forge_core::client::Client;
+use forge_wire::forge::ClientView;
+
+use crate::app::App;
+use crate::config::Registration;
+use crate::edge::{ApiError, Exchange, Who, auth, body, respond};
+
+/// Who may register (ruling C-62): anybody, or whoever has the admin token; and how often (C-93).
+pub(super) async fn gate(app: &App, exchange: &mut Exchange) -> Result<(), ApiError> {
+    match app.config.auth.registration {
+        // Credentials do not matter where nobody needs them; not even bad ones.
+        Registration::Open => {}
+        Registration::Admin => match auth::identify(app, exchange).await? {
+            Who::Operator => {}
+            Who::Nobody => return Err(auth::unauthenticated("Registering needs the admin token.")),
+            Who::Client(_) => {
+                return Err(ApiError::new(Kind::Forbidden, "Registering needs the admin token."));
+            }
+        },
+    }
+    app.limiter.registration(exchange.address, exchange.began)
+}
+
+/// `POST /v1/clients`. An `Idempotency-Key` is welcome and changes nothing: the answer is a capability, and answering it
+/// twice to whoever knows a key would give it away.
+pub(super) async fn create(app: &App, bytes: &Bytes) -> Result<Response, ApiError> {
+    body::expect_object(bytes)?;
+    let client = Client { id: app.engine.client_id(), created_at: app.clock.now() };
+    app.engine.run(Command::Register(client)).await?;
+    Ok(respond::json(StatusCode::CREATED, &ClientView { client_id: client.id.to_string() }))
+}

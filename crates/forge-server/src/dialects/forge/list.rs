@@ -1,0 +1,74 @@
+//! `GET /v1/jobs`: the caller's jobs, newest first, a page at a time.
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use forge_core::id::JobId;
+use forge_core::job::{Form, Job, Name};
+use forge_wire::forge::{JobView, JobsView};
+use forge_wire::words::{parse_forge_state, parse_forge_type};
+
+use super::query::Query;
+use crate::app::{App, Filter};
+use crate::edge::{ApiError, Caller, Exchange, respond};
+use crate::limits::PAGES_SCANNED_MAX;
+
+/// `GET /v1/jobs?state=…&queue=…&type=…&limit=…&cursor=…`. The cursor is the last job that was seen.
+pub(super) async fn jobs(app: &App, exchange: &Exchange, caller: &Caller) -> Result<Response, ApiError> {
+    let query = Query::of(&exchange.uri, &["state", "queue", "type", "limit", "cursor"])?;
+    let form = form(&query)?;
+    let mut filter = filter(&query, caller)?;
+    let limit = filter.limit;
+    // One more than is shown tells whether there are more.
+    filter.limit += 1;
+    let mut jobs: Vec<Job> = Vec::new();
+    let mut seen_all = false;
+    for _ in 0..PAGES_SCANNED_MAX {
+        let page = app.engine.store().jobs(filter.clone()).await?;
+        seen_all = page.len() < filter.limit;
+        filter.before = page.last().map(|job| job.id).or(filter.before);
+        jobs.extend(page.into_iter().filter(|job| form.is_none_or(|form| job.head.form == form)));
+        if seen_all || jobs.len() > limit {
+            break;
+        }
+    }
+    let next_cursor = match jobs.len() > limit {
+        true => jobs.get(limit - 1).map(|job| job.id),
+        // Not found enough, and not looked at everything: the client may go on from here.
+        false => filter.before.filter(|_| !seen_all),
+    };
+    jobs.truncate(limit);
+    let jobs = jobs.iter().map(JobView::new).collect();
+    let next_cursor = next_cursor.map(|id| id.to_string());
+    Ok(respond::json(StatusCode::OK, &JobsView { jobs, next_cursor }))
+}
+
+fn filter(query: &Query, caller: &Caller) -> Result<Filter, ApiError> {
+    let unknown = |_| query.invalid("state", "names a state that does not exist");
+    let state = |word| parse_forge_state(word).ok_or(()).map_err(unknown);
+    let queue = match query.get("queue") {
+        Some(name) => Some(Name::new(name).ok_or_else(|| query.invalid("queue", "is no name of a queue"))?),
+        None => None,
+    };
+    let before = match query.get("cursor") {
+        Some(cursor) => Some(
+            cursor.parse::<JobId>().map_err(|_| query.malformed("cursor", "is no cursor of this list"))?,
+        ),
+        None => None,
+    };
+    Ok(Filter {
+        client: Some(caller.client),
+        states: query.all("state").map(state).collect::<Result<_, _>>()?,
+        queue,
+        job_type: None,
+        before,
+        limit: query.limit()?,
+    })
+}
+
+fn form(query: &Query) -> Result<Option<Form>, ApiError> {
+    let Some(word) = query.get("type") else { return Ok(None) };
+    match parse_forge_type(word) {
+        Some(form) => Ok(Some(form)),
+        None => Err(query.invalid("type", "must be EXECUTE, DEFERRED or EMIT_EVENT")),
+    }
+}

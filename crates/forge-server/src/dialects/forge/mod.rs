@@ -1,0 +1,108 @@
+//! ForgeRun's own dialect, `/v1`.
+//!
+//! | file | routes |
+//! |---|---|
+//! | `clients.rs` | `clients` |
+//! | `keys.rs` | `clients/{id}/keys`, `…/renew`, `…/revoke` |
+//! | `submit.rs`, `rules.rs` | `POST jobs` |
+//! | `jobs.rs` | `jobs/{id}`, `…/cancel`, `…/retry` |
+//! | `list.rs` | `GET jobs` |
+//! | `reading.rs` | `…/report`, `…/result`, `…/events` |
+//!
+//! [`serve`] makes the checks that all routes share, in the order of the model (§7), and hands over.
+
+mod callback;
+mod clients;
+mod jobs;
+mod keys;
+mod list;
+mod query;
+mod reading;
+mod routes;
+mod rules;
+mod submit;
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use forge_core::job::Dialect;
+
+use crate::app::App;
+use crate::edge::{ApiError, Caller, Exchange, accept, auth, body};
+use routes::Route;
+
+/// The path below `/v1`, if that is where it is.
+pub fn rest(path: &str) -> Option<&str> {
+    path.strip_prefix("/v1").filter(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Answers a request.
+pub async fn serve(app: &App, exchange: &mut Exchange, body: Body) -> Result<Response, ApiError> {
+    exchange.dialect = Dialect::Forge;
+    let route = rest(exchange.uri.path()).and_then(Route::find).ok_or_else(ApiError::route)?;
+    exchange.route = route.pattern();
+    exchange.subject = route.job();
+    if !route.allows(&exchange.method) {
+        return Err(ApiError::method(route.methods()));
+    }
+    match route {
+        Route::Clients => {
+            clients::gate(app, exchange).await?;
+            accept::require_json(&exchange.headers)?;
+            let body = received(app, exchange, body).await?;
+            clients::create(app, &body).await
+        }
+        Route::Keys(client) | Route::KeysRenew(client) | Route::KeysRevoke(client) => {
+            let asker = keys::asker(app, exchange).await?;
+            accept::require_json(&exchange.headers)?;
+            let body = received(app, exchange, body).await?;
+            keys::serve(app, route, &asker, client, &body).await
+        }
+        Route::Jobs
+        | Route::Job(_)
+        | Route::Cancel(_)
+        | Route::Retry(_)
+        | Route::Report(_)
+        | Route::Result(_)
+        | Route::Events(_) => {
+            let caller = auth::client(app, exchange).await?;
+            auth::count(app, exchange, &caller)?;
+            // A result comes in a type of its own, which is not known yet.
+            if !matches!(route, Route::Result(_)) {
+                accept::require_json(&exchange.headers)?;
+            }
+            let body = received(app, exchange, body).await?;
+            job_route(app, exchange, &caller, route, body).await
+        }
+    }
+}
+
+async fn job_route(
+    app: &App,
+    exchange: &Exchange,
+    caller: &Caller,
+    route: Route,
+    body: Bytes,
+) -> Result<Response, ApiError> {
+    match route {
+        Route::Jobs if exchange.is_read() => list::jobs(app, exchange, caller).await,
+        Route::Jobs => submit::submit(app, exchange, caller, &body).await,
+        Route::Job(id) => jobs::get(app, exchange, caller, id).await,
+        Route::Cancel(id) => jobs::cancel(app, caller, id, &body).await,
+        Route::Retry(id) => jobs::retry(app, caller, id, &body).await,
+        Route::Report(id) => reading::report(app, caller, id).await,
+        Route::Result(id) => reading::result(app, exchange, caller, id).await,
+        Route::Events(id) => reading::events(app, exchange, caller, id).await,
+        Route::Clients | Route::Keys(_) | Route::KeysRenew(_) | Route::KeysRevoke(_) => {
+            unreachable!("routes about clients are served before")
+        }
+    }
+}
+
+/// The body of a request that may have one; a request that only looks has none that matters.
+async fn received(app: &App, exchange: &Exchange, received: Body) -> Result<Bytes, ApiError> {
+    if exchange.is_read() {
+        return Ok(Bytes::new());
+    }
+    body::read(&exchange.headers, received, app.config.limits.max_body_bytes).await
+}

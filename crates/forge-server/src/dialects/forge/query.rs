@@ -1,0 +1,134 @@
+//! The query part of an address, read with the same care as a body: names that are not known and values that make no
+//! sense are refused, not ignored, since a filter that silently does nothing answers another question.
+
+use axum::http::Uri;
+use forge_core::catalog::Kind;
+use forge_wire::problem::Refused;
+
+use crate::edge::ApiError;
+use crate::limits::{PAGE_DEFAULT, PAGE_MAX};
+
+/// Parameters by name, decoded.
+pub(super) struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Reads the query, of which these names are known.
+    pub(super) fn of(uri: &Uri, known: &[&str]) -> Result<Query, ApiError> {
+        let pairs = uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+        let decode = |pair: &str| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            Some((decoded(name)?, decoded(value)?))
+        };
+        let mut parameters = Vec::new();
+        for pair in pairs {
+            let Some((name, value)) = decode(pair) else {
+                return Err(ApiError::new(Kind::MalformedRequest, "The query is not percent-encoded UTF-8."));
+            };
+            if !known.contains(&name.as_str()) {
+                let detail = format!(
+                    "The query parameter `{}` is not known here; there are {}.",
+                    plain(&name),
+                    known.join(", ")
+                );
+                return Err(Refused::new(Kind::MalformedRequest, detail)
+                    .fact("constraint", "unknown")
+                    .into());
+            }
+            parameters.push((name, value));
+        }
+        Ok(Query(parameters))
+    }
+
+    /// The first value of a parameter; an empty one counts as absent.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        let given = self.0.iter().find(|(known, value)| known == name && !value.is_empty());
+        given.map(|(_, value)| value.as_str())
+    }
+
+    /// Every value of a parameter, given several times or with commas.
+    pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let values = self.0.iter().filter(move |(known, _)| known == name);
+        values.flat_map(|(_, value)| value.split(',')).map(str::trim).filter(|value| !value.is_empty())
+    }
+
+    /// How many entries a page may have; more than the most is the most.
+    pub(super) fn limit(&self) -> Result<usize, ApiError> {
+        let Some(limit) = self.get("limit") else { return Ok(PAGE_DEFAULT) };
+        match limit.parse::<u64>() {
+            Ok(limit @ 1..) => Ok(usize::try_from(limit).unwrap_or(PAGE_MAX).min(PAGE_MAX)),
+            Ok(0) | Err(_) => Err(self.malformed("limit", "must be a whole number above 0")),
+        }
+    }
+
+    /// A parameter cannot be read.
+    pub(super) fn malformed(&self, name: &str, detail: &str) -> ApiError {
+        refused(Kind::MalformedRequest, name, detail, "format")
+    }
+
+    /// A parameter can be read, and names nothing there is.
+    pub(super) fn invalid(&self, name: &str, detail: &str) -> ApiError {
+        refused(Kind::InvalidArgs, name, detail, "enum")
+    }
+}
+
+fn refused(kind: Kind, name: &str, detail: &str, constraint: &str) -> ApiError {
+    let refused = Refused::new(kind, format!("The query parameter `{name}` {detail}."));
+    refused.fact("field", name).fact("constraint", constraint).into()
+}
+
+/// What a stranger called something, harmless and short enough to repeat.
+fn plain(name: &str) -> String {
+    name.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')).take(64).collect()
+}
+
+/// The text behind `%XX` and `+`; `None` if it is none.
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'+' => b' ',
+            b'%' => {
+                let mut digit = || (rest.next()? as char).to_digit(16);
+                u8::try_from(digit()? * 16 + digit()?).ok()?
+            }
+            byte => byte,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query(text: &str) -> Result<Query, ApiError> {
+        Query::of(&format!("/v1/jobs?{text}").parse().unwrap(), &["state", "limit"])
+    }
+
+    #[test]
+    fn values_come_one_by_one_decoded() {
+        let query = query("state=a,b&state=c%20d&state=e+f&&limit=").unwrap();
+        assert_eq!(query.all("state").collect::<Vec<_>>(), ["a", "b", "c d", "e f"]);
+        assert_eq!(query.get("limit"), None);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_refused() {
+        for text in ["stat=a", "state=%zz", "state=%f", "state=%ff", "%3Cscript%3E=1"] {
+            assert_eq!(query(text).err().unwrap().kind(), Kind::MalformedRequest, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_limit_is_at_least_one_and_cut_at_the_most() {
+        for (text, limit) in
+            [("", Some(PAGE_DEFAULT)), ("limit=7", Some(7)), ("limit=99999999999", Some(PAGE_MAX))]
+        {
+            assert_eq!(query(text).unwrap().limit().ok(), limit, "{text}");
+        }
+        for text in ["limit=0", "limit=-1", "limit=many"] {
+            assert!(query(text).unwrap().limit().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The routes of `/v1`, and what each allows. Ids are parsed here, once; one that is no id is an id of nothing, which the
+//! handlers answer when it is their turn.
+
+use axum::http::Method;
+use forge_core::id::{ClientId, JobId};
+
+/// Where a request goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Route {
+    Clients,
+    Keys(Option<ClientId>),
+    KeysRenew(Option<ClientId>),
+    KeysRevoke(Option<ClientId>),
+    Jobs,
+    Job(Option<JobId>),
+    Cancel(Option<JobId>),
+    Retry(Option<JobId>),
+    Report(Option<JobId>),
+    Result(Option<JobId>),
+    Events(Option<JobId>),
+}
+
+impl Route {
+    /// The route of the path below `/v1`. A slash at the end makes it another path, which does not exist.
+    pub(super) fn find(rest: &str) -> Option<Route> {
+        let mut segments = rest.strip_prefix('/')?.split('/');
+        let path = (segments.next()?, segments.next(), segments.next(), segments.next(), segments.next());
+        match path {
+            ("jobs", None, ..) => Some(Route::Jobs),
+            ("jobs", Some(id), None, ..) if !id.is_empty() => Some(Route::Job(id.parse().ok())),
+            ("jobs", Some(id), Some(what), None, _) => {
+                let id = id.parse().ok();
+                match what {
+                    "cancel" => Some(Route::Cancel(id)),
+                    "retry" => Some(Route::Retry(id)),
+                    "report" => Some(Route::Report(id)),
+                    "result" => Some(Route::Result(id)),
+                    "events" => Some(Route::Events(id)),
+                    _ => None,
+                }
+            }
+            ("clients", None, ..) => Some(Route::Clients),
+            ("clients", Some(id), Some("keys"), None, _) => Some(Route::Keys(id.parse().ok())),
+            ("clients", Some(id), Some("keys"), Some("renew"), None) => {
+                Some(Route::KeysRenew(id.parse().ok()))
+            }
+            ("clients", Some(id), Some("keys"), Some("revoke"), None) => {
+                Some(Route::KeysRevoke(id.parse().ok()))
+            }
+            _ => None,
+        }
+    }
+
+    /// The methods of the route, as `Allow` lists them.
+    pub(super) const fn methods(self) -> &'static str {
+        match self {
+            Route::Jobs => "GET, HEAD, POST",
+            Route::Job(_) | Route::Report(_) | Route::Result(_) | Route::Events(_) => "GET, HEAD",
+            Route::Clients
+            | Route::Keys(_)
+            | Route::KeysRenew(_)
+            | Route::KeysRevoke(_)
+            | Route::Cancel(_)
+            | Route::Retry(_) => "POST",
+        }
+    }
+
+    /// Whether the method is one of them.
+    pub(super) fn allows(self, method: &Method) -> bool {
+        self.methods().split(", ").any(|allowed| allowed == method.as_str())
+    }
+
+    /// The pattern of the route, for logs and metrics.
+    pub(super) const fn pattern(self) -> &'static str {
+        match self {
+            Route::Clients => "/v1/clients",
+            Route::Keys(_) => "/v1/clients/{client_id}/keys",
+            Route::KeysRenew(_) => "/v1/clients/{client_id}/keys/renew",
+            Route::KeysRevoke(_) => "/v1/clients/{client_id}/keys/revoke",
+            Route::Jobs => "/v1/jobs",
+            Route::Job(_) => "/v1/jobs/{job_id}",
+            Route::Cancel(_) => "/v1/jobs/{job_id}/cancel",
+            Route::Retry(_) => "/v1/jobs/{job_id}/retry",
+            Route::Report(_) => "/v1/jobs/{job_id}/report",
+            Route::Result(_) => "/v1/jobs/{job_id}/result",
+            Route::Events(_) => "/v1/jobs/{job_id}/events",
+        }
+    }
+
+    /// The job it is about.
+    pub(super) const fn job(self) -> Option<JobId> {
+        match self {
+            Route::Job(id)
+            | Route::Cancel(id)
+            | Route::Retry(id)
+            | Route::Report(id)
+            | Route::Result(id)
+            | Route::Events(id) => id,
+            Route::Clients | Route::Keys(_) | Route::KeysRenew(_) | Route::KeysRevoke(_) | Route::Jobs => {
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pattern_is_found_and_nothing_else() {
+        let id = "01890a5d-ac96-774b-bcce-b302099a8057";
+        let (job, client) = (id.parse().ok(), id.parse().ok());
+        let routes = [
+            Route::Clients,
+            Route::Keys(client),
+            Route::KeysRenew(client),
+            Route::KeysRevoke(client),
+            Route::Jobs,
+            Route::Job(job),
+            Route::Cancel(job),
+            Route::Retry(job),
+            Route::Report(job),
+            Route::Result(job),
+            Route::Events(job),
+        ];
+        for route in routes {
+            let path = route.pattern().replace("{job_id}", id).replace("{client_id}", id);
+            let rest = path.strip_prefix("/v1").unwrap();
+            assert_eq!(Route::find(rest), Some(route), "{path}");
+            assert_eq!(Route::find(&format!("{rest}/")), None, "{path}/");
+            assert_eq!(Route::find(&format!("{rest}/more/and/more")), None);
+        }
+        for rest in ["", "/", "/jobs/", "//jobs", "/Jobs", "/nothing", "/clients/x"] {
+            assert_eq!(Route::find(rest), None, "{rest}");
+        }
+        assert_eq!(Route::find("/jobs/no-id/cancel"), Some(Route::Cancel(None)));
+    }
+
+    #[test]
+    fn head_goes_where_get_goes() {
+        for (route, method, allowed) in [
+            (Route::Jobs, Method::GET, true),
+            (Route::Jobs, Method::HEAD, true),
+            (Route::Jobs, Method::POST, true),
+            (Route::Jobs, Method::PUT, false),
+            (Route::Job(None), Method::HEAD, true),
+            (Route::Job(None), Method::DELETE, false),
+            (Route::Cancel(None), Method::GET, false),
+            (Route::Clients, Method::OPTIONS, false),
+        ] {
+            assert_eq!(route.allows(&method), allowed, "{method} {route:?}");
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! What the client can read. `application/problem+*` counts as consent to JSON: whoever reads a problem reads its
+//! neighbour (ruling C-48).
+
+use axum::http::header::ACCEPT;
+use axum::http::{HeaderMap, HeaderValue};
+use forge_core::catalog::Kind;
+
+use super::refusal::ApiError;
+
+/// Which form of a failed job is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// The dialect's own JSON.
+    Json,
+    /// The stored failure object, as JSON.
+    ProblemJson,
+    /// The stored failure object, as XML.
+    ProblemXml,
+}
+
+const JSON: &str = "application/json";
+const PROBLEM_JSON: &str = "application/problem+json";
+const PROBLEM_XML: &str = "application/problem+xml";
+
+/// Refuses a request that would not read the answer. `None` is said by most and means anything.
+pub fn require_json(headers: &HeaderMap) -> Result<(), ApiError> {
+    let consents = |accept: &Accept<'_>| {
+        accept.takes(JSON) || accept.named(PROBLEM_JSON).is_some() || accept.named(PROBLEM_XML).is_some()
+    };
+    require(headers, JSON, consents)
+}
+
+/// Refuses a request that would not read a body of this type.
+pub fn require_type(headers: &HeaderMap, media_type: &str) -> Result<(), ApiError> {
+    let essence = media_type.split(';').next().unwrap_or(media_type).trim();
+    require(headers, essence, |accept| accept.takes(essence))
+}
+
+fn require(headers: &HeaderMap, offer: &str, takes: impl Fn(&Accept<'_>) -> bool) -> Result<(), ApiError> {
+    match Accept::of(headers) {
+        None => Ok(()),
+        Some(accept) if takes(&accept) => Ok(()),
+        Some(_) => Err(ApiError::new(Kind::NotAcceptable, format!("The answer can only be {offer}."))),
+    }
+}
+
+/// The form a client asks for by name; JSON where it names none. The highest weight wins, then the first named.
+pub fn form(headers: &HeaderMap) -> Form {
+    let Some(accept) = Accept::of(headers) else { return Form::Json };
+    let forms = [(JSON, Form::Json), (PROBLEM_JSON, Form::ProblemJson), (PROBLEM_XML, Form::ProblemXml)];
+    let named = forms.into_iter().filter_map(|(media_type, form)| Some((accept.named(media_type)?, form)));
+    // Highest weight first; among equals the one that stands further to the front.
+    let best = named.max_by_key(|((weight, place), _)| (*weight, std::cmp::Reverse(*place)));
+    best.map_or(Form::Json, |(_, form)| form)
+}
+
+/// The `Accept` header, entry by entry.
+struct Accept<'a>(Vec<Range<'a>>);
+
+struct Range<'a> {
+    name: &'a str,
+    /// The `q` value in thousandths.
+    weight: u16,
+}
+
+impl<'a> Accept<'a> {
+    /// `None` where anything will do.
+    fn of(headers: &'a HeaderMap) -> Option<Accept<'a>> {
+        let mut lines = headers.get_all(ACCEPT).iter();
+        let first = lines.next()?;
+        let lone = lines.next().is_none();
+        if lone && matches!(first.as_bytes(), b"*/*" | b"") {
+            return None;
+        }
+        let texts = headers.get_all(ACCEPT).iter().filter_map(|line: &HeaderValue| line.to_str().ok());
+        Some(Accept(texts.flat_map(|text| text.split(',')).filter_map(Range::parse).collect()))
+    }
+
+    /// Whether the type is taken: the most specific entry decides.
+    fn takes(&self, media_type: &str) -> bool {
+        let main = media_type.split('/').next().unwrap_or_default();
+        let specificity = |range: &Range<'_>| match range.name.split_once('/') {
+            _ if range.name.eq_ignore_ascii_case(media_type) => Some(2),
+            Some((wide, "*")) if wide.eq_ignore_ascii_case(main) => Some(1),
+            Some(("*", "*")) => Some(0),
+            _ => None,
+        };
+        let deciding = self.0.iter().filter_map(|range| Some((specificity(range)?, range.weight))).max();
+        deciding.is_some_and(|(_, weight)| weight > 0)
+    }
+
+    /// Weight and place of a type that is asked for by name.
+    fn named(&self, media_type: &str) -> Option<(u16, usize)> {
+        let place = self.0.iter().position(|range| range.name.eq_ignore_ascii_case(media_type))?;
+        Some((self.0[place].weight, place)).filter(|(weight, _)| *weight > 0)
+    }
+}
+
+impl<'a> Range<'a> {
+    fn parse(entry: &'a str) -> Option<Range<'a>> {
+        let mut parts = entry.split(';').map(str::trim);
+        let name = parts.next().filter(|name| !name.is_empty())?;
+        let weight = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")));
+        let weight = weight.map_or(Some(1.0), |weight| weight.trim().parse::<f32>().ok())?;
+        Some(Range { name, weight: (weight.clamp(0.0, 1.0) * 1000.0) as u16 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(accept: &str) -> HeaderMap {
+        HeaderMap::from_iter([(ACCEPT, HeaderValue::from_str(accept).unwrap())])
+    }
+
+    #[test]
+    fn json_is_refused_only_to_whoever_cannot_read_it() {
+        for (accept, fine) in [
+            ("*/*", true),
+            ("", true),
+            ("application/json", true),
+            ("APPLICATION/JSON; charset=utf-8", true),
+            ("application/*", true),
+            ("text/html, */*;q=0.1", true),
+            ("application/problem+json", true),
+            ("application/problem+xml", true),
+            ("text/html, application/json;q=0.9", true),
+            ("image/png", false),
+            ("application/xml", false),
+            ("text/*", false),
+            ("application/json;q=0", false),
+            ("application/json;q=0, */*", false),
+            ("*/*;q=0", false),
+        ] {
+            assert_eq!(require_json(&headers(accept)).is_ok(), fine, "{accept}");
+        }
+        assert!(require_json(&HeaderMap::new()).is_ok());
+    }
+
+    #[test]
+    fn a_failed_job_comes_in_the_form_that_is_named() {
+        for (accept, expected) in [
+            ("*/*", Form::Json),
+            ("application/*", Form::Json),
+            ("application/json", Form::Json),
+            ("application/problem+json", Form::ProblemJson),
+            ("application/problem+xml", Form::ProblemXml),
+            ("application/problem+json, */*", Form::ProblemJson),
+            ("application/json, application/problem+json", Form::Json),
+            ("application/problem+json, application/json", Form::ProblemJson),
+            ("application/json;q=0.5, application/problem+xml", Form::ProblemXml),
+            ("application/problem+json;q=0, application/json;q=0.1", Form::Json),
+        ] {
+            assert_eq!(form(&headers(accept)), expected, "{accept}");
+        }
+        assert_eq!(form(&HeaderMap::new()), Form::Json);
+    }
+
+    #[test]
+    fn a_result_is_refused_by_its_own_type() {
+        assert!(require_type(&headers("application/json"), "application/json; charset=utf-8").is_ok());
+        assert!(require_type(&headers("application/octet-stream"), "application/octet-stream").is_ok());
+        assert!(require_type(&headers("application/json"), "application/octet-stream").is_err());
+    }
+}

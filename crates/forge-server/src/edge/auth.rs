@@ -1,0 +1,111 @@
+//! Who asks: nobody, the operator, or a client with a good key.
+
+use std::sync::Arc;
+
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
+use forge_core::catalog::Kind;
+use forge_core::id::ClientId;
+use forge_problem::Digest;
+use subtle::ConstantTimeEq;
+
+use super::exchange::Exchange;
+use super::limiter::Account;
+use super::refusal::ApiError;
+use crate::app::App;
+
+/// A client, and what it has asked of late.
+#[derive(Clone)]
+pub struct Caller {
+    /// Which client.
+    pub client: ClientId,
+    pub(crate) account: Arc<Account>,
+}
+
+/// Who asks.
+pub enum Who {
+    /// The request has no credentials.
+    Nobody,
+    /// The operator, by the admin token.
+    Operator,
+    /// A client, by a good key.
+    Client(Caller),
+}
+
+/// What a request brings to prove who asks.
+enum Credentials<'a> {
+    None,
+    /// Blank, of another scheme, or not text.
+    Unreadable,
+    Bearer(&'a str),
+}
+
+fn credentials(headers: &HeaderMap) -> Credentials<'_> {
+    let Some(value) = headers.get(AUTHORIZATION) else { return Credentials::None };
+    let Ok(value) = value.to_str() else { return Credentials::Unreadable };
+    match value.trim().split_once(' ') {
+        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") && !token.trim().is_empty() => {
+            Credentials::Bearer(token.trim())
+        }
+        _ => Credentials::Unreadable,
+    }
+}
+
+/// Finds out who asks. Bad credentials are refused, whatever the request wants: who shows a key means to be known.
+pub async fn identify(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
+    let token = match credentials(&exchange.headers) {
+        Credentials::None => return Ok(Who::Nobody),
+        Credentials::Unreadable => {
+            return Err(unauthenticated("The Authorization header is not `Bearer <api_key>`."));
+        }
+        Credentials::Bearer(token) => token,
+    };
+    let digest = Digest::of(token.as_bytes()).0;
+    if app.admin_digest.is_some_and(|admin| bool::from(admin.ct_eq(&digest))) {
+        return Ok(Who::Operator);
+    }
+    let now = exchange.began;
+    let known = app.ring.find(digest, &app.engine, &app.limiter, now).await?;
+    let Some(known) = known else { return Err(unauthenticated("The API key is not known.")) };
+    let key = &known.key;
+    // Known by now, good or not: the log shall say whose key it was.
+    let caller = Caller { client: key.client, account: known.account.clone() };
+    exchange.caller = Some(caller.clone());
+    if key.revoked_at.is_some() {
+        return Err(ApiError::new(Kind::KeyRevoked, "The API key was revoked."));
+    }
+    if !key.is_good(now) {
+        return Err(ApiError::new(Kind::KeyExpired, "The API key has expired."));
+    }
+    known.used(&app.engine, now);
+    Ok(Who::Client(caller))
+}
+
+/// The client that asks; nobody and the operator are no clients.
+pub async fn client(app: &App, exchange: &mut Exchange) -> Result<Caller, ApiError> {
+    match identify(app, exchange).await? {
+        Who::Client(caller) => Ok(caller),
+        Who::Nobody => match app.default_client {
+            Some(client) => {
+                let account = app.limiter.client(client, exchange.began);
+                let caller = Caller { client, account };
+                exchange.caller = Some(caller.clone());
+                Ok(caller)
+            }
+            None => Err(unauthenticated("The request has no API key.")),
+        },
+        Who::Operator => Err(ApiError::new(Kind::Forbidden, "The admin token owns no jobs; use an API key.")),
+    }
+}
+
+/// Counts a request of a client against its limits, and remembers its standing for the answer.
+pub fn count(app: &App, exchange: &mut Exchange, caller: &Caller) -> Result<(), ApiError> {
+    let (standing, verdict) = app.limiter.request(&caller.account, exchange.began);
+    exchange.standing = standing;
+    verdict
+}
+
+/// The answer to somebody who is nobody.
+pub fn unauthenticated(detail: &str) -> ApiError {
+    ApiError::new(Kind::Unauthenticated, detail)
+}

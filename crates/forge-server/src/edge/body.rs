@@ -1,0 +1,74 @@
+//! The body of a request: its type, its size, then its bytes. Nothing larger than allowed is ever held.
+
+use std::error::Error;
+
+use axum::body::{Body, HttpBody, to_bytes};
+use axum::http::HeaderMap;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use bytes::Bytes;
+use forge_core::catalog::Kind;
+use forge_wire::problem::Refused;
+use http_body_util::LengthLimitError;
+
+use super::refusal::ApiError;
+
+/// The bytes of a JSON body; none at all is fine and needs no type (C-49).
+pub async fn read(headers: &HeaderMap, body: Body, bytes_max: usize) -> Result<Bytes, ApiError> {
+    if body.is_end_stream() || body.size_hint().exact() == Some(0) {
+        return Ok(Bytes::new());
+    }
+    let typed = is_json(headers);
+    // Without a type one has to look whether there is anything at all.
+    if !typed && headers.contains_key(CONTENT_TYPE) {
+        return Err(not_json());
+    }
+    if headers
+        .get(CONTENT_ENCODING)
+        .is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
+    {
+        return Err(ApiError::new(Kind::UnsupportedCompression, "The body must not be compressed."));
+    }
+    if !typed && headers.contains_key(CONTENT_LENGTH) {
+        return Err(not_json());
+    }
+    if body.size_hint().lower() > bytes_max as u64 {
+        return Err(too_large(bytes_max));
+    }
+    let bytes = to_bytes(body, bytes_max).await.map_err(|error| {
+        if error.source().is_some_and(|source| source.is::<LengthLimitError>()) {
+            return too_large(bytes_max);
+        }
+        ApiError::new(Kind::MalformedRequest, "The body broke off.")
+    })?;
+    if !typed && !bytes.is_empty() { Err(not_json()) } else { Ok(bytes) }
+}
+
+/// A body that says nothing: empty, or a JSON object whose members do not matter.
+pub fn expect_object(bytes: &Bytes) -> Result<(), ApiError> {
+    object::<serde_json::Map<String, serde_json::Value>>(bytes).map(drop)
+}
+
+/// A body of this shape; an empty one counts as `{}`.
+pub fn object<T: serde::de::DeserializeOwned>(bytes: &Bytes) -> Result<T, ApiError> {
+    let bytes = if bytes.is_empty() { b"{}".as_slice() } else { bytes };
+    // A struct would also be read from an array, which nobody means.
+    if !bytes.trim_ascii_start().starts_with(b"{") {
+        return Err(ApiError::new(Kind::MalformedRequest, "The body is not a JSON object."));
+    }
+    serde_json::from_slice(bytes)
+        .map_err(|error| ApiError::new(Kind::MalformedRequest, format!("The body cannot be read: {error}.")))
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(Ok(media_type)) = headers.get(CONTENT_TYPE).map(|value| value.to_str()) else { return false };
+    media_type.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
+}
+
+fn not_json() -> ApiError {
+    ApiError::new(Kind::UnsupportedMediaType, "The Content-Type of a body must be application/json.")
+}
+
+fn too_large(bytes_max: usize) -> ApiError {
+    let detail = format!("The body is larger than {bytes_max} bytes.");
+    Refused::new(Kind::BodyTooLarge, detail).fact("limit_bytes", bytes_max).into()
+}

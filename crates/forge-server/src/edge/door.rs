@@ -1,0 +1,120 @@
+//! Where requests come in: one [`Door`] per connection, one [`Exchange`] per request.
+
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::Response;
+use axum::serve::{IncomingStream, Listener};
+use forge_core::catalog::Kind;
+use tokio::time::timeout;
+use tower_service::Service;
+
+use super::exchange::Exchange;
+use super::finish::finish;
+use super::panic::{Panicked, caught};
+use super::prefer::Prefer;
+use super::refusal::ApiError;
+use crate::app::App;
+use crate::dialects;
+
+/// Opens a door for each connection.
+#[derive(Clone)]
+pub struct Doors {
+    app: Arc<App>,
+    /// What is no dialect: health, metrics, pages.
+    pages: Router,
+}
+
+/// The way in for one connection.
+#[derive(Clone)]
+pub struct Door {
+    app: Arc<App>,
+    pages: Router,
+    address: IpAddr,
+}
+
+impl Doors {
+    /// Doors to this server; `pages` answers what no dialect does.
+    pub fn new(app: Arc<App>, pages: Router) -> Doors {
+        Doors { app, pages }
+    }
+
+    /// The door for a connection from this address.
+    pub fn open(&self, address: IpAddr) -> Door {
+        Door { app: self.app.clone(), pages: self.pages.clone(), address }
+    }
+}
+
+impl<L: Listener<Addr = SocketAddr>> Service<IncomingStream<'_, L>> for Doors {
+    type Response = Door;
+    type Error = Infallible;
+    type Future = Ready<Result<Door, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, connection: IncomingStream<'_, L>) -> Self::Future {
+        ready(Ok(self.open(connection.remote_addr().ip())))
+    }
+}
+
+impl Service<Request> for Door {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let door = self.clone();
+        Box::pin(async move { Ok(door.answer(request).await) })
+    }
+}
+
+impl Door {
+    async fn answer(self, request: Request) -> Response {
+        let (parts, body) = request.into_parts();
+        if !dialects::speaks(parts.uri.path()) {
+            return self.show(Request::from_parts(parts, body)).await;
+        }
+        let app = &*self.app;
+        let mut exchange = Exchange::begin(app, parts, self.address);
+        let wait = Prefer::of(&exchange.headers, app.bounds.wait_max).wait.unwrap_or_default();
+        let work = timeout(app.bounds.request_timeout + wait, dialects::serve(app, &mut exchange, body));
+        let answer = match caught(work).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(timed_out()),
+            Err(Panicked) => Err(ApiError::internal(Kind::Internal, "a handler panicked")),
+        };
+        finish(app, &exchange, answer)
+    }
+
+    /// Shows a page that belongs to no dialect.
+    async fn show(mut self, request: Request<Body>) -> Response {
+        let (parts, body) = request.into_parts();
+        let mut exchange = Exchange::begin(&self.app, parts.clone(), self.address);
+        exchange.route = "page";
+        let work =
+            timeout(self.app.bounds.request_timeout, self.pages.call(Request::from_parts(parts, body)));
+        let answer = match caught(work).await {
+            Ok(Ok(Ok(page))) => Ok(page),
+            Ok(Err(_)) => Err(timed_out()),
+            Err(Panicked) => Err(ApiError::internal(Kind::Internal, "a page panicked")),
+        };
+        finish(&self.app, &exchange, answer)
+    }
+}
+
+fn timed_out() -> ApiError {
+    ApiError::new(Kind::OperationTimeout, "The request took longer than the server waits.")
+}

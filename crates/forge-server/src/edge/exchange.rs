@@ -1,0 +1,120 @@
+//! One request, and what was learned of it on its way.
+
+use std::net::IpAddr;
+
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+use forge_core::id::JobId;
+use forge_core::job::Dialect;
+use forge_core::time::Time;
+use forge_problem::CorrelationId;
+
+use super::auth::Caller;
+use super::rate::Standing;
+use crate::app::App;
+use crate::limits::TRACESTATE_BYTES_MAX;
+
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(crate) const CORRELATION_ID: HeaderName = HeaderName::from_static("x-correlation-id");
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
+
+/// One request, and what was learned of it on its way.
+pub struct Exchange {
+    /// How it asks.
+    pub method: Method,
+    /// For what.
+    pub uri: Uri,
+    /// In which words.
+    pub headers: HeaderMap,
+    /// From where.
+    pub address: IpAddr,
+    /// When it came.
+    pub began: Time,
+    /// The id the server gave it, as a header.
+    pub id: HeaderValue,
+    /// Whose spelling its answer has.
+    pub dialect: Dialect,
+    /// What it wants done, for logs and metrics: the pattern of its route.
+    pub route: &'static str,
+    /// The job it is about, if its id is one.
+    pub subject: Option<JobId>,
+    /// Who asks, once that is known.
+    pub caller: Option<Caller>,
+    /// Where the caller stands with its limit.
+    pub(crate) standing: Option<Standing>,
+    /// The trace-id of the caller, the best correlation there is.
+    trace_id: Option<CorrelationId>,
+    /// What the caller calls the request.
+    correlation_id: Option<CorrelationId>,
+}
+
+impl Exchange {
+    /// Takes in a request. The client's ids are sanitised, never refused: a tracing aid must not fail the call (C-30).
+    pub(crate) fn begin(app: &App, parts: Parts, address: IpAddr) -> Exchange {
+        let Parts { method, uri, headers, .. } = parts;
+        let id = app.engine.execution_id().to_string();
+        let traceparent = headers.get(TRACEPARENT).and_then(|value| value.to_str().ok());
+        Exchange {
+            trace_id: traceparent.and_then(CorrelationId::from_traceparent),
+            correlation_id: headers.get(CORRELATION_ID).and_then(sanitized),
+            method,
+            uri,
+            headers,
+            address,
+            began: app.clock.now(),
+            id: HeaderValue::try_from(id).expect("a UUID is ASCII"),
+            dialect: Dialect::Forge,
+            route: "",
+            subject: None,
+            caller: None,
+            standing: None,
+        }
+    }
+
+    /// The id the server gave the request.
+    pub fn request_id(&self) -> &str {
+        self.id.to_str().expect("a UUID is ASCII")
+    }
+
+    /// What the client supplied to find its request again: a trace-id first, then its own word, then that of the body
+    /// (ruling C-29).
+    pub fn correlation(&self, of_body: Option<&str>) -> Option<CorrelationId> {
+        let of_headers = self.trace_id.as_ref().or(self.correlation_id.as_ref()).cloned();
+        of_headers.or_else(|| of_body.and_then(CorrelationId::sanitize))
+    }
+
+    /// The W3C trace context, if the request brought one that can be read.
+    pub fn trace_context(&self) -> (Option<String>, Option<String>) {
+        if self.trace_id.is_none() {
+            return (None, None);
+        }
+        let text = |name| self.headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+        let traceparent = text(TRACEPARENT).map(|value| value.trim().to_owned());
+        let tracestate = text(TRACESTATE).filter(|value| value.len() <= TRACESTATE_BYTES_MAX);
+        (traceparent, tracestate.map(str::to_owned))
+    }
+
+    /// Writes the ids that every answer carries.
+    pub(crate) fn write_ids(&self, headers: &mut HeaderMap) {
+        let correlation = match self.correlation_id.as_ref().or(self.trace_id.as_ref()) {
+            Some(id) => HeaderValue::from_str(id.as_str()).expect("a sanitised id is ASCII"),
+            None => self.id.clone(),
+        };
+        headers.insert(REQUEST_ID, self.id.clone());
+        headers.insert(CORRELATION_ID, correlation);
+        if let Some(traceparent) = self.trace_id.as_ref().and_then(|_| self.headers.get(TRACEPARENT)) {
+            headers.insert(TRACEPARENT, traceparent.clone());
+        }
+    }
+
+    /// Whether it only looks.
+    pub fn is_read(&self) -> bool {
+        self.method == Method::GET || self.method == Method::HEAD
+    }
+}
+
+/// A header may hold any bytes; those that are not ASCII are dropped like all that is not harmless.
+fn sanitized(value: &HeaderValue) -> Option<CorrelationId> {
+    CorrelationId::sanitize(&String::from_utf8_lossy(value.as_bytes()))
+}

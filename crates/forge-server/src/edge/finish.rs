@@ -1,0 +1,158 @@
+//! The one place where an answer becomes a response: what every response carries, and how a refusal is spelled.
+
+use std::error::Error as StdError;
+
+use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use forge_core::Refusal;
+use forge_core::catalog::Kind;
+use forge_problem::axum::{ProblemResponse, Wishes};
+use forge_wire::problem::Refused;
+use forge_wire::status;
+
+use super::exchange::Exchange;
+use super::refusal::ApiError;
+use crate::app::App;
+use crate::limits::TROUBLE_AFTER_S;
+
+/// The response to a request, whatever became of it.
+pub(crate) fn finish(app: &App, exchange: &Exchange, answer: Result<Response, ApiError>) -> Response {
+    let mut response = match answer {
+        Ok(response) => spoken(app, exchange, response),
+        Err(error) => refuse(app, exchange, counted(app, exchange, error)),
+    };
+    let headers = response.headers_mut();
+    exchange.write_ids(headers);
+    // What is said about jobs is private and changes (C-87).
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    if let Some(standing) = &exchange.standing {
+        standing.write(headers);
+    }
+    let took = app.clock.now().since(exchange.began);
+    app.metrics.request(exchange.method.as_str(), exchange.route, response.status().as_u16(), took);
+    response
+}
+
+/// Pages of the router say 404 and 405 without a word; ours have some.
+fn spoken(app: &App, exchange: &Exchange, response: Response) -> Response {
+    if response.headers().contains_key(CONTENT_TYPE) {
+        return response;
+    }
+    match response.status() {
+        StatusCode::NOT_FOUND => refuse(app, exchange, ApiError::route()),
+        StatusCode::METHOD_NOT_ALLOWED => {
+            let allow = response.headers().get(ALLOW).cloned();
+            let mut refused = refuse(app, exchange, ApiError::new(Kind::MethodNotAllowed, "See Allow."));
+            refused.headers_mut().extend(allow.map(|allow| (ALLOW, allow)));
+            refused
+        }
+        _ => response,
+    }
+}
+
+/// Counts an answer that a guesser would get; one that guesses too much gets another.
+fn counted(app: &App, exchange: &Exchange, error: ApiError) -> ApiError {
+    let guess = match error.kind() {
+        Kind::JobNotFound => exchange.subject.is_some() || exchange.caller.is_some(),
+        Kind::ForeignResource | Kind::ClientNotFound | Kind::KeyNotFound => true,
+        _ => false,
+    };
+    if !guess {
+        return error;
+    }
+    let now = exchange.began;
+    let missed = match &exchange.caller {
+        Some(caller) => app.limiter.miss(&caller.account, now),
+        None => app.limiter.miss(&app.limiter.address(exchange.address, now), now),
+    };
+    missed.err().unwrap_or(error)
+}
+
+fn refuse(app: &App, exchange: &Exchange, error: ApiError) -> Response {
+    let (refused, allow, cause) = error.into_parts();
+    let refused = worded(app, exchange, refused);
+    let status = status::http(refused.kind, exchange.dialect);
+    log(app, exchange, &refused, status, cause.as_deref());
+    let instance = format!("urn:uuid:{}", exchange.request_id());
+    let problem = refused.problem(exchange.dialect, &app.base, &instance);
+    assert_eq!(
+        problem.status().map(|status| status.code()),
+        Some(status),
+        "the body says what the status line says"
+    );
+    // The code of the response is the problem's own, and the language the catalogue's, which is English so far.
+    let mut response = ProblemResponse::new(problem)
+        .wanted(&Wishes::of(&exchange.headers))
+        .in_language("en")
+        .into_response();
+    let headers = response.headers_mut();
+    match status {
+        401 => drop(headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
+        405 => headers.extend(allow.map(|allow| (ALLOW, HeaderValue::from_static(allow)))),
+        429 | 503 | 504 => {
+            let seconds = refused.retry_after_s.unwrap_or(TROUBLE_AFTER_S);
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        _ => {}
+    }
+    response
+}
+
+/// The refusal in the words for this request.
+fn worded(app: &App, exchange: &Exchange, mut refused: Refused) -> Refused {
+    if refused.kind == Kind::ForeignResource && app.config.auth.hide_foreign {
+        let hidden = match exchange.subject {
+            Some(_) => Refusal::NotFound,
+            None => Refusal::ClientNotFound,
+        };
+        refused = ApiError::from(forge_engine::Error::Refused(hidden)).into_parts().0;
+    }
+    if let (Kind::JobNotFound, Some(job), false) = (refused.kind, exchange.subject, refused.is_blank) {
+        refused.detail = format!("There is no job {job}.");
+    }
+    // Every refusal for trouble of ours says when to come back, in the body too where submitting again is meant (C-34).
+    let status = status::http(refused.kind, exchange.dialect);
+    if matches!(status, 429 | 503) && refused.retry_after_s.is_none() {
+        refused.retry_after_s = Some(TROUBLE_AFTER_S);
+    }
+    refused.is_poll = exchange.is_read();
+    refused.correlation_id = exchange.correlation(None);
+    refused
+}
+
+/// Said once, here, with what the caller is not told. `error` is for trouble of ours, `warn` for what somebody may want to
+/// look at; being told to slow down is worth no line, or a flood would fill the disk too.
+fn log(
+    app: &App,
+    exchange: &Exchange,
+    refused: &Refused,
+    status: u16,
+    cause: Option<&(dyn StdError + Send + Sync + 'static)>,
+) {
+    macro_rules! line {
+        ($level:ident, $message:literal) => {
+            tracing::$level!(
+                request_id = exchange.request_id(),
+                client_id = exchange.caller.as_ref().map(|caller| tracing::field::display(caller.client)),
+                job_id = exchange.subject.map(tracing::field::display),
+                action = exchange.route,
+                status,
+                error_code = refused.kind.entry().rfa,
+                error_message = refused.detail,
+                cause = cause.map(tracing::field::display),
+                $message
+            )
+        };
+    }
+    match status {
+        401 | 403 => {
+            app.metrics.auth_failure();
+            line!(warn, "request not authorised");
+        }
+        429 => line!(debug, "request refused"),
+        500.. if cause.is_some() => line!(error, "request failed"),
+        500.. => line!(warn, "request failed"),
+        _ => line!(info, "request refused"),
+    }
+}

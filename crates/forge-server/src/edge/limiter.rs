@@ -1,0 +1,133 @@
+//! How much each caller has asked of late. In memory and per node: a limit protects this process, and a restart forgives.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use forge_core::catalog::Kind;
+use forge_core::id::ClientId;
+use forge_core::time::Time;
+use forge_wire::problem::Refused;
+
+use super::rate::{Bucket, Pace, Standing};
+use super::refusal::ApiError;
+use crate::config::Limits;
+use crate::limits::{CALLERS_COUNTED_MAX, MISSES_PER_MINUTE, QUOTA_AFTER_S, REGISTRATIONS_PER_MINUTE};
+
+/// Counts the requests of clients and addresses.
+pub struct Limiter {
+    rate: Option<Pace>,
+    quota: Option<u64>,
+    misses: Pace,
+    registrations: Pace,
+    clients: Accounts<ClientId>,
+    addresses: Accounts<IpAddr>,
+}
+
+/// What one caller has asked.
+#[derive(Debug, Default)]
+pub(crate) struct Account {
+    requests: Bucket,
+    n_requests: AtomicU64,
+    /// Answers 403 and 404: too many look like guessing ids.
+    misses: Bucket,
+}
+
+impl Account {
+    fn is_idle(&self, now: Time) -> bool {
+        self.requests.is_full(now) && self.misses.is_full(now)
+    }
+}
+
+impl Limiter {
+    /// Limits as configured.
+    pub fn new(limits: &Limits) -> Limiter {
+        Limiter {
+            rate: limits.rate_per_minute.map(Pace::per_minute),
+            quota: limits.quota,
+            misses: Pace::per_minute(MISSES_PER_MINUTE),
+            registrations: Pace::per_minute(REGISTRATIONS_PER_MINUTE),
+            clients: Accounts::default(),
+            addresses: Accounts::default(),
+        }
+    }
+
+    /// The account of a client. Whoever keeps it need not ask again.
+    pub(crate) fn client(&self, client: ClientId, now: Time) -> Arc<Account> {
+        // A spent quota must not be forgotten; the bound then holds by forgetting all.
+        let keep_idle = self.quota.is_some();
+        self.clients.get(client, |account| keep_idle || !account.is_idle(now))
+    }
+
+    /// The account of an address, for callers that have no other name.
+    pub(crate) fn address(&self, address: IpAddr, now: Time) -> Arc<Account> {
+        self.addresses.get(address, |account| !account.is_idle(now))
+    }
+
+    /// Counts a request of a client. The standing is for the headers of the answer, whatever that is.
+    pub(crate) fn request(&self, account: &Account, now: Time) -> (Option<Standing>, Result<(), ApiError>) {
+        let standing = self.rate.as_ref().map(|pace| account.requests.take(pace, now));
+        if let Some(too_early_s) = standing.and_then(|standing| standing.too_early_s) {
+            return (standing, Err(too_many("More requests in a minute than allowed.", too_early_s)));
+        }
+        let Some(quota) = self.quota else { return (standing, Ok(())) };
+        if account.n_requests.fetch_add(1, Ordering::Relaxed) >= quota {
+            let refused =
+                Refused::new(Kind::QuotaExceeded, format!("The quota of {quota} requests is spent."));
+            return (standing, Err(refused.retry_after(QUOTA_AFTER_S).into()));
+        }
+        (standing, Ok(()))
+    }
+
+    /// Counts a registration from an address: anybody may try, so somebody has to count (ruling C-93).
+    pub(crate) fn registration(&self, address: IpAddr, now: Time) -> Result<(), ApiError> {
+        let standing = self.address(address, now).requests.take(&self.registrations, now);
+        match standing.too_early_s {
+            Some(seconds) => Err(too_many("More registrations in a minute than allowed.", seconds)),
+            None => Ok(()),
+        }
+    }
+
+    /// Counts an answer that a guesser would get; past the limit it gets another one instead (ruling C-43).
+    pub(crate) fn miss(&self, account: &Account, now: Time) -> Result<(), ApiError> {
+        match account.misses.take(&self.misses, now).too_early_s {
+            Some(seconds) => {
+                Err(too_many("Too many requests for what does not exist or belongs to others.", seconds))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn too_many(detail: &str, after_s: u64) -> ApiError {
+    Refused::new(Kind::RateLimited, detail).retry_after(after_s).into()
+}
+
+/// Accounts by name, a bounded number of them.
+struct Accounts<K>(RwLock<HashMap<K, Arc<Account>>>);
+
+impl<K> Default for Accounts<K> {
+    fn default() -> Self {
+        Accounts(RwLock::default())
+    }
+}
+
+impl<K: Eq + Hash> Accounts<K> {
+    /// The account of `name`. When there are too many, only those worth keeping stay, or none.
+    fn get(&self, name: K, worth_keeping: impl Fn(&Account) -> bool) -> Arc<Account> {
+        // The maps hold no half-made state, so a panic elsewhere is no reason to stop counting.
+        if let Some(account) = self.0.read().unwrap_or_else(PoisonError::into_inner).get(&name) {
+            return account.clone();
+        }
+        let mut accounts = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if accounts.len() >= CALLERS_COUNTED_MAX {
+            accounts.retain(|_, account| worth_keeping(account));
+        }
+        if accounts.len() >= CALLERS_COUNTED_MAX {
+            accounts.clear();
+        }
+        accounts.entry(name).or_default().clone()
+    }
+}

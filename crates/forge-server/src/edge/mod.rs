@@ -1,0 +1,38 @@
+//! What happens to every request before and after its dialect: the same for all of them, in one light path.
+//!
+//! ```text
+//!   connection ──► Door ──► Exchange (request id, correlation) ──► dialect ──► finish (headers, problem) ──► connection
+//!                                                                   │ 1 route, method          routes of the dialect
+//!                                                                   │ 2 who asks               auth, keyring
+//!                                                                   │ 3 how often              limiter, rate
+//!                                                                   │ 4 what is wanted         accept
+//!                                                                   │ 5 what is sent           body
+//!                                                                   └ 6 rules, engine          the dialect
+//! ```
+//!
+//! The order of the checks is the model's (§7): the first that fails answers, and nothing is written before the last. Every
+//! refusal is an [`ApiError`], turned into a response in one place, [`finish`], which knows the request.
+
+pub mod accept;
+pub mod auth;
+pub mod body;
+mod door;
+pub mod endings;
+mod exchange;
+mod finish;
+mod keyring;
+mod limiter;
+pub mod ownership;
+mod panic;
+pub mod prefer;
+mod rate;
+mod refusal;
+pub mod respond;
+
+pub use auth::{Caller, Who};
+pub use door::{Door, Doors};
+pub use endings::Endings;
+pub use exchange::Exchange;
+pub use keyring::KeyRing;
+pub use limiter::Limiter;
+pub use refusal::ApiError;

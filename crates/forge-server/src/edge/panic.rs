@@ -1,0 +1,22 @@
+//! A bug in a handler costs one request its answer, not the server its life.
+
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
+
+/// The work panicked.
+#[derive(Debug)]
+pub(crate) struct Panicked;
+
+/// Does the work, and survives it.
+pub(crate) async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Panicked> {
+    let mut work = pin!(work);
+    // Whatever the work had in hand is dropped with it; what it shares with others has locks that know of poison.
+    poll_fn(move |context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
+        Ok(Poll::Ready(done)) => Poll::Ready(Ok(done)),
+        Ok(Poll::Pending) => Poll::Pending,
+        Err(_) => Poll::Ready(Err(Panicked)),
+    })
+    .await
+}

@@ -1,0 +1,82 @@
+//! `Prefer` (RFC 7240): `wait=N` and `respond-async`. A preference that is not understood is ignored, as the RFC asks.
+
+use std::time::Duration;
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::respond;
+
+const PREFER: HeaderName = HeaderName::from_static("prefer");
+
+/// The header that says which preferences were honoured.
+pub const APPLIED: HeaderName = HeaderName::from_static("preference-applied");
+
+/// What a client would like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Prefer {
+    /// Hold the answer until the job has ended, but no longer than this.
+    pub wait: Option<Duration>,
+    /// Answer at once; what this server does anyway.
+    pub respond_async: bool,
+}
+
+impl Prefer {
+    /// What the headers ask for; waits longer than `wait_max` are cut.
+    pub fn of(headers: &HeaderMap, wait_max: Duration) -> Prefer {
+        let mut prefer = Prefer::default();
+        let lines = headers.get_all(PREFER).iter().filter_map(|line| line.to_str().ok());
+        for preference in lines.flat_map(|line| line.split(',')) {
+            let preference = preference.split(';').next().unwrap_or_default();
+            let (name, value) = preference.split_once('=').unwrap_or((preference, ""));
+            let value = value.trim().trim_matches('"');
+            // The first of two equal preferences counts.
+            match name.trim().to_ascii_lowercase().as_str() {
+                "wait" if prefer.wait.is_none() => {
+                    let seconds = value.parse().ok().filter(|seconds| *seconds > 0);
+                    prefer.wait = seconds.map(|seconds| Duration::from_secs(seconds).min(wait_max));
+                }
+                "respond-async" => prefer.respond_async = true,
+                _ => {}
+            }
+        }
+        prefer
+    }
+
+    /// What to say about the preferences that were honoured.
+    pub fn applied(self) -> Option<HeaderValue> {
+        let wait = self.wait.map(|wait| format!("wait={}", wait.as_secs()));
+        match (self.respond_async, wait) {
+            (true, None) => Some(HeaderValue::from_static("respond-async")),
+            (true, Some(wait)) => Some(respond::value(format!("respond-async, {wait}"))),
+            (false, Some(wait)) => Some(respond::value(wait)),
+            (false, None) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn preferences_are_read_bounded_and_repeated() {
+        for (header, wait_s, respond_async, applied) in [
+            ("wait=5", Some(5), false, Some("wait=5")),
+            ("wait=9999", Some(30), false, Some("wait=30")),
+            ("respond-async", None, true, Some("respond-async")),
+            ("respond-async, wait=10", Some(10), true, Some("respond-async, wait=10")),
+            ("Wait = \"7\" ; foo=bar", Some(7), false, Some("wait=7")),
+            ("wait=1, wait=2", Some(1), false, Some("wait=1")),
+            ("wait=0", None, false, None),
+            ("wait=-1", None, false, None),
+            ("wait=soon", None, false, None),
+            ("return=minimal", None, false, None),
+            ("", None, false, None),
+        ] {
+            let headers = HeaderMap::from_iter([(PREFER, HeaderValue::from_static(header))]);
+            let prefer = Prefer::of(&headers, Duration::from_secs(30));
+            assert_eq!(prefer, Prefer { wait: wait_s.map(Duration::from_secs), respond_async }, "{header}");
+            assert_eq!(prefer.applied(), applied.map(HeaderValue::from_static), "{header}");
+        }
+    }
+}

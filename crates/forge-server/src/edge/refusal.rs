@@ -1,0 +1,144 @@
+//! Why a request is not done, on its way to the one place that says so.
+
+use std::error::Error as StdError;
+
+use forge_core::Refusal;
+use forge_core::catalog::Kind;
+use forge_store::Fault;
+use forge_wire::problem::Refused;
+use forge_wire::words::forge_state;
+
+use crate::limits::TROUBLE_AFTER_S;
+
+/// Why a request is not done.
+#[derive(Debug)]
+pub struct ApiError(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    refused: Refused,
+    /// The methods that would do.
+    allow: Option<&'static str>,
+    /// What went wrong inside: for the log, never for the caller.
+    cause: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+impl ApiError {
+    /// A refusal of this kind.
+    pub fn new(kind: Kind, detail: impl Into<String>) -> ApiError {
+        Refused::new(kind, detail).into()
+    }
+
+    /// The path exists, but not with this method.
+    pub fn method(allow: &'static str) -> ApiError {
+        let refused = Refused::new(Kind::MethodNotAllowed, format!("Allowed here: {allow}."));
+        ApiError(Box::new(Inner { refused, allow: Some(allow), cause: None }))
+    }
+
+    /// There is no such path.
+    pub fn route() -> ApiError {
+        Refused::new(Kind::JobNotFound, "There is nothing at this address.").blank().into()
+    }
+
+    /// Trouble of our own, with what is behind it.
+    pub fn internal(kind: Kind, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> ApiError {
+        let refused = Refused::new(kind, kind.entry().meaning);
+        ApiError(Box::new(Inner { refused, allow: None, cause: Some(cause.into()) }))
+    }
+
+    /// What kind of refusal it is.
+    pub fn kind(&self) -> Kind {
+        self.0.refused.kind
+    }
+
+    pub(crate) fn into_parts(
+        self,
+    ) -> (Refused, Option<&'static str>, Option<Box<dyn StdError + Send + Sync>>) {
+        let Inner { refused, allow, cause } = *self.0;
+        (refused, allow, cause)
+    }
+}
+
+impl From<Refused> for ApiError {
+    fn from(refused: Refused) -> ApiError {
+        ApiError(Box::new(Inner { refused, allow: None, cause: None }))
+    }
+}
+
+impl From<Box<Refused>> for ApiError {
+    fn from(refused: Box<Refused>) -> ApiError {
+        (*refused).into()
+    }
+}
+
+impl From<forge_engine::Error> for ApiError {
+    fn from(error: forge_engine::Error) -> ApiError {
+        match error {
+            forge_engine::Error::Refused(refusal) => of_rules(&refusal).into(),
+            forge_engine::Error::Overloaded => {
+                let detail = "More requests are waiting to be written than the server takes in.";
+                Refused::new(Kind::QueueFull, detail).retry_after(TROUBLE_AFTER_S).into()
+            }
+            forge_engine::Error::Stopped => {
+                let detail = "The server is stopping.";
+                Refused::new(Kind::StorageUnavailable, detail).retry_after(TROUBLE_AFTER_S).into()
+            }
+            forge_engine::Error::Store(error) => ApiError::internal(of_fault(error.fault), error),
+        }
+    }
+}
+
+impl From<forge_store::Error> for ApiError {
+    fn from(error: forge_store::Error) -> ApiError {
+        ApiError::internal(of_fault(error.fault), error)
+    }
+}
+
+const fn of_fault(fault: Fault) -> Kind {
+    match fault {
+        Fault::Unavailable | Fault::TooNew => Kind::StorageUnavailable,
+        Fault::Timeout | Fault::Busy => Kind::StorageTimeout,
+        Fault::Full | Fault::Corrupt | Fault::Rejected | Fault::Unknown => Kind::StorageError,
+    }
+}
+
+/// What the rules say no to, in words for the caller.
+fn of_rules(refusal: &Refusal) -> Refused {
+    let refused = |detail: &str| Refused::new(refusal.kind(), detail);
+    match refusal {
+        Refusal::NotFound => refused("There is no such job."),
+        // The same words for every job of others: no state, no times, no owner (C-43).
+        Refusal::Foreign => refused("The job belongs to another client."),
+        Refusal::ClientNotFound => refused("There is no such client."),
+        Refusal::KeyNotFound => refused("The client has no such key."),
+        Refusal::KeyNeeded => {
+            refused("The client has had a key before; a valid key of the client is needed now.")
+        }
+        Refusal::NoKeyToRenew => refused("The client has no valid key that could be renewed."),
+        Refusal::WrongState(state) => {
+            let state = forge_state(*state);
+            refused(&format!("The job is {state}, and this cannot be done to it now.")).fact("state", state)
+        }
+        Refusal::AlreadyCompleted(state) => {
+            let state = forge_state(*state);
+            refused(&format!("The job has ended and is {state}.")).fact("state", state)
+        }
+        Refusal::AlreadyCanceled => refused("The job was cancelled.").fact("state", "CANCELED"),
+        Refusal::LeaseLost => refused("The worker does not hold the job, or no longer."),
+        Refusal::RetryLimitReached { attempts } => {
+            let detail = format!("No retry is left after {attempts} attempts.");
+            refused(&detail).fact("state", "FAILED").fact("attempts", *attempts)
+        }
+        Refusal::IdempotencyConflict(job) => {
+            let detail = "The idempotency key was used for a request with another content.";
+            refused(detail).fact("existing_job_id", job.to_string())
+        }
+        Refusal::Duplicate { existing, state } => refused("There is such a job already.")
+            .fact("existing_job_id", existing.to_string())
+            .fact("existing_state", forge_state(*state)),
+        Refusal::QueueFull { queue, .. } => {
+            let detail = format!("The queue {queue} holds as many jobs as it may.");
+            refused(&detail).fact("queue", queue.as_str()).retry_after(TROUBLE_AFTER_S)
+        }
+    }
+}

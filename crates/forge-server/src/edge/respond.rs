@@ -1,0 +1,31 @@
+//! Answers that are no refusals.
+
+use axum::body::Body;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::Response;
+use serde::Serialize;
+
+/// Headers that most answers end up with; room for them at once saves growing the map thrice.
+const HEADERS_USUAL: usize = 16;
+
+/// A JSON body.
+pub fn json(status: StatusCode, view: &impl Serialize) -> Response {
+    let bytes = serde_json::to_vec(view).expect("our views have text keys and no numbers that JSON lacks");
+    with_type(status, HeaderValue::from_static("application/json"), bytes)
+}
+
+/// Any body.
+pub fn with_type(status: StatusCode, media_type: HeaderValue, bytes: impl Into<Body>) -> Response {
+    let mut headers = HeaderMap::with_capacity(HEADERS_USUAL);
+    headers.insert(CONTENT_TYPE, media_type);
+    let mut response = Response::new(bytes.into());
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    response
+}
+
+/// A text of our own making as a header value.
+pub fn value(text: String) -> HeaderValue {
+    HeaderValue::try_from(text).expect("addresses and numbers of ours are ASCII")
+}

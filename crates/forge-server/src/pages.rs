@@ -1,0 +1,70 @@
+//! What belongs to no dialect: is it alive, is it ready, what does it count.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use forge_core::catalog::Kind;
+use forge_core::state::State as JobState;
+use forge_engine::WorkerHandle;
+use serde_json::json;
+
+use crate::app::{App, NotReady};
+use crate::edge::respond;
+use crate::limits::TROUBLE_AFTER_S;
+use crate::problems;
+
+/// All pages.
+pub fn router(app: &Arc<App>) -> Router {
+    let pages = Router::new()
+        .route("/health", get(health))
+        .route("/ready", get(ready))
+        .route("/metrics", get(metrics))
+        .with_state(app.clone());
+    pages.merge(problems::router(problems::Pages { base: app.base.clone() }))
+}
+
+/// Alive: the process answers. Says nothing of the store; that is `/ready`.
+async fn health() -> Response {
+    ([(CONTENT_TYPE, "application/json")], "{\"status\":\"ok\"}\n").into_response()
+}
+
+/// Ready: the store answers, and the server is not on its way down.
+async fn ready(State(app): State<Arc<App>>) -> Response {
+    let why_not = match app.readiness().await {
+        Ok(()) => return ([(CONTENT_TYPE, "application/json")], "{\"status\":\"ready\"}\n").into_response(),
+        Err(why_not) => why_not,
+    };
+    let (kind, reason) = match why_not {
+        NotReady::Stopping => (Kind::StorageUnavailable, "stopping"),
+        NotReady::Store(error) => {
+            tracing::error!(%error, "the store does not work");
+            (Kind::StorageUnavailable, "store")
+        }
+        NotReady::StoreSilent => (Kind::StorageTimeout, "store"),
+    };
+    let body = json!({"status": "not ready", "reason": reason, "code": kind.entry().rfa});
+    let mut response = respond::json(StatusCode::SERVICE_UNAVAILABLE, &body);
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(TROUBLE_AFTER_S));
+    response
+}
+
+/// For Prometheus. What can only be counted in the store is counted now.
+async fn metrics(State(app): State<Arc<App>>) -> Response {
+    if let Ok(queues) = app.engine.store().queues().await {
+        let waiting: i64 = queues.iter().map(|queue| queue.counts.of(JobState::Queued)).sum();
+        let active: i64 = queues.iter().map(|queue| queue.counts.active()).sum();
+        app.metrics.queue_depth.set(waiting);
+        app.metrics.active.set(active);
+    }
+    if let Some(gauge) = app.worker().map(WorkerHandle::gauge) {
+        app.metrics.worker_busy.set(gauge.busy as i64);
+        app.metrics.worker_places.set((gauge.busy + gauge.free) as i64);
+    }
+    let media_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(CONTENT_TYPE, media_type)], app.metrics.text()).into_response()
+}

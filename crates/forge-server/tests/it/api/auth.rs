@@ -1,0 +1,184 @@
+//! Who gets in: credentials, ownership, and what the unauthorised learn (nothing).
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::server::Server;
+
+const UNKNOWN: &str = "RFA_AUTH_INVALID_CREDENTIALS";
+const JOB_ROUTES: [(&str, &str); 8] = [
+    ("POST", "/v1/jobs"),
+    ("GET", "/v1/jobs"),
+    ("GET", "/v1/jobs/{id}"),
+    ("POST", "/v1/jobs/{id}/cancel"),
+    ("POST", "/v1/jobs/{id}/retry"),
+    ("GET", "/v1/jobs/{id}/report"),
+    ("GET", "/v1/jobs/{id}/result"),
+    ("GET", "/v1/jobs/{id}/events"),
+];
+
+#[tokio::test]
+async fn bad_credentials_are_401_on_every_route_and_show_nothing() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let id = client.job().await;
+    let before = server.traces().await;
+    let unknown = format!("Bearer frk_{}", "A".repeat(43));
+    let basic = format!("Basic {}", client.key);
+    let bare = client.key.clone();
+    let cases = [
+        None,
+        Some(""),
+        Some("Bearer"),
+        Some("Bearer   "),
+        Some("Bearer nonsense"),
+        Some(&unknown),
+        Some(&basic),
+        Some(&bare),
+        Some("Bearer \u{e9}"),
+    ];
+    for (method, path) in JOB_ROUTES {
+        for credentials in cases {
+            let mut call = server.call(method, &path.replace("{id}", &id)).json(json!({"type": "EXECUTE"}));
+            if let Some(credentials) = credentials {
+                call = call.header("authorization", credentials);
+            }
+            let problem = call.send().await.refused(401, UNKNOWN);
+            assert_eq!(problem["type"], "/problems/unauthorized");
+            for leak in ["jobId", "jobStatus", "processingStage"] {
+                assert!(problem.get(leak).is_none(), "{leak} in {problem}");
+            }
+            assert!(!problem.to_string().contains(&id), "{problem}");
+        }
+    }
+    assert_eq!(server.traces().await, before);
+}
+
+#[tokio::test]
+async fn the_scheme_is_read_in_any_case() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    for scheme in ["Bearer", "bearer", "BEARER"] {
+        let call =
+            server.call("GET", "/v1/jobs").header("authorization", &format!("{scheme} {}", client.key));
+        call.send().await.expect(200);
+    }
+}
+
+#[tokio::test]
+async fn an_expired_key_is_401_and_says_so() {
+    let server = Server::with(&[("auth.key_ttl_days", "1")]).await;
+    let client = server.client().await;
+    client.get("/v1/jobs").await.expect(200);
+    server.clock.advance(Duration::from_secs(24 * 3600 - 60));
+    client.get("/v1/jobs").await.expect(200);
+    server.clock.advance(Duration::from_secs(120));
+    let problem = client.get("/v1/jobs").await.refused(401, "RFA_AUTH_TOKEN_EXPIRED");
+    assert_eq!(problem["type"], "/problems/api-key-expired");
+}
+
+#[tokio::test]
+async fn a_revoked_key_is_403_at_once() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    client.get("/v1/jobs").await.expect(200);
+    let body = json!({"key_id": client.key_id});
+    let revoke = client.call("POST", &format!("{}/revoke", client.keys_path())).json(body);
+    assert_eq!(revoke.send().await.expect(200), json!({"revoked": true}));
+    let problem = client.submit(json!({"type": "EXECUTE"})).await.refused(403, "RFA_AUTH_API_KEY_DISABLED");
+    assert_eq!(problem["type"], "/problems/api-key-disabled");
+    assert_eq!(server.traces().await.0, 0);
+}
+
+#[tokio::test]
+async fn the_job_of_another_client_is_403_on_every_route_with_the_same_words() {
+    let server = Server::start().await;
+    let (owner, other) = (server.client().await, server.client().await);
+    let ids = [owner.job().await, owner.job().await];
+    server.succeed().await;
+    let before = server.traces().await;
+    for (method, path) in &JOB_ROUTES[2..] {
+        let mut bodies = Vec::new();
+        for id in &ids {
+            let answer = other.call(method, &path.replace("{id}", id)).send().await;
+            let mut problem = answer.refused(403, "RFA_AUTH_FORBIDDEN");
+            problem["instance"] = json!(null);
+            bodies.push(problem);
+        }
+        assert_eq!(bodies[0], bodies[1], "one has ended, one has not");
+    }
+    assert_eq!(server.traces().await, before);
+    assert_eq!(other.get("/v1/jobs").await.expect(200)["jobs"], json!([]));
+    assert_eq!(owner.get(&format!("/v1/jobs/{}", ids[1])).await.expect(200)["state"], "QUEUED");
+}
+
+#[tokio::test]
+async fn foreign_jobs_can_be_hidden() {
+    let server = Server::with(&[("auth.hide_foreign", "true")]).await;
+    let (owner, other) = (server.client().await, server.client().await);
+    let id = owner.job().await;
+    for (method, path) in &JOB_ROUTES[2..] {
+        let of = async |id: &str| {
+            let answer = other.call(method, &path.replace("{id}", id)).send().await;
+            let mut problem = answer.refused(404, "RFA_JOB_NOT_FOUND");
+            problem["instance"] = json!(null);
+            problem.to_string().replace(id, "ID")
+        };
+        assert_eq!(of(&id).await, of("01890a5d-ac96-774b-bcce-b302099a8057").await, "{path}");
+    }
+    let keys = other.call("POST", &owner.keys_path()).send().await.refused(404, "RFA_JOB_NOT_FOUND");
+    assert_eq!(keys["type"], "/problems/client-not-found");
+}
+
+#[tokio::test]
+async fn ids_of_nothing_are_404_on_every_route() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    for id in ["01890a5d-ac96-774b-bcce-b302099a8057", "7", "no-id", "%00", "..", "'%20OR%201=1"] {
+        for (method, path) in &JOB_ROUTES[2..] {
+            let answer = client.call(method, &path.replace("{id}", id)).send().await;
+            assert_eq!(
+                answer.refused(404, "RFA_JOB_NOT_FOUND")["type"],
+                "/problems/job-not-found",
+                "{path} {id}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn in_open_mode_requests_without_credentials_belong_to_one_client() {
+    let server = Server::with(&[("auth.mode", "open")]).await;
+    let call = || server.call("POST", "/v1/jobs").json(json!({"type": "EXECUTE"}));
+    let id = call().send().await.expect(202)["job_id"].as_str().unwrap().to_owned();
+    server.call("GET", &format!("/v1/jobs/{id}")).send().await.expect(200);
+    call().header("authorization", "Bearer nonsense").send().await.refused(401, UNKNOWN);
+    let client = server.client().await;
+    client.get(&format!("/v1/jobs/{id}")).await.refused(403, "RFA_AUTH_FORBIDDEN");
+}
+
+#[tokio::test]
+async fn in_admin_mode_registering_needs_the_admin_token() {
+    let settings = [("auth.registration", "admin"), ("auth.admin_token", "t0p-secret")];
+    let server = Server::with(&settings).await;
+    let admin = |path: &str| server.call("POST", path).header("authorization", "Bearer t0p-secret");
+    server.call("POST", "/v1/clients").send().await.refused(401, UNKNOWN);
+    server
+        .call("POST", "/v1/clients")
+        .header("authorization", "Bearer wrong")
+        .send()
+        .await
+        .refused(401, UNKNOWN);
+    let id = admin("/v1/clients").send().await.expect(201)["client_id"].as_str().unwrap().to_owned();
+    let keys = format!("/v1/clients/{id}/keys");
+    server.call("POST", &keys).send().await.refused(401, UNKNOWN);
+    admin(&format!("{keys}/renew")).send().await.refused(409, "RFA_JOB_CONFLICT");
+    let key = admin(&keys).send().await.expect(201)["api_key"].as_str().unwrap().to_owned();
+    let client = |method: &str, path: &str| {
+        server.call(method, path).header("authorization", &format!("Bearer {key}"))
+    };
+    client("GET", "/v1/jobs").send().await.expect(200);
+    client("POST", "/v1/clients").send().await.refused(403, "RFA_AUTH_FORBIDDEN");
+    admin("/v1/jobs").json(json!({"type": "EXECUTE"})).send().await.refused(403, "RFA_AUTH_FORBIDDEN");
+}

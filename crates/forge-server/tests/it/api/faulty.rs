@@ -1,0 +1,76 @@
+//! A store that can be told to misbehave.
+
+use std::future::pending;
+use std::sync::{Arc, Mutex};
+
+use forge_core::{Changes, Wants};
+use forge_store::memory::Memory;
+use forge_store::{Boxed, Decide, Error, Fault, Page, Query, Store, Sweep, Wakeup};
+use tokio::sync::broadcast;
+
+/// How to misbehave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Mood {
+    #[default]
+    Fine,
+    /// Reads of jobs and all writes fail like this.
+    Broken(Fault),
+    /// Reads of jobs never come back.
+    Hanging,
+    /// Reads of jobs meet a bug.
+    Panicking,
+}
+
+/// A store in memory with a mood.
+#[derive(Default)]
+pub(crate) struct Faulty {
+    memory: Memory,
+    mood: Mutex<Mood>,
+}
+
+impl Faulty {
+    pub(crate) fn new() -> Arc<Faulty> {
+        Arc::default()
+    }
+
+    pub(crate) fn set(&self, mood: Mood) {
+        *self.mood.lock().unwrap() = mood;
+    }
+
+    fn mood(&self) -> Mood {
+        *self.mood.lock().unwrap()
+    }
+}
+
+impl Store for Faulty {
+    fn transact(&self, wants: Wants, decide: Decide) -> Boxed<'_, Changes> {
+        match self.mood() {
+            Mood::Broken(fault) => Box::pin(async move { Err(Error::new(fault, "on /secret/host:5432")) }),
+            Mood::Fine | Mood::Hanging | Mood::Panicking => self.memory.transact(wants, decide),
+        }
+    }
+
+    fn read(&self, query: Query) -> Boxed<'_, Page> {
+        let about_jobs = matches!(query, Query::Job(_) | Query::Jobs(_) | Query::JournalEnd);
+        match self.mood() {
+            Mood::Broken(fault) if about_jobs => {
+                Box::pin(async move { Err(Error::new(fault, "on /secret/host:5432")) })
+            }
+            Mood::Hanging if about_jobs => Box::pin(pending()),
+            Mood::Panicking if about_jobs => panic!("a bug in the store, as this test wants it"),
+            Mood::Fine | Mood::Broken(_) | Mood::Hanging | Mood::Panicking => self.memory.read(query),
+        }
+    }
+
+    fn sweep(&self, sweep: Sweep) -> Boxed<'_, usize> {
+        self.memory.sweep(sweep)
+    }
+
+    fn wakeups(&self) -> broadcast::Receiver<Wakeup> {
+        self.memory.wakeups()
+    }
+
+    fn lanes(&self) -> usize {
+        self.memory.lanes()
+    }
+}

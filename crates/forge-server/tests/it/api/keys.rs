@@ -1,0 +1,136 @@
+//! Clients and their keys.
+
+use serde_json::json;
+
+use super::http::shape;
+use super::server::Server;
+
+const UNKNOWN: &str = "RFA_AUTH_INVALID_CREDENTIALS";
+
+#[tokio::test]
+async fn a_client_and_its_first_key_need_no_credentials_on_ones_own_machine() {
+    let server = Server::start().await;
+    let client = server.call("POST", "/v1/clients").header("idempotency-key", "a").send().await.expect(201);
+    assert_eq!(shape(client.clone()), json!({"client_id": "<id>"}));
+    let id = client["client_id"].as_str().unwrap();
+    assert_eq!(&id[14..15], "4");
+    let path = format!("/v1/clients/{id}/keys");
+    let answer = server.call("POST", &path).header("idempotency-key", "b").json("{}").send().await;
+    let key = answer.expect(201);
+    let secret = key["api_key"].as_str().unwrap();
+    assert!(secret.starts_with("frk_") && secret.len() == 47, "{secret}");
+    assert_eq!(key["key_prefix"], secret[..12]);
+    assert_eq!(answer.header("idempotent-replayed"), None);
+    let mut shaped = shape(key.clone());
+    shaped["api_key"] = json!("<secret>");
+    shaped["key_prefix"] = json!("<prefix>");
+    assert_eq!(
+        shaped,
+        json!({"api_key": "<secret>", "key_id": "<id>", "key_prefix": "<prefix>", "created_at": "<ms>",
+               "expires_at": "<ms>"})
+    );
+    let digest = forge_problem::Digest::of(secret.as_bytes()).0;
+    let stored = server.app.engine.store().api_key(digest).await.unwrap().unwrap();
+    assert!(!format!("{stored:?}").contains(secret), "only the digest is kept");
+}
+
+#[tokio::test]
+async fn after_the_first_key_nobody_makes_keys_without_one() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let path = client.keys_path();
+    for path in [path.clone(), format!("{path}/renew"), format!("{path}/revoke")] {
+        let call = server.call("POST", &path).json(json!({"rotate": true, "key_id": client.key_id}));
+        call.send().await.refused(401, UNKNOWN);
+    }
+    client.get("/v1/jobs").await.expect(200);
+}
+
+#[tokio::test]
+async fn repeating_the_creation_gives_metadata_and_rotating_gives_a_new_key() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let again = client.post(&client.keys_path()).await;
+    let metadata = again.expect(201);
+    assert_eq!((&metadata["key_id"], &metadata["api_key"]), (&json!(client.key_id), &json!(null)));
+    assert_eq!(again.header("idempotent-replayed"), Some("true"));
+    let rotate = client.call("POST", &client.keys_path()).json(json!({"rotate": true})).send().await;
+    let rotated = rotate.expect(201);
+    assert_ne!(rotated["key_id"], json!(client.key_id));
+    client.get("/v1/jobs").await.refused(403, "RFA_AUTH_API_KEY_DISABLED");
+    let new = super::server::Client { key: rotated["api_key"].as_str().unwrap().into(), ..client };
+    new.get("/v1/jobs").await.expect(200);
+}
+
+#[tokio::test]
+async fn renewing_replaces_the_key() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let path = format!("{}/renew", client.keys_path());
+    let renewed = client.call("POST", &path).json("{}").send().await.expect(200);
+    assert_ne!(renewed["key_id"], json!(client.key_id));
+    for member in ["api_key", "key_id", "created_at", "expires_at"] {
+        assert!(renewed[member].is_string(), "{renewed}");
+    }
+    client.get("/v1/jobs").await.refused(403, "RFA_AUTH_API_KEY_DISABLED");
+    let new = super::server::Client { key: renewed["api_key"].as_str().unwrap().into(), ..client };
+    new.get("/v1/jobs").await.expect(200);
+}
+
+#[tokio::test]
+async fn the_keys_of_others_are_403_and_those_of_nobody_404() {
+    let server = Server::start().await;
+    let (client, other) = (server.client().await, server.client().await);
+    for tail in ["", "/renew", "/revoke"] {
+        let of = |id: &str| {
+            let path = format!("/v1/clients/{id}/keys{tail}");
+            client.call("POST", &path).json(json!({"key_id": other.key_id}))
+        };
+        of(&other.id).send().await.refused(403, "RFA_AUTH_FORBIDDEN");
+        for id in ["2e5c2f9a-6a3e-4f57-9d0a-3f0e7a0c1b2d", "no-id"] {
+            let problem = of(id).send().await.refused(404, "RFA_JOB_NOT_FOUND");
+            assert_eq!(problem["type"], "/problems/client-not-found");
+        }
+    }
+    let unknown = server.call("POST", "/v1/clients/2e5c2f9a-6a3e-4f57-9d0a-3f0e7a0c1b2d/keys").send().await;
+    assert_eq!(unknown.refused(404, "RFA_JOB_NOT_FOUND")["type"], "/problems/client-not-found");
+    other.get("/v1/jobs").await.expect(200);
+}
+
+#[tokio::test]
+async fn bad_bodies_about_keys_are_400() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let path = client.keys_path();
+    let revoke = format!("{path}/revoke");
+    for (path, body) in [
+        (&path, "{"),
+        (&path, "[true]"),
+        (&path, r#"{"rotate":"yes"}"#),
+        (&revoke, "{}"),
+        (&revoke, ""),
+        (&revoke, r#"{"key_id":7}"#),
+    ] {
+        client.call("POST", path).json(body).send().await.refused(400, "RFA_REQUEST_MALFORMED");
+    }
+    for key_id in ["no-id", "01890a5d-ac96-774b-bcce-b302099a8057"] {
+        let call = client.call("POST", &revoke).json(json!({"key_id": key_id}));
+        assert_eq!(call.send().await.refused(404, "RFA_JOB_NOT_FOUND")["type"], "/problems/key-not-found");
+    }
+}
+
+#[tokio::test]
+async fn the_last_use_of_a_key_is_written_down_once_a_minute() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let digest = forge_problem::Digest::of(client.key.as_bytes()).0;
+    let used = async || {
+        // A command of ours comes after the note in the same queue, so the note is written when it returns.
+        client.job().await;
+        server.app.engine.store().api_key(digest).await.unwrap().unwrap().last_used_at
+    };
+    let first = used().await.expect("it was used");
+    assert_eq!(used().await, Some(first));
+    server.clock.advance(std::time::Duration::from_secs(61));
+    assert!(used().await.unwrap() > first);
+}

@@ -1,0 +1,17 @@
+//! `/v1` over HTTP, against a server in this process.
+
+mod auth;
+mod edges;
+mod faulty;
+pub(crate) mod http;
+mod idempotency;
+mod keys;
+mod lifecycle;
+mod limits;
+mod listing;
+mod negotiation;
+mod refusals;
+mod restart;
+mod server;
+mod trouble;
+mod waiting;

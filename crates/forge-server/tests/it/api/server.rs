@@ -1,0 +1,186 @@
+//! A server in this process, its clock, and clients of it.
+
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use forge_core::Command;
+use forge_core::catalog::Kind;
+use forge_core::command::{Claim, Crew, Fail, Held, Holder, Output, Succeed, WorkError};
+use forge_core::job::{Job, Name};
+use forge_core::time::Time;
+use forge_engine::{Clock, SystemClock};
+use forge_server::config::{Config, Sources};
+use forge_server::edge::Doors;
+use forge_server::{App, Bounds, pages};
+use forge_store::Store;
+use forge_store::memory::Memory;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use super::http::{Answer, Call};
+
+/// The machine's clock, moved by hand.
+#[derive(Default)]
+pub(crate) struct MovableClock {
+    ahead_us: AtomicI64,
+}
+
+impl MovableClock {
+    pub(crate) fn advance(&self, span: Duration) {
+        self.ahead_us.fetch_add(span.as_micros() as i64, Ordering::SeqCst);
+    }
+}
+
+impl Clock for MovableClock {
+    fn now(&self) -> Time {
+        SystemClock.now() + Duration::from_micros(self.ahead_us.load(Ordering::SeqCst) as u64)
+    }
+
+    fn sleep(&self, span: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        SystemClock.sleep(span)
+    }
+
+    fn random(&self) -> u128 {
+        SystemClock.random()
+    }
+}
+
+/// A running server.
+pub(crate) struct Server {
+    pub(crate) app: Arc<App>,
+    pub(crate) clock: Arc<MovableClock>,
+    pub(crate) address: SocketAddr,
+    serving: JoinHandle<()>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+impl Server {
+    pub(crate) async fn start() -> Server {
+        Server::with(&[]).await
+    }
+
+    /// With these keys of the configuration.
+    pub(crate) async fn with(settings: &[(&str, &str)]) -> Server {
+        Server::on(Arc::new(Memory::new()), settings, Bounds::default()).await
+    }
+
+    pub(crate) async fn on(store: Arc<dyn Store>, settings: &[(&str, &str)], bounds: Bounds) -> Server {
+        let variable = |(key, value): &(&str, &str)| {
+            (format!("FORGERUN_{}", key.replace('.', "__")).into(), (*value).into())
+        };
+        let environment = settings.iter().map(variable).collect();
+        let config = Config::load(&Sources { environment, ..Sources::default() }).unwrap();
+        let clock = Arc::new(MovableClock::default());
+        let app = App::start(config, store, clock.clone(), bounds).await.unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let doors = Doors::new(app.clone(), pages::router(&app));
+        let serving = tokio::spawn(async move { axum::serve(listener, doors).await.unwrap() });
+        Server { app, clock, address, serving }
+    }
+
+    pub(crate) fn call(&self, method: &str, path: &str) -> Call {
+        Call::new(self.address, method, path)
+    }
+
+    /// A client of its own, with a key.
+    pub(crate) async fn client(&self) -> Client {
+        let client = self.call("POST", "/v1/clients").send().await.expect(201);
+        let id = client["client_id"].as_str().unwrap().to_owned();
+        let key = self.call("POST", &format!("/v1/clients/{id}/keys")).send().await.expect(201);
+        let text = |name: &str| key[name].as_str().unwrap().to_owned();
+        Client { address: self.address, id, key: text("api_key"), key_id: text("key_id") }
+    }
+
+    /// Takes the next job, as the built-in worker would.
+    pub(crate) async fn claim(&self, start: bool) -> Job {
+        let claim = Claim {
+            worker: Name::new("tester").unwrap(),
+            crew: Crew::BuiltIn,
+            queues: vec![Name::new("default").unwrap()],
+            limit: 1,
+            lease: None,
+            lease_default: Duration::from_secs(30),
+            start,
+            active_max: None,
+        };
+        let jobs = self.app.engine.claim(claim, Duration::from_secs(10)).await.unwrap();
+        jobs.into_iter().next().expect("a job is waiting")
+    }
+
+    /// Takes the next job and does it well.
+    pub(crate) async fn succeed(&self) -> Job {
+        let job = self.claim(true).await;
+        let output = Output { media_type: "application/json".into(), bytes: br#"{"answer":42}"#.to_vec() };
+        let succeed = Succeed { held: held(&job), output: Some(Arc::new(output)) };
+        self.app.engine.act(Command::Succeed(succeed)).await.unwrap().0
+    }
+
+    /// Takes the next job and fails it.
+    pub(crate) async fn fail(&self, kind: Kind) -> Job {
+        let job = self.claim(true).await;
+        let fail = Fail { held: held(&job), error: WorkError::new(kind, "it went wrong") };
+        self.app.engine.act(Command::Fail(fail)).await.unwrap().0
+    }
+
+    /// How many jobs there are, whoever owns them, and where the journal ends: what a refusal must not change.
+    pub(crate) async fn traces(&self) -> (usize, i64) {
+        let store = self.app.engine.store();
+        let filter = forge_store::Filter { limit: 10_000, ..Default::default() };
+        (store.jobs(filter).await.unwrap().len(), store.journal_end().await.unwrap())
+    }
+}
+
+fn held(job: &Job) -> Held {
+    Held { job: job.id, holder: Holder::Token(job.fence) }
+}
+
+/// A client and its key.
+#[derive(Clone)]
+pub(crate) struct Client {
+    pub(crate) address: SocketAddr,
+    pub(crate) id: String,
+    pub(crate) key: String,
+    pub(crate) key_id: String,
+}
+
+impl Client {
+    pub(crate) fn call(&self, method: &str, path: &str) -> Call {
+        let bearer = format!("Bearer {}", self.key);
+        Call::new(self.address, method, path).header("authorization", &bearer)
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.call("GET", path).send().await
+    }
+
+    pub(crate) async fn post(&self, path: &str) -> Answer {
+        self.call("POST", path).send().await
+    }
+
+    pub(crate) async fn submit(&self, body: Value) -> Answer {
+        self.call("POST", "/v1/jobs").json(body).send().await
+    }
+
+    /// Submits a quick job; its id.
+    pub(crate) async fn job(&self) -> String {
+        self.job_like(json!({"type": "EXECUTE", "work_kind": "SUCCESS_FAST"})).await
+    }
+
+    pub(crate) async fn job_like(&self, body: Value) -> String {
+        self.submit(body).await.expect(202)["job_id"].as_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn keys_path(&self) -> String {
+        format!("/v1/clients/{}/keys", self.id)
+    }
+}

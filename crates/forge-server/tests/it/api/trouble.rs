@@ -1,0 +1,99 @@
+//! When something breaks: the store, a handler, the patience. And when the server stops.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use forge_server::Bounds;
+use forge_store::Fault;
+use serde_json::json;
+
+use super::faulty::{Faulty, Mood};
+use super::server::{Client, Server};
+
+async fn faulty() -> (Arc<Faulty>, Server, Client) {
+    let store = Faulty::new();
+    let bounds = Bounds { request_timeout: Duration::from_millis(200), ..Bounds::default() };
+    let server = Server::on(store.clone(), &[], bounds).await;
+    let client = server.client().await;
+    client.get("/v1/jobs").await.expect(200);
+    (store, server, client)
+}
+
+#[tokio::test]
+async fn a_broken_store_is_503_with_the_code_for_it_and_no_job() {
+    let (store, server, client) = faulty().await;
+    let id = client.job().await;
+    let before = server.traces().await;
+    for (fault, code, slug) in [
+        (Fault::Unavailable, "RFA_STORAGE_UNAVAILABLE", "storage-unavailable"),
+        (Fault::TooNew, "RFA_STORAGE_UNAVAILABLE", "storage-unavailable"),
+        (Fault::Timeout, "RFA_STORAGE_DB_ERROR", "storage-timeout"),
+        (Fault::Busy, "RFA_STORAGE_DB_ERROR", "storage-timeout"),
+        (Fault::Full, "RFA_STORAGE_DB_ERROR", "storage-error"),
+        (Fault::Corrupt, "RFA_STORAGE_DB_ERROR", "storage-error"),
+        (Fault::Rejected, "RFA_STORAGE_DB_ERROR", "storage-error"),
+        (Fault::Unknown, "RFA_STORAGE_DB_ERROR", "storage-error"),
+    ] {
+        store.set(Mood::Broken(fault));
+        for answer in [
+            client.submit(json!({"type": "EXECUTE"})).await,
+            client.get(&format!("/v1/jobs/{id}")).await,
+            client.get("/v1/jobs").await,
+            client.post(&format!("/v1/jobs/{id}/cancel")).await,
+        ] {
+            let problem = answer.refused(503, code);
+            assert_eq!(problem["type"], format!("/problems/{slug}"), "{fault:?}");
+            assert!(!answer.text().contains("secret"), "what went wrong inside is for the log: {problem}");
+            assert!(problem.get("job_id").is_none() && problem.get("jobId").is_none(), "{problem}");
+        }
+        store.set(Mood::Fine);
+    }
+    assert_eq!(server.traces().await, before);
+}
+
+#[tokio::test]
+async fn a_store_that_hangs_is_504() {
+    let (store, _server, client) = faulty().await;
+    let path = format!("/v1/jobs/{}", client.job().await);
+    store.set(Mood::Hanging);
+    let answer = client.get(&path).await;
+    answer.refused(504, "RFA_EXEC_TIMEOUT");
+    store.set(Mood::Fine);
+    client.get(&path).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_panic_is_500_and_the_server_lives() {
+    let (store, _server, client) = faulty().await;
+    let path = format!("/v1/jobs/{}", client.job().await);
+    store.set(Mood::Panicking);
+    let answer = client.get(&path).await;
+    let problem = answer.refused(500, "RFA_INTERNAL");
+    assert!(!problem.to_string().contains("a bug"), "{problem}");
+    store.set(Mood::Fine);
+    client.get(&path).await.expect(200);
+}
+
+#[tokio::test]
+async fn ready_tells_whether_the_store_answers_and_the_server_stays() {
+    let (store, server, _) = faulty().await;
+    let ready = async || server.call("GET", "/ready").send().await;
+    assert_eq!(ready().await.expect(200)["status"], "ready");
+    store.set(Mood::Broken(Fault::Unavailable));
+    let answer = ready().await;
+    assert_eq!(answer.expect(503)["code"], "RFA_STORAGE_UNAVAILABLE");
+    assert!(answer.header("retry-after").is_some());
+    store.set(Mood::Fine);
+    ready().await.expect(200);
+    server.app.begin_stop();
+    assert_eq!(ready().await.expect(503)["reason"], "stopping");
+    server.call("GET", "/health").send().await.expect(200);
+}
+
+#[tokio::test]
+async fn a_stopped_engine_is_503() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    server.app.engine.stop().await;
+    client.submit(json!({"type": "EXECUTE"})).await.refused(503, "RFA_STORAGE_UNAVAILABLE");
+}
