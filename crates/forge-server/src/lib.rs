@@ -8,12 +8,14 @@
 //! - `metrics`: what can be counted.
 //! - `problems`: the pages that problem types lead to.
 //! - `cleanup`: retention, once and now.
+//! - `bench`: how fast it is, here and now.
 //! - `exit`: what the process says when it ends.
 //! - `limits`: bounds that nobody needs to configure.
 //!
 //! The binary `forgerun` is a thin command line over this.
 
 pub mod app;
+pub mod bench;
 mod cleanup;
 pub mod config;
 pub mod dialects;

@@ -123,7 +123,10 @@ async fn listening(
 }
 
 /// Opens the store that the configuration names, and brings its schema up to date.
-pub(crate) async fn open(database: &Database, clock: &dyn Clock) -> Result<Arc<dyn Store>, forge_store::Error> {
+pub(crate) async fn open(
+    database: &Database,
+    clock: &dyn Clock,
+) -> Result<Arc<dyn Store>, forge_store::Error> {
     match database {
         Database::Memory => Ok(Arc::new(Memory::new())),
         Database::Sqlite(path) => {

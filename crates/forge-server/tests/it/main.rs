@@ -6,6 +6,7 @@
 mod api;
 mod cleanup;
 mod config;
+mod crash;
 mod logs;
 mod process;
 mod serving;

@@ -28,6 +28,36 @@ pub(crate) enum Command {
     Dev(DevFlags),
     /// Print the configuration in effect as TOML, with the origin of each value; secrets are hidden
     Config(ConfigFlags),
+    /// Apply retention once, now, also while servers run, and say what was removed
+    Cleanup(ServeFlags),
+    /// Measure this server on this machine
+    #[command(subcommand)]
+    Bench(Bench),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Bench {
+    /// Submissions, reads and whole jobs over HTTP, held against a bare handler; takes about two minutes
+    Http(BenchHttp),
+    /// The bare handlers that `bench http` compares with
+    #[command(hide = true)]
+    Bare,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchHttp {
+    /// Length of one round in seconds
+    #[arg(long, default_value_t = 5)]
+    pub(crate) seconds: u64,
+    /// Rounds of each kind; the median counts
+    #[arg(long, default_value_t = 3)]
+    pub(crate) rounds: usize,
+    /// Whole jobs to run
+    #[arg(long, default_value_t = 100_000)]
+    pub(crate) jobs: u64,
+    /// An empty database to measure instead of a SQLite file
+    #[arg(long, value_name = "URL")]
+    pub(crate) database_url: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -5,12 +5,14 @@ use std::error::Error;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use forge_server::bench::{HttpOptions, run_http, serve_bare};
 use forge_server::config::{Config, File, Flag, Invalid, MANUAL, Mode, Sources};
 use forge_server::{Exit, telemetry};
 use tokio::runtime::Runtime;
 
-use crate::cli::{ConfigFlags, DevFlags, ServeFlags};
+use crate::cli::{Bench, ConfigFlags, DevFlags, ServeFlags};
 
 pub(crate) fn serve(flags: &ServeFlags) -> Exit {
     run(load(flags.given(), &flags.config, Mode::Serve), announce)
@@ -34,6 +36,52 @@ pub(crate) fn config(flags: &ConfigFlags) -> Exit {
             Exit::Done
         }
         Err(invalid) => complain(&invalid, Exit::Usage),
+    }
+}
+
+pub(crate) fn cleanup(flags: &ServeFlags) -> Exit {
+    let config = match load(flags.given(), &flags.config, Mode::Serve) {
+        Ok(config) => config,
+        Err(invalid) => return complain(&invalid, Exit::Usage),
+    };
+    let runtime = match Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return complain(&error, Exit::Failure),
+    };
+    match runtime.block_on(forge_server::cleanup(&config)) {
+        Ok(removed) => {
+            print(&format!("removed {} jobs and {} old rows\n", removed.n_jobs, removed.n_rows));
+            Exit::Done
+        }
+        Err(error) => complain(&error, Exit::Failure),
+    }
+}
+
+pub(crate) fn bench(bench: &Bench) -> Exit {
+    let runtime = match Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return complain(&error, Exit::Failure),
+    };
+    let measured = match bench {
+        Bench::Bare => runtime.block_on(serve_bare()),
+        Bench::Http(flags) => {
+            let data = env::temp_dir().join(format!("forgerun-bench-{}", std::process::id()));
+            let options = HttpOptions {
+                span: Duration::from_secs(flags.seconds),
+                n_rounds: flags.rounds.max(1),
+                data: data.clone(),
+                database_url: flags.database_url.clone(),
+                n_whole_jobs: flags.jobs,
+            };
+            let measured = runtime.block_on(run_http(&options));
+            // What is left of it is of no use to anybody.
+            let _ = std::fs::remove_dir_all(data);
+            measured
+        }
+    };
+    match measured {
+        Ok(()) => Exit::Done,
+        Err(error) => complain(&error, Exit::Failure),
     }
 }
 

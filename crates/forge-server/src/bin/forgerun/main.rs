@@ -17,6 +17,8 @@ fn main() -> Exit {
         Command::Serve(flags) => commands::serve(&flags),
         Command::Dev(flags) => commands::dev(&flags),
         Command::Config(flags) => commands::config(&flags),
+        Command::Cleanup(flags) => commands::cleanup(&flags),
+        Command::Bench(bench) => commands::bench(&bench),
     }
 }
 

@@ -1,0 +1,230 @@
+//! Submissions, status reads and whole jobs over HTTP, held against a bare axum handler in a process of its own.
+//!
+//! Server and bare handler are children of the same program, each in its own process; the load generator is this one.
+//! Rounds alternate between the two, so that a noisy machine disturbs both alike; the median of the rounds counts.
+
+use std::io::{self, BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::load::{Load, Request, Round, ask, drive};
+
+/// What to measure, and for how long.
+#[derive(Clone, Debug)]
+pub struct HttpOptions {
+    /// How long one round takes.
+    pub span: Duration,
+    /// How many rounds there are of each kind.
+    pub n_rounds: usize,
+    /// Where the data go; an empty folder, removed by the caller.
+    pub data: PathBuf,
+    /// Another store than SQLite in that folder.
+    pub database_url: Option<String>,
+    /// How many whole jobs to run.
+    pub n_whole_jobs: u64,
+}
+
+const BODY: &str = r#"{"type":"EXECUTE","work_kind":"PAYLOAD_SMALL","correlation_id":"bench-0123456789","payload":{"report":"monthly","format":"pdf","recipients":["a@example.com","b@example.com"],"options":{"locale":"en","pages":12,"colour":true,"notes":"a body of about three hundred bytes, as a submission has in real life"}}}"#;
+
+/// A server in a process of its own. Stopped when dropped.
+struct Server {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Server {
+    fn start(arguments: &[&str], environment: &[(&str, &str)]) -> io::Result<Server> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .args(arguments)
+            .envs(environment.iter().copied())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut line = String::new();
+        let stdout = child.stdout.take().ok_or_else(|| io::Error::other("no standard output"))?;
+        BufReader::new(stdout).read_line(&mut line)?;
+        let address = line.trim().rsplit("http://").next().and_then(|address| address.parse().ok());
+        let address = address.ok_or_else(|| io::Error::other(format!("the server said {line:?}")))?;
+        Ok(Server { child, address })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // The data are thrown away, so there is nothing to stop gracefully.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Serves the bare handlers until killed: the child of `run_http`.
+pub async fn serve_bare() -> io::Result<()> {
+    let address = super::bare::serve().await?;
+    println!("bare handlers on http://{address}");
+    std::future::pending().await
+}
+
+/// Measures, and prints a table.
+pub async fn run_http(options: &HttpOptions) -> io::Result<()> {
+    let bare = Server::start(&["bench", "bare"], &[])?;
+    let server = start_server(options, "0")?;
+    let key = first_key(server.address).await?;
+    println!("| what | connections | bare /s | ForgeRun /s | ratio | p50 | p99 |");
+    println!("|---|---|---|---|---|---|---|");
+    for n_connections in [64, 256] {
+        let post = |path: &str, key: &str| post(path, key);
+        let (bare_request, real_request) = (post("/bare", ""), post("/v1/jobs", &key));
+        let one = |address, request| load(options, address, n_connections, 202, request);
+        let (there, here) =
+            alternate(options, &one(bare.address, bare_request), &one(server.address, real_request)).await?;
+        row("submit", n_connections, &there, &here);
+    }
+    let id = one_job(server.address, &key).await?;
+    let one = |address, request| load(options, address, 64, 200, request);
+    let (there, here) = alternate(
+        options,
+        &one(bare.address, get(&format!("/bare/{id}"), "")),
+        &one(server.address, get(&format!("/v1/jobs/{id}"), &key)),
+    )
+    .await?;
+    row("read a job", 64, &there, &here);
+    drop(server);
+    whole_jobs(options).await
+}
+
+/// Rounds of both, in turn; the median of each.
+async fn alternate(options: &HttpOptions, bare: &Load, real: &Load) -> io::Result<(Round, Round)> {
+    let (mut bares, mut reals) = (Vec::new(), Vec::new());
+    for _ in 0..options.n_rounds {
+        bares.push(drive(bare).await?);
+        reals.push(drive(real).await?);
+    }
+    Ok((median(bares), median(reals)))
+}
+
+fn median(mut rounds: Vec<Round>) -> Round {
+    rounds.sort_by(|a, b| a.per_second().total_cmp(&b.per_second()));
+    rounds.swap_remove(rounds.len() / 2)
+}
+
+fn row(what: &str, n_connections: usize, bare: &Round, real: &Round) {
+    println!(
+        "| {what} | {n_connections} | {:.0} | {:.0} | {:.2} | {:.2} ms | {:.2} ms |{}",
+        bare.per_second(),
+        real.per_second(),
+        real.per_second() / bare.per_second(),
+        real.quantile(0.5).as_secs_f64() * 1e3,
+        real.quantile(0.99).as_secs_f64() * 1e3,
+        if real.n_bad > 0 { format!(" {} refused!", real.n_bad) } else { String::new() },
+    );
+}
+
+/// Single submissions at 64 connections, worked off by the built-in worker at the same time; from the first submission to the
+/// end of the last job.
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
+async fn whole_jobs(options: &HttpOptions) -> io::Result<()> {
+    let options = HttpOptions { data: options.data.join("whole"), ..options.clone() };
+    let server = start_server(&options, "4")?;
+    let key = first_key(server.address).await?;
+    let began = Instant::now();
+    let mut load = load(&options, server.address, 64, 202, post("/v1/jobs", &key));
+    load.span = Duration::from_secs(300);
+    load.n_requests_max = options.n_whole_jobs;
+    let round = drive(&load).await?;
+    let submitted = began.elapsed();
+    loop {
+        let ended = metric(server.address, "jobs_succeeded_total").await?;
+        if ended >= round.n_good || began.elapsed() > load.span {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let took = began.elapsed();
+    println!(
+        "\n{} whole jobs (submit, claim, run for no time, succeed): {:.0}/s; submitted in {:.2} s, all ended after {:.2} s",
+        round.n_good,
+        round.n_good as f64 / took.as_secs_f64(),
+        submitted.as_secs_f64(),
+        took.as_secs_f64(),
+    );
+    Ok(())
+}
+
+fn start_server(options: &HttpOptions, workers: &str) -> io::Result<Server> {
+    let data = options.data.to_string_lossy().into_owned();
+    let mut arguments = vec!["serve", "--listen", "127.0.0.1:0", "--data", &data];
+    if let Some(url) = &options.database_url {
+        arguments.extend(["--database-url", url]);
+    }
+    let environment = [
+        ("FORGERUN_LIMITS__RATE_PER_MINUTE", "4000000000"),
+        ("FORGERUN_LIMITS__QUEUE_SIZE", "1000000000"),
+        ("FORGERUN_LIMITS__MAX_ACTIVE_JOBS", "1000000"),
+        ("FORGERUN_WORKERS__COUNT", workers),
+        ("FORGERUN_WORKERS__CONCURRENCY", "64"),
+        ("FORGERUN_SIM__TIME_SCALE", "0"),
+        ("FORGERUN_LOG__LEVEL", "error"),
+    ];
+    Server::start(&arguments, &environment)
+}
+
+async fn first_key(address: SocketAddr) -> io::Result<String> {
+    let (_, client) = ask(address, &plain("POST", "/v1/clients", "")).await?;
+    let client = member(&client, "client_id")?;
+    let (_, key) = ask(address, &plain("POST", &format!("/v1/clients/{client}/keys"), "")).await?;
+    member(&key, "api_key")
+}
+
+async fn one_job(address: SocketAddr, key: &str) -> io::Result<String> {
+    let request = String::from_utf8(post("/v1/jobs", key)(0, 0)).map_err(io::Error::other)?;
+    let (_, job) = ask(address, &request.replacen("\r\n", "\r\nConnection: close\r\n", 1)).await?;
+    member(&job, "job_id")
+}
+
+async fn metric(address: SocketAddr, name: &str) -> io::Result<u64> {
+    let (_, text) = ask(address, &plain("GET", "/metrics", "")).await?;
+    let lines = text.lines().filter(|line| line.starts_with(name));
+    Ok(lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum())
+}
+
+fn member(body: &str, name: &str) -> io::Result<String> {
+    let value: Value = serde_json::from_str(body).map_err(io::Error::other)?;
+    value[name].as_str().map(Into::into).ok_or_else(|| io::Error::other(format!("no {name} in {body}")))
+}
+
+fn plain(method: &str, path: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "{method} {path} HTTP/1.1\r\nHost: bench\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
+}
+
+fn post(path: &str, key: &str) -> Request {
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n\
+         Accept: application/json\r\nContent-Length: {}\r\n\r\n{BODY}",
+        BODY.len()
+    );
+    Arc::new(move |_, _| request.clone().into_bytes())
+}
+
+fn get(path: &str, key: &str) -> Request {
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {key}\r\nAccept: application/json\r\n\r\n"
+    );
+    Arc::new(move |_, _| request.clone().into_bytes())
+}
+
+fn load(
+    options: &HttpOptions,
+    address: SocketAddr,
+    n_connections: usize,
+    status: u16,
+    request: Request,
+) -> Load {
+    Load { address, n_connections, span: options.span, n_requests_max: 50_000_000, status, request }
+}

@@ -1,0 +1,130 @@
+//! A load generator: so many connections, one request under way on each, for so long. Loopback only.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+/// What came of a round.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Round {
+    /// Answers with the status that was expected.
+    pub(super) n_good: u64,
+    /// All other answers.
+    pub(super) n_bad: u64,
+    /// How long the round took.
+    pub(super) took: Duration,
+    /// How long each good answer took, sorted.
+    latencies: Vec<Duration>,
+}
+
+impl Round {
+    pub(super) fn per_second(&self) -> f64 {
+        self.n_good as f64 / self.took.as_secs_f64().max(f64::EPSILON)
+    }
+
+    /// The latency below which this share of the answers lies.
+    pub(super) fn quantile(&self, share: f64) -> Duration {
+        let at = ((self.latencies.len() as f64 * share) as usize).min(self.latencies.len().saturating_sub(1));
+        self.latencies.get(at).copied().unwrap_or_default()
+    }
+}
+
+/// A request, made anew for each call: the number of the connection and of the request on it go in.
+pub(super) type Request = Arc<dyn Fn(usize, u64) -> Vec<u8> + Send + Sync>;
+
+/// What to do in a round.
+#[derive(Clone)]
+pub(super) struct Load {
+    pub(super) address: SocketAddr,
+    pub(super) n_connections: usize,
+    pub(super) span: Duration,
+    /// At most so many requests in all, over the connections.
+    pub(super) n_requests_max: u64,
+    pub(super) status: u16,
+    pub(super) request: Request,
+}
+
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
+pub(super) async fn drive(load: &Load) -> io::Result<Round> {
+    assert!(load.address.ip().is_loopback(), "load goes to this machine only");
+    let began = Instant::now();
+    let deadline = began + load.span;
+    let mut connections = JoinSet::new();
+    for number in 0..load.n_connections {
+        let load = load.clone();
+        connections.spawn(async move { connection(&load, number, deadline).await });
+    }
+    let mut round = Round::default();
+    while let Some(ended) = connections.join_next().await {
+        let one = ended.map_err(io::Error::other)??;
+        round.n_good += one.n_good;
+        round.n_bad += one.n_bad;
+        round.latencies.extend(one.latencies);
+    }
+    round.took = began.elapsed();
+    round.latencies.sort_unstable();
+    Ok(round)
+}
+
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
+async fn connection(load: &Load, number: usize, deadline: Instant) -> io::Result<Round> {
+    let stream = TcpStream::connect(load.address).await?;
+    stream.set_nodelay(true)?;
+    let mut stream = BufReader::new(stream);
+    let mut round = Round::default();
+    let most = load.n_requests_max / load.n_connections.max(1) as u64;
+    for n in 0..most {
+        let sent = Instant::now();
+        if sent >= deadline {
+            break;
+        }
+        stream.write_all(&(load.request)(number, n)).await?;
+        let status = answer(&mut stream).await?;
+        if status == load.status {
+            round.n_good += 1;
+            round.latencies.push(sent.elapsed());
+        } else {
+            round.n_bad += 1;
+        }
+    }
+    Ok(round)
+}
+
+/// Reads one answer and gives its status.
+async fn answer(stream: &mut BufReader<TcpStream>) -> io::Result<u16> {
+    let mut line = String::new();
+    stream.read_line(&mut line).await?;
+    let status = line.split(' ').nth(1).and_then(|code| code.parse().ok());
+    let status = status.ok_or_else(|| io::Error::other(format!("no status line: {line:?}")))?;
+    let mut length = 0;
+    loop {
+        line.clear();
+        stream.read_line(&mut line).await?;
+        if line == "\r\n" || line.is_empty() {
+            break;
+        }
+        if let Some((name, value)) = line.split_once(':')
+            && name.eq_ignore_ascii_case("content-length")
+        {
+            length = value.trim().parse().map_err(io::Error::other)?;
+        }
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await?;
+    Ok(status)
+}
+
+/// One request and the body of its answer, for setting a round up.
+pub(super) async fn ask(address: SocketAddr, request: &str) -> io::Result<(u16, String)> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    let status = answer.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
+    Ok((status, answer.split_once("\r\n\r\n").map_or(String::new(), |(_, body)| body.into())))
+}

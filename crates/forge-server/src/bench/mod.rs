@@ -1,0 +1,12 @@
+//! Benchmarks in the binary itself, so that whoever runs ForgeRun can measure it where it runs. Only ratios within one run
+//! mean much: server, load generator and the bare handler it is compared with share the machine.
+//!
+//! - `http`: submissions, status reads and whole jobs over HTTP, against a bare axum handler.
+//! - `load`: the load generator: a fixed number of connections, one request under way on each, bounded in time.
+//! - `bare`: what axum does when nothing is stored.
+
+mod bare;
+mod http;
+mod load;
+
+pub use http::{HttpOptions, run_http, serve_bare};

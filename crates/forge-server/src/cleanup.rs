@@ -1,0 +1,64 @@
+//! Retention, once and now: what the timers and the sweeper of a running server do in the background. Safe beside running
+//! servers, since it goes the same way as they do: small batches, each a transaction of its own.
+
+use std::sync::Arc;
+
+use forge_core::decide::Batch;
+use forge_core::{Command, decide, limits, wants};
+use forge_engine::{Clock, SystemClock};
+use forge_store::{Store, Sweep};
+use forge_wire::outcome::Outcomes;
+
+use crate::config::Config;
+use crate::serve::{ServeError, open};
+
+/// Journal rows, tombstones and keys deleted in one bite.
+const SWEEP_MAX: usize = 1000;
+
+/// What was removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Removed {
+    /// Jobs whose time was over, with their events, reports and results.
+    pub n_jobs: usize,
+    /// Journal rows, tombstones and revoked keys.
+    pub n_rows: usize,
+}
+
+/// Applies retention to the store that the configuration names.
+pub async fn cleanup(config: &Config) -> Result<Removed, ServeError> {
+    let clock = SystemClock;
+    let store = open(&config.server.database, &clock).await.map_err(ServeError::Store)?;
+    clean(&*store, config, &clock).await.map_err(ServeError::Store)
+}
+
+async fn clean(store: &dyn Store, config: &Config, clock: &dyn Clock) -> Result<Removed, forge_store::Error> {
+    let mut removed = Removed::default();
+    let base = config.server.public_base_url.clone().unwrap_or_default();
+    let outcomes = Arc::new(Outcomes { base, ..Outcomes::default() });
+    loop {
+        let batch = Batch {
+            now: clock.now(),
+            seed: clock.random() as u64,
+            commands: vec![Command::Due(limits::DUE_JOBS_MAX)],
+        };
+        let (wants, outcomes) = (wants(&batch), outcomes.clone());
+        let changes = store.transact(wants, Box::new(move |rows| decide(&batch, rows, &*outcomes))).await?;
+        if changes.is_empty() {
+            break;
+        }
+        removed.n_jobs += changes.forgotten.len();
+    }
+    loop {
+        let now = clock.now();
+        let sweep = Sweep {
+            journal_before: now - forge_engine::Options::default().journal_keep,
+            tombstones_before: now - config.retention.tombstones,
+            revoked_keys_before: now - config.retention.revoked_keys,
+            limit: SWEEP_MAX,
+        };
+        match store.sweep(sweep).await? {
+            0 => return Ok(removed),
+            n_rows => removed.n_rows += n_rows,
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! What an operator can count. Job metrics are taken from commits, so they tell what is durable; their names are the
+//! specification's. No label names a job or a client.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use forge_core::Changes;
+use forge_core::history::{Event, Name, News};
+use forge_core::id::JobId;
+use forge_core::job::Job;
+use forge_core::state::Cause;
+use forge_core::time::Time;
+use forge_engine::observer::{Commit, Observer};
+use forge_store::Fault;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+/// The scenario of a job: the work kind that is simulated, or `real`.
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Scenario {
+    scenario: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RetriedBy {
+    by: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct FaultLabel {
+    fault: &'static str,
+}
+
+/// Where a request went and how it ended.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Endpoint {
+    method: String,
+    /// The pattern of the route, never the path.
+    route: String,
+    status: u16,
+}
+
+type Count<L> = Family<L, Counter>;
+
+/// Every metric of the server.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    submitted: Count<Scenario>,
+    queued: Count<Scenario>,
+    running: Count<Scenario>,
+    succeeded: Count<Scenario>,
+    failed: Count<Scenario>,
+    canceled: Count<Scenario>,
+    timed_out: Count<Scenario>,
+    retries: Count<RetriedBy>,
+    leases_lost: Counter,
+    queue_wait: Histogram,
+    assigned_wait: Histogram,
+    execution: Histogram,
+    batch_commands: Histogram,
+    commit: Histogram,
+    store_errors: Count<FaultLabel>,
+    idempotency_hits: Counter,
+    idempotency_new: Counter,
+    auth_failures: Counter,
+    requests: Family<Endpoint, Histogram>,
+    /// Jobs that wait, over all queues.
+    pub queue_depth: Gauge,
+    /// Jobs that workers hold.
+    pub active: Gauge,
+    /// Places of the built-in worker that are busy.
+    pub worker_busy: Gauge,
+    /// Places of the built-in worker in all.
+    pub worker_places: Gauge,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Metrics::new()
+    }
+}
+
+impl Metrics {
+    /// All at zero.
+    pub fn new() -> Metrics {
+        let mut metrics = Metrics {
+            registry: Registry::default(),
+            submitted: Family::default(),
+            queued: Family::default(),
+            running: Family::default(),
+            succeeded: Family::default(),
+            failed: Family::default(),
+            canceled: Family::default(),
+            timed_out: Family::default(),
+            retries: Family::default(),
+            leases_lost: Counter::default(),
+            queue_wait: seconds(),
+            assigned_wait: seconds(),
+            execution: seconds(),
+            batch_commands: Histogram::new([
+                1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0,
+            ]),
+            commit: seconds(),
+            store_errors: Family::default(),
+            idempotency_hits: Counter::default(),
+            idempotency_new: Counter::default(),
+            auth_failures: Counter::default(),
+            requests: Family::new_with_constructor(seconds),
+            queue_depth: Gauge::default(),
+            active: Gauge::default(),
+            worker_busy: Gauge::default(),
+            worker_places: Gauge::default(),
+        };
+        metrics.register_jobs();
+        metrics.register_server();
+        metrics
+    }
+
+    /// The encoder adds `_total` to the name of a counter.
+    fn register_jobs(&mut self) {
+        let registry = &mut self.registry;
+        registry.register("jobs_submitted", "Jobs accepted", self.submitted.clone());
+        registry.register("jobs_queued", "Entries of jobs into QUEUED", self.queued.clone());
+        registry.register("jobs_running", "Entries of jobs into RUNNING", self.running.clone());
+        registry.register("jobs_succeeded", "Jobs that ended well", self.succeeded.clone());
+        registry.register("jobs_failed", "Failed attempts, timeouts included", self.failed.clone());
+        registry.register("jobs_canceled", "Jobs that were canceled", self.canceled.clone());
+        registry.register("jobs_timed_out", "Attempts that ran too long", self.timed_out.clone());
+        registry.register("job_retries", "Retries, by who asked for them", self.retries.clone());
+        registry.register("job_leases_lost", "Leases that ran out", self.leases_lost.clone());
+        registry.register("job_queue_depth", "Jobs that wait", self.queue_depth.clone());
+        registry.register("jobs_active", "Jobs that workers hold", self.active.clone());
+        registry.register("job_queue_wait_seconds", "From claimable to claimed", self.queue_wait.clone());
+        registry.register("job_assigned_seconds", "From claimed to begun", self.assigned_wait.clone());
+        registry.register("job_execution_seconds", "From begun to ended", self.execution.clone());
+    }
+
+    fn register_server(&mut self) {
+        let registry = &mut self.registry;
+        registry.register("commit_commands", "Commands per transaction", self.batch_commands.clone());
+        registry.register("commit_seconds", "How long a transaction took", self.commit.clone());
+        registry.register("store_errors", "Batches the store did not write", self.store_errors.clone());
+        registry.register("idempotency_hits", "Submissions that repeated one", self.idempotency_hits.clone());
+        registry.register("idempotency_new", "Keys used for the first time", self.idempotency_new.clone());
+        registry.register(
+            "auth_failures",
+            "Requests refused for their credentials",
+            self.auth_failures.clone(),
+        );
+        registry.register("http_request_seconds", "How long requests took", self.requests.clone());
+        registry.register("worker_busy", "Busy places of the built-in worker", self.worker_busy.clone());
+        registry.register("worker_places", "Places of the built-in worker", self.worker_places.clone());
+    }
+
+    /// The text that a scraper reads.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        encode(&mut text, &self.registry).expect("writing to a string does not fail");
+        text
+    }
+
+    /// A request was answered.
+    pub fn request(&self, method: &str, route: &str, status: u16, took: Duration) {
+        let endpoint = Endpoint { method: method.into(), route: route.into(), status };
+        self.requests.get_or_create(&endpoint).observe(took.as_secs_f64());
+    }
+
+    /// A submission with an idempotency key was answered.
+    pub fn idempotency(&self, existing: bool) {
+        if existing {
+            self.idempotency_hits.inc()
+        } else {
+            self.idempotency_new.inc()
+        };
+    }
+
+    /// A request was refused for its credentials.
+    pub fn auth_failure(&self) {
+        self.auth_failures.inc();
+    }
+
+    fn retried(&self, by: &'static str) {
+        self.retries.get_or_create(&RetriedBy { by }).inc();
+    }
+
+    fn event(&self, job: &Job, event: &Event) {
+        let News::Moved { cause, .. } = event.news else { return };
+        let scenario = Scenario { scenario: scenario(job) };
+        let add = |counter: &Count<Scenario>| {
+            counter.get_or_create(&scenario).inc();
+        };
+        match event.name() {
+            Name::Created => add(&self.submitted),
+            Name::Queued => add(&self.queued),
+            Name::Requeued => add(&self.queued),
+            Name::Assigned => self.queue_wait.observe(between(job.queued_at, event.at)),
+            Name::Started => add(&self.running),
+            Name::Succeeded => add(&self.succeeded),
+            // Work that is handed back did not fail; it only passes through FAILED on its way to the queue.
+            Name::Failed if cause == Cause::HandBack => {}
+            Name::Failed => add(&self.failed),
+            Name::TimedOut => {
+                add(&self.failed);
+                add(&self.timed_out);
+            }
+            Name::Canceled => add(&self.canceled),
+            Name::Progress | Name::Emitted => {}
+        }
+        match cause {
+            Cause::RetryByUser => self.retried("user"),
+            Cause::RetryByPolicy => self.retried("policy"),
+            Cause::LeaseExpired | Cause::RunnerLost => {
+                self.leases_lost.inc();
+            }
+            Cause::Start => self.assigned_wait.observe(between(last_before(job, event), event.at)),
+            Cause::Finish | Cause::Fail | Cause::Timeout => {
+                self.execution.observe(between(job.started_at, event.at));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Observer for Metrics {
+    fn committed(&self, commit: &Commit<'_>) {
+        self.batch_commands.observe(commit.n_commands as f64);
+        self.commit.observe(commit.took.as_secs_f64());
+        for (job, event) in events(commit.changes) {
+            self.event(job, event);
+            log(job, event);
+        }
+    }
+
+    fn failed(&self, fault: Fault, _: usize) {
+        let fault = match fault {
+            Fault::Unavailable => "unavailable",
+            Fault::Timeout => "timeout",
+            Fault::Busy => "busy",
+            Fault::Full => "full",
+            Fault::Corrupt => "corrupt",
+            Fault::Rejected => "rejected",
+            Fault::TooNew => "too_new",
+            Fault::Unknown => "unknown",
+        };
+        self.store_errors.get_or_create(&FaultLabel { fault }).inc();
+    }
+}
+
+/// The events of a commit, each with its job. Events of jobs that were forgotten in the same breath have none.
+fn events(changes: &Changes) -> impl Iterator<Item = (&Job, &Event)> {
+    let jobs = changes.inserted.iter().map(|(job, _)| job).chain(&changes.updated);
+    let jobs: HashMap<JobId, &Job> = jobs.map(|job| (job.id, job)).collect();
+    changes.journal.iter().filter_map(move |entry| Some((*jobs.get(&entry.job)?, &entry.event)))
+}
+
+/// One line per change of state, with the fields of the specification.
+fn log(job: &Job, event: &Event) {
+    let News::Moved { from, to, .. } = event.news else { return };
+    let error = job.last_error().filter(|_| matches!(event.name(), Name::Failed | Name::TimedOut));
+    tracing::info!(
+        job_id = %job.id,
+        client_id = %job.head.client,
+        event = forge_wire::words::event_name(event),
+        current_state = from.map(forge_wire::words::forge_state),
+        next_state = forge_wire::words::forge_state(to),
+        attempt = event.attempt,
+        scenario = scenario(job),
+        correlation_id = job.head.correlation_id.as_deref(),
+        error_code = error.map(|error| error.kind.entry().rfa),
+        error_message = error.map(|error| error.kind.entry().title),
+        "job changed state"
+    );
+}
+
+fn scenario(job: &Job) -> &'static str {
+    job.head.definition.map_or("real", |definition| definition.work_kind.as_str())
+}
+
+fn last_before(job: &Job, event: &Event) -> Option<Time> {
+    job.history.events().take_while(|before| before.n < event.n).last().map(|before| before.at)
+}
+
+fn between(from: Option<Time>, to: Time) -> f64 {
+    from.map_or(0.0, |from| to.since(from).as_secs_f64())
+}
+
+/// From half a millisecond (a commit) to ten minutes (twice the wait that should alarm somebody).
+fn seconds() -> Histogram {
+    Histogram::new([
+        0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
+        120.0,
+    ])
+}

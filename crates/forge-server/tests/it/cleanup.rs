@@ -1,0 +1,56 @@
+//! `forgerun cleanup`: removes what has outlived its time, and nothing else, also beside a running server.
+
+use forge_core::Command;
+use forge_core::command::{Cancel, NewJob, Owned, Submit};
+use forge_core::id::{ClientId, JobId};
+use forge_core::job::{Head, Input, Name};
+use forge_core::time::Time;
+use forge_core::{decide, wants};
+use forge_store::Store;
+use forge_store::sqlite::Sqlite;
+use forge_wire::outcome::Outcomes;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::process::{forgerun, run};
+
+/// Writes `n` jobs that were cancelled at `now` and are kept for `retention`.
+async fn cancelled_jobs(store: &dyn Store, n: u128, now: Time, retention: Duration) {
+    let client = ClientId::from_u128(1);
+    let jobs: Vec<JobId> = (1..=n).map(|n| JobId::v7(now.unix_ms(), n)).collect();
+    let new = |&id: &JobId| {
+        let head =
+            Head { retention: Some(retention), ..Head::new(client, Name::new("default").unwrap(), now) };
+        NewJob { id, id_given: false, head: Arc::new(head), input: Arc::new(Input::default()) }
+    };
+    let submit = Submit { jobs: jobs.iter().map(new).collect(), idempotency: None, queue_max: None };
+    let cancel = |&job: &JobId| {
+        let owned = Owned { job, client: Some(client) };
+        Command::Cancel(Cancel { owned, by: "user".into(), reason: "done with it".into() })
+    };
+    let commands = std::iter::once(Command::Submit(submit)).chain(jobs.iter().map(cancel)).collect();
+    let batch = forge_core::Batch { now, seed: 1, commands };
+    let wants = wants(&batch);
+    store.transact(wants, Box::new(move |rows| decide(&batch, rows, &Outcomes::default()))).await.unwrap();
+}
+
+#[tokio::test]
+async fn cleanup_removes_what_has_outlived_its_time_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("jobs.db");
+    let store = Sqlite::open(&path).unwrap();
+    let long_ago = Time::from_millis(1_700_000_000_000);
+    cancelled_jobs(&store, 600, long_ago, Duration::from_secs(60)).await;
+    cancelled_jobs(&store, 5, long_ago + Duration::from_secs(1), Duration::from_secs(1_000_000_000)).await;
+
+    let url = format!("sqlite:{}", path.display());
+    let first = run(&mut forgerun(&["cleanup", "--database-url", &url]));
+    assert_eq!(first.code, Some(0), "{}", first.stderr);
+    assert!(first.stdout.starts_with("removed 600 jobs and "), "{}", first.stdout);
+    let again = run(&mut forgerun(&["cleanup", "--database-url", &url]));
+    assert_eq!(again.stdout, "removed 0 jobs and 0 old rows\n");
+
+    let store: &dyn Store = &store;
+    let left = store.jobs(forge_store::Filter { limit: 1000, ..Default::default() }).await.unwrap();
+    assert_eq!(left.len(), 5);
+}
