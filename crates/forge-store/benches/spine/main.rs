@@ -5,8 +5,8 @@
 //! cargo bench -p forge-store --features sqlite,postgres,testing --bench spine -- [sqlite|postgres] [--jobs N] [--rounds N] [--grown]
 //! ```
 //!
-//! `--grown` also measures with 1,000,000 ended and 100,000 waiting jobs. `--store-only` leaves the bare loop out, for
-//! a profiler. Everything is on the disk before it is answered.
+//! `--grown` compares a store with 1,000,000 ended and 100,000 waiting jobs to a new one instead, and looks at memory and
+//! opening. `--store-only` leaves the first column out, for a profiler. Everything is on the disk before it is answered.
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 #[cfg(all(feature = "postgres", feature = "testing"))]
@@ -90,32 +90,30 @@ fn cpu_time() -> Duration {
     Duration::from_nanos(threads.filter_map(|thread| nanos(thread.path().join("schedstat"))).sum())
 }
 
-/// Rounds of the bare loop and of the store, in turn, and a line of the table with their medians.
-fn compare(title: &str, options: &Options, jobs: usize, bare: impl Fn() -> Took, store: impl Fn() -> Took) {
-    let (mut bares, mut stores) = (Vec::new(), Vec::new());
+/// Rounds of the one and the other, in turn, and a line of the table with their medians.
+fn compare(title: &str, options: &Options, jobs: usize, one: impl Fn() -> Took, other: impl Fn() -> Took) {
+    let (mut ones, mut others) = (Vec::new(), Vec::new());
     for _ in 0..options.rounds {
         if !options.store_only {
-            bares.push(bare());
+            ones.push(one());
         }
-        stores.push(store());
+        others.push(other());
     }
     let rate = |took: &Took| jobs as f64 / took.wall.as_secs_f64();
     let cpu = |took: &Took| took.cpu.as_secs_f64() * 1e6 / jobs as f64;
-    let ratios = bares.iter().zip(&stores).map(|(bare, store)| rate(store) / rate(bare));
+    let ratios = ones.iter().zip(&others).map(|(one, other)| rate(other) / rate(one));
     println!(
         "| {title} | {:.0} | {:.0} | {:.2} | {:.1} | {:.1} |",
-        median(bares.iter().map(rate)),
-        median(stores.iter().map(rate)),
+        median(ones.iter().map(rate)),
+        median(others.iter().map(rate)),
         median(ratios),
-        median(bares.iter().map(cpu)),
-        median(stores.iter().map(cpu)),
+        median(ones.iter().map(cpu)),
+        median(others.iter().map(cpu)),
     );
 }
 
-fn head() {
-    println!(
-        "| medians | bare loop, jobs/s | store, jobs/s | ratio | bare, CPU µs/job | store, CPU µs/job |"
-    );
+fn head(one: &str, other: &str) {
+    println!("| medians | {one}, jobs/s | {other}, jobs/s | ratio | {one}, CPU µs/job | {other}, CPU µs/job |");
     println!("|---|---|---|---|---|---|");
 }
 

@@ -1,9 +1,11 @@
 //! SQLite: the store and the bare loop on files of their own, on the same disk.
 
+use std::cell::RefCell;
 use std::path::Path;
 
 use forge_core::history::encode_entries;
 use forge_core::job::Job;
+use forge_core::rows::{Counts, Outcome};
 use forge_core::{Batch, Changes};
 use forge_store::memory::Memory;
 use forge_store::sqlite::Sqlite;
@@ -11,7 +13,7 @@ use rusqlite::{Connection, params};
 use tokio::runtime::Runtime;
 
 use crate::work::{Work, lifecycle, transact};
-use crate::{Options, Took, compare, head, median, resident_mb, timed};
+use crate::{Options, Took, compare, head, resident_mb, timed};
 
 const LIFECYCLE_BATCH: usize = 256;
 const SUBMIT_BATCH: usize = 1024;
@@ -19,12 +21,12 @@ const SUBMIT_BATCH: usize = 1024;
 pub(crate) fn run(options: &Options) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     println!("\nSQLite, `synchronous=FULL`, {} jobs a round, {} rounds\n", options.jobs, options.rounds);
-    head();
+    if options.grown {
+        return measure_grown(options, &runtime);
+    }
+    head("bare loop", "store");
     compare_lifecycle(options, &runtime);
     compare_submit(options, &runtime);
-    if options.grown {
-        measure_grown(options, &runtime);
-    }
 }
 
 fn compare_lifecycle(options: &Options, runtime: &Runtime) {
@@ -64,46 +66,40 @@ fn compare_submit(options: &Options, runtime: &Runtime) {
     compare("submit, batch 1024", options, n_batches * SUBMIT_BATCH, || bare(&recorded), store);
 }
 
-/// The rate on an empty store and on one with 1,000,000 ended and 100,000 waiting jobs; memory and opening on the way.
+/// The rate with 1,000,000 ended and 100,000 waiting jobs beside that on a new store; memory and opening on the way.
 fn measure_grown(options: &Options, runtime: &Runtime) {
     const ENDED: usize = 1_000_000;
     const WAITING: usize = 100_000;
     const BATCH: usize = 1000;
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("jobs.db");
+    let grown = Sqlite::open(&path).expect("a store");
+    println!("resident with an empty store: {:.0} MB", resident_mb());
     let mut work = Work::new();
-    let rates = |store: &Sqlite, work: &mut Work, title: &str| {
-        let n_batches = options.jobs / LIFECYCLE_BATCH;
-        let tooks: Vec<Took> = (0..options.rounds)
-            .map(|_| {
-                let submits = (0..n_batches).map(|_| work.submit(LIFECYCLE_BATCH)).collect();
-                timed(|| runtime.block_on(lifecycle(store, work, submits, LIFECYCLE_BATCH, drop)))
-            })
-            .collect();
-        let n_jobs = (n_batches * LIFECYCLE_BATCH) as f64;
-        let rate = median(tooks.iter().map(|took| n_jobs / took.wall.as_secs_f64()));
-        let cpu = median(tooks.iter().map(|took| took.cpu.as_secs_f64() * 1e6 / n_jobs));
-        println!("{title}: {rate:.0} jobs/s, {cpu:.1} CPU µs/job");
-        rate
-    };
-    println!();
-    let store = Sqlite::open(&path).expect("a store");
-    let empty = rates(&store, &mut work, "lifecycle on an empty store");
     for _ in 0..WAITING / BATCH {
-        runtime.block_on(transact(&store, work.submit_bulk(BATCH)));
+        runtime.block_on(transact(&grown, work.submit_bulk(BATCH)));
     }
     println!("resident with {WAITING} waiting jobs: {:.0} MB", resident_mb());
     for _ in 0..ENDED / BATCH {
         let submits = vec![work.submit_bulk(BATCH)];
-        runtime.block_on(lifecycle(&store, &mut work, submits, BATCH, drop));
+        runtime.block_on(lifecycle(&grown, &mut work, submits, BATCH, drop));
     }
-    drop(store);
-    let mut store = None;
-    let opened = timed(|| store = Some(Sqlite::open(&path).expect("a store")));
-    println!("opening with {ENDED} ended jobs: {:.1} ms", opened.wall.as_secs_f64() * 1e3);
-    let store = store.expect("opened");
-    let grown = rates(&store, &mut work, "lifecycle on a grown store");
-    println!("grown / empty: {:.2}; resident: {:.0} MB", grown / empty, resident_mb());
+    println!("resident with {ENDED} ended jobs: {:.0} MB", resident_mb());
+    drop(grown);
+    let mut opened = None;
+    let took = timed(|| opened = Some(Sqlite::open(&path).expect("a store")));
+    println!("opening with {ENDED} ended jobs: {:.1} ms\n", took.wall.as_secs_f64() * 1e3);
+    let grown = opened.expect("opened");
+    let (_folder, new) = new_store();
+    let (new_work, grown_work) = (RefCell::new(Work::new()), RefCell::new(work));
+    let round = |store: &Sqlite, work: &RefCell<Work>| {
+        let mut work = work.borrow_mut();
+        let submits = (0..options.jobs / LIFECYCLE_BATCH).map(|_| work.submit(LIFECYCLE_BATCH)).collect();
+        timed(|| runtime.block_on(lifecycle(store, &mut work, submits, LIFECYCLE_BATCH, drop)))
+    };
+    head("new store", "grown store");
+    let title = "lifecycle, batch 256";
+    compare(title, options, options.jobs, || round(&new, &new_work), || round(&grown, &grown_work));
 }
 
 fn new_store() -> (tempfile::TempDir, Sqlite) {
@@ -116,7 +112,7 @@ fn new_store() -> (tempfile::TempDir, Sqlite) {
 struct Rows {
     inserted: Vec<(JobRow, Vec<u8>)>,
     updated: Vec<JobRow>,
-    outcomes: Vec<forge_core::rows::Outcome>,
+    outcomes: Vec<Outcome>,
     counts: Vec<(String, [i64; 7])>,
     at: i64,
     entries: Vec<u8>,
@@ -147,17 +143,14 @@ impl JobRow {
 
 impl Rows {
     fn of(changes: &Changes) -> Rows {
-        let sums = [""; 1].map(|all| {
-            let mut sum = forge_core::rows::Counts::default();
-            changes.counts.values().for_each(|counts| sum.merge(counts));
-            (all.to_owned(), sum.0)
-        });
+        let mut sum = Counts::default();
+        changes.counts.values().for_each(|counts| sum.merge(counts));
         let counts = changes.counts.iter().map(|(queue, counts)| (queue.as_str().to_owned(), counts.0));
         Rows {
             inserted: changes.inserted.iter().map(|(job, input)| (JobRow::of(job), input.encode())).collect(),
             updated: changes.updated.iter().map(JobRow::of).collect(),
             outcomes: changes.outcomes.clone(),
-            counts: counts.chain(sums).collect(),
+            counts: counts.chain([(String::new(), sum.0)]).collect(),
             at: changes.journal.last().map_or(0, |entry| entry.event.at.as_micros()),
             entries: encode_entries(&changes.journal),
         }

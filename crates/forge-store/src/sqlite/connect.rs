@@ -36,7 +36,7 @@ pub(super) struct Place {
 }
 
 /// More statements than there are, so that none is ever prepared twice.
-const STATEMENTS_MAX: usize = 64;
+pub(super) const STATEMENTS_MAX: usize = 96;
 
 /// `synchronous` FULL: a commit returns when the log is on the disk. Copying the log back is not left to the commit, see
 /// [`checkpoint`](super::checkpoint). The cache is in KiB.
