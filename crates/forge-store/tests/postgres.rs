@@ -14,7 +14,7 @@ use forge_core::time::Time;
 use forge_core::{Answer, Batch, Changes, Command, decide, wants};
 use forge_store::postgres::{Options, Postgres};
 use forge_store::testing::{self, Cluster, Durability};
-use forge_store::{Error, Fault, Store, Wakeup};
+use forge_store::{Error, Fault, Filter, Store, Wakeup};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_postgres::Client;
@@ -162,6 +162,8 @@ async fn a_text_the_database_cannot_keep_is_rejected_and_spoils_only_its_batch()
     assert_eq!(count_jobs(&store).await, 0);
     commit(&store, vec![submit(1)]).await.unwrap();
     assert_eq!(count_jobs(&store).await, 1);
+    let filter = Filter { job_type: Some("nul\0byte".into()), limit: 9, ..Filter::default() };
+    assert_eq!((&store as &dyn Store).jobs(filter).await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -268,12 +270,21 @@ async fn a_reader_does_not_pass_a_lower_number_that_is_under_way() {
 async fn a_stopped_server_is_unavailable_and_comes_back() {
     let cluster = Cluster::start(Durability::None);
     let options = Options { wait: Duration::from_millis(200), ..Options::new(1) };
-    let store = Postgres::connect(&cluster.database().await, options).await.unwrap();
+    let store = Arc::new(Postgres::connect(&cluster.database().await, options).await.unwrap());
     commit(&store, vec![submit(1)]).await.unwrap();
     cluster.kill();
-    let error = commit(&store, vec![submit(2)]).await.unwrap_err();
-    assert_eq!(error.fault, Fault::Unavailable, "{error}");
-    let error = (&store as &dyn Store).job(id(1)).await.unwrap_err();
+    // More callers than connections: those that wait for one are told the same.
+    let mut callers: JoinSet<Result<Changes, Error>> = (0..20)
+        .map(|_| {
+            let store = store.clone();
+            async move { commit(&store, vec![submit(2)]).await }
+        })
+        .collect();
+    while let Some(answer) = callers.join_next().await {
+        let error = answer.unwrap().unwrap_err();
+        assert_eq!(error.fault, Fault::Unavailable, "{error}");
+    }
+    let error = (&*store as &dyn Store).job(id(1)).await.unwrap_err();
     assert_eq!(error.fault, Fault::Unavailable, "{error}");
     cluster.start_again();
     commit(&store, vec![submit(2)]).await.unwrap();

@@ -52,11 +52,7 @@ pub(super) fn is_lasting(error: &PgError) -> bool {
 pub(super) fn report(error: PgError) -> Error {
     let fault = match error.code() {
         Some(code) => fault_of(code.code()),
-        None if error.is_closed() || has_io_cause(&error) => Fault::Unavailable,
-        // The driver could not make sense of a value: of ours on the way in, of a row on the way out.
-        None if error.to_string().starts_with("error serializing") => Fault::Rejected,
-        None if error.to_string().starts_with("error deserializing") => Fault::Corrupt,
-        None => Fault::Unavailable,
+        None => fault_of_driver(&error),
     };
     Error::new(fault, Described::from(error))
 }
@@ -90,8 +86,17 @@ fn fault_of(code: &str) -> Fault {
     }
 }
 
-fn has_io_cause(error: &PgError) -> bool {
-    error.source().is_some_and(|cause| cause.is::<std::io::Error>())
+/// What the driver itself complains of. It has no better way to tell than its words.
+fn fault_of_driver(error: &PgError) -> Fault {
+    let text = error.to_string();
+    match () {
+        () if error.is_closed() => Fault::Unavailable,
+        // A value of ours that does not fit into a message.
+        () if text.starts_with("error serializing") || text.starts_with("error encoding") => Fault::Rejected,
+        // A value of theirs that we cannot read.
+        () if text.starts_with("error deserializing") || text.starts_with("error parsing") => Fault::Corrupt,
+        () => Fault::Unavailable,
+    }
 }
 
 /// The driver says "db error" and leaves the rest to its cause; here both stand in one line, with the code.

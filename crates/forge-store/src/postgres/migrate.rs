@@ -28,20 +28,39 @@ const CREATE: &str = "
 const APPLIED: &str = "SELECT version, checksum FROM migrations ORDER BY version";
 const RECORD: &str = "INSERT INTO migrations (version, name, checksum) VALUES ($1, $2, $3)";
 
-const ENCODING: &str = "SELECT current_setting('server_encoding')";
+/// Waiting for another node's migration has an end; the steps themselves take as long as they take.
+const SETTINGS: &str = "SET statement_timeout = 0; SET lock_timeout = '10min'";
+
+const SERVER: &str = "
+    SELECT current_setting('server_version_num')::integer, current_setting('server_version'),
+           current_setting('server_encoding')";
+
+/// PostgreSQL 15.
+const SERVER_VERSION_MIN: i32 = 150_000;
 
 /// Applies what is missing. Refuses a schema that is newer, or not the one this version knows.
 pub(super) async fn migrate(client: &mut Client) -> Result<(), Error> {
-    let encoding: String = client.query_one(ENCODING, &[]).await.map_err(fault::report)?.get(0);
-    if encoding != "UTF8" {
-        let text = format!("the database has the encoding {encoding}; it must be created with UTF8");
-        return Err(Error::new(Fault::Corrupt, text));
-    }
+    check_server(client).await?;
+    client.batch_execute(SETTINGS).await.map_err(fault::report)?;
     client.batch_execute(LOCK).await.map_err(fault::report)?;
     let result = apply(client).await;
     // If this fails the connection is gone, and the lock with it.
     let _ = client.batch_execute(UNLOCK).await;
     result
+}
+
+async fn check_server(client: &Client) -> Result<(), Error> {
+    let row = client.query_one(SERVER, &[]).await.map_err(fault::report)?;
+    let (version, encoding): (i32, String) = (row.get(0), row.get(2));
+    if version < SERVER_VERSION_MIN {
+        let text = format!("the server is PostgreSQL {}; it must be 15 or newer", row.get::<_, String>(1));
+        return Err(Error::new(Fault::Unavailable, text));
+    }
+    if encoding != "UTF8" {
+        let text = format!("the database has the encoding {encoding}; it must be created with UTF8");
+        return Err(Error::new(Fault::Unavailable, text));
+    }
+    Ok(())
 }
 
 async fn apply(client: &mut Client) -> Result<(), Error> {

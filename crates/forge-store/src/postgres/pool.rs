@@ -3,6 +3,7 @@
 //! A connection comes back only if its user says that it is clean. Whatever else happens to it (an error half way, a
 //! panic, a dropped future) closes it, which rolls back what it had begun, and the next caller opens a new one.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -23,6 +24,8 @@ struct Shared {
     config: Config,
     options: Options,
     n_places: u32,
+    /// The last attempt to open a connection failed, or has not succeeded yet.
+    down: AtomicBool,
     free: Arc<Semaphore>,
     places: Mutex<Vec<Place>>,
 }
@@ -52,8 +55,8 @@ impl Pool {
             places.push(Place { slot, connection: Some(connection) });
         }
         let free = Arc::new(Semaphore::new(places.len()));
-        let (config, options) = (config.clone(), options.clone());
-        let shared = Shared { config, options, n_places, free, places: Mutex::new(places) };
+        let (config, options, places) = (config.clone(), options.clone(), Mutex::new(places));
+        let shared = Shared { config, options, n_places, down: AtomicBool::new(false), free, places };
         Ok(Pool { shared: Arc::new(shared) })
     }
 
@@ -61,7 +64,10 @@ impl Pool {
     /// waits, it leaves the pool as it was.
     pub(super) async fn take(&self) -> Result<Loan, Error> {
         let shared = &self.shared;
-        let busy = |_| Error::new(Fault::Busy, "every database connection is in use");
+        let busy = |_| match shared.down.load(Ordering::Relaxed) {
+            true => Error::new(Fault::Unavailable, "the database cannot be reached"),
+            false => Error::new(Fault::Busy, "every database connection is in use"),
+        };
         let permit = timeout(shared.options.wait, shared.free.clone().acquire_owned()).await.map_err(busy)?;
         let permit = permit.map_err(|_| Error::new(Fault::Unavailable, "the store is closed"))?;
         let mut place = shared.places().pop().expect("there is a place for every permit");
@@ -95,7 +101,9 @@ impl Loan {
         let shared = self.shared.clone();
         let place = self.place.as_mut().expect("a loan has its place until it is given back");
         if place.connection.is_none() {
+            shared.down.store(true, Ordering::Relaxed);
             let opened = connect::open_patiently(&shared.config, &shared.options, place.slot).await?;
+            shared.down.store(false, Ordering::Relaxed);
             place.connection = Some(opened);
         }
         Ok(())

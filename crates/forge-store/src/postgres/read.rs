@@ -19,14 +19,18 @@ use super::pipeline::Pipeline;
 use super::pool::{Loan, Pool};
 use super::sql::Sql;
 use super::value::{Text, Uuid};
-use crate::{Error, Filter, JournalRow, Page, Query, QueueStats, Sweep, Tombstone};
+use crate::{Error, Fault, Filter, JournalRow, Page, Query, QueueStats, Sweep, Tombstone};
 
 /// Answers one question. Being cancelled anywhere costs the connection, nothing else.
 pub(super) async fn read(pool: &Pool, options: &Options, query: Query) -> Result<Page, Error> {
     let reader = Reader { loan: pool.take().await?, options };
-    let page = reader.answer(query).await?;
-    reader.loan.give_back();
-    Ok(page)
+    let page = reader.answer(query).await;
+    match page.as_ref().map_err(|error| error.fault) {
+        // An answer, if not a welcome one: the connection is ready for the next question.
+        Ok(_) | Err(Fault::Rejected | Fault::Corrupt | Fault::Busy | Fault::Full) => reader.loan.give_back(),
+        Err(Fault::Unavailable | Fault::Timeout | Fault::TooNew | Fault::Unknown) => drop(reader),
+    }
+    page
 }
 
 /// Deletes what is old.
@@ -141,6 +145,10 @@ impl Reader<'_> {
     }
 
     async fn list(&self, filter: Filter) -> Result<Page, Error> {
+        if filter.job_type.as_ref().is_some_and(|job_type| job_type.contains('\0')) {
+            // No job has such a type, and the database would not even take the question.
+            return Ok(Page::Jobs(Vec::new()));
+        }
         let before = filter.before.map_or(Uuid::MAX, Uuid::from);
         let states: Vec<i16> = filter.states.iter().map(|state| i16::from(state.as_u8())).collect();
         let states = (!states.is_empty()).then_some(states);

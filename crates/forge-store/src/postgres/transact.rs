@@ -118,18 +118,17 @@ impl Stage<'_> {
             Setback { error, again: Again::No, after: After::Broken }
         };
         let answers = in_time(self.options, pipeline.run()).await.map_err(late)?;
+        let commit_sent = answers.len() > n_writes;
         for (n, answer) in answers.into_iter().enumerate() {
-            match answer {
-                Ok(_) => {}
-                // The server told us of a statement that failed, so the commit behind it failed too.
-                Err(error) if n < n_writes && error.code().is_some() => {
-                    return Err(refused(error, fault::report));
-                }
-                // The connection broke, and the commit may have been on its way already; or it is the commit that failed.
-                Err(error) if n <= n_writes => return Err(refused(error, fault::report_commit)),
-                Err(error) => {
-                    tracing::warn!(error = %fault::report(error), "cannot tell other nodes of a batch")
-                }
+            let Err(error) = answer else { continue };
+            if n > n_writes {
+                tracing::warn!(error = %fault::report(error), "cannot tell other nodes of a batch");
+            } else if !commit_sent || (n < n_writes && error.code().is_some()) {
+                // The server told us of a statement that failed, so the commit behind it failed too, if it was sent at all.
+                return Err(refused(error, fault::report));
+            } else {
+                // It is the commit that failed; or the connection broke, and the commit may have been on its way already.
+                return Err(refused(error, fault::report_commit));
             }
         }
         Ok(())
