@@ -35,7 +35,10 @@ CREATE TABLE jobs (
 
 -- Only jobs that somebody may look for: an ended job is not in the way of a claim.
 CREATE INDEX jobs_shelf ON jobs (lane, shelf, priority DESC, id) WHERE lane IS NOT NULL;
-CREATE INDEX jobs_due ON jobs (due_at) WHERE due_at IS NOT NULL;
+-- With the id, because a hundred thousand jobs may be due at the same midnight, and are taken in bites.
+CREATE INDEX jobs_due ON jobs (due_at, id) WHERE due_at IS NOT NULL;
+-- Dead letters are listed by age, whatever their priority. 4 is their lane.
+CREATE INDEX jobs_dead ON jobs (shelf, id) WHERE lane = 4;
 CREATE INDEX jobs_client ON jobs (client, id);
 
 CREATE TABLE inputs (

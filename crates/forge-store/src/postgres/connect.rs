@@ -92,6 +92,7 @@ pub(super) fn settings(options: &Options) -> String {
         "SET statement_timeout = {};
          SET lock_timeout = {};
          SET idle_in_transaction_session_timeout = {};
+         SET idle_session_timeout = 0;
          SET client_connection_check_interval = 1000;
          SET plan_cache_mode = force_generic_plan;
          SET enable_seqscan = off;

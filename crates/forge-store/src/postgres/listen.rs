@@ -16,7 +16,8 @@ use super::connect;
 use super::fault;
 use crate::{Error, Wakeup};
 
-const LISTEN: &str = "LISTEN forgerun";
+/// An idle session is what this is for, whatever the server thinks of them.
+const LISTEN: &str = "LISTEN forgerun; SET idle_session_timeout = 0";
 
 /// PostgreSQL takes payloads below 8000 bytes.
 const PAYLOAD_BYTES_MAX: usize = 7999;

@@ -4,8 +4,9 @@
 //! sessions of their own: a pooler in between that shares sessions between transactions loses prepared statements,
 //! settings and notifications. Connections are not encrypted yet; `sslmode=require` is refused.
 //!
-//! Isolation is READ COMMITTED. What a batch looks at is locked by row ([`load`]); a key that does not exist yet cannot be,
-//! so two nodes that insert it at once meet in its unique index, and the loser decides again ([`transact`]).
+//! Isolation is READ COMMITTED. What a batch looks at is locked by row (`load.rs`); a key that does not exist yet cannot be,
+//! so two nodes that insert it at once meet in its unique index, and the loser decides again
+//! (`transact.rs`).
 //!
 //! | file | what |
 //! |---|---|

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use forge_core::command::Output;
 use forge_core::history::decode_entries;
 use forge_core::id::JobId;
-use forge_core::job::{Input, Shelf};
+use forge_core::job::{Input, Lane, Shelf};
 use forge_core::rows::{Object, Outcome, QueueRow};
 use forge_core::time::Time;
 use tokio_postgres::Row;
@@ -86,12 +86,7 @@ impl Reader<'_> {
                 Page::Tombstone(rows.first().map(read_tombstone).transpose()?)
             }
             Query::Jobs(filter) => self.list(filter).await?,
-            Query::Shelf { shelf, after, limit } => {
-                let (lane, after) = (shelf.lane as i16, after.map(Uuid::from));
-                let values: [&(dyn ToSql + Sync); 4] = [&lane, &shelf.name.as_str(), &after, &bounded(limit)];
-                let rows = self.rows(Sql::ReadShelf, &values).await?;
-                Page::Jobs(rows.iter().map(read_job).collect::<Result<_, _>>()?)
-            }
+            Query::Shelf { shelf, after, limit } => self.shelf(shelf, after, limit).await?,
             Query::Occupied(shelves) => self.occupied(shelves).await?,
             Query::NextDue => {
                 let rows = self.rows(Sql::ReadNextDue, &[]).await?;
@@ -164,6 +159,18 @@ impl Reader<'_> {
             None => Sql::ListJobs,
         };
         let rows = self.rows(sql, &values).await?;
+        Ok(Page::Jobs(rows.iter().map(read_job).collect::<Result<_, _>>()?))
+    }
+
+    async fn shelf(&self, shelf: Shelf, after: Option<JobId>, limit: usize) -> Result<Page, Error> {
+        let (lane, name) = (shelf.lane as i16, shelf.name.as_str());
+        let (after, limit) = (after.map_or(Uuid::MIN, Uuid::from), bounded(limit));
+        let rows = match shelf.lane {
+            Lane::Dead => self.rows(Sql::ReadDead, &[&name, &after, &limit]).await?,
+            Lane::External | Lane::BuiltIn | Lane::Parked => {
+                self.rows(Sql::ReadShelf, &[&lane, &name, &after, &limit]).await?
+            }
+        };
         Ok(Page::Jobs(rows.iter().map(read_job).collect::<Result<_, _>>()?))
     }
 

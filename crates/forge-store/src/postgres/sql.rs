@@ -77,8 +77,6 @@ statements! {
     CountShelf = "
         SELECT count(*)
           FROM (SELECT FROM jobs WHERE lane = $1::smallint AND shelf = $2::text LIMIT $3::bigint) AS head";
-    /// The index has the moments; jobs of the same moment are put in order as they come (an incremental sort), which is
-    /// cheaper than to carry every id in the index too.
     LockDue = "
         SELECT id, head, body
           FROM jobs
@@ -239,12 +237,19 @@ statements! {
            AND ($4::text IS NULL OR job_type = $4)
          ORDER BY id DESC
          LIMIT $5::bigint";
+    /// Sorts the shelf by age; fit for a look at what waits. Dead letters may be many and have an index for it.
     ReadShelf = "
         SELECT id, head, body
           FROM jobs
-         WHERE lane = $1::smallint AND shelf = $2::text AND ($3::uuid IS NULL OR id > $3)
+         WHERE lane = $1::smallint AND shelf = $2::text AND id > $3::uuid
          ORDER BY id
          LIMIT $4::bigint";
+    ReadDead = "
+        SELECT id, head, body
+          FROM jobs
+         WHERE lane = 4 AND shelf = $1::text AND id > $2::uuid
+         ORDER BY id
+         LIMIT $3::bigint";
     /// For each shelf, by its number in the list, whether a job stands on it.
     ReadOccupied = "
         SELECT n

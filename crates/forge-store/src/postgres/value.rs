@@ -12,6 +12,8 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checke
 pub(super) struct Uuid([u8; 16]);
 
 impl Uuid {
+    /// Less than every id there is.
+    pub(super) const MIN: Uuid = Uuid([0; 16]);
     /// Greater than every id there is.
     pub(super) const MAX: Uuid = Uuid([0xff; 16]);
 }
