@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::net::{IpAddr, SocketAddr};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -90,8 +90,12 @@ impl Door {
         let app = &*self.app;
         let mut exchange = Exchange::begin(app, parts, self.address);
         let wait = Prefer::of(&exchange.headers, app.bounds.wait_max).wait.unwrap_or_default();
-        let work = timeout(app.bounds.request_timeout + wait, dialects::serve(app, &mut exchange, body));
-        let answer = match caught(work).await {
+        let span = app.bounds.request_timeout + wait;
+        let done = {
+            let work = pin!(timeout(span, dialects::serve(app, &mut exchange, body)));
+            caught(work).await
+        };
+        let answer = match done {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => Err(timed_out()),
             Err(Panicked) => Err(ApiError::internal(Kind::Internal, "a handler panicked")),
@@ -104,8 +108,8 @@ impl Door {
         let (parts, body) = request.into_parts();
         let mut exchange = Exchange::begin(&self.app, parts.clone(), self.address);
         exchange.route = "page";
-        let work =
-            timeout(self.app.bounds.request_timeout, self.pages.call(Request::from_parts(parts, body)));
+        let request = Request::from_parts(parts, body);
+        let work = pin!(timeout(self.app.bounds.request_timeout, self.pages.call(request)));
         let answer = match caught(work).await {
             Ok(Ok(Ok(page))) => Ok(page),
             Ok(Err(_)) => Err(timed_out()),

@@ -3,6 +3,7 @@
 //! The number is the *theoretical arrival time*: when the bucket is full again. Taking a token moves it by one interval;
 //! it may not lie more than a window ahead.
 
+use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -77,6 +78,15 @@ impl Bucket {
     }
 }
 
+/// Room for two numbers and some letters: most answers carry these headers, so they had better not grow.
+const TEXT_BYTES: usize = 48;
+
+fn text(text: fmt::Arguments<'_>) -> HeaderValue {
+    let mut out = String::with_capacity(TEXT_BYTES);
+    out.write_fmt(text).expect("a string takes everything");
+    HeaderValue::try_from(out).expect("digits and ASCII signs")
+}
+
 fn seconds_up(ns: i64) -> i64 {
     ns.saturating_add(999_999_999).div_euclid(1_000_000_000)
 }
@@ -92,11 +102,9 @@ impl Standing {
         headers.insert(LIMIT, HeaderValue::from(self.limit));
         headers.insert(REMAINING, HeaderValue::from(self.remaining));
         headers.insert(RESET, HeaderValue::from(self.reset_unix_s));
-        let rate_limit = format!("\"minute\";r={};t={}", self.remaining, self.reset_in_s);
-        let policy = format!("\"minute\";q={};w=60", self.limit);
-        for (name, value) in [(RATE_LIMIT, rate_limit), (POLICY, policy)] {
-            headers.insert(name, HeaderValue::try_from(value).expect("digits and ASCII signs"));
-        }
+        headers
+            .insert(RATE_LIMIT, text(format_args!("\"minute\";r={};t={}", self.remaining, self.reset_in_s)));
+        headers.insert(POLICY, text(format_args!("\"minute\";q={};w=60", self.limit)));
     }
 }
 

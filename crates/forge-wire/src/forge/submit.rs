@@ -1,10 +1,14 @@
-//! The body of a submission, read with the care that good error messages need: every wrong member is named at once.
+//! The body of a submission. The short way reads it straight into its members; only a body that does not fit is read again
+//! with the care that good error messages need, so that every wrong member is named at once.
 
 use forge_core::catalog::Kind;
 use forge_core::job::Form;
+use forge_core::retry::Mode;
 use forge_core::time::Time;
 use forge_core::work::{Behaviour, WorkKind};
 use forge_problem::Digest;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::problem::{Refused, Violation};
@@ -28,78 +32,54 @@ pub struct SubmitRequest {
     /// Higher goes first.
     pub priority: Option<i16>,
     /// Whether the server retries by itself.
-    pub retry_mode: Option<forge_core::retry::Mode>,
+    pub retry_mode: Option<Mode>,
     /// What the client calls the job.
     pub correlation_id: Option<String>,
     /// The payload, as received.
     pub payload: Option<Vec<u8>>,
 }
 
-/// The members of a submission, before anybody has looked at them.
-#[derive(Clone, Debug)]
-pub struct Submission {
-    members: Map<String, Value>,
-}
-
-impl Submission {
-    /// Reads a body as far as its being a JSON object.
-    pub fn parse(body: &[u8]) -> Result<Submission, Box<Refused>> {
-        let malformed = |detail: String| Box::new(Refused::new(Kind::MalformedRequest, detail));
-        match serde_json::from_slice(body) {
-            Ok(Value::Object(members)) => Ok(Submission { members }),
-            Ok(_) => Err(malformed("The body is not a JSON object.".into())),
-            Err(error) => Err(malformed(format!("The body is not JSON: {error}."))),
-        }
-    }
-
-    /// What makes two requests the same one: the digest of the canonical body without its idempotency key, so that it does
-    /// not matter how a request is laid out, or whether the key stands in the body or in the header.
-    pub fn fingerprint(&mut self) -> [u8; 32] {
-        let key = self.members.remove(IDEMPOTENCY_KEY);
-        let value = Value::Object(std::mem::take(&mut self.members));
-        let digest = Digest::of(forge_problem::canonical(&value).as_bytes()).0;
-        if let Value::Object(members) = value {
-            self.members = members;
-        }
-        self.members.extend(key.map(|key| (IDEMPOTENCY_KEY.to_owned(), key)));
-        digest
-    }
-
-    /// Whether the body brings an idempotency key.
-    pub fn has_key(&self) -> bool {
-        self.members.get(IDEMPOTENCY_KEY).is_some_and(|key| !key.is_null())
-    }
-
-    /// Looks at the members. Shape errors (missing, wrong type, no time) are malformed; values that break a rule are
-    /// validation errors.
-    pub fn read(self) -> Result<SubmitRequest, Box<Refused>> {
-        let mut reader = Reader {
-            members: self.members,
-            malformed: Vec::new(),
-            invalid: Vec::new(),
-            kind: Kind::InvalidArgs,
-        };
-        let request = reader.read();
-        if !reader.malformed.is_empty() {
-            return Err(refused(Kind::MalformedRequest, reader.malformed));
-        }
-        if !reader.invalid.is_empty() {
-            return Err(refused(reader.kind, reader.invalid));
-        }
-        request.ok_or_else(|| refused(Kind::MalformedRequest, Vec::new()))
-    }
-}
-
-/// Reads a body as a whole.
+/// Reads a body. Shape errors (JSON, missing, wrong type, no time) are malformed; values that break a rule are validation
+/// errors.
 pub fn read_submit(body: &[u8]) -> Result<SubmitRequest, Box<Refused>> {
-    Submission::parse(body)?.read()
+    // A struct would also be read from an array, which nobody means.
+    let object = body.trim_ascii_start().first() == Some(&b'{');
+    let (members, malformed) = match serde_json::from_slice(body) {
+        Ok(members) if object => (members, Vec::new()),
+        Ok(_) | Err(_) => Members::one_by_one(parse(body)?),
+    };
+    let mut reader = Reader { malformed, invalid: Vec::new(), kind: Kind::InvalidArgs };
+    let request = reader.read(members);
+    if !reader.malformed.is_empty() {
+        return Err(refused(Kind::MalformedRequest, reader.malformed));
+    }
+    if !reader.invalid.is_empty() {
+        return Err(refused(reader.kind, reader.invalid));
+    }
+    request.ok_or_else(|| refused(Kind::MalformedRequest, Vec::new()))
 }
 
-const IDEMPOTENCY_KEY: &str = "idempotency_key";
+/// What makes two requests the same one: the digest of the canonical body without its idempotency key, so that it does not
+/// matter how a request is laid out, or whether the key stands in the body or in the header.
+pub fn fingerprint(body: &[u8]) -> Result<[u8; 32], Box<Refused>> {
+    let mut members = parse(body)?;
+    members.remove("idempotency_key");
+    Ok(Digest::of(forge_problem::canonical(&Value::Object(members)).as_bytes()).0)
+}
 
-/// A refusal that names everything that is wrong.
-pub fn refused(kind: Kind, violations: Vec<Violation>) -> Box<Refused> {
+/// A refusal that names everything that is wrong, in the order in which the members are documented.
+pub fn refused(kind: Kind, mut violations: Vec<Violation>) -> Box<Refused> {
+    violations.sort_by_key(|violation| MEMBERS.iter().position(|name| violation.pointer[2..] == **name));
     Box::new(Refused::new(kind, summary(&violations)).violations(violations))
+}
+
+fn parse(body: &[u8]) -> Result<Map<String, Value>, Box<Refused>> {
+    let malformed = |detail: String| Box::new(Refused::new(Kind::MalformedRequest, detail));
+    match serde_json::from_slice(body) {
+        Ok(Value::Object(members)) => Ok(members),
+        Ok(_) => Err(malformed("The body is not a JSON object.".into())),
+        Err(error) => Err(malformed(format!("The body is not JSON: {error}."))),
+    }
 }
 
 fn summary(violations: &[Violation]) -> String {
@@ -108,58 +88,104 @@ fn summary(violations: &[Violation]) -> String {
     format!("{}.", parts.join("; "))
 }
 
+const MEMBERS: [&str; 10] = [
+    "type",
+    "execution_at",
+    "work_kind",
+    "queue",
+    "callback",
+    "idempotency_key",
+    "priority",
+    "retry_mode",
+    "correlation_id",
+    "payload",
+];
+
+/// The members of the right JSON types; null counts as absent, and unknown ones are ignored.
+#[derive(Default, Deserialize)]
+struct Members {
+    #[serde(rename = "type")]
+    form: Option<String>,
+    execution_at: Option<String>,
+    callback: Option<String>,
+    idempotency_key: Option<String>,
+    work_kind: Option<String>,
+    queue: Option<String>,
+    priority: Option<i64>,
+    retry_mode: Option<String>,
+    correlation_id: Option<String>,
+    payload: Option<Box<RawValue>>,
+}
+
+impl Members {
+    /// The members one by one, and which of them have the wrong type.
+    fn one_by_one(mut map: Map<String, Value>) -> (Members, Vec<Violation>) {
+        let mut malformed = Vec::new();
+        let mut take = |name: &str| map.remove(name).filter(|value| !value.is_null());
+        let payload = take("payload").and_then(|value| RawValue::from_string(value.to_string()).ok());
+        let priority = take("priority").and_then(|value| {
+            let number = value.as_i64();
+            if number.is_none() {
+                malformed.push(violation("priority", "must be an integer", "type"));
+            }
+            number
+        });
+        let mut text = |name: &str| match take(name)? {
+            Value::String(text) => Some(text),
+            _ => {
+                malformed.push(violation(name, "must be a string", "type"));
+                None
+            }
+        };
+        let members = Members {
+            form: text("type"),
+            execution_at: text("execution_at"),
+            callback: text("callback"),
+            idempotency_key: text("idempotency_key"),
+            work_kind: text("work_kind"),
+            queue: text("queue"),
+            priority,
+            retry_mode: text("retry_mode"),
+            correlation_id: text("correlation_id"),
+            payload,
+        };
+        (members, malformed)
+    }
+}
+
 struct Reader {
-    members: Map<String, Value>,
     malformed: Vec<Violation>,
     invalid: Vec<Violation>,
     kind: Kind,
 }
 
 impl Reader {
-    fn read(&mut self) -> Option<SubmitRequest> {
-        let form = self.form();
-        let scheduled = self.is_given("execution_at");
-        let execution_at = self.text("execution_at").and_then(|text| self.moment(&text));
-        if form == Some(Form::Deferred) && !scheduled {
-            self.malformed("execution_at", "is mandatory for a DEFERRED job", "required");
-        }
-        if form == Some(Form::Execute) && execution_at.is_some() {
-            self.invalid(
-                "execution_at",
-                "is only for DEFERRED jobs; leave it out to run at once",
-                "forbidden",
-            );
-        }
-        let callback = self.text("callback");
-        let idempotency_key = self.text(IDEMPOTENCY_KEY);
-        let work_kind = self.work_kind();
-        let queue = self.text("queue");
-        let priority = self.priority();
-        let retry_mode = self.retry_mode();
-        let correlation_id = self.text("correlation_id");
-        let payload = self.members.get("payload").filter(|value| !value.is_null());
-        let payload = payload.map(|value| value.to_string().into_bytes());
+    fn read(&mut self, members: Members) -> Option<SubmitRequest> {
+        let form = self.form(members.form.as_deref());
+        let execution_at = self.execution_at(members.execution_at.as_deref(), form);
+        let work_kind = members.work_kind.and_then(|word| self.work_kind(&word));
+        let priority = members.priority.and_then(|number| self.priority(number));
+        let retry_mode = members.retry_mode.and_then(|word| self.retry_mode(&word));
         Some(SubmitRequest {
             form: form?,
             execution_at,
-            callback,
-            idempotency_key,
+            callback: members.callback,
+            idempotency_key: members.idempotency_key,
             work_kind,
-            queue,
+            queue: members.queue,
             priority,
             retry_mode,
-            correlation_id,
-            payload,
+            correlation_id: members.correlation_id,
+            payload: members.payload.map(|payload| Box::<str>::from(payload).into_string().into_bytes()),
         })
     }
 
-    fn form(&mut self) -> Option<Form> {
-        if !self.is_given("type") {
-            self.malformed("type", "is mandatory", "required");
+    fn form(&mut self, word: Option<&str>) -> Option<Form> {
+        let Some(word) = word else {
+            self.mandatory("type", "is mandatory");
             return None;
-        }
-        let word = self.text("type")?;
-        let form = words::parse_forge_type(&word);
+        };
+        let form = words::parse_forge_type(word);
         if form.is_none() {
             self.kind = Kind::UnknownJobType;
             self.invalid("type", "must be EXECUTE, DEFERRED or EMIT_EVENT", "enum");
@@ -167,15 +193,29 @@ impl Reader {
         form
     }
 
-    fn work_kind(&mut self) -> Option<WorkKind> {
-        let word = self.text("work_kind")?;
-        match WorkKind::parse(&word) {
+    fn execution_at(&mut self, text: Option<&str>, form: Option<Form>) -> Option<Time> {
+        let Some(text) = text else {
+            if form == Some(Form::Deferred) {
+                self.mandatory("execution_at", "is mandatory for a DEFERRED job");
+            }
+            return None;
+        };
+        let moment = time::parse(text);
+        if moment.is_none() {
+            let detail = "must be a time like 2030-01-31T12:00:00Z";
+            self.malformed.push(violation("execution_at", detail, "format"));
+        } else if form == Some(Form::Execute) {
+            let detail = "is only for DEFERRED jobs; leave it out to run at once";
+            self.invalid("execution_at", detail, "forbidden");
+        }
+        moment
+    }
+
+    fn work_kind(&mut self, word: &str) -> Option<WorkKind> {
+        match WorkKind::parse(word) {
             Some(kind) if kind.behaviour() == Behaviour::Refused => {
-                self.invalid(
-                    "work_kind",
-                    "asks for a payload that is not valid, so it is refused",
-                    "payload",
-                );
+                let detail = "asks for a payload that is not valid, so it is refused";
+                self.invalid("work_kind", detail, "payload");
                 None
             }
             Some(kind) => Some(kind),
@@ -186,20 +226,18 @@ impl Reader {
         }
     }
 
-    fn priority(&mut self) -> Option<i16> {
-        let value = self.members.get("priority").filter(|value| !value.is_null())?;
-        match value.as_i64() {
-            None => self.malformed("priority", "must be an integer", "type"),
-            Some(number @ -100..=100) => return i16::try_from(number).ok(),
-            Some(_) => self.invalid("priority", "must lie between -100 and 100", "range"),
+    fn priority(&mut self, number: i64) -> Option<i16> {
+        let priority = i16::try_from(number).ok().filter(|priority| (-100..=100).contains(priority));
+        if priority.is_none() {
+            self.invalid("priority", "must lie between -100 and 100", "range");
         }
-        None
+        priority
     }
 
-    fn retry_mode(&mut self) -> Option<forge_core::retry::Mode> {
-        match self.text("retry_mode")?.to_ascii_lowercase().as_str() {
-            "manual" => Some(forge_core::retry::Mode::Manual),
-            "auto" => Some(forge_core::retry::Mode::Auto),
+    fn retry_mode(&mut self, word: &str) -> Option<Mode> {
+        match word.to_ascii_lowercase().as_str() {
+            "manual" => Some(Mode::Manual),
+            "auto" => Some(Mode::Auto),
             _ => {
                 self.invalid("retry_mode", "must be manual or auto", "enum");
                 None
@@ -207,36 +245,20 @@ impl Reader {
         }
     }
 
-    fn moment(&mut self, text: &str) -> Option<Time> {
-        let moment = time::parse(text);
-        if moment.is_none() {
-            self.malformed("execution_at", "must be a time like 2030-01-31T12:00:00Z", "format");
+    /// A member is missing, unless it is there and was complained about.
+    fn mandatory(&mut self, name: &str, detail: &str) {
+        if !self.malformed.iter().any(|violation| violation.pointer[2..] == *name) {
+            self.malformed.push(violation(name, detail, "required"));
         }
-        moment
-    }
-
-    fn is_given(&self, name: &str) -> bool {
-        self.members.get(name).is_some_and(|value| !value.is_null())
-    }
-
-    fn text(&mut self, name: &str) -> Option<String> {
-        match self.members.remove(name) {
-            None | Some(Value::Null) => None,
-            Some(Value::String(text)) => Some(text),
-            Some(_) => {
-                self.malformed(name, "must be a string", "type");
-                None
-            }
-        }
-    }
-
-    fn malformed(&mut self, name: &str, detail: &str, constraint: &'static str) {
-        self.malformed.push(Violation { pointer: format!("#/{name}"), detail: detail.into(), constraint });
     }
 
     fn invalid(&mut self, name: &str, detail: &str, constraint: &'static str) {
-        self.invalid.push(Violation { pointer: format!("#/{name}"), detail: detail.into(), constraint });
+        self.invalid.push(violation(name, detail, constraint));
     }
+}
+
+fn violation(name: &str, detail: &str, constraint: &'static str) -> Violation {
+    Violation { pointer: format!("#/{name}"), detail: detail.into(), constraint }
 }
 
 #[cfg(test)]
@@ -250,35 +272,40 @@ mod tests {
     }
 
     #[test]
+    fn both_ways_of_reading_understand_the_same() {
+        let body = r#"{"type":"EMIT_EVENT","execution_at":"2030-01-01T00:00:00Z","callback":"http://a","idempotency_key":"k",
+            "work_kind":"SUCCESS_FAST","queue":"q","priority":-7,"retry_mode":"auto","correlation_id":null,
+            "payload":{"a":[1,2.50,"x"]},"unknown":{"deep":[{}]}}"#;
+        let short = read_submit(body.as_bytes()).unwrap();
+        // A member given twice is nothing for the short way; the last one counts.
+        let twice = body.replacen('{', r#"{"queue":"first","#, 1);
+        let long = read_submit(twice.as_bytes()).unwrap();
+        assert_eq!(short.payload.as_deref(), Some(br#"{"a":[1,2.50,"x"]}"#.as_slice()));
+        assert_eq!(SubmitRequest { payload: None, ..long }, SubmitRequest { payload: None, ..short });
+    }
+
+    #[test]
     fn the_fingerprint_sees_the_request_and_not_its_layout_or_its_key() {
-        let fingerprint = |body: &str| Submission::parse(body.as_bytes()).unwrap().fingerprint();
+        let fingerprint = |body: &str| fingerprint(body.as_bytes()).unwrap();
         let plain = fingerprint(r#"{"type":"EXECUTE","work_kind":"SUCCESS_FAST"}"#);
         assert_eq!(plain, fingerprint(r#"{ "work_kind":"SUCCESS_FAST", "type":"EXECUTE" }"#));
-        assert_eq!(
-            plain,
-            fingerprint(r#"{"idempotency_key":"a","type":"EXECUTE","work_kind":"SUCCESS_FAST"}"#)
-        );
+        let with_key = r#"{"idempotency_key":"a","type":"EXECUTE","work_kind":"SUCCESS_FAST"}"#;
+        assert_eq!(plain, fingerprint(with_key));
         assert_ne!(plain, fingerprint(r#"{"type":"EXECUTE","work_kind":"SUCCESS_SLOW"}"#));
     }
 
     #[test]
-    fn the_key_is_still_there_after_the_fingerprint_was_taken() {
-        let mut submission = Submission::parse(br#"{"type":"EXECUTE","idempotency_key":"a"}"#).unwrap();
-        submission.fingerprint();
-        assert!(submission.has_key());
-        assert_eq!(submission.read().unwrap().idempotency_key.as_deref(), Some("a"));
-    }
-
-    #[test]
     fn every_wrong_member_is_named_with_its_code() {
-        let cases: [(&str, Kind, &[&str]); 12] = [
+        let cases: [(&str, Kind, &[&str]); 14] = [
             ("{", Kind::MalformedRequest, &[]),
             ("[]", Kind::MalformedRequest, &[]),
+            (r#"["EXECUTE"]"#, Kind::MalformedRequest, &[]),
             ("{}", Kind::MalformedRequest, &["#/type"]),
             (r#"{"type":7}"#, Kind::MalformedRequest, &["#/type"]),
             (r#"{"type":"FOO"}"#, Kind::UnknownJobType, &["#/type"]),
             (r#"{"type":"DEFERRED"}"#, Kind::MalformedRequest, &["#/execution_at"]),
             (r#"{"type":"DEFERRED","execution_at":"tomorrow"}"#, Kind::MalformedRequest, &["#/execution_at"]),
+            (r#"{"type":"DEFERRED","execution_at":5}"#, Kind::MalformedRequest, &["#/execution_at"]),
             (
                 r#"{"type":"EXECUTE","execution_at":"2030-01-01T00:00:00Z"}"#,
                 Kind::InvalidArgs,
@@ -287,7 +314,11 @@ mod tests {
             (r#"{"type":"EXECUTE","work_kind":"NOPE"}"#, Kind::InvalidArgs, &["#/work_kind"]),
             (r#"{"type":"EXECUTE","work_kind":"PAYLOAD_INVALID"}"#, Kind::InvalidArgs, &["#/work_kind"]),
             (r#"{"type":"EXECUTE","priority":101}"#, Kind::InvalidArgs, &["#/priority"]),
-            (r#"{"callback":1,"queue":2}"#, Kind::MalformedRequest, &["#/type", "#/callback", "#/queue"]),
+            (
+                r#"{"callback":1,"queue":2,"priority":1.5}"#,
+                Kind::MalformedRequest,
+                &["#/type", "#/queue", "#/callback", "#/priority"],
+            ),
         ];
         for (body, kind, pointers) in cases {
             let refused = read_submit(body.as_bytes()).unwrap_err();

@@ -11,7 +11,7 @@ use forge_core::command::{Idempotency, NewJob, Submit};
 use forge_core::job::{Form, Head, IdempotencyKey, Input, Job, Name};
 use forge_core::time::Time;
 use forge_core::work::{Definition, WorkKind};
-use forge_wire::forge::{Submission, SubmitRequest, SubmittedView};
+use forge_wire::forge::{SubmitRequest, SubmittedView, fingerprint, read_submit};
 
 use super::rules::{self, Subject, Verdict};
 use crate::app::App;
@@ -32,10 +32,8 @@ pub(super) async fn submit(
     caller: &Caller,
     bytes: &Bytes,
 ) -> Result<Response, ApiError> {
-    let mut submission = Submission::parse(bytes)?;
+    let mut request = read_submit(bytes)?;
     let of_header = header_key(&exchange.headers);
-    let fingerprint = (of_header.is_some() || submission.has_key()).then(|| submission.fingerprint());
-    let mut request = submission.read()?;
     let of_body = request.idempotency_key.take().filter(|key| !key.is_empty());
     // The header counts only where the body has none (C-66).
     let key = of_body.as_deref().or(of_header);
@@ -51,10 +49,13 @@ pub(super) async fn submit(
         let detail = "The Idempotency-Key header and the idempotency_key of the body differ.";
         return Err(ApiError::new(Kind::IdempotencyConflict, detail));
     }
-    let idempotency = key.zip(fingerprint).map(|(key, fingerprint)| {
-        let key = IdempotencyKey { client: caller.client, operation: OPERATION.into(), key: key.into() };
-        Idempotency { key, fingerprint }
-    });
+    let idempotency = match key {
+        Some(key) => {
+            let key = IdempotencyKey { client: caller.client, operation: OPERATION.into(), key: key.into() };
+            Some(Idempotency { key, fingerprint: fingerprint(bytes)? })
+        }
+        None => None,
+    };
     let has_key = idempotency.is_some();
     let new = new_job(app, exchange, caller, request, Place { queue, now, key: idempotency.as_ref() });
     // A queue that holds nothing takes nothing new, but still answers what was there before.
