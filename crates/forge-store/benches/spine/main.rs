@@ -113,7 +113,9 @@ fn compare(title: &str, options: &Options, jobs: usize, one: impl Fn() -> Took, 
 }
 
 fn head(one: &str, other: &str) {
-    println!("| medians | {one}, jobs/s | {other}, jobs/s | ratio | {one}, CPU µs/job | {other}, CPU µs/job |");
+    println!(
+        "| medians | {one}, jobs/s | {other}, jobs/s | ratio | {one}, CPU µs/job | {other}, CPU µs/job |"
+    );
     println!("|---|---|---|---|---|---|");
 }
 
