@@ -8,6 +8,7 @@ use forge_core::id::ClientId;
 use forge_core::job::Name;
 use forge_core::retry::{Mode, Policy};
 use forge_core::{Command, limits as core_limits};
+use forge_engine::observer::Observer;
 use forge_engine::{Clock, Engine, Options, Worker, WorkerHandle, WorkerOptions};
 use forge_problem::{Digest, FieldType, FieldWriter};
 use forge_store::Store;
@@ -19,6 +20,7 @@ use crate::config::{AuthMode, Config, JobReportStatus, RetryMode};
 use crate::edge::{Endings, KeyRing, Limiter};
 use crate::limits::{READY_TIMEOUT, REQUEST_TIMEOUT, WAIT_MAX};
 use crate::metrics::Metrics;
+use crate::traces::{Traces, Watching};
 
 /// Which jobs to list; here, so that a dialect need not know the store.
 pub use forge_store::Filter;
@@ -33,6 +35,8 @@ pub struct App {
     pub clock: Arc<dyn Clock>,
     /// Who counts.
     pub metrics: Arc<Metrics>,
+    /// Who tells a collector, if there is one.
+    pub traces: Option<Arc<Traces>>,
     /// The public address without a trailing slash; empty for references that are relative to the server.
     pub base: String,
     /// How failures are told.
@@ -90,10 +94,17 @@ impl App {
         let outcomes =
             Outcomes { base: base.clone(), status: report_status(config.problem.job_report_status) };
         let metrics = Arc::new(Metrics::new());
+        let traces = config.telemetry.otlp_endpoint.as_deref().map(|endpoint| {
+            Arc::new(Traces::start(endpoint, clock.clone(), metrics.trace_spans_dropped.clone()))
+        });
+        let observer: Arc<dyn Observer> = match &traces {
+            Some(traces) => Arc::new(Watching { metrics: metrics.clone(), traces: traces.clone() }),
+            None => metrics.clone(),
+        };
         let options = Options {
             tombstone_keep: config.retention.tombstones,
             revoked_key_keep: config.retention.revoked_keys,
-            observer: metrics.clone(),
+            observer,
             ..Options::default()
         };
         let engine = Engine::start(store, clock.clone(), Arc::new(outcomes.clone()), options);
@@ -115,6 +126,7 @@ impl App {
             engine,
             clock,
             metrics,
+            traces,
             base,
             outcomes,
             bounds,
@@ -151,6 +163,13 @@ impl App {
     pub async fn stop_work(&self) {
         if let Some(worker) = self.worker.get() {
             worker.stop().await;
+        }
+    }
+
+    /// Sends the traces that are still waiting, once the engine has written its last.
+    pub async fn stop_traces(&self) {
+        if let Some(traces) = &self.traces {
+            traces.stop().await;
         }
     }
 

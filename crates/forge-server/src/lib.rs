@@ -4,7 +4,7 @@
 //! - `app`: everything a request may need; `edge`: what happens to every request; `dialects`: the languages.
 //! - `pages`: what belongs to no dialect.
 //! - `serve`: the server itself, from listening to the last answer.
-//! - `telemetry`: logs.
+//! - `telemetry`: logs; `traces`: what a collector is told.
 //! - `metrics`: what can be counted.
 //! - `problems`: the pages that problem types lead to.
 //! - `cleanup`: retention, once and now.
@@ -27,6 +27,7 @@ pub mod pages;
 pub mod problems;
 mod serve;
 pub mod telemetry;
+pub mod traces;
 
 pub use app::{App, Bounds};
 pub use cleanup::{Removed, cleanup};

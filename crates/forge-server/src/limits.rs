@@ -76,3 +76,21 @@ pub const PAGES_SCANNED_MAX: usize = 10;
 
 /// Journal rows that a waiting request reads at once.
 pub const JOURNAL_ROWS_MAX: usize = 256;
+
+/// Spans that wait to be sent, some 500 bytes each. A collector that is slower than the work loses the rest.
+pub const TRACE_SPANS_WAITING_MAX: usize = 16 * 1024;
+
+/// Spans in one request to the collector: some 300 KB of JSON, well below the limits that collectors set.
+pub const TRACE_BATCH_MAX: usize = 512;
+
+/// How long a batch waits for company, and the first pause after trouble.
+pub const TRACE_LINGER: Duration = Duration::from_millis(250);
+
+/// How long the collector may take to answer.
+pub const TRACE_SEND_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How often a batch is tried. Longer trouble is better met by dropping: newer spans are worth more.
+pub const TRACE_TRIES: u32 = 3;
+
+/// How long sending the last spans may hold up the stop. With [`STOP_GRACE`] still within ten seconds.
+pub const TRACE_STOP_GRACE: Duration = Duration::from_millis(1500);

@@ -70,6 +70,8 @@ pub struct Metrics {
     idempotency_new: Counter,
     auth_failures: Counter,
     requests: Family<Endpoint, Histogram>,
+    /// Spans that no collector took.
+    pub trace_spans_dropped: Counter,
     /// Jobs that wait, over all queues.
     pub queue_depth: Gauge,
     /// Jobs that workers hold.
@@ -112,6 +114,7 @@ impl Metrics {
             idempotency_new: Counter::default(),
             auth_failures: Counter::default(),
             requests: Family::new_with_constructor(seconds),
+            trace_spans_dropped: Counter::default(),
             queue_depth: Gauge::default(),
             active: Gauge::default(),
             worker_busy: Gauge::default(),
@@ -154,6 +157,11 @@ impl Metrics {
             self.auth_failures.clone(),
         );
         registry.register("http_request_seconds", "How long requests took", self.requests.clone());
+        registry.register(
+            "trace_spans_dropped",
+            "Spans that no collector took",
+            self.trace_spans_dropped.clone(),
+        );
         registry.register("worker_busy", "Busy places of the built-in worker", self.worker_busy.clone());
         registry.register("worker_places", "Places of the built-in worker", self.worker_places.clone());
     }
@@ -253,7 +261,7 @@ impl Observer for Metrics {
 }
 
 /// The events of a commit, each with its job. Events of jobs that were forgotten in the same breath have none.
-fn events(changes: &Changes) -> impl Iterator<Item = (&Job, &Event)> {
+pub(crate) fn events(changes: &Changes) -> impl Iterator<Item = (&Job, &Event)> {
     let jobs = changes.inserted.iter().map(|(job, _)| job).chain(&changes.updated);
     let jobs: HashMap<JobId, &Job> = jobs.map(|job| (job.id, job)).collect();
     changes.journal.iter().filter_map(move |entry| Some((*jobs.get(&entry.job)?, &entry.event)))
@@ -278,7 +286,7 @@ fn log(job: &Job, event: &Event) {
     );
 }
 
-fn scenario(job: &Job) -> &'static str {
+pub(crate) fn scenario(job: &Job) -> &'static str {
     job.head.definition.map_or("real", |definition| definition.work_kind.as_str())
 }
 

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   signals installed ─► store open ─► engine ─► bound ─► ready(address) ─► serving ─► SIGTERM/SIGINT
-//!   ─► no new connections, waiting requests let go, work finished or handed back ─► engine writes what it accepted ─► done
+//!   ─► no new connections, waiting requests let go, work finished or handed back ─► engine writes what it accepted
 //!                                                        └─ second signal or STOP_GRACE: leave the rest
+//!   ─► the last traces are sent ─► done
 //! ```
 //!
 //! The handlers for signals are in place before anybody is told that the server is ready, so that whoever stops it
@@ -75,6 +76,7 @@ pub async fn serve(config: Config, ready: impl FnOnce(SocketAddr)) -> Result<(),
     })
     .await;
     app.engine.stop().await;
+    app.stop_traces().await;
     ended?;
     info!("stopped");
     Ok(())

@@ -138,6 +138,15 @@ pub(crate) fn url(text: &str) -> Option<String> {
     whole.then(|| text.trim_end_matches('/').to_owned())
 }
 
+pub(crate) const COLLECTOR: &str = "an http URL without query, such as http://127.0.0.1:4318 (https is not spoken to collectors), or nothing";
+
+/// The URL of a collector, without a slash at its end.
+pub(crate) fn collector(text: &str) -> Option<String> {
+    let uri: Uri = text.parse().ok()?;
+    let plain = uri.scheme_str() == Some("http") && uri.authority()?.as_str().find('@').is_none();
+    url(text).filter(|_| plain)
+}
+
 pub(crate) const TOKEN: &str =
     "letters, digits and signs without spaces (it travels in a header), or nothing";
 
@@ -204,6 +213,19 @@ mod tests {
             ("https://", None),
         ] {
             assert_eq!(url(text).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_collector_is_spoken_to_in_plain_http() {
+        for (text, expected) in [
+            ("http://127.0.0.1:4318/", Some("http://127.0.0.1:4318")),
+            ("http://otel.internal/collect", Some("http://otel.internal/collect")),
+            ("https://otel.example.org", None),
+            ("http://user:secret@otel.internal", None),
+            ("127.0.0.1:4318", None),
+        ] {
+            assert_eq!(collector(text).as_deref(), expected, "{text}");
         }
     }
 

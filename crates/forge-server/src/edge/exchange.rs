@@ -1,6 +1,7 @@
 //! One request, and what was learned of it on its way.
 
 use std::net::IpAddr;
+use std::sync::OnceLock;
 
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
@@ -13,6 +14,7 @@ use super::auth::Caller;
 use super::rate::Standing;
 use crate::app::App;
 use crate::limits::TRACESTATE_BYTES_MAX;
+use crate::traces::About;
 
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub(crate) const CORRELATION_ID: HeaderName = HeaderName::from_static("x-correlation-id");
@@ -35,8 +37,10 @@ pub struct Exchange {
     pub id: HeaderValue,
     /// Whose spelling its answer has.
     pub dialect: Dialect,
-    /// What it wants done, for logs and metrics: the pattern of its route.
+    /// Where it goes, for metrics and traces: the pattern of its route.
     pub route: &'static str,
+    /// What it wants done, for logs and traces, in one word; empty if that is nothing we know.
+    pub action: &'static str,
     /// The job it is about, if its id is one.
     pub subject: Option<JobId>,
     /// Who asks, once that is known.
@@ -47,6 +51,8 @@ pub struct Exchange {
     trace_id: Option<CorrelationId>,
     /// What the caller calls the request.
     correlation_id: Option<CorrelationId>,
+    /// What it turned out to be about.
+    about: OnceLock<About>,
 }
 
 impl Exchange {
@@ -66,15 +72,27 @@ impl Exchange {
             id: HeaderValue::try_from(id).expect("a UUID is ASCII"),
             dialect: Dialect::Forge,
             route: "",
+            action: "",
             subject: None,
             caller: None,
             standing: None,
+            about: OnceLock::new(),
         }
     }
 
     /// The id the server gave the request.
     pub fn request_id(&self) -> &str {
         self.id.to_str().expect("a UUID is ASCII")
+    }
+
+    /// Notes what the request turned out to be about. The first word counts.
+    pub(crate) fn is_about(&self, about: About) {
+        let _ = self.about.set(about);
+    }
+
+    /// What the request turned out to be about, once that is known.
+    pub(crate) fn about(&self) -> Option<&About> {
+        self.about.get()
     }
 
     /// What the client supplied to find its request again: a trace-id first, then its own word, then that of the body

@@ -7,19 +7,25 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use forge_core::Refusal;
 use forge_core::catalog::Kind;
+use forge_core::id::JobId;
 use forge_problem::axum::{ProblemResponse, Wishes};
 use forge_wire::problem::Refused;
 use forge_wire::status;
+use forge_wire::words::forge_state;
 
 use super::exchange::Exchange;
 use super::refusal::ApiError;
 use crate::app::App;
 use crate::limits::TROUBLE_AFTER_S;
+use crate::traces::About;
 
 /// The response to a request, whatever became of it.
 pub(crate) fn finish(app: &App, exchange: &Exchange, answer: Result<Response, ApiError>) -> Response {
     let mut response = match answer {
-        Ok(response) => spoken(app, exchange, response),
+        Ok(response) => {
+            log_done(exchange, response.status());
+            spoken(app, exchange, response)
+        }
         Err(error) => refuse(app, exchange, counted(app, exchange, error)),
     };
     let headers = response.headers_mut();
@@ -29,8 +35,12 @@ pub(crate) fn finish(app: &App, exchange: &Exchange, answer: Result<Response, Ap
     if let Some(standing) = &exchange.standing {
         standing.write(headers);
     }
-    let took = app.clock.now().since(exchange.began);
-    app.metrics.request(exchange.method.as_str(), exchange.route, response.status().as_u16(), took);
+    let now = app.clock.now();
+    let (status, took) = (response.status().as_u16(), now.since(exchange.began));
+    app.metrics.request(exchange.method.as_str(), exchange.route, status, took);
+    if let Some(traces) = &app.traces {
+        traces.request(exchange, status, now);
+    }
     response
 }
 
@@ -136,7 +146,10 @@ fn log(
                 request_id = exchange.request_id(),
                 client_id = exchange.caller.as_ref().map(|caller| tracing::field::display(caller.client)),
                 job_id = exchange.subject.map(tracing::field::display),
-                action = exchange.route,
+                current_state = exchange.about().and_then(About::state).map(forge_state),
+                correlation_id = refused.correlation_id.as_ref().map(|id| id.as_str()),
+                action = word(exchange.action),
+                route = word(exchange.route),
                 status,
                 error_code = refused.kind.entry().rfa,
                 error_message = refused.detail,
@@ -155,4 +168,36 @@ fn log(
         500.. => line!(warn, "request failed"),
         _ => line!(info, "request refused"),
     }
+}
+
+/// One line per request that was done: `info` for what changes something, `debug` for what only looks, since clients poll.
+/// Nothing is put together for a level that is not written.
+fn log_done(exchange: &Exchange, status: StatusCode) {
+    if exchange.action.is_empty() {
+        return;
+    }
+    macro_rules! line {
+        ($level:ident) => {
+            tracing::$level!(
+                request_id = exchange.request_id(),
+                client_id = exchange.caller.as_ref().map(|caller| tracing::field::display(caller.client)),
+                job_id = subject(exchange).map(tracing::field::display),
+                action = exchange.action,
+                status = status.as_u16(),
+                current_state = exchange.about().and_then(About::state).map(forge_state),
+                correlation_id = exchange.correlation(None).as_ref().map(|id| id.as_str()),
+                "request done"
+            )
+        };
+    }
+    if exchange.is_read() { line!(debug) } else { line!(info) }
+}
+
+fn subject(exchange: &Exchange) -> Option<JobId> {
+    exchange.about().and_then(About::job_id).or(exchange.subject)
+}
+
+/// An empty word is no word.
+fn word(word: &'static str) -> Option<&'static str> {
+    (!word.is_empty()).then_some(word)
 }

@@ -35,10 +35,96 @@ async fn refused_credentials_are_logged_with_client_and_reason_and_without_the_k
     assert_eq!(refusals.len(), 2, "{log}");
     assert_eq!(refusals[0]["client_id"], client);
     assert_eq!(refusals[0]["error_code"], "RFA_AUTH_API_KEY_DISABLED");
-    assert_eq!(refusals[0]["action"], "/v1/jobs");
+    assert_eq!(refusals[0]["action"], "submit");
     assert_eq!(refusals[0]["request_id"].as_str(), revoked.header("x-request-id"));
     assert_eq!(refusals[1]["error_message"], "The API key is not known.");
     for secret in [secret.as_str(), "made-up", "top secret"] {
         assert!(!log.contains(secret), "{secret} in {log}");
     }
+}
+
+/// Runs each action of the specification with the log at `level`; the log, and the secret of the client.
+async fn log_of_every_action(level: &str) -> (Vec<Value>, String) {
+    let mut command = forgerun(&["serve", "--listen", "127.0.0.1:0", "--database-url", "memory:"]);
+    command.env("FORGERUN_LOG__LEVEL", level).env("FORGERUN_LOG__FORMAT", "json");
+    let server = Server::start(command.env("FORGERUN_SIM__TIME_SCALE", "0"));
+    let client = Call::new(server.address, "POST", "/v1/clients").send().await.expect(201);
+    let keys = format!("/v1/clients/{}/keys", client["client_id"].as_str().unwrap());
+    let key = Call::new(server.address, "POST", &keys).send().await.expect(201);
+    let secret = key["api_key"].as_str().unwrap().to_owned();
+    let bearer = format!("Bearer {secret}");
+    let call = |method: &str, path: &str| {
+        Call::new(server.address, method, path)
+            .header("authorization", &bearer)
+            .header("x-correlation-id", "order-7")
+    };
+    let failing = json!({"type": "EXECUTE", "work_kind": "FAIL_IMMEDIATE", "payload": "top secret"});
+    let submit = call("POST", "/v1/jobs").header("prefer", "wait=30").json(failing).send().await;
+    let job = format!("/v1/jobs/{}", submit.expect(202)["job_id"].as_str().unwrap());
+    call("GET", &job).send().await.expect(200);
+    call("GET", &format!("{job}/report")).send().await.expect(200);
+    call("POST", &format!("{job}/retry")).send().await.expect(200);
+    call("POST", &format!("{job}/cancel")).send().await.expect(200);
+    let none = "/v1/jobs/01890a5d-ac96-774b-bcce-b302099a8057";
+    for (method, path) in [
+        ("GET", none.to_owned()),
+        ("GET", format!("{none}/report")),
+        ("POST", format!("{none}/retry")),
+        ("POST", format!("{none}/cancel")),
+    ] {
+        call(method, &path).send().await.refused(404, "RFA_JOB_NOT_FOUND");
+    }
+    call("POST", "/v1/jobs").json(json!({"type": "WRONG"})).send().await.expect(400);
+    server.signal("TERM");
+    let log = server.wait().stderr;
+    for secret in [secret.as_str(), "top secret"] {
+        assert!(!log.contains(secret), "{secret} in {log}");
+    }
+    (log.lines().map(|line| serde_json::from_str(line).expect(line)).collect(), job)
+}
+
+fn with<'a>(lines: &'a [Value], message: &str) -> Vec<(&'a str, &'a Value)> {
+    let lines = lines.iter().filter(|line| line["message"] == message);
+    lines.map(|line| (line["action"].as_str().unwrap(), line)).collect()
+}
+
+#[tokio::test]
+async fn each_action_is_logged_with_the_fields_of_the_specification() {
+    let (lines, job) = log_of_every_action("debug").await;
+    let job = job.rsplit('/').next().unwrap();
+    let done = with(&lines, "request done");
+    let actions: Vec<&str> = done.iter().map(|(action, _)| *action).collect();
+    assert_eq!(actions, ["register", "create_key", "submit", "get", "report", "retry", "cancel"]);
+    for (action, line) in &done[2..] {
+        let looks = matches!(*action, "get" | "report");
+        assert_eq!(line["level"], if looks { "DEBUG" } else { "INFO" }, "{line}");
+        assert_eq!(line["job_id"], job, "{line}");
+        assert_eq!(line["correlation_id"], "order-7", "{line}");
+        for field in ["request_id", "client_id", "current_state"] {
+            assert!(line[field].as_str().is_some_and(|text| !text.is_empty()), "{field} of {line}");
+        }
+    }
+    assert_eq!(done[2].1["current_state"], "FAILED");
+
+    let refused = with(&lines, "request refused");
+    let actions: Vec<&str> = refused.iter().map(|(action, _)| *action).collect();
+    assert_eq!(actions, ["get", "report", "retry", "cancel", "submit"]);
+    for (action, line) in refused {
+        assert_eq!(line["job_id"].is_string(), action != "submit", "{line}");
+        for field in ["request_id", "client_id", "error_code", "error_message"] {
+            assert!(line[field].as_str().is_some_and(|text| !text.is_empty()), "{field} of {line}");
+        }
+    }
+
+    let changes: Vec<&Value> = lines.iter().filter(|line| line["message"] == "job changed state").collect();
+    let failed = changes.iter().find(|line| line["next_state"] == "FAILED").unwrap();
+    assert_eq!((&failed["job_id"], &failed["current_state"]), (&json!(job), &json!("RUNNING")));
+    assert!(failed["error_code"].is_string() && failed["error_message"].is_string(), "{failed}");
+}
+
+#[tokio::test]
+async fn looking_at_jobs_is_not_logged_at_the_usual_level() {
+    let (lines, _) = log_of_every_action("info").await;
+    let actions: Vec<&str> = with(&lines, "request done").iter().map(|(action, _)| *action).collect();
+    assert_eq!(actions, ["register", "create_key", "submit", "retry", "cancel"]);
 }

@@ -5,9 +5,11 @@
 
 mod api;
 mod cleanup;
+mod collector;
 mod config;
 mod crash;
 mod logs;
 mod process;
 mod serving;
+mod traces;
 mod usage;

@@ -8,8 +8,8 @@ use super::DAYS_MAX;
 use crate::config::reader::Reader;
 use crate::config::secret::Secret;
 use crate::config::values::{
-    ADDRESS, AuthMode, DATABASE, Database, LogFormat, LogLevel, Reach, Registration, TOKEN, URL, address,
-    database, token, url,
+    ADDRESS, AuthMode, COLLECTOR, DATABASE, Database, LogFormat, LogLevel, Reach, Registration, TOKEN, URL,
+    address, collector, database, token, url,
 };
 
 /// `[server]`
@@ -110,6 +110,6 @@ pub struct Telemetry {
 
 impl Telemetry {
     pub(in crate::config) fn read(from: &mut Reader<'_>) -> Telemetry {
-        Telemetry { otlp_endpoint: from.text_or_unset("telemetry.otlp_endpoint", URL, url) }
+        Telemetry { otlp_endpoint: from.text_or_unset("telemetry.otlp_endpoint", COLLECTOR, collector) }
     }
 }

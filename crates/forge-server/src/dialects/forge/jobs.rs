@@ -24,6 +24,7 @@ use crate::edge::accept::{self, Form};
 use crate::edge::prefer::{APPLIED, Prefer};
 use crate::edge::{ApiError, Caller, Exchange, body, ownership, respond};
 use crate::limits::{POLL_AFTER_S, PROBLEM_FIELD_BYTES_MAX};
+use crate::traces::About;
 
 const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
 const PROBLEM: HeaderName = HeaderName::from_static("problem");
@@ -47,6 +48,7 @@ pub(super) async fn get(
         app.endings.wait(app, &job, wait).await?;
         job = ownership::job(app, caller, id).await?;
     }
+    exchange.is_about(About::job(&job, false));
     let mut response = show(app, exchange, &job).await?;
     let headers = response.headers_mut();
     headers.insert(VARY, HeaderValue::from_static("Accept"));
@@ -126,6 +128,7 @@ fn pace(job: &Job, response: &mut Response) {
 /// `POST /v1/jobs/{id}/cancel`. On a job that has ended it changes nothing and tells the state (C-22).
 pub(super) async fn cancel(
     app: &App,
+    exchange: &Exchange,
     caller: &Caller,
     id: Option<JobId>,
     bytes: &Bytes,
@@ -137,12 +140,14 @@ pub(super) async fn cancel(
         reason: "the client asked for it".to_owned(),
     };
     let (job, _) = app.engine.act(Command::Cancel(cancel)).await?;
+    exchange.is_about(About::job(&job, false));
     Ok(respond::json(StatusCode::OK, &CanceledView::new(&job)))
 }
 
 /// `POST /v1/jobs/{id}/retry`. While the retry is under way, another call changes nothing and tells the state (C-23).
 pub(super) async fn retry(
     app: &App,
+    exchange: &Exchange,
     caller: &Caller,
     id: Option<JobId>,
     bytes: &Bytes,
@@ -151,6 +156,7 @@ pub(super) async fn retry(
     let execution = app.engine.execution_id();
     let retry = Retry { owned: owned(caller, id)?, execution, afresh: false };
     let (job, _) = app.engine.act(Command::Retry(retry)).await?;
+    exchange.is_about(About::job(&job, false));
     Ok(respond::json(StatusCode::OK, &RetriedView::new(&job)))
 }
 

@@ -19,6 +19,7 @@ use super::routes::Route;
 use crate::app::App;
 use crate::config::Registration;
 use crate::edge::{ApiError, Exchange, Who, auth, body, respond};
+use crate::traces::About;
 
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
@@ -47,6 +48,7 @@ pub(super) async fn asker(app: &App, exchange: &mut Exchange) -> Result<Who, Api
 /// `POST /v1/clients/{id}/keys`, `…/renew`, `…/revoke`.
 pub(super) async fn serve(
     app: &App,
+    exchange: &Exchange,
     route: Route,
     asker: &Who,
     client: Option<ClientId>,
@@ -56,13 +58,14 @@ pub(super) async fn serve(
         Route::Keys(_) => {
             let KeyRequest { rotate } = body::object(bytes)?;
             let client = owned(app, asker, client).await?;
-            create(app, asker, client, rotate).await
+            create(app, exchange, asker, client, rotate).await
         }
         Route::KeysRenew(_) => {
             body::expect_object(bytes)?;
             let client = owned(app, asker, client).await?;
             let (key, secret) = fresh(app, client);
             let key = changed(app, KeyCommand::Renew(key)).await?.ok_or_else(odd)?;
+            exchange.is_about(About::Key { id: key.key.id, fresh: true });
             Ok(respond::json(StatusCode::OK, &KeyView::new(&key.key, Some(secret))))
         }
         _ => {
@@ -70,6 +73,7 @@ pub(super) async fn serve(
             let client = owned(app, asker, client).await?;
             let key = key_id.parse::<KeyId>().map_err(|_| refused(Refusal::KeyNotFound))?;
             changed(app, KeyCommand::Revoke { client, key }).await?;
+            exchange.is_about(About::Key { id: key, fresh: false });
             Ok(respond::json(StatusCode::OK, &RevokedView { revoked: true }))
         }
     }
@@ -87,10 +91,17 @@ async fn owned(app: &App, asker: &Who, client: Option<ClientId>) -> Result<Clien
     }
 }
 
-async fn create(app: &App, asker: &Who, client: ClientId, rotate: bool) -> Result<Response, ApiError> {
+async fn create(
+    app: &App,
+    exchange: &Exchange,
+    asker: &Who,
+    client: ClientId,
+    rotate: bool,
+) -> Result<Response, ApiError> {
     let (key, secret) = fresh(app, client);
     let first_only = matches!(asker, Who::Nobody);
     let key = changed(app, KeyCommand::Create { key, rotate, first_only }).await?.ok_or_else(odd)?;
+    exchange.is_about(About::Key { id: key.key.id, fresh: key.created });
     let secret = key.created.then_some(secret);
     let mut response = respond::json(StatusCode::CREATED, &KeyView::new(&key.key, secret));
     if !key.created {

@@ -11,6 +11,7 @@
 //!
 //! [`serve`] makes the checks that all routes share, in the order of the model (§7), and hands over.
 
+mod action;
 mod callback;
 mod clients;
 mod jobs;
@@ -41,6 +42,7 @@ pub async fn serve(app: &App, exchange: &mut Exchange, body: Body) -> Result<Res
     exchange.dialect = Dialect::Forge;
     let route = rest(exchange.uri.path()).and_then(Route::find).ok_or_else(ApiError::route)?;
     exchange.route = route.pattern();
+    exchange.action = action::action(route, exchange.is_read());
     exchange.subject = route.job();
     if !route.allows(&exchange.method) {
         return Err(ApiError::method(route.methods()));
@@ -56,7 +58,7 @@ pub async fn serve(app: &App, exchange: &mut Exchange, body: Body) -> Result<Res
             let asker = keys::asker(app, exchange).await?;
             accept::require_json(&exchange.headers)?;
             let body = received(app, exchange, body).await?;
-            keys::serve(app, route, &asker, client, &body).await
+            keys::serve(app, exchange, route, &asker, client, &body).await
         }
         Route::Jobs
         | Route::Job(_)
@@ -88,9 +90,9 @@ async fn job_route(
         Route::Jobs if exchange.is_read() => list::jobs(app, exchange, caller).await,
         Route::Jobs => submit::submit(app, exchange, caller, &body).await,
         Route::Job(id) => jobs::get(app, exchange, caller, id).await,
-        Route::Cancel(id) => jobs::cancel(app, caller, id, &body).await,
-        Route::Retry(id) => jobs::retry(app, caller, id, &body).await,
-        Route::Report(id) => reading::report(app, caller, id).await,
+        Route::Cancel(id) => jobs::cancel(app, exchange, caller, id, &body).await,
+        Route::Retry(id) => jobs::retry(app, exchange, caller, id, &body).await,
+        Route::Report(id) => reading::report(app, exchange, caller, id).await,
         Route::Result(id) => reading::result(app, exchange, caller, id).await,
         Route::Events(id) => reading::events(app, exchange, caller, id).await,
         Route::Clients | Route::Keys(_) | Route::KeysRenew(_) | Route::KeysRevoke(_) => {

@@ -13,10 +13,17 @@ use forge_wire::words::forge_state;
 use super::query::Query;
 use crate::app::App;
 use crate::edge::{ApiError, Caller, Exchange, accept, ownership, respond};
+use crate::traces::About;
 
 /// `GET /v1/jobs/{id}/report`. Before the end there is none (C-68).
-pub(super) async fn report(app: &App, caller: &Caller, id: Option<JobId>) -> Result<Response, ApiError> {
+pub(super) async fn report(
+    app: &App,
+    exchange: &Exchange,
+    caller: &Caller,
+    id: Option<JobId>,
+) -> Result<Response, ApiError> {
     let job = ownership::job(app, caller, id).await?;
+    exchange.is_about(About::job(&job, false));
     match ReportView::new(&job) {
         Some(report) => Ok(respond::json(StatusCode::OK, &report)),
         None => {

@@ -18,6 +18,7 @@ use crate::app::App;
 use crate::edge::prefer::{APPLIED, Prefer};
 use crate::edge::{ApiError, Caller, Exchange, ownership, respond};
 use crate::limits::POLL_AFTER_S;
+use crate::traces::About;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
@@ -86,6 +87,7 @@ async fn accepted(
         app.endings.wait(app, &job, wait).await?;
         job = *ownership::job(app, caller, Some(job.id)).await?;
     }
+    exchange.is_about(About::job(&job, !existing));
     let mut response = respond::json(StatusCode::ACCEPTED, &SubmittedView::new(&job));
     let location = format!("{}/v1/jobs/{}", app.base, job.id);
     let headers = response.headers_mut();

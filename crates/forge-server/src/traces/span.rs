@@ -1,0 +1,97 @@
+//! A span that has ended: all that is told of one step.
+
+use forge_core::time::Time;
+
+/// A span that has ended.
+#[derive(Clone, Debug)]
+pub(super) struct Span {
+    pub(super) trace: u128,
+    pub(super) id: u64,
+    pub(super) parent: Option<u64>,
+    pub(super) name: Name,
+    pub(super) kind: Kind,
+    pub(super) began: Time,
+    pub(super) ended: Time,
+    /// What went wrong, if something did.
+    pub(super) error: Option<&'static str>,
+    pub(super) attributes: Vec<(&'static str, Value)>,
+    /// A span of another trace that this one is about.
+    pub(super) link: Option<(u128, u64)>,
+}
+
+/// What a span is called: few names, so that they can be grouped by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Name {
+    /// A step of a job.
+    Step(&'static str),
+    /// A request: its method and the pattern of its route.
+    Post(&'static str),
+}
+
+/// Which side of a conversation a span tells of, by OTLP's numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Internal = 1,
+    Server = 2,
+}
+
+/// The value of an attribute. No secrets and no payloads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    Word(&'static str),
+    Text(String),
+    Number(i64),
+}
+
+/// What a span is of its subject, which has an id of 128 bits: with it, the id of the span.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Part {
+    /// The request that brought it into the world.
+    Birth,
+    /// A request about it.
+    Request,
+    /// Its nth execution.
+    Execution(u32),
+    /// The step that its nth event ended.
+    Step(u32),
+    /// The writing of its report with its nth event.
+    Report(u32),
+}
+
+/// The id of a span: the same on every node and at every time, and different from all others as far as 64 bits go.
+pub(super) fn id(subject: u128, part: Part) -> u64 {
+    let (tag, n) = match part {
+        Part::Birth => (1, 0),
+        Part::Request => (2, 0),
+        Part::Execution(n) => (3, n),
+        Part::Step(n) => (4, n),
+        Part::Report(n) => (5, n),
+    };
+    let salted = mix(subject as u64 ^ mix((subject >> 64) as u64 ^ mix(tag << 32 | u64::from(n))));
+    // Zero means "no span".
+    salted.max(1)
+}
+
+/// The finisher of SplitMix64: every bit of the input bears on every bit of the output.
+const fn mix(bits: u64) -> u64 {
+    let bits = bits.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn spans_of_neighbouring_subjects_have_ids_of_their_own() {
+        let parts = (0..20).flat_map(|n| [Part::Execution(n), Part::Step(n), Part::Report(n)]);
+        let parts: Vec<Part> = parts.chain([Part::Birth, Part::Request]).collect();
+        let ids: HashSet<u64> =
+            (0..1000).flat_map(|subject| parts.iter().map(move |part| id(subject, *part))).collect();
+        assert_eq!(ids.len(), 1000 * parts.len());
+    }
+}

@@ -1,0 +1,135 @@
+//! The steps of jobs, told from commits: what is durable, with the times of the job's own history.
+
+use forge_core::history::{Event, News, Outlook};
+use forge_core::job::Job;
+use forge_core::state::{Cause, State};
+use forge_core::time::Time;
+use forge_engine::observer::Commit;
+use forge_wire::words::forge_state;
+
+use super::context::Context;
+use super::span::{Kind, Name, Part, Span, Value, id};
+use crate::metrics;
+
+/// Tells every step that ended with the commit.
+pub(super) fn of_commit(commit: &Commit<'_>, mut tell: impl FnMut(Span)) {
+    for (job, event) in metrics::events(commit.changes) {
+        let News::Moved { from: Some(from), to, cause, outlook } = event.news else { continue };
+        let context = Context::of_job(job.id, &job.head);
+        if !context.sampled {
+            continue;
+        }
+        let story = Story { job, event, context, past: Past::before(job, event) };
+        tell(story.step(from, to, cause));
+        if to.is_final() && outlook != Outlook::WillRetry {
+            // The report is part of the transaction, which began with the event.
+            let written = event.at + commit.took;
+            tell(story.report(written));
+            tell(story.execution(to, written));
+        }
+    }
+}
+
+/// A job, and the event that is told of it.
+struct Story<'a> {
+    job: &'a Job,
+    event: &'a Event,
+    context: Context,
+    past: Past,
+}
+
+/// What the history knows from before an event.
+struct Past {
+    /// When the state that was left began.
+    step_began: Time,
+    /// When the execution of the event began.
+    execution_began: Time,
+}
+
+impl Past {
+    fn before(job: &Job, event: &Event) -> Past {
+        let mut past = Past { step_began: event.at, execution_began: event.at };
+        let mut found = false;
+        for before in job.history.events().take_while(|before| before.n < event.n) {
+            past.step_began = before.at;
+            if !found && before.execution == event.execution {
+                past.execution_began = before.at;
+                found = true;
+            }
+        }
+        past
+    }
+}
+
+impl Story<'_> {
+    /// The time in the state that was left, called by what it led to.
+    fn step(&self, from: State, to: State, cause: Cause) -> Span {
+        let name = match from {
+            State::Created => "enqueue",
+            State::Queued => "assign",
+            State::Assigned => "start",
+            State::Running => "run",
+            State::Failed if cause == Cause::HandBack => "requeue",
+            State::Failed | State::Succeeded | State::Canceled => "retry",
+        };
+        let mut span = self.span(name, id(self.subject(), Part::Step(self.event.n)));
+        span.began = self.past.step_began;
+        span.attributes.push(("forgerun.current_state", Value::Word(forge_state(from))));
+        span.attributes.push(("forgerun.next_state", Value::Word(forge_state(to))));
+        span.error = self.error(to);
+        span
+    }
+
+    fn report(&self, written: Time) -> Span {
+        let mut span = self.span("report", id(self.subject(), Part::Report(self.event.n)));
+        span.ended = written;
+        span
+    }
+
+    fn execution(&self, to: State, written: Time) -> Span {
+        let mut span = self.span("execution", self.execution_id());
+        span.parent = Some(id(self.subject(), Part::Birth));
+        (span.began, span.ended) = (self.past.execution_began, written);
+        span.attributes.push(("forgerun.client_id", Value::Text(self.job.head.client.to_string())));
+        span.attributes.push(("forgerun.scenario", Value::Word(metrics::scenario(self.job))));
+        span.attributes.push(("forgerun.next_state", Value::Word(forge_state(to))));
+        let correlation = self.job.head.correlation_id.clone();
+        span.attributes.extend(correlation.map(|id| ("forgerun.correlation_id", Value::Text(id))));
+        span.error = self.error(to);
+        span
+    }
+
+    /// A moment at the event, within its execution.
+    fn span(&self, name: &'static str, id: u64) -> Span {
+        Span {
+            trace: self.context.trace,
+            id,
+            parent: Some(self.execution_id()),
+            name: Name::Step(name),
+            kind: Kind::Internal,
+            began: self.event.at,
+            ended: self.event.at,
+            error: None,
+            attributes: vec![
+                ("forgerun.job_id", Value::Text(self.job.id.to_string())),
+                ("forgerun.attempt", Value::Number(i64::from(self.event.attempt))),
+                ("forgerun.execution", Value::Number(i64::from(self.event.execution))),
+            ],
+            link: None,
+        }
+    }
+
+    /// Why the job failed, in the words of the catalogue: what a worker said may be anything.
+    fn error(&self, to: State) -> Option<&'static str> {
+        let error = self.job.last_error().filter(|_| to == State::Failed)?;
+        Some(error.kind.entry().title)
+    }
+
+    fn subject(&self) -> u128 {
+        self.job.id.as_u128()
+    }
+
+    fn execution_id(&self) -> u64 {
+        id(self.subject(), Part::Execution(self.event.execution))
+    }
+}
