@@ -5,9 +5,11 @@
 //! - [`problem`]: a refused request as a problem object;
 //! - [`outcome`]: the last word on an execution, built once and stored as bytes;
 //! - [`forge`]: the bodies of `/v1`;
+//! - [`openapi`]: all of it as a document;
 //! - [`time`]: moments as text.
 
 pub mod forge;
+pub mod openapi;
 pub mod outcome;
 pub mod problem;
 pub mod status;

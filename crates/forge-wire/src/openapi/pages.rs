@@ -1,0 +1,102 @@
+//! The operations that belong to no dialect.
+
+use forge_core::catalog::Kind;
+use serde_json::json;
+
+use super::operation::{Access, Answer, Operation, Presence};
+use super::operations::{answer, path_parameter, refusals};
+use crate::problem::Refused;
+
+/// What any page may meet.
+const TROUBLE: &[Kind] = &[Kind::Internal, Kind::OperationTimeout];
+
+/// All of them.
+pub(super) fn all() -> Vec<Operation> {
+    let mut pages = server();
+    pages.extend(documents());
+    pages
+}
+
+fn server() -> Vec<Operation> {
+    let not_ready = json!({"status": "not ready", "reason": "store", "code": "RFA_STORAGE_UNAVAILABLE"});
+    vec![
+        Operation {
+            answers: vec![answer(200, "Alive.", "Health", json!({"status": "ok"}))],
+            ..page("/health", "getHealth", "server", "Whether the process answers.")
+        },
+        Operation {
+            answers: vec![
+                answer(200, "Ready.", "Ready", json!({"status": "ready"})),
+                Answer {
+                    headers: vec![("Retry-After", Presence::Always)],
+                    ..answer(503, "Not ready.", "NotReady", not_ready)
+                },
+            ],
+            ..page("/ready", "getReady", "server", "Whether the server can do its work now.")
+        },
+        Operation {
+            answers: vec![of_types(200, "OpenMetrics.", &[("application/openmetrics-text", None)])],
+            ..page("/metrics", "getMetrics", "server", "What the server counts, for Prometheus.")
+        },
+    ]
+}
+
+fn documents() -> Vec<Operation> {
+    let forms = |schema| [("text/html", None), ("application/json", Some(schema)), ("application/xml", None)];
+    let vary = vec![("Vary", Presence::Always)];
+    let nothing = Refused::new(Kind::JobNotFound, "There is nothing at this address.").blank();
+    let missing = refusals(&[TROUBLE]).into_iter().chain([nothing]).collect();
+    let any_json = |media_type| of_types(200, "The document.", &[(media_type, None)]);
+    vec![
+        Operation {
+            answers: vec![Answer {
+                headers: vary.clone(),
+                ..of_types(200, "All of them.", &forms("ProblemTypes"))
+            }],
+            ..page("/problems", "listProblemTypes", "documents", "Every problem type.")
+        },
+        Operation {
+            parameters: vec![path_parameter("slug", "The last part of the `type`.")],
+            answers: vec![Answer { headers: vary, ..of_types(200, "The page.", &forms("ProblemType")) }],
+            refusals: missing,
+            ..page("/problems/{slug}", "getProblemType", "documents", "What a problem type means.")
+        },
+        Operation {
+            answers: vec![any_json(super::MEDIA_TYPE)],
+            ..page("/openapi.json", "getOpenApi", "documents", "This document.")
+        },
+        Operation {
+            answers: vec![any_json(forge_problem::schema::MEDIA_TYPE_SCHEMA)],
+            ..page(
+                "/schemas/async-job-problem-details.json",
+                "getProblemSchema",
+                "documents",
+                "The JSON Schema of problems with async-job members.",
+            )
+        },
+    ]
+}
+
+fn of_types(
+    status: u16,
+    description: &'static str,
+    types: &[(&'static str, Option<&'static str>)],
+) -> Answer {
+    let content = types.iter().map(|(media_type, schema)| (*media_type, *schema, None)).collect();
+    Answer { status, description, content, headers: vec![] }
+}
+
+fn page(path: &'static str, id: &'static str, tag: &'static str, summary: &'static str) -> Operation {
+    Operation {
+        path,
+        method: "get",
+        id,
+        tag,
+        summary,
+        access: Access::Anybody,
+        parameters: vec![],
+        body: None,
+        answers: vec![],
+        refusals: refusals(&[TROUBLE]),
+    }
+}

@@ -1,0 +1,404 @@
+//! The bodies, as JSON Schema (2020-12).
+
+use forge_core::catalog::{Kind, Stage};
+use forge_core::job::Form;
+use forge_core::state::State;
+use forge_core::work::WorkKind;
+use serde_json::{Map, Value, json};
+
+use crate::words::{forge_outcome, forge_state, forge_type};
+
+/// Every schema by its name.
+pub(super) fn all() -> Value {
+    let mut schemas = Map::new();
+    schemas.extend(of_problems());
+    for part in [requests(), clients(), jobs(), events(), pages()] {
+        let Value::Object(part) = part else { unreachable!("each part is an object of schemas") };
+        schemas.extend(part);
+    }
+    Value::Object(schemas)
+}
+
+/// A reference to a schema.
+pub(super) fn reference(name: &str) -> Value {
+    json!({"$ref": format!("#/components/schemas/{name}")})
+}
+
+/// The definitions of `forge-problem`, and what is made of them: `Problem` for a refused request, `FailedJob` for a job that
+/// ended badly.
+fn of_problems() -> Map<String, Value> {
+    let document: Value =
+        serde_json::from_str(forge_problem::schema::DOCUMENT).expect("the embedded schema is JSON");
+    let Value::Object(definitions) = document["$defs"].clone() else { unreachable!("it has definitions") };
+    let mut schemas: Map<String, Value> =
+        definitions.into_iter().map(|(name, schema)| (component(&name), relocated(schema))).collect();
+    let composed = |description: &str, own: Value| {
+        json!({
+            "description": description,
+            "allOf": [reference("ProblemDetails"), reference("AsyncJob"), reference("Codes"), own],
+        })
+    };
+    schemas.insert("Codes".into(), codes());
+    let refused = json!({
+        "type": "object",
+        "required": ["type", "title", "status", "detail", "instance", "retryable"],
+        "properties": {"errors": {"type": "array", "items": reference("Violation")}},
+    });
+    schemas.insert("Problem".into(), composed("Why a request was refused.", refused));
+    let failed = json!({
+        "type": "object",
+        "required": ["type", "title", "detail", "instance", "jobId", "jobStatus", "submittedAt", "completedAt"],
+        "properties": {"job_id": id("The job.")},
+    });
+    schemas.insert("FailedJob".into(), composed("The last word on a job that ended badly.", failed));
+    schemas.insert(
+        "Violation".into(),
+        object(
+            "One thing wrong with a body.",
+            &["detail", "pointer"],
+            json!({
+                "detail": text("What is wrong there."),
+                "pointer": text("A JSON pointer into the body, as a URI fragment."),
+            }),
+        ),
+    );
+    schemas
+}
+
+/// The members that both code systems add to a problem.
+fn codes() -> Value {
+    let mut names: Vec<&str> = Kind::ALL.iter().map(|kind| kind.entry().rfa).collect();
+    names.sort_unstable();
+    names.dedup();
+    object(
+        "The codes of a problem, and its OJS members.",
+        &["code", "rfa_code", "ojs_code", "message", "details", "doc_url"],
+        json!({
+            "code": text("The code of the dialect that was called: here the same as `rfa_code`."),
+            "rfa_code": {"enum": names, "description": "ForgeRun's code."},
+            "ojs_code": text("The canonical OJS code."),
+            "message": text("In English, never empty."),
+            "details": {"type": "object", "description": "Facts, by name."},
+            "doc_url": {"type": "string", "format": "uri-reference", "description": "A page about the code."},
+            "processingStage": {"enum": stages(), "description": "How far the request or the job had come."},
+        }),
+    )
+}
+
+/// `$defs` of the published schema become components. `Problem` is the name of the composed one, so the plain one has another.
+fn component(definition: &str) -> String {
+    let mut letters = definition.chars();
+    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+    let name: String = first.into_iter().chain(letters).collect();
+    if name == "Problem" { "ProblemDetails".into() } else { name }
+}
+
+fn relocated(schema: Value) -> Value {
+    match schema {
+        Value::Object(members) => {
+            let moved = |(name, value): (String, Value)| match value.as_str() {
+                Some(target) if name == "$ref" => {
+                    let definition = target.trim_start_matches("#/$defs/");
+                    (name, format!("#/components/schemas/{}", component(definition)).into())
+                }
+                _ => (name, relocated(value)),
+            };
+            Value::Object(members.into_iter().map(moved).collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(relocated).collect()),
+        other => other,
+    }
+}
+
+fn requests() -> Value {
+    json!({
+        "SubmitRequest": {
+            "type": "object",
+            "description": "A job to be done.",
+            "required": ["type"],
+            "properties": {
+                "type": {"enum": forms(), "description": "What to do: run at once, run later, tell at once."},
+                "execution_at": maybe(time("When to run it; mandatory for DEFERRED, not for EXECUTE.")),
+                "callback": maybe(json!({
+                    "type": "string", "format": "uri", "maxLength": 2048, "description": "Whom to tell: http or https.",
+                })),
+                "idempotency_key": maybe(json!({
+                    "type": "string", "maxLength": 255, "description": "Makes a repetition harmless; as the header.",
+                })),
+                "work_kind": maybe(json!({
+                    "type": "string",
+                    "examples": work_kinds(),
+                    "description": "What to simulate; chosen by the server if absent.",
+                })),
+                "queue": maybe(json!({
+                    "type": "string", "minLength": 1, "maxLength": 255, "default": "default",
+                    "description": "Where to wait.",
+                })),
+                "priority": maybe(json!({
+                    "type": "integer", "minimum": -100, "maximum": 100, "default": 0,
+                    "description": "Higher goes first.",
+                })),
+                "retry_mode": maybe(json!({
+                    "type": "string", "enum": ["manual", "auto", null],
+                    "description": "Whether the server retries by itself.",
+                })),
+                "correlation_id": maybe(text("What the client calls the job; sanitised.")),
+                "payload": {"description": "Any JSON, up to `limits.max_job_payload_kb`."},
+            },
+            "if": {"properties": {"type": {"const": "DEFERRED"}}},
+            "then": {"required": ["execution_at"]},
+        },
+        "KeyRequest": object("What may be asked of a new key.", &[], json!({
+            "rotate": {"type": "boolean", "default": false, "description": "Make one even if there is a good one."},
+        })),
+        "RevokeRequest": object("Which key to revoke.", &["key_id"], json!({"key_id": text("The key.")})),
+        "Nothing": {"type": "object", "description": "An object whose members do not matter."},
+    })
+}
+
+fn clients() -> Value {
+    json!({
+        "Client": object("A client that was registered.", &["client_id"], json!({
+            "client_id": id("Who it is. Whoever knows it may make the first key."),
+        })),
+        "Key": object(
+            "A key. The secret is shown once, when the key is made.",
+            &["api_key", "key_id", "key_prefix", "created_at", "expires_at"],
+            json!({
+                "api_key": maybe(text("The secret; null for a key that was there before.")),
+                "key_id": id("Which key."),
+                "key_prefix": text("How the secret begins."),
+                "created_at": time("When it was made."),
+                "expires_at": maybe(time("When it stops working.")),
+            }),
+        ),
+        "Revoked": object("A key was revoked.", &["revoked"], json!({"revoked": {"const": true}})),
+    })
+}
+
+fn jobs() -> Value {
+    let job_id = || id("Which job.");
+    let updated_at = || time("When it last changed.");
+    json!({
+        "State": {"enum": states(), "description": "Where a job stands."},
+        "Submitted": object("A job that was accepted.", &["job_id", "state", "created_at"], json!({
+            "job_id": job_id(), "state": reference("State"), "created_at": time("When it was accepted."),
+        })),
+        "Canceled": object("The job after the call.", &["job_id", "state", "updated_at"], json!({
+            "job_id": job_id(), "state": reference("State"), "updated_at": updated_at(),
+        })),
+        "Retried": object("The job after the call.", &["job_id", "state", "updated_at", "attempt"], json!({
+            "job_id": job_id(), "state": reference("State"), "updated_at": updated_at(),
+            "attempt": count("The attempt under way or about to begin."),
+        })),
+        "Job": job(),
+        "Definition": object(
+            "What the built-in worker simulates.",
+            &["work_kind", "duration_ms", "should_fail", "payload_size"],
+            json!({
+                "work_kind": {"enum": work_kinds(), "description": "The scenario."},
+                "duration_ms": count("How long it runs, before `sim.time_scale`."),
+                "should_fail": {"type": "boolean", "description": "Whether its first attempt fails."},
+                "payload_size": count("The size of its result, in KB."),
+            }),
+        ),
+        "JobError": object(
+            "Why a job ended badly.",
+            &["type", "message", "detail", "errorCode", "retryable", "timestamp"],
+            json!({
+                "type": text("The kind of failure."),
+                "message": text("In English."),
+                "detail": text("More about it."),
+                "errorCode": text("The canonical code."),
+                "retryable": {"type": "boolean", "description": "Whether submitting it again is worth it."},
+                "timestamp": time("When it happened."),
+            }),
+        ),
+        "Jobs": object("A page of jobs, newest first.", &["jobs", "next_cursor"], json!({
+            "jobs": {"type": "array", "items": reference("Job"), "maxItems": 200},
+            "next_cursor": maybe(text("Where to go on; null at the end.")),
+        })),
+    })
+}
+
+fn job() -> Value {
+    let required = [
+        "job_id",
+        "type",
+        "state",
+        "outcome",
+        "created_at",
+        "execution_at",
+        "updated_at",
+        "attempt",
+        "callback",
+        "queue",
+        "definition",
+        "jobId",
+        "jobStatus",
+        "submittedAt",
+    ];
+    let statuses = ["ACCEPTED", "PROCESSING", "COMPLETED", "FAILED", "CANCELLED", "TIMED_OUT"];
+    object(
+        "A job in full.",
+        &required,
+        json!({
+            "job_id": id("Which job."),
+            "type": {"enum": forms(), "description": "What it does."},
+            "state": reference("State"),
+            "outcome": {"enum": outcomes_or_null(), "description": "How it ended; null before."},
+            "created_at": time("When it was accepted."),
+            "execution_at": maybe(time("When it is to run, if that was given.")),
+            "updated_at": time("When it last changed."),
+            "attempt": {"type": "integer", "minimum": 1, "description": "The attempt under way or about to begin."},
+            "callback": maybe(text("Who is told of its changes.")),
+            "queue": text("Where it waits."),
+            "definition": {"anyOf": [reference("Definition"), {"type": "null"}]},
+            "progress": {"type": "integer", "minimum": 0, "maximum": 100, "description": "Percent done."},
+            "error": reference("JobError"),
+            "jobId": id("The execution under way."),
+            "jobStatus": {"enum": statuses, "description": "Its status in the words of the async-job members."},
+            "submittedAt": reference("UtcTime"),
+            "completedAt": reference("UtcTime"),
+            "retryable": {"type": "boolean", "description": "Whether submitting it again is worth it; of failures."},
+            "retryAfter": count("Seconds to wait before that."),
+            "processingStage": {"enum": stages(), "description": "How far it had come; of failures."},
+            "correlationId": text("What the client calls it."),
+        }),
+    )
+}
+
+fn events() -> Value {
+    let names = [
+        "job_created",
+        "job_queued",
+        "job_assigned",
+        "job_requeued",
+        "job_started",
+        "job_event_emitted",
+        "job_succeeded",
+        "job_failed",
+        "job_timed_out",
+        "job_canceled",
+    ];
+    json!({
+        "Event": object(
+            "A change of state.",
+            &["event_id", "job_id", "event_name", "prev_state", "next_state", "timestamp", "attempt"],
+            json!({
+                "event_id": id("Which event."),
+                "job_id": id("Of which job."),
+                "event_name": {"enum": names, "description": "What happened."},
+                "prev_state": {"anyOf": [reference("State"), {"type": "null"}]},
+                "next_state": reference("State"),
+                "timestamp": time("When, to the microsecond; no two events of a job have the same."),
+                "attempt": count("The attempt it belongs to."),
+                "scenario": {"enum": work_kinds(), "description": "What the built-in worker simulates."},
+                "will_retry": {"const": true, "description": "The server will try again by itself."},
+                "final": {"const": true, "description": "No retry is left."},
+            }),
+        ),
+        "Events": object("A page of events, oldest first.", &["events", "next_cursor"], json!({
+            "events": {"type": "array", "items": reference("Event"), "maxItems": 200},
+            "next_cursor": maybe(text("Where to go on; null at the end.")),
+        })),
+        "Report": object(
+            "The report of a job that has ended.",
+            &["job_id", "outcome", "events", "started_at", "finished_at", "duration_ms", "attempts"],
+            json!({
+                "job_id": id("Which job."),
+                "outcome": {"enum": outcomes(), "description": "How it ended."},
+                "events": {"type": "array", "items": reference("Event")},
+                "started_at": time("When the work began; the end, if it never did."),
+                "finished_at": time("When it ended."),
+                "duration_ms": count("The time between the two."),
+                "attempts": count("Attempts made."),
+            }),
+        ),
+    })
+}
+
+fn pages() -> Value {
+    json!({
+        "Health": object("The process answers.", &["status"], json!({"status": {"const": "ok"}})),
+        "Ready": object("The server can do its work.", &["status"], json!({"status": {"const": "ready"}})),
+        "NotReady": object("The server cannot do its work now.", &["status", "reason", "code"], json!({
+            "status": {"const": "not ready"},
+            "reason": {"enum": ["stopping", "store"], "description": "What it waits for."},
+            "code": text("ForgeRun's code."),
+        })),
+        "ProblemTypes": object("Every problem type.", &["problems"], json!({
+            "problems": {"type": "array", "items": reference("ProblemType")},
+        })),
+        "ProblemType": object(
+            "A problem type.",
+            &["type", "slug", "title", "level", "status", "retryable", "codes", "extensions", "example"],
+            json!({
+                "type": {"type": "string", "format": "uri-reference", "description": "What `type` says."},
+                "slug": text("Its name."),
+                "title": text("What `title` says."),
+                "level": {"enum": ["request", "job"], "description": "What it is about."},
+                "status": {"type": "object", "description": "The HTTP status codes, by dialect."},
+                "retryable": {"type": "boolean", "description": "Whether to try again."},
+                "stage": maybe(text("What `processingStage` says.")),
+                "codes": {"type": "array", "items": {"type": "object"}, "description": "Meaning and remedy by code."},
+                "extensions": {"type": "object", "description": "What such a problem has beside."},
+                "example": reference("ProblemDetails"),
+            }),
+        ),
+    })
+}
+
+fn object(description: &str, required: &[&str], properties: Value) -> Value {
+    let mut schema = json!({"type": "object", "description": description, "properties": properties});
+    if !required.is_empty() {
+        schema["required"] = json!(required);
+    }
+    schema
+}
+
+fn text(description: &str) -> Value {
+    json!({"type": "string", "description": description})
+}
+
+fn id(description: &str) -> Value {
+    json!({"type": "string", "format": "uuid", "description": description})
+}
+
+fn time(description: &str) -> Value {
+    json!({"type": "string", "format": "date-time", "description": description})
+}
+
+fn count(description: &str) -> Value {
+    json!({"type": "integer", "minimum": 0, "description": description})
+}
+
+/// The same, or null.
+fn maybe(mut schema: Value) -> Value {
+    schema["type"] = json!([schema["type"], "null"]);
+    schema
+}
+
+fn states() -> Vec<&'static str> {
+    State::ALL.into_iter().map(forge_state).collect()
+}
+
+fn outcomes() -> Vec<&'static str> {
+    State::ALL.into_iter().filter_map(forge_outcome).collect()
+}
+
+fn outcomes_or_null() -> Vec<Option<&'static str>> {
+    outcomes().into_iter().map(Some).chain([None]).collect()
+}
+
+fn forms() -> [&'static str; 3] {
+    [Form::Execute, Form::Deferred, Form::EmitEvent].map(forge_type)
+}
+
+fn work_kinds() -> Vec<&'static str> {
+    WorkKind::ALL.iter().map(|kind| kind.as_str()).collect()
+}
+
+fn stages() -> Vec<&'static str> {
+    Stage::ALL.iter().map(|stage| stage.as_str()).collect()
+}

@@ -1,0 +1,364 @@
+//! The document is held against the types it describes.
+
+use std::collections::BTreeSet;
+
+use forge_core::catalog::Kind;
+use forge_core::job::Dialect;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::document;
+use crate::forge::{
+    CanceledView, ClientView, DefinitionView, ErrorView, EventView, EventsView, JobView, JobsView,
+    KeyRequest, KeyView, ReportView, RetriedView, RevokeRequest, RevokedView, SubmitRequest, SubmittedView,
+    read_submit,
+};
+use crate::problem::{Refused, Violation};
+
+const ID: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
+const NOON: &str = "2026-05-28T12:00:00.000Z";
+
+/// What a component says of an instance.
+fn complaints(document: &Value, schema: &Value, instance: &Value) -> Vec<String> {
+    let root = json!({"components": document["components"], "allOf": [schema]});
+    let validator = jsonschema::options().should_validate_formats(true).build(&root).unwrap();
+    validator.iter_errors(instance).map(|error| format!("{error} at {}", error.instance_path())).collect()
+}
+
+fn names(object: &Value) -> BTreeSet<String> {
+    object.as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect()
+}
+
+/// The properties are the members of a view that has everything; the required ones those of a view that has nothing.
+fn check(component: &str, full: &impl Serialize, bare: &impl Serialize) {
+    let document = document("");
+    let schema = &document["components"]["schemas"][component];
+    let (full, bare) = (json!(full), json!(bare));
+    assert_eq!(names(&schema["properties"]), names(&full), "{component}");
+    let required: BTreeSet<String> = schema["required"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|name| name.as_str().unwrap().into())
+        .collect();
+    assert_eq!(required, names(&bare), "{component}");
+    for instance in [full, bare] {
+        assert_eq!(complaints(&document, schema, &instance), Vec::<String>::new(), "{component}");
+    }
+}
+
+fn bare_job() -> JobView {
+    JobView {
+        job_id: ID.into(),
+        form: "EXECUTE".into(),
+        state: "QUEUED".into(),
+        outcome: None,
+        created_at: NOON.into(),
+        execution_at: None,
+        updated_at: NOON.into(),
+        attempt: 1,
+        callback: None,
+        queue: "default".into(),
+        definition: None,
+        progress: None,
+        error: None,
+        execution_id: ID.into(),
+        job_status: "ACCEPTED".into(),
+        submitted_at: NOON.into(),
+        completed_at: None,
+        retryable: None,
+        retry_after: None,
+        processing_stage: None,
+        correlation_id: None,
+    }
+}
+
+fn definition() -> DefinitionView {
+    DefinitionView {
+        work_kind: "SUCCESS_FAST".into(),
+        duration_ms: 1500,
+        should_fail: false,
+        payload_size: 8,
+    }
+}
+
+fn error() -> ErrorView {
+    ErrorView {
+        kind: "HandlerError".into(),
+        message: "It failed".into(),
+        detail: "It went wrong.".into(),
+        error_code: "handler_error".into(),
+        retryable: true,
+        timestamp: NOON.into(),
+    }
+}
+
+fn full_job() -> JobView {
+    JobView {
+        state: "FAILED".into(),
+        outcome: Some("FAILED".into()),
+        execution_at: Some(NOON.into()),
+        callback: Some("https://client.example/".into()),
+        definition: Some(definition()),
+        progress: Some(100),
+        error: Some(error()),
+        job_status: "TIMED_OUT".into(),
+        completed_at: Some(NOON.into()),
+        retryable: Some(true),
+        retry_after: Some(3),
+        processing_stage: Some("processing".into()),
+        correlation_id: Some("a-1".into()),
+        ..bare_job()
+    }
+}
+
+fn event() -> EventView {
+    EventView {
+        event_id: ID.into(),
+        job_id: ID.into(),
+        event_name: "job_created".into(),
+        prev_state: None,
+        next_state: "CREATED".into(),
+        timestamp: "2026-05-28T12:00:00.000000Z".into(),
+        attempt: 1,
+        scenario: None,
+        will_retry: false,
+        is_final: false,
+    }
+}
+
+#[test]
+fn every_view_of_a_job_has_exactly_the_documented_members() {
+    check("Job", &full_job(), &bare_job());
+    check("Definition", &definition(), &definition());
+    check("JobError", &error(), &error());
+    let jobs = JobsView { jobs: vec![full_job(), bare_job()], next_cursor: Some(ID.into()) };
+    check("Jobs", &jobs, &JobsView { jobs: vec![], next_cursor: None });
+    let submitted = SubmittedView { job_id: ID.into(), state: "QUEUED".into(), created_at: NOON.into() };
+    check("Submitted", &submitted, &submitted);
+    let canceled = CanceledView { job_id: ID.into(), state: "CANCELED".into(), updated_at: NOON.into() };
+    check("Canceled", &canceled, &canceled);
+    let retried =
+        RetriedView { job_id: ID.into(), state: "QUEUED".into(), updated_at: NOON.into(), attempt: 2 };
+    check("Retried", &retried, &retried);
+}
+
+#[test]
+fn every_view_of_events_has_exactly_the_documented_members() {
+    let full = EventView {
+        prev_state: Some("RUNNING".into()),
+        scenario: Some("SUCCESS_FAST".into()),
+        will_retry: true,
+        is_final: true,
+        ..event()
+    };
+    check("Event", &full, &event());
+    let events = EventsView { events: vec![full.clone(), event()], next_cursor: Some(ID.into()) };
+    check("Events", &events, &EventsView { events: vec![], next_cursor: None });
+    let report = ReportView {
+        job_id: ID.into(),
+        outcome: "SUCCESS".into(),
+        events: vec![event(), full],
+        started_at: NOON.into(),
+        finished_at: NOON.into(),
+        duration_ms: 0,
+        attempts: 1,
+    };
+    check("Report", &report, &report);
+}
+
+#[test]
+fn every_view_and_request_of_clients_has_exactly_the_documented_members() {
+    let client = ClientView { client_id: ID.into() };
+    check("Client", &client, &client);
+    let bare = KeyView {
+        api_key: None,
+        key_id: ID.into(),
+        key_prefix: "frk_abcdefgh".into(),
+        created_at: NOON.into(),
+        expires_at: None,
+    };
+    let full = KeyView { api_key: Some("frk_".into()), expires_at: Some(NOON.into()), ..bare.clone() };
+    check("Key", &full, &bare);
+    check("Revoked", &RevokedView { revoked: true }, &RevokedView { revoked: true });
+    check("KeyRequest", &KeyRequest { rotate: true }, &json!({}));
+    let revoke = RevokeRequest { key_id: ID.into() };
+    check("RevokeRequest", &revoke, &revoke);
+}
+
+#[test]
+fn a_submission_is_read_by_exactly_the_documented_members() {
+    // A new member does not compile until it is here and in the document.
+    let SubmitRequest {
+        form: _,
+        execution_at: _,
+        callback: _,
+        idempotency_key: _,
+        work_kind: _,
+        queue: _,
+        priority: _,
+        retry_mode: _,
+        correlation_id: _,
+        payload: _,
+    } = read_submit(br#"{"type":"EXECUTE"}"#).unwrap();
+    let members = [
+        "type",
+        "execution_at",
+        "callback",
+        "idempotency_key",
+        "work_kind",
+        "queue",
+        "priority",
+        "retry_mode",
+        "correlation_id",
+        "payload",
+    ];
+    let document = document("");
+    let schema = &document["components"]["schemas"]["SubmitRequest"];
+    assert_eq!(names(&schema["properties"]), BTreeSet::from(members.map(String::from)));
+    for member in members.into_iter().filter(|member| *member != "payload") {
+        let mut body = json!({"type": "EXECUTE"});
+        body[member] = json!([]);
+        assert_ne!(complaints(&document, schema, &body), Vec::<String>::new(), "{member}");
+        let refused = read_submit(body.to_string().as_bytes()).unwrap_err();
+        assert!(refused.violations.iter().any(|wrong| wrong.pointer == format!("#/{member}")), "{member}");
+    }
+    let examples =
+        document["paths"]["/v1/jobs"]["post"]["requestBody"]["content"]["application/json"]["examples"]
+            .as_object()
+            .unwrap();
+    for (name, example) in examples {
+        assert!(read_submit(example["value"].to_string().as_bytes()).is_ok(), "{name}");
+    }
+}
+
+#[test]
+fn a_problem_is_composed_of_problem_details_and_async_job_members() {
+    let document = document("");
+    let schemas = &document["components"]["schemas"];
+    for composed in ["Problem", "FailedJob"] {
+        for part in ["ProblemDetails", "AsyncJob"] {
+            let part = json!({"$ref": format!("#/components/schemas/{part}")});
+            assert!(schemas[composed]["allOf"].as_array().unwrap().contains(&part), "{composed}");
+        }
+    }
+    let schema = json!({"$ref": "#/components/schemas/Problem"});
+    let violation =
+        Violation { pointer: "#/type".into(), detail: "is missing".into(), constraint: "required" };
+    for &kind in Kind::ALL {
+        let refused = Refused::new(kind, "it went wrong").retry_after(3).violations(vec![violation.clone()]);
+        let problem = refused.problem(Dialect::Forge, "", &format!("urn:uuid:{ID}"));
+        let mut problem: Value = serde_json::from_str(&problem.to_json()).unwrap();
+        assert_eq!(complaints(&document, &schema, &problem), Vec::<String>::new(), "{kind:?}");
+        // It can say no: to members of the problem, of the job, and of ours.
+        for (member, wrong) in
+            [("status", json!("no")), ("retryable", json!("yes")), ("rfa_code", json!("RFA_NOTHING"))]
+        {
+            let right = std::mem::replace(&mut problem[member], wrong);
+            assert_ne!(complaints(&document, &schema, &problem), Vec::<String>::new(), "{kind:?} {member}");
+            problem[member] = right;
+        }
+    }
+}
+
+fn operations(document: &Value) -> Vec<(String, &Value)> {
+    let paths = document["paths"].as_object().unwrap();
+    let all = paths.iter().flat_map(|(path, item)| {
+        item.as_object()
+            .unwrap()
+            .iter()
+            .map(move |(method, operation)| (format!("{method} {path}"), operation))
+    });
+    all.collect()
+}
+
+/// Every example below `value`, with the schema beside it.
+fn examples(value: &Value) -> Vec<(&Value, &Value)> {
+    let mut found = Vec::new();
+    for (media_type, media) in value["content"].as_object().into_iter().flatten() {
+        if media_type.ends_with("json") {
+            found.extend(media.get("example").map(|example| (&media["schema"], example)));
+            let several = media["examples"].as_object().into_iter().flatten();
+            found.extend(several.map(|(_, example)| (&media["schema"], &example["value"])));
+        }
+    }
+    found
+}
+
+#[test]
+fn every_example_is_what_its_schema_says() {
+    let document = document("https://forge.example");
+    let mut n_examples = 0;
+    for (name, operation) in operations(&document) {
+        let answers = operation["responses"].as_object().unwrap().values();
+        for part in answers.chain(operation.get("requestBody")) {
+            for (schema, example) in examples(part) {
+                assert_eq!(complaints(&document, schema, example), Vec::<String>::new(), "{name}: {example}");
+                n_examples += 1;
+            }
+        }
+    }
+    assert!(n_examples > 100, "{n_examples} examples");
+}
+
+#[test]
+fn every_operation_is_whole() {
+    let document = document("https://forge.example");
+    assert_eq!(document["openapi"], "3.1.0");
+    let tags: Vec<&Value> = document["tags"].as_array().unwrap().iter().map(|tag| &tag["name"]).collect();
+    let mut ids = BTreeSet::new();
+    for (name, operation) in operations(&document) {
+        assert!(ids.insert(operation["operationId"].as_str().unwrap()), "{name}: its id is taken");
+        assert!(tags.contains(&&operation["tags"][0]), "{name}");
+        assert!(operation["summary"].as_str().is_some_and(|summary| summary.ends_with('.')), "{name}");
+        let in_path: BTreeSet<&str> =
+            name.split('{').skip(1).filter_map(|rest| rest.split('}').next()).collect();
+        let parameters = operation["parameters"].as_array().unwrap().iter();
+        let described: BTreeSet<&str> = parameters
+            .filter(|parameter| parameter["in"] == "path" && parameter["required"] == true)
+            .map(|parameter| parameter["name"].as_str().unwrap())
+            .collect();
+        assert_eq!(in_path, described, "{name}");
+        let responses = operation["responses"].as_object().unwrap();
+        assert!(responses.keys().any(|status| status.starts_with('2')), "{name}");
+        for (status, response) in responses {
+            assert!(!response["description"].as_str().unwrap().is_empty(), "{name} {status}");
+            assert!(!response["content"].as_object().unwrap().is_empty(), "{name} {status}");
+            for problem_type in response["x-problem-types"].as_array().into_iter().flatten() {
+                let linked = problem_type.as_str().unwrap();
+                let known = Kind::ALL
+                    .iter()
+                    .any(|kind| linked == format!("https://forge.example/problems/{}", kind.entry().slug));
+                assert!(known || linked == "about:blank", "{linked}");
+            }
+        }
+        for scheme in operation["security"].as_array().unwrap().iter().flat_map(names) {
+            assert!(document["components"]["securitySchemes"][&scheme].is_object(), "{name}");
+        }
+    }
+}
+
+fn references(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(members) => {
+            found.extend(members.get("$ref").and_then(Value::as_str).map(String::from));
+            members.values().for_each(|member| references(member, found));
+        }
+        Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_reference_leads_somewhere_and_every_schema_is_used() {
+    let document = document("");
+    let mut found = BTreeSet::new();
+    references(&document, &mut found);
+    for target in &found {
+        let pointer = target.strip_prefix('#').unwrap();
+        assert!(document.pointer(pointer).is_some(), "{target}");
+    }
+    for name in names(&document["components"]["schemas"]) {
+        assert!(found.contains(&format!("#/components/schemas/{name}")), "{name} is not used");
+    }
+}
