@@ -1,4 +1,4 @@
-//! What belongs to no dialect: is it alive, is it ready, what does it count.
+//! What belongs to no dialect: is it alive, is it ready, what does it count, what does the API say of itself.
 
 use std::sync::Arc;
 
@@ -7,25 +7,50 @@ use axum::extract::State;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{MethodRouter, get};
+use bytes::Bytes;
 use forge_core::catalog::Kind;
 use forge_core::state::State as JobState;
 use forge_engine::WorkerHandle;
-use serde_json::json;
+use forge_problem::schema;
+use forge_wire::openapi;
+use serde_json::{Value, json};
 
 use crate::app::{App, NotReady};
 use crate::edge::respond;
 use crate::limits::TROUBLE_AFTER_S;
 use crate::problems;
 
+/// Where the JSON Schema of problems is.
+const SCHEMA: &str = "/schemas/async-job-problem-details.json";
+
 /// All pages.
 pub fn router(app: &Arc<App>) -> Router {
-    let pages = Router::new()
-        .route("/health", get(health))
-        .route("/ready", get(ready))
-        .route("/metrics", get(metrics))
-        .with_state(app.clone());
-    pages.merge(problems::router(problems::Pages { base: app.base.clone() }))
+    let pages =
+        table(&app.base).into_iter().fold(Router::new(), |pages, (path, page)| pages.route(path, page));
+    pages.with_state(app.clone()).merge(problems::router(problems::Pages { base: app.base.clone() }))
+}
+
+/// The paths of all pages; those of problem types have a parameter.
+pub fn paths() -> Vec<&'static str> {
+    table("").into_iter().map(|(path, _)| path).chain(problems::PATHS).collect()
+}
+
+fn table(base: &str) -> [(&'static str, MethodRouter<Arc<App>>); 5] {
+    let problem_schema = schema::document_at(&format!("{base}{SCHEMA}"));
+    [
+        ("/health", get(health)),
+        ("/ready", get(ready)),
+        ("/metrics", get(metrics)),
+        ("/openapi.json", document(openapi::MEDIA_TYPE, &openapi::document(base))),
+        (SCHEMA, document(schema::MEDIA_TYPE_SCHEMA, &problem_schema)),
+    ]
+}
+
+/// A document that stays the same as long as the server runs.
+fn document(media_type: &'static str, document: &Value) -> MethodRouter<Arc<App>> {
+    let bytes = Bytes::from(document.to_string());
+    get(move || async move { ([(CONTENT_TYPE, media_type)], bytes) })
 }
 
 /// Alive: the process answers. Says nothing of the store; that is `/ready`.

@@ -22,9 +22,13 @@ pub struct Pages {
     pub base: String,
 }
 
+/// Where they are.
+pub const PATHS: [&str; 2] = ["/problems", "/problems/{slug}"];
+
 /// The routes.
 pub fn router(pages: Pages) -> Router {
-    Router::new().route("/problems", get(index)).route("/problems/{slug}", get(page)).with_state(pages)
+    let [all, one] = PATHS;
+    Router::new().route(all, get(index)).route(one, get(page)).with_state(pages)
 }
 
 async fn index(State(pages): State<Pages>, headers: HeaderMap) -> Response {
@@ -36,10 +40,8 @@ async fn index(State(pages): State<Pages>, headers: HeaderMap) -> Response {
 async fn page(State(pages): State<Pages>, Path(slug): Path<String>, headers: HeaderMap) -> Response {
     match slugs().into_iter().find(|known| *known == slug) {
         Some(slug) => answer(&headers, &describe(&pages, slug), html_page),
-        None => {
-            let text = "There is no problem type of this name. The list is at /problems.\n";
-            (StatusCode::NOT_FOUND, [(CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
-        }
+        // Said like everything else that is not there, by the edge.
+        None => StatusCode::NOT_FOUND.into_response(),
     }
 }
 
