@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_postgres::Config;
 
@@ -46,14 +47,20 @@ pub(super) struct Loan {
 }
 
 impl Pool {
-    /// A pool with one open connection per slot.
+    /// A pool with one open connection per slot. They are opened at once: a session takes the server a while to make.
     pub(super) async fn open(config: &Config, options: &Options, slots: Vec<i16>) -> Result<Pool, Error> {
-        let n_places = u32::try_from(slots.len()).expect("a handful of connections");
-        let mut places = Vec::with_capacity(slots.len());
-        for slot in slots {
-            let connection = Connection::open(config, options, slot).await.map_err(fault::report)?;
-            places.push(Place { slot, connection: Some(connection) });
+        let open = |slot| {
+            let (config, options) = (config.clone(), options.clone());
+            async move { Connection::open(&config, &options, slot).await }
+        };
+        let mut opening: JoinSet<_> = slots.into_iter().map(open).collect();
+        let mut places = Vec::with_capacity(opening.len());
+        while let Some(opened) = opening.join_next().await {
+            let opened = opened.map_err(|error| Error::new(Fault::Unavailable, error))?;
+            let connection = opened.map_err(fault::report)?;
+            places.push(Place { slot: connection.slot, connection: Some(connection) });
         }
+        let n_places = u32::try_from(places.len()).expect("a handful of connections");
         let free = Arc::new(Semaphore::new(places.len()));
         let (config, options, places) = (config.clone(), options.clone(), Mutex::new(places));
         let shared = Shared { config, options, n_places, down: AtomicBool::new(false), free, places };
