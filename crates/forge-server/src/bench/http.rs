@@ -161,7 +161,7 @@ fn start_server(options: &HttpOptions, workers: &str) -> io::Result<Server> {
         arguments.extend(["--database-url", url]);
     }
     let environment = [
-        ("FORGERUN_LIMITS__RATE_PER_MINUTE", "4000000000"),
+        ("FORGERUN_LIMITS__RATE_PER_MINUTE", "1000000000"),
         ("FORGERUN_LIMITS__QUEUE_SIZE", "1000000000"),
         ("FORGERUN_LIMITS__MAX_ACTIVE_JOBS", "1000000"),
         ("FORGERUN_WORKERS__COUNT", workers),

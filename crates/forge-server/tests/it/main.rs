@@ -9,6 +9,7 @@ mod collector;
 mod config;
 mod crash;
 mod logs;
+mod metrics;
 mod process;
 mod serving;
 mod traces;

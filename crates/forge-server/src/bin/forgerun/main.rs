@@ -8,6 +8,10 @@ use forge_server::Exit;
 
 use cli::{Cli, Command};
 
+/// Requests make many small allocations on two or more threads; the system's allocator costs a tenth of the time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> Exit {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
