@@ -1,0 +1,285 @@
+//! The served OpenAPI document and the server are held against each other: the same routes, and for thousands of requests
+//! made from the document, good and bad, only answers that it allows.
+
+mod checker;
+mod making;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use forge_core::catalog::Kind;
+use forge_server::{Bounds, pages};
+use forge_store::memory::Memory;
+use serde_json::{Value, json};
+
+use self::checker::{Asked, Contract};
+use self::making::{Dice, Made};
+use super::http::{Answer, Call};
+use super::server::{Client, Server};
+
+const ADMIN: &str = "the-operator-knows-this-secret-0123456789";
+
+async fn document(server: &Server) -> Value {
+    let answer = server.call("GET", "/openapi.json").send().await;
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    answer.expect(200)
+}
+
+/// The routes of `/v1` are compared where they are, in `dialects/forge/routes.rs`.
+#[tokio::test]
+async fn the_document_has_every_page_and_each_of_its_operations_leads_somewhere() {
+    let server = Server::start().await;
+    let contract = Contract::new(document(&server).await);
+    let operations = contract.operations();
+    let documented: BTreeSet<&str> =
+        operations.iter().map(|(_, path)| path.as_str()).filter(|path| !path.starts_with("/v1")).collect();
+    assert_eq!(documented, pages::paths().into_iter().collect());
+    for (method, path) in &operations {
+        let path = path.replace("{slug}", "job-not-found").replace(['{', '}'], "");
+        let answer = server.call(method, &path).send().await;
+        let nowhere = answer.status == 405 || answer.status == 404 && answer.json()["type"] == "about:blank";
+        assert!(!nowhere, "{method} {path} leads nowhere: {}", answer.status);
+    }
+}
+
+#[tokio::test]
+async fn every_submission_that_the_document_shows_is_accepted() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let document = document(&server).await;
+    let examples =
+        &document["paths"]["/v1/jobs"]["post"]["requestBody"]["content"]["application/json"]["examples"];
+    assert!(examples.as_object().unwrap().len() > 3);
+    for (_, example) in examples.as_object().unwrap() {
+        client.submit(example["value"].clone()).await.expect(202);
+    }
+}
+
+#[tokio::test]
+async fn the_schema_of_problems_is_published_and_holds_for_a_problem_of_the_server() {
+    let server = Server::with(&[("server.public_base_url", "https://forge.example")]).await;
+    let path = "/schemas/async-job-problem-details.json";
+    let answer = server.call("GET", path).send().await;
+    assert_eq!(answer.header("content-type"), Some("application/schema+json"));
+    let schema = answer.expect(200);
+    assert_eq!(schema["$id"], format!("https://forge.example{path}"));
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let mut problem =
+        server.call("GET", "/v1/jobs").send().await.refused(401, "RFA_AUTH_INVALID_CREDENTIALS");
+    assert!(validator.is_valid(&problem));
+    problem["retryable"] = json!("perhaps");
+    assert!(!validator.is_valid(&problem));
+    let document = document(&server).await;
+    assert_eq!(document["servers"], json!([{"url": "https://forge.example"}]));
+}
+
+/// What each request of the run may lead to.
+struct World {
+    server: Server,
+    client: Client,
+    other: Client,
+    /// A client of whom only the id is known.
+    stranger: String,
+    /// Whose keys may be lost.
+    victim: Client,
+    jobs: Vec<String>,
+}
+
+impl World {
+    async fn new(registration: &str) -> World {
+        let settings = [
+            ("auth.registration", registration),
+            ("limits.rate_per_minute", "1000000"),
+            ("limits.max_body_bytes", "4096"),
+            ("limits.max_job_payload_kb", "1"),
+            ("auth.admin_token", ADMIN),
+        ];
+        let bounds = Bounds { wait_max: Duration::from_millis(5), ..Bounds::default() };
+        let server = Server::on(Arc::new(Memory::new()), &settings, bounds).await;
+        let (client, other) = (registered(&server).await, registered(&server).await);
+        let (stranger, victim) = (registered(&server).await.id, registered(&server).await);
+        World { server, client, other, stranger, victim, jobs: Vec::new() }
+    }
+
+    /// New keys, jobs in every state, and a new minute for those who guess.
+    async fn refresh(&mut self) {
+        self.server.clock.advance(Duration::from_secs(60));
+        self.victim = registered(&self.server).await;
+        self.jobs = vec![self.other.job().await, self.client.job().await];
+        let canceled = self.client.job().await;
+        self.client.post(&format!("/v1/jobs/{canceled}/cancel")).await.expect(200);
+        self.jobs.push(canceled);
+        for end in 0..3 {
+            self.client.job().await;
+            let job = match end {
+                0 => self.server.succeed().await,
+                1 => self.server.fail(Kind::HandlerError).await,
+                _ => self.server.fail(Kind::HandlerTransient).await,
+            };
+            self.jobs.push(job.id.to_string());
+        }
+    }
+
+    /// Values for the parameters of paths. The keys of the one who asks about jobs are not for the run to revoke.
+    fn pools(&self) -> [(&'static str, Vec<String>); 3] {
+        let victim = &self.victim.id;
+        [
+            ("job_id", self.jobs.clone()),
+            ("client_id", vec![victim.clone(), victim.clone(), victim.clone(), self.stranger.clone()]),
+            ("slug", vec!["job-not-found".into(), "rate-limited".into(), "validation-failed".into()]),
+        ]
+    }
+
+    /// The credentials for a request; mostly good ones.
+    fn credentials(&self, dice: &mut Dice, path: &str) -> Option<String> {
+        let of_clients = path.starts_with("/v1/clients");
+        let good = if of_clients { &self.victim.key } else { &self.client.key };
+        match dice.roll(20) {
+            0 => None,
+            1 => Some("Bearer frk_nobody".into()),
+            2 => Some((*dice.pick(&["", "Bearer", "Bearer ", "Basic YTpi", "é", "bearer\tx"])).to_owned()),
+            3 if of_clients => None,
+            4 => Some(format!("Bearer {ADMIN}")),
+            _ => Some(format!("Bearer {good}")),
+        }
+    }
+
+    fn call(&self, made: &Made, credentials: Option<&str>) -> Call {
+        let mut call = self.server.call(&made.method, &made.path).body(made.body.clone());
+        for (name, value) in &made.headers {
+            call = call.header(name, value);
+        }
+        match credentials {
+            Some(credentials) => call.header("authorization", credentials),
+            None => call,
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_request_gets_an_answer_that_the_document_does_not_allow() {
+    // With the same routes for other callers: where only the operator registers clients, nobody else may.
+    let mut seen = run(World::new("open").await, Dice(0x0f0e_0d0c), 3000).await;
+    seen.extend(run(World::new("admin").await, Dice(0x0b0a_0908), 600).await);
+    let server = Server::start().await;
+    check_reach(&Contract::new(document(&server).await), &seen);
+}
+
+/// Which operation answered with which status.
+type Seen = BTreeSet<(String, u16)>;
+
+async fn run(mut world: World, mut dice: Dice, n_requests: usize) -> Seen {
+    let contract = Contract::new(document(&world.server).await);
+    // Pages are large and have little to get wrong, so they are asked for less often.
+    let (dialect, pages): (Vec<_>, Vec<_>) =
+        contract.operations().into_iter().partition(|(_, path)| path.starts_with("/v1"));
+    let mut seen = Seen::new();
+    let mut complaints = Vec::new();
+    for n in 0..n_requests {
+        if n % 40 == 0 {
+            world.refresh().await;
+        }
+        let (method, path) = dice.pick(if n % 12 == 0 { &pages } else { &dialect });
+        let mut made = making::request(&mut dice, &contract, (method, path), &world.pools());
+        aim(&world, &mut dice, path, &mut made);
+        let credentials = world.credentials(&mut dice, path);
+        let answer = world.call(&made, credentials.as_deref()).send().await;
+        let asked = Asked { method: &made.method, path };
+        for complaint in contract.complaints(asked, &answer) {
+            complaints.push(format!("request {n}: {complaint}\n  {made:?}\n  {credentials:?}"));
+        }
+        seen.insert((format!("{method} {path}"), answer.status));
+    }
+    let shown = complaints.len().min(10);
+    assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints[..shown].join("\n"));
+    seen
+}
+
+/// A client with a key, made by the operator, who always may.
+async fn registered(server: &Server) -> Client {
+    let admin = format!("Bearer {ADMIN}");
+    let post =
+        async |path: &str| server.call("POST", path).header("authorization", &admin).send().await.expect(201);
+    let id = post("/v1/clients").await["client_id"].as_str().unwrap().to_owned();
+    let key = post(&format!("/v1/clients/{id}/keys")).await;
+    let text = |name: &str| key[name].as_str().unwrap().to_owned();
+    Client { address: server.address, id, key: text("api_key"), key_id: text("key_id") }
+}
+
+/// Turns a request to what the document cannot know: keys that exist, and methods that do not.
+fn aim(world: &World, dice: &mut Dice, path: &str, made: &mut Made) {
+    if dice.chance(4) {
+        made.method = (*dice.pick(&["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW"])).to_owned();
+        made.path = path.replace("{slug}", "job-not-found").replace(['{', '}'], "");
+    }
+    if path.ends_with("/revoke") && dice.chance(40) {
+        made.body = json!({"key_id": world.victim.key_id}).to_string().into_bytes();
+    }
+}
+
+/// A run that never gets past the door proves nothing.
+fn check_reach(contract: &Contract, seen: &Seen) {
+    for (method, path) in contract.operations() {
+        let name = format!("{method} {path}");
+        let documented = contract.operation(&method, &path)["responses"].as_object().unwrap().keys();
+        let wanted: Vec<u16> =
+            documented.map(|status| status.parse().unwrap()).filter(|s| *s < 429).collect();
+        for status in wanted {
+            assert!(seen.contains(&(name.clone(), status)), "{name} never answered {status}: {seen:?}");
+        }
+    }
+}
+
+/// An answer, and the complaints about it under a document that was tampered with.
+async fn complaints_after(answer: &Answer, server: &Server, tamper: impl Fn(&mut Value)) -> Vec<String> {
+    let mut document = document(server).await;
+    tamper(&mut document);
+    let asked = Asked { method: "GET", path: "/v1/jobs/{job_id}" };
+    Contract::new(document).complaints(asked, answer)
+}
+
+#[tokio::test]
+async fn an_answer_that_the_document_does_not_allow_is_complained_about() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let job = client.get(&format!("/v1/jobs/{}", client.job().await)).await;
+    let missing = client.get("/v1/jobs/no-id").await;
+    for answer in [&job, &missing] {
+        assert_eq!(complaints_after(answer, &server, |_| {}).await, Vec::<String>::new());
+    }
+    let responses = |document: &mut Value| document["paths"]["/v1/jobs/{job_id}"]["get"]["responses"].take();
+    let put = |document: &mut Value, responses: Value| {
+        document["paths"]["/v1/jobs/{job_id}"]["get"]["responses"] = responses;
+    };
+    let no_status = complaints_after(&missing, &server, |document| {
+        let mut rest = responses(document);
+        rest.as_object_mut().unwrap().remove("404");
+        put(document, rest);
+    });
+    assert_eq!(no_status.await, ["status 404 is not documented"]);
+    let no_type = complaints_after(&missing, &server, |document| {
+        let mut rest = responses(document);
+        rest["404"]["content"].as_object_mut().unwrap().remove("application/problem+json");
+        put(document, rest);
+    });
+    assert_eq!(no_type.await, [r#"type "application/problem+json" is not documented for 404"#]);
+    let other_schema = complaints_after(&job, &server, |document| {
+        document["components"]["schemas"]["Job"]["properties"]["attempt"] = json!({"type": "string"});
+    });
+    assert_eq!(other_schema.await, [r#"1 is not of type "string" at /attempt"#]);
+    let more_headers = complaints_after(&job, &server, |document| {
+        let mut rest = responses(document);
+        rest["200"]["headers"]["Location"] = json!({"$ref": "#/components/headers/Location"});
+        put(document, rest);
+    });
+    assert_eq!(more_headers.await, ["Location is missing"]);
+    let mut liar = missing.clone();
+    liar.body = missing.text().replace("404", "403").into_bytes();
+    let lied = complaints_after(&liar, &server, |_| {}).await;
+    assert_eq!(lied, ["the body says status 403, the answer 404"]);
+    let no_method = complaints_after(&job, &server, |document| {
+        document["paths"]["/v1/jobs/{job_id}"] = json!({});
+    });
+    assert!(no_method.await.iter().any(|complaint| complaint.contains("answered with 200")));
+}
