@@ -117,14 +117,14 @@ fn first_steps(address: SocketAddr) -> String {
         "
 No keys needed, and nothing is kept when it stops (Ctrl-C). In another terminal:
 
-  # Is it alive?
-  curl -i http://{address}/health
+  # Submit a job that fails after five seconds, and note its job_id
+  curl -i http://{address}/v1/jobs -H 'Content-Type: application/json' -d '{{"type":"EXECUTE","work_kind":"FAIL_AFTER_RETRYABLE"}}'
 
-  # What is configured, and where does it come from?
+  # Wait for its end and see why it failed, as one problem object
+  curl http://{address}/v1/jobs/JOB_ID -H 'Prefer: wait=10' -H 'Accept: application/problem+json'
+
+  # What is configured, and what could be: {program} config, {program} config --defaults
   {program} config
-
-  # What can be configured, and why?
-  {program} config --defaults
 
 "
     )
