@@ -118,7 +118,7 @@ fn first_steps(address: SocketAddr) -> String {
 No keys needed, and nothing is kept when it stops (Ctrl-C). In another terminal:
 
   # Submit a job that fails after five seconds, and note its job_id
-  curl -i http://{address}/v1/jobs -H 'Content-Type: application/json' -d '{{"type":"EXECUTE","work_kind":"FAIL_AFTER_RETRYABLE"}}'
+  curl -i http://{address}/v1/jobs -H 'Content-Type: application/json' -d '{{\"type\":\"EXECUTE\",\"work_kind\":\"FAIL_AFTER_RETRYABLE\"}}'
 
   # Wait for its end and see why it failed, as one problem object
   curl http://{address}/v1/jobs/JOB_ID -H 'Prefer: wait=10' -H 'Accept: application/problem+json'
