@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 
 use super::desk::{Desk, Place};
 use crate::command::{Answer, NewJob, Refusal, Submit};
-use crate::history::{History, Outlook};
-use crate::job::{Cancel, Conflict, IdempotencyKey, Job, Name, Parked};
+use crate::history::Outlook;
+use crate::job::{Cancel, Conflict, IdempotencyKey, Job, Name};
 use crate::rows::{KeyRow, Wants};
 use crate::state::{Cause, State};
 use crate::time::Time;
@@ -160,29 +160,10 @@ impl Desk<'_> {
 
     fn insert(&mut self, new: &NewJob) -> Result<Place, Refusal> {
         let job = Job {
-            id: new.id,
-            state: State::Created,
             attempt: 1,
-            attempt_handed: 0,
-            fence: 0,
-            execution: new.id.first_execution(),
-            executions_past: Vec::new(),
             hold: new.head.hold,
-            available_at: None,
-            parked: Parked::No,
-            lease: None,
             updated_at: self.now,
-            queued_at: None,
-            started_at: None,
-            finished_at: None,
-            progress: None,
-            message: None,
-            errors: Vec::new(),
-            cancel: None,
-            dead_lettered_at: None,
-            forget_at: None,
-            history: History::default(),
-            head: new.head.clone(),
+            ..Job::blank(new.id, new.head.clone())
         };
         if let Some(unique) = &new.head.unique {
             self.uniques.insert(unique.key, new.id);

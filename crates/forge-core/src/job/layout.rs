@@ -187,31 +187,7 @@ impl Job {
 
     /// Puts a job together from its id, its head and what [`Self::encode`] wrote.
     pub fn decode(id: JobId, head: Arc<Head>, bytes: &[u8]) -> Result<Job, Corrupt> {
-        let mut job = Job {
-            id,
-            state: State::Created,
-            attempt: 0,
-            attempt_handed: 0,
-            fence: 0,
-            execution: id.first_execution(),
-            executions_past: Vec::new(),
-            hold: false,
-            available_at: None,
-            parked: Parked::No,
-            lease: None,
-            updated_at: head.created_at,
-            head,
-            queued_at: None,
-            started_at: None,
-            finished_at: None,
-            progress: None,
-            message: None,
-            errors: Vec::new(),
-            cancel: None,
-            dead_lettered_at: None,
-            forget_at: None,
-            history: History::default(),
-        };
+        let mut job = Job::blank(id, head);
         for field in Fields(bytes) {
             job.read(&field?)?;
         }

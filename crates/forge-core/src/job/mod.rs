@@ -390,6 +390,35 @@ pub struct Shelf {
 }
 
 impl Job {
+    /// A job to which nothing has happened, not even its birth: what both a submission and a stored row begin with.
+    pub(crate) fn blank(id: JobId, head: Arc<Head>) -> Job {
+        Job {
+            id,
+            state: State::Created,
+            attempt: 0,
+            attempt_handed: 0,
+            fence: 0,
+            execution: id.first_execution(),
+            executions_past: Vec::new(),
+            hold: false,
+            available_at: None,
+            parked: Parked::No,
+            lease: None,
+            updated_at: head.created_at,
+            head,
+            queued_at: None,
+            started_at: None,
+            finished_at: None,
+            progress: None,
+            message: None,
+            errors: Vec::new(),
+            cancel: None,
+            dead_lettered_at: None,
+            forget_at: None,
+            history: History::default(),
+        }
+    }
+
     /// The shelf the job stands on. Always follows from the rest of the job.
     pub fn shelf(&self) -> Option<Shelf> {
         let queue = || self.head.queue.clone();
