@@ -13,6 +13,7 @@ mod listing;
 mod negotiation;
 mod refusals;
 mod restart;
+mod retention;
 mod server;
 mod trouble;
 mod waiting;
