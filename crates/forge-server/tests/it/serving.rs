@@ -66,11 +66,14 @@ fn logs_are_json_on_standard_error() {
 fn dev_prints_commands_to_try_after_the_first_line() {
     let server = Server::start(&mut forgerun(&["dev", "--listen", "127.0.0.1:0"]));
     assert!(server.get("/health").starts_with("HTTP/1.1 200 OK\r\n"));
-    let health = format!("curl -i http://{}/health", server.address);
+    let submit =
+        format!("curl -i http://{}/v1/jobs -H 'Content-Type: application/json' -d '", server.address);
     server.signal("TERM");
     let ended = server.wait();
     assert_eq!(ended.code, Some(0));
-    assert!(ended.stdout.contains(&health), "{}", ended.stdout);
+    let body = ended.stdout.split(&submit).nth(1).and_then(|rest| rest.split('\'').next());
+    let body = body.unwrap_or_else(|| panic!("no submission in {}", ended.stdout));
+    forge_wire::forge::read_submit(body.as_bytes()).expect("what it prints can be submitted as it stands");
     assert!(!ended.stderr.starts_with('{'), "{}", ended.stderr);
 }
 
