@@ -217,11 +217,6 @@ pub struct Unique {
 impl Unique {
     /// Every state in which a job has not ended.
     pub const UNFINISHED: u8 = 0b1111;
-
-    /// Whether a holder in `state` blocks others at `now`.
-    pub fn blocks(&self, state: State, now: Time) -> bool {
-        self.states & (1 << state.as_u8()) != 0 && self.until.is_none_or(|until| now < until)
-    }
 }
 
 /// What happens when a unique key is held already.
