@@ -4,10 +4,12 @@
 //! - [`status`]: which code and HTTP status each kind of the catalog has in each dialect;
 //! - [`problem`]: a refused request as a problem object;
 //! - [`outcome`]: the last word on an execution, built once and stored as bytes;
+//! - [`body`]: what bodies of requests have in common;
 //! - [`forge`]: the bodies of `/v1`;
 //! - [`openapi`]: all of it as a document;
 //! - [`time`]: moments as text.
 
+pub mod body;
 pub mod forge;
 pub mod openapi;
 pub mod outcome;

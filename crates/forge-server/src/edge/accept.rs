@@ -44,14 +44,17 @@ fn require(headers: &HeaderMap, offer: &str, takes: impl Fn(&Accept<'_>) -> bool
     }
 }
 
-/// The form a client asks for by name; JSON where it names none. The highest weight wins, then the first named.
-pub fn form(headers: &HeaderMap) -> Form {
-    let Some(accept) = Accept::of(headers) else { return Form::Json };
+/// The form a client asks for by name; where it names none, the dialect's choice, unless that is the one form it does not
+/// take. The highest weight wins, then the first named.
+pub fn form(headers: &HeaderMap, unnamed: Form) -> Form {
+    let Some(accept) = Accept::of(headers) else { return unnamed };
     let forms = [(JSON, Form::Json), (PROBLEM_JSON, Form::ProblemJson), (PROBLEM_XML, Form::ProblemXml)];
     let named = forms.into_iter().filter_map(|(media_type, form)| Some((accept.named(media_type)?, form)));
     // Highest weight first; among equals the one that stands further to the front.
     let best = named.max_by_key(|((weight, place), _)| (*weight, std::cmp::Reverse(*place)));
-    best.map_or(Form::Json, |(_, form)| form)
+    let unnamed =
+        if unnamed == Form::ProblemJson && accept.takes(PROBLEM_JSON) { unnamed } else { Form::Json };
+    best.map_or(unnamed, |(_, form)| form)
 }
 
 /// The `Accept` header, entry by entry.
@@ -141,8 +144,6 @@ mod tests {
     #[test]
     fn a_failed_job_comes_in_the_form_that_is_named() {
         for (accept, expected) in [
-            ("*/*", Form::Json),
-            ("application/*", Form::Json),
             ("application/json", Form::Json),
             ("application/problem+json", Form::ProblemJson),
             ("application/problem+xml", Form::ProblemXml),
@@ -151,10 +152,22 @@ mod tests {
             ("application/problem+json, application/json", Form::ProblemJson),
             ("application/json;q=0.5, application/problem+xml", Form::ProblemXml),
             ("application/problem+json;q=0, application/json;q=0.1", Form::Json),
+            ("application/problem+json;q=0, */*", Form::Json),
         ] {
-            assert_eq!(form(&headers(accept)), expected, "{accept}");
+            for unnamed in [Form::Json, Form::ProblemJson] {
+                assert_eq!(form(&headers(accept), unnamed), expected, "{accept}");
+            }
         }
-        assert_eq!(form(&HeaderMap::new()), Form::Json);
+    }
+
+    #[test]
+    fn who_names_no_form_gets_the_choice_of_the_dialect() {
+        for unnamed in [Form::Json, Form::ProblemJson] {
+            for accept in ["*/*", "application/*", "text/html, */*;q=0.1", ""] {
+                assert_eq!(form(&headers(accept), unnamed), unnamed, "{accept}");
+            }
+            assert_eq!(form(&HeaderMap::new(), unnamed), unnamed);
+        }
     }
 
     #[test]

@@ -16,18 +16,23 @@
 pub mod accept;
 pub mod auth;
 pub mod body;
+pub mod callback;
 mod door;
 pub mod endings;
 mod exchange;
+pub mod failure;
 mod finish;
+pub mod hold;
 mod keyring;
 mod limiter;
 pub mod ownership;
 mod panic;
 pub mod prefer;
+pub mod query;
 mod rate;
 mod refusal;
 pub mod respond;
+pub mod submission;
 
 pub use auth::{Caller, Who};
 pub use door::{Door, Doors};

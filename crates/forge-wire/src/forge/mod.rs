@@ -10,4 +10,4 @@ pub use event::{EventView, EventsView};
 pub use job::{
     CanceledView, DefinitionView, ErrorView, JobView, JobsView, ReportView, RetriedView, SubmittedView,
 };
-pub use submit::{SubmitRequest, fingerprint, read_submit, refused};
+pub use submit::{SubmitRequest, read_submit, refused};

@@ -5,12 +5,12 @@ use forge_core::catalog::Kind;
 use forge_core::job::Form;
 use forge_core::retry::Mode;
 use forge_core::time::Time;
-use forge_core::work::{Behaviour, WorkKind};
-use forge_problem::Digest;
+use forge_core::work::WorkKind;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use crate::body::{self, violation};
 use crate::problem::{Refused, Violation};
 use crate::{time, words};
 
@@ -41,12 +41,12 @@ pub struct SubmitRequest {
 
 /// Reads a body. Shape errors (JSON, missing, wrong type, no time) are malformed; values that break a rule are validation
 /// errors.
-pub fn read_submit(body: &[u8]) -> Result<SubmitRequest, Box<Refused>> {
+pub fn read_submit(bytes: &[u8]) -> Result<SubmitRequest, Box<Refused>> {
     // A struct would also be read from an array, which nobody means.
-    let object = body.trim_ascii_start().first() == Some(&b'{');
-    let (members, malformed) = match serde_json::from_slice(body) {
+    let object = bytes.trim_ascii_start().first() == Some(&b'{');
+    let (members, malformed) = match serde_json::from_slice(bytes) {
         Ok(members) if object => (members, Vec::new()),
-        Ok(_) | Err(_) => Members::one_by_one(parse(body)?),
+        Ok(_) | Err(_) => Members::one_by_one(body::object(bytes)?),
     };
     let mut reader = Reader { malformed, invalid: Vec::new(), kind: Kind::InvalidArgs };
     let request = reader.read(members);
@@ -59,33 +59,9 @@ pub fn read_submit(body: &[u8]) -> Result<SubmitRequest, Box<Refused>> {
     request.ok_or_else(|| refused(Kind::MalformedRequest, Vec::new()))
 }
 
-/// What makes two requests the same one: the digest of the canonical body without its idempotency key, so that it does not
-/// matter how a request is laid out, or whether the key stands in the body or in the header.
-pub fn fingerprint(body: &[u8]) -> Result<[u8; 32], Box<Refused>> {
-    let mut members = parse(body)?;
-    members.remove("idempotency_key");
-    Ok(Digest::of(forge_problem::canonical(&Value::Object(members)).as_bytes()).0)
-}
-
-/// A refusal that names everything that is wrong, in the order in which the members are documented.
-pub fn refused(kind: Kind, mut violations: Vec<Violation>) -> Box<Refused> {
-    violations.sort_by_key(|violation| MEMBERS.iter().position(|name| violation.pointer[2..] == **name));
-    Box::new(Refused::new(kind, summary(&violations)).violations(violations))
-}
-
-fn parse(body: &[u8]) -> Result<Map<String, Value>, Box<Refused>> {
-    let malformed = |detail: String| Box::new(Refused::new(Kind::MalformedRequest, detail));
-    match serde_json::from_slice(body) {
-        Ok(Value::Object(members)) => Ok(members),
-        Ok(_) => Err(malformed("The body is not a JSON object.".into())),
-        Err(error) => Err(malformed(format!("The body is not JSON: {error}."))),
-    }
-}
-
-fn summary(violations: &[Violation]) -> String {
-    let parts: Vec<String> =
-        violations.iter().map(|v| format!("`{}` {}", v.pointer.trim_start_matches("#/"), v.detail)).collect();
-    format!("{}.", parts.join("; "))
+/// A refusal that names everything that is wrong.
+pub fn refused(kind: Kind, violations: Vec<Violation>) -> Box<Refused> {
+    body::refused(kind, violations, &MEMBERS)
 }
 
 const MEMBERS: [&str; 10] = [
@@ -163,9 +139,9 @@ impl Reader {
     fn read(&mut self, members: Members) -> Option<SubmitRequest> {
         let form = self.form(members.form.as_deref());
         let execution_at = self.execution_at(members.execution_at.as_deref(), form);
-        let work_kind = members.work_kind.and_then(|word| self.work_kind(&word));
-        let priority = members.priority.and_then(|number| self.priority(number));
-        let retry_mode = members.retry_mode.and_then(|word| self.retry_mode(&word));
+        let work_kind = members.work_kind.and_then(|word| self.keep(body::work_kind(&word)));
+        let priority = members.priority.and_then(|number| self.keep(body::priority(number)));
+        let retry_mode = members.retry_mode.and_then(|word| self.keep(body::retry_mode("retry_mode", &word)));
         Some(SubmitRequest {
             form: form?,
             execution_at,
@@ -211,38 +187,9 @@ impl Reader {
         moment
     }
 
-    fn work_kind(&mut self, word: &str) -> Option<WorkKind> {
-        match WorkKind::parse(word) {
-            Some(kind) if kind.behaviour() == Behaviour::Refused => {
-                let detail = "asks for a payload that is not valid, so it is refused";
-                self.invalid("work_kind", detail, "payload");
-                None
-            }
-            Some(kind) => Some(kind),
-            None => {
-                self.invalid("work_kind", "is not in the catalog of work kinds", "enum");
-                None
-            }
-        }
-    }
-
-    fn priority(&mut self, number: i64) -> Option<i16> {
-        let priority = i16::try_from(number).ok().filter(|priority| (-100..=100).contains(priority));
-        if priority.is_none() {
-            self.invalid("priority", "must lie between -100 and 100", "range");
-        }
-        priority
-    }
-
-    fn retry_mode(&mut self, word: &str) -> Option<Mode> {
-        match word.to_ascii_lowercase().as_str() {
-            "manual" => Some(Mode::Manual),
-            "auto" => Some(Mode::Auto),
-            _ => {
-                self.invalid("retry_mode", "must be manual or auto", "enum");
-                None
-            }
-        }
+    /// What a member says, or a complaint.
+    fn keep<T>(&mut self, read: Result<T, Violation>) -> Option<T> {
+        read.map_err(|violation| self.invalid.push(violation)).ok()
     }
 
     /// A member is missing, unless it is there and was complained about.
@@ -255,10 +202,6 @@ impl Reader {
     fn invalid(&mut self, name: &str, detail: &str, constraint: &'static str) {
         self.invalid.push(violation(name, detail, constraint));
     }
-}
-
-fn violation(name: &str, detail: &str, constraint: &'static str) -> Violation {
-    Violation { pointer: format!("#/{name}"), detail: detail.into(), constraint }
 }
 
 #[cfg(test)]
@@ -282,16 +225,6 @@ mod tests {
         let long = read_submit(twice.as_bytes()).unwrap();
         assert_eq!(short.payload.as_deref(), Some(br#"{"a":[1,2.50,"x"]}"#.as_slice()));
         assert_eq!(SubmitRequest { payload: None, ..long }, SubmitRequest { payload: None, ..short });
-    }
-
-    #[test]
-    fn the_fingerprint_sees_the_request_and_not_its_layout_or_its_key() {
-        let fingerprint = |body: &str| fingerprint(body.as_bytes()).unwrap();
-        let plain = fingerprint(r#"{"type":"EXECUTE","work_kind":"SUCCESS_FAST"}"#);
-        assert_eq!(plain, fingerprint(r#"{ "work_kind":"SUCCESS_FAST", "type":"EXECUTE" }"#));
-        let with_key = r#"{"idempotency_key":"a","type":"EXECUTE","work_kind":"SUCCESS_FAST"}"#;
-        assert_eq!(plain, fingerprint(with_key));
-        assert_ne!(plain, fingerprint(r#"{"type":"EXECUTE","work_kind":"SUCCESS_SLOW"}"#));
     }
 
     #[test]

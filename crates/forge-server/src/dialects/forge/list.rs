@@ -7,8 +7,8 @@ use forge_core::job::{Form, Job, Name};
 use forge_wire::forge::{JobView, JobsView};
 use forge_wire::words::{parse_forge_state, parse_forge_type};
 
-use super::query::Query;
 use crate::app::{App, Filter};
+use crate::edge::query::Query;
 use crate::edge::{ApiError, Caller, Exchange, respond};
 use crate::limits::PAGES_SCANNED_MAX;
 

@@ -12,12 +12,10 @@
 //! [`serve`] makes the checks that all routes share, in the order of the model (§7), and hands over.
 
 mod action;
-mod callback;
 mod clients;
 mod jobs;
 mod keys;
 mod list;
-mod query;
 mod reading;
 mod routes;
 mod rules;

@@ -10,8 +10,8 @@ use forge_wire::forge::{EventView, EventsView, ReportView};
 use forge_wire::problem::Refused;
 use forge_wire::words::forge_state;
 
-use super::query::Query;
 use crate::app::App;
+use crate::edge::query::Query;
 use crate::edge::{ApiError, Caller, Exchange, accept, ownership, respond};
 use crate::traces::About;
 

@@ -9,9 +9,9 @@ use forge_wire::forge::{SubmitRequest, refused};
 use forge_wire::problem::{Refused, Violation};
 use forge_wire::words::forge_type;
 
-use super::callback;
 use crate::app::App;
-use crate::limits::{ENVELOPE_BYTES_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
+use crate::edge::submission::Complaints;
+
 /// How far the clocks of client and server may differ (C-58).
 const SKEW: Duration = Duration::from_secs(1);
 
@@ -37,43 +37,20 @@ pub(super) struct Subject<'a> {
 
 /// Judges a submission.
 pub(super) fn judge(app: &App, subject: &Subject<'_>) -> Verdict {
-    let mut wrong: Vec<(Kind, Violation)> = Vec::new();
-    let mut complain = |kind, name: &str, detail: String, constraint| {
-        wrong.push((kind, Violation { pointer: format!("#/{name}"), detail, constraint }));
-    };
+    let mut wrong = Complaints::default();
     let request = subject.request;
     if !app.config.catalog.allowed_types.contains(&request.form) {
         let detail = format!("{} is switched off on this server", forge_type(request.form));
-        complain(Kind::UnknownJobType, "type", detail, "enum");
+        wrong.add(Kind::UnknownJobType, "type", detail, "enum");
     }
-    let queue = match request.queue.as_deref() {
-        None => Some(app.default_queue.clone()),
-        Some(name) => Name::new(name),
-    };
-    if queue.is_none() {
-        let too_long =
-            request.queue.as_ref().is_some_and(|name| name.len() > forge_core::limits::NAME_BYTES_MAX);
-        let kind = if too_long { Kind::QueueNameTooLong } else { Kind::InvalidQueue };
-        complain(kind, "queue", "must have 1 to 255 bytes and no control characters".into(), "format");
-    }
-    if let Some(url) = &request.callback
-        && let Some(objection) = callback::objection(url, app.config.webhooks.private_targets)
-    {
-        complain(Kind::InvalidCallbackUrl, "callback", objection.into(), "format");
-    }
-    if let Some(key) = subject.key
-        && (key.len() > IDEMPOTENCY_KEY_BYTES_MAX || key.chars().any(char::is_control))
-    {
-        let detail = format!("must have at most {IDEMPOTENCY_KEY_BYTES_MAX} bytes and no control characters");
-        complain(Kind::InvalidArgs, "idempotency_key", detail, "format");
-    }
-    if let Some(detail) = too_large(app, subject) {
-        complain(Kind::JobPayloadTooLarge, "payload", detail, "maxLength");
-    }
+    let queue = wrong.queue(app, request.queue.as_deref());
+    wrong.callback(app, request.callback.as_deref());
+    wrong.key(subject.key);
+    wrong.payload(app, "payload", request.payload.as_ref(), subject.body_bytes);
     if request.execution_at.is_some_and(|at| at + SKEW < subject.now) {
-        complain(Kind::ScheduleInPast, "execution_at", "lies in the past".into(), "future");
+        wrong.add(Kind::ScheduleInPast, "execution_at", "lies in the past", "future");
     }
-    verdict(wrong, queue)
+    verdict(wrong.0, queue)
 }
 
 fn verdict(wrong: Vec<(Kind, Violation)>, queue: Option<Name>) -> Verdict {
@@ -85,12 +62,4 @@ fn verdict(wrong: Vec<(Kind, Violation)>, queue: Option<Name>) -> Verdict {
         (Some(kind), Some(queue)) if only_late => Verdict::TooLate(queue, refused(kind, violations)),
         (kind, _) => Verdict::Bad(refused(kind.unwrap_or(Kind::InvalidArgs), violations)),
     }
-}
-
-/// The payload has its own limit; what stands beside it has little to say, so a body far above is payload by another name.
-fn too_large(app: &App, subject: &Subject<'_>) -> Option<String> {
-    let bytes_max = app.config.limits.max_job_payload_bytes;
-    let payload_bytes = subject.request.payload.as_ref().map_or(0, Vec::len);
-    let too_large = payload_bytes > bytes_max || subject.body_bytes > bytes_max + ENVELOPE_BYTES_MAX;
-    too_large.then(|| format!("is larger than {} KB", bytes_max / 1024))
 }

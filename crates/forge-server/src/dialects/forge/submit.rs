@@ -3,25 +3,24 @@
 use std::sync::Arc;
 
 use axum::http::header::{LINK, LOCATION, RETRY_AFTER};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
 use forge_core::catalog::Kind;
-use forge_core::command::{Idempotency, NewJob, Submit};
-use forge_core::job::{Form, Head, IdempotencyKey, Input, Job, Name};
+use forge_core::command::{Idempotency, NewJob};
+use forge_core::job::{Form, Head, Input, Job, Name};
 use forge_core::time::Time;
 use forge_core::work::{Definition, WorkKind};
-use forge_wire::forge::{SubmitRequest, SubmittedView, fingerprint, read_submit};
+use forge_wire::body::fingerprint;
+use forge_wire::forge::{SubmitRequest, SubmittedView, read_submit};
 
 use super::rules::{self, Subject, Verdict};
 use crate::app::App;
 use crate::edge::prefer::{APPLIED, Prefer};
+use crate::edge::submission::{self, REPLAYED};
 use crate::edge::{ApiError, Caller, Exchange, ownership, respond};
 use crate::limits::POLL_AFTER_S;
 use crate::traces::About;
-
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// Keys of this operation meet no keys of others (C-65).
 const OPERATION: &str = "POST /v1/jobs";
@@ -34,7 +33,7 @@ pub(super) async fn submit(
     bytes: &Bytes,
 ) -> Result<Response, ApiError> {
     let mut request = read_submit(bytes)?;
-    let of_header = header_key(&exchange.headers);
+    let of_header = submission::header_key(&exchange.headers);
     let of_body = request.idempotency_key.take().filter(|key| !key.is_empty());
     // The header counts only where the body has none (C-66).
     let key = of_body.as_deref().or(of_header);
@@ -51,26 +50,17 @@ pub(super) async fn submit(
         return Err(ApiError::new(Kind::IdempotencyConflict, detail));
     }
     let idempotency = match key {
-        Some(key) => {
-            let key = IdempotencyKey { client: caller.client, operation: OPERATION.into(), key: key.into() };
-            Some(Idempotency { key, fingerprint: fingerprint(bytes)? })
-        }
+        Some(key) => Some(submission::idempotency(caller, OPERATION, key, fingerprint(bytes)?)),
         None => None,
     };
-    let has_key = idempotency.is_some();
     let new = new_job(app, exchange, caller, request, Place { queue, now, key: idempotency.as_ref() });
     // A queue that holds nothing takes nothing new, but still answers what was there before.
-    let queue_max = Some(if too_late.is_some() { 0 } else { app.config.limits.queue_size });
-    let submitted = app.engine.submit(Submit { jobs: vec![new], idempotency, queue_max }).await;
-    let (jobs, existing) = match (submitted, too_late) {
+    let queue_max = if too_late.is_some() { 0 } else { app.config.limits.queue_size };
+    let submitted = submission::submit(app, new, idempotency, queue_max).await;
+    let (job, existing) = match (submitted, too_late) {
         (Err(forge_engine::Error::Refused(_)), Some(refused)) => return Err(refused.into()),
         (submitted, _) => submitted?,
     };
-    if has_key {
-        app.metrics.idempotency(existing);
-    }
-    let job =
-        jobs.into_iter().next().ok_or_else(|| ApiError::internal(Kind::Internal, "no job was answered"))?;
     accepted(app, exchange, caller, job, existing).await
 }
 
@@ -150,11 +140,4 @@ fn definition(app: &App, request: &SubmitRequest, now: Time) -> Definition {
             Definition::random(now.as_micros().unsigned_abs(), failure_per_mille, max_runtime_ms)
         }
     }
-}
-
-/// The key of the header, which may stand in quotes as the draft has it; a blank one is none.
-fn header_key(headers: &HeaderMap) -> Option<&str> {
-    let key = std::str::from_utf8(headers.get(IDEMPOTENCY_KEY)?.as_bytes()).ok()?.trim();
-    let key = key.strip_prefix('"').and_then(|key| key.strip_suffix('"')).unwrap_or(key);
-    Some(key).filter(|key| !key.is_empty())
 }

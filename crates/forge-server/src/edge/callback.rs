@@ -10,7 +10,7 @@ use crate::config::PrivateTargets;
 use crate::limits::CALLBACK_BYTES_MAX;
 
 /// Why a URL will not do; `None` if it will.
-pub(super) fn objection(url: &str, private: PrivateTargets) -> Option<&'static str> {
+pub(crate) fn objection(url: &str, private: PrivateTargets) -> Option<&'static str> {
     if url.len() > CALLBACK_BYTES_MAX {
         return Some("is longer than 2048 bytes");
     }

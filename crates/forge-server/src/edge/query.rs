@@ -5,15 +5,15 @@ use axum::http::Uri;
 use forge_core::catalog::Kind;
 use forge_wire::problem::Refused;
 
-use crate::edge::ApiError;
+use super::refusal::ApiError;
 use crate::limits::{PAGE_DEFAULT, PAGE_MAX};
 
 /// Parameters by name, decoded.
-pub(super) struct Query(Vec<(String, String)>);
+pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
     /// Reads the query, of which these names are known.
-    pub(super) fn of(uri: &Uri, known: &[&str]) -> Result<Query, ApiError> {
+    pub(crate) fn of(uri: &Uri, known: &[&str]) -> Result<Query, ApiError> {
         let pairs = uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
         let decode = |pair: &str| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -40,19 +40,19 @@ impl Query {
     }
 
     /// The first value of a parameter; an empty one counts as absent.
-    pub(super) fn get(&self, name: &str) -> Option<&str> {
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let given = self.0.iter().find(|(known, value)| known == name && !value.is_empty());
         given.map(|(_, value)| value.as_str())
     }
 
     /// Every value of a parameter, given several times or with commas.
-    pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+    pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let values = self.0.iter().filter(move |(known, _)| known == name);
         values.flat_map(|(_, value)| value.split(',')).map(str::trim).filter(|value| !value.is_empty())
     }
 
     /// How many entries a page may have; more than the most is the most.
-    pub(super) fn limit(&self) -> Result<usize, ApiError> {
+    pub(crate) fn limit(&self) -> Result<usize, ApiError> {
         let Some(limit) = self.get("limit") else { return Ok(PAGE_DEFAULT) };
         match limit.parse::<u64>() {
             Ok(limit @ 1..) => Ok(usize::try_from(limit).unwrap_or(PAGE_MAX).min(PAGE_MAX)),
@@ -61,12 +61,12 @@ impl Query {
     }
 
     /// A parameter cannot be read.
-    pub(super) fn malformed(&self, name: &str, detail: &str) -> ApiError {
+    pub(crate) fn malformed(&self, name: &str, detail: &str) -> ApiError {
         refused(Kind::MalformedRequest, name, detail, "format")
     }
 
     /// A parameter can be read, and names nothing there is.
-    pub(super) fn invalid(&self, name: &str, detail: &str) -> ApiError {
+    pub(crate) fn invalid(&self, name: &str, detail: &str) -> ApiError {
         refused(Kind::InvalidArgs, name, detail, "enum")
     }
 }

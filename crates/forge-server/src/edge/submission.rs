@@ -1,0 +1,101 @@
+//! What submissions have in common, whatever dialect they come in: the rules their members must satisfy on this server, the
+//! idempotency key, and the way to the engine.
+
+use axum::http::{HeaderMap, HeaderName};
+use forge_core::catalog::Kind;
+use forge_core::command::{Idempotency, NewJob, Submit};
+use forge_core::job::{IdempotencyKey, Job, Name};
+use forge_wire::problem::Violation;
+
+use super::auth::Caller;
+use super::callback;
+use crate::app::App;
+use crate::limits::{ENVELOPE_BYTES_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// Says that an answer tells of something that was there before.
+pub const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+
+/// All that is wrong with a submission, to be said at once.
+#[derive(Default)]
+pub struct Complaints(pub Vec<(Kind, Violation)>);
+
+impl Complaints {
+    /// Adds one about a member.
+    pub fn add(&mut self, kind: Kind, member: &str, detail: impl Into<String>, constraint: &'static str) {
+        let violation = Violation { pointer: format!("#/{member}"), detail: detail.into(), constraint };
+        self.0.push((kind, violation));
+    }
+
+    /// The queue that a submission names, or the one of those that name none.
+    pub fn queue(&mut self, app: &App, name: Option<&str>) -> Option<Name> {
+        let Some(name) = name else { return Some(app.default_queue.clone()) };
+        let queue = Name::new(name);
+        if queue.is_none() {
+            let too_long = name.len() > forge_core::limits::NAME_BYTES_MAX;
+            let kind = if too_long { Kind::QueueNameTooLong } else { Kind::InvalidQueue };
+            self.add(kind, "queue", "must have 1 to 255 bytes and no control characters", "format");
+        }
+        queue
+    }
+
+    /// Whether a job may report there.
+    pub fn callback(&mut self, app: &App, url: Option<&str>) {
+        let private = app.config.webhooks.private_targets;
+        if let Some(objection) = url.and_then(|url| callback::objection(url, private)) {
+            self.add(Kind::InvalidCallbackUrl, "callback", objection, "format");
+        }
+    }
+
+    /// Whether an idempotency key will do.
+    pub fn key(&mut self, key: Option<&str>) {
+        let bad = |key: &str| key.len() > IDEMPOTENCY_KEY_BYTES_MAX || key.chars().any(char::is_control);
+        if key.is_some_and(bad) {
+            let detail =
+                format!("must have at most {IDEMPOTENCY_KEY_BYTES_MAX} bytes and no control characters");
+            self.add(Kind::InvalidArgs, "idempotency_key", detail, "format");
+        }
+    }
+
+    /// The payload has its own limit; what stands beside it has little to say, so a body far above is payload by another
+    /// name.
+    pub fn payload(&mut self, app: &App, member: &str, payload: Option<&Vec<u8>>, body_bytes: usize) {
+        let bytes_max = app.config.limits.max_job_payload_bytes;
+        let payload_bytes = payload.map_or(0, Vec::len);
+        if payload_bytes > bytes_max || body_bytes > bytes_max + ENVELOPE_BYTES_MAX {
+            let detail = format!("is larger than {} KB", bytes_max / 1024);
+            self.add(Kind::JobPayloadTooLarge, member, detail, "maxLength");
+        }
+    }
+}
+
+/// The key of the header, which may stand in quotes as the draft has it; a blank one is none.
+pub fn header_key(headers: &HeaderMap) -> Option<&str> {
+    let key = std::str::from_utf8(headers.get(IDEMPOTENCY_KEY)?.as_bytes()).ok()?.trim();
+    let key = key.strip_prefix('"').and_then(|key| key.strip_suffix('"')).unwrap_or(key);
+    Some(key).filter(|key| !key.is_empty())
+}
+
+/// A key of `caller`. Keys of one operation meet no keys of others (C-65).
+pub fn idempotency(caller: &Caller, operation: &str, key: &str, fingerprint: [u8; 32]) -> Idempotency {
+    let key = IdempotencyKey { client: caller.client, operation: operation.into(), key: key.into() };
+    Idempotency { key, fingerprint }
+}
+
+/// Submits one job: the job as it stands, and whether it was there before.
+pub async fn submit(
+    app: &App,
+    new: NewJob,
+    idempotency: Option<Idempotency>,
+    queue_max: u64,
+) -> Result<(Job, bool), forge_engine::Error> {
+    let has_key = idempotency.is_some();
+    let submit = Submit { jobs: vec![new], idempotency, queue_max: Some(queue_max) };
+    let (jobs, existing) = app.engine.submit(submit).await?;
+    if has_key {
+        app.metrics.idempotency(existing);
+    }
+    let job = jobs.into_iter().next().expect("a submission of one job is answered with one");
+    Ok((job, existing))
+}

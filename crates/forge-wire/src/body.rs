@@ -1,0 +1,87 @@
+//! What bodies of requests have in common: read as an object, told apart by a fingerprint, refused with everything that is
+//! wrong.
+
+use forge_core::catalog::Kind;
+use forge_core::retry::Mode;
+use forge_core::work::{Behaviour, WorkKind};
+use forge_problem::Digest;
+use serde_json::{Map, Value};
+
+use crate::problem::{Refused, Violation};
+
+/// The members of a body.
+pub fn object(body: &[u8]) -> Result<Map<String, Value>, Box<Refused>> {
+    let malformed = |detail: String| Box::new(Refused::new(Kind::MalformedRequest, detail));
+    match serde_json::from_slice(body) {
+        Ok(Value::Object(members)) => Ok(members),
+        Ok(_) => Err(malformed("The body is not a JSON object.".into())),
+        Err(error) => Err(malformed(format!("The body is not JSON: {error}."))),
+    }
+}
+
+/// What makes two requests the same one: the digest of the canonical body without its idempotency key, so that it does not
+/// matter how a request is laid out, or whether the key stands in the body or in the header.
+pub fn fingerprint(body: &[u8]) -> Result<[u8; 32], Box<Refused>> {
+    let mut members = object(body)?;
+    members.remove("idempotency_key");
+    Ok(Digest::of(forge_problem::canonical(&Value::Object(members)).as_bytes()).0)
+}
+
+/// A refusal that names everything that is wrong, in the order in which the members are documented.
+pub fn refused(kind: Kind, mut violations: Vec<Violation>, documented: &[&str]) -> Box<Refused> {
+    violations.sort_by_key(|violation| documented.iter().position(|name| violation.pointer[2..] == **name));
+    Box::new(Refused::new(kind, summary(&violations)).violations(violations))
+}
+
+fn summary(violations: &[Violation]) -> String {
+    let parts: Vec<String> =
+        violations.iter().map(|v| format!("`{}` {}", v.pointer.trim_start_matches("#/"), v.detail)).collect();
+    format!("{}.", parts.join("; "))
+}
+
+/// One thing wrong with a member.
+pub fn violation(name: &str, detail: &str, constraint: &'static str) -> Violation {
+    Violation { pointer: format!("#/{name}"), detail: detail.into(), constraint }
+}
+
+/// The kind of work that a word names.
+pub fn work_kind(word: &str) -> Result<WorkKind, Violation> {
+    match WorkKind::parse(word) {
+        Some(kind) if kind.behaviour() == Behaviour::Refused => {
+            let detail = "asks for a payload that is not valid, so it is refused";
+            Err(violation("work_kind", detail, "payload"))
+        }
+        Some(kind) => Ok(kind),
+        None => Err(violation("work_kind", "is not in the catalog of work kinds", "enum")),
+    }
+}
+
+/// A priority within its bounds.
+pub fn priority(number: i64) -> Result<i16, Violation> {
+    let priority = i16::try_from(number).ok().filter(|priority| (-100..=100).contains(priority));
+    priority.ok_or_else(|| violation("priority", "must lie between -100 and 100", "range"))
+}
+
+/// Who starts retries, by the word for it.
+pub fn retry_mode(member: &str, word: &str) -> Result<Mode, Violation> {
+    match word.to_ascii_lowercase().as_str() {
+        "manual" => Ok(Mode::Manual),
+        "auto" => Ok(Mode::Auto),
+        _ => Err(violation(member, "must be manual or auto", "enum")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fingerprint_sees_the_request_and_not_its_layout_or_its_key() {
+        let fingerprint = |body: &str| fingerprint(body.as_bytes()).unwrap();
+        let plain = fingerprint(r#"{"type":"EXECUTE","work_kind":"SUCCESS_FAST"}"#);
+        assert_eq!(plain, fingerprint(r#"{ "work_kind":"SUCCESS_FAST", "type":"EXECUTE" }"#));
+        let with_key = r#"{"idempotency_key":"a","type":"EXECUTE","work_kind":"SUCCESS_FAST"}"#;
+        assert_eq!(plain, fingerprint(with_key));
+        assert_ne!(plain, fingerprint(r#"{"type":"EXECUTE","work_kind":"SUCCESS_SLOW"}"#));
+    }
+}
