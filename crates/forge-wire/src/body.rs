@@ -7,7 +7,8 @@ use forge_core::work::{Behaviour, WorkKind};
 use forge_problem::Digest;
 use serde_json::{Map, Value};
 
-use crate::problem::{Refused, Violation};
+use crate::language::Language;
+use crate::problem::{Refused, Violation, summary};
 
 /// The members of a body.
 pub fn object(body: &[u8]) -> Result<Map<String, Value>, Box<Refused>> {
@@ -30,13 +31,7 @@ pub fn fingerprint(body: &[u8]) -> Result<[u8; 32], Box<Refused>> {
 /// A refusal that names everything that is wrong, in the order in which the members are documented.
 pub fn refused(kind: Kind, mut violations: Vec<Violation>, documented: &[&str]) -> Box<Refused> {
     violations.sort_by_key(|violation| documented.iter().position(|name| violation.pointer[2..] == **name));
-    Box::new(Refused::new(kind, summary(&violations)).violations(violations))
-}
-
-fn summary(violations: &[Violation]) -> String {
-    let parts: Vec<String> =
-        violations.iter().map(|v| format!("`{}` {}", v.pointer.trim_start_matches("#/"), v.detail)).collect();
-    format!("{}.", parts.join("; "))
+    Box::new(Refused::new(kind, summary(&violations, Language::English)).violations(violations))
 }
 
 /// One thing wrong with a member.

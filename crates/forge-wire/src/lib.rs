@@ -4,6 +4,7 @@
 //! - [`status`]: which code and HTTP status each kind of the catalog has in each dialect;
 //! - [`problem`]: a refused request as a problem object;
 //! - [`outcome`]: the last word on an execution, built once and stored as bytes;
+//! - [`language`]: the same in German;
 //! - [`body`]: what bodies of requests have in common;
 //! - [`forge`]: the bodies of `/v1`;
 //! - [`openapi`]: all of it as a document;
@@ -11,6 +12,7 @@
 
 pub mod body;
 pub mod forge;
+pub mod language;
 pub mod openapi;
 pub mod outcome;
 pub mod problem;

@@ -1,7 +1,9 @@
 //! The last word on an execution: built once when it ends, stored as canonical bytes, and served as they are on every
 //! road. Failures are problem objects with the async-job members; successes are plain JSON.
 //!
-//! Its `code`, `instance` and wording are those of the dialect that submitted the job (ruling C-96).
+//! Its `code`, `instance` and language are those of the request that submitted the job (ruling C-96).
+
+use std::borrow::Cow;
 
 use forge_core::catalog::Kind;
 use forge_core::history::News;
@@ -12,6 +14,7 @@ use forge_core::state::State;
 use forge_problem::{CorrelationId, Digest, Problem};
 use serde_json::{Map, Value, json};
 
+use crate::language::{self, Language};
 use crate::{status, time, words};
 
 /// Builds outcomes for a server at this address.
@@ -51,7 +54,8 @@ impl Render for Outcomes {
 impl Outcomes {
     /// The problem object of a job that failed, timed out or was cancelled.
     pub fn failure(&self, job: &Job) -> Problem {
-        let (kind, detail) = what_went_wrong(job);
+        let (kind, message) = what_went_wrong(job);
+        let (title, detail) = told(job, kind, &message);
         let (entry, dialect) = (kind.entry(), job.head.dialect);
         let mut members = forge_problem::Job::builder()
             .id(job.execution.to_string())
@@ -65,14 +69,14 @@ impl Outcomes {
             members = members.retry_after_s(retry_after_s(job));
         }
         let mut builder = Problem::builder(format!("{}/problems/{}", self.base, entry.slug))
-            .title(entry.title)
-            .detail(detail.clone())
+            .title(title)
+            .detail(detail)
             .instance(format!("{}{}", self.base, status_path(job)))
             .job(members)
             .extension("code", status::code(kind, dialect))
             .extension("rfa_code", entry.rfa)
             .extension("ojs_code", entry.ojs_or_custom())
-            .extension("message", detail)
+            .extension("message", message)
             .extension("details", json!({"attempt": job.attempt}))
             .extension("doc_url", crate::problem::doc_url(kind, &self.base));
         match self.status {
@@ -96,7 +100,30 @@ pub fn status_path(job: &Job) -> String {
     }
 }
 
-/// The kind of failure, and a sentence about it. What a worker outside says of its own failure is for the job's owner; what
+/// Title and detail in the language of the submission. What a worker says in its own words is not translated, and then
+/// the title stays English beside it: an object is in one language.
+fn told(job: &Job, kind: Kind, message: &str) -> (&'static str, String) {
+    let wanted = job.head.language.as_deref().and_then(Language::parse).unwrap_or_default();
+    let words = language::words(kind, wanted);
+    let general = (message == kind.entry().meaning).then(|| words.meaning.to_owned());
+    match general.or_else(|| language::sentence(message, wanted)) {
+        Some(detail) => (words.title, detail),
+        None => (kind.entry().title, message.to_owned()),
+    }
+}
+
+/// The language a stored object is written in: `Content-Language` on every road. Its title tells.
+pub fn language(object: &[u8]) -> Language {
+    #[derive(serde::Deserialize)]
+    struct Titled<'a> {
+        #[serde(borrow)]
+        title: Option<Cow<'a, str>>,
+    }
+    let titled: Option<Titled<'_>> = serde_json::from_slice(object).ok();
+    titled.and_then(|object| object.title).map_or(Language::English, |title| language::of_title(&title))
+}
+
+/// The kind of failure, and an English sentence about it. What a worker outside says of its own failure is for the job's owner; what
 /// the server says comes from the catalog and names nothing internal.
 pub fn what_went_wrong(job: &Job) -> (Kind, String) {
     match (job.state, &job.cancel, job.last_error()) {

@@ -3,9 +3,10 @@
 
 use forge_core::catalog::Kind;
 use forge_core::job::Dialect;
-use forge_problem::{ABOUT_BLANK, CorrelationId, Problem, Status};
+use forge_problem::{ABOUT_BLANK, CorrelationId, Problem};
 use serde_json::{Map, Value, json};
 
+use crate::language::{self, Language};
 use crate::status;
 
 /// A request that was refused, and what there is to say about it.
@@ -13,7 +14,7 @@ use crate::status;
 pub struct Refused {
     /// What kind of refusal.
     pub kind: Kind,
-    /// What about this occurrence; helps the caller to mend it.
+    /// What about this occurrence, in English; helps the caller to mend it.
     pub detail: String,
     /// Facts, by name: OJS's `details`.
     pub details: Map<String, Value>,
@@ -28,6 +29,8 @@ pub struct Refused {
     pub is_blank: bool,
     /// What the client calls its request.
     pub correlation_id: Option<CorrelationId>,
+    /// In which language title and details are told.
+    pub language: Language,
 }
 
 /// One thing wrong with a request body.
@@ -35,7 +38,7 @@ pub struct Refused {
 pub struct Violation {
     /// A JSON pointer into the body, as a URI fragment: `#/execution_at`.
     pub pointer: String,
-    /// What is wrong there.
+    /// What is wrong there, in English.
     pub detail: String,
     /// The rule that is broken, in one word: `required`, `type`, `enum`, …
     pub constraint: &'static str,
@@ -53,6 +56,7 @@ impl Refused {
             is_poll: false,
             is_blank: false,
             correlation_id: None,
+            language: Language::English,
         }
     }
 
@@ -89,14 +93,14 @@ impl Refused {
     pub fn problem(&self, dialect: Dialect, base: &str, instance: &str) -> Problem {
         let entry = self.kind.entry();
         let code = status::http(self.kind, dialect);
-        let (type_uri, title) = match Status::new(code).ok().and_then(Status::reason) {
+        let (type_uri, title) = match language::reason(code, self.language) {
             Some(reason) if self.is_blank => (ABOUT_BLANK.to_owned(), reason),
-            _ => (format!("{base}/problems/{}", entry.slug), entry.title),
+            _ => (format!("{base}/problems/{}", entry.slug), language::words(self.kind, self.language).title),
         };
         let mut builder = Problem::builder(type_uri)
             .title(title)
             .status(code)
-            .detail(self.detail.clone())
+            .detail(self.told())
             .instance(instance)
             .extension("code", status::code(self.kind, dialect))
             .extension("rfa_code", entry.rfa)
@@ -115,11 +119,39 @@ impl Refused {
         }
         builder = builder.job(job);
         if !self.violations.is_empty() {
-            let errors = self.violations.iter().map(|v| json!({"detail": v.detail, "pointer": v.pointer}));
+            let errors = self.violations.iter().map(
+                |violation| json!({"detail": violation.told(self.language), "pointer": violation.pointer}),
+            );
             builder = builder.extension("errors", Value::Array(errors.collect()));
         }
         builder.build().expect("every member is of our own making; what a caller said is only text")
     }
+
+    /// The detail in the language of the refusal. A sentence without translation gives way to what the kind means in
+    /// general; the particulars are in `message` and `details` all the same.
+    fn told(&self) -> String {
+        if self.language == Language::English {
+            return self.detail.clone();
+        }
+        if !self.violations.is_empty() {
+            return summary(&self.violations, self.language);
+        }
+        let told = language::sentence(&self.detail, self.language);
+        told.unwrap_or_else(|| language::words(self.kind, self.language).meaning.to_owned())
+    }
+}
+
+impl Violation {
+    /// What is wrong, in this language.
+    pub fn told(&self, language: Language) -> String {
+        language::clause(&self.detail, self.constraint, language)
+    }
+}
+
+/// All that is wrong with a body, in one sentence.
+pub fn summary(violations: &[Violation], language: Language) -> String {
+    let told = |v: &Violation| format!("`{}` {}", v.pointer.trim_start_matches("#/"), v.told(language));
+    format!("{}.", violations.iter().map(told).collect::<Vec<_>>().join("; "))
 }
 
 /// Where a code is explained: the OJS page for canonical codes, our own otherwise.
@@ -178,6 +210,37 @@ mod tests {
         let problem =
             Refused::new(Kind::JobNotFound, "no such page").blank().problem(Dialect::Forge, "", "urn:uuid:x");
         assert_eq!((problem.type_uri(), problem.title()), ("about:blank", Some("Not Found")));
+    }
+
+    #[test]
+    fn a_german_problem_is_german_throughout_and_its_message_english() {
+        let violation = |name: &str, detail: &str, constraint| Violation {
+            pointer: format!("#/{name}"),
+            detail: detail.into(),
+            constraint,
+        };
+        let wrong =
+            vec![violation("type", "is mandatory", "required"), violation("queue", "is odd", "format")];
+        let detail = summary(&wrong, Language::English);
+        let mut refused = Refused::new(Kind::MalformedRequest, detail.clone()).violations(wrong);
+        refused.language = Language::German;
+        let problem = refused.problem(Dialect::Forge, "", "urn:uuid:x");
+        let json: Value = serde_json::from_str(&problem.to_json()).unwrap();
+        assert_eq!(json["title"], "Fehlerhafte Anfrage");
+        assert_eq!(json["detail"], "`type` ist eine Pflichtangabe; `queue` verletzt die Regel `format`.");
+        assert_eq!(json["errors"][0]["detail"], "ist eine Pflichtangabe");
+        assert_eq!(json["message"], detail);
+    }
+
+    #[test]
+    fn a_sentence_without_translation_is_told_in_general() {
+        let mut refused = Refused::new(Kind::JobNotFound, "The dog ate it.");
+        refused.language = Language::German;
+        let problem = refused.problem(Dialect::Forge, "", "urn:uuid:x");
+        assert_eq!(problem.detail(), Some("Es gibt keinen Auftrag mit dieser Kennung."));
+        refused.is_blank = true;
+        let problem = refused.problem(Dialect::Forge, "", "urn:uuid:x");
+        assert_eq!(problem.title(), Some("Nicht gefunden"));
     }
 
     #[test]

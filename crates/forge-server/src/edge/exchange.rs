@@ -3,12 +3,14 @@
 use std::net::IpAddr;
 use std::sync::OnceLock;
 
+use axum::http::header::ACCEPT_LANGUAGE;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use forge_core::id::JobId;
 use forge_core::job::Dialect;
 use forge_core::time::Time;
 use forge_problem::CorrelationId;
+use forge_wire::language::Language;
 
 use super::auth::Caller;
 use super::rate::Standing;
@@ -100,6 +102,15 @@ impl Exchange {
     pub fn correlation(&self, of_body: Option<&str>) -> Option<CorrelationId> {
         let of_headers = self.trace_id.as_ref().or(self.correlation_id.as_ref()).cloned();
         of_headers.or_else(|| of_body.and_then(CorrelationId::sanitize))
+    }
+
+    /// The language the client wants problems explained in. A submission leaves it to the job's outcome (C-96):
+    /// `Head { language: exchange.language().stored(), .. }`.
+    pub fn language(&self) -> Language {
+        let mut lines = self.headers.get_all(ACCEPT_LANGUAGE).iter().filter_map(|line| line.to_str().ok());
+        let Some(first) = lines.next() else { return Language::English };
+        let all = lines.fold(first.to_owned(), |all, line| all + "," + line);
+        Language::wanted(Some(&all))
     }
 
     /// The W3C trace context, if the request brought one that can be read.

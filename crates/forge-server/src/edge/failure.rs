@@ -1,7 +1,7 @@
 //! A job that ended badly, in the forms that are the same in every dialect: its last word byte for byte, the same as XML, and
 //! a header field beside the dialect's own JSON (C-08).
 
-use axum::http::header::RETRY_AFTER;
+use axum::http::header::{CONTENT_LANGUAGE, RETRY_AFTER};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use base64::Engine as _;
@@ -36,23 +36,24 @@ pub async fn last_word(app: &App, job: &Job, form: Form) -> Result<Option<Respon
 
 /// A stored last word as a problem. The header says the same as the object about when submitting the same work again is worth
 /// it (C-34).
-pub fn show(outcome: Outcome, form: Form, retry_after_s: Option<u64>) -> Result<Response, ApiError> {
+pub fn show(found: Outcome, form: Form, retry_after_s: Option<u64>) -> Result<Response, ApiError> {
+    let language = outcome::language(&found.object.bytes).tag();
     let mut response = match form {
         Form::ProblemXml => {
             let media_type = HeaderValue::from_static(MEDIA_TYPE_XML);
-            respond::with_type(StatusCode::OK, media_type, read(&outcome)?.to_xml())
+            respond::with_type(StatusCode::OK, media_type, read(&found)?.to_xml())
         }
         Form::Json | Form::ProblemJson => {
-            let digest = format!("sha-256=:{}:", STANDARD.encode(outcome.object.digest));
+            let digest = format!("sha-256=:{}:", STANDARD.encode(found.object.digest));
             let media_type = HeaderValue::from_static(MEDIA_TYPE_JSON);
-            let mut response = respond::with_type(StatusCode::OK, media_type, outcome.object.bytes);
+            let mut response = respond::with_type(StatusCode::OK, media_type, found.object.bytes);
             response.headers_mut().insert(CONTENT_DIGEST, respond::value(digest));
             response
         }
     };
-    if let Some(seconds) = retry_after_s {
-        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
-    }
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_LANGUAGE, HeaderValue::from_static(language));
+    headers.extend(retry_after_s.map(|seconds| (RETRY_AFTER, HeaderValue::from(seconds))));
     Ok(response)
 }
 

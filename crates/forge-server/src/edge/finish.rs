@@ -91,10 +91,10 @@ fn refuse(app: &App, exchange: &Exchange, error: ApiError) -> Response {
         Some(status),
         "the body says what the status line says"
     );
-    // The code of the response is the problem's own, and the language the catalogue's, which is English so far.
+    // The code of the response is the problem's own.
     let mut response = ProblemResponse::new(problem)
         .wanted(&Wishes::of(&exchange.headers))
-        .in_language("en")
+        .in_language(refused.language.tag())
         .into_response();
     let headers = response.headers_mut();
     match status {
@@ -128,6 +128,7 @@ fn worded(app: &App, exchange: &Exchange, mut refused: Refused) -> Refused {
     }
     refused.is_poll = exchange.is_read();
     refused.correlation_id = exchange.correlation(None);
+    refused.language = exchange.language();
     refused
 }
 

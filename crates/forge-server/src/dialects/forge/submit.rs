@@ -119,6 +119,7 @@ fn new_job(
         correlation_id: correlation.map(|id| id.as_str().to_owned()),
         traceparent,
         tracestate,
+        language: exchange.language().stored(),
         retention: Some(app.config.retention.jobs),
         ..Head::new(caller.client, place.queue, place.now)
     };

@@ -7,6 +7,7 @@ mod faulty;
 pub(crate) mod http;
 mod idempotency;
 mod keys;
+mod languages;
 mod lifecycle;
 mod limits;
 mod listing;

@@ -127,8 +127,13 @@ impl Server {
 
     /// Takes the next job and fails it.
     pub(crate) async fn fail(&self, kind: Kind) -> Job {
+        self.fail_saying(kind, "it went wrong").await
+    }
+
+    /// Takes the next job and fails it with these words.
+    pub(crate) async fn fail_saying(&self, kind: Kind, message: &str) -> Job {
         let job = self.claim(true).await;
-        let fail = Fail { held: held(&job), error: WorkError::new(kind, "it went wrong") };
+        let fail = Fail { held: held(&job), error: WorkError::new(kind, message) };
         self.app.engine.act(Command::Fail(fail)).await.unwrap().0
     }
 

@@ -1,0 +1,328 @@
+//! What the server says about one occurrence, in German.
+//!
+//! The English sentence is the key, so whoever refuses something writes English and nothing else. Its variable parts are
+//! holes: `{1}` to `{9}`. Only sentences of our own are here; what a worker or a client says is never matched by chance,
+//! since every sentence has fixed words around its holes.
+
+use super::Language;
+
+/// The sentence in the language; `None` if there is no translation.
+pub fn sentence(english: &str, language: Language) -> Option<String> {
+    match language {
+        Language::English => Some(english.to_owned()),
+        Language::German => {
+            let query = "The query parameter `{1}` {2}.";
+            if let Some(holes) = matched(query, english)
+                && let Some(clause) = look_up(CLAUSES, holes[1])
+            {
+                return Some(format!("Der Anfrageparameter `{}` {clause}.", holes[0]));
+            }
+            look_up(SENTENCES, english)
+        }
+    }
+}
+
+/// What is wrong with a member, as it follows the member's name. Where there is no translation, the rule that is broken
+/// says enough.
+pub fn clause(english: &str, constraint: &str, language: Language) -> String {
+    match language {
+        Language::English => english.to_owned(),
+        Language::German => {
+            look_up(CLAUSES, english).unwrap_or_else(|| format!("verletzt die Regel `{constraint}`"))
+        }
+    }
+}
+
+type Table = &'static [(&'static str, &'static str)];
+
+const SENTENCES: Table = &[
+    // Requests as a whole.
+    ("There is nothing at this address.", "Unter dieser Adresse gibt es nichts."),
+    ("See Allow.", "Siehe Allow."),
+    ("Allowed here: {1}.", "Hier erlaubt: {1}."),
+    ("The answer can only be {1}.", "Die Antwort kann nur {1} sein."),
+    ("The body must not be compressed.", "Der Inhalt darf nicht komprimiert sein."),
+    ("The body broke off.", "Der Inhalt brach ab."),
+    ("The body is not a JSON object.", "Der Inhalt ist kein JSON-Objekt."),
+    (
+        "The body is not JSON: {1} at line {2} column {3}.",
+        "Der Inhalt ist kein JSON (Zeile {2}, Spalte {3}).",
+    ),
+    (
+        "The body cannot be read: {1} at line {2} column {3}.",
+        "Der Inhalt ist nicht lesbar (Zeile {2}, Spalte {3}).",
+    ),
+    (
+        "The Content-Type of a body must be application/json.",
+        "Der Content-Type eines Inhalts muss application/json sein.",
+    ),
+    ("The body is larger than {1} bytes.", "Der Inhalt ist größer als {1} Bytes."),
+    ("The query is not percent-encoded UTF-8.", "Die Anfrageparameter sind kein prozentkodiertes UTF-8."),
+    (
+        "The query parameter `{1}` is not known here; there are {2}.",
+        "Der Anfrageparameter `{1}` ist hier nicht bekannt; es gibt {2}.",
+    ),
+    ("The request took longer than the server waits.", "Die Anfrage dauerte länger, als der Server wartet."),
+    // Who asks, and how often.
+    ("The request has no API key.", "Die Anfrage hat keinen API-Schlüssel."),
+    (
+        "The Authorization header is not `Bearer <api_key>`.",
+        "Der Authorization-Header ist nicht `Bearer <api_key>`.",
+    ),
+    ("The API key is not known.", "Der API-Schlüssel ist nicht bekannt."),
+    ("The API key was revoked.", "Der API-Schlüssel wurde widerrufen."),
+    ("The API key has expired.", "Der API-Schlüssel ist abgelaufen."),
+    (
+        "The admin token owns no jobs; use an API key.",
+        "Dem Verwaltungs-Token gehören keine Aufträge; verwenden Sie einen API-Schlüssel.",
+    ),
+    ("Registering needs the admin token.", "Zum Registrieren braucht es das Verwaltungs-Token."),
+    ("The keys belong to another client.", "Die Schlüssel gehören einem anderen Client."),
+    ("There is no such client.", "Diesen Client gibt es nicht."),
+    ("The client has no such key.", "Einen solchen Schlüssel hat der Client nicht."),
+    (
+        "The client has had a key before; a valid key of the client is needed now.",
+        "Der Client hatte schon einen Schlüssel; jetzt braucht es einen gültigen Schlüssel des Clients.",
+    ),
+    (
+        "The client has no valid key that could be renewed.",
+        "Der Client hat keinen gültigen Schlüssel, der erneuert werden könnte.",
+    ),
+    ("More requests in a minute than allowed.", "Mehr Anfragen in einer Minute als erlaubt."),
+    ("More registrations in a minute than allowed.", "Mehr Registrierungen in einer Minute als erlaubt."),
+    (
+        "Too many requests for what does not exist or belongs to others.",
+        "Zu viele Anfragen nach etwas, das es nicht gibt oder das anderen gehört.",
+    ),
+    ("The quota of {1} requests is spent.", "Das Kontingent von {1} Anfragen ist verbraucht."),
+    // Jobs.
+    ("There is no such job.", "Diesen Auftrag gibt es nicht."),
+    ("There is no job {1}.", "Es gibt keinen Auftrag {1}."),
+    ("The job belongs to another client.", "Der Auftrag gehört einem anderen Client."),
+    (
+        "The job is {1}, and this cannot be done to it now.",
+        "Der Auftrag ist {1}, und das geht jetzt nicht mit ihm.",
+    ),
+    ("The job has ended and is {1}.", "Der Auftrag ist beendet und ist {1}."),
+    ("The job was cancelled.", "Der Auftrag wurde abgebrochen."),
+    ("The worker does not hold the job, or no longer.", "Der Worker hat den Auftrag nicht oder nicht mehr."),
+    ("No retry is left after {1} attempts.", "Nach {1} Versuchen ist keine Wiederholung mehr übrig."),
+    (
+        "The idempotency key was used for a request with another content.",
+        "Der Idempotenzschlüssel wurde für eine Anfrage mit anderem Inhalt verwendet.",
+    ),
+    (
+        "The Idempotency-Key header and the idempotency_key of the body differ.",
+        "Der Header Idempotency-Key und der idempotency_key des Inhalts sind verschieden.",
+    ),
+    ("There is such a job already.", "Einen solchen Auftrag gibt es schon."),
+    (
+        "The queue {1} holds as many jobs as it may.",
+        "Die Warteschlange {1} enthält so viele Aufträge, wie sie darf.",
+    ),
+    (
+        "The job is not finished; its report is written when it is.",
+        "Der Auftrag ist nicht beendet; sein Bericht wird geschrieben, wenn er es ist.",
+    ),
+    (
+        "The job is {1}; only a job that SUCCEEDED has a result.",
+        "Der Auftrag ist {1}; ein Ergebnis hat nur ein Auftrag, der SUCCEEDED ist.",
+    ),
+    (
+        "The job left no result, or it was removed.",
+        "Der Auftrag hat kein Ergebnis hinterlassen, oder es wurde entfernt.",
+    ),
+    ("No worker of this server would end the job.", "Kein Worker dieses Servers würde den Auftrag beenden."),
+    (
+        "More requests are waiting to be written than the server takes in.",
+        "Es warten mehr Anfragen darauf, geschrieben zu werden, als der Server aufnimmt.",
+    ),
+    ("The server is stopping.", "Der Server fährt herunter."),
+    // How jobs ended.
+    (
+        "The job was cancelled by user: the client asked for it.",
+        "Der Auftrag wurde abgebrochen: Der Client wünschte es.",
+    ),
+    (
+        "The job was cancelled by system: replaced by a newer job with the same unique key.",
+        "Der Auftrag wurde abgebrochen: Ein neuerer Auftrag mit demselben eindeutigen Schlüssel ersetzt ihn.",
+    ),
+    (
+        "The job was cancelled by system: not begun before it expired.",
+        "Der Auftrag wurde abgebrochen: Er hatte bis zu seinem Ablauf nicht begonnen.",
+    ),
+    ("the attempt ran longer than it may", "Der Versuch lief länger, als er darf."),
+    ("the worker gave no sign of life", "Der Worker gab kein Lebenszeichen."),
+    ("the job does not say what to do", "Der Auftrag sagt nicht, was zu tun ist."),
+    ("the store rejected the result", "Der Speicher hat das Ergebnis abgelehnt."),
+    ("{1} fails in attempt {2}, as it is meant to", "{1} schlägt in Versuch {2} fehl, wie es soll."),
+];
+
+const CLAUSES: Table = &[
+    ("is mandatory", "ist eine Pflichtangabe"),
+    ("is mandatory for a DEFERRED job", "ist eine Pflichtangabe für einen Auftrag vom Typ DEFERRED"),
+    ("must be a string", "muss eine Zeichenkette sein"),
+    ("must be an integer", "muss eine ganze Zahl sein"),
+    ("must be EXECUTE, DEFERRED or EMIT_EVENT", "muss EXECUTE, DEFERRED oder EMIT_EVENT sein"),
+    ("must be a time like 2030-01-31T12:00:00Z", "muss ein Zeitpunkt wie 2030-01-31T12:00:00Z sein"),
+    (
+        "is only for DEFERRED jobs; leave it out to run at once",
+        "gibt es nur für Aufträge vom Typ DEFERRED; lassen Sie es weg, um sofort zu laufen",
+    ),
+    (
+        "asks for a payload that is not valid, so it is refused",
+        "verlangt ungültige Nutzdaten und wird daher abgelehnt",
+    ),
+    ("is not in the catalog of work kinds", "steht nicht im Katalog der Arbeitsarten"),
+    ("must lie between {1} and {2}", "muss zwischen {1} und {2} liegen"),
+    ("must be manual or auto", "muss manual oder auto sein"),
+    ("{1} is switched off on this server", "{1} ist auf diesem Server abgeschaltet"),
+    (
+        "must have 1 to {1} bytes and no control characters",
+        "muss 1 bis {1} Bytes und keine Steuerzeichen haben",
+    ),
+    (
+        "must have at most {1} bytes and no control characters",
+        "darf höchstens {1} Bytes und keine Steuerzeichen haben",
+    ),
+    ("is larger than {1} KB", "ist größer als {1} KB"),
+    ("lies in the past", "liegt in der Vergangenheit"),
+    ("is longer than {1} bytes", "ist länger als {1} Bytes"),
+    ("must be an http:// or https:// URL", "muss eine URL mit http:// oder https:// sein"),
+    ("must name a host", "muss einen Host nennen"),
+    ("must name a valid host", "muss einen gültigen Host nennen"),
+    ("names a port that does not exist", "nennt einen Port, den es nicht gibt"),
+    ("must not lead to a link-local address", "darf nicht zu einer link-lokalen Adresse führen"),
+    ("must not lead to a private address", "darf nicht zu einer privaten Adresse führen"),
+    ("must not lead to this machine", "darf nicht zu diesem Rechner führen"),
+    ("is no cursor of this list", "ist kein Cursor dieser Liste"),
+    ("names a state that does not exist", "nennt einen Zustand, den es nicht gibt"),
+    ("is no name of a queue", "ist kein Name einer Warteschlange"),
+    ("must be a whole number above 0", "muss eine ganze Zahl über 0 sein"),
+];
+
+fn look_up(table: Table, english: &str) -> Option<String> {
+    table.iter().find_map(|(pattern, german)| {
+        let holes = matched(pattern, english)?;
+        Some(filled(german, &holes))
+    })
+}
+
+/// The pattern with its holes filled. What is put in is not looked at again, whatever it looks like.
+fn filled(pattern: &str, holes: &[&str]) -> String {
+    let mut text = String::new();
+    let mut rest = pattern;
+    while let Some(hole) = rest.find('{') {
+        text.push_str(&rest[..hole]);
+        let place = usize::from(rest.as_bytes()[hole + 1] - b'1');
+        text.push_str(holes[place]);
+        rest = &rest[hole + 3..];
+    }
+    text + rest
+}
+
+/// What stands in the holes of the pattern, if the text is made by it. A hole ends where the words after it begin first,
+/// and the last words must end the text.
+fn matched<'a>(pattern: &str, text: &'a str) -> Option<Vec<&'a str>> {
+    let mut parts = split_at_holes(pattern).into_iter();
+    let mut rest = text.strip_prefix(parts.next()?)?;
+    let mut holes = Vec::new();
+    let mut parts = parts.peekable();
+    while let Some(part) = parts.next() {
+        let end = match parts.peek() {
+            Some(_) => rest.find(part)?,
+            // The last hole goes as far as it can.
+            None => rest.len().checked_sub(part.len()).filter(|end| rest.get(*end..) == Some(part))?,
+        };
+        holes.push(&rest[..end]);
+        rest = &rest[end + part.len()..];
+    }
+    rest.is_empty().then_some(holes)
+}
+
+fn split_at_holes(pattern: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut rest = pattern;
+    while let Some(hole) = rest.find('{') {
+        parts.push(&rest[..hole]);
+        // Holes are written `{1}`: three bytes.
+        rest = &rest[hole + 3..];
+    }
+    parts.push(rest);
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(english: &str, german: Option<&str>) {
+        assert_eq!(sentence(english, Language::German).as_deref(), german, "{english}");
+        assert_eq!(sentence(english, Language::English).as_deref(), Some(english));
+    }
+
+    #[test]
+    fn sentences_are_translated_with_what_stands_in_their_holes() {
+        check("The server is stopping.", Some("Der Server fährt herunter."));
+        check("The body is larger than 1048576 bytes.", Some("Der Inhalt ist größer als 1048576 Bytes."));
+        check(
+            "The body is not JSON: EOF while parsing an object at line 1 column 1.",
+            Some("Der Inhalt ist kein JSON (Zeile 1, Spalte 1)."),
+        );
+        check(
+            "FAIL_IMMEDIATE fails in attempt 2, as it is meant to",
+            Some("FAIL_IMMEDIATE schlägt in Versuch 2 fehl, wie es soll."),
+        );
+        check(
+            "The query parameter `limit` must be a whole number above 0.",
+            Some("Der Anfrageparameter `limit` muss eine ganze Zahl über 0 sein."),
+        );
+        check(
+            "The query parameter `nope` is not known here; there are limit, cursor.",
+            Some("Der Anfrageparameter `nope` ist hier nicht bekannt; es gibt limit, cursor."),
+        );
+    }
+
+    #[test]
+    fn what_others_say_is_not_translated() {
+        for text in
+            ["", "it went wrong", "The server is stopping", "The server is stopping. Or is it?", "{1}"]
+        {
+            check(text, None);
+        }
+    }
+
+    #[test]
+    fn a_hole_keeps_what_looks_like_one() {
+        check(
+            "The queue {2}.{1} holds as many jobs as it may.",
+            Some("Die Warteschlange {2}.{1} enthält so viele Aufträge, wie sie darf."),
+        );
+        check(
+            "{2} fails in attempt {1}, as it is meant to",
+            Some("{2} schlägt in Versuch {1} fehl, wie es soll."),
+        );
+        check("Allowed here: ä.", Some("Hier erlaubt: ä."));
+    }
+
+    #[test]
+    fn a_clause_without_translation_names_the_rule() {
+        assert_eq!(clause("lies in the past", "future", Language::German), "liegt in der Vergangenheit");
+        assert_eq!(clause("is odd", "multipleOf", Language::German), "verletzt die Regel `multipleOf`");
+        assert_eq!(clause("is odd", "multipleOf", Language::English), "is odd");
+    }
+
+    #[test]
+    fn every_entry_is_found_by_itself_and_has_the_holes_of_its_english() {
+        for (english, german) in SENTENCES.iter().chain(CLAUSES) {
+            for hole in 1..=9 {
+                let hole = format!("{{{hole}}}");
+                assert!(english.contains(&hole) || !german.contains(&hole), "{german}");
+            }
+            let given = english.replace("{1}", "one").replace("{2}", "two").replace("{3}", "three");
+            let table = if SENTENCES.iter().any(|(known, _)| known == english) { SENTENCES } else { CLAUSES };
+            let wanted = german.replace("{1}", "one").replace("{2}", "two").replace("{3}", "three");
+            assert_eq!(look_up(table, &given), Some(wanted));
+        }
+    }
+}
