@@ -11,6 +11,7 @@ use core::time::Duration;
 use crate::catalog::Kind;
 use crate::client::{ApiKey, Client};
 use crate::id::{ClientId, ExecutionId, JobId, KeyId};
+use crate::item::ItemEnd;
 use crate::job::{Head, IdempotencyKey, Input, Job, Lane, Name};
 use crate::retry::Verdict;
 use crate::state::State;
@@ -30,6 +31,8 @@ pub enum Command {
     Succeed(Succeed),
     /// The attempt ended badly.
     Fail(Fail),
+    /// The attempt at a batch ended: how, follows from its items.
+    Conclude(Conclude),
     /// The worker gives the job back without an outcome.
     HandBack(Held),
     /// Call a job off.
@@ -209,6 +212,15 @@ pub struct Fail {
     pub error: WorkError,
 }
 
+/// The attempt at a batch ended.
+#[derive(Clone, Debug)]
+pub struct Conclude {
+    /// Which job, and the proof.
+    pub held: Held,
+    /// How every item ended, in order, whether in this attempt or in one before.
+    pub ends: Arc<[ItemEnd]>,
+}
+
 /// What went wrong, as the worker tells it.
 #[derive(Clone, Debug)]
 pub struct WorkError {
@@ -371,6 +383,11 @@ pub enum Refusal {
     AlreadyCanceled,
     /// The worker does not hold the job, or no longer.
     LeaseLost,
+    /// The job has another number of items; none if it is no batch.
+    WrongItems {
+        /// How many it has.
+        expected: u32,
+    },
     /// No retry is left.
     RetryLimitReached {
         /// Attempts used.
@@ -405,6 +422,7 @@ impl Refusal {
             Refusal::KeyNeeded => Kind::Unauthenticated,
             Refusal::NoKeyToRenew => Kind::Duplicate,
             Refusal::WrongState(_) | Refusal::LeaseLost => Kind::IllegalTransition,
+            Refusal::WrongItems { .. } => Kind::InvalidArgs,
             Refusal::AlreadyCompleted(_) => Kind::AlreadyCompleted,
             Refusal::AlreadyCanceled => Kind::AlreadyCancelled,
             Refusal::RetryLimitReached { .. } => Kind::RetryLimitReached,

@@ -72,6 +72,7 @@ pub enum Name {
     Emitted,
     Succeeded,
     Failed,
+    Mixed,
     TimedOut,
     Canceled,
 }
@@ -90,6 +91,7 @@ impl Event {
                 (State::Running, _) => Name::Started,
                 (State::Succeeded, _) => Name::Succeeded,
                 (State::Failed, Cause::Timeout) => Name::TimedOut,
+                (State::Failed, Cause::Mixed) => Name::Mixed,
                 (State::Failed, _) => Name::Failed,
                 (State::Canceled, _) => Name::Canceled,
             },

@@ -26,6 +26,7 @@ pub mod codec;
 pub mod history;
 pub mod id;
 pub mod invariants;
+pub mod item;
 pub mod limits;
 pub mod retry;
 pub mod time;

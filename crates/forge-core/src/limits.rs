@@ -8,6 +8,12 @@ pub const BATCH_COMMANDS_MAX: usize = 1024;
 /// Jobs in one atomic submission.
 pub const SUBMISSION_JOBS_MAX: usize = 1024;
 
+/// Items of one batch. The list of their ends is one value that is read and written whole.
+pub const ITEMS_MAX: usize = 1000;
+
+/// Bytes of the id of an item.
+pub const ITEM_ID_BYTES_MAX: usize = 128;
+
 /// Jobs handed out by one claim.
 pub const CLAIM_JOBS_MAX: usize = 1024;
 

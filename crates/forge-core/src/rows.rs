@@ -13,6 +13,7 @@ use crate::client::{ApiKey, Client};
 use crate::command::{Answer, Output};
 use crate::history::Entry;
 use crate::id::{ClientId, ExecutionId, JobId, KeyId};
+use crate::item::ItemEnd;
 use crate::job::{IdempotencyKey, Input, Job, Name, Shelf};
 use crate::state::State;
 use crate::time::Time;
@@ -161,6 +162,8 @@ pub struct Changes {
     pub outcomes: Vec<Outcome>,
     /// Outputs of executions that ended well.
     pub results: Vec<(ExecutionId, Arc<Output>)>,
+    /// How the items of a batch ended, by execution; replaces what an earlier attempt of the same execution left.
+    pub items: BTreeMap<ExecutionId, Arc<[ItemEnd]>>,
     /// Executions opened by a manual retry, and whose they are. A job's first execution has the job's id and no row.
     pub executions: Vec<(ExecutionId, JobId)>,
     /// Idempotency keys that no row has, once `keys_removed` are gone.
@@ -241,6 +244,7 @@ pub struct Forgotten {
 /// Builds the outcome object of an execution that has just ended. A pure function of the job; the words and URLs in it
 /// are a dialect's business, which is why it is handed in.
 pub trait Render: Send + Sync {
-    /// The object for the execution under way of `job`, whose state is final.
-    fn outcome(&self, job: &Job) -> Object;
+    /// The object for the execution under way of `job`, whose state is final. `items` tells how the items of a batch ended;
+    /// empty for what is none, or was not ended by its worker.
+    fn outcome(&self, job: &Job, items: &[ItemEnd]) -> Object;
 }

@@ -98,11 +98,13 @@ pub enum Cause {
     Expire = 15,
     /// A newer job with the same unique key took its place.
     Replace = 16,
+    /// Some items of a batch ended well, and some badly.
+    Mixed = 17,
 }
 
 impl Cause {
     /// All causes, in stored order.
-    pub const ALL: [Cause; 17] = [
+    pub const ALL: [Cause; 18] = [
         Cause::Submit,
         Cause::Due,
         Cause::Activate,
@@ -120,6 +122,7 @@ impl Cause {
         Cause::CancelBySystem,
         Cause::Expire,
         Cause::Replace,
+        Cause::Mixed,
     ];
 
     /// The stored number of the cause.
@@ -145,7 +148,7 @@ pub const fn next(from: State, cause: Cause) -> Option<State> {
         (S::Assigned, C::LeaseExpired | C::HandBack) => Some(S::Queued),
         (S::Running, C::Finish) => Some(S::Succeeded),
         // Handing back running work is a failure that retries at once: RUNNING never goes straight to QUEUED (C-16).
-        (S::Running, C::Fail | C::Timeout | C::RunnerLost | C::HandBack) => Some(S::Failed),
+        (S::Running, C::Fail | C::Mixed | C::Timeout | C::RunnerLost | C::HandBack) => Some(S::Failed),
         (S::Failed, C::RetryByUser | C::RetryByPolicy) => Some(S::Queued),
         (
             S::Created | S::Queued | S::Assigned | S::Running,
@@ -169,7 +172,8 @@ pub const fn next(from: State, cause: Cause) -> Option<State> {
             | C::CancelByUser
             | C::CancelBySystem
             | C::Expire
-            | C::Replace,
+            | C::Replace
+            | C::Mixed,
         ) => None,
     }
 }
@@ -244,6 +248,6 @@ mod tests {
             assert_eq!(Cause::from_u8(cause.as_u8()), Some(cause));
         }
         assert_eq!(State::from_u8(7), None);
-        assert_eq!(Cause::from_u8(17), None);
+        assert_eq!(Cause::from_u8(18), None);
     }
 }

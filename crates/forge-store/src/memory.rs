@@ -8,6 +8,7 @@ use forge_core::client::{ApiKey, Client};
 use forge_core::command::Output;
 use forge_core::history::Entry;
 use forge_core::id::{ClientId, ExecutionId, JobId, KeyId};
+use forge_core::item::ItemEnd;
 use forge_core::job::{IdempotencyKey, Input, Job, Lane, Name, Shelf};
 use forge_core::rows::{Counts, KeyRow, LimitRow, Outcome, QueueRow};
 use forge_core::time::Time;
@@ -34,6 +35,7 @@ struct Tables {
     executions: BTreeMap<ExecutionId, JobId>,
     outcomes: BTreeMap<ExecutionId, Outcome>,
     results: BTreeMap<ExecutionId, Output>,
+    items: BTreeMap<ExecutionId, Vec<ItemEnd>>,
     tombstones: BTreeMap<ExecutionId, Tombstone>,
     keys: BTreeMap<IdempotencyKey, KeyRow>,
     uniques: BTreeMap<[u8; 32], JobId>,
@@ -186,12 +188,14 @@ impl Tables {
                 self.executions.remove(execution);
                 self.outcomes.remove(execution);
                 self.results.remove(execution);
+                self.items.remove(execution);
                 let tombstone = Tombstone { client: forgotten.client, at: forgotten.at };
                 self.tombstones.insert(*execution, tombstone);
             }
         }
         self.outcomes.extend(changes.outcomes.iter().map(|outcome| (outcome.execution, outcome.clone())));
         self.results.extend(changes.results.iter().map(|(id, output)| (*id, Output::clone(output))));
+        self.items.extend(changes.items.iter().map(|(id, ends)| (*id, ends.to_vec())));
         self.executions.extend(changes.executions.iter().copied());
         changes.keys_removed.iter().for_each(|key| drop(self.keys.remove(key)));
         self.keys.extend(changes.keys.iter().cloned());
@@ -245,6 +249,7 @@ impl Tables {
             Query::JobOf(execution) => Page::JobId(self.executions.get(&execution).copied()),
             Query::Outcome(execution) => Page::Outcome(self.outcomes.get(&execution).cloned()),
             Query::Result(execution) => Page::Result(self.results.get(&execution).cloned()),
+            Query::Items(execution) => Page::Items(self.items.get(&execution).cloned()),
             Query::Tombstone(execution) => Page::Tombstone(self.tombstones.get(&execution).copied()),
             Query::Jobs(filter) => Page::Jobs(self.list(&filter)),
             Query::Shelf { shelf, after, limit } => {

@@ -5,6 +5,7 @@ use forge_core::client::{ApiKey, Client};
 use forge_core::command::Output;
 use forge_core::history::Entry;
 use forge_core::id::{ClientId, ExecutionId, JobId};
+use forge_core::item::ItemEnd;
 use forge_core::job::{Input, Job, Name, Shelf};
 use forge_core::rows::{Counts, Outcome, QueueRow};
 use forge_core::state::State;
@@ -21,6 +22,7 @@ pub enum Query {
     JobOf(ExecutionId),
     Outcome(ExecutionId),
     Result(ExecutionId),
+    Items(ExecutionId),
     Tombstone(ExecutionId),
     Jobs(Filter),
     Shelf { shelf: Shelf, after: Option<JobId>, limit: usize },
@@ -43,6 +45,7 @@ pub enum Page {
     JobId(Option<JobId>),
     Outcome(Option<Outcome>),
     Result(Option<Output>),
+    Items(Option<Vec<ItemEnd>>),
     Tombstone(Option<Tombstone>),
     Shelves(Vec<Shelf>),
     Moment(Option<Time>),
@@ -134,6 +137,11 @@ impl dyn Store {
     /// What an execution produced.
     pub async fn result(&self, execution: ExecutionId) -> Result<Option<Output>, Error> {
         page!(self, Query::Result(execution), Result)
+    }
+
+    /// How the items of a batch ended, as far as an attempt of this execution has said so.
+    pub async fn items(&self, execution: ExecutionId) -> Result<Option<Vec<ItemEnd>>, Error> {
+        page!(self, Query::Items(execution), Items)
     }
 
     /// What is left of an execution whose job was forgotten.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use forge_core::command::{Cancel, NewJob, Owned, Submit};
 use forge_core::id::{ClientId, JobId};
+use forge_core::item::ItemEnd;
 use forge_core::job::{Head, Input, Job, Lane, Name, Shelf};
 use forge_core::rows::{Object, Render};
 use forge_core::time::Time;
@@ -24,7 +25,7 @@ const NOW: Time = Time::from_millis(1_800_000_000_000);
 struct Plain;
 
 impl Render for Plain {
-    fn outcome(&self, job: &Job) -> Object {
+    fn outcome(&self, job: &Job, _: &[ItemEnd]) -> Object {
         Object { bytes: job.id.to_bytes().to_vec(), digest: [1; 32] }
     }
 }

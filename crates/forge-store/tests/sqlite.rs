@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use forge_core::command::{Claim, Crew, Held, Holder, NewJob, Output, Submit, Succeed};
 use forge_core::id::{ClientId, JobId};
+use forge_core::item::ItemEnd;
 use forge_core::job::{Head, Input, Job, Name};
 use forge_core::rows::{Changes, Object, Render};
 use forge_core::time::Time;
@@ -22,7 +23,7 @@ const CLIENT: ClientId = ClientId::from_u128(7);
 struct Terse;
 
 impl Render for Terse {
-    fn outcome(&self, job: &Job) -> Object {
+    fn outcome(&self, job: &Job, _: &[ItemEnd]) -> Object {
         Object { bytes: format!("{:?}", job.state).into_bytes(), digest: [1; 32] }
     }
 }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use forge_core::command::{NewJob, Submit};
 use forge_core::id::{ClientId, JobId};
+use forge_core::item::ItemEnd;
 use forge_core::job::{Head, Input, Job, Name};
 use forge_core::rows::{Object, Render};
 use forge_core::time::Time;
@@ -28,7 +29,7 @@ const ACKNOWLEDGED: usize = 400;
 struct Nothing;
 
 impl Render for Nothing {
-    fn outcome(&self, _: &Job) -> Object {
+    fn outcome(&self, _: &Job, _: &[ItemEnd]) -> Object {
         Object { bytes: Vec::new(), digest: [0; 32] }
     }
 }

@@ -3,6 +3,7 @@
 use super::desk::Desk;
 use crate::command::{Answer, Cancel, Owned, Refusal, Retry};
 use crate::history::Outlook;
+use crate::item::Tally;
 use crate::job::{self, Lane, Name, Shelf, bounded};
 use crate::rows::QueueRow;
 use crate::state::{Cause, State};
@@ -60,6 +61,7 @@ impl Desk<'_> {
         job.dead_lettered_at = None;
         job.progress = None;
         job.message = None;
+        job.tally = Tally::default();
         self.changes.executions.push((retry.execution, retry.owned.job));
         self.enqueue(place, Cause::RetryByUser)?;
         Ok(Answer::Done(self.job(place).clone()))

@@ -211,7 +211,9 @@ impl<'a> Desk<'a> {
         job.forget_at = Some(at + job.head.retention.unwrap_or(limits::RETENTION));
         self.reshelve(place);
         let job = self.job(place);
-        let outcome = Outcome { execution: job.execution, job: job.id, object: self.render.outcome(job) };
+        let items = self.changes.items.get(&job.execution).map_or(&[][..], |ends| ends);
+        let object = self.render.outcome(job, items);
+        let outcome = Outcome { execution: job.execution, job: job.id, object };
         self.changes.outcomes.push(outcome);
     }
 
@@ -231,6 +233,7 @@ impl<'a> Desk<'a> {
             // What this batch was about to write would outlive the job.
             self.changes.outcomes.retain(|outcome| outcome.job != id);
             self.changes.results.retain(|(execution, _)| !executions.contains(execution));
+            self.changes.items.retain(|execution, _| !executions.contains(execution));
             self.changes.executions.retain(|(_, job)| *job != id);
         }
         self.changes.uniques_removed.extend(job.head.unique.as_ref().map(|unique| (unique.key, id)));

@@ -9,12 +9,14 @@
 //! | `submit.rs` | submit, with idempotency and unique keys |
 //! | `claim.rs` | claim, with pauses and limits |
 //! | `work.rs` | start, extend, succeed, fail, hand back |
+//! | `conclude.rs` | conclude: how a batch ends |
 //! | `control.rs` | cancel, retry, activate, forget, pause |
 //! | `keys.rs` | clients and their API keys |
 //! | `due.rs` | what time does: schedules, leases, timeouts, expiry, retention |
 //! | `desk.rs` | the working set they share, and the one way to move a job |
 
 mod claim;
+mod conclude;
 mod control;
 mod desk;
 mod due;
@@ -57,6 +59,7 @@ pub fn wants(batch: &Batch) -> Wants {
             Command::Extend(extend) => drop(wants.jobs.insert(extend.held.job)),
             Command::Succeed(succeed) => drop(wants.jobs.insert(succeed.held.job)),
             Command::Fail(fail) => drop(wants.jobs.insert(fail.held.job)),
+            Command::Conclude(conclude) => drop(wants.jobs.insert(conclude.held.job)),
             Command::Cancel(cancel) => drop(wants.jobs.insert(cancel.owned.job)),
             Command::Retry(retry) => drop(wants.jobs.insert(retry.owned.job)),
             Command::Activate(owned) | Command::Forget(owned) => drop(wants.jobs.insert(owned.job)),
@@ -95,6 +98,7 @@ pub fn decide(batch: &Batch, rows: Rows, render: &dyn Render) -> Changes {
             Command::Extend(extend) => desk.extend(extend),
             Command::Succeed(succeed) => desk.succeed(succeed),
             Command::Fail(fail) => desk.fail(fail),
+            Command::Conclude(conclude) => desk.conclude(conclude),
             Command::HandBack(held) => desk.hand_back(held),
             Command::Cancel(cancel) => desk.cancel(cancel),
             Command::Retry(retry) => desk.retry(retry),

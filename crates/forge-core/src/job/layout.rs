@@ -14,6 +14,7 @@ use crate::catalog::Kind;
 use crate::codec::{Corrupt, Field, Fields, Writer, micros, put_varint, take_slice};
 use crate::history::History;
 use crate::id::{ClientId, ExecutionId, JobId};
+use crate::item::{Items, decode_items, encode_items};
 use crate::retry::Policy;
 use crate::state::State;
 use crate::time::Time;
@@ -63,6 +64,9 @@ impl Head {
             out.number(26, u64::from(step.index));
         }
         out.span(27, self.retention);
+        if let Some(items) = self.items {
+            out.number(41, u64::from(items.n) << 1 | u64::from(items.simulated));
+        }
         bytes
     }
 
@@ -120,6 +124,11 @@ impl Head {
             23 => self.language = Some(field.text()?),
             24 => self.tags.push(field.text()?),
             27 => self.retention = Some(field.span()?),
+            41 => {
+                let number = field.number()?;
+                let n = u32::try_from(number >> 1).map_err(|_| Corrupt)?;
+                self.items = Some(Items { n, simulated: number & 1 != 0 });
+            }
             _ => {}
         }
         Ok(())
@@ -134,13 +143,15 @@ impl Input {
             put_varint(&mut bytes, part.len() as u64);
             bytes.extend_from_slice(part);
         }
+        encode_items(&self.items, &mut bytes);
         bytes
     }
 
     /// Reads what [`Self::encode`] wrote.
     pub fn decode(mut bytes: &[u8]) -> Result<Input, Corrupt> {
         let mut part = || take_slice(&mut bytes).map(<[u8]>::to_vec);
-        Ok(Input { payload: part()?, meta: part()?, extra: part()? })
+        let (payload, meta, extra) = (part()?, part()?, part()?);
+        Ok(Input { payload, meta, extra, items: decode_items(bytes)? })
     }
 }
 
@@ -182,6 +193,8 @@ impl Job {
         out.time(20, self.dead_lettered_at);
         out.time(21, self.forget_at);
         out.group(22, |out| self.history.encode(out.0));
+        out.number(41, u64::from(self.tally.completed));
+        out.number(42, u64::from(self.tally.failed));
         bytes
     }
 
@@ -221,6 +234,8 @@ impl Job {
             20 => self.dead_lettered_at = Some(field.time()?),
             21 => self.forget_at = Some(field.time()?),
             22 => self.history = History::decode(field.bytes)?,
+            41 => self.tally.completed = field.small()?,
+            42 => self.tally.failed = field.small()?,
             _ => {}
         }
         Ok(())
@@ -473,7 +488,7 @@ mod tests {
 
         #[test]
         fn raw_input_comes_back(payload: Vec<u8>, meta: Vec<u8>, extra: Vec<u8>) {
-            let input = Input { payload, meta, extra };
+            let input = Input { payload, meta, extra, items: Vec::new() };
             prop_assert_eq!(Input::decode(&input.encode()), Ok(input));
         }
     }

@@ -14,6 +14,7 @@ use core::time::Duration;
 use crate::catalog::Kind;
 use crate::history::History;
 use crate::id::{ClientId, ExecutionId, JobId};
+use crate::item::{Item, Items, Tally};
 use crate::limits;
 use crate::retry::Policy;
 use crate::state::State;
@@ -89,8 +90,10 @@ pub struct Head {
     pub queue: Name,
     /// Higher goes first within its queue.
     pub priority: i16,
-    /// What the built-in worker simulates; `None` for real work.
+    /// What the built-in worker simulates; `None` for real work, and for a batch, whose items say it themselves.
     pub definition: Option<Definition>,
+    /// What a batch knows of its items; `None` for a job that is none.
+    pub items: Option<Items>,
     /// When it was accepted.
     pub created_at: Time,
     /// Not to begin before this.
@@ -141,6 +144,7 @@ impl Head {
             queue,
             priority: 0,
             definition: None,
+            items: None,
             created_at,
             execution_at: None,
             expires_at: None,
@@ -163,6 +167,13 @@ impl Head {
     }
 }
 
+impl Head {
+    /// Whether the built-in worker does the work.
+    pub fn is_simulated(&self) -> bool {
+        self.definition.is_some() || self.items.is_some_and(|items| items.simulated)
+    }
+}
+
 /// Raw bytes that belong to the submitter. Written once, handed to workers, never parsed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Input {
@@ -172,12 +183,14 @@ pub struct Input {
     pub meta: Vec<u8>,
     /// Members this server does not know, kept verbatim.
     pub extra: Vec<u8>,
+    /// The items of a batch, in order.
+    pub items: Vec<Item>,
 }
 
 impl Input {
     /// Whether there is nothing to keep.
     pub fn is_empty(&self) -> bool {
-        self.payload.is_empty() && self.meta.is_empty() && self.extra.is_empty()
+        self.payload.is_empty() && self.meta.is_empty() && self.extra.is_empty() && self.items.is_empty()
     }
 }
 
@@ -290,6 +303,8 @@ pub struct Job {
     pub progress: Option<u8>,
     /// What the worker said with it.
     pub message: Option<String>,
+    /// How the items of a batch stand, as of the newest attempt that said so.
+    pub tally: Tally,
     /// Why attempts failed, oldest first; bounded by [`limits::ERRORS_MAX`].
     pub errors: Vec<AttemptError>,
     /// Who cancelled it and why.
@@ -406,6 +421,7 @@ impl Job {
             finished_at: None,
             progress: None,
             message: None,
+            tally: Tally::default(),
             errors: Vec::new(),
             cancel: None,
             dead_lettered_at: None,
@@ -417,7 +433,7 @@ impl Job {
     /// The shelf the job stands on. Always follows from the rest of the job.
     pub fn shelf(&self) -> Option<Shelf> {
         let queue = || self.head.queue.clone();
-        let crew = if self.head.definition.is_some() { Lane::BuiltIn } else { Lane::External };
+        let crew = if self.head.is_simulated() { Lane::BuiltIn } else { Lane::External };
         match (self.state, &self.head.limit) {
             (State::Queued, Some(limit)) if self.parked == Parked::ForPlace => {
                 Some(Shelf { lane: Lane::Parked, name: limit.key.clone() })
@@ -462,6 +478,11 @@ impl Job {
     /// The newest failure.
     pub fn last_error(&self) -> Option<&AttemptError> {
         self.errors.last()
+    }
+
+    /// Whether the job is a batch of which some items ended well and some did not.
+    pub fn is_mixed(&self) -> bool {
+        self.state == State::Failed && self.last_error().is_some_and(|error| error.kind == Kind::BatchPartial)
     }
 
     /// Whether the job ended because an attempt ran too long.

@@ -7,10 +7,11 @@ use std::vec::Vec;
 
 use forge_core::catalog::Kind;
 use forge_core::command::{
-    Answer, Cancel, Claim, Command, Crew, Extend, Fail, Held, Holder, Idempotency, NewJob, Note, Output,
-    Owned, Refusal, Retry, Submit, Succeed, WorkError,
+    Answer, Cancel, Claim, Command, Conclude, Crew, Extend, Fail, Held, Holder, Idempotency, NewJob, Note,
+    Output, Owned, Refusal, Retry, Submit, Succeed, WorkError,
 };
 use forge_core::id::{ClientId, ExecutionId, JobId};
+use forge_core::item::{ItemEnd, ItemError, Items};
 use forge_core::job::{Head, IdempotencyKey, Job, Limit, Name};
 use forge_core::retry::{Jitter, Policy};
 use forge_core::state::State;
@@ -117,6 +118,27 @@ pub(crate) fn progress(n: u128, token: u64, percent: u8) -> Command {
 pub(crate) fn succeed(n: u128, token: u64) -> Command {
     let output = Output { media_type: "text/plain".into(), bytes: b"done".to_vec() };
     Command::Succeed(Succeed { held: held(n, token), output: Some(Arc::new(output)) })
+}
+
+/// How a batch ended, a letter per item: `c` completed, `f` failed, `r` failed and worth another try, `t` timed out.
+pub(crate) fn conclude(n: u128, token: u64, letters: &str) -> Command {
+    let error = |kind, retryable| Some(ItemError { kind, message: "it broke".into(), retryable });
+    let end = |(place, letter): (usize, char)| ItemEnd {
+        id: std::format!("{place}"),
+        error: match letter {
+            'c' => None,
+            'f' => error(Kind::HandlerError, false),
+            'r' => error(Kind::HandlerTransient, true),
+            't' => error(Kind::HandlerTimeout, true),
+            other => panic!("{other} is no letter for an item"),
+        },
+    };
+    Command::Conclude(Conclude { held: held(n, token), ends: letters.chars().enumerate().map(end).collect() })
+}
+
+/// Makes a batch of so many items.
+pub(crate) fn batch(n: u32) -> impl FnOnce(&mut Head) {
+    move |head| head.items = Some(Items { n, simulated: false })
 }
 
 /// A failure that is worth another try.

@@ -17,6 +17,7 @@ use std::vec::Vec;
 use forge_core::command::{Answer, Command, Output};
 use forge_core::history::Entry;
 use forge_core::id::{ExecutionId, JobId};
+use forge_core::item::ItemEnd;
 use forge_core::job::{IdempotencyKey, Job, Lane, Name, Shelf};
 use forge_core::rows::{Counts, KeyRow, LimitRow, Object, Outcome, QueueRow, Render};
 use forge_core::time::Time;
@@ -31,6 +32,7 @@ pub(crate) struct World {
     pub(crate) executions: BTreeMap<ExecutionId, JobId>,
     pub(crate) outcomes: BTreeMap<ExecutionId, Outcome>,
     pub(crate) results: BTreeMap<ExecutionId, Arc<Output>>,
+    pub(crate) items: BTreeMap<ExecutionId, Arc<[ItemEnd]>>,
     pub(crate) tombstones: BTreeSet<ExecutionId>,
     pub(crate) keys: BTreeMap<IdempotencyKey, KeyRow>,
     pub(crate) uniques: BTreeMap<[u8; 32], JobId>,
@@ -50,6 +52,7 @@ impl World {
             executions: BTreeMap::new(),
             outcomes: BTreeMap::new(),
             results: BTreeMap::new(),
+            items: BTreeMap::new(),
             tombstones: BTreeSet::new(),
             keys: BTreeMap::new(),
             uniques: BTreeMap::new(),
@@ -152,6 +155,7 @@ impl World {
                 self.executions.remove(execution);
                 self.outcomes.remove(execution);
                 self.results.remove(execution);
+                self.items.remove(execution);
                 self.tombstones.insert(*execution);
             }
         }
@@ -160,6 +164,12 @@ impl World {
             assert_eq!(before, None, "an execution has one outcome");
         }
         self.results.extend(changes.results.iter().cloned());
+        for (execution, ends) in &changes.items {
+            let ended = self.outcomes.contains_key(execution)
+                && !changes.outcomes.iter().any(|outcome| outcome.execution == *execution);
+            assert!(!ended, "the items of an ended execution do not change");
+            self.items.insert(*execution, ends.clone());
+        }
         self.executions.extend(changes.executions.iter().copied());
         changes.keys_removed.iter().for_each(|key| drop(self.keys.remove(key)));
         for (key, row) in &changes.keys {
@@ -184,7 +194,7 @@ impl World {
 pub(crate) struct Plain;
 
 impl Render for Plain {
-    fn outcome(&self, job: &Job) -> Object {
+    fn outcome(&self, job: &Job, _: &[ItemEnd]) -> Object {
         let bytes = std::format!("{} {:?} {:?}", job.execution, job.state, job.finished_at).into_bytes();
         Object { bytes, digest: [0; 32] }
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use forge_core::command::{Claim, Crew, Held, Holder, NewJob, Submit, Succeed};
 use forge_core::id::{ClientId, JobId};
+use forge_core::item::ItemEnd;
 use forge_core::job::{Head, Input, Job, Name};
 use forge_core::rows::{Object, Render};
 use forge_core::time::Time;
@@ -15,7 +16,7 @@ use forge_store::Store;
 struct Ready;
 
 impl Render for Ready {
-    fn outcome(&self, _: &Job) -> Object {
+    fn outcome(&self, _: &Job, _: &[ItemEnd]) -> Object {
         Object { bytes: vec![b'o'; 600], digest: [7; 32] }
     }
 }

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use forge_core::catalog::Kind;
 use forge_core::command::{
-    Answer, Claim, Command, Crew, Extend, Fail, Held, Holder, NewJob, Note, Output, Owned, Retry, Submit,
-    Succeed, WorkError,
+    Answer, Claim, Command, Conclude, Crew, Extend, Fail, Held, Holder, NewJob, Note, Output, Owned, Retry,
+    Submit, Succeed, WorkError,
 };
+use forge_core::item::{ItemEnd, ItemError, Items};
 use forge_core::job::{Conflict, Head, Input, Job, Limit, Rate};
 use forge_core::retry::Verdict;
 use forge_core::rows::Changes;
@@ -75,7 +76,7 @@ impl Commands {
 
     /// One command.
     pub(super) fn draw(&mut self, dice: &mut Dice, now: Time) -> Command {
-        match dice.below(24) {
+        match dice.below(25) {
             0..=5 => self.submit(dice, now),
             6..=9 => draw_claim(dice),
             10 => Command::Start(self.held(dice)),
@@ -96,6 +97,7 @@ impl Commands {
             20 => Command::Activate(self.owned(dice)),
             21 => Command::Due(dice.below(20) as usize + 1),
             22 => forget(self.recent(dice)),
+            23 => Command::Conclude(Conclude { held: self.held(dice), ends: draw_ends(dice) }),
             _ => pause(dice.pick(&QUEUES), dice.one_in(3)),
         }
     }
@@ -125,6 +127,7 @@ impl Commands {
             head.priority = dice.below(4) as i16 - 2;
             draw_moments(dice, now, head);
             draw_rules(dice, now, head);
+            head.items = dice.one_in(4).then_some(Items { n: 2, simulated: false });
         });
         NewJob { input: Arc::new(input), ..new }
     }
@@ -212,6 +215,19 @@ fn draw_claim(dice: &mut Dice) -> Command {
         active_max: dice.one_in(5).then(|| dice.below(20)),
         ..claim(&queues[..1 + dice.below(2) as usize], dice.below(5) as usize)
     })
+}
+
+/// Two items, as every drawn batch has.
+fn draw_ends(dice: &mut Dice) -> Arc<[ItemEnd]> {
+    let mut end = |id: &str| ItemEnd {
+        id: id.into(),
+        error: dice.one_in(2).then(|| ItemError {
+            kind: Kind::HandlerError,
+            message: "no".into(),
+            retryable: dice.one_in(2),
+        }),
+    };
+    [end("a"), end("b")].into()
 }
 
 fn draw_error(dice: &mut Dice) -> WorkError {

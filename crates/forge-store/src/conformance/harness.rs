@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use forge_core::command::{Answer, Command, Refusal};
+use forge_core::item::ItemEnd;
 use forge_core::job::Job;
 use forge_core::rows::{Changes, Object, Render};
 use forge_core::time::Time;
@@ -21,7 +22,7 @@ const SEED: u64 = 7;
 pub(super) struct Plain;
 
 impl Render for Plain {
-    fn outcome(&self, job: &Job) -> Object {
+    fn outcome(&self, job: &Job, _: &[ItemEnd]) -> Object {
         let text = format!("{:?} of {} attempt {}", job.state, job.execution, job.attempt);
         let mut digest = [0; 32];
         for (at, byte) in text.bytes().enumerate() {

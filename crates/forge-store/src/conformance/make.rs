@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use forge_core::catalog::Kind;
 use forge_core::command::{
-    Cancel, Claim, Command, Crew, Extend, Fail, Held, Holder, Idempotency, NewJob, Note, Output, Owned,
-    Retry, Submit, Succeed, WorkError,
+    Cancel, Claim, Command, Conclude, Crew, Extend, Fail, Held, Holder, Idempotency, NewJob, Note, Output,
+    Owned, Retry, Submit, Succeed, WorkError,
 };
 use forge_core::id::{ClientId, ExecutionId, JobId};
+use forge_core::item::ItemEnd;
 use forge_core::job::{Conflict, Head, IdempotencyKey, Input, Job, Lane, Limit, Name, Shelf, Unique};
 use forge_core::limits;
 use forge_core::retry::{Jitter, Policy};
@@ -110,6 +111,11 @@ pub(super) fn claim(queues: &[&str], limit: usize) -> Claim {
         start: false,
         active_max: None,
     }
+}
+
+/// How the items of a batch ended.
+pub(super) fn conclude(job: &Job, ends: &[ItemEnd]) -> Command {
+    Command::Conclude(Conclude { held: held(job), ends: ends.into() })
 }
 
 /// A claim of a worker outside that begins at once.

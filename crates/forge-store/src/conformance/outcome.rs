@@ -1,6 +1,8 @@
 //! How executions end: outcomes that never change, results, and whose execution is whose.
 
+use forge_core::catalog::Kind;
 use forge_core::command::Output;
+use forge_core::item::{Item, ItemEnd, ItemError, Items};
 use forge_core::job::Lane;
 use forge_core::rows::{Outcome, Render};
 use forge_core::state::State;
@@ -8,8 +10,8 @@ use forge_core::state::State;
 use super::Fixture;
 use super::harness::{Plain, accepted, ask, done, run, the_one};
 use super::make::{
-    START, at, cancel, execution, fail, id, job, job_with, patient, retry, revive, secs, shelf, submit,
-    submit_all, succeed_with, take,
+    START, at, cancel, conclude, execution, fail, forget, id, job, job_with, patient, retry, revive, secs,
+    shelf, submit, submit_all, succeed_with, take,
 };
 use super::picture::picture;
 
@@ -21,7 +23,8 @@ pub async fn every_end_leaves_the_rendered_outcome(fixture: &dyn Fixture) {
     let second = the_one(ask(&store, at(1), take(&["q"], 1)).await);
     let ends = vec![succeed_with(&first, "text/plain", b"1"), fail(&second), cancel(3)];
     for ended in run(&store, at(2), ends).await.into_iter().map(done) {
-        let expected = Outcome { execution: ended.execution, job: ended.id, object: Plain.outcome(&ended) };
+        let expected =
+            Outcome { execution: ended.execution, job: ended.id, object: Plain.outcome(&ended, &[]) };
         assert_eq!(fixture.second().outcome(ended.execution).await.unwrap(), Some(expected));
     }
     assert_eq!(store.outcome(id(4).first_execution()).await.unwrap(), None, "it has not ended");
@@ -69,6 +72,42 @@ pub async fn results_come_back_as_they_were_handed_in(fixture: &dyn Fixture) {
         assert_eq!(store.result(taken.execution).await.unwrap().as_ref(), Some(output));
     }
     picture(&store).await;
+}
+
+/// The items come back as they were submitted, and how they ended is kept for every execution; a later attempt of the same
+/// execution replaces the list, another execution does not.
+pub async fn a_batch_keeps_the_list_of_every_execution(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let policy = forge_core::retry::Policy { mode: forge_core::retry::Mode::Manual, ..patient(4, secs(0)) };
+    let mut batch = job_with(1, "q", |head| {
+        head.items = Some(Items { n: 2, simulated: false });
+        head.retry = policy;
+    });
+    let item = |id: &str, payload: &[u8]| Item { id: id.into(), work_kind: None, payload: payload.to_vec() };
+    let items = vec![item("ä", b"{\"a\":1}"), item("1", &[0, 255])];
+    std::sync::Arc::make_mut(&mut batch.input).items = items.clone();
+    accepted(ask(&store, START, submit(batch)).await);
+    let inputs = fixture.second().inputs(vec![id(1)]).await.unwrap();
+    assert_eq!(inputs[0].1.items, items);
+
+    let error = ItemError { kind: Kind::HandlerError, message: "nö".into(), retryable: true };
+    let mixed = vec![ItemEnd { id: "ä".into(), error: None }, ItemEnd { id: "1".into(), error: Some(error) }];
+    let fine: Vec<ItemEnd> = mixed.iter().map(|end| ItemEnd { error: None, ..end.clone() }).collect();
+    let first = the_one(ask(&store, at(1), take(&["q"], 1)).await);
+    assert_eq!(store.items(first.execution).await.unwrap(), None);
+    let failed = done(ask(&store, at(2), conclude(&first, &mixed)).await);
+    assert_eq!((failed.state, failed.tally.failed), (State::Failed, 1));
+    done(ask(&store, at(3), retry(1, execution(1))).await);
+    let second = the_one(ask(&store, at(4), take(&["q"], 1)).await);
+    done(ask(&store, at(5), conclude(&second, &fine)).await);
+
+    let store = fixture.reopen().await;
+    assert_eq!(store.items(first.execution).await.unwrap(), Some(mixed));
+    assert_eq!(store.items(execution(1)).await.unwrap(), Some(fine));
+    picture(&store).await;
+    assert_eq!(ask(&store, at(6), forget(1)).await, forge_core::Answer::Settled);
+    assert_eq!(store.items(first.execution).await.unwrap(), None);
+    assert_eq!(store.items(execution(1)).await.unwrap(), None);
 }
 
 /// A dead letter is listed until it is revived; its past stays.

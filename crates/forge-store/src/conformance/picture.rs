@@ -8,6 +8,7 @@ use forge_core::command::Output;
 use forge_core::history::Entry;
 use forge_core::id::{ExecutionId, JobId};
 use forge_core::invariants;
+use forge_core::item::ItemEnd;
 use forge_core::job::{Input, Job, Lane, Name, Shelf};
 use forge_core::rows::{Counts, Outcome};
 use forge_core::time::Time;
@@ -30,6 +31,7 @@ pub(super) struct Picture {
     pub(super) next_due: Option<Time>,
     pub(super) outcomes: BTreeMap<ExecutionId, Outcome>,
     pub(super) results: BTreeMap<ExecutionId, Output>,
+    pub(super) items: BTreeMap<ExecutionId, Vec<ItemEnd>>,
     /// Whose the executions are that a manual retry opened.
     pub(super) owners: BTreeMap<ExecutionId, JobId>,
     /// One list per transaction.
@@ -41,12 +43,15 @@ pub(super) async fn picture(store: &Arc<dyn Store>) -> Picture {
     let jobs = all_jobs(store).await;
     let mut executions: BTreeSet<ExecutionId> = jobs.values().map(|job| job.execution).collect();
     executions.extend(jobs.values().flat_map(|job| job.executions_past.iter().copied()));
-    let (mut outcomes, mut results, mut owners) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    let (mut outcomes, mut results) = (BTreeMap::new(), BTreeMap::new());
+    let (mut items, mut owners) = (BTreeMap::new(), BTreeMap::new());
     for execution in executions {
         let outcome = store.outcome(execution).await.unwrap();
         outcomes.extend(outcome.map(|outcome| (execution, outcome)));
         let result = store.result(execution).await.unwrap();
         results.extend(result.map(|result| (execution, result)));
+        let ends = store.items(execution).await.unwrap();
+        items.extend(ends.map(|ends| (execution, ends)));
         let owner = store.job_of(execution).await.unwrap();
         owners.extend(owner.map(|owner| (execution, owner)));
     }
@@ -60,6 +65,7 @@ pub(super) async fn picture(store: &Arc<dyn Store>) -> Picture {
         next_due: store.next_due().await.unwrap(),
         outcomes,
         results,
+        items,
         owners,
         journal: journal.into_iter().map(|row| row.entries).collect(),
     };

@@ -115,9 +115,9 @@ pub async fn inputs_keep_every_byte(fixture: &dyn Fixture) {
     let store = fixture.store();
     let all_bytes: Vec<u8> = (0..=255).collect();
     let inputs = [
-        Input { payload: all_bytes.clone(), meta: vec![0xff, 0xfe], extra: vec![0] },
-        Input { payload: vec![], meta: b"{}".to_vec(), extra: vec![] },
-        Input { payload: vec![0; 3], meta: vec![], extra: all_bytes },
+        Input { payload: all_bytes.clone(), meta: vec![0xff, 0xfe], extra: vec![0], items: vec![] },
+        Input { payload: vec![], meta: b"{}".to_vec(), extra: vec![], items: vec![] },
+        Input { payload: vec![0; 3], meta: vec![], extra: all_bytes, items: vec![] },
     ];
     let news = (1..).zip(&inputs).map(|(n, input)| NewJob { input: Arc::new(input.clone()), ..job(n, "q") });
     accepted(ask(&store, START, submit_all(news.collect())).await);

@@ -73,6 +73,7 @@ macro_rules! conformance_suite {
             outcome::every_end_leaves_the_rendered_outcome,
             outcome::an_outcome_never_changes_after_a_manual_retry,
             outcome::results_come_back_as_they_were_handed_in,
+            outcome::a_batch_keeps_the_list_of_every_execution,
             outcome::a_dead_letter_is_listed_until_it_is_revived,
             outcome::errors_of_many_attempts_come_back,
             forget::a_forgotten_job_leaves_only_tombstones,

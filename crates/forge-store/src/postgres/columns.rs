@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use forge_core::Changes;
 use forge_core::client::Client;
+use forge_core::item::encode_ends;
 use forge_core::job::{Input, Job};
 use forge_core::time::Time;
 
@@ -108,13 +109,15 @@ pub(super) struct Ended<'a> {
     results: Vec<Uuid>,
     media_types: Vec<&'a str>,
     result_bytes: Vec<&'a [u8]>,
+    items: Vec<Uuid>,
+    ends: Vec<Vec<u8>>,
     executions: Vec<Uuid>,
     execution_jobs: Vec<Uuid>,
 }
 
 impl<'a> Ended<'a> {
     pub(super) fn new(changes: &'a Changes) -> Ended<'a> {
-        let Changes { outcomes, results, executions, .. } = changes;
+        let Changes { outcomes, results, items, executions, .. } = changes;
         Ended {
             outcomes: outcomes.iter().map(|outcome| outcome.execution.into()).collect(),
             outcome_jobs: outcomes.iter().map(|outcome| outcome.job.into()).collect(),
@@ -123,6 +126,8 @@ impl<'a> Ended<'a> {
             results: results.iter().map(|&(execution, _)| execution.into()).collect(),
             media_types: results.iter().map(|(_, output)| output.media_type.as_str()).collect(),
             result_bytes: results.iter().map(|(_, output)| output.bytes.as_slice()).collect(),
+            items: items.keys().map(|&execution| execution.into()).collect(),
+            ends: items.values().map(|ends| encode_ends(ends)).collect(),
             executions: executions.iter().map(|&(execution, _)| execution.into()).collect(),
             execution_jobs: executions.iter().map(|&(_, job)| job.into()).collect(),
         }
@@ -137,6 +142,9 @@ impl<'a> Ended<'a> {
         }
         if !self.results.is_empty() {
             pipeline.push(Sql::InsertResults, [&self.results, &self.media_types, &self.result_bytes]);
+        }
+        if !self.items.is_empty() {
+            pipeline.push(Sql::PutItems, [&self.items, &self.ends]);
         }
         if !self.executions.is_empty() {
             pipeline.push(Sql::InsertExecutions, [&self.executions, &self.execution_jobs]);

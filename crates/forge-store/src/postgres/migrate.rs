@@ -9,8 +9,10 @@ use super::fault;
 use crate::migrations::{Migration, pending};
 use crate::{Error, Fault};
 
-const MIGRATIONS: &[Migration] =
-    &[Migration { version: 1, name: "spine", sql: include_str!("../../migrations/postgres/0001_spine.sql") }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, name: "spine", sql: include_str!("../../migrations/postgres/0001_spine.sql") },
+    Migration { version: 2, name: "items", sql: include_str!("../../migrations/postgres/0002_items.sql") },
+];
 
 /// An arbitrary number, unlikely to be anybody else's.
 const LOCK: &str = "SELECT pg_advisory_lock(7163394551093391920)";

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use forge_core::command::Output;
 use forge_core::history::decode_entries;
 use forge_core::id::JobId;
+use forge_core::item::decode_ends;
 use forge_core::job::{Input, Lane, Shelf};
 use forge_core::rows::{Object, Outcome, QueueRow};
 use forge_core::time::Time;
@@ -80,6 +81,11 @@ impl Reader<'_> {
             Query::Result(execution) => {
                 let rows = self.rows(Sql::ReadResult, &[&Uuid::from(execution)]).await?;
                 Page::Result(rows.first().map(read_output).transpose()?)
+            }
+            Query::Items(execution) => {
+                let rows = self.rows(Sql::ReadItems, &[&Uuid::from(execution)]).await?;
+                let ends = rows.first().map(|row| Ok::<_, Error>(decode_ends(cell(row, 0)?)?));
+                Page::Items(ends.transpose()?)
             }
             Query::Tombstone(execution) => {
                 let rows = self.rows(Sql::ReadTombstone, &[&Uuid::from(execution)]).await?;

@@ -118,6 +118,7 @@ statements! {
     DeleteInputs = "DELETE FROM inputs WHERE job = ANY ($1::uuid[])";
     DeleteOutcomes = "DELETE FROM outcomes WHERE execution = ANY ($1::uuid[])";
     DeleteResults = "DELETE FROM results WHERE execution = ANY ($1::uuid[])";
+    DeleteItems = "DELETE FROM items WHERE execution = ANY ($1::uuid[])";
     DeleteExecutions = "DELETE FROM executions WHERE execution = ANY ($1::uuid[])";
     InsertTombstones = "
         INSERT INTO tombstones (execution, client, at)
@@ -129,6 +130,10 @@ statements! {
     InsertResults = "
         INSERT INTO results (execution, media_type, bytes)
         SELECT * FROM unnest($1::uuid[], $2::text[], $3::bytea[])";
+    PutItems = "
+        INSERT INTO items (execution, ends)
+        SELECT * FROM unnest($1::uuid[], $2::bytea[])
+            ON CONFLICT (execution) DO UPDATE SET ends = EXCLUDED.ends";
     InsertExecutions = "
         INSERT INTO executions (execution, job) SELECT * FROM unnest($1::uuid[], $2::uuid[])";
     DeleteKeys = "
@@ -215,6 +220,7 @@ statements! {
     ReadJobOf = "SELECT job FROM executions WHERE execution = $1::uuid";
     ReadOutcome = "SELECT execution, job, bytes, digest FROM outcomes WHERE execution = $1::uuid";
     ReadResult = "SELECT media_type, bytes FROM results WHERE execution = $1::uuid";
+    ReadItems = "SELECT ends FROM items WHERE execution = $1::uuid";
     ReadTombstone = "SELECT client, at FROM tombstones WHERE execution = $1::uuid";
     /// One statement with and one without a client, so that each has one good plan. The other filters apply to what the
     /// index yields.

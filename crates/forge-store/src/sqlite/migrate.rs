@@ -10,8 +10,10 @@ use crate::Error;
 use crate::migrations::{Migration, pending};
 
 /// Every step, oldest first. Only ever added to.
-const ALL: &[Migration] =
-    &[Migration { version: 1, name: "spine", sql: include_str!("../../migrations/sqlite/0001_spine.sql") }];
+const ALL: &[Migration] = &[
+    Migration { version: 1, name: "spine", sql: include_str!("../../migrations/sqlite/0001_spine.sql") },
+    Migration { version: 2, name: "items", sql: include_str!("../../migrations/sqlite/0002_items.sql") },
+];
 
 const BEGIN: &str = "BEGIN IMMEDIATE";
 const COMMIT: &str = "COMMIT";

@@ -4,6 +4,7 @@ use forge_core::codec::Corrupt;
 use forge_core::command::Output;
 use forge_core::history::decode_entries;
 use forge_core::id::{ClientId, ExecutionId, JobId};
+use forge_core::item::decode_ends;
 use forge_core::job::{Input, Job, Shelf};
 use forge_core::rows::{Object, Outcome, QueueRow};
 use forge_core::time::Time;
@@ -42,6 +43,12 @@ statements! {
     RESULT = "
         SELECT media_type, bytes
         FROM results
+        WHERE execution = ?1
+    ";
+
+    ITEMS = "
+        SELECT ends
+        FROM items
         WHERE execution = ?1
     ";
 
@@ -146,6 +153,9 @@ pub(super) fn read(db: &Connection, query: &Query) -> Result<Page, Error> {
             Page::Outcome(first(db, OUTCOME, params![execution.to_bytes()], |row| outcome(*execution, row))?)
         }
         Query::Result(execution) => Page::Result(first(db, RESULT, params![execution.to_bytes()], output)?),
+        Query::Items(execution) => Page::Items(first(db, ITEMS, params![execution.to_bytes()], |row| {
+            Ok(decode_ends(cells::bytes(row, 0)?)?)
+        })?),
         Query::Tombstone(execution) => {
             Page::Tombstone(first(db, TOMBSTONE, params![execution.to_bytes()], tombstone)?)
         }

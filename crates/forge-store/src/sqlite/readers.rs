@@ -79,7 +79,7 @@ fn road_of(query: &Query) -> Road {
         | Query::ApiKey(_)
         | Query::JournalEnd => Road::Lookup,
         Query::Inputs(ids) if ids.len() <= LOOKUP_INPUTS_MAX => Road::Lookup,
-        Query::Inputs(_) | Query::Journal { .. } => Road::Page,
+        Query::Inputs(_) | Query::Items(_) | Query::Journal { .. } => Road::Page,
         Query::Jobs(_) | Query::Shelf { .. } | Query::Queues => Road::Search,
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use forge_core::Changes;
 use forge_core::history::{Entry, encode_entries};
 use forge_core::id::JobId;
+use forge_core::item::encode_ends;
 use forge_core::job::{IdempotencyKey, Input, Job, Name};
 use forge_core::rows::{Counts, Forgotten, KeyRow};
 use rusqlite::{Connection, params};
@@ -74,6 +75,11 @@ statements! {
         WHERE execution = ?1
     ";
 
+    DELETE_ITEMS = "
+        DELETE FROM items
+        WHERE execution = ?1
+    ";
+
     PUT_TOMBSTONE = "
         INSERT OR REPLACE INTO tombstones (execution, client, at)
         VALUES (?1, ?2, ?3)
@@ -88,6 +94,11 @@ statements! {
     INSERT_RESULT = "
         INSERT OR FAIL INTO results (execution, media_type, bytes)
         VALUES (?, ?, ?)
+    ";
+
+    PUT_ITEMS = "
+        INSERT OR REPLACE INTO items (execution, ends)
+        VALUES (?1, ?2)
     ";
 
     INSERT_EXECUTION = "
@@ -245,7 +256,7 @@ fn forget(db: &Connection, forgotten: &[Forgotten]) -> Result<(), Error> {
         db.prepare_cached(DELETE_INPUT)?.execute(params![job.to_bytes()])?;
         db.prepare_cached(DELETE_JOB)?.execute(params![job.to_bytes()])?;
         for execution in executions {
-            for sql in [DELETE_EXECUTION, DELETE_OUTCOME, DELETE_RESULT] {
+            for sql in [DELETE_EXECUTION, DELETE_OUTCOME, DELETE_RESULT, DELETE_ITEMS] {
                 db.prepare_cached(sql)?.execute(params![execution.to_bytes()])?;
             }
             let tombstone = params![execution.to_bytes(), client.to_bytes(), at.as_micros()];
@@ -268,6 +279,9 @@ fn insert_ends(db: &Connection, changes: &Changes) -> Result<(), Error> {
         row.put(output.media_type.as_str())?;
         row.put(output.bytes.as_slice())
     })?;
+    for (execution, ends) in &changes.items {
+        db.prepare_cached(PUT_ITEMS)?.execute(params![execution.to_bytes(), encode_ends(ends)])?;
+    }
     let mut insert_execution = db.prepare_cached(INSERT_EXECUTION)?;
     for (execution, job) in &changes.executions {
         insert_execution.execute(params![execution.to_bytes(), job.to_bytes()])?;

@@ -10,6 +10,7 @@ use crate::client::{ApiKey, Client};
 use crate::command::{Answer, Command, KeyCommand, Refusal};
 use crate::decide::{Batch, decide, wants};
 use crate::id::{ClientId, KeyId};
+use crate::item::ItemEnd;
 use crate::job::Job;
 use crate::rows::{Changes, Object, Render, Rows};
 use crate::time::Time;
@@ -17,7 +18,7 @@ use crate::time::Time;
 struct Silent;
 
 impl Render for Silent {
-    fn outcome(&self, _: &Job) -> Object {
+    fn outcome(&self, _: &Job, _: &[ItemEnd]) -> Object {
         Object { bytes: Vec::new(), digest: [0; 32] }
     }
 }

@@ -2,6 +2,7 @@
 //! has the same files as the rules.
 
 mod claim;
+mod conclude;
 mod control;
 mod due;
 mod keys;

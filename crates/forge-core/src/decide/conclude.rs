@@ -1,0 +1,57 @@
+//! How a batch ends: its items decide. All well is SUCCEEDED; some of each is FAILED, mixed (ruling C-81); none well is FAILED
+//! like any job. Another attempt, by the policy or by a client, is about the items that failed; which these are is kept
+//! with the execution.
+
+use alloc::format;
+
+use super::desk::Desk;
+use crate::catalog::Kind;
+use crate::command::{Answer, Conclude, Refusal, WorkError};
+use crate::history::Outlook;
+use crate::item::{ItemEnd, Tally};
+use crate::state::{Cause, State};
+
+impl Desk<'_> {
+    pub(super) fn conclude(&mut self, conclude: &Conclude) -> Result<Answer, Refusal> {
+        let place = self.held(conclude.held.job, &conclude.held.holder)?;
+        let job = self.job(place);
+        let expected = job.head.items.map_or(0, |items| items.n);
+        if expected == 0 || expected as usize != conclude.ends.len() {
+            return Err(Refusal::WrongItems { expected });
+        }
+        if job.state != State::Running {
+            return Err(Refusal::WrongState(job.state));
+        }
+        let execution = job.execution;
+        self.change(place).tally = Tally::of(&conclude.ends);
+        self.changes.items.insert(execution, conclude.ends.clone());
+        match verdict(&conclude.ends) {
+            None => {
+                let at = self.step(place, Cause::Finish, Outlook::Open)?;
+                self.end(place, at);
+            }
+            Some((cause, error)) => self.break_off(place, cause, &error)?,
+        }
+        Ok(Answer::Done(self.job(place).clone()))
+    }
+}
+
+/// What is wrong with the batch as a whole, if anything is.
+fn verdict(ends: &[ItemEnd]) -> Option<(Cause, WorkError)> {
+    let Tally { completed, failed } = Tally::of(ends);
+    if failed == 0 {
+        return None;
+    }
+    let errors = || ends.iter().filter_map(|end| end.error.as_ref());
+    let retryable = errors().any(|error| error.retryable);
+    let (cause, kind) = match () {
+        () if completed > 0 => (Cause::Mixed, Kind::BatchPartial),
+        () if errors().all(|error| error.kind == Kind::HandlerTimeout) => {
+            (Cause::Timeout, Kind::HandlerTimeout)
+        }
+        () if retryable => (Cause::Fail, Kind::HandlerTransient),
+        () => (Cause::Fail, Kind::HandlerError),
+    };
+    let message = format!("{completed} of {} items completed successfully.", ends.len());
+    Some((cause, WorkError { retryable: Some(retryable), ..WorkError::new(kind, &message) }))
+}
