@@ -212,7 +212,7 @@ impl Metrics {
             Name::Succeeded => add(&self.succeeded),
             // Work that is handed back did not fail; it only passes through FAILED on its way to the queue.
             Name::Failed if cause == Cause::HandBack => {}
-            Name::Failed => add(&self.failed),
+            Name::Failed | Name::Mixed => add(&self.failed),
             Name::TimedOut => {
                 add(&self.failed);
                 add(&self.timed_out);
@@ -227,7 +227,7 @@ impl Metrics {
                 self.leases_lost.inc();
             }
             Cause::Start => self.assigned_wait.observe(between(last_before(job, event), event.at)),
-            Cause::Finish | Cause::Fail | Cause::Timeout => {
+            Cause::Finish | Cause::Fail | Cause::Mixed | Cause::Timeout => {
                 self.execution.observe(between(job.started_at, event.at));
             }
             _ => {}
@@ -293,7 +293,11 @@ fn known_method(method: &str) -> &'static str {
 }
 
 pub(crate) fn scenario(job: &Job) -> &'static str {
-    job.head.definition.map_or("real", |definition| definition.work_kind.as_str())
+    match (&job.head.definition, &job.head.items) {
+        (Some(definition), _) => definition.work_kind.as_str(),
+        (None, Some(_)) => "batch",
+        (None, None) => "real",
+    }
 }
 
 fn last_before(job: &Job, event: &Event) -> Option<Time> {

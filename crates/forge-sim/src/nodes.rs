@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use forge_core::item::ItemEnd;
 use forge_core::job::Job;
 use forge_core::rows::{Object, Render};
 use forge_engine::{Engine, Options};
@@ -15,7 +16,7 @@ use crate::world::World;
 struct Plain;
 
 impl Render for Plain {
-    fn outcome(&self, job: &Job) -> Object {
+    fn outcome(&self, job: &Job, _: &[ItemEnd]) -> Object {
         let text = format!("{} {:?} attempt {} fence {}", job.execution, job.state, job.attempt, job.fence);
         let mut digest = [0; 32];
         for (at, byte) in text.bytes().enumerate() {

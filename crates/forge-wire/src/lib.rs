@@ -7,11 +7,13 @@
 //! - [`language`]: the same in German;
 //! - [`body`]: what bodies of requests have in common;
 //! - [`forge`]: the bodies of `/v1`;
+//! - [`item`]: the items of a batch;
 //! - [`openapi`]: all of it as a document;
 //! - [`time`]: moments as text.
 
 pub mod body;
 pub mod forge;
+pub mod item;
 pub mod language;
 pub mod openapi;
 pub mod outcome;

@@ -6,7 +6,8 @@
 use std::borrow::Cow;
 
 use forge_core::catalog::Kind;
-use forge_core::history::News;
+use forge_core::history::{Name, News};
+use forge_core::item::ItemEnd;
 use forge_core::job::{Dialect, Job};
 use forge_core::retry::Jitter;
 use forge_core::rows::{Object, Render};
@@ -14,6 +15,7 @@ use forge_core::state::State;
 use forge_problem::{CorrelationId, Digest, Problem};
 use serde_json::{Map, Value, json};
 
+use crate::item::{self, Listing};
 use crate::language::{self, Language};
 use crate::{status, time, words};
 
@@ -39,11 +41,11 @@ pub enum ReportStatus {
 }
 
 impl Render for Outcomes {
-    fn outcome(&self, job: &Job) -> Object {
+    fn outcome(&self, job: &Job, items: &[ItemEnd]) -> Object {
         let bytes = match job.state {
-            State::Failed | State::Canceled => self.failure(job).to_canonical_json().into_bytes(),
+            State::Failed | State::Canceled => self.failure(job, items).to_canonical_json().into_bytes(),
             State::Created | State::Queued | State::Assigned | State::Running | State::Succeeded => {
-                forge_problem::canonical(&Value::Object(success(job))).into_bytes()
+                forge_problem::canonical(&Value::Object(self.success(job, items))).into_bytes()
             }
         };
         let digest = Digest::of(&bytes).0;
@@ -52,9 +54,11 @@ impl Render for Outcomes {
 }
 
 impl Outcomes {
-    /// The problem object of a job that failed, timed out or was cancelled.
-    pub fn failure(&self, job: &Job) -> Problem {
-        let (kind, message) = what_went_wrong(job);
+    /// The problem object of a job that failed, timed out or was cancelled. `items` tells how the items of a batch ended.
+    pub fn failure(&self, job: &Job, items: &[ItemEnd]) -> Problem {
+        let (kind, mut message) = what_went_wrong(job);
+        let listing = Listing::of(items);
+        message.push_str(listing.remark);
         let (title, detail) = told(job, kind, &message);
         let (entry, dialect) = (kind.entry(), job.head.dialect);
         let mut members = forge_problem::Job::builder()
@@ -65,6 +69,9 @@ impl Outcomes {
             .retryable(retryable(job, kind))
             .processing_stage(stage(job, kind))
             .correlation_id(job.head.correlation_id.as_deref().and_then(CorrelationId::sanitize));
+        if !listing.shown.is_empty() {
+            members = members.results(listing.shown.iter().map(|end| item::outcome(end)));
+        }
         if retryable(job, kind) {
             members = members.retry_after_s(retry_after_s(job));
         }
@@ -84,10 +91,44 @@ impl Outcomes {
             ReportStatus::Http => builder = builder.status(200),
             ReportStatus::Omit => {}
         }
+        if job.head.items.is_some() {
+            builder = builder.extension("itemsUrl", self.items_url(job));
+        }
         for (name, value) in event_members(job) {
             builder = builder.extension(&name, value);
         }
         builder.build().expect("every member is of our own making; what a worker said is only text")
+    }
+
+    fn success(&self, job: &Job, items: &[ItemEnd]) -> Map<String, Value> {
+        let mut object = event_members(job);
+        object.insert("jobId".into(), job.execution.to_string().into());
+        object.insert("jobStatus".into(), words::job_status(job).as_str().into());
+        object.insert("submittedAt".into(), time::millis(job.head.created_at).into());
+        if let Some(finished_at) = job.finished_at {
+            object.insert("completedAt".into(), time::millis(finished_at).into());
+        }
+        if let Some(id) = job.head.correlation_id.as_deref().and_then(CorrelationId::sanitize) {
+            object.insert("correlationId".into(), id.as_str().into());
+        }
+        if job.head.items.is_some() {
+            object.insert("itemsUrl".into(), self.items_url(job).into());
+            let shown = Listing::of(items).shown;
+            let shown =
+                shown.into_iter().map(|end| json!({"itemId": end.id, "status": item::status(end).as_str()}));
+            object.insert("results".into(), shown.collect());
+        }
+        object
+    }
+
+    /// Where all items of a batch are listed, in the dialect that submitted it.
+    fn items_url(&self, job: &Job) -> String {
+        let path = match job.head.dialect {
+            // One job, several executions: the list that is meant is that of this one, whatever follows.
+            Dialect::Forge => format!("/v1/jobs/{}/items?execution={}", job.id, job.execution),
+            Dialect::Operations | Dialect::Ojs => format!("/api/v1/jobs/{}/items", job.execution),
+        };
+        format!("{}{path}", self.base)
     }
 }
 
@@ -157,20 +198,6 @@ pub fn stage(job: &Job, kind: Kind) -> &'static str {
     }
 }
 
-fn success(job: &Job) -> Map<String, Value> {
-    let mut object = event_members(job);
-    object.insert("jobId".into(), job.execution.to_string().into());
-    object.insert("jobStatus".into(), words::job_status(job).as_str().into());
-    object.insert("submittedAt".into(), time::millis(job.head.created_at).into());
-    if let Some(finished_at) = job.finished_at {
-        object.insert("completedAt".into(), time::millis(finished_at).into());
-    }
-    if let Some(id) = job.head.correlation_id.as_deref().and_then(CorrelationId::sanitize) {
-        object.insert("correlationId".into(), id.as_str().into());
-    }
-    object
-}
-
 /// ForgeRun's members of the event that ended the execution.
 fn event_members(job: &Job) -> Map<String, Value> {
     let mut members = Map::new();
@@ -185,6 +212,9 @@ fn event_members(job: &Job) -> Map<String, Value> {
         members.insert("event_id".into(), event.id(job.id).to_string().into());
         members.insert("event_name".into(), words::event_name(&event).into());
         members.insert("timestamp".into(), time::micros(event.at).into());
+        if event.name() == Name::Mixed {
+            members.insert("partial".into(), true.into());
+        }
         if let News::Moved { from, to, .. } = event.news {
             members.insert("prev_state".into(), from.map(words::forge_state).into());
             members.insert("next_state".into(), words::forge_state(to).into());

@@ -60,6 +60,7 @@ pub fn job_status(job: &Job) -> JobStatus {
         State::Running => JobStatus::Processing,
         State::Succeeded => JobStatus::Completed,
         State::Failed if job.timed_out() => JobStatus::TimedOut,
+        State::Failed if job.is_mixed() => JobStatus::CompletedWithErrors,
         State::Failed => JobStatus::Failed,
         State::Canceled => JobStatus::Cancelled,
     }
@@ -76,7 +77,8 @@ pub const fn event_name(event: &Event) -> &'static str {
         Name::Progress => "job_progress",
         Name::Emitted => "job_event_emitted",
         Name::Succeeded => "job_succeeded",
-        Name::Failed => "job_failed",
+        // Subscribers of failures hear of a mixed batch; `partial` tells it apart.
+        Name::Failed | Name::Mixed => "job_failed",
         Name::TimedOut => "job_timed_out",
         Name::Canceled => "job_canceled",
     }

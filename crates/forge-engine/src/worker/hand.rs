@@ -16,6 +16,7 @@ use forge_store::QueueStats;
 use tokio::sync::broadcast::{self, error::RecvError, error::TryRecvError};
 use tokio::sync::watch;
 
+use super::batch;
 use super::board::{Board, Look};
 use super::run::{Run, Settled, Step};
 use super::{Gauges, WorkerOptions};
@@ -238,7 +239,7 @@ impl Hand {
         }
         match claimed {
             Some((look, Ok(Answer::Claimed { jobs, more, capped }))) => {
-                self.take(&look, jobs, more, capped, now)
+                self.take(&look, jobs, more, capped, now).await
             }
             Some((_, Ok(answer))) => unreachable!("a claim was answered with {answer:?}"),
             Some((_, Err(error))) => trouble = Some(error),
@@ -254,7 +255,7 @@ impl Hand {
         }
     }
 
-    fn take(&mut self, look: &Look, jobs: Vec<Job>, more: bool, capped: bool, now: Time) {
+    async fn take(&mut self, look: &Look, jobs: Vec<Job>, more: bool, capped: bool, now: Time) {
         self.gauges.busy.fetch_add(jobs.len(), Ordering::Relaxed);
         for job in &jobs {
             tracing::debug!(
@@ -262,7 +263,17 @@ impl Hand {
                 definition = ?job.head.definition, "work begins"
             );
         }
-        self.runs.extend(jobs.iter().map(|job| Run::new(job, &self.options, now)));
+        for job in &jobs {
+            let run = match batch::read(&**self.engine.store(), job).await {
+                Ok(parts) => Run::new(job, parts, &self.options, now),
+                Err(error) => {
+                    tracing::warn!(job.id = %job.id, %error, "could not read the items; handing the batch back");
+                    self.make_pause(now);
+                    Run::new(job, None, &self.options, now).handed_back(now)
+                }
+            };
+            self.runs.push(run);
+        }
         if capped {
             self.board.found_cap(look);
         } else if more {

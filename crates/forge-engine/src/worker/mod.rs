@@ -25,6 +25,7 @@
 //! - the worker is killed: its jobs end as lost when their lease does;
 //! - the connection breaks while a claim is committed: nobody knows of the claimed jobs, and they end as lost too.
 
+mod batch;
 mod board;
 mod hand;
 mod output;

@@ -1,14 +1,16 @@
 //! What one attempt does. A pure function of the job and two settings: the same kind behaves the same every time.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use forge_core::catalog::Kind;
 use forge_core::command::{Note, WorkError};
+use forge_core::item::ItemEnd;
 use forge_core::job::{Form, Head};
 use forge_core::work::{Definition, End, WorkKind};
 
 /// Shorter work shows no progress, unless its kind asks for it: nobody would see it, and each note is a write.
-const PROGRESS_FROM: Duration = Duration::from_secs(1);
+pub(super) const PROGRESS_FROM: Duration = Duration::from_secs(1);
 
 /// Progress that every kind shows, in percent.
 const QUARTERS: [u8; 3] = [25, 50, 75];
@@ -42,6 +44,8 @@ pub(super) struct Mark {
 pub(super) enum Fate {
     /// Well, with a result of this size.
     Success { kind: WorkKind, payload_kb: u16 },
+    /// As its items did.
+    Items(Arc<[ItemEnd]>),
     /// Badly.
     Failure(WorkError),
     /// Without an outcome: the worker stops.
@@ -53,18 +57,21 @@ pub(super) enum Fate {
 /// The runtime limit is simulated time like the work itself, so that a scale below one does not keep `RUNS_OVER_TIMEOUT` from
 /// timing out. Scales above one stretch the work alone: the limit of the job is also watched in real time, by the timers.
 pub(super) fn plan(head: &Head, attempt: u32, max_runtime: Duration, time_scale: f64) -> Plan {
-    let at_once = |marks, fate| Plan { length: Duration::ZERO, marks, fate };
-    let Some(definition) = head.definition else {
-        let error = WorkError::new(Kind::DefinitionMissing, "the job does not say what to do");
-        return at_once(Vec::new(), Fate::Failure(error));
-    };
-    if head.form == Form::EmitEvent {
+    if let (Form::EmitEvent, Some(definition)) = (head.form, head.definition) {
         let emitted = Mark { after: Duration::ZERO, note: Note::Emitted, needed: true };
-        return at_once(vec![emitted], success(definition));
+        return Plan { length: Duration::ZERO, marks: vec![emitted], fate: success(definition) };
     }
+    single(head.definition, attempt, head.timeout.unwrap_or(max_runtime), time_scale)
+}
+
+/// Plans one piece of work that may run for `limit`.
+pub(super) fn single(definition: Option<Definition>, attempt: u32, limit: Duration, time_scale: f64) -> Plan {
+    let Some(definition) = definition else {
+        let error = WorkError::new(Kind::DefinitionMissing, "the job does not say what to do");
+        return Plan { length: Duration::ZERO, marks: Vec::new(), fate: Fate::Failure(error) };
+    };
     let (stretch, shrink) = (time_scale.max(1.0), time_scale.min(1.0));
     let work = scaled(Duration::from_millis(definition.duration_ms.into()), stretch);
-    let limit = head.timeout.unwrap_or(max_runtime);
     let end = definition.work_kind.end(attempt);
     let timed_out = work >= limit || end == End::Timeout;
     let length = scaled(if timed_out { limit } else { work }, shrink);
@@ -135,7 +142,7 @@ mod tests {
     fn kind_of(plan: &Plan) -> Option<Kind> {
         match &plan.fate {
             Fate::Failure(error) => Some(error.kind),
-            Fate::Success { .. } | Fate::HandBack => None,
+            Fate::Success { .. } | Fate::Items(_) | Fate::HandBack => None,
         }
     }
 

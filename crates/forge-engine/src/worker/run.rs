@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forge_core::catalog::Kind;
-use forge_core::command::{Extend, Fail, Held, Holder, Note, Succeed, WorkError};
+use forge_core::command::{Conclude, Extend, Fail, Held, Holder, Note, Succeed, WorkError};
 use forge_core::id::JobId;
 use forge_core::job::Job;
 use forge_core::time::Time;
@@ -13,6 +13,7 @@ use forge_core::{Answer, Command};
 use forge_store::Fault;
 
 use super::WorkerOptions;
+use super::batch::{self, Parts};
 use super::output::output;
 use super::plan::{Fate, plan};
 use crate::Error;
@@ -56,8 +57,11 @@ pub(super) enum Settled {
 
 impl Run {
     /// The attempt that a claim has just begun.
-    pub(super) fn new(job: &Job, options: &WorkerOptions, now: Time) -> Run {
-        let plan = plan(&job.head, job.attempt, options.max_runtime, options.time_scale);
+    pub(super) fn new(job: &Job, parts: Option<Parts>, options: &WorkerOptions, now: Time) -> Run {
+        let plan = match parts {
+            Some(parts) => batch::plan(job, parts, options),
+            None => plan(&job.head, job.attempt, options.max_runtime, options.time_scale),
+        };
         let began_at = job.started_at.unwrap_or(now);
         // The events of one transaction are told apart by microseconds, so the start may lie ahead of the clock; work of
         // no length does not wait for it.
@@ -120,6 +124,7 @@ impl Run {
                 let output = output(held.job, *kind, *payload_kb).map(Arc::new);
                 Command::Succeed(Succeed { held, output })
             }
+            Fate::Items(ends) => Command::Conclude(Conclude { held, ends: ends.clone() }),
             Fate::Failure(error) => Command::Fail(Fail { held, error: error.clone() }),
             Fate::HandBack => Command::HandBack(held),
         }
@@ -161,7 +166,7 @@ impl Run {
                 self.signed(with_mark, now);
                 Settled::GoesOn
             }
-            (Step::End, Fate::Success { .. }) => {
+            (Step::End, Fate::Success { .. } | Fate::Items(_)) => {
                 let error = WorkError::new(Kind::ReportFailed, "the store rejected the result");
                 self.fate = Fate::Failure(error);
                 Settled::GoesOn
@@ -173,6 +178,12 @@ impl Run {
     /// Gives a sign of life at the next opportunity, to hear whether the job is still wanted.
     pub(super) fn ask(&mut self, now: Time) {
         self.beat_at = now;
+    }
+
+    /// Does nothing but give the job back.
+    pub(super) fn handed_back(mut self, now: Time) -> Run {
+        self.give_up_unless_over_by(Time::ZERO, now);
+        self
     }
 
     /// Breaks off what would end after `latest`.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use forge_core::command::{Claim, Crew, Held, Holder, NewJob, Submit, Succeed};
 use forge_core::id::{ClientId, JobId};
+use forge_core::item::ItemEnd;
 use forge_core::job::{Head, Job, Name, Shelf};
 use forge_core::rows::{Object, Render};
 use forge_core::state::State;
@@ -71,7 +72,7 @@ impl Clock for TestClock {
 pub(crate) struct PlainRender;
 
 impl Render for PlainRender {
-    fn outcome(&self, job: &Job) -> Object {
+    fn outcome(&self, job: &Job, _: &[ItemEnd]) -> Object {
         assert_ne!(job.head.job_type, "panic", "asked to panic");
         Object { bytes: format!("{:?}", job.state).into_bytes(), digest: [0; 32] }
     }

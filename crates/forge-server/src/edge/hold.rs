@@ -22,5 +22,5 @@ pub async fn look(app: &App, job: &Job, prefer: Prefer) -> Result<bool, ApiError
 /// Whether the job is simulated and nobody here or elsewhere will do it: then waiting for it is pointless.
 fn nobody_works(app: &App, job: &Job) -> bool {
     let alone = !matches!(app.config.server.database, Database::Postgres(_));
-    app.config.workers.count == 0 && alone && job.head.definition.is_some()
+    app.config.workers.count == 0 && alone && job.head.is_simulated()
 }

@@ -125,6 +125,9 @@ fn of_rules(refusal: &Refusal) -> Refused {
         }
         Refusal::AlreadyCanceled => refused("The job was cancelled.").fact("state", "CANCELED"),
         Refusal::LeaseLost => refused("The worker does not hold the job, or no longer."),
+        Refusal::WrongItems { expected } => {
+            refused(&format!("The job has {expected} items, and each must be told once."))
+        }
         Refusal::RetryLimitReached { attempts } => {
             let detail = format!("No retry is left after {attempts} attempts.");
             refused(&detail).fact("state", "FAILED").fact("attempts", *attempts)

@@ -1,5 +1,6 @@
 //! The built-in worker: simulated work in virtual time, in good days and bad ones.
 
+mod batches;
 mod cancel;
 mod kinds;
 mod leases;

@@ -61,7 +61,7 @@ fn view(app: &App, job: &Job) -> Response {
             response.headers_mut().insert(LINK, respond::value(link));
         }
         State::Failed | State::Canceled => {
-            failure::add_field(app, &mut response, || app.outcomes.failure(job));
+            failure::add_field(app, &mut response, || app.outcomes.failure(job, &[]));
         }
     }
     response

@@ -1,0 +1,97 @@
+//! Batches: items side by side, and only the failed ones again.
+
+use std::sync::Arc;
+
+use forge_core::Command;
+use forge_core::command::{Owned, Retry};
+use forge_core::item::{Item, ItemEnd, Items, Tally};
+use forge_core::job::{Head, Job};
+use forge_core::retry::Policy;
+use forge_core::state::State;
+use forge_core::work::WorkKind;
+use forge_engine::WorkerOptions;
+
+use super::{MAX_RUNTIME, assert_about, ran_for};
+use crate::support::{HOUR, SECOND, World, client, new_job, submit};
+
+impl World {
+    async fn submit_batch(&self, kinds: &[WorkKind], shape: impl FnOnce(&mut Head)) -> Job {
+        let mut new = new_job(&self.engine, "default", |head| {
+            head.items = Some(Items { n: kinds.len() as u32, simulated: true });
+            head.timeout = Some(MAX_RUNTIME);
+            shape(head);
+        });
+        let item = |(n, kind): (usize, &WorkKind)| Item {
+            id: n.to_string(),
+            work_kind: Some(*kind),
+            payload: Vec::new(),
+        };
+        Arc::make_mut(&mut new.input).items = kinds.iter().enumerate().map(item).collect();
+        submit(&self.engine, new).await.unwrap()
+    }
+
+    async fn ends(&self, job: &Job) -> Vec<ItemEnd> {
+        self.engine.store().items(job.execution).await.unwrap().expect("the batch has ended")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn items_run_side_by_side_and_the_batch_is_over_with_the_last() {
+    let world = World::new();
+    let _worker = world.worker(WorkerOptions::default());
+    let kinds = [WorkKind::SuccessFast, WorkKind::SuccessNormal, WorkKind::PayloadSmall];
+    let id = world.submit_batch(&kinds, |_| {}).await.id;
+    world.pass(11 * SECOND).await;
+    let job = world.found(id).await;
+    assert_eq!((job.state, job.tally), (State::Succeeded, Tally { completed: 3, failed: 0 }));
+    assert_about(ran_for(&job), 10 * SECOND, "the longest item");
+    assert_eq!(world.progress(id).await, [33, 66]);
+    assert!(world.ends(&job).await.iter().all(|end| end.error.is_none()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_item_that_runs_too_long_fails_alone() {
+    let world = World::new();
+    let _worker = world.worker(WorkerOptions { time_scale: 0.01, ..WorkerOptions::default() });
+    let id = world.submit_batch(&[WorkKind::SuccessFast, WorkKind::RunsOverTimeout], |_| {}).await.id;
+    world.pass(HOUR).await;
+    let job = world.found(id).await;
+    assert!(job.is_mixed(), "{job:?}");
+    let kinds: Vec<_> = world.ends(&job).await.iter().map(|end| end.error.as_ref().map(|e| e.kind)).collect();
+    assert_eq!(kinds, [None, Some(forge_core::catalog::Kind::HandlerTimeout)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_manual_retry_runs_the_failed_items_only() {
+    let world = World::new();
+    let _worker = world.worker(WorkerOptions::default());
+    let kinds = [WorkKind::SuccessSlow, WorkKind::RetryOnFail];
+    let id = world.submit_batch(&kinds, |_| {}).await.id;
+    world.pass(HOUR).await;
+    let first = world.found(id).await;
+    assert!(first.is_mixed());
+    let owned = Owned { job: id, client: Some(client()) };
+    let retry = Retry { owned, execution: world.engine.execution_id(), afresh: false };
+    world.engine.act(Command::Retry(retry)).await.unwrap();
+    world.pass(HOUR).await;
+    let job = world.found(id).await;
+    assert_eq!((job.state, job.tally.completed), (State::Succeeded, 2));
+    assert_about(ran_for(&job), 3 * SECOND, "the slow item, which went well, is not run again");
+    let before = world.ends(&first).await;
+    assert!(before[1].error.is_some(), "the list of the first execution stays");
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_automatic_mode_the_server_runs_again_what_may_pass() {
+    let world = World::new();
+    let _worker = world.worker(WorkerOptions::default());
+    let kinds = [WorkKind::SuccessFast, WorkKind::RetryOnFail, WorkKind::FailImmediate];
+    let id = world.submit_batch(&kinds, |head| head.retry = Policy::auto()).await.id;
+    world.pass(HOUR).await;
+    let job = world.found(id).await;
+    assert!(job.is_mixed());
+    assert_eq!((job.attempt, job.tally), (2, Tally { completed: 2, failed: 1 }));
+    let ends = world.ends(&job).await;
+    let message = &ends[2].error.as_ref().unwrap().message;
+    assert!(message.contains("attempt 1"), "what is not worth another try is not tried again: {message}");
+}
