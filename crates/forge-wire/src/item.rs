@@ -1,13 +1,101 @@
-//! The items of a batch as others see them: in `results` of an outcome, and in the paged list behind it.
+//! The items of a batch as others see them: in a submission, in `results` of an outcome, and in the paged list behind it.
+
+use std::collections::BTreeSet;
 
 use forge_core::catalog::Kind;
-use forge_core::item::ItemEnd;
+use forge_core::item::{Item, ItemEnd};
+use forge_core::limits::{ITEM_ID_BYTES_MAX, ITEMS_MAX};
 use forge_problem::{ItemOutcome, ItemStatus};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::body;
+use crate::problem::{Refused, Violation};
 
 /// Items listed in one outcome object. A larger batch lists its failed items only, and no more than this; the rest is behind
 /// `itemsUrl`.
 pub const LISTED_MAX: usize = 100;
+
+/// Wrong items that a refusal names. Whoever made this many mistakes made one.
+const VIOLATIONS_MAX: usize = 20;
+
+/// Takes the items out of a body. `payload` is the member that holds what else is said of an item, in the dialect's word.
+pub fn take_items(members: &mut Map<String, Value>, payload: &str) -> Result<Vec<Item>, Box<Refused>> {
+    let refused = |kind, detail: &str, constraint| {
+        let violation = Violation { pointer: "#/items".into(), detail: detail.into(), constraint };
+        Err(body::refused(kind, vec![violation], &[]))
+    };
+    let items = match members.remove("items") {
+        Some(Value::Array(items)) => items,
+        None | Some(Value::Null) => return refused(Kind::MalformedRequest, "is mandatory", "required"),
+        Some(_) => return refused(Kind::MalformedRequest, "must be an array", "type"),
+    };
+    if items.is_empty() || items.len() > ITEMS_MAX {
+        let detail = format!("must have 1 to {ITEMS_MAX} items; it has {}", items.len());
+        return refused(Kind::InvalidArgs, &detail, "size");
+    }
+    let mut reader = ItemReader { malformed: Vec::new(), invalid: Vec::new(), ids: BTreeSet::new() };
+    let items =
+        items.into_iter().enumerate().map(|(place, item)| reader.item(place, item, payload)).collect();
+    let ItemReader { mut malformed, mut invalid, .. } = reader;
+    malformed.truncate(VIOLATIONS_MAX);
+    invalid.truncate(VIOLATIONS_MAX);
+    match (malformed.is_empty(), invalid.is_empty()) {
+        (false, _) => Err(body::refused(Kind::MalformedRequest, malformed, &[])),
+        (true, false) => Err(body::refused(Kind::InvalidArgs, invalid, &[])),
+        (true, true) => Ok(items),
+    }
+}
+
+struct ItemReader {
+    malformed: Vec<Violation>,
+    invalid: Vec<Violation>,
+    ids: BTreeSet<String>,
+}
+
+impl ItemReader {
+    fn item(&mut self, place: usize, item: Value, payload: &str) -> Item {
+        let mut item = match item {
+            Value::Object(members) => members,
+            _ => {
+                self.malformed.push(wrong(place, "", "must be an object", "type"));
+                Map::new()
+            }
+        };
+        let id = self.text(&mut item, place, "itemId").unwrap_or_else(|| place.to_string());
+        if id.is_empty() || id.len() > ITEM_ID_BYTES_MAX || id.chars().any(char::is_control) {
+            let detail = format!("must have 1 to {ITEM_ID_BYTES_MAX} bytes and no control characters");
+            self.invalid.push(wrong(place, "/itemId", &detail, "format"));
+        } else if !self.ids.insert(id.clone()) {
+            self.invalid.push(wrong(place, "/itemId", "is the id of an item before it", "unique"));
+        }
+        let word = self.text(&mut item, place, "work_kind");
+        let work_kind = word.and_then(|word| match body::work_kind(&word) {
+            Ok(kind) => Some(kind),
+            Err(Violation { detail, constraint, .. }) => {
+                self.invalid.push(wrong(place, "/work_kind", &detail, constraint));
+                None
+            }
+        });
+        let payload = item.remove(payload).map_or(Vec::new(), |payload| payload.to_string().into_bytes());
+        Item { id, work_kind, payload }
+    }
+
+    fn text(&mut self, item: &mut Map<String, Value>, place: usize, name: &str) -> Option<String> {
+        match item.remove(name)? {
+            Value::Null => None,
+            Value::String(text) => Some(text),
+            _ => {
+                self.malformed.push(wrong(place, &format!("/{name}"), "must be a string", "type"));
+                None
+            }
+        }
+    }
+}
+
+fn wrong(place: usize, member: &str, detail: &str, constraint: &'static str) -> Violation {
+    Violation { pointer: format!("#/items/{place}{member}"), detail: detail.into(), constraint }
+}
 
 /// What an outcome lists of its items.
 pub(crate) struct Listing<'a> {
@@ -129,6 +217,47 @@ mod tests {
         let error = ItemError { kind: Kind::HandlerError, message: "no".into(), retryable: false };
         let end = |n: usize| ItemEnd { id: n.to_string(), error: (n >= n_completed).then(|| error.clone()) };
         (0..n_completed + n_failed).map(end).collect()
+    }
+
+    #[test]
+    fn items_without_ids_are_known_by_their_place() {
+        let mut members = body::object(
+            br#"{"items":[{},{"itemId":"x","work_kind":"SUCCESS_FAST","payload":{"a":[1]}},{"itemId":null}],"b":1}"#,
+        )
+        .unwrap();
+        let items = take_items(&mut members, "payload").unwrap();
+        let ids: Vec<&str> = items.iter().map(|item| item.id.as_str()).collect();
+        assert_eq!(ids, ["0", "x", "2"]);
+        assert_eq!(items[1].payload, br#"{"a":[1]}"#);
+        assert_eq!(items[1].work_kind, Some(forge_core::work::WorkKind::SuccessFast));
+        assert_eq!(members.keys().collect::<Vec<_>>(), ["b"], "the rest of the body is left");
+    }
+
+    #[test]
+    fn wrong_items_are_named_by_their_place() {
+        let many = format!(r#"{{"items":[{}]}}"#, vec!["{}"; ITEMS_MAX + 1].join(","));
+        for (body, kind, pointers) in [
+            ("{}", Kind::MalformedRequest, vec!["#/items"]),
+            (r#"{"items":null}"#, Kind::MalformedRequest, vec!["#/items"]),
+            (r#"{"items":{}}"#, Kind::MalformedRequest, vec!["#/items"]),
+            (r#"{"items":[]}"#, Kind::InvalidArgs, vec!["#/items"]),
+            (&many, Kind::InvalidArgs, vec!["#/items"]),
+            (r#"{"items":[7,{"itemId":7}]}"#, Kind::MalformedRequest, vec!["#/items/0", "#/items/1/itemId"]),
+            (r#"{"items":[{"itemId":"a"},{"itemId":"a"}]}"#, Kind::InvalidArgs, vec!["#/items/1/itemId"]),
+            (r#"{"items":[{"itemId":"1"},{}]}"#, Kind::InvalidArgs, vec!["#/items/1/itemId"]),
+            (r#"{"items":[{"itemId":""}]}"#, Kind::InvalidArgs, vec!["#/items/0/itemId"]),
+            (r#"{"items":[{"work_kind":"NOTHING"}]}"#, Kind::InvalidArgs, vec!["#/items/0/work_kind"]),
+            (
+                r#"{"items":[{"work_kind":"PAYLOAD_INVALID"}]}"#,
+                Kind::InvalidArgs,
+                vec!["#/items/0/work_kind"],
+            ),
+        ] {
+            let mut members = body::object(body.as_bytes()).unwrap();
+            let refused = take_items(&mut members, "payload").unwrap_err();
+            let named: Vec<&str> = refused.violations.iter().map(|v| v.pointer.as_str()).collect();
+            assert_eq!((refused.kind, named), (kind, pointers), "{}", &body[..body.len().min(60)]);
+        }
     }
 
     #[test]

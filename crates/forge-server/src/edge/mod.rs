@@ -23,6 +23,7 @@ mod exchange;
 pub mod failure;
 mod finish;
 pub mod hold;
+pub mod items;
 mod keyring;
 mod limiter;
 pub mod ownership;

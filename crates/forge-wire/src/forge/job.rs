@@ -98,6 +98,9 @@ pub struct JobView {
     pub queue: String,
     /// What the built-in worker simulates.
     pub definition: Option<DefinitionView>,
+    /// The items of a batch.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub items: Option<ItemsSummary>,
     /// Percent done, as last reported.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub progress: Option<u8>,
@@ -128,6 +131,17 @@ pub struct JobView {
     /// What the client calls it.
     #[serde(rename = "correlationId", skip_serializing_if = "Option::is_none", default)]
     pub correlation_id: Option<String>,
+}
+
+/// The items of a batch, in numbers.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct ItemsSummary {
+    /// How many there are.
+    pub total: u32,
+    /// How many have ended well.
+    pub completed: u32,
+    /// How many have not, as of the newest attempt that ended.
+    pub failed: u32,
 }
 
 /// What the built-in worker simulates.
@@ -184,6 +198,11 @@ impl JobView {
                 duration_ms: definition.duration_ms,
                 should_fail: definition.should_fail,
                 payload_size: definition.payload_kb,
+            }),
+            items: job.head.items.map(|items| ItemsSummary {
+                total: items.n,
+                completed: job.tally.completed,
+                failed: job.tally.failed,
             }),
             progress: job.progress,
             error: failed.then(|| ErrorView {

@@ -1,13 +1,16 @@
 //! The bodies of ForgeRun's own dialect, `/v1`.
 
+mod batch;
 mod client;
 mod event;
 mod job;
 mod submit;
 
+pub use batch::read_batch;
 pub use client::{ClientView, KeyRequest, KeyView, RevokeRequest, RevokedView};
 pub use event::{EventView, EventsView};
 pub use job::{
-    CanceledView, DefinitionView, ErrorView, JobView, JobsView, ReportView, RetriedView, SubmittedView,
+    CanceledView, DefinitionView, ErrorView, ItemsSummary, JobView, JobsView, ReportView, RetriedView,
+    SubmittedView,
 };
 pub use submit::{SubmitRequest, read_submit, refused};

@@ -11,6 +11,7 @@
 //!
 //! `HEAD` is not written down: it goes wherever `GET` goes (RFC 9110, 9.3.2).
 
+mod batches;
 mod operation;
 mod operations;
 mod pages;

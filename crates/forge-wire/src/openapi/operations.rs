@@ -11,13 +11,14 @@ pub(super) fn all() -> Vec<Operation> {
     let mut operations = clients();
     operations.extend(jobs());
     operations.extend(steps());
+    operations.extend(super::batches::all());
     operations.extend(readings());
     operations.extend(super::pages::all());
     operations
 }
 
 /// What any request of `/v1` may meet.
-const ANY: &[Kind] = &[
+pub(super) const ANY: &[Kind] = &[
     Kind::NotAcceptable,
     Kind::RateLimited,
     Kind::Internal,
@@ -28,10 +29,11 @@ const ANY: &[Kind] = &[
 ];
 
 /// What a request with credentials may meet.
-const KEYED: &[Kind] = &[Kind::Unauthenticated, Kind::KeyExpired, Kind::KeyRevoked, Kind::QuotaExceeded];
+pub(super) const KEYED: &[Kind] =
+    &[Kind::Unauthenticated, Kind::KeyExpired, Kind::KeyRevoked, Kind::QuotaExceeded];
 
 /// What a request with a body may meet, and one that writes.
-const WRITING: &[Kind] = &[
+pub(super) const WRITING: &[Kind] = &[
     Kind::MalformedRequest,
     Kind::BodyTooLarge,
     Kind::UnsupportedMediaType,
@@ -40,7 +42,7 @@ const WRITING: &[Kind] = &[
 ];
 
 /// What a request about one job may meet.
-const OF_JOB: &[Kind] = &[Kind::Forbidden, Kind::ForeignResource, Kind::JobNotFound];
+pub(super) const OF_JOB: &[Kind] = &[Kind::Forbidden, Kind::ForeignResource, Kind::JobNotFound];
 
 const OF_CLIENT: &[Kind] = &[Kind::ForeignResource, Kind::ClientNotFound];
 
@@ -50,10 +52,10 @@ pub(super) fn refusals(kinds: &[&[Kind]]) -> Vec<Refused> {
     kinds.map(|kind| Refused::new(*kind, kind.entry().meaning)).collect()
 }
 
-const JOB: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
+pub(super) const JOB: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
 const CLIENT: &str = "6f1b7b46-5d6e-4a2f-9c0b-3f1f8d1f2a10";
 const KEY: &str = "01890a5d-b1c2-7d3e-8f40-5a6b7c8d9e0f";
-const NOON: &str = "2026-05-28T12:00:00.000Z";
+pub(super) const NOON: &str = "2026-05-28T12:00:00.000Z";
 
 fn clients() -> Vec<Operation> {
     let key = |secret: Option<&str>| {
@@ -125,7 +127,7 @@ fn clients() -> Vec<Operation> {
 }
 
 /// Kinds that only a submission meets.
-const SUBMITTING: &[Kind] = &[
+pub(super) const SUBMITTING: &[Kind] = &[
     Kind::Forbidden,
     Kind::UnknownJobType,
     Kind::InvalidArgs,
@@ -138,13 +140,6 @@ const SUBMITTING: &[Kind] = &[
 ];
 
 fn jobs() -> Vec<Operation> {
-    let mut submitting = tracing();
-    submitting.push(header(
-        "Idempotency-Key",
-        "Makes a repetition harmless; the body's key goes first.",
-        "order-4711",
-    ));
-    submitting.push(header("Prefer", "`wait=N`: hold the answer until the job has ended.", "wait=5"));
     let listing = vec![
         query("state", "Only jobs in one of these states, with commas.", json!({"type": "string"})),
         query("queue", "Only jobs of this queue.", json!({"type": "string", "maxLength": 255})),
@@ -152,22 +147,11 @@ fn jobs() -> Vec<Operation> {
         limit(),
         query("cursor", "The `next_cursor` of the page before.", json!({"type": "string", "format": "uuid"})),
     ];
-    let headers = vec![
-        ("Location", Presence::Always),
-        ("Link", Presence::Always),
-        ("Retry-After", Presence::Always),
-        ("Preference-Applied", Presence::Sometimes),
-        ("Idempotent-Replayed", Presence::Sometimes),
-    ];
-    let accepted = json!({"job_id": JOB, "state": "QUEUED", "created_at": NOON});
     vec![
         Operation {
-            parameters: submitting,
+            parameters: submitting(),
             body: Some(Body { schema: "SubmitRequest", required: true, examples: submissions() }),
-            answers: vec![Answer {
-                headers,
-                ..answer(202, "Accepted, and written down.", "Submitted", accepted)
-            }],
+            answers: vec![accepted()],
             refusals: refusals(&[WRITING, ANY, KEYED, SUBMITTING]),
             ..of_jobs("post", "/v1/jobs", "submitJob", "Submits a job.")
         },
@@ -178,6 +162,31 @@ fn jobs() -> Vec<Operation> {
             ..of_jobs("get", "/v1/jobs", "listJobs", "The caller's jobs, newest first.")
         },
     ]
+}
+
+/// The parameters of a submission.
+pub(super) fn submitting() -> Vec<Value> {
+    let mut parameters = tracing();
+    parameters.push(header(
+        "Idempotency-Key",
+        "Makes a repetition harmless; the body's key goes first.",
+        "order-4711",
+    ));
+    parameters.push(header("Prefer", "`wait=N`: hold the answer until the job has ended.", "wait=5"));
+    parameters
+}
+
+/// The answer to a submission.
+pub(super) fn accepted() -> Answer {
+    let headers = vec![
+        ("Location", Presence::Always),
+        ("Link", Presence::Always),
+        ("Retry-After", Presence::Always),
+        ("Preference-Applied", Presence::Sometimes),
+        ("Idempotent-Replayed", Presence::Sometimes),
+    ];
+    let job = json!({"job_id": JOB, "state": "QUEUED", "created_at": NOON});
+    Answer { headers, ..answer(202, "Accepted, and written down.", "Submitted", job) }
 }
 
 /// Submissions that are accepted as they stand.
@@ -295,7 +304,12 @@ fn readings() -> Vec<Operation> {
     ]
 }
 
-fn of_jobs(method: &'static str, path: &'static str, id: &'static str, summary: &'static str) -> Operation {
+pub(super) fn of_jobs(
+    method: &'static str,
+    path: &'static str,
+    id: &'static str,
+    summary: &'static str,
+) -> Operation {
     Operation {
         path,
         method,
@@ -329,11 +343,11 @@ pub(super) fn path_parameter(name: &str, description: &str) -> Value {
     json!({"name": name, "in": "path", "required": true, "description": description, "schema": {"type": "string"}})
 }
 
-fn query(name: &str, description: &str, schema: Value) -> Value {
+pub(super) fn query(name: &str, description: &str, schema: Value) -> Value {
     json!({"name": name, "in": "query", "description": description, "schema": schema})
 }
 
-fn limit() -> Value {
+pub(super) fn limit() -> Value {
     let schema = json!({"type": "integer", "minimum": 1, "maximum": 200, "default": 50});
     query("limit", "Entries in a page; more than the most is the most.", schema)
 }

@@ -12,7 +12,7 @@ use crate::words::{forge_outcome, forge_state, forge_type};
 pub(super) fn all() -> Value {
     let mut schemas = Map::new();
     schemas.extend(of_problems());
-    for part in [requests(), clients(), jobs(), events(), pages()] {
+    for part in [requests(), clients(), jobs(), super::batches::schemas(), events(), pages()] {
         let Value::Object(part) = part else { unreachable!("each part is an object of schemas") };
         schemas.extend(part);
     }
@@ -238,7 +238,8 @@ fn job() -> Value {
         "jobStatus",
         "submittedAt",
     ];
-    let statuses = ["ACCEPTED", "PROCESSING", "COMPLETED", "FAILED", "CANCELLED", "TIMED_OUT"];
+    let statuses =
+        ["ACCEPTED", "PROCESSING", "COMPLETED", "COMPLETED_WITH_ERRORS", "FAILED", "CANCELLED", "TIMED_OUT"];
     object(
         "A job in full.",
         &required,
@@ -254,6 +255,7 @@ fn job() -> Value {
             "callback": maybe(text("Who is told of its changes.")),
             "queue": text("Where it waits."),
             "definition": {"anyOf": [reference("Definition"), {"type": "null"}]},
+            "items": reference("ItemsSummary"),
             "progress": {"type": "integer", "minimum": 0, "maximum": 100, "description": "Percent done."},
             "error": reference("JobError"),
             "jobId": id("The execution under way."),
@@ -349,7 +351,7 @@ fn pages() -> Value {
     })
 }
 
-fn object(description: &str, required: &[&str], properties: Value) -> Value {
+pub(super) fn object(description: &str, required: &[&str], properties: Value) -> Value {
     let mut schema = json!({"type": "object", "description": description, "properties": properties});
     if !required.is_empty() {
         schema["required"] = json!(required);
@@ -357,11 +359,11 @@ fn object(description: &str, required: &[&str], properties: Value) -> Value {
     schema
 }
 
-fn text(description: &str) -> Value {
+pub(super) fn text(description: &str) -> Value {
     json!({"type": "string", "description": description})
 }
 
-fn id(description: &str) -> Value {
+pub(super) fn id(description: &str) -> Value {
     json!({"type": "string", "format": "uuid", "description": description})
 }
 
@@ -369,7 +371,7 @@ fn time(description: &str) -> Value {
     json!({"type": "string", "format": "date-time", "description": description})
 }
 
-fn count(description: &str) -> Value {
+pub(super) fn count(description: &str) -> Value {
     json!({"type": "integer", "minimum": 0, "description": description})
 }
 

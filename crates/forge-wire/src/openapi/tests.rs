@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 
 use super::document;
 use crate::forge::{
-    CanceledView, ClientView, DefinitionView, ErrorView, EventView, EventsView, JobView, JobsView,
-    KeyRequest, KeyView, ReportView, RetriedView, RevokeRequest, RevokedView, SubmitRequest, SubmittedView,
-    read_submit,
+    CanceledView, ClientView, DefinitionView, ErrorView, EventView, EventsView, ItemsSummary, JobView,
+    JobsView, KeyRequest, KeyView, ReportView, RetriedView, RevokeRequest, RevokedView, SubmitRequest,
+    SubmittedView, read_submit,
 };
+use crate::item::{ItemView, ItemsView};
 use crate::problem::{Refused, Violation};
 
 const ID: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
@@ -60,6 +61,7 @@ fn bare_job() -> JobView {
         callback: None,
         queue: "default".into(),
         definition: None,
+        items: None,
         progress: None,
         error: None,
         execution_id: ID.into(),
@@ -100,6 +102,7 @@ fn full_job() -> JobView {
         execution_at: Some(NOON.into()),
         callback: Some("https://client.example/".into()),
         definition: Some(definition()),
+        items: Some(ItemsSummary { total: 2, completed: 1, failed: 1 }),
         progress: Some(100),
         error: Some(error()),
         job_status: "TIMED_OUT".into(),
@@ -125,6 +128,30 @@ fn event() -> EventView {
         will_retry: false,
         is_final: false,
     }
+}
+
+#[test]
+fn every_view_of_a_batch_has_exactly_the_documented_members() {
+    let summary = ItemsSummary { total: 2, completed: 1, failed: 1 };
+    check("ItemsSummary", &summary, &summary);
+    let item = ItemView {
+        item_id: "a".into(),
+        status: "FAILED".into(),
+        detail: Some("It went wrong.".into()),
+        retryable: Some(true),
+        processing_stage: Some("processing".into()),
+    };
+    let bare = ItemView::open("a", &forge_problem::JobStatus::Processing);
+    check("Item", &item, &bare);
+    let page = ItemsView {
+        execution_id: ID.into(),
+        total: 1,
+        completed: 0,
+        failed: 1,
+        items: vec![item, bare],
+        next_cursor: Some("1".into()),
+    };
+    check("Items", &page, &ItemsView { next_cursor: None, ..page.clone() });
 }
 
 #[test]

@@ -7,11 +7,13 @@ pub(super) const fn action(route: Route, looks: bool) -> &'static str {
     match route {
         Route::Jobs if looks => "list",
         Route::Jobs => "submit",
+        Route::Batch => "submit_batch",
         Route::Job(_) => "get",
         Route::Cancel(_) => "cancel",
         Route::Retry(_) => "retry",
         Route::Report(_) => "report",
         Route::Result(_) => "result",
+        Route::Items(_) => "items",
         Route::Events(_) => "events",
         Route::Clients => "register",
         Route::Keys(_) => "create_key",

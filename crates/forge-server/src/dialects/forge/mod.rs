@@ -4,10 +4,10 @@
 //! |---|---|
 //! | `clients.rs` | `clients` |
 //! | `keys.rs` | `clients/{id}/keys`, `…/renew`, `…/revoke` |
-//! | `submit.rs`, `rules.rs` | `POST jobs` |
+//! | `submit.rs`, `rules.rs` | `POST jobs`, `POST jobs/batch` |
 //! | `jobs.rs` | `jobs/{id}`, `…/cancel`, `…/retry` |
 //! | `list.rs` | `GET jobs` |
-//! | `reading.rs` | `…/report`, `…/result`, `…/events` |
+//! | `reading.rs` | `…/report`, `…/result`, `…/items`, `…/events` |
 //!
 //! [`serve`] makes the checks that all routes share, in the order of the model (§7), and hands over.
 
@@ -59,11 +59,13 @@ pub async fn serve(app: &App, exchange: &mut Exchange, body: Body) -> Result<Res
             keys::serve(app, exchange, route, &asker, client, &body).await
         }
         Route::Jobs
+        | Route::Batch
         | Route::Job(_)
         | Route::Cancel(_)
         | Route::Retry(_)
         | Route::Report(_)
         | Route::Result(_)
+        | Route::Items(_)
         | Route::Events(_) => {
             let caller = auth::client(app, exchange).await?;
             auth::count(app, exchange, &caller)?;
@@ -87,11 +89,13 @@ async fn job_route(
     match route {
         Route::Jobs if exchange.is_read() => list::jobs(app, exchange, caller).await,
         Route::Jobs => submit::submit(app, exchange, caller, &body).await,
+        Route::Batch => submit::submit_batch(app, exchange, caller, &body).await,
         Route::Job(id) => jobs::get(app, exchange, caller, id).await,
         Route::Cancel(id) => jobs::cancel(app, exchange, caller, id, &body).await,
         Route::Retry(id) => jobs::retry(app, exchange, caller, id, &body).await,
         Route::Report(id) => reading::report(app, exchange, caller, id).await,
         Route::Result(id) => reading::result(app, exchange, caller, id).await,
+        Route::Items(id) => reading::items(app, exchange, caller, id).await,
         Route::Events(id) => reading::events(app, exchange, caller, id).await,
         Route::Clients | Route::Keys(_) | Route::KeysRenew(_) | Route::KeysRevoke(_) => {
             unreachable!("routes about clients are served before")

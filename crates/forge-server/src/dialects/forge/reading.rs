@@ -1,10 +1,10 @@
-//! What a job left: its report, its result, its events.
+//! What a job left: its report, its result, its items, its events.
 
 use axum::http::header::X_CONTENT_TYPE_OPTIONS;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use forge_core::catalog::Kind;
-use forge_core::id::JobId;
+use forge_core::id::{ExecutionId, JobId};
 use forge_core::state::State;
 use forge_wire::forge::{EventView, EventsView, ReportView};
 use forge_wire::problem::Refused;
@@ -12,7 +12,7 @@ use forge_wire::words::forge_state;
 
 use crate::app::App;
 use crate::edge::query::Query;
-use crate::edge::{ApiError, Caller, Exchange, accept, ownership, respond};
+use crate::edge::{ApiError, Caller, Exchange, accept, items, ownership, respond};
 use crate::traces::About;
 
 /// `GET /v1/jobs/{id}/report`. Before the end there is none (C-68).
@@ -56,6 +56,25 @@ pub(super) async fn result(
     let mut response = respond::with_type(StatusCode::OK, media_type, output.bytes);
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     Ok(response)
+}
+
+/// `GET /v1/jobs/{id}/items`: how the items of a batch ended, in the execution under way or the one that is named.
+pub(super) async fn items(
+    app: &App,
+    exchange: &Exchange,
+    caller: &Caller,
+    id: Option<JobId>,
+) -> Result<Response, ApiError> {
+    let [limit, cursor, status] = items::PARAMETERS;
+    let query = Query::of(&exchange.uri, &[limit, cursor, status, "execution"])?;
+    let job = ownership::job(app, caller, id).await?;
+    exchange.is_about(About::job(&job, false));
+    let execution = match query.get("execution").map(str::parse::<ExecutionId>) {
+        None => job.execution,
+        Some(Ok(named)) if named == job.execution || job.executions_past.contains(&named) => named,
+        Some(_) => return Err(query.invalid("execution", "names no execution of this job")),
+    };
+    items::page(app, &query, &job, execution).await
 }
 
 /// `GET /v1/jobs/{id}/events`: a page of the changes of state, oldest first. The cursor is the last event that was seen.

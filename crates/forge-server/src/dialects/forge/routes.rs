@@ -12,28 +12,32 @@ pub(super) enum Route {
     KeysRenew(Option<ClientId>),
     KeysRevoke(Option<ClientId>),
     Jobs,
+    Batch,
     Job(Option<JobId>),
     Cancel(Option<JobId>),
     Retry(Option<JobId>),
     Report(Option<JobId>),
     Result(Option<JobId>),
+    Items(Option<JobId>),
     Events(Option<JobId>),
 }
 
 impl Route {
     /// Every route, with an id of nothing.
     #[cfg(test)]
-    const ALL: [Route; 11] = [
+    const ALL: [Route; 13] = [
         Route::Clients,
         Route::Keys(None),
         Route::KeysRenew(None),
         Route::KeysRevoke(None),
         Route::Jobs,
+        Route::Batch,
         Route::Job(None),
         Route::Cancel(None),
         Route::Retry(None),
         Route::Report(None),
         Route::Result(None),
+        Route::Items(None),
         Route::Events(None),
     ];
 
@@ -43,6 +47,7 @@ impl Route {
         let path = (segments.next()?, segments.next(), segments.next(), segments.next(), segments.next());
         match path {
             ("jobs", None, ..) => Some(Route::Jobs),
+            ("jobs", Some("batch"), None, ..) => Some(Route::Batch),
             ("jobs", Some(id), None, ..) if !id.is_empty() => Some(Route::Job(id.parse().ok())),
             ("jobs", Some(id), Some(what), None, _) => {
                 let id = id.parse().ok();
@@ -51,6 +56,7 @@ impl Route {
                     "retry" => Some(Route::Retry(id)),
                     "report" => Some(Route::Report(id)),
                     "result" => Some(Route::Result(id)),
+                    "items" => Some(Route::Items(id)),
                     "events" => Some(Route::Events(id)),
                     _ => None,
                 }
@@ -71,8 +77,11 @@ impl Route {
     pub(super) const fn methods(self) -> &'static str {
         match self {
             Route::Jobs => "GET, HEAD, POST",
-            Route::Job(_) | Route::Report(_) | Route::Result(_) | Route::Events(_) => "GET, HEAD",
-            Route::Clients
+            Route::Job(_) | Route::Report(_) | Route::Result(_) | Route::Items(_) | Route::Events(_) => {
+                "GET, HEAD"
+            }
+            Route::Batch
+            | Route::Clients
             | Route::Keys(_)
             | Route::KeysRenew(_)
             | Route::KeysRevoke(_)
@@ -94,11 +103,13 @@ impl Route {
             Route::KeysRenew(_) => "/v1/clients/{client_id}/keys/renew",
             Route::KeysRevoke(_) => "/v1/clients/{client_id}/keys/revoke",
             Route::Jobs => "/v1/jobs",
+            Route::Batch => "/v1/jobs/batch",
             Route::Job(_) => "/v1/jobs/{job_id}",
             Route::Cancel(_) => "/v1/jobs/{job_id}/cancel",
             Route::Retry(_) => "/v1/jobs/{job_id}/retry",
             Route::Report(_) => "/v1/jobs/{job_id}/report",
             Route::Result(_) => "/v1/jobs/{job_id}/result",
+            Route::Items(_) => "/v1/jobs/{job_id}/items",
             Route::Events(_) => "/v1/jobs/{job_id}/events",
         }
     }
@@ -111,10 +122,14 @@ impl Route {
             | Route::Retry(id)
             | Route::Report(id)
             | Route::Result(id)
+            | Route::Items(id)
             | Route::Events(id) => id,
-            Route::Clients | Route::Keys(_) | Route::KeysRenew(_) | Route::KeysRevoke(_) | Route::Jobs => {
-                None
-            }
+            Route::Clients
+            | Route::Keys(_)
+            | Route::KeysRenew(_)
+            | Route::KeysRevoke(_)
+            | Route::Jobs
+            | Route::Batch => None,
         }
     }
 }

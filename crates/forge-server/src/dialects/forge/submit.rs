@@ -1,4 +1,4 @@
-//! `POST /v1/jobs`.
+//! `POST /v1/jobs` and `POST /v1/jobs/batch`.
 
 use std::sync::Arc;
 
@@ -8,11 +8,12 @@ use axum::response::Response;
 use bytes::Bytes;
 use forge_core::catalog::Kind;
 use forge_core::command::{Idempotency, NewJob};
+use forge_core::item::{Item, Items};
 use forge_core::job::{Form, Head, Input, Job, Name};
 use forge_core::time::Time;
 use forge_core::work::{Definition, WorkKind};
 use forge_wire::body::fingerprint;
-use forge_wire::forge::{SubmitRequest, SubmittedView, read_submit};
+use forge_wire::forge::{SubmitRequest, SubmittedView, read_batch, read_submit};
 
 use super::rules::{self, Subject, Verdict};
 use crate::app::App;
@@ -22,9 +23,6 @@ use crate::edge::{ApiError, Caller, Exchange, ownership, respond};
 use crate::limits::POLL_AFTER_S;
 use crate::traces::About;
 
-/// Keys of this operation meet no keys of others (C-65).
-const OPERATION: &str = "POST /v1/jobs";
-
 /// `POST /v1/jobs`.
 pub(super) async fn submit(
     app: &App,
@@ -32,13 +30,50 @@ pub(super) async fn submit(
     caller: &Caller,
     bytes: &Bytes,
 ) -> Result<Response, ApiError> {
-    let mut request = read_submit(bytes)?;
+    let request = read_submit(bytes)?;
+    take_in(app, exchange, caller, bytes, Submission { request, items: Vec::new() }).await
+}
+
+/// `POST /v1/jobs/batch`: one job of many items (C-81).
+pub(super) async fn submit_batch(
+    app: &App,
+    exchange: &Exchange,
+    caller: &Caller,
+    bytes: &Bytes,
+) -> Result<Response, ApiError> {
+    let (request, items) = read_batch(bytes)?;
+    take_in(app, exchange, caller, bytes, Submission { request, items }).await
+}
+
+/// What was asked: one job, or a batch of items.
+struct Submission {
+    request: SubmitRequest,
+    items: Vec<Item>,
+}
+
+impl Submission {
+    /// Keys of one operation meet no keys of others (C-65).
+    fn operation(&self) -> &'static str {
+        if self.items.is_empty() { "POST /v1/jobs" } else { "POST /v1/jobs/batch" }
+    }
+}
+
+async fn take_in(
+    app: &App,
+    exchange: &Exchange,
+    caller: &Caller,
+    bytes: &Bytes,
+    mut submission: Submission,
+) -> Result<Response, ApiError> {
+    let operation = submission.operation();
     let of_header = submission::header_key(&exchange.headers);
-    let of_body = request.idempotency_key.take().filter(|key| !key.is_empty());
+    let of_body = submission.request.idempotency_key.take().filter(|key| !key.is_empty());
     // The header counts only where the body has none (C-66).
     let key = of_body.as_deref().or(of_header);
     let now = app.clock.now();
-    let subject = Subject { request: &request, key, body_bytes: bytes.len(), now };
+    // The items of a batch are many small payloads; the bound on bodies is theirs.
+    let body_bytes = if submission.items.is_empty() { bytes.len() } else { 0 };
+    let subject = Subject { request: &submission.request, key, body_bytes, now };
     let (queue, too_late) = match rules::judge(app, &subject) {
         Verdict::Fine(queue) => (queue, None),
         Verdict::TooLate(queue, refused) if key.is_some() => (queue, Some(refused)),
@@ -50,10 +85,10 @@ pub(super) async fn submit(
         return Err(ApiError::new(Kind::IdempotencyConflict, detail));
     }
     let idempotency = match key {
-        Some(key) => Some(submission::idempotency(caller, OPERATION, key, fingerprint(bytes)?)),
+        Some(key) => Some(submission::idempotency(caller, operation, key, fingerprint(bytes)?)),
         None => None,
     };
-    let new = new_job(app, exchange, caller, request, Place { queue, now, key: idempotency.as_ref() });
+    let new = new_job(app, exchange, caller, submission, Place { queue, now, key: idempotency.as_ref() });
     // A queue that holds nothing takes nothing new, but still answers what was there before.
     let queue_max = if too_late.is_some() { 0 } else { app.config.limits.queue_size };
     let submitted = submission::submit(app, new, idempotency, queue_max).await;
@@ -102,14 +137,15 @@ fn new_job(
     app: &App,
     exchange: &Exchange,
     caller: &Caller,
-    request: SubmitRequest,
+    Submission { request, items }: Submission,
     place: Place<'_>,
 ) -> NewJob {
     let (traceparent, tracestate) = exchange.trace_context();
     let correlation = exchange.correlation(request.correlation_id.as_deref());
     let head = Head {
         form: request.form,
-        definition: Some(definition(app, &request, place.now)),
+        definition: items.is_empty().then(|| definition(app, &request, place.now)),
+        items: (!items.is_empty()).then_some(Items { n: items.len() as u32, simulated: true }),
         execution_at: request.execution_at,
         priority: request.priority.unwrap_or(0),
         timeout: Some(app.config.exec.max_runtime),
@@ -123,22 +159,38 @@ fn new_job(
         retention: Some(app.config.retention.jobs),
         ..Head::new(caller.client, place.queue, place.now)
     };
-    let input = Input { payload: request.payload.unwrap_or_default(), ..Input::default() };
+    let items = with_kinds(app, items, place.now);
+    let input = Input { payload: request.payload.unwrap_or_default(), items, ..Input::default() };
     NewJob { id: app.engine.job_id(), id_given: false, head: Arc::new(head), input: Arc::new(input) }
+}
+
+/// Items that name no kind get one by chance, each its own.
+fn with_kinds(app: &App, mut items: Vec<Item>, now: Time) -> Vec<Item> {
+    for (place, item) in (0..).zip(&mut items) {
+        let seed = now.as_micros().unsigned_abs() + place;
+        item.work_kind = item.work_kind.or_else(|| Some(random_definition(app, seed).work_kind));
+    }
+    items
 }
 
 /// What the job shall do: what the client asked for, or what the time of the request says.
 fn definition(app: &App, request: &SubmitRequest, now: Time) -> Definition {
-    let max_runtime_ms = u32::try_from(app.config.exec.max_runtime.as_millis()).unwrap_or(u32::MAX);
+    let max_runtime_ms = max_runtime_ms(app);
     match (request.work_kind, request.form) {
         (Some(kind), _) => Definition::of(kind, max_runtime_ms),
         // Its work is the notification (C-56).
         (None, Form::EmitEvent) => {
             Definition { duration_ms: 0, ..Definition::of(WorkKind::SuccessFast, max_runtime_ms) }
         }
-        (None, Form::Execute | Form::Deferred) => {
-            let failure_per_mille = (app.config.catalog.failure_probability * 1000.0).round() as u16;
-            Definition::random(now.as_micros().unsigned_abs(), failure_per_mille, max_runtime_ms)
-        }
+        (None, Form::Execute | Form::Deferred) => random_definition(app, now.as_micros().unsigned_abs()),
     }
+}
+
+fn random_definition(app: &App, seed: u64) -> Definition {
+    let failure_per_mille = (app.config.catalog.failure_probability * 1000.0).round() as u16;
+    Definition::random(seed, failure_per_mille, max_runtime_ms(app))
+}
+
+fn max_runtime_ms(app: &App) -> u32 {
+    u32::try_from(app.config.exec.max_runtime.as_millis()).unwrap_or(u32::MAX)
 }

@@ -1,6 +1,7 @@
 //! `/v1` over HTTP, against a server in this process.
 
 mod auth;
+mod batches;
 mod contract;
 mod edges;
 mod faulty;

@@ -1,0 +1,127 @@
+//! Batches: their operations and the schemas of these.
+
+use forge_core::catalog::Kind;
+use forge_core::limits::{ITEM_ID_BYTES_MAX, ITEMS_MAX};
+use forge_problem::ItemStatus;
+use serde_json::{Value, json};
+
+use super::operation::{Body, Operation};
+use super::operations::{
+    ANY, JOB, KEYED, OF_JOB, SUBMITTING, WRITING, accepted, answer, limit, of_jobs, path_parameter, query,
+    refusals, submitting,
+};
+use super::schemas::{count, id, object, reference, text};
+
+pub(super) fn all() -> Vec<Operation> {
+    let listing = vec![
+        path_parameter("job_id", "The batch."),
+        limit(),
+        query("cursor", "The `next_cursor` of the page before.", json!({"type": "string"})),
+        query("status", "Only items that ended like this.", json!({"enum": statuses()})),
+        query(
+            "execution",
+            "The items of this execution; of the one under way if absent.",
+            json!({"type": "string", "format": "uuid"}),
+        ),
+    ];
+    let page = json!({
+        "jobId": JOB, "total": 2, "completed": 1, "failed": 1,
+        "items": [
+            {"itemId": "cert-001", "status": "COMPLETED"},
+            {
+                "itemId": "cert-002", "status": "FAILED", "detail": "The template is missing.", "retryable": false,
+                "processingStage": "processing",
+            },
+        ],
+    });
+    vec![
+        Operation {
+            parameters: submitting(),
+            body: Some(Body { schema: "BatchRequest", required: true, examples: batches() }),
+            answers: vec![accepted()],
+            refusals: refusals(&[WRITING, ANY, KEYED, SUBMITTING]),
+            ..of_jobs("post", "/v1/jobs/batch", "submitBatch", "Submits a batch: one job of many items.")
+        },
+        Operation {
+            parameters: listing,
+            answers: vec![answer(200, "A page.", "Items", page)],
+            refusals: refusals(&[
+                ANY,
+                KEYED,
+                OF_JOB,
+                &[Kind::MalformedRequest, Kind::InvalidArgs, Kind::ResultNotFound],
+            ]),
+            ..of_jobs("get", "/v1/jobs/{job_id}/items", "listItems", "The items of a batch, in order.")
+        },
+    ]
+}
+
+fn batches() -> Vec<(&'static str, Value)> {
+    let mixed = [
+        json!({"itemId": "cert-001", "work_kind": "SUCCESS_FAST"}),
+        json!({"itemId": "cert-002", "work_kind": "FAIL_IMMEDIATE", "payload": {"name": "Ada"}}),
+    ];
+    vec![
+        ("mixed", json!({"items": mixed})),
+        ("numbered", json!({"items": [{}, {}, {}], "work_kind": "SUCCESS_FAST", "retry_mode": "auto"})),
+    ]
+}
+
+fn statuses() -> [&'static str; 4] {
+    ItemStatus::ALL.map(ItemStatus::as_str)
+}
+
+pub(super) fn schemas() -> Value {
+    let open = ["ACCEPTED", "PROCESSING"];
+    let any: Vec<&str> = statuses().into_iter().chain(open).collect();
+    json!({
+        "BatchRequest": {
+            "description": "A submission of many items; its other members are those of a single job, and hold for all of them.",
+            "type": "object",
+            "required": ["items"],
+            "properties": {
+                "items": {
+                    "type": "array", "minItems": 1, "maxItems": ITEMS_MAX,
+                    "items": reference("ItemRequest"), "description": "What to do, item by item.",
+                },
+                "type": {"type": "string", "default": "EXECUTE", "description": "EXECUTE or DEFERRED, in any case."},
+            },
+        },
+        "ItemRequest": {
+            "description": "One item of a batch.",
+            "type": "object",
+            "properties": {
+                "itemId": {
+                    "type": ["string", "null"], "minLength": 1, "maxLength": ITEM_ID_BYTES_MAX,
+                    "description": "Unique within the batch; the place, counted from zero, if absent.",
+                },
+                "work_kind": {"type": ["string", "null"], "description": "What to simulate; that of the batch if absent."},
+                "payload": {"description": "Any JSON."},
+            },
+        },
+        "Items": object(
+            "A page of the items of a batch.",
+            &["jobId", "total", "completed", "failed", "items"],
+            json!({
+                "jobId": id("The execution they belong to."),
+                "total": count("How many items the batch has."),
+                "completed": count("How many ended well."),
+                "failed": count("How many did not."),
+                "items": {"type": "array", "items": reference("Item"), "maxItems": 200},
+                "next_cursor": text("Where the next page begins; absent on the last one."),
+            }),
+        ),
+        "Item": object("One item.", &["itemId", "status"], json!({
+            "itemId": text("What the request called it, or its place counted from zero."),
+            "status": {"enum": any, "description": "How it ended; like its batch before."},
+            "detail": text("What went wrong."),
+            "retryable": {"type": "boolean", "description": "Whether another try of this item is worth it."},
+            "processingStage": text("How far it had come."),
+        })),
+        "ItemsSummary": object("The items of a batch, in numbers.", &["total", "completed", "failed"], json!({
+            "total": count("How many there are."),
+            "completed": count("How many have ended well."),
+            "failed": count("How many have not, as of the newest attempt that ended."),
+        })),
+    })
+}
