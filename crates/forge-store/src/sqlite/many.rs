@@ -5,8 +5,8 @@ use rusqlite::{CachedStatement, Connection, ToSql};
 
 use crate::Error;
 
-/// Rows in one statement; more gain nothing.
-const ROWS: usize = 16;
+/// Rows in one statement, the most first; more gain nothing. What is left over goes by the smaller numbers.
+const ROWS: [usize; 3] = [16, 4, 1];
 
 /// Inserts all items. `insert` is a statement for one row whose values are plain `?`; `bind` puts those of an item.
 ///
@@ -18,30 +18,25 @@ pub(super) fn many<T>(
     items: impl IntoIterator<Item = T>,
     bind: impl Fn(&mut Values<'_, '_>, T) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let mut items = items.into_iter();
-    let mut chunk: Vec<T> = items.by_ref().take(ROWS).collect();
-    if chunk.len() == ROWS {
-        let mut statement = db.prepare_cached(&with_rows(insert))?;
-        while chunk.len() == ROWS {
-            execute(&mut statement, chunk.drain(..), &bind)?;
-            chunk.extend(items.by_ref().take(ROWS));
+    let mut items = items.into_iter().collect::<Vec<T>>().into_iter();
+    for rows in ROWS {
+        if items.len() < rows {
+            continue;
         }
-    }
-    if !chunk.is_empty() {
-        let mut statement = db.prepare_cached(insert)?;
-        for item in chunk {
-            execute(&mut statement, [item], &bind)?;
+        let mut statement = db.prepare_cached(&with_rows(insert, rows))?;
+        while items.len() >= rows {
+            execute(&mut statement, items.by_ref().take(rows), &bind)?;
         }
     }
     Ok(())
 }
 
-/// The statement for [`ROWS`] rows, made from the one for a single row.
-pub(super) fn with_rows(insert: &str) -> String {
+/// The statement for so many rows, made from the one for a single row.
+pub(super) fn with_rows(insert: &str, rows: usize) -> String {
     let (_, row) = insert.split_once("VALUES").expect("a statement that inserts values");
-    let mut sql = String::with_capacity(insert.len() + ROWS * (row.len() + 1));
+    let mut sql = String::with_capacity(insert.len() + rows * (row.len() + 1));
     sql.push_str(insert);
-    for _ in 1..ROWS {
+    for _ in 1..rows {
         sql.push(',');
         sql.push_str(row);
     }

@@ -31,7 +31,7 @@ fn every_statement_can_be_prepared() {
     for (name, sql) in statements {
         db.prepare(sql).unwrap_or_else(|error| panic!("{name}: {error}"));
         if sql.contains("INSERT OR FAIL") {
-            db.prepare(&many::with_rows(sql)).unwrap_or_else(|error| panic!("many of {name}: {error}"));
+            db.prepare(&many::with_rows(sql, 16)).unwrap_or_else(|error| panic!("many of {name}: {error}"));
         }
     }
 }

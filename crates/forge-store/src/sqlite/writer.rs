@@ -83,7 +83,7 @@ impl Writer {
     }
 
     fn transact(&mut self, wants: &Wants, mut decide: Decide) -> Result<Changes, Error> {
-        let changes = self.transaction(|db, held| {
+        self.transaction(|db, held| {
             let Loaded { rows, numbers } = load(db, wants, held)?;
             let changes = decided(&mut decide, rows)?;
             if changes.is_empty() {
@@ -94,9 +94,7 @@ impl Writer {
                 held.note(&changes, &numbers);
             }
             Ok(changes)
-        })?;
-        self.tell(&changes);
-        Ok(changes)
+        })
     }
 
     /// Runs `work` in a transaction, which it must end. Whatever happens, none is open afterwards.
@@ -135,18 +133,6 @@ impl Writer {
         let mut db = self.place.writer()?;
         watch(&mut db, self.bell.clone())?;
         Ok(db)
-    }
-
-    fn tell(&self, changes: &Changes) {
-        if self.wakeups.receiver_count() == 0 {
-            return;
-        }
-        for shelf in &changes.woken {
-            let _ = self.wakeups.send(Wakeup::Shelf(shelf.clone()));
-        }
-        if !changes.journal.is_empty() {
-            let _ = self.wakeups.send(Wakeup::Journal);
-        }
     }
 }
 
