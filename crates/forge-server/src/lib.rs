@@ -7,6 +7,7 @@
 //! - `telemetry`: logs; `traces`: what a collector is told.
 //! - `metrics`: what can be counted.
 //! - `problems`: the pages that problem types lead to.
+//! - `webhooks`: what is sent to receivers, and how.
 //! - `cleanup`: retention, once and now.
 //! - `bench`: how fast it is, here and now.
 //! - `exit`: what the process says when it ends.
@@ -28,6 +29,7 @@ pub mod problems;
 mod serve;
 pub mod telemetry;
 pub mod traces;
+pub mod webhooks;
 
 pub use app::{App, Bounds};
 pub use cleanup::{Removed, cleanup};

@@ -94,3 +94,58 @@ pub const TRACE_TRIES: u32 = 3;
 
 /// How long sending the last spans may hold up the stop. With [`STOP_GRACE`] still within ten seconds.
 pub const TRACE_STOP_GRACE: Duration = Duration::from_millis(1500);
+
+/// Bytes of a new secret of a webhook: as many as the digest it keys.
+pub const WEBHOOK_SECRET_BYTES: usize = 32;
+
+/// Bytes of a webhook's secret, as Standard Webhooks has it.
+pub const WEBHOOK_SECRET_BYTES_MIN: usize = 24;
+/// See [`WEBHOOK_SECRET_BYTES_MIN`].
+pub const WEBHOOK_SECRET_BYTES_MAX: usize = 64;
+
+/// Keys in the published set.
+pub const WEBHOOK_KEYS_MAX: usize = 16;
+
+/// How long making a connection to a receiver may take; part of `webhooks.timeout_ms`.
+pub const WEBHOOK_CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Addresses of one name that are tried.
+pub const WEBHOOK_ADDRESSES_TRIED_MAX: usize = 4;
+
+/// Names that are looked up at the same time. Each look-up has a thread to itself, of which there are 512 for everything.
+pub const WEBHOOK_LOOKUPS_MAX: usize = 128;
+
+/// Bytes of status line and headers of a receiver's answer.
+pub const WEBHOOK_ANSWER_HEAD_BYTES_MAX: usize = 16 * 1024;
+
+/// Bytes of a receiver's answer that are read so that its connection can be used again. Their content is of no interest.
+pub const WEBHOOK_ANSWER_BODY_BYTES_MAX: usize = 4 * 1024;
+
+/// How long the rest of an answer may take before its connection is given up instead.
+pub const WEBHOOK_DRAIN: Duration = Duration::from_millis(250);
+
+/// Connections that wait for a next delivery, and how many of them to one receiver.
+pub const WEBHOOK_IDLE_MAX: usize = 512;
+/// See [`WEBHOOK_IDLE_MAX`].
+pub const WEBHOOK_IDLE_PER_RECEIVER_MAX: usize = 64;
+
+/// How long such a connection is kept: less than the shortest keep-alive that is common (Apache's 5 s).
+pub const WEBHOOK_IDLE: Duration = Duration::from_secs(4);
+
+/// The longest wait that a receiver may ask for.
+pub const WEBHOOK_RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
+
+/// Bytes of a set of public keys that `forgerun webhook` fetches or reads.
+pub const WEBHOOK_KEYS_BYTES_MAX: usize = 64 * 1024;
+
+/// How old or how far ahead a signature may be before `forgerun webhook` calls it stale, as Standard Webhooks libraries have it.
+pub const WEBHOOK_TOLERANCE: Duration = Duration::from_secs(300);
+
+/// Bytes of a delivery that `forgerun webhook listen` takes; a delivery has at most a payload and what is told of a job.
+pub const LISTEN_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Characters of a body that `forgerun webhook listen` shows.
+pub const LISTEN_SHOWN_CHARS_MAX: usize = 4096;
+
+/// Deliveries that `forgerun webhook listen` remembers, to tell repetitions.
+pub const LISTEN_IDS_MAX: usize = 1000;

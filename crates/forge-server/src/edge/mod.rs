@@ -16,7 +16,6 @@
 pub mod accept;
 pub mod auth;
 pub mod body;
-pub mod callback;
 mod door;
 pub mod endings;
 mod exchange;

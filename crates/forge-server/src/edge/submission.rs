@@ -8,9 +8,9 @@ use forge_core::job::{IdempotencyKey, Job, Name};
 use forge_wire::problem::Violation;
 
 use super::auth::Caller;
-use super::callback;
 use crate::app::App;
 use crate::limits::{ENVELOPE_BYTES_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
+use crate::webhooks::Target;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
@@ -43,8 +43,8 @@ impl Complaints {
     /// Whether a job may report there.
     pub fn callback(&mut self, app: &App, url: Option<&str>) {
         let private = app.config.webhooks.private_targets;
-        if let Some(objection) = url.and_then(|url| callback::objection(url, private)) {
-            self.add(Kind::InvalidCallbackUrl, "callback", objection, "format");
+        if let Some(Err(objection)) = url.map(|url| Target::parse(url, private)) {
+            self.add(Kind::InvalidCallbackUrl, "callback", objection.to_string(), "format");
         }
     }
 

@@ -14,3 +14,4 @@ mod process;
 mod serving;
 mod traces;
 mod usage;
+mod webhooks;

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use forge_server::config::Flag;
 
+use crate::webhook::Webhook;
+
 const AFTER_HELP: &str = "\
 Exit codes: 0 done, 1 failure, 2 usage or configuration, 3 the job failed, 4 timed out waiting, 5 not authorised,
 6 unreachable.
@@ -30,6 +32,9 @@ pub(crate) enum Command {
     Config(ConfigFlags),
     /// Apply retention once, now, also while servers run, and say what was removed
     Cleanup(ServeFlags),
+    /// Receive webhooks on this machine, or find out why a signature does not match
+    #[command(subcommand)]
+    Webhook(Webhook),
     /// Measure this server on this machine
     #[command(subcommand)]
     Bench(Bench),

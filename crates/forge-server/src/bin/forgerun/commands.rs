@@ -131,12 +131,16 @@ No keys needed, and nothing is kept when it stops (Ctrl-C). In another terminal:
 }
 
 /// Standard output may be closed already (`forgerun serve | head -1`); the server goes on all the same.
-fn print(text: &str) {
+pub(crate) fn print(text: &str) {
     let mut out = io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-fn complain(error: &dyn Error, exit: Exit) -> Exit {
-    let _ = writeln!(io::stderr().lock(), "forgerun: {error}");
+pub(crate) fn complain(error: &dyn Error, exit: Exit) -> Exit {
+    say(&error.to_string(), exit)
+}
+
+pub(crate) fn say(text: &str, exit: Exit) -> Exit {
+    let _ = writeln!(io::stderr().lock(), "forgerun: {text}");
     exit
 }

@@ -2,6 +2,7 @@
 
 mod cli;
 mod commands;
+mod webhook;
 
 use clap::Parser;
 use forge_server::Exit;
@@ -22,6 +23,7 @@ fn main() -> Exit {
         Command::Dev(flags) => commands::dev(&flags),
         Command::Config(flags) => commands::config(&flags),
         Command::Cleanup(flags) => commands::cleanup(&flags),
+        Command::Webhook(command) => webhook::webhook(&command),
         Command::Bench(bench) => commands::bench(&bench),
     }
 }

@@ -42,6 +42,16 @@ fn bodies() -> Vec<(Value, Expected<'static>)> {
         (with("callback", json!("ftp://x")), (INVALID, "invalid-callback-url", &["callback"])),
         (with("callback", json!("https://")), (INVALID, "invalid-callback-url", &["callback"])),
         (with("callback", json!("not a url")), (INVALID, "invalid-callback-url", &["callback"])),
+        (with("callback", json!("file:///etc/passwd")), (INVALID, "invalid-callback-url", &["callback"])),
+        (
+            with("callback", json!("http://me:pw@example.com/")),
+            (INVALID, "invalid-callback-url", &["callback"]),
+        ),
+        (
+            with("callback", json!("http://example.com:65536/")),
+            (INVALID, "invalid-callback-url", &["callback"]),
+        ),
+        (with("callback", json!("http://0xa9fea9fe/")), (INVALID, "invalid-callback-url", &["callback"])),
         (
             with("callback", json!("http://169.254.169.254/")),
             (INVALID, "invalid-callback-url", &["callback"]),

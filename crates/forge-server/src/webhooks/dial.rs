@@ -1,0 +1,190 @@
+//! A connection to a receiver: the name is resolved once, every address it leads to is judged, and one of these very addresses
+//! is dialled. There is no second look-up that could give another answer.
+
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::aws_lc_rs;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
+
+use super::guard;
+use super::target::{Peer, Target};
+use super::trouble::Trouble;
+use crate::config::PrivateTargets;
+use crate::limits::{
+    WEBHOOK_ADDRESSES_TRIED_MAX, WEBHOOK_ANSWER_HEAD_BYTES_MAX, WEBHOOK_CONNECT_TIMEOUT, WEBHOOK_LOOKUPS_MAX,
+};
+
+/// The addresses of a name.
+pub type Addresses<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>>;
+
+/// Who knows the addresses of names.
+pub trait Resolve: Send + Sync + 'static {
+    /// All addresses of a name.
+    fn resolve<'a>(&'a self, name: &'a str) -> Addresses<'a>;
+}
+
+/// Asks as every other program on this machine does.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemResolver;
+
+impl Resolve for SystemResolver {
+    fn resolve<'a>(&'a self, name: &'a str) -> Addresses<'a> {
+        Box::pin(async move {
+            let addresses = tokio::net::lookup_host((name, 0)).await?;
+            Ok(addresses.map(|address| address.ip()).collect())
+        })
+    }
+}
+
+/// Makes connections.
+pub(crate) struct Dialler {
+    resolver: Arc<dyn Resolve>,
+    private: PrivateTargets,
+    /// A look-up occupies a thread until the name servers have answered or given up.
+    lookups: Semaphore,
+    roots: Option<RootCertStore>,
+    /// Reading the certificates of the system takes a while, and many a server never needs them.
+    tls: OnceLock<TlsConnector>,
+}
+
+impl Dialler {
+    pub(crate) fn new(
+        resolver: Arc<dyn Resolve>,
+        private: PrivateTargets,
+        roots: Option<RootCertStore>,
+    ) -> Dialler {
+        let lookups = Semaphore::new(WEBHOOK_LOOKUPS_MAX);
+        Dialler { resolver, private, lookups, roots, tls: OnceLock::new() }
+    }
+
+    pub(crate) async fn dial(&self, target: &Target) -> Result<Connection, Trouble> {
+        let connect = async {
+            let stream = self.connect(target).await?;
+            // Answers to small requests; waiting for more to send would only delay them.
+            let _ = stream.set_nodelay(true);
+            if !target.is_https() {
+                return Connection::open(stream).await;
+            }
+            let name = server_name(target).ok_or(Trouble::Certificate)?;
+            let stream = self.tls().connect(name, stream).await.map_err(tls_trouble)?;
+            Connection::open(stream).await
+        };
+        timeout(WEBHOOK_CONNECT_TIMEOUT, connect).await.map_err(|_| Trouble::Unreachable)?
+    }
+
+    async fn connect(&self, target: &Target) -> Result<TcpStream, Trouble> {
+        let addresses = self.addresses(target).await?;
+        let n_tried = addresses.len().min(WEBHOOK_ADDRESSES_TRIED_MAX);
+        // One address that swallows packets must not cost the time of all.
+        let share = WEBHOOK_CONNECT_TIMEOUT / n_tried.max(1) as u32;
+        let mut trouble = Trouble::NoSuchName;
+        for address in addresses.into_iter().take(n_tried) {
+            let address = SocketAddr::new(address, target.port());
+            trouble = match timeout(share, TcpStream::connect(address)).await {
+                Ok(Ok(stream)) => return Ok(stream),
+                Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => Trouble::Refused,
+                Ok(Err(_)) | Err(_) => Trouble::Unreachable,
+            };
+        }
+        Err(trouble)
+    }
+
+    /// The addresses to dial. One bad address spoils them all: a name that leads into our network and out of it is a trap.
+    async fn addresses(&self, target: &Target) -> Result<Vec<IpAddr>, Trouble> {
+        let addresses = match target.peer() {
+            // A literal address never gets to a resolver, so it is judged here as well.
+            Peer::Address(address) => vec![address],
+            Peer::Name(name) => {
+                let _turn = self.lookups.acquire().await.expect("never closed");
+                self.resolver.resolve(&name).await.map_err(|_| Trouble::NoSuchName)?
+            }
+        };
+        for address in &addresses {
+            guard::judge(*address, self.private).map_err(Trouble::Forbidden)?;
+        }
+        Ok(addresses)
+    }
+
+    fn tls(&self) -> &TlsConnector {
+        self.tls.get_or_init(|| {
+            let roots = self.roots.clone().unwrap_or_else(system_roots);
+            let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+                .with_safe_default_protocol_versions()
+                .expect("the provider knows TLS 1.2 and 1.3")
+                .with_root_certificates(roots)
+                .with_no_client_auth();
+            config.alpn_protocols = vec![b"http/1.1".to_vec()];
+            TlsConnector::from(Arc::new(config))
+        })
+    }
+}
+
+fn system_roots() -> RootCertStore {
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    let (n_roots, _) = roots.add_parsable_certificates(found.certs);
+    if n_roots == 0 {
+        tracing::error!("no trusted certificates on this system: webhooks over https cannot be delivered");
+    }
+    roots
+}
+
+fn server_name(target: &Target) -> Option<ServerName<'static>> {
+    match target.peer() {
+        Peer::Address(address) => Some(ServerName::from(address)),
+        Peer::Name(name) => ServerName::try_from(name.trim_end_matches('.').to_owned()).ok(),
+    }
+}
+
+fn tls_trouble(error: io::Error) -> Trouble {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+    match cause {
+        Some(rustls::Error::InvalidCertificate(_)) => Trouble::Certificate,
+        Some(_) | None => Trouble::Insecure,
+    }
+}
+
+/// A connection, and the task that drives it. Both end together.
+pub(crate) struct Connection {
+    pub(crate) requests: SendRequest<Full<Bytes>>,
+    driver: JoinHandle<()>,
+}
+
+impl Connection {
+    async fn open(
+        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    ) -> Result<Connection, Trouble> {
+        let handshake = http1::Builder::new()
+            .max_buf_size(WEBHOOK_ANSWER_HEAD_BYTES_MAX)
+            .handshake(TokioIo::new(stream))
+            .await;
+        let (requests, connection) = handshake.map_err(|_| Trouble::Closed)?;
+        let driver = tokio::spawn(async move {
+            // What goes wrong is told to whoever waits for the answer.
+            let _ = connection.await;
+        });
+        Ok(Connection { requests, driver })
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // A receiver that neither reads nor answers would keep it for ever.
+        self.driver.abort();
+    }
+}

@@ -1,0 +1,134 @@
+//! CloudEvents 1.0 over HTTP: the same body in an envelope (structured mode) or beside one in headers (binary mode).
+
+use axum::http::{HeaderName, HeaderValue};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+/// The media type of an event with its envelope around it.
+pub const STRUCTURED_MEDIA_TYPE: &str = "application/cloudevents+json";
+
+/// What the envelope says of a body.
+#[derive(Clone, Debug)]
+pub struct Envelope {
+    /// Unique together with the source: a receiver that saw it before can leave it.
+    pub id: String,
+    /// Who tells: the public address of the server.
+    pub source: String,
+    /// `dev.forgerun.job.…`
+    pub kind: String,
+    /// The job.
+    pub subject: Option<String>,
+    /// When it happened, in RFC 3339.
+    pub time: String,
+}
+
+#[derive(Serialize)]
+struct Structured<'a> {
+    specversion: &'static str,
+    id: &'a str,
+    source: &'a str,
+    r#type: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subject: Option<&'a str>,
+    time: &'a str,
+    datacontenttype: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data_base64: Option<String>,
+}
+
+const SPECVERSION: &str = "1.0";
+
+impl Envelope {
+    /// The body within the envelope. JSON stays JSON, with its bytes as they are.
+    pub fn structured(&self, content_type: &str, body: &[u8]) -> Bytes {
+        let json = content_type.split(';').next().is_some_and(|essence| essence.trim().ends_with("json"));
+        let data = if json { serde_json::from_slice::<&RawValue>(body).ok() } else { None };
+        let document = Structured {
+            specversion: SPECVERSION,
+            id: &self.id,
+            source: &self.source,
+            r#type: &self.kind,
+            subject: self.subject.as_deref(),
+            time: &self.time,
+            datacontenttype: content_type,
+            data,
+            data_base64: data.is_none().then(|| STANDARD.encode(body)),
+        };
+        serde_json::to_vec(&document).expect("text and raw JSON can be written").into()
+    }
+
+    /// The envelope as headers, beside a body that is left alone.
+    pub fn headers(&self) -> Vec<(HeaderName, HeaderValue)> {
+        let subject = self.subject.as_deref().map(|subject| ("ce-subject", subject));
+        let fixed = [
+            ("ce-specversion", SPECVERSION),
+            ("ce-id", self.id.as_str()),
+            ("ce-source", self.source.as_str()),
+            ("ce-type", self.kind.as_str()),
+            ("ce-time", self.time.as_str()),
+        ];
+        let header = |(name, value): (&'static str, &str)| {
+            (HeaderName::from_static(name), HeaderValue::try_from(percent_encoded(value)).expect("ASCII"))
+        };
+        fixed.into_iter().chain(subject).map(header).collect()
+    }
+}
+
+/// As the HTTP binding has it: whatever is not printable ASCII, and blanks, quotes and percent signs.
+fn percent_encoded(value: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b'"' | b'%' | 0..=b' ' | 0x7f.. => format!("%{byte:02X}"),
+        _ => char::from(byte).to_string(),
+    };
+    value.bytes().map(encode).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn envelope() -> Envelope {
+        Envelope {
+            id: "e-1".into(),
+            source: "https://jobs.example.org".into(),
+            kind: "dev.forgerun.job.failed".into(),
+            subject: Some("j-1".into()),
+            time: "2026-01-01T00:00:00.000000Z".into(),
+        }
+    }
+
+    #[test]
+    fn a_structured_event_holds_the_body_byte_for_byte() {
+        let body = br#"{ "b":1,"a":1.50 }"#;
+        let text = envelope().structured("application/problem+json", body);
+        let expected = r#"{"specversion":"1.0","id":"e-1","source":"https://jobs.example.org","type":"dev.forgerun.job.failed","subject":"j-1","time":"2026-01-01T00:00:00.000000Z","datacontenttype":"application/problem+json","data":{ "b":1,"a":1.50 }}"#;
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_body_that_is_no_json_is_wrapped_as_base64() {
+        let text = envelope().structured("text/plain", b"hello");
+        let event: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        assert_eq!((&event["data_base64"], event.get("data")), (&"aGVsbG8=".into(), None));
+    }
+
+    #[test]
+    fn a_binary_event_has_its_envelope_in_headers() {
+        let envelope = Envelope { source: "/fo\u{f6} \"%".into(), ..envelope() };
+        let headers = envelope.headers();
+        let header = |name: &str| {
+            let found = headers.iter().find(|(header, _)| header == name);
+            found.map(|(_, value)| value.to_str().unwrap().to_owned())
+        };
+        assert_eq!(header("ce-specversion").as_deref(), Some("1.0"));
+        assert_eq!(header("ce-type").as_deref(), Some("dev.forgerun.job.failed"));
+        assert_eq!(header("ce-source").as_deref(), Some("/fo%C3%B6%20%22%25"));
+        assert_eq!(header("ce-subject").as_deref(), Some("j-1"));
+        assert_eq!(headers.len(), 6);
+    }
+}

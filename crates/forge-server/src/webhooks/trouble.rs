@@ -1,0 +1,79 @@
+//! Why a delivery did not arrive, in words that tell a user what to mend and nothing of our inside.
+
+use super::guard;
+
+/// What went wrong between us and a receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Trouble {
+    /// The URL is not, or no longer, one that is called.
+    #[error("the URL is not allowed")]
+    BadTarget,
+    /// The name leads where the server does not go.
+    #[error("the address {0}")]
+    Forbidden(guard::Refused),
+    /// No address for the name.
+    #[error("the host name cannot be resolved")]
+    NoSuchName,
+    /// Nobody listens.
+    #[error("the connection was refused")]
+    Refused,
+    /// No connection within the time for it.
+    #[error("no connection could be made")]
+    Unreachable,
+    /// Not signed by anybody trusted, expired, or for another name.
+    #[error("the certificate is not trusted")]
+    Certificate,
+    /// TLS failed otherwise.
+    #[error("no secure connection could be made")]
+    Insecure,
+    /// Closed or reset before an answer.
+    #[error("the connection was closed before an answer")]
+    Closed,
+    /// Something else than HTTP, or too much of it.
+    #[error("the answer is not HTTP")]
+    NotHttp,
+    /// Nothing within `webhooks.timeout_ms`.
+    #[error("no answer in time")]
+    Slow,
+    /// An answer that sends us elsewhere.
+    #[error("answered with status {0}; redirects are not followed")]
+    Redirect(u16),
+    /// An answer that is no 2xx.
+    #[error("answered with status {0}")]
+    Status(u16),
+}
+
+impl Trouble {
+    /// The status of the answer, if there was one.
+    pub const fn status(self) -> Option<u16> {
+        match self {
+            Trouble::Redirect(status) | Trouble::Status(status) => Some(status),
+            Trouble::BadTarget
+            | Trouble::Forbidden(_)
+            | Trouble::NoSuchName
+            | Trouble::Refused
+            | Trouble::Unreachable
+            | Trouble::Certificate
+            | Trouble::Insecure
+            | Trouble::Closed
+            | Trouble::NotHttp
+            | Trouble::Slow => None,
+        }
+    }
+
+    /// One word for metrics.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Trouble::BadTarget | Trouble::Forbidden(_) => "forbidden",
+            Trouble::NoSuchName => "name",
+            Trouble::Refused | Trouble::Unreachable => "connect",
+            Trouble::Certificate | Trouble::Insecure => "tls",
+            Trouble::Closed => "closed",
+            Trouble::NotHttp => "not_http",
+            Trouble::Slow => "timeout",
+            Trouble::Redirect(_) | Trouble::Status(300..=399) => "status_3xx",
+            Trouble::Status(400..=499) => "status_4xx",
+            Trouble::Status(_) => "status_5xx",
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Each way in which a signature can fail, and what is said of it.
+
+use axum::http::HeaderMap;
+use bytes::Bytes;
+
+use super::*;
+use crate::config::PrivateTargets;
+use crate::webhooks::keys::SigningKey;
+use crate::webhooks::{Letter, Target};
+
+const NOW: Time = Time::from_millis(1_700_000_000_000);
+const URL: &str = "https://example.com/hook?a=b";
+const BODY: &[u8] = b"{\"status\":500}";
+
+struct Scene {
+    method: &'static str,
+    url: String,
+    headers: HeaderMap,
+    body: Vec<u8>,
+    secrets: Vec<Secret>,
+    keys: Vec<PublicKey>,
+    now: Time,
+}
+
+fn secret(byte: u8) -> Secret {
+    Secret::from_bytes(vec![byte; 32]).unwrap()
+}
+
+fn key(byte: u8) -> SigningKey {
+    SigningKey::from_seed(&[byte; 32])
+}
+
+/// A delivery as it should be.
+fn scene() -> Scene {
+    let letter = Letter {
+        target: Target::parse(URL, PrivateTargets::Deny).unwrap(),
+        id: "d-1".into(),
+        event: "job_failed".into(),
+        attempt: 1,
+        content_type: "application/problem+json".into(),
+        body: Bytes::from_static(BODY),
+        envelope: Vec::new(),
+        secrets: vec![secret(1), secret(2)],
+        traceparent: None,
+    };
+    let headers = letter.request(NOW, Some(&key(7))).headers().clone();
+    Scene {
+        method: "POST",
+        url: URL.into(),
+        headers,
+        body: BODY.to_vec(),
+        secrets: vec![secret(2)],
+        keys: vec![key(9).public, key(7).public],
+        now: NOW,
+    }
+}
+
+impl Scene {
+    fn with(mut self, change: impl FnOnce(&mut Scene)) -> Scene {
+        change(&mut self);
+        self
+    }
+
+    fn reports(&self) -> (Report, Report) {
+        let Scene { method, url, headers, body, secrets, keys, now } = self;
+        let delivery = Delivery { method, url, headers, body };
+        let means = Means { secrets, keys, now: Some(*now), tolerance: Duration::from_secs(300) };
+        (message_signature(&delivery, &means), standard_signature(&delivery, &means))
+    }
+}
+
+/// The first objection and the last hint to the message signature.
+#[track_caller]
+fn message(change: impl FnOnce(&mut Scene), objection: &str, hint: &str) {
+    let (report, _) = scene().with(change).reports();
+    expect(&report, objection, hint);
+}
+
+#[track_caller]
+fn standard(change: impl FnOnce(&mut Scene), objection: &str, hint: &str) {
+    let (_, report) = scene().with(change).reports();
+    expect(&report, objection, hint);
+}
+
+#[track_caller]
+fn expect(report: &Report, objection: &str, hint: &str) {
+    assert!(!report.holds(), "{report}");
+    assert!(report.objection().unwrap_or_default().contains(objection), "wanted {objection:?} in\n{report}");
+    let hints = report.steps.iter().filter(|step| step.mark == Mark::Hint);
+    assert!(
+        hint.is_empty() || hints.into_iter().any(|step| step.text.contains(hint)),
+        "wanted {hint:?} in\n{report}"
+    );
+}
+
+#[test]
+fn what_we_send_holds() {
+    let (message, standard) = scene().reports();
+    assert!(message.holds() && message.steps.len() == 6, "{message}");
+    assert!(standard.holds() && standard.steps.len() == 3, "{standard}");
+}
+
+#[test]
+fn a_changed_body_is_told_and_how_it_was_changed() {
+    message(|scene| scene.body[3] = b'x', "Content-Digest is not that of the body", "changed on its way");
+    message(|scene| scene.body.push(b'\n'), "Content-Digest is not", "without the line break at the end");
+    message(
+        |scene| scene.body = b"{\"status\": 500}".to_vec(),
+        "Content-Digest is not",
+        "same JSON without blanks",
+    );
+    standard(|scene| scene.body[3] = b'x', "none of 2 signatures", "secret of this webhook");
+    standard(|scene| scene.body.push(b'\n'), "none of 2 signatures", "without the line break at the end");
+    standard(|scene| scene.body = b"{\"status\": 500}".to_vec(), "none of 2", "same JSON without blanks");
+}
+
+#[test]
+fn a_url_that_differs_is_told_with_the_one_that_was_signed() {
+    let url = |url: &'static str| move |scene: &mut Scene| scene.url = url.into();
+    message(
+        url("http://example.com/hook?a=b"),
+        "not made with that key over",
+        "holds for the URL https://example.com/hook?a=b",
+    );
+    message(
+        url("https://example.com/hook/?a=b"),
+        "not made with that key over",
+        "holds for the URL https://",
+    );
+    message(
+        url("https://other.example/hook?a=b"),
+        "not made with that key over",
+        "| \"@target-uri\": https://other.example/hook?a=b",
+    );
+    message(|scene| scene.method = "PUT", "not made with that key over", "holds for the method POST");
+}
+
+#[test]
+fn missing_headers_are_named() {
+    for name in ["content-digest", "signature-input", "signature"] {
+        message(|scene| drop(scene.headers.remove(name)), "no readable", "");
+    }
+    message(
+        |scene| drop(scene.headers.remove("webhook-id")),
+        "webhook-id is signed, and the request has no such",
+        "",
+    );
+    for name in ["webhook-id", "webhook-timestamp", "webhook-signature"] {
+        standard(|scene| drop(scene.headers.remove(name)), &format!("there is no {name} header"), "");
+    }
+}
+
+#[test]
+fn an_old_or_early_signature_is_told() {
+    message(|scene| scene.now = NOW + Duration::from_secs(301), "created is 301 s old", "");
+    message(|scene| scene.now = NOW - Duration::from_secs(301), "created lies 301 s in the future", "");
+    standard(|scene| scene.now = NOW + Duration::from_secs(301), "webhook-timestamp is 301 s old", "");
+    let (message, standard) = scene().with(|scene| scene.now = NOW + Duration::from_secs(300)).reports();
+    assert!(message.holds() && standard.holds(), "{message}{standard}");
+}
+
+#[test]
+fn a_wrong_key_or_secret_is_told() {
+    message(|scene| scene.keys = vec![key(9).public], "is not among those given", "fetch the keys again");
+    standard(|scene| scene.secrets = vec![secret(3)], "none of 2 signatures was made with the secret", "");
+    message(
+        |scene| {
+            let mut stranger = key(9).public;
+            stranger.id = key(7).public.id;
+            scene.keys = vec![stranger];
+        },
+        "not made with that key over",
+        "this is what must have been signed",
+    );
+}
+
+#[test]
+fn a_signature_that_covers_too_little_does_not_hold() {
+    message(
+        |scene| {
+            let input = scene.headers["signature-input"].to_str().unwrap().replace("\"content-digest\" ", "");
+            scene.headers.insert("signature-input", input.parse().unwrap());
+        },
+        "content-digest not signed",
+        "",
+    );
+    message(
+        |scene| {
+            let input = scene.headers["signature-input"]
+                .to_str()
+                .unwrap()
+                .replace("alg=\"ed25519\"", "alg=\"hmac-sha256\"");
+            scene.headers.insert("signature-input", input.parse().unwrap());
+        },
+        "the algorithm is hmac-sha256",
+        "",
+    );
+}
+
+#[test]
+fn hostile_headers_are_bad_and_no_reason_to_panic() {
+    for value in
+        ["", "sig1", "sig1=()", "sig1=1", "sig1=(1 2);keyid=3", "sig1=(\"@method\";x);created=x", "ü"]
+    {
+        for name in
+            ["signature-input", "signature", "content-digest", "webhook-timestamp", "webhook-signature"]
+        {
+            let change = |scene: &mut Scene| {
+                scene.headers.insert(name, axum::http::HeaderValue::from_bytes(value.as_bytes()).unwrap());
+            };
+            let (message, standard) = scene().with(change).reports();
+            assert!(!(message.holds() && standard.holds()), "{name}: {value}");
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! What goes out to receivers, over real sockets.
+
+mod commands;
+mod faults;
+mod receiver;
+mod tls;
