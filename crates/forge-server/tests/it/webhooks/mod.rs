@@ -3,4 +3,5 @@
 mod commands;
 mod faults;
 mod receiver;
+mod samples;
 mod tls;

@@ -1,0 +1,113 @@
+//! The samples of docs/webhooks.md, run against deliveries: what a reader copies must work.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use forge_engine::{Clock, SystemClock};
+use forge_server::webhooks::keys::{KeySet, SigningKey};
+use forge_server::webhooks::standard::Secret;
+use forge_server::webhooks::{Letter, envelope::Envelope};
+use serde_json::{Value, json};
+
+use super::receiver::letter;
+
+const PAGE: &str = include_str!("../../../../../docs/webhooks.md");
+
+/// Reads deliveries, one per line, and says of each whether it holds.
+const DRIVER: &str = r#"
+
+import json, sys
+for line in sys.stdin:
+    delivery = json.loads(line)
+    try:
+        verify(delivery["method"], delivery["url"], delivery["headers"], delivery["body"].encode(),
+               delivery["secret"], delivery["keys"])
+        print("holds")
+    except Exception as error:
+        print("refused:", type(error).__name__)
+"#;
+
+fn sample(language: &str) -> &'static str {
+    let start = format!("```{language}\n");
+    let block = PAGE.split(&start).nth(1).and_then(|rest| rest.split("```").next());
+    block.unwrap_or_else(|| panic!("no {language} in docs/webhooks.md"))
+}
+
+/// The Python that `make tools` has put beside the build, with the libraries that the sample names.
+fn python() -> PathBuf {
+    let python = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../python/bin/python");
+    assert!(python.exists(), "{} is missing: run `make tools`", python.display());
+    python
+}
+
+fn delivery(letter: &Letter, keys: &KeySet) -> Value {
+    let request = letter.request(SystemClock.now(), Some(&keys.signing));
+    let headers: serde_json::Map<String, Value> = request
+        .headers()
+        .iter()
+        .map(|(name, value)| (name.to_string(), value.to_str().unwrap().into()))
+        .collect();
+    json!({
+        "method": "POST",
+        "url": letter.target.as_str(),
+        "headers": headers,
+        "body": String::from_utf8(letter.body.to_vec()).unwrap(),
+        "secret": letter.secrets[0].to_text(),
+        "keys": keys.document(),
+    })
+}
+
+#[test]
+fn the_python_sample_accepts_what_we_send_and_nothing_else() {
+    let keys = KeySet {
+        signing: SigningKey::from_seed(&[7; 32]),
+        others: vec![SigningKey::from_seed(&[8; 32]).public],
+    };
+    let secrets = [1, 2].map(|byte| Secret::from_bytes(vec![byte; 32]).unwrap()).to_vec();
+    let plain =
+        Letter { secrets, ..letter("https://example.com/hook?a=b", "{\"status\":500,\"title\":\"Jöb\"}") };
+    let envelope = Envelope {
+        id: "e-1".into(),
+        source: "/".into(),
+        kind: "dev.forgerun.job.failed".into(),
+        subject: None,
+        time: "2026-01-01T00:00:00Z".into(),
+    };
+    let binary = Letter { envelope: envelope.headers(), ..plain.clone() };
+    let good = delivery(&plain, &keys);
+    let with = |member: &str, value: Value| {
+        let mut changed = good.clone();
+        *changed.pointer_mut(member).unwrap() = value;
+        changed
+    };
+    let mut old_secret = good.clone();
+    old_secret["secret"] = plain.secrets[1].to_text().into();
+    let cases = [
+        (good.clone(), true),
+        (old_secret, true),
+        (delivery(&binary, &keys), true),
+        (with("/body", "{\"status\":501}".into()), false),
+        (with("/url", "https://example.com/other".into()), false),
+        (with("/method", "PUT".into()), false),
+        (with("/headers/content-type", "application/json".into()), false),
+        (with("/headers/webhook-id", "another".into()), false),
+        (with("/secret", Secret::from_bytes(vec![9; 32]).unwrap().to_text().into()), false),
+        (with("/keys", json!({"keys": []})), false),
+    ];
+    let mut child = Command::new(python())
+        .args(["-c", &format!("{}{DRIVER}", sample("python"))])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines: String = cases.iter().map(|(delivery, _)| format!("{delivery}\n")).collect();
+    child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let verdicts = String::from_utf8(output.stdout).unwrap();
+    let verdicts: Vec<&str> = verdicts.lines().collect();
+    assert_eq!(verdicts.len(), cases.len(), "{verdicts:?}");
+    for ((delivery, holds), verdict) in cases.iter().zip(verdicts) {
+        assert_eq!(verdict == "holds", *holds, "{verdict} for {delivery}");
+    }
+}
