@@ -3,7 +3,7 @@
 
 use std::future::Future;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 
@@ -14,7 +14,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
@@ -39,14 +39,29 @@ pub trait Resolve: Send + Sync + 'static {
 }
 
 /// Asks as every other program on this machine does.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SystemResolver;
+#[derive(Clone, Debug)]
+pub struct SystemResolver {
+    /// A look-up occupies a thread until the name servers have answered or given up, also when nobody waits for it any more.
+    threads: Arc<Semaphore>,
+}
+
+impl Default for SystemResolver {
+    fn default() -> Self {
+        SystemResolver { threads: Arc::new(Semaphore::new(WEBHOOK_LOOKUPS_MAX)) }
+    }
+}
 
 impl Resolve for SystemResolver {
     fn resolve<'a>(&'a self, name: &'a str) -> Addresses<'a> {
         Box::pin(async move {
-            let addresses = tokio::net::lookup_host((name, 0)).await?;
-            Ok(addresses.map(|address| address.ip()).collect())
+            let turn = self.threads.clone().acquire_owned().await.map_err(io::Error::other)?;
+            let name = name.to_owned();
+            let lookup = spawn_blocking(move || {
+                let _turn = turn;
+                let addresses = (name.as_str(), 0).to_socket_addrs()?;
+                Ok(addresses.map(|address| address.ip()).collect())
+            });
+            lookup.await.map_err(io::Error::other)?
         })
     }
 }
@@ -55,8 +70,6 @@ impl Resolve for SystemResolver {
 pub(crate) struct Dialler {
     resolver: Arc<dyn Resolve>,
     private: PrivateTargets,
-    /// A look-up occupies a thread until the name servers have answered or given up.
-    lookups: Semaphore,
     roots: Option<RootCertStore>,
     /// Reading the certificates of the system takes a while, and many a server never needs them.
     tls: OnceLock<TlsConnector>,
@@ -68,8 +81,7 @@ impl Dialler {
         private: PrivateTargets,
         roots: Option<RootCertStore>,
     ) -> Dialler {
-        let lookups = Semaphore::new(WEBHOOK_LOOKUPS_MAX);
-        Dialler { resolver, private, lookups, roots, tls: OnceLock::new() }
+        Dialler { resolver, private, roots, tls: OnceLock::new() }
     }
 
     pub(crate) async fn dial(&self, target: &Target) -> Result<Connection, Trouble> {
@@ -109,10 +121,7 @@ impl Dialler {
         let addresses = match target.peer() {
             // A literal address never gets to a resolver, so it is judged here as well.
             Peer::Address(address) => vec![address],
-            Peer::Name(name) => {
-                let _turn = self.lookups.acquire().await.expect("never closed");
-                self.resolver.resolve(&name).await.map_err(|_| Trouble::NoSuchName)?
-            }
+            Peer::Name(name) => self.resolver.resolve(&name).await.map_err(|_| Trouble::NoSuchName)?,
         };
         for address in &addresses {
             guard::judge(*address, self.private).map_err(Trouble::Forbidden)?;

@@ -81,7 +81,7 @@ pub async fn keys(source: &KeySource) -> Result<Vec<PublicKey>, NoKeys> {
 }
 
 async fn get(target: &Target) -> Result<Bytes, Trouble> {
-    let dialler = Dialler::new(Arc::new(SystemResolver), PrivateTargets::Allow, None);
+    let dialler = Dialler::new(Arc::new(SystemResolver::default()), PrivateTargets::Allow, None);
     let mut connection = dialler.dial(target).await?;
     let request = Request::builder()
         .method(Method::GET)

@@ -58,7 +58,7 @@ pub struct Options {
 impl Options {
     /// As a server wants it.
     pub fn new(timeout: Duration, private: PrivateTargets) -> Options {
-        Options { timeout, private, resolver: Arc::new(SystemResolver), roots: None }
+        Options { timeout, private, resolver: Arc::new(SystemResolver::default()), roots: None }
     }
 }
 
