@@ -1,4 +1,6 @@
-//! Jobs as `/v1` shows them.
+//! Jobs as `/v1` shows them. What a job says in words of its own is borrowed: a view is written out and gone.
+
+use std::borrow::Cow;
 
 use forge_core::job::Job;
 use forge_core::state::State;
@@ -74,16 +76,16 @@ impl RetriedView {
 
 /// A job in full.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct JobView {
+pub struct JobView<'a> {
     /// Which job.
     pub job_id: String,
     /// EXECUTE, DEFERRED or EMIT_EVENT.
     #[serde(rename = "type")]
-    pub form: String,
+    pub form: Cow<'a, str>,
     /// Where it stands.
-    pub state: String,
+    pub state: Cow<'a, str>,
     /// SUCCESS, FAILED or CANCELED once it has ended.
-    pub outcome: Option<String>,
+    pub outcome: Option<Cow<'a, str>>,
     /// When it was accepted.
     pub created_at: String,
     /// When it is to run, if that was given.
@@ -93,11 +95,11 @@ pub struct JobView {
     /// The attempt under way or about to begin, from 1.
     pub attempt: u32,
     /// Who is told of its changes.
-    pub callback: Option<String>,
+    pub callback: Option<Cow<'a, str>>,
     /// Where it waits.
-    pub queue: String,
+    pub queue: Cow<'a, str>,
     /// What the built-in worker simulates.
-    pub definition: Option<DefinitionView>,
+    pub definition: Option<DefinitionView<'a>>,
     /// The items of a batch.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub items: Option<ItemsSummary>,
@@ -106,7 +108,7 @@ pub struct JobView {
     pub progress: Option<u8>,
     /// Why it ended badly.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub error: Option<ErrorView>,
+    pub error: Option<ErrorView<'a>>,
     /// The execution under way.
     #[serde(rename = "jobId")]
     pub execution_id: String,
@@ -127,10 +129,10 @@ pub struct JobView {
     pub retry_after: Option<u64>,
     /// How far it had come; said of failures.
     #[serde(rename = "processingStage", skip_serializing_if = "Option::is_none", default)]
-    pub processing_stage: Option<String>,
+    pub processing_stage: Option<Cow<'a, str>>,
     /// What the client calls it.
     #[serde(rename = "correlationId", skip_serializing_if = "Option::is_none", default)]
-    pub correlation_id: Option<String>,
+    pub correlation_id: Option<Cow<'a, str>>,
 }
 
 /// The items of a batch, in numbers.
@@ -146,9 +148,9 @@ pub struct ItemsSummary {
 
 /// What the built-in worker simulates.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct DefinitionView {
+pub struct DefinitionView<'a> {
     /// The scenario.
-    pub work_kind: String,
+    pub work_kind: Cow<'a, str>,
     /// How long it runs, before `sim.time_scale`.
     pub duration_ms: u32,
     /// Whether its first attempt fails.
@@ -159,29 +161,30 @@ pub struct DefinitionView {
 
 /// Why a job ended badly.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ErrorView {
+pub struct ErrorView<'a> {
     /// The kind of failure.
     #[serde(rename = "type")]
-    pub kind: String,
+    pub kind: Cow<'a, str>,
     /// In English.
-    pub message: String,
+    pub message: Cow<'a, str>,
     /// More about it.
     pub detail: String,
     /// The canonical code.
     #[serde(rename = "errorCode")]
-    pub error_code: String,
+    pub error_code: Cow<'a, str>,
     /// Whether submitting it again is worth it.
     pub retryable: bool,
     /// When it happened.
     pub timestamp: String,
 }
 
-impl JobView {
+impl<'a> JobView<'a> {
     /// The job as it stands.
-    pub fn new(job: &Job) -> JobView {
+    pub fn new(job: &'a Job) -> JobView<'a> {
         let failed = matches!(job.state, State::Failed | State::Canceled);
-        let (kind, detail) = outcome::what_went_wrong(job);
-        let retryable = outcome::retryable(job, kind);
+        let failure = failed.then(|| outcome::what_went_wrong(job));
+        let kind = failure.as_ref().map(|(kind, _)| *kind);
+        let retryable = kind.map(|kind| outcome::retryable(job, kind));
         JobView {
             job_id: job.id.to_string(),
             form: words::forge_type(job.head.form).into(),
@@ -191,7 +194,7 @@ impl JobView {
             execution_at: job.head.execution_at.map(time::millis),
             updated_at: time::millis(job.updated_at),
             attempt: job.attempt,
-            callback: job.head.callback.clone(),
+            callback: job.head.callback.as_deref().map(Into::into),
             queue: job.head.queue.as_str().into(),
             definition: job.head.definition.map(|definition| DefinitionView {
                 work_kind: definition.work_kind.as_str().into(),
@@ -205,31 +208,31 @@ impl JobView {
                 failed: job.tally.failed,
             }),
             progress: job.progress,
-            error: failed.then(|| ErrorView {
+            error: failure.map(|(kind, detail)| ErrorView {
                 kind: kind.name().into(),
                 message: kind.entry().title.into(),
                 detail,
                 error_code: status::code(kind, forge_core::job::Dialect::Ojs).into(),
-                retryable,
+                retryable: outcome::retryable(job, kind),
                 timestamp: time::millis(job.finished_at.unwrap_or(job.updated_at)),
             }),
             execution_id: job.execution.to_string(),
             job_status: words::job_status(job).as_str().into(),
             submitted_at: time::millis(job.head.created_at),
             completed_at: job.finished_at.map(time::millis),
-            retryable: failed.then_some(retryable),
-            retry_after: (failed && retryable).then(|| outcome::retry_after_s(job)),
-            processing_stage: failed.then(|| outcome::stage(job, kind).into()),
-            correlation_id: job.head.correlation_id.clone(),
+            retryable,
+            retry_after: (retryable == Some(true)).then(|| outcome::retry_after_s(job)),
+            processing_stage: kind.map(|kind| outcome::stage(job, kind).into()),
+            correlation_id: job.head.correlation_id.as_deref().map(Into::into),
         }
     }
 }
 
 /// A page of jobs, newest first.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct JobsView {
+pub struct JobsView<'a> {
     /// The jobs.
-    pub jobs: Vec<JobView>,
+    pub jobs: Vec<JobView<'a>>,
     /// Where to go on; null at the end.
     pub next_cursor: Option<String>,
 }

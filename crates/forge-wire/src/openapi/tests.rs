@@ -48,7 +48,7 @@ fn check(component: &str, full: &impl Serialize, bare: &impl Serialize) {
     }
 }
 
-fn bare_job() -> JobView {
+fn bare_job() -> JobView<'static> {
     JobView {
         job_id: ID.into(),
         form: "EXECUTE".into(),
@@ -75,7 +75,7 @@ fn bare_job() -> JobView {
     }
 }
 
-fn definition() -> DefinitionView {
+fn definition() -> DefinitionView<'static> {
     DefinitionView {
         work_kind: "SUCCESS_FAST".into(),
         duration_ms: 1500,
@@ -84,7 +84,7 @@ fn definition() -> DefinitionView {
     }
 }
 
-fn error() -> ErrorView {
+fn error() -> ErrorView<'static> {
     ErrorView {
         kind: "HandlerError".into(),
         message: "It failed".into(),
@@ -95,7 +95,7 @@ fn error() -> ErrorView {
     }
 }
 
-fn full_job() -> JobView {
+fn full_job() -> JobView<'static> {
     JobView {
         state: "FAILED".into(),
         outcome: Some("FAILED".into()),

@@ -113,10 +113,11 @@ async fn accepted(
         job = *ownership::job(app, caller, Some(job.id)).await?;
     }
     exchange.is_about(About::job(&job, !existing));
-    let mut response = respond::json(StatusCode::ACCEPTED, &SubmittedView::new(&job));
-    let location = format!("{}/v1/jobs/{}", app.base, job.id);
+    let view = SubmittedView::new(&job);
+    let mut response = respond::json(StatusCode::ACCEPTED, &view);
+    let location = [&app.base, "/v1/jobs/", &view.job_id].concat();
     let headers = response.headers_mut();
-    headers.insert(LINK, respond::value(format!("<{location}>; rel=\"status\"")));
+    headers.insert(LINK, respond::value(["<", &location, ">; rel=\"status\""].concat()));
     headers.insert(LOCATION, respond::value(location));
     headers.insert(RETRY_AFTER, HeaderValue::from(POLL_AFTER_S));
     headers.extend(prefer.applied().map(|applied| (APPLIED, applied)));
