@@ -4,13 +4,14 @@
 use std::time::Duration;
 
 use forge_core::Changes;
-use forge_core::history::{Event, Name, News};
+use forge_core::history::{Event, Name, News, Outlook};
 use forge_core::id::JobId;
 use forge_core::job::Job;
 use forge_core::state::Cause;
 use forge_core::time::Time;
 use forge_engine::observer::{Commit, Observer};
 use forge_store::Fault;
+use forge_wire::words::forge_outcome;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -28,6 +29,12 @@ struct Scenario {
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct RetriedBy {
     by: &'static str,
+}
+
+/// How a job ended that needed more than one attempt.
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Ended {
+    outcome: &'static str,
 }
 
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -58,6 +65,8 @@ pub struct Metrics {
     canceled: Count<Scenario>,
     timed_out: Count<Scenario>,
     retries: Count<RetriedBy>,
+    retried_ends: Count<Ended>,
+    dead_letters: Counter,
     leases_lost: Counter,
     queue_wait: Histogram,
     assigned_wait: Histogram,
@@ -100,6 +109,8 @@ impl Metrics {
             canceled: Family::default(),
             timed_out: Family::default(),
             retries: Family::default(),
+            retried_ends: Family::default(),
+            dead_letters: Counter::default(),
             leases_lost: Counter::default(),
             queue_wait: seconds(),
             assigned_wait: seconds(),
@@ -135,6 +146,12 @@ impl Metrics {
         registry.register("jobs_canceled", "Jobs that were canceled", self.canceled.clone());
         registry.register("jobs_timed_out", "Attempts that ran too long", self.timed_out.clone());
         registry.register("job_retries", "Retries, by who asked for them", self.retries.clone());
+        registry.register(
+            "jobs_retried_ended",
+            "Ends of jobs that were tried more than once",
+            self.retried_ends.clone(),
+        );
+        registry.register("job_dead_letters", "Jobs that became dead letters", self.dead_letters.clone());
         registry.register("job_leases_lost", "Leases that ran out", self.leases_lost.clone());
         registry.register("job_queue_depth", "Jobs that wait", self.queue_depth.clone());
         registry.register("jobs_active", "Jobs that workers hold", self.active.clone());
@@ -197,7 +214,15 @@ impl Metrics {
     }
 
     fn event(&self, job: &Job, event: &Event) {
-        let News::Moved { cause, .. } = event.news else { return };
+        let News::Moved { cause, to, outlook, .. } = event.news else { return };
+        if let Some(outcome) = forge_outcome(to).filter(|_| outlook != Outlook::WillRetry) {
+            if event.attempt > 1 {
+                self.retried_ends.get_or_create(&Ended { outcome }).inc();
+            }
+            if job.dead_lettered_at == Some(event.at) {
+                self.dead_letters.inc();
+            }
+        }
         let scenario = Scenario { scenario: scenario(job) };
         let add = |counter: &Count<Scenario>| {
             counter.get_or_create(&scenario).inc();

@@ -81,6 +81,11 @@ pub async fn identify(app: &App, exchange: &mut Exchange) -> Result<Who, ApiErro
     Ok(Who::Client(caller))
 }
 
+/// Whether there is a token by which the operator would be known.
+pub fn knows_operator(app: &App) -> bool {
+    app.admin_digest.is_some()
+}
+
 /// The client that asks; nobody and the operator are no clients.
 pub async fn client(app: &App, exchange: &mut Exchange) -> Result<Caller, ApiError> {
     match identify(app, exchange).await? {

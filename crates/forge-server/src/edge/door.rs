@@ -97,7 +97,7 @@ impl Door {
         };
         let answer = match done {
             Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(timed_out()),
+            Ok(Err(_)) => Err(timed_out(&exchange)),
             Err(Panicked) => Err(ApiError::internal(Kind::Internal, "a handler panicked")),
         };
         finish(app, &exchange, answer)
@@ -112,13 +112,17 @@ impl Door {
         let work = pin!(timeout(self.app.bounds.request_timeout, self.pages.call(request)));
         let answer = match caught(work).await {
             Ok(Ok(Ok(page))) => Ok(page),
-            Ok(Err(_)) => Err(timed_out()),
+            Ok(Err(_)) => Err(timed_out(&exchange)),
             Err(Panicked) => Err(ApiError::internal(Kind::Internal, "a page panicked")),
         };
         finish(&self.app, &exchange, answer)
     }
 }
 
-fn timed_out() -> ApiError {
+/// A request that only looks waits for nothing of ours: what keeps it is what the server depends on, the database.
+fn timed_out(exchange: &Exchange) -> ApiError {
+    if exchange.is_read() {
+        return ApiError::new(Kind::DependencyTimeout, "The database took longer than the server waits.");
+    }
     ApiError::new(Kind::OperationTimeout, "The request took longer than the server waits.")
 }

@@ -3,6 +3,7 @@
 //!
 //! No fixed ports: the server takes a free one and says which.
 
+mod acceptance;
 mod api;
 mod cleanup;
 mod collector;

@@ -26,6 +26,7 @@ pub(super) const ANY: &[Kind] = &[
     Kind::StorageError,
     Kind::StorageTimeout,
     Kind::OperationTimeout,
+    Kind::DependencyTimeout,
 ];
 
 /// What a request with credentials may meet.
@@ -83,7 +84,7 @@ fn clients() -> Vec<Operation> {
             access: Access::AnybodyOrOperator,
             parameters: tracing(),
             answers: vec![answer(201, "Registered.", "Client", json!({"client_id": CLIENT}))],
-            refusals: refusals(&[WRITING, ANY, &KEYED[..3], &[Kind::Forbidden]]),
+            refusals: refusals(&[WRITING, ANY, &KEYED[..3], &[Kind::Forbidden, Kind::ConfigInvalid]]),
             ..post("/v1/clients", "createClient", "Registers a client.")
         },
         Operation {

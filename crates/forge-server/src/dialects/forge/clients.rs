@@ -17,6 +17,11 @@ pub(super) async fn gate(app: &App, exchange: &mut Exchange) -> Result<(), ApiEr
     match app.config.auth.registration {
         // Credentials do not matter where nobody needs them; not even bad ones.
         Registration::Open => {}
+        Registration::Admin if !auth::knows_operator(app) => {
+            let detail =
+                "Registering needs the admin token, and the server has none: auth.admin_token is not set.";
+            return Err(ApiError::new(Kind::ConfigInvalid, detail));
+        }
         Registration::Admin => match auth::identify(app, exchange).await? {
             Who::Operator => {}
             Who::Nobody => return Err(auth::unauthenticated("Registering needs the admin token.")),

@@ -17,6 +17,10 @@ pub(crate) enum Mood {
     Broken(Fault),
     /// Reads of jobs never come back.
     Hanging,
+    /// Writes never come back.
+    HangingWrites,
+    /// Jobs come without their history.
+    Forgetful,
     /// Reads of jobs meet a bug.
     Panicking,
 }
@@ -46,7 +50,10 @@ impl Store for Faulty {
     fn transact(&self, wants: Wants, decide: Decide) -> Boxed<'_, Changes> {
         match self.mood() {
             Mood::Broken(fault) => Box::pin(async move { Err(Error::new(fault, "on /secret/host:5432")) }),
-            Mood::Fine | Mood::Hanging | Mood::Panicking => self.memory.transact(wants, decide),
+            Mood::HangingWrites => Box::pin(pending()),
+            Mood::Fine | Mood::Hanging | Mood::Forgetful | Mood::Panicking => {
+                self.memory.transact(wants, decide)
+            }
         }
     }
 
@@ -58,7 +65,10 @@ impl Store for Faulty {
             }
             Mood::Hanging if about_jobs => Box::pin(pending()),
             Mood::Panicking if about_jobs => panic!("a bug in the store, as this test wants it"),
-            Mood::Fine | Mood::Broken(_) | Mood::Hanging | Mood::Panicking => self.memory.read(query),
+            Mood::Forgetful => Box::pin(async move { Ok(without_history(self.memory.read(query).await?)) }),
+            Mood::Fine | Mood::Broken(_) | Mood::Hanging | Mood::HangingWrites | Mood::Panicking => {
+                self.memory.read(query)
+            }
         }
     }
 
@@ -73,4 +83,13 @@ impl Store for Faulty {
     fn lanes(&self) -> usize {
         self.memory.lanes()
     }
+}
+
+fn without_history(mut page: Page) -> Page {
+    match &mut page {
+        Page::Job(Some(job)) => job.history = Default::default(),
+        Page::Jobs(jobs) => jobs.iter_mut().for_each(|job| job.history = Default::default()),
+        _ => {}
+    }
+    page
 }

@@ -17,5 +17,6 @@ mod refusals;
 mod restart;
 mod retention;
 mod server;
+mod settings;
 mod trouble;
 mod waiting;

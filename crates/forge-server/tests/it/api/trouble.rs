@@ -57,9 +57,43 @@ async fn a_store_that_hangs_is_504() {
     let path = format!("/v1/jobs/{}", client.job().await);
     store.set(Mood::Hanging);
     let answer = client.get(&path).await;
+    answer.refused(504, "RFA_DEPENDENCY_TIMEOUT");
+    store.set(Mood::HangingWrites);
+    let answer = client.submit(json!({"type": "EXECUTE"})).await;
     answer.refused(504, "RFA_EXEC_TIMEOUT");
     store.set(Mood::Fine);
     client.get(&path).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_job_whose_events_are_lost_is_still_a_job() {
+    let (store, server, client) = faulty().await;
+    let id = client.job().await;
+    server.succeed().await;
+    store.set(Mood::Forgetful);
+    let everything = forge_store::Sweep {
+        journal_before: forge_core::time::Time::MAX,
+        tombstones_before: forge_core::time::Time::ZERO,
+        revoked_keys_before: forge_core::time::Time::ZERO,
+        limit: 1000,
+    };
+    assert!(server.app.engine.store().sweep(everything).await.unwrap() > 0);
+    let job = client.get(&format!("/v1/jobs/{id}")).await.expect(200);
+    assert_eq!(job["state"], "SUCCEEDED");
+    assert_eq!(client.get(&format!("/v1/jobs/{id}/events")).await.expect(200)["events"], json!([]));
+    let report = client.get(&format!("/v1/jobs/{id}/report")).await.expect(200);
+    assert_eq!((&report["outcome"], &report["events"]), (&json!("SUCCESS"), &json!([])));
+    client.get(&format!("/v1/jobs/{id}/result")).await.expect(200);
+    assert_eq!(client.get("/v1/jobs").await.expect(200)["jobs"][0]["job_id"], id);
+}
+
+#[tokio::test]
+async fn a_server_that_wants_a_token_it_does_not_have_says_so() {
+    let server = Server::with(&[("auth.registration", "admin")]).await;
+    let answer = server.call("POST", "/v1/clients").send().await;
+    let problem = answer.refused(503, "RFA_CONFIG_INVALID");
+    assert!(problem["detail"].as_str().unwrap().contains("auth.admin_token"), "{problem}");
+    assert!(answer.header("retry-after").is_some());
 }
 
 #[tokio::test]
