@@ -77,7 +77,11 @@ mod tests {
     use super::*;
     use crate::Fault;
 
-    const NEXT: Migration = Migration { version: 2, name: "next", sql: "CREATE TABLE next (x)" };
+    /// Every step there is, and one more.
+    fn and(name: &'static str, sql: &'static str) -> Vec<Migration> {
+        let next = Migration { version: ALL.len() as u32 + 1, name, sql };
+        ALL.iter().copied().chain([next]).collect()
+    }
 
     fn tables(connection: &Connection) -> i64 {
         let sql = "SELECT count(*) FROM sqlite_schema WHERE type = 'table'";
@@ -91,17 +95,17 @@ mod tests {
         let before = tables(&connection);
         migrate(&connection).unwrap();
         assert_eq!(tables(&connection), before);
-        migrate_to(&connection, &[ALL[0], NEXT]).unwrap();
+        migrate_to(&connection, &and("next", "CREATE TABLE next (x)")).unwrap();
         assert_eq!(tables(&connection), before + 1);
     }
 
     #[test]
     fn a_newer_schema_is_refused_and_nothing_is_touched() {
         let connection = Connection::open_in_memory().unwrap();
-        migrate_to(&connection, &[ALL[0], NEXT]).unwrap();
+        migrate_to(&connection, &and("next", "CREATE TABLE next (x)")).unwrap();
         let error = migrate(&connection).unwrap_err();
         assert_eq!(error.fault, Fault::TooNew);
-        assert!(error.to_string().contains("version 2"), "{error}");
+        assert!(error.to_string().contains(&format!("version {}", ALL.len() + 1)), "{error}");
         assert!(connection.is_autocommit());
     }
 
@@ -116,9 +120,8 @@ mod tests {
     #[test]
     fn a_step_that_fails_leaves_nothing_behind() {
         let connection = Connection::open_in_memory().unwrap();
-        let broken =
-            Migration { version: 2, name: "broken", sql: "CREATE TABLE half (x); CREATE TABLE half (x)" };
-        migrate_to(&connection, &[ALL[0], broken]).unwrap_err();
+        let broken = and("broken", "CREATE TABLE half (x); CREATE TABLE half (x)");
+        migrate_to(&connection, &broken).unwrap_err();
         assert_eq!(tables(&connection), 0);
         migrate(&connection).unwrap();
     }
