@@ -6,6 +6,7 @@
 //! - `serve`: the server itself, from listening to the last answer.
 //! - `telemetry`: logs; `traces`: what a collector is told.
 //! - `metrics`: what can be counted.
+//! - `documents`: what says the same to everybody, with its ETag;
 //! - `problems`: the pages that problem types lead to.
 //! - `webhooks`: what is sent to receivers, and how.
 //! - `cleanup`: retention, once and now.
@@ -20,6 +21,7 @@ pub mod bench;
 mod cleanup;
 pub mod config;
 pub mod dialects;
+pub mod documents;
 pub mod edge;
 mod exit;
 pub mod limits;

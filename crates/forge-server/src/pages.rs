@@ -5,18 +5,18 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::State;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
-use bytes::Bytes;
 use forge_core::catalog::Kind;
 use forge_core::state::State as JobState;
 use forge_engine::WorkerHandle;
 use forge_problem::schema;
 use forge_wire::openapi;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::app::{App, NotReady};
+use crate::documents::Document;
 use crate::edge::respond;
 use crate::limits::TROUBLE_AFTER_S;
 use crate::problems;
@@ -28,7 +28,7 @@ const SCHEMA: &str = "/schemas/async-job-problem-details.json";
 pub fn router(app: &Arc<App>) -> Router {
     let pages =
         table(&app.base).into_iter().fold(Router::new(), |pages, (path, page)| pages.route(path, page));
-    pages.with_state(app.clone()).merge(problems::router(problems::Pages { base: app.base.clone() }))
+    pages.with_state(app.clone()).merge(problems::router(&app.base))
 }
 
 /// The paths of all pages; those of problem types have a parameter.
@@ -42,15 +42,15 @@ fn table(base: &str) -> [(&'static str, MethodRouter<Arc<App>>); 5] {
         ("/health", get(health)),
         ("/ready", get(ready)),
         ("/metrics", get(metrics)),
-        ("/openapi.json", document(openapi::MEDIA_TYPE, &openapi::document(base))),
-        (SCHEMA, document(schema::MEDIA_TYPE_SCHEMA, &problem_schema)),
+        ("/openapi.json", document(openapi::MEDIA_TYPE, openapi::document(base).to_string())),
+        (SCHEMA, document(schema::MEDIA_TYPE_SCHEMA, problem_schema.to_string())),
     ]
 }
 
 /// A document that stays the same as long as the server runs.
-fn document(media_type: &'static str, document: &Value) -> MethodRouter<Arc<App>> {
-    let bytes = Bytes::from(document.to_string());
-    get(move || async move { ([(CONTENT_TYPE, media_type)], bytes) })
+fn document(media_type: &'static str, text: String) -> MethodRouter<Arc<App>> {
+    let document = Document::new(media_type, text);
+    get(move |headers: HeaderMap| async move { document.answer(&headers) })
 }
 
 /// Alive: the process answers. Says nothing of the store; that is `/ready`.

@@ -12,6 +12,8 @@ use serde_json::{Map, Value};
 use crate::body;
 use crate::problem::{Refused, Violation};
 
+use crate::language::{self, Language};
+
 /// Items listed in one outcome object. A larger batch lists its failed items only, and no more than this; the rest is behind
 /// `itemsUrl`.
 pub const LISTED_MAX: usize = 100;
@@ -132,13 +134,16 @@ pub const fn status(end: &ItemEnd) -> ItemStatus {
     }
 }
 
-/// The member of `results` for an item.
-pub fn outcome(end: &ItemEnd) -> ItemOutcome {
+/// The member of `results` for an item, in a language that it can be told in.
+pub fn outcome(end: &ItemEnd, language: Language) -> ItemOutcome {
     let outcome = ItemOutcome::new(&*end.id, status(end));
     match &end.error {
         None => outcome,
         Some(error) => outcome
-            .with_detail(&*error.message)
+            .with_detail(
+                language::phrase(error.kind, &error.message, language)
+                    .unwrap_or_else(|| error.message.clone()),
+            )
             .with_retryable(error.retryable)
             .with_processing_stage(error.kind.entry().stage.map_or("processing", |stage| stage.as_str())),
     }
@@ -185,7 +190,7 @@ pub struct ItemView {
 impl ItemView {
     /// An item that has ended.
     pub fn ended(end: &ItemEnd) -> ItemView {
-        let outcome = outcome(end);
+        let outcome = outcome(end, Language::English);
         ItemView {
             item_id: end.id.clone(),
             status: outcome.status().as_str().into(),

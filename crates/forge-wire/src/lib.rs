@@ -5,6 +5,7 @@
 //! - [`problem`]: a refused request as a problem object;
 //! - [`outcome`]: the last word on an execution, built once and stored as bytes;
 //! - [`language`]: the same in German;
+//! - [`example`]: jobs that never were, for documents;
 //! - [`body`]: what bodies of requests have in common;
 //! - [`forge`]: the bodies of `/v1`;
 //! - [`item`]: the items of a batch;
@@ -12,6 +13,7 @@
 //! - [`time`]: moments as text.
 
 pub mod body;
+pub mod example;
 pub mod forge;
 pub mod item;
 pub mod language;

@@ -59,7 +59,7 @@ impl Outcomes {
         let (kind, mut message) = what_went_wrong(job);
         let listing = Listing::of(items);
         message.push_str(listing.remark);
-        let (title, detail) = told(job, kind, &message);
+        let language = spoken(job, kind, &message, &listing);
         let (entry, dialect) = (kind.entry(), job.head.dialect);
         let mut members = forge_problem::Job::builder()
             .id(job.execution.to_string())
@@ -70,14 +70,14 @@ impl Outcomes {
             .processing_stage(stage(job, kind))
             .correlation_id(job.head.correlation_id.as_deref().and_then(CorrelationId::sanitize));
         if !listing.shown.is_empty() {
-            members = members.results(listing.shown.iter().map(|end| item::outcome(end)));
+            members = members.results(listing.shown.iter().map(|end| item::outcome(end, language)));
         }
         if retryable(job, kind) {
             members = members.retry_after_s(retry_after_s(job));
         }
         let mut builder = Problem::builder(format!("{}/problems/{}", self.base, entry.slug))
-            .title(title)
-            .detail(detail)
+            .title(language::words(kind, language).title)
+            .detail(language::phrase(kind, &message, language).unwrap_or_else(|| message.clone()))
             .instance(format!("{}{}", self.base, status_path(job)))
             .job(members)
             .extension("code", status::code(kind, dialect))
@@ -141,16 +141,14 @@ pub fn status_path(job: &Job) -> String {
     }
 }
 
-/// Title and detail in the language of the submission. What a worker says in its own words is not translated, and then
-/// the title stays English beside it: an object is in one language.
-fn told(job: &Job, kind: Kind, message: &str) -> (&'static str, String) {
+/// The language of the submission, if everything there is to say can be said in it. What a worker says in its own words is
+/// not translated, and then the object is English: it is in one language.
+fn spoken(job: &Job, kind: Kind, message: &str, listing: &Listing<'_>) -> Language {
     let wanted = job.head.language.as_deref().and_then(Language::parse).unwrap_or_default();
-    let words = language::words(kind, wanted);
-    let general = (message == kind.entry().meaning).then(|| words.meaning.to_owned());
-    match general.or_else(|| language::sentence(message, wanted)) {
-        Some(detail) => (words.title, detail),
-        None => (kind.entry().title, message.to_owned()),
-    }
+    let can_say = |kind, message: &str| language::phrase(kind, message, wanted).is_some();
+    let mut of_items = listing.shown.iter().filter_map(|end| end.error.as_ref());
+    let all = can_say(kind, message) && of_items.all(|error| can_say(error.kind, &error.message));
+    if all { wanted } else { Language::English }
 }
 
 /// The language a stored object is written in: `Content-Language` on every road. Its title tells.

@@ -107,10 +107,7 @@ impl Exchange {
     /// The language the client wants problems explained in. A submission leaves it to the job's outcome (C-96):
     /// `Head { language: exchange.language().stored(), .. }`.
     pub fn language(&self) -> Language {
-        let mut lines = self.headers.get_all(ACCEPT_LANGUAGE).iter().filter_map(|line| line.to_str().ok());
-        let Some(first) = lines.next() else { return Language::English };
-        let all = lines.fold(first.to_owned(), |all, line| all + "," + line);
-        Language::wanted(Some(&all))
+        language_of(&self.headers)
     }
 
     /// The W3C trace context, if the request brought one that can be read.
@@ -141,6 +138,14 @@ impl Exchange {
     pub fn is_read(&self) -> bool {
         self.method == Method::GET || self.method == Method::HEAD
     }
+}
+
+/// The language that a request wants problems and pages in; several lines of `Accept-Language` count as one.
+pub(crate) fn language_of(headers: &HeaderMap) -> Language {
+    let mut lines = headers.get_all(ACCEPT_LANGUAGE).iter().filter_map(|line| line.to_str().ok());
+    let Some(first) = lines.next() else { return Language::English };
+    let all = lines.fold(first.to_owned(), |all, line| all + "," + line);
+    Language::wanted(Some(&all))
 }
 
 /// A header may hold any bytes; those that are not ASCII are dropped like all that is not harmless.

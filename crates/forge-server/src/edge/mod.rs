@@ -38,6 +38,7 @@ pub use auth::{Caller, Who};
 pub use door::{Door, Doors};
 pub use endings::Endings;
 pub use exchange::Exchange;
+pub(crate) use exchange::language_of;
 pub use keyring::KeyRing;
 pub use limiter::Limiter;
 pub use refusal::ApiError;

@@ -79,6 +79,15 @@ pub fn words(kind: Kind, language: Language) -> Words {
     }
 }
 
+/// What is said about a failure of this kind, in the language: the kind's own meaning, or a sentence of the server. `None` if
+/// there is no translation.
+pub fn phrase(kind: Kind, english: &str, language: Language) -> Option<String> {
+    if english == kind.entry().meaning {
+        return Some(words(kind, language).meaning.to_owned());
+    }
+    sentence(english, language)
+}
+
 /// The reason phrase of a status code, as the title of a problem without a type of its own; `None` where there is none in
 /// this language.
 pub fn reason(status: u16, language: Language) -> Option<&'static str> {

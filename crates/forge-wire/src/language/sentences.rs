@@ -138,7 +138,20 @@ const SENTENCES: Table = &[
         "Es warten mehr Anfragen darauf, geschrieben zu werden, als der Server aufnimmt.",
     ),
     ("The server is stopping.", "Der Server fährt herunter."),
+    (
+        "The job has {1} items, and each must be told once.",
+        "Der Auftrag hat {1} Teile, und jeder ist einmal zu nennen.",
+    ),
     // How jobs ended.
+    ("{1} of {2} items completed successfully.", "{1} von {2} Teilen sind gelungen."),
+    (
+        "{1} of {2} items completed successfully. Only failed items are listed; see itemsUrl for all.",
+        "{1} von {2} Teilen sind gelungen. Nur fehlgeschlagene Teile sind aufgeführt; alle stehen unter itemsUrl.",
+    ),
+    (
+        "{1} of {2} items completed successfully. Only the first failed items are listed; see itemsUrl for all.",
+        "{1} von {2} Teilen sind gelungen. Nur die ersten fehlgeschlagenen Teile sind aufgeführt; alle stehen unter itemsUrl.",
+    ),
     (
         "The job was cancelled by user: the client asked for it.",
         "Der Auftrag wurde abgebrochen: Der Client wünschte es.",
@@ -195,6 +208,13 @@ const CLAUSES: Table = &[
     ("must not lead to a link-local address", "darf nicht zu einer link-lokalen Adresse führen"),
     ("must not lead to a private address", "darf nicht zu einer privaten Adresse führen"),
     ("must not lead to this machine", "darf nicht zu diesem Rechner führen"),
+    ("must have 1 to {1} items; it has {2}", "muss 1 bis {1} Teile haben; es sind {2}"),
+    ("must be EXECUTE or DEFERRED for a batch", "muss für einen Stapel EXECUTE oder DEFERRED sein"),
+    ("must be an array", "muss eine Liste sein"),
+    ("must be an object", "muss ein Objekt sein"),
+    ("is the id of an item before it", "ist schon die Kennung eines Teils davor"),
+    ("names no execution of this job", "nennt keine Ausführung dieses Auftrags"),
+    ("names a status that no item ends in", "nennt einen Status, in dem kein Teil endet"),
     ("is no cursor of this list", "ist kein Cursor dieser Liste"),
     ("names a state that does not exist", "nennt einen Zustand, den es nicht gibt"),
     ("is no name of a queue", "ist kein Name einer Warteschlange"),

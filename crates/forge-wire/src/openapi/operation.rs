@@ -70,7 +70,10 @@ const INSTANCE: &str = "urn:uuid:01890a5d-ac96-774b-bcce-b302099a8057";
 const HEADERS: &[(&str, &str)] = &[
     ("X-Request-ID", "The id the server gave the request."),
     ("X-Correlation-ID", "The id the client gave the request, sanitised; otherwise the server's."),
-    ("Cache-Control", "`no-store`: what is said about jobs is private and changes."),
+    (
+        "Cache-Control",
+        "`no-store` for what is said about jobs, which is private and changes; documents may be kept.",
+    ),
     ("Retry-After", "Seconds to wait before asking again."),
     ("WWW-Authenticate", "`Bearer`."),
     ("Location", "Where the job is."),
@@ -78,6 +81,8 @@ const HEADERS: &[(&str, &str)] = &[
     ("Preference-Applied", "Which preferences were honoured."),
     ("Idempotent-Replayed", "`true` when the answer tells of something that was there before."),
     ("Vary", "What the form of the answer depends on."),
+    ("Content-Language", "The language that titles and details are in."),
+    ("ETag", "Which version of the document it is."),
     ("Content-Digest", "The SHA-256 of the failure object (RFC 9530)."),
     ("Problem", "What went wrong, as a structured field."),
     ("RateLimit", "What is left of the limit."),
@@ -188,7 +193,7 @@ impl Operation {
                 (named(problem), json!({"summary": problem.title(), "value": value}))
             })
             .collect();
-        let mut headers = vec![("Vary", Presence::Sometimes)];
+        let mut headers = vec![("Vary", Presence::Sometimes), ("Content-Language", Presence::Always)];
         match code {
             401 => headers.push(("WWW-Authenticate", Presence::Always)),
             429 | 503 | 504 => headers.push(("Retry-After", Presence::Always)),

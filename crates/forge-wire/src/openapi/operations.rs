@@ -227,6 +227,7 @@ fn steps() -> Vec<Operation> {
             ("Preference-Applied", Presence::Sometimes),
             ("Problem", Presence::Sometimes),
             ("Content-Digest", Presence::Sometimes),
+            ("Content-Language", Presence::Sometimes),
         ],
         ..answer(200, "The job; one that ended badly also as its failure object.", "Job", queued())
     };
@@ -353,7 +354,7 @@ pub(super) fn limit() -> Value {
     query("limit", "Entries in a page; more than the most is the most.", schema)
 }
 
-fn header(name: &str, description: &str, example: &str) -> Value {
+pub(super) fn header(name: &str, description: &str, example: &str) -> Value {
     let schema = json!({"type": "string"});
     json!({"name": name, "in": "header", "description": description, "schema": schema, "example": example})
 }
@@ -361,6 +362,7 @@ fn header(name: &str, description: &str, example: &str) -> Value {
 fn tracing() -> Vec<Value> {
     vec![
         header("X-Correlation-ID", "What the client calls the request; sanitised.", "order-4711"),
+        super::pages::accept_language(),
         header(
             "traceparent",
             "W3C Trace Context.",

@@ -1,10 +1,10 @@
 //! The operations that belong to no dialect.
 
 use forge_core::catalog::Kind;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::operation::{Access, Answer, Operation, Presence};
-use super::operations::{answer, path_parameter, refusals};
+use super::operations::{answer, header, path_parameter, refusals};
 use crate::problem::Refused;
 
 /// What any page may meet.
@@ -43,30 +43,50 @@ fn server() -> Vec<Operation> {
 
 fn documents() -> Vec<Operation> {
     let forms = |schema| [("text/html", None), ("application/json", Some(schema)), ("application/xml", None)];
-    let vary = vec![("Vary", Presence::Always)];
+    let shown = || {
+        let always = ["Vary", "Content-Language", "ETag"];
+        always.map(|name| (name, Presence::Always)).to_vec()
+    };
+    let cached = || Answer {
+        headers: vec![("ETag", Presence::Always)],
+        ..of_types(304, "The caller has it already, as `If-None-Match` says.", &[])
+    };
     let nothing = Refused::new(Kind::JobNotFound, "There is nothing at this address.").blank();
     let missing = refusals(&[TROUBLE]).into_iter().chain([nothing]).collect();
-    let any_json = |media_type| of_types(200, "The document.", &[(media_type, None)]);
+    let document = |media_type| Answer {
+        headers: vec![("ETag", Presence::Always)],
+        ..of_types(200, "The document.", &[(media_type, None)])
+    };
     vec![
         Operation {
-            answers: vec![Answer {
-                headers: vary.clone(),
-                ..of_types(200, "All of them.", &forms("ProblemTypes"))
-            }],
+            parameters: vec![accept_language(), if_none_match()],
+            answers: vec![
+                Answer { headers: shown(), ..of_types(200, "All of them.", &forms("ProblemTypes")) },
+                cached(),
+            ],
             ..page("/problems", "listProblemTypes", "documents", "Every problem type.")
         },
         Operation {
-            parameters: vec![path_parameter("slug", "The last part of the `type`.")],
-            answers: vec![Answer { headers: vary, ..of_types(200, "The page.", &forms("ProblemType")) }],
+            parameters: vec![
+                path_parameter("slug", "The last part of the `type`."),
+                accept_language(),
+                if_none_match(),
+            ],
+            answers: vec![
+                Answer { headers: shown(), ..of_types(200, "The page.", &forms("ProblemType")) },
+                cached(),
+            ],
             refusals: missing,
             ..page("/problems/{slug}", "getProblemType", "documents", "What a problem type means.")
         },
         Operation {
-            answers: vec![any_json(super::MEDIA_TYPE)],
+            parameters: vec![if_none_match()],
+            answers: vec![document(super::MEDIA_TYPE), cached()],
             ..page("/openapi.json", "getOpenApi", "documents", "This document.")
         },
         Operation {
-            answers: vec![any_json(forge_problem::schema::MEDIA_TYPE_SCHEMA)],
+            parameters: vec![if_none_match()],
+            answers: vec![document(forge_problem::schema::MEDIA_TYPE_SCHEMA), cached()],
             ..page(
                 "/schemas/async-job-problem-details.json",
                 "getProblemSchema",
@@ -75,6 +95,15 @@ fn documents() -> Vec<Operation> {
             )
         },
     ]
+}
+
+/// The language of problems and pages.
+pub(super) fn accept_language() -> Value {
+    header("Accept-Language", "The language of titles and details: English, or German.", "de, en;q=0.5")
+}
+
+fn if_none_match() -> Value {
+    header("If-None-Match", "The `ETag` of the version the caller has.", "\"5f2b7c1d9e0a4f3b8c6d7e12\"")
 }
 
 fn of_types(

@@ -329,26 +329,49 @@ fn pages() -> Value {
             "reason": {"enum": ["stopping", "store"], "description": "What it waits for."},
             "code": text("ForgeRun's code."),
         })),
-        "ProblemTypes": object("Every problem type.", &["problems"], json!({
+        "ProblemTypes": object("Every problem type.", &["language", "problems"], json!({
+            "language": text("The language of titles and sentences."),
             "problems": {"type": "array", "items": reference("ProblemType")},
         })),
-        "ProblemType": object(
-            "A problem type.",
-            &["type", "slug", "title", "level", "status", "retryable", "codes", "extensions", "example"],
-            json!({
-                "type": {"type": "string", "format": "uri-reference", "description": "What `type` says."},
-                "slug": text("Its name."),
-                "title": text("What `title` says."),
-                "level": {"enum": ["request", "job"], "description": "What it is about."},
-                "status": {"type": "object", "description": "The HTTP status codes, by dialect."},
-                "retryable": {"type": "boolean", "description": "Whether to try again."},
-                "stage": maybe(text("What `processingStage` says.")),
-                "codes": {"type": "array", "items": {"type": "object"}, "description": "Meaning and remedy by code."},
-                "extensions": {"type": "object", "description": "What such a problem has beside."},
-                "example": reference("ProblemDetails"),
-            }),
-        ),
+        "ProblemType": problem_type(),
     })
+}
+
+fn problem_type() -> Value {
+    let of_dialect = |path: &str| {
+        let item = json!({"type": "integer", "minimum": 200, "maximum": 599});
+        json!({"type": "array", "items": item, "description": format!("Under `{path}`.")})
+    };
+    let statuses =
+        json!({"v1": of_dialect("/v1"), "api": of_dialect("/api/v1"), "ojs": of_dialect("/ojs/v1")});
+    let code = json!({
+        "rfa_code": text("ForgeRun's code."),
+        "ojs_code": text("The code of Open Job Spec."),
+        "meaning": text("What happened."),
+        "remedy": text("What to do about it."),
+        "doc_url": text("Where the code is explained."),
+    });
+    let properties = json!({
+        "type": {"type": "string", "format": "uri-reference", "description": "What `type` says."},
+        "slug": text("Its name."),
+        "title": text("What `title` says."),
+        "language": text("The language of titles and sentences."),
+        "level": {"enum": ["request", "job"], "description": "What it is about."},
+        "status": object("The HTTP status codes, by dialect.", &["v1", "api", "ojs"], statuses),
+        "retryable": {"type": "boolean", "description": "Whether to try again."},
+        "retry": text("Whether and how to try again, in words."),
+        "stage": maybe(text("What `processingStage` says.")),
+        "codes": {
+            "type": "array",
+            "items": object("One way to meet it.", &["rfa_code", "ojs_code", "meaning", "remedy", "doc_url"], code),
+        },
+        "extensions": {"type": "object", "description": "What such a problem has beside, and of which type."},
+        "example": reference("ProblemDetails"),
+        "index": {"type": "string", "format": "uri-reference", "description": "Where all types are listed."},
+    });
+    let Value::Object(members) = &properties else { unreachable!("it is an object") };
+    let required: Vec<&str> = members.keys().map(String::as_str).collect();
+    object("A problem type.", &required, properties.clone())
 }
 
 pub(super) fn object(description: &str, required: &[&str], properties: Value) -> Value {

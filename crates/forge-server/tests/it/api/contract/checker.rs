@@ -57,6 +57,13 @@ impl Contract {
         if answer.status >= 500 {
             complaints.push(format!("the server has trouble: {}", answer.status));
         }
+        // What has no content has no type either.
+        if response["content"].as_object().is_some_and(|content| content.is_empty()) {
+            if !answer.body.is_empty() || answer.header("content-type").is_some() {
+                complaints.push(format!("{} with a body", answer.status));
+            }
+            return complaints;
+        }
         let (content_type, media) = match media(response, answer) {
             Ok(found) => found,
             Err(complaint) => {
