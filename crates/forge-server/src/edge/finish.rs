@@ -53,7 +53,9 @@ fn spoken(app: &App, exchange: &Exchange, response: Response) -> Response {
         StatusCode::NOT_FOUND => refuse(app, exchange, ApiError::route()),
         StatusCode::METHOD_NOT_ALLOWED => {
             let allow = response.headers().get(ALLOW).cloned();
-            let mut refused = refuse(app, exchange, ApiError::new(Kind::MethodNotAllowed, "See Allow."));
+            let methods = allow.as_ref().and_then(|allow| allow.to_str().ok()).unwrap_or("nothing");
+            let detail = format!("Allowed here: {}.", methods.replace(',', ", "));
+            let mut refused = refuse(app, exchange, ApiError::new(Kind::MethodNotAllowed, detail));
             refused.headers_mut().extend(allow.map(|allow| (ALLOW, allow)));
             refused
         }
@@ -123,7 +125,7 @@ fn worded(app: &App, exchange: &Exchange, mut refused: Refused) -> Refused {
     }
     // Every refusal for trouble of ours says when to come back, in the body too where submitting again is meant (C-34).
     let status = status::http(refused.kind, exchange.dialect);
-    if matches!(status, 429 | 503) && refused.retry_after_s.is_none() {
+    if matches!(status, 429 | 500..=599) && refused.retry_after_s.is_none() {
         refused.retry_after_s = Some(TROUBLE_AFTER_S);
     }
     refused.is_poll = exchange.is_read();

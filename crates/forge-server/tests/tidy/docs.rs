@@ -1,4 +1,9 @@
-//! Rules for our pages: the README names its two commands, and links lead to files that exist.
+//! Rules for our pages: the README names its two commands, links lead to files that exist, and the guide names all that the
+//! drafts want documented.
+
+use forge_core::catalog::Stage;
+use forge_problem::JobStatus;
+use forge_wire::item::LISTED_MAX;
 
 use crate::repo::{self, File};
 
@@ -24,6 +29,16 @@ fn dead_links(page: &File, exists: impl Fn(&str) -> bool) -> Vec<String> {
     dead.map(|link| format!("{} links to {link}, which does not exist", page.path)).collect()
 }
 
+/// Stages, statuses and limits of batches that the guide does not name.
+fn unexplained(guide: &str) -> Vec<String> {
+    let stages = Stage::ALL.iter().map(|stage| stage.as_str().to_owned());
+    let statuses = JobStatus::REGISTERED.into_iter().map(|status| status.as_str().to_owned());
+    let words = stages.chain(statuses).chain(["itemId".to_owned()]).map(|word| format!("`{word}`"));
+    let listed = format!("no more than {LISTED_MAX} of them");
+    let unnamed = words.chain([listed]).filter(|words| !guide.contains(words.as_str()));
+    unnamed.map(|words| format!("docs/guide.md does not say: {words}")).collect()
+}
+
 mod can_fail {
     use super::*;
 
@@ -34,6 +49,11 @@ mod can_fail {
             ["README.md does not name `cargo run --release -- dev`"]
         );
         assert_eq!(missing_commands("").len(), COMMANDS.len());
+    }
+
+    #[test]
+    fn a_stage_that_nobody_explains_is_named() {
+        assert!(unexplained("").contains(&"docs/guide.md does not say: `rendering`".to_owned()));
     }
 
     #[test]
@@ -50,6 +70,11 @@ mod can_fail {
 #[test]
 fn the_readme_names_its_two_commands() {
     crate::assert_tidy(&missing_commands(&repo::read("README.md")));
+}
+
+#[test]
+fn the_guide_names_every_stage_status_and_limit() {
+    crate::assert_tidy(&unexplained(&repo::read("docs/guide.md")));
 }
 
 #[test]

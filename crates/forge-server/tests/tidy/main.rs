@@ -4,10 +4,10 @@
 //! - `layers`: crates know only whom ARCHITECTURE.md lets them know.
 //! - `sources`: SQL in one crate, short files, a header on each, nothing left undone.
 //! - `deploy`: dashboard and alerts ask for metrics that exist, and the operator's page explains them.
-//! - `docs`: the README names its two commands, and links in our pages lead somewhere.
+//! - `docs`: the README names its two commands, the guide what the drafts want documented, and links lead somewhere.
 //!
 //! Each check is a function from text to complaints. Each module first shows on small bad
-//! samples that its checks can fail, then runs them on the repository. Needs nothing but `std`.
+//! samples that its checks can fail, then runs them on the repository.
 
 mod deploy;
 mod docs;

@@ -38,7 +38,6 @@ type Table = &'static [(&'static str, &'static str)];
 const SENTENCES: Table = &[
     // Requests as a whole.
     ("There is nothing at this address.", "Unter dieser Adresse gibt es nichts."),
-    ("See Allow.", "Siehe Allow."),
     ("Allowed here: {1}.", "Hier erlaubt: {1}."),
     ("The answer can only be {1}.", "Die Antwort kann nur {1} sein."),
     ("The body must not be compressed.", "Der Inhalt darf nicht komprimiert sein."),
@@ -63,6 +62,14 @@ const SENTENCES: Table = &[
         "Der Anfrageparameter `{1}` ist hier nicht bekannt; es gibt {2}.",
     ),
     ("The request took longer than the server waits.", "Die Anfrage dauerte länger, als der Server wartet."),
+    (
+        "The database took longer than the server waits.",
+        "Die Datenbank brauchte länger, als der Server wartet.",
+    ),
+    (
+        "Registering needs the admin token, and the server has none: auth.admin_token is not set.",
+        "Zum Registrieren braucht es das Verwaltungs-Token, und der Server hat keines: auth.admin_token ist nicht gesetzt.",
+    ),
     // Who asks, and how often.
     ("The request has no API key.", "Die Anfrage hat keinen API-Schlüssel."),
     (
@@ -142,6 +149,7 @@ const SENTENCES: Table = &[
         "The job has {1} items, and each must be told once.",
         "Der Auftrag hat {1} Teile, und jeder ist einmal zu nennen.",
     ),
+    ("The job is no batch; it has no items.", "Der Auftrag ist kein Stapel; er hat keine Teile."),
     // How jobs ended.
     ("{1} of {2} items completed successfully.", "{1} von {2} Teilen sind gelungen."),
     (

@@ -46,6 +46,11 @@ impl Call {
         self
     }
 
+    /// Whether it only looks.
+    pub(crate) fn is_read(&self) -> bool {
+        self.method == "GET"
+    }
+
     pub(crate) async fn send(&self) -> Answer {
         timeout(PATIENCE, self.exchange()).await.expect("an answer in time")
     }

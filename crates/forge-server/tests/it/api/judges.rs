@@ -1,5 +1,5 @@
-//! Programs of others that judge what we serve: `xmllint` for XML, `tidy` for HTML. `make tools` installs them; without
-//! them the tests fail, they do not skip.
+//! Programs of others that judge what we serve: `xmllint` for XML, `tidy` for HTML, validators from npm for the documents.
+//! `make tools` installs them; without them the tests fail, they do not skip.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -49,3 +49,30 @@ pub(crate) fn tidy(pages: &[PathBuf]) -> Output {
     command.args(["-quiet", "-errors", "-utf8", "--show-filename", "yes", "--accessibility-check", "1"]);
     run(command.args(pages), "tidy")
 }
+
+/// Where `scripts/install-test-tools` puts what comes from npm.
+fn tools() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("tools")
+}
+
+/// Runs a module of JavaScript on a file. It can import what is installed; whatever it prints is what is wrong.
+pub(crate) fn node(script: &str, document: &Path) -> String {
+    let tools = tools();
+    let installed = tools.join("node_modules").is_dir();
+    assert!(installed, "{} is missing: install it with make tools", tools.join("node_modules").display());
+    let mut command = Command::new("node");
+    command.current_dir(tools).args(["--input-type=module", "--eval", script]).arg(document);
+    let output = run(&mut command, "node");
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{}", said(&output.stderr));
+    said(&output.stdout)
+}
+
+/// What the OpenAPI schema of others says of a document.
+pub(crate) const OPENAPI: &str = r#"
+import { readFileSync } from "node:fs";
+import { Validator } from "@seriousme/openapi-schema-validator";
+const document = JSON.parse(readFileSync(process.argv[1], "utf8"));
+const { valid, errors } = await new Validator().validate(document);
+if (!valid) console.log(JSON.stringify(errors, null, 1));
+"#;

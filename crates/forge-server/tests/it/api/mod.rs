@@ -3,6 +3,7 @@
 mod auth;
 mod batches;
 mod contract;
+mod documents;
 mod edges;
 mod faulty;
 pub(crate) mod http;
@@ -15,6 +16,7 @@ mod limits;
 mod listing;
 mod negotiation;
 mod pages;
+mod problems;
 mod refusals;
 mod restart;
 mod retention;
