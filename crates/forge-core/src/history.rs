@@ -103,6 +103,22 @@ impl Event {
         EventId::of(job, self.n, self.at.unix_ms())
     }
 
+    /// Whether it ended its execution: the outcome was written with it.
+    pub const fn ends(&self) -> bool {
+        match self.news {
+            News::Moved { to, outlook, .. } => to.is_final() && !matches!(outlook, Outlook::WillRetry),
+            News::Progress(_) | News::Emitted => false,
+        }
+    }
+
+    /// Whether it came after the event of the same job with this id. The id has only the lowest bits of the number, which
+    /// is enough: within one millisecond there are a thousand events at most.
+    pub const fn is_after(&self, id: EventId) -> bool {
+        let (ms, id_ms) = (self.at.unix_ms(), id.unix_ms());
+        let ahead = (self.n as u16).wrapping_sub(id.n_low()) & 0xfff;
+        ms > id_ms || ms == id_ms && ahead > 0 && ahead < 0x800
+    }
+
     fn encode(&self, out: &mut Vec<u8>) {
         let news = match self.news {
             News::Moved { from, to, cause, outlook } => {
@@ -316,6 +332,34 @@ mod tests {
         let numbers: Vec<u32> = history.events().map(|event| event.n).collect();
         assert_eq!((numbers[0], *numbers.last().unwrap()), (1, last));
         assert!(numbers.is_sorted());
+    }
+
+    #[test]
+    fn an_event_is_after_the_ids_of_all_before_it_and_of_no_other() {
+        let job = JobId::v7(1, 1);
+        // Crosses the number at which the bits in the id begin again, many within a millisecond.
+        let events: Vec<Event> = (4000..4200)
+            .map(|n| Event {
+                at: Time::from_micros(i64::from(n) * 7),
+                ..moved(n, None, State::Created, Cause::Submit)
+            })
+            .collect();
+        for event in &events {
+            for other in &events {
+                assert_eq!(event.is_after(other.id(job)), event.n > other.n, "{} {}", event.n, other.n);
+            }
+        }
+    }
+
+    #[test]
+    fn only_a_final_state_without_a_retry_to_come_ends_an_execution() {
+        for to in State::ALL {
+            for outlook in [Outlook::Open, Outlook::WillRetry, Outlook::Final] {
+                let news = News::Moved { from: None, to, cause: Cause::Fail, outlook };
+                let event = Event { news, ..moved(1, None, to, Cause::Fail) };
+                assert_eq!(event.ends(), to.is_final() && outlook != Outlook::WillRetry);
+            }
+        }
     }
 
     #[test]

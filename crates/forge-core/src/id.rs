@@ -120,6 +120,26 @@ impl EventId {
         const LAST_62: u128 = (1 << 62) - 1;
         Self(v7(unix_ms, ((n as u128 & 0xfff) << 62) | (job.0 & LAST_62)))
     }
+
+    /// The moment it carries, in milliseconds since the epoch.
+    pub const fn unix_ms(self) -> u64 {
+        (self.0 >> 80) as u64
+    }
+
+    /// The twelve lowest bits of the number it carries.
+    pub const fn n_low(self) -> u16 {
+        ((self.0 >> 64) & 0xfff) as u16
+    }
+
+    /// Whether an event of `job` could have it: all but time and number fits.
+    pub const fn is_of(self, job: JobId) -> bool {
+        self.0 == Self::of(job, self.n_low() as u32, self.unix_ms()).0
+    }
+
+    /// Whether it has the form of an event's id at all.
+    pub const fn is_well_formed(self) -> bool {
+        self.is_of(JobId(self.0))
+    }
 }
 
 /// Text that is not a lower- or upper-case hyphenated UUID.
@@ -222,5 +242,15 @@ mod tests {
         let (a, b) = (JobId::v7(1, 1), JobId::v7(1, 2));
         assert_ne!(EventId::of(a, 1, 5), EventId::of(a, 2, 5));
         assert_ne!(EventId::of(a, 1, 5), EventId::of(b, 1, 5));
+    }
+
+    #[test]
+    fn an_event_id_tells_its_moment_its_number_and_its_job() {
+        let (job, other) = (JobId::v7(1, 1), JobId::v7(1, 2));
+        let id = EventId::of(job, 4097, 1_780_000_000_123);
+        assert_eq!((id.unix_ms(), id.n_low()), (1_780_000_000_123, 1));
+        assert!(id.is_well_formed() && id.is_of(job) && !id.is_of(other));
+        let v4: EventId = "6f1b7b46-5d6e-4a2f-9c0b-3f1f8d1f2a10".parse().unwrap();
+        assert!(!v4.is_well_formed());
     }
 }

@@ -1,6 +1,6 @@
 //! Everything a request may need, in one place: the engine, the configuration, the keys and counters in memory.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use forge_core::client::Client;
@@ -17,8 +17,9 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::config::{AuthMode, Config, JobReportStatus, RetryMode};
+use crate::edge::sse::Hub;
 use crate::edge::{Endings, KeyRing, Limiter};
-use crate::limits::{READY_TIMEOUT, REQUEST_TIMEOUT, WAIT_MAX};
+use crate::limits::{READY_TIMEOUT, REQUEST_TIMEOUT, STREAM_EVENTS_WAITING_MAX, STREAM_HEARTBEAT, WAIT_MAX};
 use crate::metrics::Metrics;
 use crate::traces::{Traces, Watching};
 
@@ -49,6 +50,8 @@ pub struct App {
     pub limiter: Limiter,
     /// Requests that wait for jobs to end.
     pub endings: Endings,
+    /// Streams of events.
+    pub hub: Hub,
     /// Who asks when nobody says, in open mode.
     pub default_client: Option<ClientId>,
     /// Where jobs wait that name no queue.
@@ -59,6 +62,7 @@ pub struct App {
     /// The built-in worker, where it was told to work.
     worker: OnceLock<WorkerHandle>,
     stopping: watch::Sender<bool>,
+    me: Weak<App>,
 }
 
 /// How long things may take. Not for operators; tests have less patience.
@@ -68,11 +72,20 @@ pub struct Bounds {
     pub request_timeout: Duration,
     /// What a client may ask to wait.
     pub wait_max: Duration,
+    /// Between two signs of life of a stream.
+    pub stream_heartbeat: Duration,
+    /// Events that may wait for one stream.
+    pub stream_events_waiting: usize,
 }
 
 impl Default for Bounds {
     fn default() -> Self {
-        Bounds { request_timeout: REQUEST_TIMEOUT, wait_max: WAIT_MAX }
+        Bounds {
+            request_timeout: REQUEST_TIMEOUT,
+            wait_max: WAIT_MAX,
+            stream_heartbeat: STREAM_HEARTBEAT,
+            stream_events_waiting: STREAM_EVENTS_WAITING_MAX,
+        }
     }
 }
 
@@ -114,7 +127,10 @@ impl App {
         };
         let admin_digest =
             config.auth.admin_token.as_ref().map(|token| Digest::of(token.expose().as_bytes()).0);
-        Ok(Arc::new(App {
+        let hub = Hub::start(engine.clone(), clock.clone(), metrics.clone(), bounds.stream_events_waiting);
+        Ok(Arc::new_cyclic(|me| App {
+            me: me.clone(),
+            hub,
             limiter: Limiter::new(&config.limits),
             ring: KeyRing::default(),
             endings: Endings::default(),
@@ -201,9 +217,15 @@ impl App {
         }
     }
 
-    /// Lets waiting requests go and says that the server is no longer ready. The engine still works.
+    /// Lets waiting requests and streams go and says that the server is no longer ready. The engine still works.
     pub fn begin_stop(&self) {
         self.stopping.send_replace(true);
+        self.hub.close();
+    }
+
+    /// For what outlives the request it was made for.
+    pub(crate) fn shared(&self) -> Arc<App> {
+        self.me.upgrade().expect("whoever can ask holds it")
     }
 
     /// Whether the server is on its way down.

@@ -77,6 +77,33 @@ pub const PAGES_SCANNED_MAX: usize = 10;
 /// Journal rows that a waiting request reads at once.
 pub const JOURNAL_ROWS_MAX: usize = 256;
 
+/// Journal rows that streams read at once. A row is a transaction and may hold a thousand events.
+pub const STREAM_ROWS_MAX: usize = 64;
+
+/// Pages of the journal that are searched for the event a listener was told last. It stands in the first, unless clocks
+/// were set back.
+pub const JOURNAL_PAGES_SEARCHED_MAX: usize = 64;
+
+/// Events of the past that are sent in one piece, some 40 KB.
+pub const STREAM_PIECE_EVENTS: usize = 64;
+
+/// Events that may wait for one stream, beside what the kernel holds for its connection. A reader that is further behind is
+/// better served by coming back than by a longer queue.
+pub const STREAM_EVENTS_WAITING_MAX: usize = 256;
+
+/// How often a stream gives a sign of life, and asks whether its key is still good. Proxies commonly cut what is silent for
+/// 30 to 60 s.
+pub const STREAM_HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// How long a listener is told to wait before it comes back.
+pub const STREAM_RECONNECT_MS: u64 = 3000;
+
+/// What a client with too many streams is told to wait.
+pub const STREAMS_FULL_AFTER_S: u64 = 10;
+
+/// How long streams wait for a store that is in trouble.
+pub const HUB_PAUSE: Duration = Duration::from_millis(500);
+
 /// Spans that wait to be sent, some 500 bytes each. A collector that is slower than the work loses the rest.
 pub const TRACE_SPANS_WAITING_MAX: usize = 16 * 1024;
 

@@ -80,6 +80,12 @@ pub struct Metrics {
     requests: Family<Endpoint, Histogram>,
     /// Spans that no collector took.
     pub trace_spans_dropped: Counter,
+    /// Streams of events that are open.
+    pub sse_streams_open: Gauge,
+    /// Events given to streams, each counted once per stream.
+    pub sse_events_sent: Counter,
+    /// Streams that were ended because they did not keep up.
+    pub sse_streams_dropped: Counter,
     /// Jobs that wait, over all queues.
     pub queue_depth: Gauge,
     /// Jobs that workers hold.
@@ -125,6 +131,9 @@ impl Metrics {
             auth_failures: Counter::default(),
             requests: Family::new_with_constructor(seconds),
             trace_spans_dropped: Counter::default(),
+            sse_streams_open: Gauge::default(),
+            sse_events_sent: Counter::default(),
+            sse_streams_dropped: Counter::default(),
             queue_depth: Gauge::default(),
             active: Gauge::default(),
             worker_busy: Gauge::default(),
@@ -177,6 +186,13 @@ impl Metrics {
             "trace_spans_dropped",
             "Spans that no collector took",
             self.trace_spans_dropped.clone(),
+        );
+        registry.register("sse_streams_open", "Open streams of events", self.sse_streams_open.clone());
+        registry.register("sse_events_sent", "Events given to streams", self.sse_events_sent.clone());
+        registry.register(
+            "sse_streams_dropped",
+            "Streams ended because they did not keep up",
+            self.sse_streams_dropped.clone(),
         );
         registry.register("worker_busy", "Busy places of the built-in worker", self.worker_busy.clone());
         registry.register("worker_places", "Places of the built-in worker", self.worker_places.clone());

@@ -212,9 +212,9 @@ impl Tables {
         for (queue, counts) in &changes.counts {
             self.counts.entry(queue.clone()).or_default().merge(counts);
         }
-        if let Some(last) = changes.journal.last() {
+        if let Some(at) = changes.journal.iter().map(|entry| entry.event.at).max() {
             self.journal_end += 1;
-            self.journal.insert(self.journal_end, (last.event.at, changes.journal.clone()));
+            self.journal.insert(self.journal_end, (at, changes.journal.clone()));
         }
         Ok(())
     }
@@ -275,6 +275,10 @@ impl Tables {
                 )
             }
             Query::JournalEnd => Page::Position(self.journal_end),
+            Query::JournalBefore(moment) => {
+                let first = self.journal.iter().find(|(_, (at, _))| *at >= moment);
+                Page::Position(first.map_or(self.journal_end, |(seq, _)| seq - 1))
+            }
         }
     }
 

@@ -33,6 +33,7 @@ pub enum Query {
     ApiKey([u8; 32]),
     Journal { after: i64, limit: usize },
     JournalEnd,
+    JournalBefore(Time),
 }
 
 /// One answer; always the variant that belongs to the question.
@@ -193,5 +194,11 @@ impl dyn Store {
     /// The place of the newest journal row; zero when there is none.
     pub async fn journal_end(&self) -> Result<i64, Error> {
         page!(self, Query::JournalEnd, Position)
+    }
+
+    /// A place from which no event of this moment or later is missed: before the first row that holds one, or at the end.
+    /// What was already there and is older may follow too, where clocks disagreed.
+    pub async fn journal_before(&self, at: Time) -> Result<i64, Error> {
+        page!(self, Query::JournalBefore(at), Position)
     }
 }

@@ -7,12 +7,14 @@
 //! - [`language`]: the same in German;
 //! - [`example`]: jobs that never were, for documents;
 //! - [`body`]: what bodies of requests have in common;
+//! - [`event`]: what happened, for whoever listens;
 //! - [`forge`]: the bodies of `/v1`;
 //! - [`item`]: the items of a batch;
 //! - [`openapi`]: all of it as a document;
 //! - [`time`]: moments as text.
 
 pub mod body;
+pub mod event;
 pub mod example;
 pub mod forge;
 pub mod item;

@@ -6,10 +6,9 @@
 use std::borrow::Cow;
 
 use forge_core::catalog::Kind;
-use forge_core::history::{Name, News};
 use forge_core::item::ItemEnd;
 use forge_core::job::{Dialect, Job};
-use forge_core::retry::Jitter;
+use forge_core::retry::{Jitter, Policy};
 use forge_core::rows::{Object, Render};
 use forge_core::state::State;
 use forge_problem::{CorrelationId, Digest, Problem};
@@ -17,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 use crate::item::{self, Listing};
 use crate::language::{self, Language};
-use crate::{status, time, words};
+use crate::{event, status, time, words};
 
 /// Builds outcomes for a server at this address.
 #[derive(Clone, Debug, Default)]
@@ -101,16 +100,8 @@ impl Outcomes {
     }
 
     fn success(&self, job: &Job, items: &[ItemEnd]) -> Map<String, Value> {
-        let mut object = event_members(job);
-        object.insert("jobId".into(), job.execution.to_string().into());
-        object.insert("jobStatus".into(), words::job_status(job).as_str().into());
-        object.insert("submittedAt".into(), time::millis(job.head.created_at).into());
-        if let Some(finished_at) = job.finished_at {
-            object.insert("completedAt".into(), time::millis(finished_at).into());
-        }
-        if let Some(id) = job.head.correlation_id.as_deref().and_then(CorrelationId::sanitize) {
-            object.insert("correlationId".into(), id.as_str().into());
-        }
+        let last = job.history.events().last();
+        let mut object = last.map_or_else(Map::new, |event| event::object(job, &event));
         if job.head.items.is_some() {
             object.insert("itemsUrl".into(), self.items_url(job).into());
             let shown = Listing::of(items).shown;
@@ -183,8 +174,13 @@ pub fn retryable(job: &Job, kind: Kind) -> bool {
 
 /// How long to wait before doing so: the next wait of the policy, without chance.
 pub fn retry_after_s(job: &Job) -> u64 {
-    let policy = forge_core::retry::Policy { jitter: Jitter::None, ..job.head.retry.clone() };
-    policy.delay(job.attempt, 0).as_secs_f64().ceil().max(1.0) as u64
+    wait_s(&job.head.retry, job.attempt)
+}
+
+/// How long a policy waits after this attempt, without chance, in whole seconds.
+pub(crate) fn wait_s(policy: &Policy, attempt: u32) -> u64 {
+    let policy = Policy { jitter: Jitter::None, ..policy.clone() };
+    policy.delay(attempt, 0).as_secs_f64().ceil().max(1.0) as u64
 }
 
 /// The stage a failed job had reached.
@@ -198,25 +194,6 @@ pub fn stage(job: &Job, kind: Kind) -> &'static str {
 
 /// ForgeRun's members of the event that ended the execution.
 fn event_members(job: &Job) -> Map<String, Value> {
-    let mut members = Map::new();
-    members.insert("job_id".into(), job.id.to_string().into());
-    if !job.head.job_type.is_empty() {
-        members.insert("job_type".into(), job.head.job_type.clone().into());
-    }
-    if let Some(definition) = &job.head.definition {
-        members.insert("scenario".into(), definition.work_kind.as_str().into());
-    }
-    if let Some(event) = job.history.events().last() {
-        members.insert("event_id".into(), event.id(job.id).to_string().into());
-        members.insert("event_name".into(), words::event_name(&event).into());
-        members.insert("timestamp".into(), time::micros(event.at).into());
-        if event.name() == Name::Mixed {
-            members.insert("partial".into(), true.into());
-        }
-        if let News::Moved { from, to, .. } = event.news {
-            members.insert("prev_state".into(), from.map(words::forge_state).into());
-            members.insert("next_state".into(), words::forge_state(to).into());
-        }
-    }
-    members
+    let last = job.history.events().last();
+    last.map_or_else(Map::new, |event| event::members(job, &event))
 }

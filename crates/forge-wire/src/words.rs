@@ -3,7 +3,7 @@
 
 use forge_core::history::{Event, Name};
 use forge_core::job::{Form, Job};
-use forge_core::state::State;
+use forge_core::state::{Cause, State};
 use forge_problem::JobStatus;
 
 /// ForgeRun's word for a state.
@@ -81,6 +81,30 @@ pub const fn event_name(event: &Event) -> &'static str {
         Name::Failed | Name::Mixed => "job_failed",
         Name::TimedOut => "job_timed_out",
         Name::Canceled => "job_canceled",
+    }
+}
+
+/// Why a job moved, in a word.
+pub const fn cause(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Submit => "submit",
+        Cause::Due => "due",
+        Cause::Activate => "activate",
+        Cause::Claim => "claim",
+        Cause::Start => "start",
+        Cause::LeaseExpired => "lease_expired",
+        Cause::HandBack => "hand_back",
+        Cause::Finish => "finish",
+        Cause::Fail => "fail",
+        Cause::Timeout => "timeout",
+        Cause::RunnerLost => "runner_lost",
+        Cause::RetryByUser => "retry_by_user",
+        Cause::RetryByPolicy => "retry_by_policy",
+        Cause::CancelByUser => "cancel_by_user",
+        Cause::CancelBySystem => "cancel_by_system",
+        Cause::Expire => "expire",
+        Cause::Replace => "replace",
+        Cause::Mixed => "mixed",
     }
 }
 

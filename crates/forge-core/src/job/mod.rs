@@ -465,6 +465,12 @@ impl Job {
         self.executions_past.len() as u32 + 1
     }
 
+    /// The id of the `n`th execution, from 1, if there was one.
+    pub fn execution_id(&self, n: u32) -> Option<ExecutionId> {
+        let past = self.executions_past.get((n as usize).checked_sub(1)?).copied();
+        past.or_else(|| (n == self.execution_n()).then_some(self.execution))
+    }
+
     /// Whether the job may have another execution at all.
     pub(crate) fn can_reopen(&self) -> bool {
         self.executions_past.len() + 1 < limits::EXECUTIONS_MAX

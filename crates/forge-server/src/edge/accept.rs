@@ -19,6 +19,7 @@ pub enum Form {
 }
 
 const JSON: &str = "application/json";
+const EVENT_STREAM: &str = "text/event-stream";
 const PROBLEM_JSON: &str = "application/problem+json";
 const PROBLEM_XML: &str = "application/problem+xml";
 
@@ -59,6 +60,14 @@ pub fn form(headers: &HeaderMap, unnamed: Form) -> Form {
     let unnamed =
         if unnamed == Form::ProblemJson && accept.takes(PROBLEM_JSON) { unnamed } else { Form::Json };
     best.map_or(unnamed, |(_, form)| form)
+}
+
+/// Whether a stream of events is asked for by name, and nothing that is a page is preferred to it.
+pub fn wants_stream(headers: &HeaderMap) -> bool {
+    let Some(accept) = Accept::of(headers) else { return false };
+    let Some((weight, place)) = accept.named(EVENT_STREAM) else { return false };
+    let page = accept.named(JSON).map(|(weight, place)| (weight, std::cmp::Reverse(place)));
+    page < Some((weight, std::cmp::Reverse(place)))
 }
 
 /// The `Accept` header, entry by entry.
@@ -172,6 +181,24 @@ mod tests {
             }
             assert_eq!(form(&HeaderMap::new(), unnamed), unnamed);
         }
+    }
+
+    #[test]
+    fn a_stream_is_for_whoever_names_it_first() {
+        for (accept, stream) in [
+            ("text/event-stream", true),
+            ("text/event-stream, application/json", true),
+            ("application/json, text/event-stream", false),
+            ("application/json;q=0.5, text/event-stream", true),
+            ("text/event-stream;q=0.9, application/json", false),
+            ("text/event-stream;q=0", false),
+            ("text/event-stream, */*", true),
+            ("text/*", false),
+            ("*/*", false),
+        ] {
+            assert_eq!(wants_stream(&headers(accept)), stream, "{accept}");
+        }
+        assert!(!wants_stream(&HeaderMap::new()));
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub struct Caller {
     /// Which client.
     pub client: ClientId,
     pub(crate) account: Arc<Account>,
+    /// The digest of its key; `None` for the client of open mode, who needs none.
+    key: Option<[u8; 32]>,
 }
 
 /// Who asks.
@@ -69,7 +71,7 @@ pub async fn identify(app: &App, exchange: &mut Exchange) -> Result<Who, ApiErro
     let Some(known) = known else { return Err(unauthenticated("The API key is not known.")) };
     let key = &known.key;
     // Known by now, good or not: the log shall say whose key it was.
-    let caller = Caller { client: key.client, account: known.account.clone() };
+    let caller = Caller { client: key.client, account: known.account.clone(), key: Some(digest) };
     exchange.caller = Some(caller.clone());
     if key.revoked_at.is_some() {
         return Err(ApiError::new(Kind::KeyRevoked, "The API key was revoked."));
@@ -93,13 +95,23 @@ pub async fn client(app: &App, exchange: &mut Exchange) -> Result<Caller, ApiErr
         Who::Nobody => match app.default_client {
             Some(client) => {
                 let account = app.limiter.client(client, exchange.began);
-                let caller = Caller { client, account };
+                let caller = Caller { client, account, key: None };
                 exchange.caller = Some(caller.clone());
                 Ok(caller)
             }
             None => Err(unauthenticated("The request has no API key.")),
         },
         Who::Operator => Err(ApiError::new(Kind::Forbidden, "The admin token owns no jobs; use an API key.")),
+    }
+}
+
+/// Whether the key that a caller came with is still good. Trouble with the store is no reason to doubt it.
+pub(crate) async fn is_good(app: &App, caller: &Caller) -> bool {
+    let Some(digest) = caller.key else { return true };
+    let now = app.clock.now();
+    match app.ring.find(digest, &app.engine, &app.limiter, now).await {
+        Ok(known) => known.is_some_and(|known| known.key.is_good(now)),
+        Err(_) => true,
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use forge_core::history::{Entry, News, Outlook};
+use forge_core::history::Entry;
 use forge_core::id::JobId;
 use forge_core::job::Job;
 use forge_engine::journal::Reader;
@@ -92,9 +92,7 @@ impl Endings {
     fn tell<'a>(&self, entries: impl Iterator<Item = &'a Entry>) {
         let hall = self.hall();
         for entry in entries {
-            if let News::Moved { to, outlook, .. } = entry.event.news
-                && to.is_final()
-                && outlook != Outlook::WillRetry
+            if entry.event.ends()
                 && let Some(seat) = hall.waiting.get(&entry.job)
             {
                 seat.ended.notify_waiters();

@@ -32,6 +32,7 @@ pub mod query;
 mod rate;
 mod refusal;
 pub mod respond;
+pub mod sse;
 pub mod submission;
 
 pub use auth::{Caller, Who};

@@ -133,3 +133,30 @@ pub async fn every_entry_names_the_owner_of_its_job(fixture: &dyn Fixture) {
     }
     assert_eq!(entries.len(), 6);
 }
+
+/// From there on nothing of the moment or later is missed, whatever order the clocks of the writers gave.
+pub async fn a_place_before_a_moment_misses_nothing_that_came_later(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    assert_eq!(store.journal_before(START).await.unwrap(), store.journal_end().await.unwrap());
+    // The third writer's clock is behind, the fourth's is right again.
+    for (n, second) in [10, 20, 5, 30].into_iter().enumerate() {
+        accepted(ask(&store, at(second), submit(job(n as u64 + 1, "q"))).await);
+    }
+    let all = all_rows(&store, 0).await;
+    for (second, expected) in [(0, 0), (10, 0), (11, 1), (20, 1), (21, 3), (30, 3)] {
+        let place = fixture.second().journal_before(at(second)).await.unwrap();
+        assert_eq!(store.journal(place, 9).await.unwrap(), all[expected..], "second {second}");
+    }
+    let end = store.journal_end().await.unwrap();
+    assert_eq!(store.journal_before(at(31)).await.unwrap(), end);
+    // A row counts by its latest event, though another job's may stand last in it: here the first job's clock ran ahead.
+    let ahead = the_one(ask(&store, at(100), take(&["q"], 1)).await);
+    let batch = vec![progress(&ahead, 50), submit(job(9, "q"))];
+    run(&store, at(40), batch).await;
+    let newest = store.journal(store.journal_end().await.unwrap() - 1, 9).await.unwrap();
+    let told = newest[0].entries.iter().map(|entry| entry.event.at).max().expect("an event");
+    assert!(told > newest[0].entries.last().expect("an event").event.at);
+    let place = store.journal_before(told).await.unwrap();
+    assert_eq!(store.journal(place, 9).await.unwrap().last(), newest.last());
+    assert!(place < newest[0].seq);
+}

@@ -85,6 +85,7 @@ macro_rules! conformance_suite {
             journal::the_journal_is_read_in_pages,
             journal::a_reader_misses_nothing_while_many_write,
             journal::every_entry_names_the_owner_of_its_job,
+            journal::a_place_before_a_moment_misses_nothing_that_came_later,
             clients::a_registered_client_is_known,
             clients::a_client_is_registered_once,
             clients::a_key_is_found_by_its_digest,

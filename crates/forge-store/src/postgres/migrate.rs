@@ -12,6 +12,11 @@ use crate::{Error, Fault};
 const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, name: "spine", sql: include_str!("../../migrations/postgres/0001_spine.sql") },
     Migration { version: 2, name: "items", sql: include_str!("../../migrations/postgres/0002_items.sql") },
+    Migration {
+        version: 3,
+        name: "journal_at",
+        sql: include_str!("../../migrations/postgres/0003_journal_at.sql"),
+    },
 ];
 
 /// An arbitrary number, unlikely to be anybody else's.

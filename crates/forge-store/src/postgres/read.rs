@@ -119,6 +119,13 @@ impl Reader<'_> {
                 let rows = self.rows(Sql::ReadJournalEnd, &[&self.settled().await?]).await?;
                 Page::Position(rows.first().map_or(Ok(0), |row| cell(row, 0))?)
             }
+            Query::JournalBefore(at) => {
+                let settled = self.settled().await?;
+                let rows = self.rows(Sql::ReadJournalBefore, &[&at.as_micros()]).await?;
+                let before: Option<i64> = rows.first().map_or(Ok(None), |row| cell(row, 0))?;
+                // A lower number may still come from a transaction under way.
+                Page::Position(before.unwrap_or(settled).min(settled))
+            }
         })
     }
 

@@ -295,6 +295,10 @@ statements! {
          ORDER BY seq
          LIMIT $2::bigint";
     ReadJournalEnd = "SELECT coalesce(max(seq), 0) FROM journal WHERE seq <= $1::bigint";
+    /// The lowest number rather than the earliest moment: nodes have clocks of their own. OFFSET keeps the planner from
+    /// walking along the numbers instead, which would begin with everything that is old.
+    ReadJournalBefore = "
+        SELECT min(seq) - 1 FROM (SELECT seq FROM journal WHERE at >= $1::bigint OFFSET 0) AS young";
 
     // ── Sweeping ──
 

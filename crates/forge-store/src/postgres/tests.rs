@@ -86,6 +86,7 @@ async fn check_plans(client: &Client) {
         (Sql::ReadOccupied, "using jobs_shelf"),
         (Sql::ReadNextDue, "using jobs_due"),
         (Sql::ReadJournal, "using journal_pkey"),
+        (Sql::ReadJournalBefore, "using journal_at"),
         (Sql::SweepTombstones, "using tombstones_at"),
         (Sql::ReadApiKey, "using api_keys_digest"),
     ];

@@ -36,8 +36,8 @@ pub(super) struct Writes<'a> {
 
 impl<'a> Writes<'a> {
     pub(super) fn new(changes: &'a Changes, loaded: &Loaded, node: u64, slot: i16) -> Writes<'a> {
-        let last = changes.journal.last();
-        let news = last.is_some() || !changes.woken.is_empty();
+        let at = changes.journal.iter().map(|entry| entry.event.at).max();
+        let news = at.is_some() || !changes.woken.is_empty();
         Writes {
             born: Born::new(&changes.inserted),
             changed: Changed::new(&changes.updated),
@@ -50,7 +50,7 @@ impl<'a> Writes<'a> {
             clients: Clients::new(changes),
             counts: CountColumns::new(&changes.counts),
             slot,
-            journal: last.map(|entry| (entry.event.at.as_micros(), encode_entries(&changes.journal))),
+            journal: at.map(|at| (at.as_micros(), encode_entries(&changes.journal))),
             notice: news.then(|| listen::payload(node, &changes.woken)),
         }
     }

@@ -136,6 +136,14 @@ statements! {
         FROM sqlite_sequence
         WHERE name = 'journal'
     ";
+
+    /// The lowest number rather than the earliest moment, since clocks are set back. Walks over what is young, in the index
+    /// alone.
+    JOURNAL_BEFORE = "
+        SELECT min(seq) - 1
+        FROM journal INDEXED BY journal_at
+        WHERE at >= ?1
+    ";
 }
 
 /// Answers one question.
@@ -174,7 +182,12 @@ pub(super) fn read(db: &Connection, query: &Query) -> Result<Page, Error> {
         Query::Journal { after, limit } => {
             Page::Journal(all(db, JOURNAL, params![after, sql_limit(*limit)], journal_row)?)
         }
-        Query::JournalEnd => Page::Position(first(db, JOURNAL_END, [], |row| Ok(row.get(0)?))?.unwrap_or(0)),
+        Query::JournalEnd => Page::Position(journal_end(db)?),
+        Query::JournalBefore(at) => {
+            let before: Option<i64> =
+                first(db, JOURNAL_BEFORE, params![at.as_micros()], |row| Ok(row.get(0)?))?.flatten();
+            Page::Position(before.map_or_else(|| journal_end(db), Ok)?)
+        }
     })
 }
 
@@ -239,6 +252,10 @@ fn tombstone(row: &Row<'_>) -> Result<Tombstone, Error> {
 fn queue(row: &Row<'_>) -> Result<QueueStats, Error> {
     let settings = QueueRow { paused: row.get(1)? };
     Ok(QueueStats { queue: cells::name(row, 0)?, settings, counts: cells::counts(row, 2)? })
+}
+
+fn journal_end(db: &Connection) -> Result<i64, Error> {
+    Ok(first(db, JOURNAL_END, [], |row| Ok(row.get(0)?))?.unwrap_or(0))
 }
 
 fn journal_row(row: &Row<'_>) -> Result<JournalRow, Error> {

@@ -80,7 +80,7 @@ fn road_of(query: &Query) -> Road {
         | Query::JournalEnd => Road::Lookup,
         Query::Inputs(ids) if ids.len() <= LOOKUP_INPUTS_MAX => Road::Lookup,
         Query::Inputs(_) | Query::Items(_) | Query::Journal { .. } => Road::Page,
-        Query::Jobs(_) | Query::Shelf { .. } | Query::Queues => Road::Search,
+        Query::Jobs(_) | Query::Shelf { .. } | Query::Queues | Query::JournalBefore(_) => Road::Search,
     }
 }
 

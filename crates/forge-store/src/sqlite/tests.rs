@@ -67,6 +67,7 @@ fn lists_go_along_an_index_and_sort_nothing() {
     check(read::STATEMENTS, "JOBS", "SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (id<?)");
     check(read::STATEMENTS, "JOBS_OF_CLIENT", "SEARCH jobs USING INDEX jobs_client (client=? AND id<?)");
     check(read::STATEMENTS, "JOURNAL", "SEARCH journal USING INTEGER PRIMARY KEY (rowid>?)");
+    check(read::STATEMENTS, "JOURNAL_BEFORE", "SEARCH journal USING COVERING INDEX journal_at (at>?)");
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! Events of a job.
 
 use forge_core::history::{Event, News, Outlook};
+use forge_core::id::JobId;
 use forge_core::job::Job;
+use forge_core::state::State;
 use serde::{Deserialize, Serialize};
 
 use crate::{time, words};
@@ -23,6 +25,12 @@ pub struct EventView {
     pub timestamp: String,
     /// The attempt it belongs to.
     pub attempt: u32,
+    /// Why, in a word; absent where no state changed.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cause: Option<String>,
+    /// Percent done, where that is what is told.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub progress: Option<u8>,
     /// What the built-in worker simulates.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub scenario: Option<String>,
@@ -35,26 +43,38 @@ pub struct EventView {
 }
 
 impl EventView {
-    /// The event of `job`, if it is a change of state.
-    pub fn new(job: &Job, event: &Event) -> Option<EventView> {
-        let News::Moved { from, to, outlook, .. } = event.news else { return None };
-        Some(EventView {
-            event_id: event.id(job.id).to_string(),
-            job_id: job.id.to_string(),
+    /// The event of a job, which may be known no more.
+    pub fn new(id: JobId, job: Option<&Job>, event: &Event) -> EventView {
+        let scenario = job.and_then(|job| job.head.definition);
+        let (states, cause, outlook) = match event.news {
+            News::Moved { from, to, cause, outlook } => ((from, to), Some(cause), outlook),
+            // Only a running job tells more than its changes of state.
+            News::Progress(_) | News::Emitted => {
+                ((Some(State::Running), State::Running), None, Outlook::Open)
+            }
+        };
+        EventView {
+            event_id: event.id(id).to_string(),
+            job_id: id.to_string(),
             event_name: words::event_name(event).into(),
-            prev_state: from.map(|state| words::forge_state(state).into()),
-            next_state: words::forge_state(to).into(),
+            prev_state: states.0.map(|state| words::forge_state(state).into()),
+            next_state: words::forge_state(states.1).into(),
             timestamp: time::micros(event.at),
             attempt: event.attempt,
-            scenario: job.head.definition.map(|definition| definition.work_kind.as_str().into()),
+            cause: cause.map(|cause| words::cause(cause).into()),
+            progress: match event.news {
+                News::Progress(percent) => Some(percent),
+                News::Moved { .. } | News::Emitted => None,
+            },
+            scenario: scenario.map(|definition| definition.work_kind.as_str().into()),
             will_retry: outlook == Outlook::WillRetry,
             is_final: outlook == Outlook::Final,
-        })
+        }
     }
 
     /// All changes of state of `job`, oldest first.
     pub fn all(job: &Job) -> Vec<EventView> {
-        job.history.events().filter_map(|event| EventView::new(job, &event)).collect()
+        job.history.events().map(|event| EventView::new(job.id, Some(job), &event)).collect()
     }
 }
 

@@ -1,6 +1,7 @@
 //! The OpenAPI 3.1 document of what the server answers today.
 //!
 //! - `operations`: every path and method, with the kinds of the catalog each may be refused with;
+//! - `events`: those that tell what happened;
 //! - `pages`: those that belong to no dialect;
 //! - `operation`: how one of them is written down;
 //! - `schemas`: the bodies; those of problems are composed of the schemas of `forge-problem`.
@@ -12,6 +13,7 @@
 //! `HEAD` is not written down: it goes wherever `GET` goes (RFC 9110, 9.3.2).
 
 mod batches;
+mod events;
 mod operation;
 mod operations;
 mod pages;

@@ -85,6 +85,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("ETag", "Which version of the document it is."),
     ("Content-Digest", "The SHA-256 of the failure object (RFC 9530)."),
     ("Problem", "What went wrong, as a structured field."),
+    ("X-Accel-Buffering", "`no`: proxies shall pass events on as they come."),
     ("RateLimit", "What is left of the limit."),
     ("RateLimit-Policy", "The limit."),
     ("X-RateLimit-Limit", "Requests per minute."),

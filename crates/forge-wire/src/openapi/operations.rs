@@ -13,6 +13,7 @@ pub(super) fn all() -> Vec<Operation> {
     operations.extend(steps());
     operations.extend(super::batches::all());
     operations.extend(readings());
+    operations.extend(super::events::all());
     operations.extend(super::pages::all());
     operations
 }
@@ -262,17 +263,8 @@ fn steps() -> Vec<Operation> {
 
 fn readings() -> Vec<Operation> {
     let of_job = || vec![path_parameter("job_id", "The job.")];
-    let paged = vec![
-        path_parameter("job_id", "The job."),
-        limit(),
-        query("cursor", "The `next_cursor` of the page before.", json!({"type": "string", "format": "uuid"})),
-    ];
-    let event = json!({
-        "event_id": KEY, "job_id": JOB, "event_name": "job_created", "prev_state": null, "next_state": "CREATED",
-        "timestamp": "2026-05-28T12:00:00.000000Z", "attempt": 1, "scenario": "SUCCESS_FAST",
-    });
     let report = json!({
-        "job_id": JOB, "outcome": "SUCCESS", "events": [event], "started_at": NOON,
+        "job_id": JOB, "outcome": "SUCCESS", "events": [super::events::example()], "started_at": NOON,
         "finished_at": "2026-05-28T12:00:01.500Z", "duration_ms": 1500, "attempts": 1,
     });
     let result = Answer {
@@ -291,17 +283,6 @@ fn readings() -> Vec<Operation> {
             answers: vec![result],
             refusals: refusals(&[ANY, KEYED, OF_JOB, &[Kind::ResultNotReady, Kind::ResultNotFound]]),
             ..of_jobs("get", "/v1/jobs/{job_id}/result", "getResult", "What a job that succeeded left.")
-        },
-        Operation {
-            parameters: paged,
-            answers: vec![answer(200, "A page.", "Events", json!({"events": [event], "next_cursor": null}))],
-            refusals: refusals(&[ANY, KEYED, OF_JOB, &[Kind::MalformedRequest]]),
-            ..of_jobs(
-                "get",
-                "/v1/jobs/{job_id}/events",
-                "listEvents",
-                "A job's changes of state, oldest first.",
-            )
         },
     ]
 }

@@ -2,11 +2,11 @@
 
 use forge_core::catalog::{Kind, Stage};
 use forge_core::job::Form;
-use forge_core::state::State;
+use forge_core::state::{Cause, State};
 use forge_core::work::WorkKind;
 use serde_json::{Map, Value, json};
 
-use crate::words::{forge_outcome, forge_state, forge_type};
+use crate::words::{cause, forge_outcome, forge_state, forge_type};
 
 /// Every schema by its name.
 pub(super) fn all() -> Value {
@@ -277,6 +277,7 @@ fn events() -> Value {
         "job_assigned",
         "job_requeued",
         "job_started",
+        "job_progress",
         "job_event_emitted",
         "job_succeeded",
         "job_failed",
@@ -285,7 +286,7 @@ fn events() -> Value {
     ];
     json!({
         "Event": object(
-            "A change of state.",
+            "What happened to a job: a change of state, its progress, or the notification it was submitted for.",
             &["event_id", "job_id", "event_name", "prev_state", "next_state", "timestamp", "attempt"],
             json!({
                 "event_id": id("Which event."),
@@ -295,11 +296,14 @@ fn events() -> Value {
                 "next_state": reference("State"),
                 "timestamp": time("When, to the microsecond; no two events of a job have the same."),
                 "attempt": count("The attempt it belongs to."),
+                "cause": {"enum": Cause::ALL.map(cause), "description": "Why the state changed."},
+                "progress": {"type": "integer", "minimum": 0, "maximum": 100, "description": "Percent done."},
                 "scenario": {"enum": work_kinds(), "description": "What the built-in worker simulates."},
                 "will_retry": {"const": true, "description": "The server will try again by itself."},
                 "final": {"const": true, "description": "No retry is left."},
             }),
         ),
+        "EventStream": super::events::schema(),
         "Events": object("A page of events, oldest first.", &["events", "next_cursor"], json!({
             "events": {"type": "array", "items": reference("Event"), "maxItems": 200},
             "next_cursor": maybe(text("Where to go on; null at the end.")),

@@ -6,7 +6,7 @@ use forge_core::job::Form;
 use forge_core::limits::EXECUTIONS_MAX;
 use forge_core::retry::Jitter;
 
-use super::{BODY_BYTES_MAX, COUNT_MAX, DAY_MS, DAY_S, DAYS_MAX, HOUR_S, KIB, WORKERS_MAX};
+use super::{BODY_BYTES_MAX, COUNT_MAX, DAY_MS, DAY_S, DAYS_MAX, HOUR_S, KIB, STREAMS_MAX, WORKERS_MAX};
 use crate::config::reader::Reader;
 use crate::config::values::RetryMode;
 
@@ -18,6 +18,7 @@ pub struct Limits {
     pub quota: Option<u64>,
     pub max_active_jobs: u64,
     pub queue_size: u64,
+    pub max_streams_per_client: usize,
     pub max_body_bytes: usize,
     /// From `max_job_payload_kb`.
     pub max_job_payload_bytes: usize,
@@ -31,6 +32,7 @@ impl Limits {
             quota: from.whole_or_off("limits.quota", COUNT_MAX),
             max_active_jobs: from.whole("limits.max_active_jobs", 1..=COUNT_MAX),
             queue_size: from.whole("limits.queue_size", 1..=COUNT_MAX),
+            max_streams_per_client: from.whole("limits.max_streams_per_client", 1..=STREAMS_MAX),
             max_body_bytes: from.whole("limits.max_body_bytes", KIB..=BODY_BYTES_MAX),
             max_job_payload_bytes: payload_kb * KIB as usize,
         }

@@ -21,6 +21,9 @@ const DAYS_MAX: i64 = 36_500;
 /// Jobs and requests.
 const COUNT_MAX: i64 = 1_000_000_000;
 
+/// Streams of one client; each is a connection.
+const STREAMS_MAX: i64 = 1_000_000;
+
 /// Built-in workers, and jobs per worker; each job in hand is a task with its payload in memory.
 const WORKERS_MAX: i64 = 1024;
 

@@ -46,6 +46,7 @@ const ROWS: &[Row] = rows! {
     "limits.quota" = "10" => limits.quota == "Some(10)", not "ten";
     "limits.max_active_jobs" = "1" => limits.max_active_jobs == "1", not "0";
     "limits.queue_size" = "1" => limits.queue_size == "1", not "0";
+    "limits.max_streams_per_client" = "1" => limits.max_streams_per_client == "1", not "0";
     "limits.max_body_bytes" = "300000" => limits.max_body_bytes == "300000", not "1MiB";
     "limits.max_job_payload_kb" = "1" => limits.max_job_payload_bytes == "1024", not "1.5";
     "exec.max_runtime_ms" = "1500" => exec.max_runtime == "1.5s", not "0";

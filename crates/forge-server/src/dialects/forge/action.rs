@@ -14,7 +14,7 @@ pub(super) const fn action(route: Route, looks: bool) -> &'static str {
         Route::Report(_) => "report",
         Route::Result(_) => "result",
         Route::Items(_) => "items",
-        Route::Events(_) => "events",
+        Route::Events(_) | Route::AllEvents => "events",
         Route::Clients => "register",
         Route::Keys(_) => "create_key",
         Route::KeysRenew(_) => "renew_key",

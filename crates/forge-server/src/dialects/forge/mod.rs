@@ -7,12 +7,14 @@
 //! | `submit.rs`, `rules.rs` | `POST jobs`, `POST jobs/batch` |
 //! | `jobs.rs` | `jobs/{id}`, `…/cancel`, `…/retry` |
 //! | `list.rs` | `GET jobs` |
-//! | `reading.rs` | `…/report`, `…/result`, `…/items`, `…/events` |
+//! | `reading.rs` | `…/report`, `…/result`, `…/items` |
+//! | `events.rs` | `…/events`, `events` |
 //!
 //! [`serve`] makes the checks that all routes share, in the order of the model (§7), and hands over.
 
 mod action;
 mod clients;
+mod events;
 mod jobs;
 mod keys;
 mod list;
@@ -66,11 +68,14 @@ pub async fn serve(app: &App, exchange: &mut Exchange, body: Body) -> Result<Res
         | Route::Report(_)
         | Route::Result(_)
         | Route::Items(_)
-        | Route::Events(_) => {
+        | Route::Events(_)
+        | Route::AllEvents => {
             let caller = auth::client(app, exchange).await?;
             auth::count(app, exchange, &caller)?;
             // A result comes in a type of its own, which is not known yet.
-            if !matches!(route, Route::Result(_)) {
+            let streams = matches!(route, Route::Events(_) | Route::AllEvents)
+                && accept::wants_stream(&exchange.headers);
+            if !matches!(route, Route::Result(_)) && !streams {
                 accept::require_json(&exchange.headers)?;
             }
             let body = received(app, exchange, body).await?;
@@ -96,7 +101,8 @@ async fn job_route(
         Route::Report(id) => reading::report(app, exchange, caller, id).await,
         Route::Result(id) => reading::result(app, exchange, caller, id).await,
         Route::Items(id) => reading::items(app, exchange, caller, id).await,
-        Route::Events(id) => reading::events(app, exchange, caller, id).await,
+        Route::Events(id) => events::of_job(app, exchange, caller, id).await,
+        Route::AllEvents => events::of_client(app, exchange, caller).await,
         Route::Clients | Route::Keys(_) | Route::KeysRenew(_) | Route::KeysRevoke(_) => {
             unreachable!("routes about clients are served before")
         }

@@ -1,4 +1,4 @@
-//! What a job left: its report, its result, its items, its events.
+//! What a job left: its report, its result, its items.
 
 use axum::http::header::X_CONTENT_TYPE_OPTIONS;
 use axum::http::{HeaderValue, StatusCode};
@@ -6,7 +6,7 @@ use axum::response::Response;
 use forge_core::catalog::Kind;
 use forge_core::id::{ExecutionId, JobId};
 use forge_core::state::State;
-use forge_wire::forge::{EventView, EventsView, ReportView};
+use forge_wire::forge::ReportView;
 use forge_wire::problem::Refused;
 use forge_wire::words::forge_state;
 
@@ -75,26 +75,4 @@ pub(super) async fn items(
         Some(_) => return Err(query.invalid("execution", "names no execution of this job")),
     };
     items::page(app, &query, &job, execution).await
-}
-
-/// `GET /v1/jobs/{id}/events`: a page of the changes of state, oldest first. The cursor is the last event that was seen.
-pub(super) async fn events(
-    app: &App,
-    exchange: &Exchange,
-    caller: &Caller,
-    id: Option<JobId>,
-) -> Result<Response, ApiError> {
-    let query = Query::of(&exchange.uri, &["limit", "cursor"])?;
-    let limit = query.limit()?;
-    let job = ownership::job(app, caller, id).await?;
-    let mut events = EventView::all(&job);
-    if let Some(cursor) = query.get("cursor") {
-        let seen = events.iter().position(|event| event.event_id == cursor);
-        let Some(seen) = seen else { return Err(query.malformed("cursor", "is no cursor of this list")) };
-        events.drain(..=seen);
-    }
-    let more = events.len() > limit;
-    events.truncate(limit);
-    let next_cursor = events.last().filter(|_| more).map(|last| last.event_id.clone());
-    Ok(respond::json(StatusCode::OK, &EventsView { events, next_cursor }))
 }

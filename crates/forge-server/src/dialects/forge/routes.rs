@@ -20,12 +20,13 @@ pub(super) enum Route {
     Result(Option<JobId>),
     Items(Option<JobId>),
     Events(Option<JobId>),
+    AllEvents,
 }
 
 impl Route {
     /// Every route, with an id of nothing.
     #[cfg(test)]
-    const ALL: [Route; 13] = [
+    const ALL: [Route; 14] = [
         Route::Clients,
         Route::Keys(None),
         Route::KeysRenew(None),
@@ -39,6 +40,7 @@ impl Route {
         Route::Result(None),
         Route::Items(None),
         Route::Events(None),
+        Route::AllEvents,
     ];
 
     /// The route of the path below `/v1`. A slash at the end makes it another path, which does not exist.
@@ -48,6 +50,7 @@ impl Route {
         match path {
             ("jobs", None, ..) => Some(Route::Jobs),
             ("jobs", Some("batch"), None, ..) => Some(Route::Batch),
+            ("events", None, ..) => Some(Route::AllEvents),
             ("jobs", Some(id), None, ..) if !id.is_empty() => Some(Route::Job(id.parse().ok())),
             ("jobs", Some(id), Some(what), None, _) => {
                 let id = id.parse().ok();
@@ -77,9 +80,12 @@ impl Route {
     pub(super) const fn methods(self) -> &'static str {
         match self {
             Route::Jobs => "GET, HEAD, POST",
-            Route::Job(_) | Route::Report(_) | Route::Result(_) | Route::Items(_) | Route::Events(_) => {
-                "GET, HEAD"
-            }
+            Route::Job(_)
+            | Route::Report(_)
+            | Route::Result(_)
+            | Route::Items(_)
+            | Route::Events(_)
+            | Route::AllEvents => "GET, HEAD",
             Route::Batch
             | Route::Clients
             | Route::Keys(_)
@@ -111,6 +117,7 @@ impl Route {
             Route::Result(_) => "/v1/jobs/{job_id}/result",
             Route::Items(_) => "/v1/jobs/{job_id}/items",
             Route::Events(_) => "/v1/jobs/{job_id}/events",
+            Route::AllEvents => "/v1/events",
         }
     }
 
@@ -129,7 +136,8 @@ impl Route {
             | Route::KeysRenew(_)
             | Route::KeysRevoke(_)
             | Route::Jobs
-            | Route::Batch => None,
+            | Route::Batch
+            | Route::AllEvents => None,
         }
     }
 }

@@ -94,16 +94,16 @@ async fn a_job_that_succeeds_shows_its_outcome_report_result_and_events() {
     let report = client.get(&path).await;
     assert_eq!(report.body, client.get(&path).await.body, "a report does not change");
     let report = report.expect(200);
-    let event = |name: &str, prev: Value, next: &str| {
+    let event = |name: &str, prev: Value, next: &str, cause: &str| {
         json!({"event_id": "<id>", "job_id": "<id>", "event_name": name, "prev_state": prev, "next_state": next,
-               "timestamp": "<us>", "attempt": 1, "scenario": "SUCCESS_FAST"})
+               "timestamp": "<us>", "attempt": 1, "cause": cause, "scenario": "SUCCESS_FAST"})
     };
     let events = json!([
-        event("job_created", Value::Null, "CREATED"),
-        event("job_queued", json!("CREATED"), "QUEUED"),
-        event("job_assigned", json!("QUEUED"), "ASSIGNED"),
-        event("job_started", json!("ASSIGNED"), "RUNNING"),
-        event("job_succeeded", json!("RUNNING"), "SUCCEEDED"),
+        event("job_created", Value::Null, "CREATED", "submit"),
+        event("job_queued", json!("CREATED"), "QUEUED", "due"),
+        event("job_assigned", json!("QUEUED"), "ASSIGNED", "claim"),
+        event("job_started", json!("ASSIGNED"), "RUNNING", "start"),
+        event("job_succeeded", json!("RUNNING"), "SUCCEEDED", "finish"),
     ]);
     let millis = |name: &str| forge_wire::time::parse(report[name].as_str().unwrap()).unwrap().unix_ms();
     assert_eq!(report["duration_ms"], millis("finished_at") - millis("started_at"));

@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 use super::checker::Contract;
 
 /// A generator (splitmix64) that needs no crate and never changes.
-pub(super) struct Dice(pub(super) u64);
+pub(in crate::api) struct Dice(pub(in crate::api) u64);
 
 impl Dice {
-    pub(super) fn roll(&mut self, below: usize) -> usize {
+    pub(in crate::api) fn roll(&mut self, below: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.0;
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -24,7 +24,7 @@ impl Dice {
         self.roll(100) < percent
     }
 
-    pub(super) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+    pub(in crate::api) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[self.roll(from.len())]
     }
 }

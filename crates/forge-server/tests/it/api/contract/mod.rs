@@ -2,7 +2,7 @@
 //! made from the document, good and bad, only answers that it allows.
 
 mod checker;
-mod making;
+pub(super) mod making;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -126,6 +126,9 @@ impl World {
             };
             self.jobs.push(job.id.to_string());
         }
+        let items = json!({"items": [{}, {}], "work_kind": "SUCCESS_FAST"});
+        let batch = self.client.call("POST", "/v1/jobs/batch").json(items).send().await.expect(202);
+        self.jobs.push(batch["job_id"].as_str().unwrap().to_owned());
     }
 
     /// Values for the parameters of paths. The keys of the one who asks about jobs are not for the run to revoke.
@@ -222,6 +225,14 @@ fn aim(world: &World, dice: &mut Dice, path: &str, made: &mut Made) {
         made.method = (*dice.pick(&["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW"])).to_owned();
         made.path = path.replace("{slug}", "job-not-found").replace(['{', '}'], "");
     }
+    // A stream does not end, and has tests of its own.
+    if path.ends_with("/events") {
+        made.headers.retain(|(_, value)| value != "text/event-stream");
+    }
+    // An execution or a cursor made up at random names nothing.
+    if (path.ends_with("/items") || path.ends_with("/events")) && dice.chance(40) {
+        made.path.truncate(made.path.find('?').unwrap_or(made.path.len()));
+    }
     if path.ends_with("/revoke") && dice.chance(40) {
         made.body = json!({"key_id": world.victim.key_id}).to_string().into_bytes();
     }
@@ -240,7 +251,9 @@ fn check_reach(contract: &Contract, seen: &Seen) {
         let refused = of_operation().any(|status| status >= 400);
         assert!(is_page || refused, "{name} never refused anything: {seen:?}");
         let documented = contract.operation(&method, &path)["responses"].as_object().unwrap().keys();
-        for status in documented.map(|status| status.parse::<u16>().unwrap()).filter(|status| *status < 429) {
+        // 204 is for streams, which are other tests' business.
+        let sought = |status: &u16| *status < 429 && *status != 204;
+        for status in documented.map(|status| status.parse::<u16>().unwrap()).filter(sought) {
             assert!(met.contains(&status), "{name} documents {status}, which no request met: {seen:?}");
         }
     }

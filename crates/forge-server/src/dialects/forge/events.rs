@@ -1,0 +1,142 @@
+//! What happened: to one job, or to all jobs of the caller. A page by default, a stream for whoever asks for one.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as Slot;
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use forge_core::id::{EventId, JobId};
+use forge_core::job::Job;
+use forge_wire::forge::{EventView, EventsView};
+
+use crate::app::App;
+use crate::edge::query::Query;
+use crate::edge::sse::{self, Scope, Start};
+use crate::edge::{ApiError, Caller, Exchange, accept, ownership, respond};
+use crate::limits::{PAGES_SCANNED_MAX, STREAM_ROWS_MAX};
+
+/// `GET /v1/jobs/{id}/events`: the changes of state, oldest first. The cursor of a page is the last event that was seen.
+pub(super) async fn of_job(
+    app: &App,
+    exchange: &Exchange,
+    caller: &Caller,
+    id: Option<JobId>,
+) -> Result<Response, ApiError> {
+    if accept::wants_stream(&exchange.headers) {
+        Query::of(&exchange.uri, &[])?;
+        let job = ownership::job(app, caller, id).await?;
+        return sse::job(app, exchange, caller, job, Scope::Job).await;
+    }
+    let query = Query::of(&exchange.uri, &["limit", "cursor"])?;
+    let limit = query.limit()?;
+    let job = ownership::job(app, caller, id).await?;
+    let mut events = EventView::all(&job);
+    if let Some(cursor) = query.get("cursor") {
+        let seen = events.iter().position(|event| event.event_id == cursor);
+        let Some(seen) = seen else { return Err(query.malformed("cursor", "is no cursor of this list")) };
+        events.drain(..=seen);
+    }
+    let more = events.len() > limit;
+    events.truncate(limit);
+    let next_cursor = events.last().filter(|_| more).map(|last| last.event_id.clone());
+    Ok(respond::json(StatusCode::OK, &EventsView { events, next_cursor }))
+}
+
+/// `GET /v1/events`: everything that happened to jobs of the caller and is still in the journal, oldest first.
+pub(super) async fn of_client(app: &App, exchange: &Exchange, caller: &Caller) -> Result<Response, ApiError> {
+    if accept::wants_stream(&exchange.headers) {
+        Query::of(&exchange.uri, &[])?;
+        return sse::client(app, exchange, caller).await;
+    }
+    let query = Query::of(&exchange.uri, &["limit", "cursor"])?;
+    let limit = query.limit()?;
+    let mut place = match query.get("cursor") {
+        Some(cursor) => Place::read(app, caller, &query, cursor).await?,
+        None => Place::default(),
+    };
+    let store = app.engine.store();
+    let mut jobs: HashMap<JobId, Option<Box<Job>>> = HashMap::new();
+    let mut events = Vec::new();
+    for _ in 0..PAGES_SCANNED_MAX {
+        let rows = store.journal(place.row - 1, STREAM_ROWS_MAX).await?;
+        if rows.is_empty() {
+            return Ok(page(events, None));
+        }
+        for row in rows {
+            let n_seen = if row.seq == place.row { place.n_seen } else { 0 };
+            for (n, entry) in row.entries.iter().enumerate().skip(n_seen as usize) {
+                if entry.client != caller.client {
+                    continue;
+                }
+                // One more than is shown tells whether there are more.
+                if events.len() == limit {
+                    return Ok(page(events, Some(Place { row: row.seq, n_seen: n as u32 })));
+                }
+                let job = match jobs.entry(entry.job) {
+                    Slot::Occupied(known) => known.into_mut(),
+                    Slot::Vacant(unknown) => unknown.insert(store.job(entry.job).await?),
+                };
+                events.push(EventView::new(entry.job, job.as_deref(), &entry.event));
+            }
+            place = Place { row: row.seq + 1, n_seen: 0 };
+        }
+    }
+    // Not found enough, and not looked at everything: the client may go on from here.
+    Ok(page(events, Some(place)))
+}
+
+fn page(events: Vec<EventView>, next: Option<Place>) -> Response {
+    let next_cursor = next.map(Place::write);
+    respond::json(StatusCode::OK, &EventsView { events, next_cursor })
+}
+
+/// A place in the journal: so many entries of this row and all rows before it were seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Place {
+    row: i64,
+    n_seen: u32,
+}
+
+impl Place {
+    /// The place that a cursor names. The id of an event is one too: whoever has read to the end goes on after the last.
+    async fn read(app: &App, caller: &Caller, query: &Query, cursor: &str) -> Result<Place, ApiError> {
+        let none = || query.malformed("cursor", "is no cursor of this list");
+        let Ok(id) = cursor.parse::<EventId>() else { return Place::parse(cursor).ok_or_else(none) };
+        let found = sse::find(&**app.engine.store(), caller.client, id, app.clock.now()).await?;
+        match found {
+            Ok(Start::After { row, at }) => Ok(Place { row: row.seq, n_seen: at as u32 + 1 }),
+            Ok(Start::Reset(row)) => Ok(Place { row: row + 1, n_seen: 0 }),
+            Err(_) => Err(none()),
+        }
+    }
+
+    fn write(self) -> String {
+        let mut bytes = self.row.to_be_bytes().to_vec();
+        bytes.extend_from_slice(&self.n_seen.to_be_bytes());
+        URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    fn parse(text: &str) -> Option<Place> {
+        let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
+        let (row, n_seen) = bytes.split_at_checked(8)?;
+        let row = i64::from_be_bytes(row.try_into().ok()?);
+        Some(Place { row, n_seen: u32::from_be_bytes(n_seen.try_into().ok()?) }).filter(|place| place.row > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_read_as_it_is_written_and_nonsense_is_not() {
+        for place in [Place { row: 1, n_seen: 0 }, Place { row: i64::MAX, n_seen: u32::MAX }] {
+            assert_eq!(Place::parse(&place.write()), Some(place));
+        }
+        for text in ["", "7", "AAAA", "AAAAAAAAAAAAAAAA", "not base64!", "__________________________"] {
+            assert_eq!(Place::parse(text), None, "{text}");
+        }
+    }
+}

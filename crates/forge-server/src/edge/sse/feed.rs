@@ -1,0 +1,238 @@
+//! The body of a stream: first what was missed, then what happens, a comment now and then so that nobody in between takes
+//! the connection for dead.
+//!
+//! It is a chain of futures, each of which ends with the next bytes and the rest of the feed. A stream that waits is one
+//! small allocation, and no task of its own.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use axum::body::HttpBody;
+use bytes::Bytes;
+use forge_core::history::Entry;
+use forge_core::id::{ClientId, EventId, JobId};
+use forge_engine::Error;
+use http_body::Frame;
+use tracing::debug;
+
+use super::Scope;
+use super::hall::Topic;
+use super::hub::{Listener, Ticket};
+use super::printer::Printer;
+use crate::app::App;
+use crate::edge::{Caller, Exchange, auth};
+use crate::limits::{STREAM_PIECE_EVENTS, STREAM_ROWS_MAX};
+
+/// What a stream says when there is nothing to say.
+const HEARTBEAT: Bytes = Bytes::from_static(b":\n\n");
+
+type Turn = Pin<Box<dyn Future<Output = Option<(Bytes, Feed)>> + Send>>;
+
+/// A stream on its way.
+pub(super) struct Feed {
+    app: Arc<App>,
+    source: Source,
+    caller: Caller,
+    beat: Pin<Box<dyn Future<Output = ()> + Send>>,
+    about: About,
+    /// Held as long as the stream is open.
+    ticket: Ticket,
+}
+
+/// Where the events come from.
+pub(super) enum Source {
+    Job {
+        /// What was missed, in one piece.
+        first: Option<Bytes>,
+        /// The number of the last event of the past.
+        n_last: u32,
+        /// What the listener had been told before it came back; perhaps more than the history knows.
+        last: Option<EventId>,
+        scope: Scope,
+        /// `None` once it is over.
+        listener: Option<Listener>,
+    },
+    Client {
+        first: Option<Bytes>,
+        client: ClientId,
+        past: Past,
+        /// `None` while it is catching up.
+        listener: Option<Listener>,
+    },
+}
+
+/// What a client has still to be told from the journal.
+pub(super) struct Past {
+    /// Rows up to this one have been read.
+    pub(super) after: i64,
+    /// And of these, these events are to be told.
+    pub(super) rest: VecDeque<Entry>,
+}
+
+impl Past {
+    pub(super) fn none() -> Past {
+        Past { after: 0, rest: VecDeque::new() }
+    }
+}
+
+impl Feed {
+    pub(super) fn new(
+        app: Arc<App>,
+        exchange: &Exchange,
+        caller: &Caller,
+        ticket: Ticket,
+        source: Source,
+    ) -> Feed {
+        let about =
+            About { request_id: exchange.request_id().into(), client: caller.client, job: exchange.subject };
+        debug!(request_id = &*about.request_id, client_id = %about.client, job_id = about.job(), "stream opened");
+        let beat = app.clock.sleep(app.bounds.stream_heartbeat);
+        Feed { app, source, caller: caller.clone(), beat, about, ticket }
+    }
+
+    pub(super) fn into_body(self) -> impl HttpBody<Data = Bytes, Error = Infallible> + Send + 'static {
+        Streaming(Box::pin(self.next()))
+    }
+
+    /// The next bytes, and the feed that goes on; `None` when it is over.
+    async fn next(mut self) -> Option<(Bytes, Feed)> {
+        let Feed { app, source, beat, ticket, .. } = &mut self;
+        // The heart first, or a busy stream would never be asked whether its key is still good.
+        let bytes = tokio::select! {
+            biased;
+            () = beat.as_mut() => None,
+            next = source.next(app, ticket) => Some(next),
+        };
+        match bytes {
+            Some(Ok(Some(bytes))) => Some((bytes, self)),
+            Some(Ok(None)) => None,
+            Some(Err(error)) => {
+                debug!(request_id = &*self.about.request_id, %error, "stream given up");
+                None
+            }
+            None => {
+                self.beat = self.app.clock.sleep(self.app.bounds.stream_heartbeat);
+                let welcome = Box::pin(auth::is_good(&self.app, &self.caller)).await;
+                welcome.then_some((HEARTBEAT, self))
+            }
+        }
+    }
+}
+
+/// For the log.
+struct About {
+    request_id: Box<str>,
+    client: ClientId,
+    job: Option<JobId>,
+}
+
+impl About {
+    fn job(&self) -> Option<tracing::field::DisplayValue<JobId>> {
+        self.job.map(tracing::field::display)
+    }
+}
+
+impl Drop for About {
+    fn drop(&mut self) {
+        debug!(request_id = &*self.request_id, client_id = %self.client, job_id = self.job(), "stream closed");
+    }
+}
+
+impl Source {
+    /// The next bytes; `None` when there will be no more. Safe to drop: nothing is lost.
+    async fn next(&mut self, app: &App, ticket: &Ticket) -> Result<Option<Bytes>, Error> {
+        match self {
+            Source::Job { first: first @ Some(_), .. } | Source::Client { first: first @ Some(_), .. } => {
+                Ok(first.take())
+            }
+            Source::Job { n_last, last, scope, listener, .. } => {
+                while let Some(seated) = listener {
+                    let Some(line) = seated.next().await else { return Ok(None) };
+                    if line.event.n <= *n_last {
+                        continue;
+                    }
+                    *n_last = line.event.n;
+                    if line.event.ends() {
+                        *listener = None;
+                    }
+                    if scope.has(&line.event) && last.is_none_or(|last| line.event.is_after(last)) {
+                        return Ok(Some(line.bytes));
+                    }
+                }
+                Ok(None)
+            }
+            Source::Client { client, past, listener, .. } => loop {
+                if let Some(seated) = listener {
+                    return Ok(seated.next().await.map(|line| line.bytes));
+                }
+                match Box::pin(past.next(app, *client)).await? {
+                    Some(bytes) => return Ok(Some(bytes)),
+                    None => *listener = ticket.sit_at(Topic::Client(*client), past.after)?,
+                }
+            },
+        }
+    }
+}
+
+impl Past {
+    /// The next events, a piece at a time; `None` at the end of the journal. Safe to drop.
+    async fn next(&mut self, app: &App, client: ClientId) -> Result<Option<Bytes>, Error> {
+        let store = &**app.engine.store();
+        loop {
+            if !self.rest.is_empty() {
+                let mut printer = Printer::new(store);
+                let mut out = Vec::new();
+                let n_printed = self.rest.len().min(STREAM_PIECE_EVENTS);
+                for entry in self.rest.iter().take(n_printed) {
+                    if let Some(line) = printer.print(entry).await? {
+                        out.extend_from_slice(&line.bytes);
+                    }
+                }
+                self.rest.drain(..n_printed);
+                if !out.is_empty() {
+                    return Ok(Some(out.into()));
+                }
+                continue;
+            }
+            if app.is_stopping() {
+                return Err(Error::Stopped);
+            }
+            let rows = store.journal(self.after, STREAM_ROWS_MAX).await?;
+            let Some(last) = rows.last() else { return Ok(None) };
+            self.after = last.seq;
+            self.rest = rows
+                .iter()
+                .flat_map(|row| &row.entries)
+                .filter(|entry| entry.client == client)
+                .copied()
+                .collect();
+        }
+    }
+}
+
+struct Streaming(Turn);
+
+impl HttpBody for Streaming {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match ready!(self.0.as_mut().poll(context)) {
+            Some((bytes, feed)) => {
+                self.0 = Box::pin(feed.next());
+                Poll::Ready(Some(Ok(Frame::data(bytes))))
+            }
+            None => {
+                // Not to be asked again, but if it is, it is still over.
+                self.0 = Box::pin(std::future::ready(None));
+                Poll::Ready(None)
+            }
+        }
+    }
+}

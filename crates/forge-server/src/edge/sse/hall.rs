@@ -1,0 +1,260 @@
+//! Who listens to what. Plain data behind the hub's lock: nothing here waits.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use bytes::Bytes;
+use forge_core::history::{Entry, Event};
+use forge_core::id::{ClientId, JobId};
+use forge_store::JournalRow;
+use tokio::sync::mpsc::{self, error::TrySendError};
+
+/// What a stream is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Topic {
+    /// One job.
+    Job(JobId),
+    /// All jobs of a client.
+    Client(ClientId),
+}
+
+/// One event, ready to be sent. The bytes are shared by all who get them.
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    pub(super) event: Event,
+    pub(super) bytes: Bytes,
+}
+
+/// Events by job and number: `None` for one of which nothing can be told any more.
+pub(super) type Printed = HashMap<(JobId, u32), Option<Line>>;
+
+#[derive(Default)]
+pub(super) struct Hall {
+    seats: HashMap<u64, Seat>,
+    jobs: HashMap<JobId, Vec<u64>>,
+    clients: HashMap<ClientId, Vec<u64>>,
+    next_seat: u64,
+    /// Streams of each client, seated or still catching up.
+    n_streams: HashMap<ClientId, usize>,
+    /// Up to this journal row everybody was told. `None` while nobody is seated.
+    pub(super) told: Option<i64>,
+    /// Grows whenever the first one takes a seat in an empty hall.
+    pub(super) epoch: u64,
+    /// Nobody may come in any more.
+    pub(super) closed: bool,
+}
+
+struct Seat {
+    topic: Topic,
+    /// Rows up to this one were told on another way.
+    after: i64,
+    lines: mpsc::Sender<Line>,
+}
+
+/// What came of telling.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Told {
+    pub(super) n_sent: u64,
+    /// Streams whose queue was full.
+    pub(super) n_dropped: u64,
+}
+
+impl Hall {
+    /// Counts a stream of a client, if it may have another one.
+    pub(super) fn admit(&mut self, client: ClientId, max: usize) -> bool {
+        let n_streams = self.n_streams.entry(client).or_default();
+        let admitted = *n_streams < max;
+        *n_streams += usize::from(admitted);
+        admitted
+    }
+
+    /// A stream of a client is over.
+    pub(super) fn dismiss(&mut self, client: ClientId) {
+        if let Some(n_streams) = self.n_streams.get_mut(&client) {
+            *n_streams -= 1;
+            if *n_streams == 0 {
+                self.n_streams.remove(&client);
+            }
+        }
+    }
+
+    /// A seat for somebody who knows all up to the row `after`. In an empty hall, telling begins there.
+    pub(super) fn sit(&mut self, topic: Topic, after: i64, room: usize) -> (u64, mpsc::Receiver<Line>) {
+        let (lines, heard) = mpsc::channel(room.max(1));
+        let seat = self.next_seat;
+        self.next_seat += 1;
+        self.seats.insert(seat, Seat { topic, after, lines });
+        match topic {
+            Topic::Job(job) => self.jobs.entry(job).or_default().push(seat),
+            Topic::Client(client) => self.clients.entry(client).or_default().push(seat),
+        }
+        if self.told.is_none() {
+            self.told = Some(after);
+            self.epoch += 1;
+        }
+        (seat, heard)
+    }
+
+    /// Gives a seat back, if it was not taken away already.
+    pub(super) fn leave(&mut self, seat: u64) {
+        let Some(left) = self.seats.remove(&seat) else { return };
+        match left.topic {
+            Topic::Job(job) => remove(&mut self.jobs, job, seat),
+            Topic::Client(client) => remove(&mut self.clients, client, seat),
+        }
+        if self.seats.is_empty() {
+            self.told = None;
+        }
+    }
+
+    /// Ends every stream; what is in their queues is still sent.
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+        self.seats.clear();
+        self.jobs.clear();
+        self.clients.clear();
+        self.told = None;
+    }
+
+    /// Entries that somebody listens to and that are not printed yet.
+    pub(super) fn unprinted(&self, rows: &[JournalRow], printed: &Printed) -> Vec<Entry> {
+        let entries = rows.iter().flat_map(|row| &row.entries);
+        let wanted = entries
+            .filter(|entry| self.jobs.contains_key(&entry.job) || self.clients.contains_key(&entry.client));
+        wanted.filter(|entry| !printed.contains_key(&key(entry))).copied().collect()
+    }
+
+    /// Tells everybody what concerns them. Whoever does not keep up loses the seat.
+    pub(super) fn tell(&mut self, rows: &[JournalRow], printed: &Printed) -> Told {
+        let mut told = Told::default();
+        let mut gone = Vec::new();
+        for row in rows {
+            for entry in &row.entries {
+                let Some(Some(line)) = printed.get(&key(entry)) else { continue };
+                let of_job = self.jobs.get(&entry.job).into_iter().flatten();
+                let of_client = self.clients.get(&entry.client).into_iter().flatten();
+                for seat in of_job.chain(of_client) {
+                    let Seat { after, lines, .. } = &self.seats[seat];
+                    if row.seq <= *after || gone.contains(seat) {
+                        continue;
+                    }
+                    match lines.try_send(line.clone()) {
+                        Ok(()) => told.n_sent += 1,
+                        Err(TrySendError::Closed(_)) => gone.push(*seat),
+                        Err(TrySendError::Full(_)) => {
+                            told.n_dropped += 1;
+                            gone.push(*seat);
+                        }
+                    }
+                }
+            }
+        }
+        if let (Some(last), true) = (rows.last(), self.told.is_some()) {
+            self.told = Some(last.seq);
+        }
+        gone.into_iter().for_each(|seat| self.leave(seat));
+        told
+    }
+}
+
+fn key(entry: &Entry) -> (JobId, u32) {
+    (entry.job, entry.event.n)
+}
+
+fn remove<K: Eq + Hash>(seats: &mut HashMap<K, Vec<u64>>, topic: K, seat: u64) {
+    if let Some(list) = seats.get_mut(&topic) {
+        list.retain(|known| *known != seat);
+        if list.is_empty() {
+            seats.remove(&topic);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forge_core::history::News;
+    use forge_core::time::Time;
+
+    use super::*;
+
+    const CLIENT: ClientId = ClientId::v4(1);
+
+    fn job(n: u128) -> JobId {
+        JobId::v7(1, n)
+    }
+
+    fn row(seq: i64, of: JobId) -> JournalRow {
+        let event = Event {
+            n: seq as u32,
+            news: News::Emitted,
+            at: Time::from_millis(seq),
+            attempt: 1,
+            execution: 1,
+        };
+        JournalRow { seq, entries: vec![Entry { job: of, client: CLIENT, event }] }
+    }
+
+    fn printed(rows: &[JournalRow]) -> Printed {
+        let entries = rows.iter().flat_map(|row| &row.entries);
+        entries.map(|entry| (key(entry), Some(Line { event: entry.event, bytes: Bytes::new() }))).collect()
+    }
+
+    fn heard(lines: &mut mpsc::Receiver<Line>) -> Vec<u32> {
+        std::iter::from_fn(|| lines.try_recv().ok()).map(|line| line.event.n).collect()
+    }
+
+    #[test]
+    fn each_hears_what_it_listens_to_from_its_place_on() {
+        let mut hall = Hall::default();
+        let (_, mut one) = hall.sit(Topic::Job(job(1)), 0, 9);
+        let (_, mut all) = hall.sit(Topic::Client(CLIENT), 1, 9);
+        let (_, mut other) = hall.sit(Topic::Client(ClientId::v4(2)), 0, 9);
+        let rows = [row(1, job(1)), row(2, job(2)), row(3, job(1))];
+        let told = hall.tell(&rows, &printed(&rows));
+        assert_eq!((heard(&mut one), heard(&mut all), heard(&mut other)), (vec![1, 3], vec![2, 3], vec![]));
+        assert_eq!((told, hall.told), (Told { n_sent: 4, n_dropped: 0 }, Some(3)));
+    }
+
+    #[test]
+    fn whoever_does_not_keep_up_loses_the_seat_and_nobody_else_does() {
+        let mut hall = Hall::default();
+        let (_, mut slow) = hall.sit(Topic::Job(job(1)), 0, 2);
+        let (_, mut quick) = hall.sit(Topic::Job(job(1)), 0, 9);
+        let rows = [row(1, job(1)), row(2, job(1)), row(3, job(1))];
+        assert_eq!(hall.tell(&rows, &printed(&rows)), Told { n_sent: 5, n_dropped: 1 });
+        assert_eq!((heard(&mut slow), slow.is_closed()), (vec![1, 2], true));
+        assert_eq!((heard(&mut quick), quick.is_closed()), (vec![1, 2, 3], false));
+    }
+
+    #[test]
+    fn only_what_somebody_listens_to_is_printed_and_only_once() {
+        let mut hall = Hall::default();
+        let (seat, _lines) = hall.sit(Topic::Job(job(1)), 0, 9);
+        let rows = [row(1, job(1)), row(2, job(2))];
+        assert_eq!(hall.unprinted(&rows, &Printed::default()), rows[0].entries);
+        assert_eq!(hall.unprinted(&rows, &printed(&rows)), []);
+        hall.leave(seat);
+        assert_eq!(hall.unprinted(&rows, &Printed::default()), []);
+        assert_eq!(hall.told, None, "telling begins anew with the next one");
+    }
+
+    #[test]
+    fn a_client_has_as_many_streams_as_it_may() {
+        let mut hall = Hall::default();
+        assert!(hall.admit(CLIENT, 2) && hall.admit(CLIENT, 2) && !hall.admit(CLIENT, 2));
+        assert!(hall.admit(ClientId::v4(2), 2));
+        hall.dismiss(CLIENT);
+        assert!(hall.admit(CLIENT, 2));
+    }
+
+    #[test]
+    fn a_closed_hall_lets_everybody_hear_what_was_said_and_then_go() {
+        let mut hall = Hall::default();
+        let (seat, mut lines) = hall.sit(Topic::Job(job(1)), 0, 9);
+        let rows = [row(1, job(1))];
+        hall.tell(&rows, &printed(&rows));
+        hall.close();
+        assert_eq!((heard(&mut lines), lines.is_closed()), (vec![1], true));
+        hall.leave(seat);
+    }
+}

@@ -1,0 +1,167 @@
+//! A request becomes a stream, or is refused. Whoever asks is known by now, and how often it asks is counted.
+
+use axum::body::Body;
+use axum::http::header::{CACHE_CONTROL, VARY};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
+use axum::response::Response;
+use bytes::Bytes;
+use forge_core::catalog::Kind;
+use forge_core::history::Event;
+use forge_core::id::EventId;
+use forge_core::job::Job;
+use forge_wire::problem::Refused;
+use tracing::debug;
+
+use super::feed::{Feed, Past, Source};
+use super::hall::Topic;
+use super::hub::Ticket;
+use super::last_id::{self, Start, find};
+use super::printer;
+use crate::app::App;
+use crate::edge::{ApiError, Caller, Exchange, ownership, respond};
+use crate::limits::{STREAM_RECONNECT_MS, STREAMS_FULL_AFTER_S};
+
+const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// How much of a job is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// All executions.
+    Job,
+    /// One execution, by its number from 1.
+    Execution(u32),
+}
+
+impl Scope {
+    pub(super) fn has(self, event: &Event) -> bool {
+        match self {
+            Scope::Job => true,
+            Scope::Execution(n) => event.execution == n,
+        }
+    }
+
+    /// Whether nothing more will be told of it for now.
+    fn is_over(self, job: &Job) -> bool {
+        match self {
+            Scope::Job => job.state.is_final(),
+            Scope::Execution(n) => n < job.execution_n() || job.state.is_final(),
+        }
+    }
+}
+
+/// The events of a job of the caller: its changes of state from the beginning or after `Last-Event-ID`, then whatever
+/// happens, until it ends. With nothing left to tell, 204: a browser then stops asking.
+pub async fn job(
+    app: &App,
+    exchange: &Exchange,
+    caller: &Caller,
+    job: Box<Job>,
+    scope: Scope,
+) -> Result<Response, ApiError> {
+    let last = last_id::of(&exchange.headers)?;
+    if let Some(last) = last {
+        last_id::check(&job, last).map_err(last_id::refused)?;
+    }
+    if exchange.method == Method::HEAD {
+        return Ok(response(Body::empty()));
+    }
+    let ticket = admit(app, exchange, caller)?;
+    let mut job = job;
+    let mut listener = None;
+    if !scope.is_over(&job) {
+        listener = Some(ticket.sit(Topic::Job(job.id)).await?);
+        // Once more, from the seat: whatever it does not show will be heard.
+        job = ownership::job(app, caller, Some(job.id)).await?;
+        listener = listener.filter(|_| !scope.is_over(&job));
+    }
+    let missed = |event: &Event| scope.has(event) && last.is_none_or(|last| event.is_after(last));
+    let events: Vec<Event> = job.history.events().filter(missed).collect();
+    if events.is_empty() && listener.is_none() {
+        return Ok(no_more());
+    }
+    let mut first = greeting();
+    for event in events {
+        first.extend_from_slice(&printer::line(&**app.engine.store(), &job, event).await?.bytes);
+    }
+    let n_last = job.history.events().last().map_or(0, |event| event.n);
+    let source = Source::Job { first: Some(first.into()), n_last, last, scope, listener };
+    Ok(open(app, exchange, caller, ticket, source))
+}
+
+/// The events of all jobs of the caller: whatever happens from now on, or all after `Last-Event-ID`.
+pub async fn client(app: &App, exchange: &Exchange, caller: &Caller) -> Result<Response, ApiError> {
+    let last = last_id::of(&exchange.headers)?;
+    let client = caller.client;
+    let mut first = greeting();
+    if exchange.method == Method::HEAD {
+        return Ok(response(Body::empty()));
+    }
+    let ticket = admit(app, exchange, caller)?;
+    let (past, listener) = match last {
+        None => (Past::none(), Some(ticket.sit(Topic::Client(client)).await?)),
+        Some(last) => {
+            let found = find(&**app.engine.store(), client, last, app.clock.now()).await?;
+            match found.map_err(last_id::refused)? {
+                Start::After { row, at } => {
+                    let rest = row.entries.into_iter().skip(at + 1);
+                    let rest = rest.filter(|entry| entry.client == client).collect();
+                    (Past { after: row.seq, rest }, None)
+                }
+                Start::Reset(after) => {
+                    first.extend_from_slice(&reset(last));
+                    (Past { after, ..Past::none() }, None)
+                }
+            }
+        }
+    };
+    let source = Source::Client { first: Some(first.into()), client, past, listener };
+    Ok(open(app, exchange, caller, ticket, source))
+}
+
+fn admit(app: &App, exchange: &Exchange, caller: &Caller) -> Result<Ticket, ApiError> {
+    let max = app.config.limits.max_streams_per_client;
+    let ticket = app.hub.admit(caller.client, max);
+    ticket.ok_or_else(|| {
+        debug!(request_id = exchange.request_id(), client_id = %caller.client, "too many streams");
+        let refused = Refused::new(Kind::RateLimited, format!("The client has {max} streams open already."));
+        refused.fact("max_streams_per_client", max).retry_after(STREAMS_FULL_AFTER_S).into()
+    })
+}
+
+fn open(app: &App, exchange: &Exchange, caller: &Caller, ticket: Ticket, source: Source) -> Response {
+    let feed = Feed::new(app.shared(), exchange, caller, ticket, source);
+    response(Body::new(feed.into_body()))
+}
+
+fn response(body: Body) -> Response {
+    let mut response =
+        respond::with_type(StatusCode::OK, HeaderValue::from_static("text/event-stream"), body);
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
+    // Proxies that gather answers before they pass them on would hold events back.
+    headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
+    response
+}
+
+fn no_more() -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
+    response
+}
+
+/// What every stream begins with: how long to wait before coming back.
+fn greeting() -> Vec<u8> {
+    format!("retry: {STREAM_RECONNECT_MS}\n\n").into_bytes()
+}
+
+/// Says that events are lost, and what to do about it.
+fn reset(last: EventId) -> Bytes {
+    let data = serde_json::json!({
+        "reason": "expired",
+        "last_event_id": last.to_string(),
+        "detail": "Events after this one are not kept any more. What is kept follows; read the jobs to know where they stand.",
+    });
+    printer::lines("reset", None, data.to_string().as_bytes())
+}

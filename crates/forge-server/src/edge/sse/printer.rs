@@ -1,0 +1,79 @@
+//! From an event of the journal to the lines that are sent. A job is looked up once per printer, which therefore must not
+//! outlive the page of the journal it was made for: what is in the journal is in the job.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as Slot;
+
+use bytes::Bytes;
+use forge_core::history::{Entry, Event};
+use forge_core::id::{EventId, JobId};
+use forge_core::job::Job;
+use forge_store::{Error, Store};
+use forge_wire::event::Body;
+
+use super::hall::Line;
+
+pub(super) struct Printer<'a> {
+    store: &'a dyn Store,
+    jobs: HashMap<JobId, Option<Box<Job>>>,
+}
+
+impl<'a> Printer<'a> {
+    pub(super) fn new(store: &'a dyn Store) -> Printer<'a> {
+        Printer { store, jobs: HashMap::new() }
+    }
+
+    /// The lines of an event; `None` when its job is forgotten. Being dropped loses nothing.
+    pub(super) async fn print(&mut self, entry: &Entry) -> Result<Option<Line>, Error> {
+        let job = match self.jobs.entry(entry.job) {
+            Slot::Occupied(known) => known.into_mut(),
+            Slot::Vacant(unknown) => unknown.insert(self.store.job(entry.job).await?),
+        };
+        match job {
+            Some(job) => Ok(Some(line(self.store, job, entry.event).await?)),
+            None => Ok(None),
+        }
+    }
+}
+
+/// The lines of an event of a job.
+pub(super) async fn line(store: &dyn Store, job: &Job, event: Event) -> Result<Line, Error> {
+    let execution = job.execution_id(event.execution).filter(|_| event.ends());
+    let outcome = match execution {
+        Some(execution) => store.outcome(execution).await?,
+        None => None,
+    };
+    let body = Body::new(job, &event, outcome.as_ref().map(|outcome| &outcome.object));
+    Ok(Line { event, bytes: lines(body.word.sse(), Some(event.id(job.id)), &body.bytes) })
+}
+
+/// An event as the HTML standard writes it: its fields line by line, and an empty line.
+pub(super) fn lines(name: &str, id: Option<EventId>, data: &[u8]) -> Bytes {
+    let mut out = Vec::with_capacity(data.len() + 96);
+    out.extend_from_slice(format!("event: {name}\n").as_bytes());
+    if let Some(id) = id {
+        out.extend_from_slice(format!("id: {id}\n").as_bytes());
+    }
+    // A reader ends a line at CR, LF and both together. Our own bodies are one line; one that is not becomes several.
+    for line in data.split(|byte| matches!(byte, b'\n' | b'\r')) {
+        out.extend_from_slice(b"data: ");
+        out.extend_from_slice(line);
+        out.push(b'\n');
+    }
+    out.push(b'\n');
+    out.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_of_several_lines_becomes_several_fields() {
+        let printed = lines("job-failed", Some(EventId::of(JobId::v7(0, 0), 1, 0)), b"{\"a\":\n1}");
+        let expected =
+            "event: job-failed\nid: 00000000-0000-7001-8000-000000000000\ndata: {\"a\":\ndata: 1}\n\n";
+        assert_eq!(printed, expected);
+        assert_eq!(lines("reset", None, b"{}"), "event: reset\ndata: {}\n\n");
+    }
+}

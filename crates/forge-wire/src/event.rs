@@ -1,0 +1,291 @@
+//! What happened to a job, told to whoever listens: server-sent events today, webhooks and brokers by the same words.
+//!
+//! A body is a pure function of the event, the job and, for the end of an execution, its stored outcome. It says nothing that
+//! changes later, so a delivery that is repeated says the same bytes. Failures *are* the stored outcome, byte for byte.
+
+use forge_core::catalog::Stage;
+use forge_core::history::{Event, Name, News, Outlook};
+use forge_core::job::Job;
+use forge_core::rows::Object;
+use forge_core::state::{Cause, State};
+use forge_problem::{CorrelationId, JobStatus, MEDIA_TYPE_JSON};
+use serde_json::{Map, Value};
+
+use crate::{outcome, time, words};
+
+/// The media type of a body that is no problem.
+pub const JSON: &str = "application/json";
+
+/// What is told of one event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Body {
+    /// Its name on roads that follow the draft for asynchronous jobs.
+    pub word: Word,
+    /// What the bytes are.
+    pub media_type: &'static str,
+    /// One line of JSON.
+    pub bytes: Vec<u8>,
+}
+
+impl Body {
+    /// What is told of `event` of `job`. `outcome` is the stored one of the event's execution; it is only looked at if the
+    /// event ended that execution.
+    pub fn new(job: &Job, event: &Event, outcome: Option<&Object>) -> Body {
+        let word = Word::of(event);
+        match outcome.filter(|_| event.ends()) {
+            Some(stored) => {
+                let media_type = if word.is_failure() { MEDIA_TYPE_JSON } else { JSON };
+                Body { word, media_type, bytes: stored.bytes.clone() }
+            }
+            // Of the end of a job of an older store, too, what is known is worth telling.
+            None => {
+                let text = forge_problem::canonical(&Value::Object(object(job, event)));
+                Body { word, media_type: JSON, bytes: text.into_bytes() }
+            }
+        }
+    }
+}
+
+/// The names of events: what [`Name`] tells apart, and what follows a failure besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are the documentation")]
+pub enum Word {
+    Created,
+    Queued,
+    Assigned,
+    Requeued,
+    Started,
+    Progress,
+    Emitted,
+    Completed,
+    Retrying,
+    Failed,
+    TimedOut,
+    CompletedWithErrors,
+    Cancelled,
+}
+
+impl Word {
+    /// Every word, in the order of a job's life.
+    pub const ALL: [Word; 13] = [
+        Word::Created,
+        Word::Queued,
+        Word::Assigned,
+        Word::Requeued,
+        Word::Started,
+        Word::Progress,
+        Word::Emitted,
+        Word::Completed,
+        Word::Retrying,
+        Word::Failed,
+        Word::TimedOut,
+        Word::CompletedWithErrors,
+        Word::Cancelled,
+    ];
+
+    /// The word for an event.
+    pub const fn of(event: &Event) -> Word {
+        let retries = matches!(event.news, News::Moved { outlook: Outlook::WillRetry, .. });
+        match event.name() {
+            Name::Created => Word::Created,
+            Name::Queued => Word::Queued,
+            Name::Assigned => Word::Assigned,
+            Name::Requeued => Word::Requeued,
+            Name::Started => Word::Started,
+            Name::Progress => Word::Progress,
+            Name::Emitted => Word::Emitted,
+            Name::Succeeded => Word::Completed,
+            Name::Failed | Name::TimedOut | Name::Mixed if retries => Word::Retrying,
+            Name::Failed => Word::Failed,
+            Name::Mixed => Word::CompletedWithErrors,
+            Name::TimedOut => Word::TimedOut,
+            Name::Canceled => Word::Cancelled,
+        }
+    }
+
+    /// The `event` field of a server-sent event.
+    pub const fn sse(self) -> &'static str {
+        match self {
+            Word::Created => "job-created",
+            Word::Queued => "job-queued",
+            Word::Assigned => "job-assigned",
+            Word::Requeued => "job-requeued",
+            Word::Started => "job-started",
+            Word::Progress => "job-progress",
+            Word::Emitted => "job-event-emitted",
+            Word::Completed => "job-completed",
+            Word::Retrying => "job-retrying",
+            Word::Failed => "job-failed",
+            Word::TimedOut => "job-timed-out",
+            Word::CompletedWithErrors => "job-completed-with-errors",
+            Word::Cancelled => "job-cancelled",
+        }
+    }
+
+    /// The `type` of a CloudEvent.
+    pub const fn cloud_event(self) -> &'static str {
+        match self {
+            Word::Created => "dev.forgerun.job.created",
+            Word::Queued => "dev.forgerun.job.queued",
+            Word::Assigned => "dev.forgerun.job.assigned",
+            Word::Requeued => "dev.forgerun.job.requeued",
+            Word::Started => "dev.forgerun.job.started",
+            Word::Progress => "dev.forgerun.job.progress",
+            Word::Emitted => "dev.forgerun.job.event-emitted",
+            Word::Completed => "dev.forgerun.job.completed",
+            Word::Retrying => "dev.forgerun.job.retrying",
+            Word::Failed => "dev.forgerun.job.failed",
+            Word::TimedOut => "dev.forgerun.job.timed-out",
+            Word::CompletedWithErrors => "dev.forgerun.job.completed-with-errors",
+            Word::Cancelled => "dev.forgerun.job.cancelled",
+        }
+    }
+
+    /// Whether it tells that an execution ended, and not well: its body is a problem.
+    pub const fn is_failure(self) -> bool {
+        match self {
+            Word::Failed | Word::TimedOut | Word::CompletedWithErrors | Word::Cancelled => true,
+            Word::Created
+            | Word::Queued
+            | Word::Assigned
+            | Word::Requeued
+            | Word::Started
+            | Word::Progress
+            | Word::Emitted
+            | Word::Completed
+            | Word::Retrying => false,
+        }
+    }
+}
+
+/// The async-job members at the moment of the event, and ForgeRun's own.
+pub(crate) fn object(job: &Job, event: &Event) -> Map<String, Value> {
+    let mut object = members(job, event);
+    if let Some(execution) = job.execution_id(event.execution) {
+        object.insert("jobId".into(), execution.to_string().into());
+    }
+    object.insert("jobStatus".into(), status(job, event).as_str().into());
+    object.insert("submittedAt".into(), time::millis(job.head.created_at).into());
+    if event.ends() {
+        object.insert("completedAt".into(), time::millis(event.at).into());
+    }
+    if let Some(stage) = stage(event) {
+        object.insert("processingStage".into(), stage.as_str().into());
+    }
+    if let News::Moved { cause, outlook: Outlook::WillRetry, .. } = event.news {
+        object.insert("retryable".into(), true.into());
+        // Work whose runner is gone or gave it back waits for nothing.
+        if !matches!(cause, Cause::RunnerLost | Cause::HandBack) {
+            let wait_s = outcome::wait_s(&job.head.retry, event.attempt);
+            object.insert("retryAfter".into(), wait_s.into());
+        }
+    }
+    if let Some(id) = job.head.correlation_id.as_deref().and_then(CorrelationId::sanitize) {
+        object.insert("correlationId".into(), id.as_str().into());
+    }
+    object
+}
+
+/// ForgeRun's members of an event. They stand in outcomes too, for the event that ended the execution.
+pub(crate) fn members(job: &Job, event: &Event) -> Map<String, Value> {
+    let mut members = Map::new();
+    members.insert("job_id".into(), job.id.to_string().into());
+    if !job.head.job_type.is_empty() {
+        members.insert("job_type".into(), job.head.job_type.clone().into());
+    }
+    if let Some(definition) = &job.head.definition {
+        members.insert("scenario".into(), definition.work_kind.as_str().into());
+    }
+    members.insert("event_id".into(), event.id(job.id).to_string().into());
+    members.insert("event_name".into(), words::event_name(event).into());
+    members.insert("timestamp".into(), time::micros(event.at).into());
+    members.insert("attempt".into(), event.attempt.into());
+    if event.name() == Name::Mixed {
+        members.insert("partial".into(), true.into());
+    }
+    match event.news {
+        News::Moved { from, to, cause, outlook } => {
+            members.insert("prev_state".into(), from.map(words::forge_state).into());
+            members.insert("next_state".into(), words::forge_state(to).into());
+            members.insert("cause".into(), words::cause(cause).into());
+            if let Some(reason) = reason(job, cause) {
+                members.insert("reason".into(), reason.into());
+            }
+            match outlook {
+                Outlook::Open => {}
+                Outlook::WillRetry => drop(members.insert("will_retry".into(), true.into())),
+                Outlook::Final => drop(members.insert("final".into(), true.into())),
+            }
+        }
+        News::Progress(percent) => {
+            unmoved(&mut members);
+            members.insert("progress".into(), percent.into());
+        }
+        News::Emitted => unmoved(&mut members),
+    }
+    members
+}
+
+/// Only a running job tells more than its changes of state.
+fn unmoved(members: &mut Map<String, Value>) {
+    for name in ["prev_state", "next_state"] {
+        members.insert(name.into(), words::forge_state(State::Running).into());
+    }
+}
+
+/// Why, where the cause alone does not say it. Of a cancelled job it is known for ever, since nothing can follow.
+fn reason(job: &Job, cause: Cause) -> Option<&str> {
+    match cause {
+        Cause::LeaseExpired => Some("lease_expired"),
+        Cause::HandBack => Some("handed_back"),
+        Cause::CancelByUser | Cause::CancelBySystem | Cause::Expire | Cause::Replace => {
+            job.cancel.as_ref().map(|cancel| cancel.reason.as_str())
+        }
+        Cause::Submit
+        | Cause::Due
+        | Cause::Activate
+        | Cause::Claim
+        | Cause::Start
+        | Cause::Finish
+        | Cause::Fail
+        | Cause::Timeout
+        | Cause::RunnerLost
+        | Cause::Mixed
+        | Cause::RetryByUser
+        | Cause::RetryByPolicy => None,
+    }
+}
+
+/// The `jobStatus` of the event's execution right after it. Never goes back from PROCESSING to ACCEPTED.
+fn status(job: &Job, event: &Event) -> JobStatus {
+    let News::Moved { to, outlook, .. } = event.news else { return JobStatus::Processing };
+    match to {
+        State::Created | State::Queued | State::Assigned if had_begun(job, event) => JobStatus::Processing,
+        State::Created | State::Queued | State::Assigned => JobStatus::Accepted,
+        State::Running => JobStatus::Processing,
+        State::Succeeded => JobStatus::Completed,
+        State::Failed if outlook == Outlook::WillRetry => JobStatus::Processing,
+        State::Failed if event.name() == Name::TimedOut => JobStatus::TimedOut,
+        State::Failed if event.name() == Name::Mixed => JobStatus::CompletedWithErrors,
+        State::Failed => JobStatus::Failed,
+        State::Canceled => JobStatus::Cancelled,
+    }
+}
+
+/// Whether work on the event's execution had begun before it.
+fn had_begun(job: &Job, event: &Event) -> bool {
+    let mut before = job.history.events().take_while(|before| before.n < event.n);
+    before.any(|before| before.execution == event.execution && before.name() == Name::Started)
+}
+
+/// How far the job is. One that went well is through with all stages.
+const fn stage(event: &Event) -> Option<Stage> {
+    match event.name() {
+        Name::Created | Name::Queued | Name::Assigned | Name::Requeued => Some(Stage::Queuing),
+        Name::Started | Name::Progress | Name::Emitted | Name::Failed | Name::TimedOut => {
+            Some(Stage::Processing)
+        }
+        // A batch of which some items failed has no stage at which it did.
+        Name::Succeeded | Name::Mixed | Name::Canceled => None,
+    }
+}

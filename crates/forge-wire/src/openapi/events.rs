@@ -1,0 +1,104 @@
+//! The operations that tell what happened: as a page, or as a stream of server-sent events.
+
+use forge_core::catalog::Kind;
+use serde_json::{Value, json};
+
+use super::operation::{Answer, Operation, Presence};
+use super::operations::{
+    ANY, JOB, KEYED, OF_JOB, answer, header, limit, of_jobs, path_parameter, query, refusals,
+};
+use crate::event::Word;
+
+/// All of them.
+pub(super) fn all() -> Vec<Operation> {
+    let cursor = |description| query("cursor", description, json!({"type": "string"}));
+    let last = || header("Last-Event-ID", "The last event that a stream told: it goes on after it.", EVENT);
+    vec![
+        Operation {
+            parameters: vec![
+                path_parameter("job_id", "The job."),
+                limit(),
+                cursor("The `next_cursor` of the page before: the id of an event."),
+                last(),
+            ],
+            answers: vec![
+                told("The job's changes of state; as a stream, followed by what happens until the job ends."),
+                Answer {
+                    status: 204,
+                    description: "The job has ended and the stream has told everything.",
+                    content: vec![],
+                    headers: vec![("Vary", Presence::Always)],
+                },
+            ],
+            refusals: refusals(&[ANY, KEYED, OF_JOB, &[Kind::MalformedRequest]]),
+            ..of_jobs(
+                "get",
+                "/v1/jobs/{job_id}/events",
+                "listEvents",
+                "What happened to a job, oldest first; with `Accept: text/event-stream` as it happens.",
+            )
+        },
+        Operation {
+            parameters: vec![
+                limit(),
+                cursor("The `next_cursor` of the page before, or the id of an event of the caller."),
+                last(),
+            ],
+            answers: vec![told("What happened to the caller's jobs; as a stream, from now on.")],
+            refusals: refusals(&[ANY, KEYED, &[Kind::Forbidden, Kind::MalformedRequest]]),
+            ..of_jobs(
+                "get",
+                "/v1/events",
+                "listAllEvents",
+                "What happened to all jobs of the caller, oldest first; with `Accept: text/event-stream` as it happens.",
+            )
+        },
+    ]
+}
+
+const EVENT: &str = "01890a5d-ac96-7001-bcce-b302099a8057";
+
+/// An event as pages show it.
+pub(super) fn example() -> Value {
+    json!({
+        "event_id": EVENT, "job_id": JOB, "event_name": "job_created", "prev_state": null, "next_state": "CREATED",
+        "timestamp": "2026-05-28T12:00:00.000000Z", "attempt": 1, "cause": "submit", "scenario": "SUCCESS_FAST",
+    })
+}
+
+fn told(description: &'static str) -> Answer {
+    let page = json!({"events": [example()], "next_cursor": null});
+    Answer {
+        content: vec![
+            ("application/json", Some("Events"), Some(page)),
+            ("text/event-stream", Some("EventStream"), Some(stream().into())),
+        ],
+        headers: vec![("Vary", Presence::Sometimes), ("X-Accel-Buffering", Presence::Sometimes)],
+        ..answer(200, description, "Events", json!({}))
+    }
+}
+
+/// The schema of a stream: what there is to say of a text.
+pub(super) fn schema() -> Value {
+    let names: Vec<&str> = Word::ALL.map(Word::sse).to_vec();
+    json!({
+        "type": "string",
+        "description": format!(
+            "Server-sent events as the HTML standard has them. `event` is one of {}, or `reset` when events after \
+             `Last-Event-ID` are not kept any more; `id` is the `event_id`; `data` is one JSON object: for an execution that \
+             ended badly its failure object (FailedJob), otherwise the members for asynchronous jobs and those of Event. \
+             Lines that begin with a colon are signs of life.",
+            names.join(", ")
+        ),
+    })
+}
+
+fn stream() -> String {
+    let data = json!({
+        "attempt": 1, "cause": "due", "event_id": EVENT, "event_name": "job_queued", "jobId": JOB,
+        "jobStatus": "ACCEPTED", "job_id": JOB, "next_state": "QUEUED", "prev_state": "CREATED",
+        "processingStage": "queuing", "submittedAt": "2026-05-28T12:00:00.000Z",
+        "timestamp": "2026-05-28T12:00:00.000001Z",
+    });
+    format!("retry: 3000\n\nevent: job-queued\nid: {EVENT}\ndata: {data}\n\n")
+}
