@@ -260,6 +260,8 @@ impl WorkError {
 pub struct Cancel {
     /// Which job, and who asks.
     pub owned: Owned,
+    /// Only if this execution is under way; `None` for whichever is.
+    pub execution: Option<ExecutionId>,
     /// `user`, or what the system calls itself.
     pub by: String,
     /// In English.

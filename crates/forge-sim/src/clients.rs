@@ -106,7 +106,12 @@ fn head(stage: &Stage, client: ClientId) -> Head {
 async fn cancel(stage: &Stage, engine: &Engine, client: ClientId) {
     let Some(job) = stage.truth.some_job_of(client, stage.world.roll()) else { return };
     let owned = Owned { job, client: Some(client) };
-    let command = Command::Cancel(Cancel { owned, by: "user".into(), reason: "changed my mind".into() });
+    let command = Command::Cancel(Cancel {
+        owned,
+        execution: None,
+        by: "user".into(),
+        reason: "changed my mind".into(),
+    });
     if let Ok((job, true)) = engine.act(command).await {
         stage.story.tell(|| format!("client {client} cancels {}", job.id));
         stage.truth.canceled(&job);
@@ -135,7 +140,8 @@ async fn trespass(stage: &Stage, engine: &Engine, client: ClientId) {
     let stranger = ClientId::from_u128(client.as_u128() + 1000);
     let Some(job) = stage.truth.some_job_of(client, stage.world.roll()) else { return };
     let owned = Owned { job, client: Some(stranger) };
-    let command = Command::Cancel(Cancel { owned, by: "stranger".into(), reason: String::new() });
+    let command =
+        Command::Cancel(Cancel { owned, execution: None, by: "stranger".into(), reason: String::new() });
     match engine.act(command).await {
         Err(Error::Refused(Refusal::Foreign | Refusal::NotFound)) => {}
         Ok(_) | Err(Error::Refused(_)) => stage.story.broken(format!("a stranger reached job {job}")),

@@ -27,7 +27,7 @@ use forge_core::{Changes, Rows, Wants};
 use tokio::sync::broadcast;
 
 pub use error::{Error, Fault};
-pub use query::{Filter, JournalRow, Page, Query, QueueStats, Tombstone};
+pub use query::{Ahead, Filter, JournalRow, Page, Query, QueueStats, Tombstone};
 
 /// What a call of a store gives: boxed, because a store is chosen at run time.
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;

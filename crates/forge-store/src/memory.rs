@@ -11,12 +11,14 @@ use forge_core::id::{ClientId, ExecutionId, JobId, KeyId};
 use forge_core::item::ItemEnd;
 use forge_core::job::{IdempotencyKey, Input, Job, Lane, Name, Shelf};
 use forge_core::rows::{Counts, KeyRow, LimitRow, Outcome, QueueRow};
+use forge_core::state::State;
 use forge_core::time::Time;
 use forge_core::{Changes, Rows, Wants, limits};
 use tokio::sync::broadcast;
 
 use crate::{
-    Boxed, Decide, Error, Fault, Filter, JournalRow, Page, Query, QueueStats, Store, Sweep, Tombstone, Wakeup,
+    Ahead, Boxed, Decide, Error, Fault, Filter, JournalRow, Page, Query, QueueStats, Store, Sweep, Tombstone,
+    Wakeup,
 };
 
 /// Jobs in memory. Several engines may share one, as several nodes share a database.
@@ -261,6 +263,12 @@ impl Tables {
             Query::Occupied(shelves) => {
                 let occupied = |shelf: &Shelf| self.shelves.get(shelf).is_some_and(|jobs| !jobs.is_empty());
                 Page::Shelves(shelves.into_iter().filter(occupied).collect())
+            }
+            Query::Ahead { shelf, priority, id, limit } => {
+                let place = (std::cmp::Reverse(priority), id);
+                let n = self.shelves.get(&shelf).map_or(0, |jobs| jobs.range(..place).take(limit).count());
+                let waiting = || self.counts.get(&shelf.name).map_or(0, |counts| counts.of(State::Queued));
+                Page::Ahead(Ahead::counted(n as u64, limit, waiting))
             }
             Query::NextDue => Page::Moment(self.due.first().map(|&(at, _)| at)),
             Query::Queues => Page::Queues(self.queue_stats()),

@@ -6,7 +6,7 @@ use forge_core::command::Output;
 use forge_core::history::Entry;
 use forge_core::id::{ClientId, ExecutionId, JobId};
 use forge_core::item::ItemEnd;
-use forge_core::job::{Input, Job, Name, Shelf};
+use forge_core::job::{Input, Job, Lane, Name, Shelf};
 use forge_core::rows::{Counts, Outcome, QueueRow};
 use forge_core::state::State;
 use forge_core::time::Time;
@@ -27,6 +27,7 @@ pub enum Query {
     Jobs(Filter),
     Shelf { shelf: Shelf, after: Option<JobId>, limit: usize },
     Occupied(Vec<Shelf>),
+    Ahead { shelf: Shelf, priority: i16, id: JobId, limit: usize },
     NextDue,
     Queues,
     Client(ClientId),
@@ -49,6 +50,7 @@ pub enum Page {
     Items(Option<Vec<ItemEnd>>),
     Tombstone(Option<Tombstone>),
     Shelves(Vec<Shelf>),
+    Ahead(Ahead),
     Moment(Option<Time>),
     Queues(Vec<QueueStats>),
     Client(Option<Client>),
@@ -90,6 +92,27 @@ pub struct Tombstone {
     pub client: ClientId,
     /// When it was forgotten.
     pub at: Time,
+}
+
+/// How many jobs stand before another on its shelf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ahead {
+    /// So many.
+    Exactly(u64),
+    /// At least as many as were counted. Of the rest only the waiting jobs of the whole queue are known, which this is: those
+    /// behind the job are in it, and those of the other crew.
+    About(u64),
+}
+
+impl Ahead {
+    /// Where counting stopped: a job before which fewer stand knows its exact place. `waiting` is the number of the queue.
+    pub(crate) fn counted(n: u64, limit: usize, waiting: impl FnOnce() -> i64) -> Ahead {
+        if n < limit as u64 {
+            return Ahead::Exactly(n);
+        }
+        // The counts may be behind what was just seen.
+        Ahead::About(u64::try_from(waiting() - 1).unwrap_or(0).max(n))
+    }
 }
 
 /// A queue, its settings and its numbers.
@@ -163,6 +186,19 @@ impl dyn Store {
     /// Those of these shelves on which a job stands.
     pub async fn occupied(&self, shelves: Vec<Shelf>) -> Result<Vec<Shelf>, Error> {
         page!(self, Query::Occupied(shelves), Shelves)
+    }
+
+    /// How many jobs a claim would take before this one: exact below `limit`, an estimate beyond. `None` for a job that stands
+    /// on no shelf of claimable work. Costs a walk over `limit` entries of an index at most, however many wait.
+    pub async fn ahead(&self, job: &Job, limit: usize) -> Result<Option<Ahead>, Error> {
+        let claimable = |shelf: &Shelf| match shelf.lane {
+            Lane::External | Lane::BuiltIn => true,
+            Lane::Parked | Lane::Dead => false,
+        };
+        let Some(shelf) = job.shelf().filter(claimable) else { return Ok(None) };
+        let (priority, id) = (job.head.priority, job.id);
+        let ahead: Result<Ahead, Error> = page!(self, Query::Ahead { shelf, priority, id, limit }, Ahead);
+        ahead.map(Some)
     }
 
     /// The earliest moment at which a job is due.

@@ -9,12 +9,14 @@ use crate::rows::QueueRow;
 use crate::state::{Cause, State};
 
 impl Desk<'_> {
-    /// Works in every state that is not final; on a final job it is a no-op that tells the state. A worker that holds
-    /// the job learns of it at its next sign of life.
+    /// Works in every state that is not final; on a final job it is a no-op that tells the state, and so it is where
+    /// another execution is meant than the one under way, since that one has ended. A worker that holds the job learns of
+    /// it at its next sign of life.
     pub(super) fn cancel(&mut self, cancel: &Cancel) -> Result<Answer, Refusal> {
         let place = self.owned(&cancel.owned)?;
-        if self.job(place).state.is_final() {
-            return Ok(Answer::Unchanged(self.job(place).clone()));
+        let job = self.job(place);
+        if job.state.is_final() || cancel.execution.is_some_and(|meant| meant != job.execution) {
+            return Ok(Answer::Unchanged(job.clone()));
         }
         let cause = if cancel.owned.client.is_some() { Cause::CancelByUser } else { Cause::CancelBySystem };
         let (by, reason) = (bounded(cancel.by.clone()), bounded(cancel.reason.clone()));

@@ -64,6 +64,7 @@ impl Head {
             out.number(26, u64::from(step.index));
         }
         out.span(27, self.retention);
+        out.text(31, self.operation.as_deref());
         if let Some(items) = self.items {
             out.number(41, u64::from(items.n) << 1 | u64::from(items.simulated));
         }
@@ -124,6 +125,7 @@ impl Head {
             23 => self.language = Some(field.text()?),
             24 => self.tags.push(field.text()?),
             27 => self.retention = Some(field.span()?),
+            31 => self.operation = Some(field.text()?),
             41 => {
                 let number = field.number()?;
                 let n = u32::try_from(number >> 1).map_err(|_| Corrupt)?;
@@ -421,6 +423,7 @@ mod tests {
             tags: vec!["x".into(), "".into()],
             workflow: Some(Step { workflow: 5, index: 0 }),
             retention: Some(Duration::from_secs(1)),
+            operation: Some("reports/generate".into()),
             ..Head::new(client, Name::new("mail").unwrap(), Time::from_millis(7))
         }
     }

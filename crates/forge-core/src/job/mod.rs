@@ -86,6 +86,8 @@ pub struct Head {
     pub form: Form,
     /// The free-form type of the other dialects; empty on `/v1`.
     pub job_type: String,
+    /// The operation it was submitted as, where operations have names: `reports/generate`.
+    pub operation: Option<String>,
     /// Where it waits.
     pub queue: Name,
     /// Higher goes first within its queue.
@@ -141,6 +143,7 @@ impl Head {
             dialect: Dialect::Forge,
             form: Form::Execute,
             job_type: String::new(),
+            operation: None,
             queue,
             priority: 0,
             definition: None,

@@ -157,7 +157,12 @@ pub(crate) fn owned(n: u128) -> Owned {
 }
 
 pub(crate) fn cancel(n: u128) -> Command {
-    Command::Cancel(Cancel { owned: owned(n), by: "user".into(), reason: "changed my mind".into() })
+    Command::Cancel(Cancel {
+        owned: owned(n),
+        execution: None,
+        by: "user".into(),
+        reason: "changed my mind".into(),
+    })
 }
 
 /// A retry whose execution is number `execution`.

@@ -96,7 +96,12 @@ impl Drawer {
                 error.verdict = verdicts[usize::from(how >> 3) % 5];
             }),
             14 => hand_back(n, token),
-            15 => Command::Cancel(Cancel { owned: by, by: "user".into(), reason: "chance".into() }),
+            15 => Command::Cancel(Cancel {
+                owned: by,
+                execution: None,
+                by: "user".into(),
+                reason: "chance".into(),
+            }),
             16 => {
                 self.n_executions += 1;
                 let execution = ExecutionId::from_u128(self.n_executions);

@@ -26,7 +26,7 @@ async fn cancelled_jobs(store: &dyn Store, n: u128, now: Time, retention: Durati
     let submit = Submit { jobs: jobs.iter().map(new).collect(), idempotency: None, queue_max: None };
     let cancel = |&job: &JobId| {
         let owned = Owned { job, client: Some(client) };
-        Command::Cancel(Cancel { owned, by: "user".into(), reason: "done with it".into() })
+        Command::Cancel(Cancel { owned, execution: None, by: "user".into(), reason: "done with it".into() })
     };
     let commands = std::iter::once(Command::Submit(submit)).chain(jobs.iter().map(cancel)).collect();
     let batch = forge_core::Batch { now, seed: 1, commands };

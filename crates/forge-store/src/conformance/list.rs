@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use forge_core::id::JobId;
-use forge_core::job::Lane;
+use forge_core::job::{Head, Lane};
 use forge_core::rows::Counts;
 use forge_core::state::State;
+use forge_core::work::{Definition, WorkKind};
 
 use super::Fixture;
 use super::harness::{accepted, ask, at_once, claimed, run};
@@ -14,7 +15,7 @@ use super::make::{
     submit_all, succeed, take,
 };
 use super::picture::picture;
-use crate::{Filter, Store};
+use crate::{Ahead, Filter, Store};
 
 async fn listed(store: &Arc<dyn Store>, filter: Filter) -> Vec<JobId> {
     store.jobs(filter).await.unwrap().into_iter().map(|job| job.id).collect()
@@ -139,6 +140,56 @@ pub async fn occupied_shelves_are_told_from_empty_ones(fixture: &dyn Fixture) {
         store.occupied(vec![shelf(Lane::External, "p"), shelf(Lane::External, "q")]).await.unwrap();
     both.sort();
     assert_eq!(both, [shelf(Lane::External, "p")]);
+}
+
+async fn ahead(store: &Arc<dyn Store>, n: u64, limit: usize) -> Option<Ahead> {
+    let job = store.job(id(n)).await.unwrap().expect("the job is there");
+    store.ahead(&job, limit).await.unwrap()
+}
+
+/// By priority, then by age, on its own shelf alone; and nowhere once it does not wait for a worker.
+pub async fn a_waiting_job_knows_how_many_go_before_it(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let simulated = |head: &mut Head| {
+        head.definition = Some(Definition::of(WorkKind::SuccessFast, 1000));
+    };
+    accepted(
+        ask(
+            &store,
+            START,
+            submit_all(vec![
+                job(1, "q"),
+                job_with(2, "q", |head| head.priority = 5),
+                job(3, "q"),
+                job_with(4, "q", |head| head.priority = -5),
+                job(5, "other"),
+                job_with(6, "q", simulated),
+                job_with(7, "q", |head| head.execution_at = Some(at(3600))),
+                job(8, "q"),
+            ]),
+        )
+        .await,
+    );
+    for (n, expected) in [(1, 1), (2, 0), (3, 2), (4, 4), (5, 0), (6, 0), (8, 3)] {
+        assert_eq!(ahead(&store, n, 100).await, Some(Ahead::Exactly(expected)), "job {n}");
+    }
+    assert_eq!(ahead(&store, 7, 100).await, None, "its time has not come");
+    run(&store, at(1), vec![cancel(1)]).await;
+    assert_eq!(ahead(&store, 1, 100).await, None, "it has ended");
+    claimed(ask(&store, at(1), take(&["q"], 1)).await);
+    assert_eq!(ahead(&store, 2, 100).await, None, "a worker has it");
+    assert_eq!(ahead(&store, 3, 100).await, Some(Ahead::Exactly(0)));
+}
+
+/// Counting stops at the bound; what is told then follows from the numbers of the queue.
+pub async fn beyond_the_bound_the_place_of_a_job_is_an_estimate(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    accepted(ask(&store, START, submit_all((1..=20).map(|n| job(n, "q")).collect())).await);
+    assert_eq!(ahead(&store, 10, 10).await, Some(Ahead::Exactly(9)));
+    assert_eq!(ahead(&store, 11, 10).await, Some(Ahead::About(19)));
+    assert_eq!(ahead(&store, 20, 10).await, Some(Ahead::About(19)));
+    claimed(ask(&store, at(1), take(&["q"], 10)).await);
+    assert_eq!(ahead(&store, 20, 10).await, Some(Ahead::Exactly(9)));
 }
 
 /// Every queue that has settings or ever had a job, by name, with its numbers.

@@ -160,7 +160,12 @@ pub(super) fn progress(job: &Job, percent: u8) -> Command {
 }
 
 pub(super) fn cancel(n: u64) -> Command {
-    Command::Cancel(Cancel { owned: owned(n), by: "user".into(), reason: "no longer needed".into() })
+    Command::Cancel(Cancel {
+        owned: owned(n),
+        execution: None,
+        by: "user".into(),
+        reason: "no longer needed".into(),
+    })
 }
 
 pub(super) fn retry(n: u64, execution: ExecutionId) -> Command {

@@ -95,6 +95,7 @@ fn full_head() -> Head {
         tags: vec!["a".into(), "b".into(), "a".into()],
         workflow: Some(Step { workflow: u128::MAX, index: 3 }),
         retention: Some(secs(86_400)),
+        operation: Some("reports/generate".into()),
         ..Head::new(client(42), name("q"), START)
     }
 }

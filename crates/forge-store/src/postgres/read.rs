@@ -20,7 +20,7 @@ use super::pipeline::Pipeline;
 use super::pool::{Loan, Pool};
 use super::sql::Sql;
 use super::value::{Text, Uuid};
-use crate::{Error, Fault, Filter, JournalRow, Page, Query, QueueStats, Sweep, Tombstone};
+use crate::{Ahead, Error, Fault, Filter, JournalRow, Page, Query, QueueStats, Sweep, Tombstone};
 
 /// Answers one question. Being cancelled anywhere costs the connection, nothing else.
 pub(super) async fn read(pool: &Pool, options: &Options, query: Query) -> Result<Page, Error> {
@@ -94,6 +94,9 @@ impl Reader<'_> {
             Query::Jobs(filter) => self.list(filter).await?,
             Query::Shelf { shelf, after, limit } => self.shelf(shelf, after, limit).await?,
             Query::Occupied(shelves) => self.occupied(shelves).await?,
+            Query::Ahead { shelf, priority, id, limit } => {
+                Page::Ahead(self.ahead(shelf, (priority, id), limit).await?)
+            }
             Query::NextDue => {
                 let rows = self.rows(Sql::ReadNextDue, &[]).await?;
                 Page::Moment(rows.first().map(|row| cell(row, 0)).transpose()?.map(Time::from_micros))
@@ -185,6 +188,19 @@ impl Reader<'_> {
             }
         };
         Ok(Page::Jobs(rows.iter().map(read_job).collect::<Result<_, _>>()?))
+    }
+
+    async fn ahead(&self, shelf: Shelf, place: (i16, JobId), limit: usize) -> Result<Ahead, Error> {
+        let (lane, name, (priority, id)) = (shelf.lane as i16, shelf.name.as_str(), place);
+        let (id, limit_rows) = (Uuid::from(id), bounded(limit));
+        let values: [&(dyn ToSql + Sync); 5] = [&lane, &name, &priority, &id, &limit_rows];
+        let number = |rows: Vec<Row>| rows.first().map_or(Ok(0), |row| cell::<i64>(row, 0));
+        let n = number(self.rows(Sql::ReadAhead, &values).await?)? as u64;
+        let mut waiting = 0;
+        if n >= limit as u64 {
+            waiting = number(self.rows(Sql::ReadWaiting, &[&name]).await?)?;
+        }
+        Ok(Ahead::counted(n, limit, || waiting))
     }
 
     async fn occupied(&self, shelves: Vec<Shelf>) -> Result<Page, Error> {

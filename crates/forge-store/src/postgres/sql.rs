@@ -262,6 +262,16 @@ statements! {
           FROM unnest($1::smallint[], $2::text[]) WITH ORDINALITY AS want (lane, shelf, n)
          WHERE EXISTS (SELECT FROM jobs WHERE jobs.lane = want.lane AND jobs.shelf = want.shelf)
          ORDER BY n";
+    /// In two ranges, each along the index: one condition with OR would walk the whole shelf. A job of the same priority
+    /// that is older comes first.
+    ReadAhead = "
+        SELECT count(*)
+          FROM (SELECT FROM jobs WHERE lane = $1::smallint AND shelf = $2::text AND priority > $3::smallint
+                 UNION ALL
+                SELECT FROM jobs
+                 WHERE lane = $1::smallint AND shelf = $2::text AND priority = $3::smallint AND id < $4::uuid
+                 LIMIT $5::bigint) AS ahead";
+    ReadWaiting = "SELECT coalesce(sum(queued), 0)::bigint FROM counts WHERE queue = $1::text";
     ReadNextDue = "SELECT due_at FROM jobs WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1";
     ReadQueues = "
         SELECT name, coalesce(queues.paused, false),

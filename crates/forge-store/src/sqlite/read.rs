@@ -13,7 +13,7 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use super::load::sql_limit;
 use super::statements::statements;
 use super::{cells, clients};
-use crate::{Error, Filter, JournalRow, Page, Query, QueueStats, Tombstone};
+use crate::{Ahead, Error, Filter, JournalRow, Page, Query, QueueStats, Tombstone};
 
 statements! {
     JOB = "
@@ -105,6 +105,28 @@ statements! {
         LIMIT 1
     ";
 
+    /// In two ranges, each along the index: one condition with OR would walk the whole shelf. A job of the same priority
+    /// that is older comes first.
+    AHEAD = "
+        SELECT count(*)
+        FROM (
+            SELECT 1
+            FROM jobs INDEXED BY jobs_shelf
+            WHERE lane = ?1 AND shelf = ?2 AND priority > ?3
+            UNION ALL
+            SELECT 1
+            FROM jobs INDEXED BY jobs_shelf
+            WHERE lane = ?1 AND shelf = ?2 AND priority = ?3 AND id < ?4
+            LIMIT ?5
+        )
+    ";
+
+    WAITING = "
+        SELECT queued
+        FROM counts
+        WHERE queue = ?1
+    ";
+
     NEXT_DUE = "
         SELECT due_at
         FROM jobs INDEXED BY jobs_due
@@ -175,6 +197,9 @@ pub(super) fn read(db: &Connection, query: &Query) -> Result<Page, Error> {
             Page::Jobs(all(db, SHELF, params, listed)?)
         }
         Query::Occupied(shelves) => Page::Shelves(occupied(db, shelves)?),
+        Query::Ahead { shelf, priority, id, limit } => {
+            Page::Ahead(ahead(db, shelf, (*priority, *id), *limit)?)
+        }
         Query::NextDue => Page::Moment(first(db, NEXT_DUE, [], |row| Ok(Time::from_micros(row.get(0)?)))?),
         Query::Queues => Page::Queues(all(db, QUEUES, [], queue)?),
         Query::Client(id) => Page::Client(clients::client(db, *id)?),
@@ -229,6 +254,17 @@ fn occupied(db: &Connection, shelves: &[Shelf]) -> Result<Vec<Shelf>, Error> {
         }
     }
     Ok(occupied)
+}
+
+fn ahead(db: &Connection, shelf: &Shelf, place: (i16, JobId), limit: usize) -> Result<Ahead, Error> {
+    let (lane, name, (priority, id)) = (shelf.lane as u8, shelf.name.as_str(), place);
+    let params = params![lane, name, priority, id.to_bytes(), sql_limit(limit)];
+    let n: i64 = first(db, AHEAD, params, |row| Ok(row.get(0)?))?.unwrap_or(0);
+    let mut waiting = 0;
+    if n as u64 >= limit as u64 {
+        waiting = first(db, WAITING, params![name], |row| Ok(row.get(0)?))?.unwrap_or(0);
+    }
+    Ok(Ahead::counted(n as u64, limit, || waiting))
 }
 
 fn listed(row: &Row<'_>) -> Result<Job, Error> {

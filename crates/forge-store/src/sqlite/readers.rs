@@ -74,6 +74,7 @@ fn road_of(query: &Query) -> Road {
         | Query::Result(_)
         | Query::Tombstone(_)
         | Query::Occupied(_)
+        | Query::Ahead { .. }
         | Query::NextDue
         | Query::Client(_)
         | Query::ApiKey(_)

@@ -41,6 +41,24 @@ fn a_cancel_of_an_ended_job_tells_its_state_and_nothing_else_happens() {
 }
 
 #[test]
+fn a_cancel_of_an_execution_that_was_retried_leaves_the_newer_one_alone() {
+    let mut world = World::with_job_in(State::Failed, |_| {});
+    let before = world.job(1).execution;
+    world.ask(retry(1, 77));
+    let newer = world.job(1).execution;
+    assert_ne!(newer, before);
+    let cancel_of = |execution| {
+        let crate::Command::Cancel(cancel) = cancel(1) else { unreachable!() };
+        crate::Command::Cancel(crate::command::Cancel { execution: Some(execution), ..cancel })
+    };
+    let changes = world.tell(vec![cancel_of(before)]);
+    assert!(matches!(&changes.answers[0], Answer::Unchanged(job) if job.execution == newer));
+    assert!(changes.is_empty());
+    world.ask(cancel_of(newer));
+    assert_eq!(world.job(1).state, State::Canceled);
+}
+
+#[test]
 fn a_worker_of_a_canceled_job_learns_it_from_whatever_it_reports() {
     let mut world = World::with_job_in(State::Running, |_| {});
     world.ask(cancel(1));

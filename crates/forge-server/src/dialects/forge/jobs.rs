@@ -78,6 +78,7 @@ pub(super) async fn cancel(
     body::expect_object(bytes)?;
     let cancel = Cancel {
         owned: owned(caller, id)?,
+        execution: None,
         by: "user".to_owned(),
         reason: "the client asked for it".to_owned(),
     };
