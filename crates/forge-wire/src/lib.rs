@@ -5,21 +5,25 @@
 //! - [`problem`]: a refused request as a problem object;
 //! - [`outcome`]: the last word on an execution, built once and stored as bytes;
 //! - [`language`]: the same in German;
+//! - [`error`]: why a job ended badly;
 //! - [`example`]: jobs that never were, for documents;
 //! - [`body`]: what bodies of requests have in common;
 //! - [`event`]: what happened, for whoever listens;
 //! - [`forge`]: the bodies of `/v1`;
+//! - [`operations`]: the bodies of `/api/v1`;
 //! - [`item`]: the items of a batch;
 //! - [`openapi`]: all of it as a document;
 //! - [`time`]: moments as text.
 
 pub mod body;
+pub mod error;
 pub mod event;
 pub mod example;
 pub mod forge;
 pub mod item;
 pub mod language;
 pub mod openapi;
+pub mod operations;
 pub mod outcome;
 pub mod problem;
 pub mod status;

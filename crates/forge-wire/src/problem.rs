@@ -31,6 +31,10 @@ pub struct Refused {
     pub correlation_id: Option<CorrelationId>,
     /// In which language title and details are told.
     pub language: Language,
+    /// Where the request stands in a trace, as a `traceparent`; told in the dialects whose documents ask for it (C-29).
+    pub traceparent: Option<String>,
+    /// Members of this kind of refusal, at the top of the object.
+    pub members: Map<String, Value>,
 }
 
 /// One thing wrong with a request body.
@@ -57,6 +61,8 @@ impl Refused {
             is_blank: false,
             correlation_id: None,
             language: Language::English,
+            traceparent: None,
+            members: Map::new(),
         }
     }
 
@@ -73,6 +79,12 @@ impl Refused {
     /// Adds a fact.
     pub fn fact(mut self, name: &str, value: impl Into<Value>) -> Refused {
         self.details.insert(name.into(), value.into());
+        self
+    }
+
+    /// Adds a member at the top of the object.
+    pub fn member(mut self, name: &str, value: impl Into<Value>) -> Refused {
+        self.members.insert(name.into(), value.into());
         self
     }
 
@@ -95,7 +107,7 @@ impl Refused {
         let code = status::http(self.kind, dialect);
         let (type_uri, title) = match language::reason(code, self.language) {
             Some(reason) if self.is_blank => (ABOUT_BLANK.to_owned(), reason),
-            _ => (format!("{base}/problems/{}", entry.slug), language::words(self.kind, self.language).title),
+            _ => (format!("{base}/problems/{}", entry.slug), title(self.kind, dialect, self.language)),
         };
         let mut builder = Problem::builder(type_uri)
             .title(title)
@@ -118,11 +130,8 @@ impl Refused {
             job = job.processing_stage(stage);
         }
         builder = builder.job(job);
-        if !self.violations.is_empty() {
-            let errors = self.violations.iter().map(
-                |violation| json!({"detail": violation.told(self.language), "pointer": violation.pointer}),
-            );
-            builder = builder.extension("errors", Value::Array(errors.collect()));
+        for (name, value) in self.members(dialect) {
+            builder = builder.extension(&name, value);
         }
         builder.build().expect("every member is of our own making; what a caller said is only text")
     }
@@ -152,6 +161,53 @@ impl Violation {
 pub fn summary(violations: &[Violation], language: Language) -> String {
     let told = |v: &Violation| format!("`{}` {}", v.pointer.trim_start_matches("#/"), v.told(language));
     format!("{}.", violations.iter().map(told).collect::<Vec<_>>().join("; "))
+}
+
+impl Refused {
+    /// What the kind and the dialect add: members of its own, what is wrong where, and the place in a trace.
+    fn members(&self, dialect: Dialect) -> Map<String, Value> {
+        let mut members = self.members.clone();
+        let listed = self.violations.iter().map(
+            |violation| json!({"detail": violation.told(self.language), "pointer": violation.pointer}),
+        );
+        let listed = Value::Array(listed.collect());
+        match dialect {
+            Dialect::Operations => {
+                members.extend(self.traceparent.clone().map(|place| ("traceId".into(), place.into())));
+                if !self.violations.is_empty() {
+                    members.insert("errors".into(), Value::Object(self.errors_by_path()));
+                    members.insert("violations".into(), listed);
+                }
+            }
+            Dialect::Forge | Dialect::Ojs => {
+                if !self.violations.is_empty() {
+                    members.insert("errors".into(), listed);
+                }
+            }
+        }
+        members
+    }
+
+    /// By the path of the member, all that is wrong with it (C-31).
+    fn errors_by_path(&self) -> Map<String, Value> {
+        let mut errors = Map::new();
+        for violation in &self.violations {
+            let path = violation.pointer.trim_start_matches("#/").replace('/', ".");
+            let entry = errors.entry(path).or_insert_with(|| Value::Array(Vec::new()));
+            if let Value::Array(details) = entry {
+                details.push(violation.told(self.language).into());
+            }
+        }
+        errors
+    }
+}
+
+/// The title of a kind. The async-operations pattern has one for all that is wrong with a body.
+fn title(kind: Kind, dialect: Dialect, language: Language) -> &'static str {
+    match (dialect, status::http(kind, dialect)) {
+        (Dialect::Operations, 400) => language::of_any_bad_body(language),
+        (Dialect::Operations | Dialect::Forge | Dialect::Ojs, _) => language::words(kind, language).title,
+    }
 }
 
 /// Where a code is explained: the OJS page for canonical codes, our own otherwise.
@@ -252,5 +308,34 @@ mod tests {
             serde_json::from_str(&refused.problem(Dialect::Forge, "", "urn:uuid:x").to_json()).unwrap();
         assert_eq!(json["details"], json!({"field": "type", "constraint": "required"}));
         assert_eq!(json["errors"], json!([{"detail": "is missing", "pointer": "#/type"}]));
+    }
+
+    #[test]
+    fn the_async_operations_dialect_lists_errors_by_path_and_names_the_trace() {
+        let violation = |pointer: &str, detail: &str| Violation {
+            pointer: pointer.into(),
+            detail: detail.into(),
+            constraint: "range",
+        };
+        let violations =
+            vec![violation("#/parameters/year", "is odd"), violation("#/parameters/year", "is old")];
+        let mut refused = Refused::new(Kind::InvalidArgs, "bad body").violations(violations);
+        refused.traceparent = Some("00-1-2-01".into());
+        let read = |dialect| -> Value {
+            serde_json::from_str(&refused.problem(dialect, "", "urn:uuid:x").to_json()).unwrap()
+        };
+        let json = read(Dialect::Operations);
+        assert_eq!(json["title"], "One or more validation errors occurred.");
+        assert_eq!(json["errors"], json!({"parameters.year": ["is odd", "is old"]}));
+        assert_eq!(json["violations"], read(Dialect::Forge)["errors"]);
+        assert_eq!(json["details"], json!({"field": "parameters.year", "constraint": "range"}));
+        assert_eq!((&json["traceId"], &read(Dialect::Forge)["traceId"]), (&json!("00-1-2-01"), &Value::Null));
+    }
+
+    #[test]
+    fn members_of_a_refusal_stand_at_the_top() {
+        let refused = Refused::new(Kind::Expired, "gone").member("expiredAt", "then");
+        let json = refused.problem(Dialect::Operations, "", "urn:uuid:x").to_json();
+        assert!(json.contains("\"expiredAt\":\"then\"") && json.contains("\"status\":410"), "{json}");
     }
 }

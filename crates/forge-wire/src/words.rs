@@ -53,7 +53,8 @@ pub fn parse_forge_type(word: &str) -> Option<Form> {
 
 /// The `jobStatus` of the execution under way. Never goes back from PROCESSING to ACCEPTED within an execution.
 pub fn job_status(job: &Job) -> JobStatus {
-    let begun = job.attempt_handed > 0 && job.attempt > 1 && job.executions_past.is_empty();
+    // A retry by hand begins anew, one by the server goes on.
+    let begun = job.started_at.is_some();
     match job.state {
         State::Created | State::Queued | State::Assigned if begun => JobStatus::Processing,
         State::Created | State::Queued | State::Assigned => JobStatus::Accepted,
@@ -63,6 +64,19 @@ pub fn job_status(job: &Job) -> JobStatus {
         State::Failed if job.is_mixed() => JobStatus::CompletedWithErrors,
         State::Failed => JobStatus::Failed,
         State::Canceled => JobStatus::Cancelled,
+    }
+}
+
+/// The word of the async-operations pattern for where an execution stands. Words that only some servers have would end the
+/// loops of its clients, so there are none for what lies between (C-05).
+pub fn operation_status(status: &JobStatus) -> &'static str {
+    match status {
+        JobStatus::Accepted => "Queued",
+        JobStatus::Processing | JobStatus::Other(_) => "Running",
+        JobStatus::Completed => "Completed",
+        JobStatus::Failed | JobStatus::TimedOut => "Failed",
+        JobStatus::Cancelled => "Cancelled",
+        JobStatus::CompletedWithErrors => "PartiallyCompleted",
     }
 }
 

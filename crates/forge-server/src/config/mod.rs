@@ -9,6 +9,9 @@
 //! `forgerun.default.toml` is the manual and the only source of keys and defaults: a key that the program reads and the
 //! manual lacks is a panic in every test, a key that the manual has and nobody reads fails a test.
 //!
+//! Operations are the exception: an operator declares as many as there are to be, each with the keys that the manual has for
+//! the one that is there by default.
+//!
 //! A new key: a line with its reason in the manual, a field in `sections`, and a row in the tests.
 //!
 //! A refused configuration is an [`Invalid`] with every complaint, not just the first.
@@ -29,8 +32,8 @@ mod values;
 pub use complaint::{Complaint, Invalid, Origin};
 pub use secret::Secret;
 pub use sections::{
-    Asyncops, Auth, Catalog, Exec, Idempotency, JobRetention, Limits, Log, Ojs, Problem, Retention, Retry,
-    RetryModes, Server, Sim, Telemetry, Webhooks, Workers,
+    Asyncops, Auth, Catalog, Exec, Idempotency, JobRetention, Limits, Log, Ojs, Operation, Operations,
+    Problem, Retention, Retry, RetryModes, Server, Sim, Telemetry, Webhooks, Workers,
 };
 pub use sources::{File, Flag, Mode, Sources};
 pub use values::{
@@ -64,6 +67,7 @@ pub struct Config {
     pub asyncops: Asyncops,
     pub ojs: Ojs,
     pub telemetry: Telemetry,
+    pub operations: Operations,
     settings: Settings,
 }
 
@@ -108,6 +112,7 @@ impl Config {
             asyncops: Asyncops::read(from),
             ojs: Ojs::read(from),
             telemetry: Telemetry::read(from),
+            operations: Operations::read(from),
             settings,
         }
     }

@@ -14,7 +14,7 @@ pub(crate) fn toml(settings: &Settings) -> String {
         let (section, name) = setting.key.rsplit_once('.').expect("every key has a section");
         if section != section_before {
             let gap = if section_before.is_empty() { "" } else { "\n" };
-            writeln!(out, "{gap}[{section}]").expect("a string takes everything");
+            writeln!(out, "{gap}[{}]", heading(section)).expect("a string takes everything");
             section_before = section;
         }
         writeln!(out, "{}{}", assignment(name, setting), remark(&setting.origin))
@@ -23,9 +23,17 @@ pub(crate) fn toml(settings: &Settings) -> String {
     out
 }
 
+/// The section as TOML has it: the name of an operation has a slash, which stands in quotes.
+fn heading(section: &str) -> String {
+    match section.strip_prefix("operations.") {
+        Some(name) => format!("operations.{name:?}"),
+        None => section.to_owned(),
+    }
+}
+
 fn assignment(name: &str, setting: &Setting) -> String {
-    if hides(setting.key, &setting.value) {
-        format!("# {name} = {}", shown(setting.key, &setting.value))
+    if hides(&setting.key, &setting.value) {
+        format!("# {name} = {}", shown(&setting.key, &setting.value))
     } else {
         format!("{name} = {}", setting.value)
     }

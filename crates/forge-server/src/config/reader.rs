@@ -12,6 +12,7 @@ use toml::Value;
 use super::complaint::Complaint;
 use super::hint::nearest;
 use super::secret::shown;
+use super::sections::operation_key;
 use super::settings::Settings;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -20,7 +21,7 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 pub(crate) struct Reader<'a> {
     settings: &'a Settings,
     pub(crate) complaints: Vec<Complaint>,
-    pub(crate) asked: Vec<&'static str>,
+    pub(crate) asked: Vec<String>,
 }
 
 impl<'a> Reader<'a> {
@@ -28,12 +29,12 @@ impl<'a> Reader<'a> {
         Reader { settings, complaints: Vec::new(), asked: Vec::new() }
     }
 
-    pub(crate) fn whole<N: TryFrom<i64>>(&mut self, key: &'static str, range: RangeInclusive<i64>) -> N {
+    pub(crate) fn whole<N: TryFrom<i64>>(&mut self, key: &str, range: RangeInclusive<i64>) -> N {
         self.take(key, &between("a whole number", &range), |value| whole(value, &range)?.try_into().ok())
     }
 
     /// A number of which zero means "no limit".
-    pub(crate) fn whole_or_off<N: TryFrom<i64>>(&mut self, key: &'static str, max: i64) -> Option<N> {
+    pub(crate) fn whole_or_off<N: TryFrom<i64>>(&mut self, key: &str, max: i64) -> Option<N> {
         let accepts = format!("a whole number from 1 to {max}, or 0 for off");
         self.take(key, &accepts, |value| match whole(value, &(0..=max))? {
             0 => Some(None),
@@ -41,22 +42,36 @@ impl<'a> Reader<'a> {
         })
     }
 
-    pub(crate) fn millis(&mut self, key: &'static str, range: RangeInclusive<i64>) -> Duration {
+    /// A number of which -1 means "as `elsewhere` says".
+    pub(crate) fn whole_or_inherited<N: TryFrom<i64>>(
+        &mut self,
+        key: &str,
+        max: i64,
+        elsewhere: &str,
+    ) -> Option<N> {
+        let accepts = format!("a whole number from 0 to {max}, or -1 for that of {elsewhere}");
+        self.take(key, &accepts, |value| match whole(value, &(-1..=max))? {
+            -1 => Some(None),
+            n => n.try_into().ok().map(Some),
+        })
+    }
+
+    pub(crate) fn millis(&mut self, key: &str, range: RangeInclusive<i64>) -> Duration {
         let accepts = between("a whole number of milliseconds", &range);
         self.take(key, &accepts, |value| whole(value, &range)?.try_into().ok().map(Duration::from_millis))
     }
 
-    pub(crate) fn seconds(&mut self, key: &'static str, range: RangeInclusive<i64>) -> Duration {
+    pub(crate) fn seconds(&mut self, key: &str, range: RangeInclusive<i64>) -> Duration {
         let accepts = between("a whole number of seconds", &range);
         self.take(key, &accepts, |value| whole(value, &range)?.try_into().ok().map(Duration::from_secs))
     }
 
-    pub(crate) fn days(&mut self, key: &'static str, range: RangeInclusive<i64>) -> Duration {
+    pub(crate) fn days(&mut self, key: &str, range: RangeInclusive<i64>) -> Duration {
         let accepts = between("a whole number of days", &range);
         self.take(key, &accepts, |value| Some(DAY * u32::try_from(whole(value, &range)?).ok()?))
     }
 
-    pub(crate) fn decimal(&mut self, key: &'static str, range: RangeInclusive<f64>) -> f64 {
+    pub(crate) fn decimal(&mut self, key: &str, range: RangeInclusive<f64>) -> f64 {
         self.take(key, &between("a number", &range), |value| {
             // `1` is a fine way to write `1.0`. Nothing that is not a number is in any range.
             let number = value.as_float().or_else(|| whole(value, &(0..=1_000_000)).map(|n| n as f64));
@@ -64,11 +79,11 @@ impl<'a> Reader<'a> {
         })
     }
 
-    pub(crate) fn truth(&mut self, key: &'static str) -> bool {
+    pub(crate) fn truth(&mut self, key: &str) -> bool {
         self.take(key, "true or false", Value::as_bool)
     }
 
-    pub(crate) fn one_of<T: Copy>(&mut self, key: &'static str, choices: &[(&'static str, T)]) -> T {
+    pub(crate) fn one_of<T: Copy>(&mut self, key: &str, choices: &[(&'static str, T)]) -> T {
         let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
         self.take_near(key, &format!("one of {}", names.join(", ")), &names, |value| {
             let chosen = choices.iter().find(|(name, _)| value.as_str() == Some(name));
@@ -77,19 +92,14 @@ impl<'a> Reader<'a> {
     }
 
     /// A text in a form that `parse` knows.
-    pub(crate) fn text<T>(
-        &mut self,
-        key: &'static str,
-        accepts: &str,
-        parse: impl Fn(&str) -> Option<T>,
-    ) -> T {
+    pub(crate) fn text<T>(&mut self, key: &str, accepts: &str, parse: impl Fn(&str) -> Option<T>) -> T {
         self.take(key, accepts, |value| parse(value.as_str()?))
     }
 
     /// Like [`Reader::text`]; the empty text means "not set".
     pub(crate) fn text_or_unset<T>(
         &mut self,
-        key: &'static str,
+        key: &str,
         accepts: &str,
         parse: impl Fn(&str) -> Option<T>,
     ) -> Option<T> {
@@ -97,7 +107,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A list of choices without repetition, or `all` for all of them. A text may stand for a list, with commas.
-    pub(crate) fn some_of<T: Copy>(&mut self, key: &'static str, choices: &[(&'static str, T)]) -> Vec<T> {
+    pub(crate) fn some_of<T: Copy>(&mut self, key: &str, choices: &[(&'static str, T)]) -> Vec<T> {
         let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
         let accepts = format!("\"all\", or a list of {}", names.join(", "));
         self.take(key, &accepts, |value| {
@@ -113,19 +123,36 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn take<T>(&mut self, key: &'static str, accepts: &str, parse: impl Fn(&Value) -> Option<T>) -> T {
+    /// The names of the operations, in order.
+    pub(crate) fn operations(&self) -> Vec<String> {
+        self.settings.operations()
+    }
+
+    /// Complains that an operation cannot be called that.
+    pub(crate) fn complain_of_operation(&mut self, name: &str, accepts: &str) {
+        let setting = self.settings.get(&operation_key(name, "enabled"));
+        self.complaints.push(Complaint::BadValue {
+            key: "operations".to_owned(),
+            value: shown("operations", &Value::String(name.to_owned())),
+            origin: setting.origin.clone(),
+            accepts: accepts.to_owned(),
+            hint: None,
+        });
+    }
+
+    fn take<T>(&mut self, key: &str, accepts: &str, parse: impl Fn(&Value) -> Option<T>) -> T {
         self.take_near(key, accepts, &[], parse)
     }
 
     /// Takes what `parse` makes of the value. `names` are words that may have been meant.
     fn take_near<T>(
         &mut self,
-        key: &'static str,
+        key: &str,
         accepts: &str,
         names: &[&str],
         parse: impl Fn(&Value) -> Option<T>,
     ) -> T {
-        self.asked.push(key);
+        self.asked.push(key.to_owned());
         let setting = self.settings.get(key);
         if let Some(read) = parse(&setting.value) {
             return read;

@@ -3,6 +3,7 @@
 //!
 //! The keys are those of the manual, so there is no second list that could differ from it.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fmt;
 use std::sync::LazyLock;
@@ -13,6 +14,7 @@ use super::MANUAL;
 use super::complaint::{Complaint, Origin};
 use super::hint::nearest;
 use super::secret::{HIDDEN, is_secret, shown};
+use super::sections::operation_key;
 use super::sources::{File, Flag, Mode, Sources};
 
 /// What variables of ours begin with.
@@ -30,7 +32,7 @@ static DEFAULTS: LazyLock<Vec<(String, Value)>> = LazyLock::new(|| {
 /// One key with the value that won.
 #[derive(Clone)]
 pub(crate) struct Setting {
-    pub(crate) key: &'static str,
+    pub(crate) key: Cow<'static, str>,
     pub(crate) value: Value,
     pub(crate) origin: Origin,
     pub(crate) default: &'static Value,
@@ -67,7 +69,7 @@ impl Settings {
 
     fn defaults() -> Settings {
         let setting = |(key, value): &'static (String, Value)| Setting {
-            key,
+            key: Cow::Borrowed(key),
             value: value.clone(),
             origin: Origin::Default,
             default: value,
@@ -82,7 +84,7 @@ impl Settings {
     }
 
     fn find(&mut self, matches: impl Fn(&str) -> bool) -> Option<&mut Setting> {
-        self.0.iter_mut().find(|setting| matches(setting.key))
+        self.0.iter_mut().find(|setting| matches(&setting.key))
     }
 
     fn lay_file(&mut self, file: &File, complaints: &mut Vec<Complaint>) {
@@ -95,13 +97,37 @@ impl Settings {
         };
         for (key, value) in leaves("", table) {
             let origin = Origin::File(file.path.clone());
+            if let Some(name) = declared_by(&key, &value) {
+                self.declare(name, &origin);
+            }
             match self.find(|known| known == key) {
                 Some(setting) => (setting.value, setting.origin) = (value, origin),
                 // A section that is there but empty says nothing.
-                None if value.is_table() && is_section(&key) => {}
+                None if value.is_table() && (is_section(&key) || declared_by(&key, &value).is_some()) => {}
                 None => complaints.push(unknown_key(&key, &value, origin)),
             }
         }
+    }
+
+    /// Adds an operation, if it is new. What its table leaves out is as in the manual, but for what only the operation there
+    /// is about.
+    fn declare(&mut self, name: &str, origin: &Origin) {
+        if self.0.iter().any(|setting| setting.key == operation_key(name, "enabled")) {
+            return;
+        }
+        for (member, default) in operation_members() {
+            let value = LEFT_OUT.iter().find(|(left_out, _)| *left_out == member);
+            let value = value.map_or_else(|| default.clone(), |(_, value)| value());
+            let key = Cow::Owned(operation_key(name, member));
+            self.0.push(Setting { key, value, origin: origin.clone(), default });
+        }
+    }
+
+    /// The names of the operations, in order.
+    pub(crate) fn operations(&self) -> Vec<String> {
+        let named = self.0.iter().filter_map(|setting| operation_of(&setting.key));
+        let names = named.filter(|(_, member)| *member == "enabled").map(|(name, _)| name.to_owned());
+        names.collect()
     }
 
     fn lay_environment(&mut self, sources: &Sources, complaints: &mut Vec<Complaint>) {
@@ -113,18 +139,19 @@ impl Settings {
             let name = name.to_string_lossy();
             let origin = Origin::Variable(name.clone().into_owned());
             let key = name[PREFIX.len()..].replace("__", ".");
-            let Some(setting) = self.find(|known| known.eq_ignore_ascii_case(&key)) else {
+            let Some(setting) = self.find(|known| in_words(known).eq_ignore_ascii_case(&in_words(&key)))
+            else {
                 let value = Value::String(value.to_string_lossy().into_owned());
                 complaints.push(unknown_variable(&name, &key, &value));
                 continue;
             };
-            let key = setting.key;
+            let key = setting.key.clone();
             if let Origin::Variable(other) = &setting.origin {
-                complaints.push(set_twice(key, other, origin));
+                complaints.push(set_twice(&key, other, origin));
             } else if let Some(value) = value.to_str() {
-                self.lay_text(key, value, origin);
+                self.lay_text(&key, value, origin);
             } else {
-                complaints.push(not_utf8(key, origin));
+                complaints.push(not_utf8(&key, origin));
             }
         }
     }
@@ -150,7 +177,41 @@ pub(crate) fn keys() -> impl Iterator<Item = &'static str> + Clone {
 
 /// How a key is spelt in the environment.
 pub(crate) fn variable(key: &str) -> String {
-    format!("{PREFIX}{}", key.replace('.', "__").to_uppercase())
+    format!("{PREFIX}{}", in_words(key).replace('.', "__").to_uppercase())
+}
+
+/// A key without what no shell takes in the name of a variable.
+fn in_words(key: &str) -> String {
+    key.replace(['/', '-'], "_")
+}
+
+/// The operation that stands in the manual for all.
+const EXAMPLE: &str = "reports/generate";
+
+/// What an operation is where its table leaves it out: real work that takes as long as it takes.
+const LEFT_OUT: [(&str, fn() -> Value); 2] =
+    [("expected_duration_s", || Value::Integer(0)), ("work_kind", || Value::String(String::new()))];
+
+/// The keys that every operation has, and what they are in the manual.
+fn operation_members() -> impl Iterator<Item = (&'static str, &'static Value)> {
+    DEFAULTS.iter().filter_map(|(key, value)| {
+        let (name, member) = operation_of(key)?;
+        (name == EXAMPLE).then_some((member, value))
+    })
+}
+
+/// The name of the operation and of the member in a key.
+fn operation_of(key: &str) -> Option<(&str, &str)> {
+    key.strip_prefix("operations.")?.rsplit_once('.')
+}
+
+/// The operation that a key of a file declares: by one of its members, or by a table without any.
+fn declared_by<'a>(key: &'a str, value: &Value) -> Option<&'a str> {
+    if value.as_table().is_some_and(Table::is_empty) {
+        return key.strip_prefix("operations.");
+    }
+    let (name, member) = operation_of(key)?;
+    operation_members().any(|(known, _)| known == member).then_some(name)
 }
 
 /// All values with their dotted keys. A table without content counts as one, so that an unknown section shows.
@@ -199,6 +260,10 @@ fn shown_as(key: &str, hint: Option<&str>, value: &Value) -> String {
 
 /// The keys of the section, or the sections if there is no such one.
 fn what_there_is(key: &str) -> String {
+    if let Some((name, _)) = operation_of(key) {
+        let members: Vec<&str> = operation_members().map(|(member, _)| member).collect();
+        return format!("[operations.{name:?}] has {}", members.join(", "));
+    }
     let section =
         if is_section(key) { key } else { key.rsplit_once('.').map_or(key, |(section, _)| section) };
     let inside = keys().filter_map(|known| known.strip_prefix(section)?.strip_prefix('.'));
@@ -211,12 +276,12 @@ fn what_there_is(key: &str) -> String {
     format!("sections are {}", sections.join(", "))
 }
 
-fn set_twice(key: &'static str, other: &str, origin: Origin) -> Complaint {
+fn set_twice(key: &str, other: &str, origin: Origin) -> Complaint {
     let reason = format!("{other} sets the same key; keep one of them");
     Complaint::Conflict { key: key.to_owned(), value: "…".to_owned(), origin, reason }
 }
 
-fn not_utf8(key: &'static str, origin: Origin) -> Complaint {
+fn not_utf8(key: &str, origin: Origin) -> Complaint {
     Complaint::BadValue {
         key: key.to_owned(),
         value: "…".to_owned(),

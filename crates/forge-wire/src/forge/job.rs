@@ -7,7 +7,8 @@ use forge_core::state::State;
 use serde::{Deserialize, Serialize};
 
 use super::event::EventView;
-use crate::{outcome, status, time, words};
+use crate::error::ErrorView;
+use crate::{outcome, time, words};
 
 /// A job that was accepted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -159,31 +160,11 @@ pub struct DefinitionView<'a> {
     pub payload_size: u16,
 }
 
-/// Why a job ended badly.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ErrorView<'a> {
-    /// The kind of failure.
-    #[serde(rename = "type")]
-    pub kind: Cow<'a, str>,
-    /// In English.
-    pub message: Cow<'a, str>,
-    /// More about it.
-    pub detail: String,
-    /// The canonical code.
-    #[serde(rename = "errorCode")]
-    pub error_code: Cow<'a, str>,
-    /// Whether submitting it again is worth it.
-    pub retryable: bool,
-    /// When it happened.
-    pub timestamp: String,
-}
-
 impl<'a> JobView<'a> {
     /// The job as it stands.
     pub fn new(job: &'a Job) -> JobView<'a> {
         let failed = matches!(job.state, State::Failed | State::Canceled);
-        let failure = failed.then(|| outcome::what_went_wrong(job));
-        let kind = failure.as_ref().map(|(kind, _)| *kind);
+        let kind = failed.then(|| outcome::what_went_wrong(job).0);
         let retryable = kind.map(|kind| outcome::retryable(job, kind));
         JobView {
             job_id: job.id.to_string(),
@@ -208,14 +189,7 @@ impl<'a> JobView<'a> {
                 failed: job.tally.failed,
             }),
             progress: job.progress,
-            error: failure.map(|(kind, detail)| ErrorView {
-                kind: kind.name().into(),
-                message: kind.entry().title.into(),
-                detail,
-                error_code: status::code(kind, forge_core::job::Dialect::Ojs).into(),
-                retryable: outcome::retryable(job, kind),
-                timestamp: time::millis(job.finished_at.unwrap_or(job.updated_at)),
-            }),
+            error: failed.then(|| ErrorView::new(job)),
             execution_id: job.execution.to_string(),
             job_status: words::job_status(job).as_str().into(),
             submitted_at: time::millis(job.head.created_at),

@@ -88,6 +88,14 @@ pub fn phrase(kind: Kind, english: &str, language: Language) -> Option<String> {
     sentence(english, language)
 }
 
+/// The title that the async-operations pattern has for all that is wrong with a body.
+pub const fn of_any_bad_body(language: Language) -> &'static str {
+    match language {
+        Language::English => "One or more validation errors occurred.",
+        Language::German => "Die Angaben sind fehlerhaft.",
+    }
+}
+
 /// The reason phrase of a status code, as the title of a problem without a type of its own; `None` where there is none in
 /// this language.
 pub fn reason(status: u16, language: Language) -> Option<&'static str> {

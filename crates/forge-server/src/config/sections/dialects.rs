@@ -79,6 +79,7 @@ impl Problem {
 #[expect(missing_docs, reason = "explained in the manual")]
 pub struct Asyncops {
     pub retry_after: Duration,
+    pub retry_base: Duration,
     pub extended_statuses: bool,
 }
 
@@ -86,6 +87,7 @@ impl Asyncops {
     pub(in crate::config) fn read(from: &mut Reader<'_>) -> Asyncops {
         Asyncops {
             retry_after: from.seconds("asyncops.retry_after_s", 1..=HOUR_S),
+            retry_base: from.millis("asyncops.retry_base_ms", 0..=DAY_MS),
             extended_statuses: from.truth("asyncops.extended_statuses"),
         }
     }

@@ -5,10 +5,13 @@
 
 mod dialects;
 mod jobs;
+mod operations;
 mod server;
 
 pub use dialects::{Asyncops, Idempotency, Ojs, Problem, Webhooks};
 pub use jobs::{Catalog, Exec, JobRetention, Limits, Retention, Retry, RetryModes, Sim, Workers};
+pub(in crate::config) use operations::key as operation_key;
+pub use operations::{Operation, Operations};
 pub use server::{Auth, Log, Server, Telemetry};
 
 const HOUR_S: i64 = 3600;

@@ -81,20 +81,49 @@ const ROWS: &[Row] = rows! {
     "problem.job_report_status" = "omit" => problem.job_report_status == "Omit", not "500";
     "problem.header_field" = "false" => problem.header_field == "false", not "off";
     "asyncops.retry_after_s" = "1" => asyncops.retry_after == "1s", not "0";
+    "asyncops.retry_base_ms" = "500" => asyncops.retry_base == "500ms", not "2s";
     "asyncops.extended_statuses" = "true" => asyncops.extended_statuses == "true", not "1";
     "ojs.test_hooks" = "true" => ojs.test_hooks == "true", not "on";
     "ojs.strict_catalog" = "true" => ojs.strict_catalog == "true", not "strict";
     "telemetry.otlp_endpoint" = "http://127.0.0.1:4318" => telemetry.otlp_endpoint == r#"Some("http://127.0.0.1:4318")"#, not "4317";
 };
 
+/// Writes a row of an operation, which is found by its name.
+macro_rules! operation_rows {
+    ($($member:literal = $good:literal => $field:ident == $expected:literal, not $bad:literal;)*) => {
+        &[$(Row {
+            key: concat!("operations.reports/generate.", $member),
+            good: $good,
+            read: |config| format!("{:?}", config.operations.get("reports/generate").map(|found| &found.$field)),
+            expected: $expected,
+            bad: $bad,
+        }),*]
+    };
+}
+
+const OPERATION_ROWS: &[Row] = operation_rows! {
+    "expected_duration_s" = "7" => expected == "Some(Some(7s))", not "-1";
+    "work_kind" = "FAIL_IMMEDIATE" => work_kind == "Some(Some(FailImmediate))", not "PAYLOAD_INVALID";
+    "queue" = "slow" => queue == r#"Some(Some("slow"))"#, not " slow";
+    "max_retries" = "0" => max_retries == "Some(Some(0))", not "64";
+    "retry_mode" = "manual" => retry_mode == "Some(Some(Manual))", not "policy";
+    "retention_days" = "1" => retention == "Some(Some(86400s))", not "-2";
+    "result_kb" = "8" => result_kb == "Some(8)", not "8KB";
+    "enabled" = "false" => result_kb == "None", not "no";
+};
+
+fn rows() -> impl Iterator<Item = &'static Row> {
+    ROWS.iter().chain(OPERATION_ROWS)
+}
+
 #[test]
 fn the_rows_the_manual_and_the_program_have_the_same_keys() {
     let manual: BTreeSet<&str> = keys().collect();
-    let rows: BTreeSet<&str> = ROWS.iter().map(|row| row.key).collect();
+    let rows: BTreeSet<&str> = rows().map(|row| row.key).collect();
     let settings = Settings::gather(&Sources::default(), &mut Vec::new());
     let mut reader = Reader::new(&settings);
     Config::read(&mut reader, settings.clone());
-    let program: BTreeSet<&str> = reader.asked.iter().copied().collect();
+    let program: BTreeSet<&str> = reader.asked.iter().map(String::as_str).collect();
     assert_eq!(program, manual);
     assert_eq!(rows, manual);
     assert_eq!(reader.asked.len(), program.len(), "a key is read twice");
@@ -103,7 +132,7 @@ fn the_rows_the_manual_and_the_program_have_the_same_keys() {
 #[test]
 fn every_default_is_accepted_and_differs_from_the_row() {
     let config = Config::load(&Sources::default()).unwrap();
-    for row in ROWS {
+    for row in rows() {
         assert_ne!((row.read)(&config), row.expected, "{}", row.key);
     }
 }
@@ -122,7 +151,7 @@ fn every_key_is_explained_in_the_manual() {
 
 #[test]
 fn every_key_can_be_set_in_the_environment_in_any_case() {
-    for row in ROWS {
+    for row in rows() {
         let upper = variable(row.key);
         let mixed = format!("FORGERUN_{}", row.key.replace('.', "__"));
         for name in [&upper, &mixed] {
@@ -134,7 +163,7 @@ fn every_key_can_be_set_in_the_environment_in_any_case() {
 
 #[test]
 fn every_key_can_be_set_in_a_file() {
-    for row in ROWS.iter().filter(|row| !is_secret(row.key)) {
+    for row in rows().filter(|row| !is_secret(row.key)) {
         let printed = Config::load(&environment(&[(&variable(row.key), row.good)])).unwrap().to_toml();
         let config = Config::load(&file(&printed)).unwrap();
         assert_eq!((row.read)(&config), row.expected, "{}", row.key);
@@ -145,7 +174,7 @@ fn every_key_can_be_set_in_a_file() {
 
 #[test]
 fn every_key_refuses_a_bad_value_and_says_which_where_and_what_is_accepted() {
-    for Row { key, bad, .. } in ROWS {
+    for Row { key, bad, .. } in rows() {
         let name = variable(key);
         let refusal = refusal(&environment(&[(&name, bad)]));
         assert!(refusal.starts_with(&format!("{key} = ")), "{refusal}");

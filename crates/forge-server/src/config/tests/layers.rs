@@ -110,3 +110,28 @@ fn what_is_printed_can_be_read_again() {
     assert_eq!(again.server.data.to_str(), Some("a\"\n#b"));
     assert_eq!(again.catalog.allowed_types.len(), 1);
 }
+
+#[test]
+fn operations_are_declared_in_a_file_and_changed_by_the_environment() {
+    let text = "[operations.\"images/resize\"]\nqueue = 'pictures'\n[operations.\"mail/send-all\"]\n\
+                [operations.\"reports/generate\"]\nmax_retries = 1";
+    let sources = Sources {
+        environment: environment(&[
+            ("FORGERUN_OPERATIONS__IMAGES_RESIZE__EXPECTED_DURATION_S", "9"),
+            ("FORGERUN_OPERATIONS__MAIL_SEND_ALL__WORK_KIND", "SUCCESS_FAST"),
+        ])
+        .environment,
+        ..file(text)
+    };
+    let config = Config::load(&sources).unwrap();
+    let names: Vec<&str> = config.operations.iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["images/resize", "mail/send-all", "reports/generate"]);
+    let resize = config.operations.get("images/resize").unwrap();
+    assert_eq!(resize.queue.as_ref().map(|queue| queue.as_str()), Some("pictures"));
+    assert_eq!((resize.work_kind, resize.expected.map(|span| span.as_secs())), (None, Some(9)));
+    assert!(config.operations.get("mail/send-all").unwrap().work_kind.is_some());
+    let reports = config.operations.get("reports/generate").unwrap();
+    assert_eq!((reports.max_retries, reports.expected.map(|span| span.as_secs())), (Some(1), Some(5)));
+    let printed = Config::load(&file(&config.to_toml())).unwrap();
+    assert_eq!(format!("{:?}", printed.operations), format!("{:?}", config.operations));
+}

@@ -171,3 +171,31 @@ fn dev_is_refused_in_public_with_one_complaint() {
     check(&sources, &["server.listen = \"0.0.0.0:0\" (from --listen): forgerun dev needs no keys"]);
     assert_eq!(refusal(&sources).lines().count(), 1);
 }
+
+#[test]
+fn what_is_wrong_with_an_operation_is_said_with_its_key() {
+    for (text, words) in [
+        ("[operations.\"jobs/run\"]", "operations = \"jobs/run\" (from"),
+        ("[operations.reports]\nwork_kind = ''", "accepted is a name like reports/generate"),
+        (
+            "[operations.\"a/b\"]\ncolour = 1",
+            "operations.a/b.colour = 1 (from my.toml): there is no such key; [operations.\"a/b\"] has expected_duration_s",
+        ),
+        (
+            "[operations.\"a/b\"]\nwork_kind = 'NOPE'",
+            "operations.a/b.work_kind = \"NOPE\" (from my.toml): accepted is a kind of work",
+        ),
+        (
+            "[operations.\"a/b\"]\nmax_retries = 64",
+            "accepted is a whole number from 0 to 63, or -1 for that of retry.max",
+        ),
+        (
+            "[operations.\"a/b\"]\nwork_kind = 'SUCCESS_FAST'\nexpected_duration_s = 125",
+            "operations.a/b.expected_duration_s = 125 (from my.toml): must be shorter than exec.max_runtime_ms",
+        ),
+        ("[operations]\nx = 1", "operations.x = 1 (from my.toml): there is no such key"),
+    ] {
+        let refusal = refusal(&file(text));
+        assert!(refusal.contains(words), "{words}\n{refusal}");
+    }
+}

@@ -1,0 +1,9 @@
+//! The bodies of the async-operations dialect, `/api/v1`.
+
+mod report;
+mod status;
+mod submit;
+
+pub use report::report;
+pub use status::{AcceptedView, LastWord, ResultNote, Sight, StatusView, result_path, status_path};
+pub use submit::{CancelRequest, SubmitRequest, read_cancel, read_submit, refused};

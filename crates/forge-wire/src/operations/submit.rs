@@ -1,0 +1,296 @@
+//! The bodies of requests. The short way reads them straight into their members; only a body that does not fit is read again
+//! with the care that good error messages need.
+
+use forge_core::catalog::Kind;
+use forge_core::limits::{EXECUTIONS_MAX, NAME_BYTES_MAX};
+use forge_core::retry::Mode;
+use forge_core::work::WorkKind;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use crate::body::{self, violation};
+use crate::problem::{Refused, Violation};
+
+/// A submission whose shape is right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubmitRequest {
+    /// What kind of job it is; free text of a line.
+    pub job_type: Option<String>,
+    /// What it works on: a JSON object, as received.
+    pub parameters: Option<Vec<u8>>,
+    /// Where to wait.
+    pub queue: Option<String>,
+    /// What to simulate; without it the work is real.
+    pub work_kind: Option<WorkKind>,
+    /// Higher goes first.
+    pub priority: Option<i16>,
+    /// Whom to tell.
+    pub callback: Option<String>,
+    /// Whether the server retries by itself.
+    pub retry_mode: Option<Mode>,
+    /// How often, at most.
+    pub max_retries: Option<u32>,
+    /// What the client calls the job.
+    pub correlation_id: Option<String>,
+}
+
+/// In the order of the documentation.
+const MEMBERS: [&str; 9] = [
+    "type",
+    "parameters",
+    "queue",
+    "work_kind",
+    "priority",
+    "callback",
+    "retry_mode",
+    "maxRetries",
+    "correlationId",
+];
+
+/// A refusal that names everything that is wrong.
+pub fn refused(kind: Kind, violations: Vec<Violation>) -> Box<Refused> {
+    body::refused(kind, violations, &MEMBERS)
+}
+
+/// Reads a submission. `type_needed` where nothing else says what kind of job it is.
+pub fn read_submit(bytes: &[u8], type_needed: bool) -> Result<SubmitRequest, Box<Refused>> {
+    // A struct would also be read from an array, which nobody means.
+    let object = bytes.trim_ascii_start().first() == Some(&b'{');
+    let (members, malformed) = match serde_json::from_slice::<Members>(bytes) {
+        Ok(members) if object => (members, Vec::new()),
+        Ok(_) | Err(_) => Members::one_by_one(body::object(bytes)?),
+    };
+    let mut reader = Reader { malformed, invalid: Vec::new() };
+    let request = reader.read(members, type_needed);
+    if !reader.malformed.is_empty() {
+        return Err(refused(Kind::MalformedRequest, reader.malformed));
+    }
+    match reader.invalid.first() {
+        Some((kind, _)) => {
+            let kind = *kind;
+            Err(refused(kind, reader.invalid.into_iter().map(|(_, violation)| violation).collect()))
+        }
+        None => Ok(request),
+    }
+}
+
+/// The members of the right JSON types; null counts as absent, and unknown ones are ignored.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Members {
+    #[serde(rename = "type")]
+    job_type: Option<String>,
+    parameters: Option<Box<RawValue>>,
+    queue: Option<String>,
+    #[serde(rename = "work_kind")]
+    work_kind: Option<String>,
+    priority: Option<i64>,
+    callback: Option<String>,
+    #[serde(rename = "retry_mode")]
+    retry_mode: Option<String>,
+    max_retries: Option<i64>,
+    correlation_id: Option<String>,
+}
+
+impl Members {
+    /// The members one by one, and which of them have the wrong type.
+    fn one_by_one(mut map: Map<String, Value>) -> (Members, Vec<Violation>) {
+        let mut malformed = Vec::new();
+        let mut take = |name: &str| map.remove(name).filter(|value| !value.is_null());
+        let parameters = take("parameters").and_then(|value| RawValue::from_string(value.to_string()).ok());
+        let mut number = |name: &str| {
+            let value = take(name)?;
+            if value.as_i64().is_none() {
+                malformed.push(violation(name, "must be an integer", "type"));
+            }
+            value.as_i64()
+        };
+        let (priority, max_retries) = (number("priority"), number("maxRetries"));
+        let mut text = |name: &str| match take(name)? {
+            Value::String(text) => Some(text),
+            _ => {
+                malformed.push(violation(name, "must be a string", "type"));
+                None
+            }
+        };
+        let members = Members {
+            job_type: text("type"),
+            parameters,
+            queue: text("queue"),
+            work_kind: text("work_kind"),
+            priority,
+            callback: text("callback"),
+            retry_mode: text("retry_mode"),
+            max_retries,
+            correlation_id: text("correlationId"),
+        };
+        (members, malformed)
+    }
+}
+
+struct Reader {
+    malformed: Vec<Violation>,
+    invalid: Vec<(Kind, Violation)>,
+}
+
+impl Reader {
+    fn read(&mut self, members: Members, type_needed: bool) -> SubmitRequest {
+        self.check_type(members.job_type.as_deref(), type_needed);
+        let parameters = members.parameters.and_then(|parameters| self.parameters(parameters));
+        let work_kind = members.work_kind.and_then(|word| self.keep(body::work_kind(&word)));
+        let priority = members.priority.and_then(|number| self.keep(body::priority(number)));
+        let retry_mode = members.retry_mode.and_then(|word| self.keep(body::retry_mode("retry_mode", &word)));
+        let max_retries = members.max_retries.and_then(|number| self.max_retries(number));
+        SubmitRequest {
+            job_type: members.job_type,
+            parameters,
+            queue: members.queue,
+            work_kind,
+            priority,
+            callback: members.callback,
+            retry_mode,
+            max_retries,
+            correlation_id: members.correlation_id,
+        }
+    }
+
+    fn check_type(&mut self, text: Option<&str>, needed: bool) {
+        match text {
+            None if needed => {
+                if !self.malformed.iter().any(|violation| violation.pointer == "#/type") {
+                    self.malformed.push(violation("type", "is mandatory", "required"));
+                }
+            }
+            None => {}
+            Some(text) if text.len() > NAME_BYTES_MAX => {
+                let detail = "must have at most 255 bytes";
+                self.invalid.push((Kind::JobTypeTooLong, violation("type", detail, "maxLength")));
+            }
+            Some(text) if text.trim().is_empty() || text.chars().any(char::is_control) => {
+                let detail = "must say something, without control characters";
+                self.invalid.push((Kind::UnknownJobType, violation("type", detail, "format")));
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn parameters(&mut self, parameters: Box<RawValue>) -> Option<Vec<u8>> {
+        match parameters.get() {
+            "null" => None,
+            text if text.starts_with('{') => Some(Box::<str>::from(parameters).into_string().into_bytes()),
+            _ => {
+                self.malformed.push(violation("parameters", "must be an object", "type"));
+                None
+            }
+        }
+    }
+
+    fn max_retries(&mut self, number: i64) -> Option<u32> {
+        let retries = u32::try_from(number).ok().filter(|retries| (*retries as usize) < EXECUTIONS_MAX);
+        let retries = retries.ok_or_else(|| {
+            violation("maxRetries", &format!("must lie between 0 and {}", EXECUTIONS_MAX - 1), "range")
+        });
+        self.keep(retries)
+    }
+
+    /// What a member says, or a complaint.
+    fn keep<T>(&mut self, read: Result<T, Violation>) -> Option<T> {
+        read.map_err(|violation| self.invalid.push((Kind::InvalidArgs, violation))).ok()
+    }
+}
+
+/// What may be said with a cancel.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, serde::Serialize)]
+pub struct CancelRequest {
+    /// Why.
+    pub reason: Option<String>,
+}
+
+/// Reads a cancel; an empty body says nothing.
+pub fn read_cancel(bytes: &[u8]) -> Result<CancelRequest, Box<Refused>> {
+    if bytes.is_empty() {
+        return Ok(CancelRequest::default());
+    }
+    match body::object(bytes)?.remove("reason") {
+        None | Some(Value::Null) => Ok(CancelRequest::default()),
+        Some(Value::String(reason)) => {
+            let reason = Some(reason.trim().to_owned()).filter(|reason| !reason.is_empty());
+            if reason.as_ref().is_some_and(|reason| reason.chars().any(char::is_control)) {
+                let detail = "must not have control characters";
+                return Err(refused(Kind::InvalidArgs, vec![violation("reason", detail, "format")]));
+            }
+            Ok(CancelRequest { reason })
+        }
+        Some(_) => {
+            Err(refused(Kind::MalformedRequest, vec![violation("reason", "must be a string", "type")]))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_examples_of_the_pattern_are_understood() {
+        let body = br#"{"type":"market-analysis","parameters":{"region":"EU","year":2025,"format":"PDF"}}"#;
+        let request = read_submit(body, true).unwrap();
+        assert_eq!(request.job_type.as_deref(), Some("market-analysis"));
+        let parameters = br#"{"region":"EU","year":2025,"format":"PDF"}"#;
+        assert_eq!(request.parameters.as_deref(), Some(parameters.as_slice()));
+        assert_eq!(read_submit(br#"{"type":"test"}"#, true).unwrap().parameters, None);
+        assert_eq!(read_submit(b"{}", false).unwrap().job_type, None);
+    }
+
+    #[test]
+    fn both_ways_of_reading_understand_the_same() {
+        let body = r#"{"type":"a","parameters":{"b":[1]},"queue":"q","work_kind":"SUCCESS_FAST","priority":-7,
+            "callback":"http://a","retry_mode":"manual","maxRetries":5,"correlationId":"c","unknown":{}}"#;
+        let short = read_submit(body.as_bytes(), true).unwrap();
+        let twice = body.replacen('{', r#"{"queue":"first","#, 1);
+        assert_eq!(read_submit(twice.as_bytes(), true).unwrap(), short);
+        assert_eq!((short.max_retries, short.retry_mode), (Some(5), Some(Mode::Manual)));
+    }
+
+    #[test]
+    fn every_wrong_member_is_named_with_its_code() {
+        let long = format!(r#"{{"type":"{}"}}"#, "x".repeat(256));
+        let cases: [(&str, Kind, &[&str]); 13] = [
+            ("{", Kind::MalformedRequest, &[]),
+            ("[]", Kind::MalformedRequest, &[]),
+            (r#"["a"]"#, Kind::MalformedRequest, &[]),
+            ("{}", Kind::MalformedRequest, &["#/type"]),
+            (r#"{"type":null}"#, Kind::MalformedRequest, &["#/type"]),
+            (r#"{"type":7,"parameters":[]}"#, Kind::MalformedRequest, &["#/type", "#/parameters"]),
+            (r#"{"type":"a","parameters":"b"}"#, Kind::MalformedRequest, &["#/parameters"]),
+            (r#"{"type":" "}"#, Kind::UnknownJobType, &["#/type"]),
+            (&long, Kind::JobTypeTooLong, &["#/type"]),
+            (r#"{"type":"a","work_kind":"NOPE"}"#, Kind::InvalidArgs, &["#/work_kind"]),
+            (
+                r#"{"type":"a","maxRetries":64,"priority":101}"#,
+                Kind::InvalidArgs,
+                &["#/priority", "#/maxRetries"],
+            ),
+            (r#"{"type":"a","maxRetries":"3"}"#, Kind::MalformedRequest, &["#/maxRetries"]),
+            (r#"{"type":"a","retry_mode":"never"}"#, Kind::InvalidArgs, &["#/retry_mode"]),
+        ];
+        for (body, kind, pointers) in cases {
+            let refused = read_submit(body.as_bytes(), true).unwrap_err();
+            assert_eq!(refused.kind, kind, "{body}");
+            let named: Vec<&str> =
+                refused.violations.iter().map(|violation| violation.pointer.as_str()).collect();
+            assert_eq!(named, pointers, "{body}");
+        }
+    }
+
+    #[test]
+    fn a_cancel_may_say_why() {
+        assert_eq!(read_cancel(b"").unwrap().reason, None);
+        assert_eq!(read_cancel(b"{}").unwrap().reason, None);
+        assert_eq!(read_cancel(br#"{"reason":" too late "}"#).unwrap().reason.as_deref(), Some("too late"));
+        for bad in ["[]", "{", r#"{"reason":1}"#, r#"{"reason":"a\nb"}"#] {
+            assert!(read_cancel(bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+}
