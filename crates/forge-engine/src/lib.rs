@@ -28,7 +28,7 @@ mod worker;
 pub use clock::{Clock, SystemClock};
 pub use engine::Engine;
 pub use options::Options;
-pub use worker::{Gauge, Worker, WorkerHandle, WorkerOptions};
+pub use worker::{Compose, Gauge, Worker, WorkerHandle, WorkerOptions};
 
 use std::sync::Arc;
 

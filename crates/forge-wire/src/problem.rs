@@ -167,9 +167,10 @@ impl Refused {
     /// What the kind and the dialect add: members of its own, what is wrong where, and the place in a trace.
     fn members(&self, dialect: Dialect) -> Map<String, Value> {
         let mut members = self.members.clone();
-        let listed = self.violations.iter().map(
-            |violation| json!({"detail": violation.told(self.language), "pointer": violation.pointer}),
-        );
+        let listed = self
+            .violations
+            .iter()
+            .map(|violation| json!({"detail": violation.told(self.language), "pointer": violation.pointer}));
         let listed = Value::Array(listed.collect());
         match dialect {
             Dialect::Operations => {

@@ -36,7 +36,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use forge_core::job::Name;
+use forge_core::command::Output;
+use forge_core::job::{Job, Name};
 use forge_core::limits;
 use forge_core::time::Time;
 use tokio::sync::watch;
@@ -66,7 +67,13 @@ pub struct WorkerOptions {
     pub max_runtime: Duration,
     /// What the workers of this node are called; each adds its number.
     pub node: Name,
+    /// What a job leaves, for jobs that leave something else than their kind of work says. What such a thing looks like is a
+    /// dialect's business, which is why it is handed in.
+    pub compose: Compose,
 }
+
+/// What a job that ends well at this moment leaves; `None` for what its kind of work says.
+pub type Compose = fn(&Job, Time) -> Option<Output>;
 
 impl Default for WorkerOptions {
     fn default() -> Self {
@@ -79,6 +86,7 @@ impl Default for WorkerOptions {
             active_max: None,
             max_runtime: Duration::from_secs(125),
             node: Name::new("worker").expect("a short word is a name"),
+            compose: |_, _| None,
         }
     }
 }

@@ -12,10 +12,10 @@ use forge_core::time::Time;
 use forge_core::{Answer, Command};
 use forge_store::Fault;
 
-use super::WorkerOptions;
 use super::batch::{self, Parts};
 use super::output::output;
 use super::plan::{Fate, plan};
+use super::{Compose, WorkerOptions};
 use crate::Error;
 
 /// Signs of life come at least this far apart, however short the lease.
@@ -26,6 +26,8 @@ const BEATS_PER_LEASE: u32 = 3;
 
 /// An attempt in hand.
 pub(super) struct Run {
+    job: Job,
+    compose: Compose,
     held: Held,
     marks: VecDeque<(Time, Note, bool)>,
     fate: Fate,
@@ -70,6 +72,8 @@ impl Run {
             job.lease.as_ref().map_or((now, options.lease), |lease| (lease.until, lease.length));
         let beat_every = options.heartbeat.min(length / BEATS_PER_LEASE).max(BEAT_MIN);
         Run {
+            job: job.clone(),
+            compose: options.compose,
             held: Held { job: job.id, holder: Holder::Token(job.fence) },
             marks: plan
                 .marks
@@ -107,7 +111,7 @@ impl Run {
         }
         match self.marks.front() {
             Some((at, note, _)) if is_over || *at <= now => Some(self.sign(Some(note.clone()))),
-            None if is_over => Some((Step::End, self.end())),
+            None if is_over => Some((Step::End, self.end(now))),
             Some(_) | None => (self.beat_at <= now).then(|| self.sign(None)),
         }
     }
@@ -117,12 +121,13 @@ impl Run {
         (step, Command::Extend(Extend { held: self.held.clone(), lease: None, note }))
     }
 
-    fn end(&self) -> Command {
+    fn end(&self, now: Time) -> Command {
         let held = self.held.clone();
         match &self.fate {
             Fate::Success { kind, payload_kb } => {
-                let output = output(held.job, *kind, *payload_kb).map(Arc::new);
-                Command::Succeed(Succeed { held, output })
+                let composed = (self.compose)(&self.job, now);
+                let output = composed.or_else(|| output(held.job, *kind, *payload_kb));
+                Command::Succeed(Succeed { held, output: output.map(Arc::new) })
             }
             Fate::Items(ends) => Command::Conclude(Conclude { held, ends: ends.clone() }),
             Fate::Failure(error) => Command::Fail(Fail { held, error: error.clone() }),

@@ -1,9 +1,8 @@
 //! Rules between keys: values that are fine alone and wrong together.
 
 use super::Config;
-use super::complaint::{Complaint, Origin};
+use super::complaint::Complaint;
 use super::secret::shown;
-use super::sections::operation_key;
 use super::sources::Mode;
 use super::values::{AuthMode, Reach, Registration};
 
@@ -25,21 +24,7 @@ pub(crate) fn broken(config: &Config, mode: Mode) -> Vec<Complaint> {
         )),
     }
     let broken = rules.into_iter().filter(|(holds, ..)| !holds);
-    let of_operations = too_long(config);
-    broken.map(|(_, key, reason)| conflict(config, key, reason)).chain(of_operations).collect()
-}
-
-/// Simulated operations of which no job could end. Whoever only sets a short limit is not bothered with the one there is by
-/// default.
-fn too_long(config: &Config) -> Vec<Complaint> {
-    let too_long = config.operations.iter().filter(|(name, operation)| {
-        let is_set =
-            config.settings.get(&operation_key(name, "expected_duration_s")).origin != Origin::Default;
-        let span = operation.expected.filter(|_| is_set && operation.work_kind.is_some());
-        span.is_some_and(|span| span >= config.exec.max_runtime)
-    });
-    let reason = "must be shorter than exec.max_runtime_ms, or every one of its jobs would time out";
-    too_long.map(|(name, _)| conflict(config, &operation_key(name, "expected_duration_s"), reason)).collect()
+    broken.map(|(_, key, reason)| conflict(config, key, reason)).collect()
 }
 
 /// What must fit on any address.

@@ -189,10 +189,6 @@ fn what_is_wrong_with_an_operation_is_said_with_its_key() {
             "[operations.\"a/b\"]\nmax_retries = 64",
             "accepted is a whole number from 0 to 63, or -1 for that of retry.max",
         ),
-        (
-            "[operations.\"a/b\"]\nwork_kind = 'SUCCESS_FAST'\nexpected_duration_s = 125",
-            "operations.a/b.expected_duration_s = 125 (from my.toml): must be shorter than exec.max_runtime_ms",
-        ),
         ("[operations]\nx = 1", "operations.x = 1 (from my.toml): there is no such key"),
     ] {
         let refusal = refusal(&file(text));
