@@ -23,8 +23,8 @@ use crate::limits::{READY_TIMEOUT, REQUEST_TIMEOUT, STREAM_EVENTS_WAITING_MAX, S
 use crate::metrics::Metrics;
 use crate::traces::{Traces, Watching};
 
-/// Which jobs to list; here, so that a dialect need not know the store.
-pub use forge_store::Filter;
+/// Which jobs to list, and how many go before one; here, so that a dialect need not know the store.
+pub use forge_store::{Ahead, Filter};
 
 /// The running server, as its requests see it.
 pub struct App {
@@ -165,6 +165,7 @@ impl App {
                 active_max: Some(self.config.limits.max_active_jobs),
                 max_runtime: self.config.exec.max_runtime,
                 node: Name::new(&node).expect("a short name"),
+                compose: forge_wire::operations::report,
             };
             Worker::start(self.engine.clone(), options)
         });
@@ -192,16 +193,24 @@ impl App {
     /// What to do about failures of a job of `/v1`.
     pub fn retry_policy(&self, mode: Option<Mode>) -> Policy {
         let retry = &self.config.retry;
-        let by_default = match retry.mode.v1 {
-            RetryMode::Auto => Mode::Auto,
-            RetryMode::Manual | RetryMode::Policy => Mode::Manual,
-        };
-        let policy = match mode.unwrap_or(by_default) {
+        self.policy(mode.unwrap_or(by_default(retry.mode.v1)), retry.max, retry.wait_base)
+    }
+
+    /// What to do about failures of a job of `/api/v1`, where waits are longer (C-24).
+    pub fn operation_policy(&self, mode: Option<Mode>, retries: Option<u32>) -> Policy {
+        let retry = &self.config.retry;
+        let mode = mode.unwrap_or(by_default(retry.mode.api));
+        self.policy(mode, retries.unwrap_or(retry.max), self.config.asyncops.retry_base)
+    }
+
+    fn policy(&self, mode: Mode, retries: u32, initial: Duration) -> Policy {
+        let retry = &self.config.retry;
+        let policy = match mode {
             Mode::Manual => Policy::manual(),
             Mode::Auto => Policy::auto(),
         };
-        let attempts_max = retry.max.saturating_add(1).min(core_limits::EXECUTIONS_MAX as u32);
-        Policy { attempts_max, initial: retry.wait_base, max: retry.wait_max, jitter: retry.jitter, ..policy }
+        let attempts_max = retries.saturating_add(1).min(core_limits::EXECUTIONS_MAX as u32);
+        Policy { attempts_max, initial, max: retry.wait_max, jitter: retry.jitter, ..policy }
     }
 
     /// Whether the server can do its work now; otherwise why not.
@@ -249,6 +258,13 @@ pub enum NotReady {
     Store(forge_store::Error),
     /// The store does not answer.
     StoreSilent,
+}
+
+const fn by_default(mode: RetryMode) -> Mode {
+    match mode {
+        RetryMode::Auto => Mode::Auto,
+        RetryMode::Manual | RetryMode::Policy => Mode::Manual,
+    }
 }
 
 /// Registers the client of open mode, if no start before has.

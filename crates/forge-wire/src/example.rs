@@ -120,7 +120,7 @@ impl Story {
     pub fn is_cancelled(self) -> Story {
         let owned = Owned { job: JOB, client: Some(CLIENT) };
         let reason = "the client asked for it".to_owned();
-        self.then(Command::Cancel(Cancel { owned, by: "user".to_owned(), reason }))
+        self.then(Command::Cancel(Cancel { owned, execution: None, by: "user".to_owned(), reason }))
     }
 
     /// Whoever holds the job now.

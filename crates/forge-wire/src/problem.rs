@@ -33,6 +33,8 @@ pub struct Refused {
     pub language: Language,
     /// Where the request stands in a trace, as a `traceparent`; told in the dialects whose documents ask for it (C-29).
     pub traceparent: Option<String>,
+    /// The execution that is gone.
+    pub execution: Option<String>,
     /// Members of this kind of refusal, at the top of the object.
     pub members: Map<String, Value>,
 }
@@ -62,6 +64,7 @@ impl Refused {
             correlation_id: None,
             language: Language::English,
             traceparent: None,
+            execution: None,
             members: Map::new(),
         }
     }
@@ -79,6 +82,12 @@ impl Refused {
     /// Adds a fact.
     pub fn fact(mut self, name: &str, value: impl Into<Value>) -> Refused {
         self.details.insert(name.into(), value.into());
+        self
+    }
+
+    /// Names the execution that is gone.
+    pub fn execution(mut self, id: impl ToString) -> Refused {
+        self.execution = Some(id.to_string());
         self
     }
 
@@ -125,6 +134,9 @@ impl Refused {
             .correlation_id(self.correlation_id.clone());
         if let (Some(seconds), true) = (self.retry_after_s, entry.retryable && !self.is_poll) {
             job = job.retry_after_s(seconds);
+        }
+        if let Some(execution) = &self.execution {
+            job = job.id(execution);
         }
         if let Some(stage) = status::stage(self.kind) {
             job = job.processing_stage(stage);

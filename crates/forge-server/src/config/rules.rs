@@ -29,7 +29,7 @@ pub(crate) fn broken(config: &Config, mode: Mode) -> Vec<Complaint> {
 
 /// What must fit on any address.
 fn anywhere(config: &Config) -> Vec<Rule> {
-    let Config { workers, retry, webhooks, limits, asyncops, .. } = config;
+    let Config { workers, retry, webhooks, limits, .. } = config;
     vec![
         (
             workers.heartbeat < workers.lease,
@@ -37,11 +37,6 @@ fn anywhere(config: &Config) -> Vec<Rule> {
             "must be shorter than workers.lease_s, or jobs are taken away between two signs of life",
         ),
         (retry.wait_base <= retry.wait_max, "retry.base_ms", "must not be longer than retry.max_ms"),
-        (
-            asyncops.retry_base <= retry.wait_max,
-            "asyncops.retry_base_ms",
-            "must not be longer than retry.max_ms",
-        ),
         (
             webhooks.wait_base <= webhooks.wait_max,
             "webhooks.base_ms",

@@ -116,8 +116,7 @@ impl Settings {
             return;
         }
         for (member, default) in operation_members() {
-            let value = LEFT_OUT.iter().find(|(left_out, _)| *left_out == member);
-            let value = value.map_or_else(|| default.clone(), |(_, value)| value());
+            let value = left_out(member).unwrap_or_else(|| default.clone());
             let key = Cow::Owned(operation_key(name, member));
             self.0.push(Setting { key, value, origin: origin.clone(), default });
         }
@@ -188,9 +187,15 @@ fn in_words(key: &str) -> String {
 /// The operation that stands in the manual for all.
 const EXAMPLE: &str = "reports/generate";
 
-/// What an operation is where its table leaves it out: real work that takes as long as it takes.
-const LEFT_OUT: [(&str, fn() -> Value); 2] =
-    [("expected_duration_s", || Value::Integer(0)), ("work_kind", || Value::String(String::new()))];
+/// What an operation is where its table leaves it out and the manual's is about another: real work that takes as long as it
+/// takes.
+fn left_out(member: &str) -> Option<Value> {
+    match member {
+        "expected_duration_s" => Some(Value::Integer(0)),
+        "work_kind" => Some(Value::String(String::new())),
+        _ => None,
+    }
+}
 
 /// The keys that every operation has, and what they are in the manual.
 fn operation_members() -> impl Iterator<Item = (&'static str, &'static Value)> {

@@ -121,6 +121,15 @@ impl Exchange {
         (traceparent, tracestate.map(str::to_owned))
     }
 
+    /// Where the request stands in a trace: as its caller says, or in one of its own that begins with its id.
+    pub(crate) fn traceparent(&self) -> String {
+        if let Some(given) = self.trace_context().0 {
+            return given;
+        }
+        let id = self.request_id().replace('-', "");
+        format!("00-{id}-{}-00", &id[16..])
+    }
+
     /// Writes the ids that every answer carries.
     pub(crate) fn write_ids(&self, headers: &mut HeaderMap) {
         let correlation = match self.correlation_id.as_ref().or(self.trace_id.as_ref()) {

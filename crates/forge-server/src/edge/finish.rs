@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use forge_core::Refusal;
 use forge_core::catalog::Kind;
 use forge_core::id::JobId;
+use forge_core::job::Dialect;
 use forge_problem::axum::{ProblemResponse, Wishes};
 use forge_wire::problem::Refused;
 use forge_wire::status;
@@ -131,6 +132,7 @@ fn worded(app: &App, exchange: &Exchange, mut refused: Refused) -> Refused {
     refused.is_poll = exchange.is_read();
     refused.correlation_id = exchange.correlation(None);
     refused.language = exchange.language();
+    refused.traceparent = (exchange.dialect == Dialect::Operations).then(|| exchange.traceparent());
     refused
 }
 

@@ -5,9 +5,10 @@ use axum::http::{HeaderMap, HeaderName};
 use forge_core::catalog::Kind;
 use forge_core::command::{Idempotency, NewJob, Submit};
 use forge_core::job::{IdempotencyKey, Job, Name};
-use forge_wire::problem::Violation;
+use forge_wire::problem::{Refused, Violation};
 
 use super::auth::Caller;
+use super::refusal::ApiError;
 use crate::app::App;
 use crate::limits::{ENVELOPE_BYTES_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
 use crate::webhooks::Target;
@@ -66,6 +67,24 @@ impl Complaints {
         if payload_bytes > bytes_max || body_bytes > bytes_max + ENVELOPE_BYTES_MAX {
             let detail = format!("is larger than {} KB", bytes_max / 1024);
             self.add(Kind::JobPayloadTooLarge, member, detail, "maxLength");
+        }
+    }
+}
+
+impl Complaints {
+    /// What was read, if there is nothing to complain about; otherwise a refusal of the kind of the first complaint, in the
+    /// words of a dialect.
+    pub fn settled<T>(
+        self,
+        read: Option<T>,
+        refused: fn(Kind, Vec<Violation>) -> Box<Refused>,
+    ) -> Result<T, ApiError> {
+        match (read, self.0.first().map(|(kind, _)| *kind)) {
+            (Some(read), None) => Ok(read),
+            (_, kind) => {
+                let violations = self.0.into_iter().map(|(_, violation)| violation).collect();
+                Err(refused(kind.unwrap_or(Kind::InvalidArgs), violations).into())
+            }
         }
     }
 }

@@ -5,5 +5,7 @@ mod status;
 mod submit;
 
 pub use report::report;
-pub use status::{AcceptedView, LastWord, ResultNote, Sight, StatusView, result_path, status_path};
+pub use status::{
+    AcceptedView, LastWord, ResultNote, Sight, StatusView, live_status, result_path, status_path,
+};
 pub use submit::{CancelRequest, SubmitRequest, read_cancel, read_submit, refused};

@@ -45,13 +45,14 @@ pub struct AcceptedView {
 }
 
 impl AcceptedView {
-    /// The answer to a submission, now or repeated, from what is seen of the execution it began.
-    pub fn new(status: &StatusView, sight: &Sight<'_>) -> AcceptedView {
+    /// The answer to a submission. `status` is where the execution stands that it began: now, or when it was first made.
+    pub fn new(job: &Job, status: &str, sight: &Sight<'_>) -> AcceptedView {
+        let execution = job.id.first_execution();
         AcceptedView {
-            status_url: format!("{}/api/v1/jobs/{}", sight.base, status.job_id),
-            job_id: status.job_id.clone(),
-            status: status.status.clone(),
-            submitted_at: status.submitted_at.clone(),
+            job_id: execution.to_string(),
+            status: status.into(),
+            status_url: format!("{}{}", sight.base, status_path(execution)),
+            submitted_at: time::millis(job.head.created_at),
             estimated_duration: sight.expected.map(|expected| expected.as_secs_f64().ceil() as u64),
         }
     }
@@ -155,7 +156,7 @@ pub struct StatusView {
     pub result_size: Option<u64>,
     /// Why it ended badly.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub error: Option<ErrorView>,
+    pub error: Option<ErrorView<'static>>,
     /// Attempts after the first.
     pub retry_count: u32,
     /// How many of them there may be.
@@ -262,11 +263,10 @@ impl StatusView {
     }
 
     fn alive(self, job: &Job, job_status: &JobStatus, sight: &Sight<'_>) -> StatusView {
-        let preparing = sight.extended && job.state == State::Assigned && *job_status == JobStatus::Accepted;
         let running = *job_status == JobStatus::Processing;
         let estimated = estimated_end(job, sight).filter(|_| running);
         StatusView {
-            status: if preparing { "Preparing".into() } else { self.status },
+            status: live_status(job, sight.extended).into(),
             progress: job.progress.filter(|_| running),
             message: message(job).filter(|_| running),
             queue_position: sight.queue_position.filter(|_| !running),
@@ -310,6 +310,16 @@ impl StatusView {
             ..self
         }
     }
+}
+
+/// The status of a job under way or at its end. With the extended words, one that a worker has taken and not begun is being
+/// prepared.
+pub fn live_status(job: &Job, extended: bool) -> &'static str {
+    let status = words::job_status(job);
+    if extended && job.state == State::Assigned && status == JobStatus::Accepted {
+        return "Preparing";
+    }
+    words::operation_status(&status)
 }
 
 /// When work on an execution began: its first attempt, as far as the job remembers.

@@ -156,11 +156,10 @@ impl Reader {
     }
 
     fn check_type(&mut self, text: Option<&str>, needed: bool) {
+        let named = |violation: &Violation| violation.pointer == "#/type";
         match text {
-            None if needed => {
-                if !self.malformed.iter().any(|violation| violation.pointer == "#/type") {
-                    self.malformed.push(violation("type", "is mandatory", "required"));
-                }
+            None if needed && !self.malformed.iter().any(named) => {
+                self.malformed.push(violation("type", "is mandatory", "required"));
             }
             None => {}
             Some(text) if text.len() > NAME_BYTES_MAX => {

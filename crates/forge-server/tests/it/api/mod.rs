@@ -15,6 +15,7 @@ mod lifecycle;
 mod limits;
 mod listing;
 mod negotiation;
+mod operations;
 mod pages;
 mod problems;
 mod refusals;

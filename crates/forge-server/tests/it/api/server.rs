@@ -12,7 +12,7 @@ use forge_core::command::{Claim, Crew, Fail, Held, Holder, Output, Succeed, Work
 use forge_core::job::{Job, Name};
 use forge_core::time::Time;
 use forge_engine::{Clock, SystemClock};
-use forge_server::config::{Config, Sources};
+use forge_server::config::{Config, File, Sources};
 use forge_server::edge::Doors;
 use forge_server::{App, Bounds, pages};
 use forge_store::Store;
@@ -73,12 +73,23 @@ impl Server {
         Server::on(Arc::new(Memory::new()), settings, Bounds::default()).await
     }
 
+    /// With a configuration file of this text.
+    pub(crate) async fn declaring(text: &str) -> Server {
+        let file = Some(File { path: "test.toml".into(), text: text.into() });
+        let config = Config::load(&Sources { file, ..Sources::default() }).unwrap();
+        Server::configured(Arc::new(Memory::new()), config, Bounds::default()).await
+    }
+
     pub(crate) async fn on(store: Arc<dyn Store>, settings: &[(&str, &str)], bounds: Bounds) -> Server {
         let variable = |(key, value): &(&str, &str)| {
             (format!("FORGERUN_{}", key.replace('.', "__")).into(), (*value).into())
         };
         let environment = settings.iter().map(variable).collect();
         let config = Config::load(&Sources { environment, ..Sources::default() }).unwrap();
+        Server::configured(store, config, bounds).await
+    }
+
+    async fn configured(store: Arc<dyn Store>, config: Config, bounds: Bounds) -> Server {
         let clock = Arc::new(MovableClock::default());
         let app = App::start(config, store, clock.clone(), bounds).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -103,10 +114,15 @@ impl Server {
 
     /// Takes the next job, as the built-in worker would.
     pub(crate) async fn claim(&self, start: bool) -> Job {
+        self.claim_as(Crew::BuiltIn, "default", start).await
+    }
+
+    /// Takes the next job of a queue.
+    pub(crate) async fn claim_as(&self, crew: Crew, queue: &str, start: bool) -> Job {
         let claim = Claim {
             worker: Name::new("tester").unwrap(),
-            crew: Crew::BuiltIn,
-            queues: vec![Name::new("default").unwrap()],
+            crew,
+            queues: vec![Name::new(queue).unwrap()],
             limit: 1,
             lease: None,
             lease_default: Duration::from_secs(30),
@@ -137,6 +153,12 @@ impl Server {
         self.app.engine.act(Command::Fail(fail)).await.unwrap().0
     }
 
+    /// Fails a job in hand.
+    pub(crate) async fn fail_held(&self, job: &Job, kind: Kind) -> Job {
+        let fail = Fail { held: held(job), error: WorkError::new(kind, "it went wrong") };
+        self.app.engine.act(Command::Fail(fail)).await.unwrap().0
+    }
+
     /// How many jobs there are, whoever owns them, and where the journal ends: what a refusal must not change.
     pub(crate) async fn traces(&self) -> (usize, i64) {
         let store = self.app.engine.store();
@@ -145,7 +167,7 @@ impl Server {
     }
 }
 
-fn held(job: &Job) -> Held {
+pub(crate) fn held(job: &Job) -> Held {
     Held { job: job.id, holder: Holder::Token(job.fence) }
 }
 

@@ -1,0 +1,169 @@
+//! `GET /api/v1/jobs/{jobId}`: 202 while it lives, 200 once it has ended.
+
+use std::time::Duration;
+
+use axum::http::header::{LINK, RETRY_AFTER, VARY};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::Response;
+use forge_core::id::ExecutionId;
+use forge_core::job::Job;
+use forge_core::rows::Outcome;
+use forge_core::state::State;
+use forge_problem::{JobStatus, Problem};
+use forge_wire::operations::{
+    AcceptedView, LastWord, ResultNote, Sight, StatusView, live_status, result_path, status_path,
+};
+use forge_wire::words;
+use serde::Serialize;
+
+use crate::app::{Ahead, App};
+use crate::edge::accept::{self, Form};
+use crate::edge::ownership::Execution;
+use crate::edge::prefer::{APPLIED, Prefer};
+use crate::edge::{ApiError, Caller, Exchange, failure, hold, ownership, respond};
+use crate::limits::QUEUE_PLACES_COUNTED;
+use crate::traces::About;
+
+/// `GET /api/v1/jobs/{jobId}`.
+pub(super) async fn get(
+    app: &App,
+    exchange: &Exchange,
+    caller: &Caller,
+    id: Option<ExecutionId>,
+) -> Result<Response, ApiError> {
+    let mut found = ownership::execution(app, caller, id).await?;
+    let prefer = Prefer { respond_async: false, ..Prefer::of(&exchange.headers, app.bounds.wait_max) };
+    if found.is_under_way() && hold::look(app, &found.job, prefer).await? {
+        found = ownership::execution(app, caller, id).await?;
+    }
+    exchange.is_about(About::job(&found.job, false));
+    let mut response = show(app, exchange, &found).await?;
+    let headers = response.headers_mut();
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
+    headers.extend(prefer.applied().map(|applied| (APPLIED, applied)));
+    Ok(response)
+}
+
+/// An execution that ended badly is a problem to whoever does not ask for JSON by name (C-08).
+async fn show(app: &App, exchange: &Exchange, found: &Execution) -> Result<Response, ApiError> {
+    let form = accept::form(&exchange.headers, Form::ProblemJson);
+    let job = &found.job;
+    match job.state {
+        _ if !found.is_under_way() => of_past(app, found, form).await,
+        State::Created | State::Queued | State::Assigned | State::Running => {
+            let mut response = json(StatusCode::ACCEPTED, &view(app, found).await?);
+            let seconds = app.config.asyncops.retry_after.as_secs();
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+            Ok(response)
+        }
+        State::Succeeded => {
+            let view = view(app, found).await?;
+            let mut response = json(StatusCode::OK, &view);
+            if view.result_url.is_some() {
+                link(&mut response, app, &result_path(job, found.id));
+            }
+            Ok(response)
+        }
+        State::Failed | State::Canceled => {
+            if let Some(response) = failure::last_word(app, job, form).await? {
+                return Ok(response);
+            }
+            let mut response = json(StatusCode::OK, &view(app, found).await?);
+            failure::add_field(app, &mut response, || app.outcomes.failure(job, &[]));
+            Ok(response)
+        }
+    }
+}
+
+/// What was retried is told by what was said when it ended, and leads to what came after it.
+async fn of_past(app: &App, found: &Execution, form: Form) -> Result<Response, ApiError> {
+    let (outcome, problem) = last_word(app, found).await?;
+    let mut response = match form {
+        Form::ProblemJson | Form::ProblemXml => failure::show(outcome, form, problem.job().retry_after_s())?,
+        Form::Json => {
+            let mut response = json(StatusCode::OK, &retried(found, &problem));
+            failure::add_field(app, &mut response, || problem);
+            response
+        }
+    };
+    if let Some(next) = found.retried_as() {
+        link(&mut response, app, &status_path(next));
+    }
+    Ok(response)
+}
+
+fn link(response: &mut Response, app: &App, path: &str) {
+    let link = format!("<{}{path}>; rel=\"related\"", app.base);
+    response.headers_mut().insert(LINK, respond::value(link));
+}
+
+/// What is seen of an execution.
+pub(super) async fn view(app: &App, found: &Execution) -> Result<StatusView, ApiError> {
+    let job = &found.job;
+    if !found.is_under_way() {
+        let (_, problem) = last_word(app, found).await?;
+        return Ok(retried(found, &problem));
+    }
+    let mut sight = sight_of(app, job);
+    let store = app.engine.store();
+    if job.state == State::Queued && words::job_status(job) == JobStatus::Accepted {
+        let ahead = store.ahead(job, QUEUE_PLACES_COUNTED).await?;
+        sight.queue_position = ahead.map(|(Ahead::Exactly(n) | Ahead::About(n))| n + 1);
+    }
+    let result = if job.state == State::Succeeded { store.result(found.id).await? } else { None };
+    sight.result = result
+        .as_ref()
+        .map(|output| ResultNote { media_type: &output.media_type, size: output.bytes.len() as u64 });
+    Ok(StatusView::new(job, &sight))
+}
+
+/// The answer to a submission that began this execution. Nothing has to be looked up for it, as a rule.
+pub(super) async fn accepted(app: &App, found: &Execution) -> Result<AcceptedView, ApiError> {
+    let sight = sight_of(app, &found.job);
+    if found.is_under_way() {
+        return Ok(AcceptedView::new(&found.job, live_status(&found.job, sight.extended), &sight));
+    }
+    let status = view(app, found).await?.status;
+    Ok(AcceptedView::new(&found.job, &status, &sight))
+}
+
+fn retried(found: &Execution, problem: &Problem) -> StatusView {
+    let (n, retried_as) = (found.n_past().unwrap_or(1), found.retried_as().unwrap_or(found.job.execution));
+    StatusView::retried(&found.job, &LastWord { execution: found.id, n, retried_as, problem })
+}
+
+/// What the answer depends on beside the job.
+fn sight_of<'a>(app: &'a App, job: &Job) -> Sight<'a> {
+    Sight {
+        base: &app.base,
+        now: app.clock.now(),
+        expected: expected(app, job),
+        queue_position: None,
+        result: None,
+        extended: app.config.asyncops.extended_statuses,
+    }
+}
+
+/// How long such work takes: of what is simulated that is known, of other work the operation may say it.
+fn expected(app: &App, job: &Job) -> Option<Duration> {
+    if let Some(definition) = job.head.definition {
+        let span = Duration::from_millis(definition.duration_ms.into());
+        return Duration::try_from_secs_f64(span.as_secs_f64() * app.config.sim.time_scale).ok();
+    }
+    app.config.operations.get(job.head.operation.as_deref()?)?.expected
+}
+
+/// The last word on an execution that was retried. Nobody retries what has none.
+async fn last_word(app: &App, found: &Execution) -> Result<(Outcome, Problem), ApiError> {
+    let outcome = app.engine.store().outcome(found.id).await?;
+    // Forgotten between two looks.
+    let outcome = outcome.ok_or_else(ownership::not_found)?;
+    let problem = failure::read(&outcome)?;
+    Ok((outcome, problem))
+}
+
+/// JSON as the pattern's document has it.
+pub(super) fn json(status: StatusCode, view: &impl Serialize) -> Response {
+    let bytes = serde_json::to_vec(view).expect("our views have text keys and no numbers that JSON lacks");
+    respond::with_type(status, HeaderValue::from_static("application/json; charset=utf-8"), bytes)
+}

@@ -1,0 +1,143 @@
+//! `POST /api/v1/jobs`, and `POST /api/v1/{resource}/{action}` for the operations of the configuration.
+
+use std::sync::Arc;
+
+use axum::http::header::{LINK, LOCATION, RETRY_AFTER};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::Response;
+use bytes::Bytes;
+use forge_core::command::{Idempotency, NewJob};
+use forge_core::job::{Dialect, Head, Input, Job, Name};
+use forge_core::work::Definition;
+use forge_wire::body::fingerprint;
+use forge_wire::operations::{SubmitRequest, read_submit, refused, status_path};
+
+use super::routes::Declared;
+use super::status;
+use crate::app::App;
+use crate::edge::ownership::Execution;
+use crate::edge::prefer::{APPLIED, Prefer};
+use crate::edge::submission::{self, Complaints, REPLAYED};
+use crate::edge::{ApiError, Caller, Exchange, ownership, respond};
+use crate::traces::About;
+
+/// Submits a job, of an operation or of none.
+pub(super) async fn submit(
+    app: &App,
+    exchange: &Exchange,
+    caller: &Caller,
+    declared: Option<Declared<'_>>,
+    bytes: &Bytes,
+) -> Result<Response, ApiError> {
+    let request = read_submit(bytes, declared.is_none())?;
+    let key = submission::header_key(&exchange.headers);
+    let mut wrong = Complaints::default();
+    let own_queue =
+        declared.and_then(|declared| declared.operation.queue.as_ref()).map(|queue| queue.as_str());
+    let queue = wrong.queue(app, request.queue.as_deref().or(own_queue));
+    wrong.callback(app, request.callback.as_deref());
+    wrong.key(key);
+    wrong.payload(app, "parameters", request.parameters.as_ref(), bytes.len());
+    let queue = wrong.settled(queue, refused)?;
+    let operation = declared.map_or("jobs", |declared| declared.name);
+    let idempotency = match key {
+        Some(key) => {
+            let fingerprint = fingerprint(bytes)?;
+            Some(submission::idempotency(caller, &format!("POST /api/v1/{operation}"), key, fingerprint))
+        }
+        None => None,
+    };
+    let place = Place { queue, declared, key: idempotency.as_ref() };
+    let new = new_job(app, exchange, caller, request, place);
+    let submitted = submission::submit(app, new, idempotency, app.config.limits.queue_size).await;
+    let (job, existing) = submitted?;
+    accepted(app, exchange, caller, job, existing).await
+}
+
+/// The 202, at once or when the job has ended, if the client would rather wait. It tells of the execution that the submission
+/// began, whatever became of the job since.
+async fn accepted(
+    app: &App,
+    exchange: &Exchange,
+    caller: &Caller,
+    mut job: Job,
+    existing: bool,
+) -> Result<Response, ApiError> {
+    let prefer = Prefer::of(&exchange.headers, app.bounds.wait_max);
+    if let Some(wait) = prefer.wait {
+        app.endings.wait(app, &job, wait).await?;
+        job = *ownership::job(app, caller, Some(job.id)).await?;
+    }
+    exchange.is_about(About::job(&job, !existing));
+    let found = Execution { id: job.id.first_execution(), job: Box::new(job) };
+    let view = status::accepted(app, &found).await?;
+    let mut response = status::json(StatusCode::ACCEPTED, &view);
+    let location = format!("{}{}", app.base, status_path(found.id));
+    let headers = response.headers_mut();
+    headers.insert(LINK, respond::value(format!("<{location}>; rel=\"status\"")));
+    headers.insert(LOCATION, respond::value(location));
+    headers.insert(RETRY_AFTER, HeaderValue::from(app.config.asyncops.retry_after.as_secs()));
+    headers.extend(prefer.applied().map(|applied| (APPLIED, applied)));
+    if existing {
+        headers.insert(REPLAYED, HeaderValue::from_static("true"));
+    }
+    Ok(response)
+}
+
+/// Where a job comes into the world, and as what.
+struct Place<'a> {
+    queue: Name,
+    declared: Option<Declared<'a>>,
+    key: Option<&'a Idempotency>,
+}
+
+fn new_job(
+    app: &App,
+    exchange: &Exchange,
+    caller: &Caller,
+    request: SubmitRequest,
+    place: Place<'_>,
+) -> NewJob {
+    let (traceparent, tracestate) = exchange.trace_context();
+    let correlation = exchange.correlation(request.correlation_id.as_deref());
+    let name = place.declared.map(|declared| declared.name);
+    let operation = place.declared.map(|declared| declared.operation);
+    let mode = request.retry_mode.or(operation.and_then(|operation| operation.retry_mode));
+    let retries = request.max_retries.or(operation.and_then(|operation| operation.max_retries));
+    let retention = operation.and_then(|operation| operation.retention);
+    let head = Head {
+        dialect: Dialect::Operations,
+        definition: definition(app, &request, place.declared),
+        job_type: request.job_type.or(name.map(Into::into)).unwrap_or_default(),
+        operation: name.map(Into::into),
+        priority: request.priority.unwrap_or(0),
+        timeout: Some(app.config.exec.max_runtime),
+        retry: app.operation_policy(mode, retries),
+        idempotency: place.key.map(|idempotency| idempotency.key.clone()),
+        callback: request.callback,
+        correlation_id: correlation.map(|id| id.as_str().to_owned()),
+        traceparent,
+        tracestate,
+        language: exchange.language().stored(),
+        retention: Some(retention.unwrap_or(app.config.retention.jobs)),
+        ..Head::new(caller.client, place.queue, app.clock.now())
+    };
+    let input = Input { payload: request.parameters.unwrap_or_default(), ..Input::default() };
+    NewJob { id: app.engine.job_id(), id_given: false, head: Arc::new(head), input: Arc::new(input) }
+}
+
+/// What is simulated, if anything: what the client asked for, or what the operation says. The work of an operation takes as
+/// long as it is said to take, and leaves what operations leave.
+fn definition(app: &App, request: &SubmitRequest, declared: Option<Declared<'_>>) -> Option<Definition> {
+    let operation = declared.map(|declared| declared.operation);
+    let max_runtime_ms = u32::try_from(app.config.exec.max_runtime.as_millis()).unwrap_or(u32::MAX);
+    let kind = request.work_kind.or(operation.and_then(|operation| operation.work_kind))?;
+    let mut definition = Definition::of(kind, max_runtime_ms);
+    if let Some(operation) = operation {
+        definition.payload_kb = operation.result_kb;
+        if let Some(expected) = operation.expected.filter(|_| request.work_kind.is_none()) {
+            definition.duration_ms = u32::try_from(expected.as_millis()).unwrap_or(u32::MAX);
+        }
+    }
+    Some(definition)
+}
