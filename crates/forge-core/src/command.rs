@@ -3,6 +3,9 @@
 //! A command carries everything drawn from the outside world (ids, times, randomness); deciding it needs nothing else
 //! but rows.
 
+mod webhook;
+
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -10,11 +13,16 @@ use core::time::Duration;
 
 use crate::catalog::Kind;
 use crate::client::{ApiKey, Client};
-use crate::id::{ClientId, ExecutionId, JobId, KeyId};
+use crate::delivery::Delivery;
+use crate::id::{ClientId, ExecutionId, JobId, KeyId, WebhookId};
 use crate::item::ItemEnd;
 use crate::job::{Head, IdempotencyKey, Input, Job, Lane, Name};
 use crate::retry::Verdict;
 use crate::state::State;
+use crate::webhook::{SigningKey, Webhook};
+pub use webhook::{
+    DeliveryCommand, OwnedWebhook, Sent, Settle, SigningCommand, Take, Taken, WebhookChange, WebhookCommand,
+};
 
 /// One thing asked of the core.
 #[derive(Clone, Debug)]
@@ -56,6 +64,12 @@ pub enum Command {
         /// `true` stops, `false` resumes.
         paused: bool,
     },
+    /// Register, change or delete a webhook.
+    Webhook(WebhookCommand),
+    /// Take, settle or repeat deliveries.
+    Delivery(DeliveryCommand),
+    /// Make the keys that deliveries are signed with.
+    Signing(SigningCommand),
 }
 
 /// New jobs, all or none.
@@ -356,7 +370,22 @@ pub enum Answer {
         /// It was made by this command; otherwise it was there before.
         created: bool,
     },
-    /// The job is gone, the queue is set, the client is registered, the key is revoked.
+    /// The webhook as it stands.
+    Webhook(Box<Webhook>),
+    /// The delivery as it stands.
+    Delivery(Box<Delivery>),
+    /// What a courier got.
+    Taken(Taken),
+    /// So many deliveries will be sent again.
+    Redelivered {
+        /// How many.
+        n_deliveries: usize,
+        /// There may be more.
+        more: bool,
+    },
+    /// The keys that deliveries are signed with, oldest first.
+    SigningKeys(Vec<SigningKey>),
+    /// The job is gone, the queue is set, the client is registered, the key is revoked, the webhook is deleted.
     Settled,
     /// Not done, and nothing changed.
     Refused(Refusal),
@@ -411,6 +440,18 @@ pub enum Refusal {
         /// How many wait in it.
         waiting: u64,
     },
+    /// There is no such webhook.
+    WebhookNotFound,
+    /// The client has a webhook with this URL: this one.
+    WebhookExists(WebhookId),
+    /// The client has as many webhooks as it may.
+    TooManyWebhooks,
+    /// Nothing is sent to the webhook while it is disabled.
+    WebhookDisabled,
+    /// There is no such delivery.
+    DeliveryNotFound,
+    /// The delivery is another courier's by now.
+    DeliveryLost,
 }
 
 impl Refusal {
@@ -431,6 +472,10 @@ impl Refusal {
             Refusal::IdempotencyConflict(_) => Kind::IdempotencyConflict,
             Refusal::Duplicate { .. } => Kind::Duplicate,
             Refusal::QueueFull { .. } => Kind::QueueFull,
+            Refusal::WebhookNotFound => Kind::WebhookNotFound,
+            Refusal::WebhookExists(_) | Refusal::TooManyWebhooks => Kind::Duplicate,
+            Refusal::WebhookDisabled | Refusal::DeliveryLost => Kind::IllegalTransition,
+            Refusal::DeliveryNotFound => Kind::DeliveryNotFound,
         }
     }
 }

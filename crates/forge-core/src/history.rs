@@ -119,6 +119,19 @@ impl Event {
         ms > id_ms || ms == id_ms && ahead > 0 && ahead < 0x800
     }
 
+    /// The bytes of this event alone.
+    pub(crate) fn to_bytes(self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.encode(&mut bytes);
+        bytes
+    }
+
+    /// Reads what [`Self::to_bytes`] wrote.
+    pub(crate) fn from_bytes(mut bytes: &[u8]) -> Result<Event, Corrupt> {
+        let event = Event::decode(&mut bytes)?;
+        if bytes.is_empty() { Ok(event) } else { Err(Corrupt) }
+    }
+
     fn encode(&self, out: &mut Vec<u8>) {
         let news = match self.news {
             News::Moved { from, to, cause, outlook } => {

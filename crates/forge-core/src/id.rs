@@ -78,6 +78,42 @@ id! {
     KeyId
 }
 
+id! {
+    /// A registered webhook.
+    WebhookId
+}
+id! {
+    /// One delivery to an endpoint; the same with every attempt.
+    DeliveryId
+}
+id! {
+    /// A key that this server signs with.
+    SigningKeyId
+}
+
+impl WebhookId {
+    /// The version 7 id born at `unix_ms` with 74 of the given random bits.
+    pub const fn v7(unix_ms: u64, random: u128) -> Self {
+        Self(v7(unix_ms, random))
+    }
+}
+
+impl SigningKeyId {
+    /// The version 7 id born at `unix_ms` with 74 of the given random bits.
+    pub const fn v7(unix_ms: u64, random: u128) -> Self {
+        Self(v7(unix_ms, random))
+    }
+}
+
+impl DeliveryId {
+    /// The id of a delivery made at `unix_ms` about the `n`th event of a job. The number stands before the random bits, so
+    /// that the deliveries of one transaction sort in the order of what they tell.
+    pub const fn of(unix_ms: u64, n: u32, random: u64) -> Self {
+        const LOW_62: u128 = (1 << 62) - 1;
+        Self(v7(unix_ms, ((n as u128 & 0xfff) << 62) | (random as u128 & LOW_62)))
+    }
+}
+
 impl KeyId {
     /// The version 7 id born at `unix_ms` with 74 of the given random bits.
     pub const fn v7(unix_ms: u64, random: u128) -> Self {

@@ -1,5 +1,6 @@
 //! What must always hold, as named pure functions. Tests, the simulator and debug assertions all ask these.
 
+use crate::delivery::{Delivery, Stage};
 use crate::history::{Event, News};
 use crate::job::{Job, Parked};
 use crate::limits;
@@ -84,6 +85,41 @@ pub fn chain(events: impl IntoIterator<Item = Event>) -> Result<(), Broken> {
             return Err(Broken("a life begins with a birth"));
         }
         last = Some(event);
+    }
+    Ok(())
+}
+
+/// Everything a single delivery must satisfy, whoever wrote it.
+pub fn delivery(delivery: &Delivery) -> Result<(), Broken> {
+    let rules = [
+        ("only what is about a job is chained", !delivery.chained || delivery.job().is_some()),
+        ("only what is chained is blocked", delivery.stage != Stage::Blocked || delivery.chained),
+        ("what is taken was counted", !matches!(delivery.stage, Stage::Taken(_)) || delivery.attempts > 0),
+        ("no attempt without a fence", delivery.attempts <= delivery.fence),
+        ("the log is bounded", delivery.log.len() <= limits::ATTEMPTS_KEPT),
+    ];
+    match rules.into_iter().find(|(_, holds)| !holds) {
+        Some((name, _)) => Err(Broken(name)),
+        None => Ok(()),
+    }
+}
+
+/// Of the deliveries of a chain that are not settled, in the order of their places, the first can be sent and the others
+/// wait for it.
+pub fn order<'a>(open: impl IntoIterator<Item = &'a Delivery>) -> Result<(), Broken> {
+    let mut last: Option<&Delivery> = None;
+    for delivery in open {
+        match last {
+            None if delivery.stage == Stage::Blocked => {
+                return Err(Broken("the first of a chain waits for nobody"));
+            }
+            Some(_) if delivery.stage != Stage::Blocked => {
+                return Err(Broken("what is behind in a chain waits for the first"));
+            }
+            Some(before) if delivery.place() <= before.place() => return Err(Broken("a chain has an order")),
+            None | Some(_) => {}
+        }
+        last = Some(delivery);
     }
     Ok(())
 }

@@ -23,6 +23,7 @@ pub mod state;
 pub mod catalog;
 pub mod client;
 pub mod codec;
+pub mod delivery;
 pub mod history;
 pub mod id;
 pub mod invariants;
@@ -30,6 +31,7 @@ pub mod item;
 pub mod limits;
 pub mod retry;
 pub mod time;
+pub mod webhook;
 pub mod work;
 
 #[cfg(test)]

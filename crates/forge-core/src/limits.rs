@@ -54,3 +54,30 @@ pub const UNPARK_MAX: usize = 64;
 /// How long a job waits for a place before it is looked at again by itself. The end of a job with its key comes first,
 /// nearly always; this is for the rest, where whoever was given the place never took it.
 pub const PARKED: Duration = Duration::from_secs(60);
+
+/// Webhooks of one client: each is told of each event, in the transaction of the event.
+pub const WEBHOOKS_MAX: usize = 50;
+
+/// Deliveries handed to a courier at once: a bite small enough that submissions behind it do not wait long.
+pub const TAKE_MAX: usize = 256;
+
+/// Deliveries that one request may ask for again.
+pub const REDELIVER_MAX: usize = 1000;
+
+/// Attempts remembered per delivery; the newest are kept.
+pub const ATTEMPTS_KEPT: usize = 10;
+
+/// Bytes of what went wrong with an attempt to deliver.
+pub const ATTEMPT_ERROR_BYTES_MAX: usize = 512;
+
+/// The longest that an endpoint may ask to be left alone.
+pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
+
+/// Deliveries given up in a row before an endpoint that has failed for long enough is disabled.
+pub const GIVEN_UP_MAX: u32 = 10;
+
+/// How exactly it is remembered when a delivery last arrived: noted with each, it would be one more row to write.
+pub const LAST_SUCCESS: Duration = Duration::from_secs(60);
+
+/// Signing keys kept; a rotation forgets the oldest beyond it.
+pub const SIGNING_KEYS_MAX: usize = 8;

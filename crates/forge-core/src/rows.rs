@@ -11,19 +11,25 @@ use alloc::vec::Vec;
 
 use crate::client::{ApiKey, Client};
 use crate::command::{Answer, Output};
+use crate::delivery::{Chain, Delivery};
 use crate::history::Entry;
-use crate::id::{ClientId, ExecutionId, JobId, KeyId};
+use crate::id::{ClientId, DeliveryId, ExecutionId, JobId, KeyId, SigningKeyId, WebhookId};
 use crate::item::ItemEnd;
 use crate::job::{IdempotencyKey, Input, Job, Name, Shelf};
 use crate::state::State;
 use crate::time::Time;
+use crate::webhook::{SigningKey, Webhook};
 
 /// What a batch needs to see. A store loads and locks it, and with it the *company* of what it found:
 ///
 /// - the jobs that the idempotency keys and unique keys it found point to;
 /// - the limit row of every loaded job that has a limit;
 /// - for every loaded job that a worker holds and that has a limit: up to [`limits::UNPARK_MAX`] jobs from the parked
-///   shelf of that limit's key.
+///   shelf of that limit's key;
+/// - the webhooks of every loaded job's client;
+/// - for every loaded job the first delivery that is not settled of each [`Chain`] it can have: to its callback, and to
+///   each of these webhooks;
+/// - the webhooks that due deliveries go to.
 ///
 /// [`limits::UNPARK_MAX`]: crate::limits::UNPARK_MAX
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,6 +52,31 @@ pub struct Wants {
     pub counts: BTreeSet<Name>,
     /// How many jobs workers hold, over all queues.
     pub active: bool,
+    /// The webhooks of these clients, to look at.
+    pub webhooks_of: BTreeSet<ClientId>,
+    /// These webhooks, to change.
+    pub webhooks: BTreeSet<WebhookId>,
+    /// These deliveries, where they exist.
+    pub deliveries: BTreeSet<DeliveryId>,
+    /// The first two deliveries of each chain that are not settled.
+    pub chains: BTreeSet<Chain>,
+    /// Up to `limit` deliveries due at `now` or before, the longest due first. Skips what another node holds.
+    pub deliveries_due: Option<DueWant>,
+    /// Deliveries to a webhook that were given up. Skips what another node holds.
+    pub deliveries_failed: Vec<FailedWant>,
+    /// All keys that deliveries are signed with.
+    pub signing_keys: bool,
+}
+
+/// Deliveries to a webhook that were given up, the longest ago first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FailedWant {
+    /// Which webhook.
+    pub webhook: WebhookId,
+    /// Given up at this moment or later.
+    pub since: Time,
+    /// At most so many.
+    pub limit: usize,
 }
 
 /// Jobs due at a moment.
@@ -82,6 +113,14 @@ pub struct Rows {
     pub counts: BTreeMap<Name, Counts>,
     /// How many jobs workers hold, if asked.
     pub active: u64,
+    /// Every webhook loaded, for whatever reason, once.
+    pub webhooks: Vec<Webhook>,
+    /// Every delivery loaded, for whatever reason, once.
+    pub deliveries: Vec<Delivery>,
+    /// The due deliveries, the longest due first.
+    pub deliveries_due: Vec<DeliveryId>,
+    /// The keys that deliveries are signed with, if asked, oldest first.
+    pub signing_keys: Vec<SigningKey>,
 }
 
 /// What an idempotency key was used for.
@@ -191,6 +230,20 @@ pub struct Changes {
     pub woken: BTreeSet<Shelf>,
     /// The earliest moment at which one of the written jobs is due.
     pub next_due: Option<Time>,
+    /// Webhooks that are new or changed, by id.
+    pub webhooks: BTreeMap<WebhookId, Webhook>,
+    /// Webhooks to delete. Their deliveries stay until they are settled and swept.
+    pub webhooks_removed: Vec<WebhookId>,
+    /// New deliveries.
+    pub deliveries: Vec<Delivery>,
+    /// Deliveries that changed. One whose job is deleted goes with it.
+    pub deliveries_changed: Vec<Delivery>,
+    /// The earliest moment at which one of the written deliveries is due.
+    pub delivery_due: Option<Time>,
+    /// Keys to sign with that are new or changed, by id.
+    pub signing_keys: BTreeMap<SigningKeyId, SigningKey>,
+    /// Keys to sign with that nobody needs any more.
+    pub signing_keys_removed: Vec<SigningKeyId>,
 }
 
 impl Changes {
@@ -205,6 +258,11 @@ impl Changes {
             && self.clients.is_empty()
             && self.api_keys.is_empty()
             && self.journal.is_empty()
+            && self.webhooks.is_empty()
+            && self.webhooks_removed.is_empty()
+            && self.deliveries.is_empty()
+            && self.deliveries_changed.is_empty()
+            && self.signing_keys.is_empty()
     }
 }
 

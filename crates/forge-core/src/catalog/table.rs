@@ -317,6 +317,13 @@ catalog! {
             stage: None, retryable: false,
             remedy: "List the registered webhooks and choose one of them.",
         }
+        /// There is no delivery with this id.
+        DeliveryNotFound {
+            rfa: "RFA_JOB_NOT_FOUND", ojs: Some("NOT_FOUND"),
+            slug: "delivery-not-found", title: "Delivery not found",
+            stage: None, retryable: false,
+            remedy: "List the deliveries of the webhook; settled ones are kept for a while only.",
+        }
         /// There is no report with this id, or its job has not written one yet.
         ReportNotFound {
             rfa: "RFA_JOB_NOT_FOUND", ojs: Some("NOT_FOUND"),

@@ -5,6 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
+use super::post::Post;
 use crate::client::{ApiKey, Client};
 use crate::command::{Answer, Holder, Owned, Refusal};
 use crate::decide::Batch;
@@ -35,6 +36,7 @@ pub(super) struct Desk<'a> {
     pub(super) clients: BTreeMap<ClientId, Client>,
     pub(super) api_keys: BTreeMap<KeyId, ApiKey>,
     counts: BTreeMap<Name, Counts>,
+    pub(super) post: Post,
     pub(super) active: u64,
     /// A claim was stopped by the bound on active jobs: what it left lying must not wake it again at once.
     pub(super) capped: bool,
@@ -60,7 +62,8 @@ struct Stock {
 }
 
 impl<'a> Desk<'a> {
-    pub(super) fn new(batch: &Batch, rows: Rows, render: &'a dyn Render) -> Desk<'a> {
+    pub(super) fn new(batch: &Batch, mut rows: Rows, render: &'a dyn Render) -> Desk<'a> {
+        let post = Post::new(&mut rows);
         let asked = super::shelves_asked(batch);
         let mut index = BTreeMap::new();
         let mut slots = Vec::with_capacity(rows.jobs.len() + batch.commands.len());
@@ -92,6 +95,7 @@ impl<'a> Desk<'a> {
             clients: rows.clients,
             api_keys: rows.api_keys.into_iter().map(|key| (key.id, key)).collect(),
             counts: rows.counts,
+            post,
             active: rows.active,
             capped: false,
             changes: Changes::default(),
@@ -185,10 +189,11 @@ impl<'a> Desk<'a> {
         Ok(at)
     }
 
-    /// Writes an event to the journal, and to the history of the job if it moved.
+    /// Writes an event to the journal, to the history of the job if it moved, and to whoever wants to hear of it.
     pub(super) fn tell(&mut self, place: Place, news: News) -> Time {
         let now = self.now;
-        let job = self.change(place);
+        self.slots[place].changed = true;
+        let job = &mut self.slots[place].job;
         let (n, at) = job.history.next(now);
         let event = Event { n, news, at, attempt: job.attempt, execution: job.execution_n() };
         match news {
@@ -197,7 +202,11 @@ impl<'a> Desk<'a> {
         }
         job.updated_at = at;
         let entry = Entry { job: job.id, client: job.head.client, event };
+        let concerns_somebody = self.post.concerns(&job.head);
         self.changes.journal.push(entry);
+        if concerns_somebody {
+            self.announce(place, event);
+        }
         at
     }
 
@@ -239,6 +248,7 @@ impl<'a> Desk<'a> {
         self.changes.uniques_removed.extend(job.head.unique.as_ref().map(|unique| (unique.key, id)));
         self.changes.forgotten.push(Forgotten { job: id, executions, client, at: now });
         self.count(place, state, -1);
+        self.post.forget(id);
         self.slots[place].forgotten = true;
     }
 
@@ -318,6 +328,7 @@ impl<'a> Desk<'a> {
     /// Everything to write, once every command has its answer.
     pub(super) fn finish(mut self, answers: Vec<Answer>) -> Changes {
         self.changes.answers = answers;
+        self.post.finish(&mut self.changes);
         self.changes.counts.retain(|_, counts| !counts.is_zero());
         let claimable = |shelf: &Shelf| matches!(shelf.lane, Lane::External | Lane::BuiltIn);
         let paused = |queues: &BTreeMap<Name, QueueRow>, name| {

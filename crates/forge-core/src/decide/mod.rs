@@ -12,16 +12,22 @@
 //! | `conclude.rs` | conclude: how a batch ends |
 //! | `control.rs` | cancel, retry, activate, forget, pause |
 //! | `keys.rs` | clients and their API keys |
+//! | `webhooks.rs` | webhooks, and the keys that deliveries are signed with |
+//! | `deliveries.rs` | deliveries: written, taken, settled, repeated |
 //! | `due.rs` | what time does: schedules, leases, timeouts, expiry, retention |
 //! | `desk.rs` | the working set they share, and the one way to move a job |
+//! | `post.rs` | the part of it that concerns webhooks |
 
 mod claim;
 mod conclude;
 mod control;
+mod deliveries;
 mod desk;
 mod due;
 mod keys;
+mod post;
 mod submit;
+mod webhooks;
 mod work;
 
 #[cfg(test)]
@@ -69,6 +75,9 @@ pub fn wants(batch: &Batch) -> Wants {
                 wants.due = Some(DueWant { now: batch.now, limit });
             }
             Command::Key(key) => drop(wants.clients.insert(key.client())),
+            Command::Webhook(webhook) => webhooks::wants(webhook, &mut wants),
+            Command::Delivery(delivery) => deliveries::wants(delivery, batch.now, &mut wants),
+            Command::Signing(_) => wants.signing_keys = true,
             Command::Register(_) | Command::Pause { .. } => {}
         }
     }
@@ -108,6 +117,9 @@ pub fn decide(batch: &Batch, rows: Rows, render: &dyn Render) -> Changes {
             Command::Register(client) => Ok(desk.register(client)),
             Command::Key(key) => desk.key(key),
             Command::Pause { queue, paused } => Ok(desk.pause(queue, *paused)),
+            Command::Webhook(webhook) => desk.webhook(webhook),
+            Command::Delivery(delivery) => desk.delivery(delivery),
+            Command::Signing(signing) => Ok(desk.signing(signing)),
         };
         answers.push(answer.unwrap_or_else(Answer::Refused));
     }

@@ -19,6 +19,7 @@ pub(super) fn wants(submit: &Submit, wants: &mut Wants) {
             wants.jobs.insert(new.id);
         }
         wants.uniques.extend(new.head.unique.iter().map(|unique| unique.key));
+        wants.webhooks_of.insert(new.head.client);
         if submit.queue_max.is_some() && !wants.counts.contains(&new.head.queue) {
             wants.counts.insert(new.head.queue.clone());
         }

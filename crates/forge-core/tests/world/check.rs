@@ -20,6 +20,7 @@ impl World {
         self.check_counts();
         self.check_limits();
         self.check_references();
+        self.check_post();
     }
 
     fn check_jobs(&self) {

@@ -7,6 +7,8 @@
 
 pub(crate) mod build;
 mod check;
+pub(crate) mod hooks;
+mod post;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,12 +17,14 @@ use std::vec;
 use std::vec::Vec;
 
 use forge_core::command::{Answer, Command, Output};
+use forge_core::delivery::Delivery;
 use forge_core::history::Entry;
-use forge_core::id::{ExecutionId, JobId};
+use forge_core::id::{DeliveryId, ExecutionId, JobId, SigningKeyId, WebhookId};
 use forge_core::item::ItemEnd;
 use forge_core::job::{IdempotencyKey, Job, Lane, Name, Shelf};
 use forge_core::rows::{Counts, KeyRow, LimitRow, Object, Outcome, QueueRow, Render};
 use forge_core::time::Time;
+use forge_core::webhook::{SigningKey, Webhook};
 use forge_core::{Batch, Changes, Rows, Wants, decide, limits, wants};
 
 /// Everything there is, and what time it is.
@@ -40,6 +44,9 @@ pub(crate) struct World {
     pub(crate) queues: BTreeMap<Name, QueueRow>,
     pub(crate) counts: BTreeMap<Name, Counts>,
     pub(crate) journal: Vec<Entry>,
+    pub(crate) webhooks: BTreeMap<WebhookId, Webhook>,
+    pub(crate) deliveries: BTreeMap<DeliveryId, Delivery>,
+    pub(crate) signing_keys: BTreeMap<SigningKeyId, SigningKey>,
 }
 
 impl World {
@@ -60,6 +67,9 @@ impl World {
             queues: BTreeMap::new(),
             counts: BTreeMap::new(),
             journal: Vec::new(),
+            webhooks: BTreeMap::new(),
+            deliveries: BTreeMap::new(),
+            signing_keys: BTreeMap::new(),
         }
     }
 
@@ -128,6 +138,7 @@ impl World {
         rows.counts = wants.counts.iter().map(count).collect();
         // Garbage where nobody asked, so that nobody relies on it.
         rows.active = if wants.active { self.n_active() } else { u64::MAX / 2 };
+        self.load_post(wants, &mut rows);
         rows
     }
 
@@ -143,6 +154,7 @@ impl World {
     }
 
     fn write(&mut self, changes: &Changes) {
+        self.write_post(changes);
         for (job, _) in &changes.inserted {
             assert!(self.jobs.insert(job.id, job.clone()).is_none(), "job {} exists already", job.id);
         }

@@ -4,10 +4,12 @@
 mod claim;
 mod conclude;
 mod control;
+mod deliveries;
 mod due;
 mod keys;
 mod limit;
 mod submit;
+mod webhooks;
 mod work;
 
 use std::format;

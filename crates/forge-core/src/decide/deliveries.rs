@@ -1,0 +1,231 @@
+//! What is sent to endpoints: written with the event it tells, taken by couriers, settled, asked for again.
+//!
+//! A courier holds what it took for as long as its lease lasts. One that comes back later has an old fence, and what it
+//! reports is refused: the delivery may have been sent twice, but it is counted once.
+
+use alloc::vec::Vec;
+
+use super::desk::{Desk, Place};
+use crate::command::{Answer, DeliveryCommand, Refusal, Sent, Settle, Take, Taken};
+use crate::delivery::{Attempt, Delivery, Endpoint, Failure, Policy, Stage, Subject};
+use crate::history::Event;
+use crate::id::{ClientId, DeliveryId, WebhookId};
+use crate::limits;
+use crate::rows::{DueWant, Wants};
+use crate::time::Time;
+use crate::webhook::{Disabled, Health, Reason, Webhook};
+
+pub(super) fn wants(command: &DeliveryCommand, now: Time, wants: &mut Wants) {
+    match command {
+        DeliveryCommand::Take(take) => {
+            let before = wants.deliveries_due.map_or(0, |due| due.limit);
+            let limit = before.saturating_add(take.limit).min(limits::TAKE_MAX);
+            wants.deliveries_due = Some(DueWant { now, limit });
+        }
+        DeliveryCommand::Settle(settle) => {
+            match settle.chain {
+                Some(chain) => drop(wants.chains.insert(chain)),
+                None => drop(wants.deliveries.insert(settle.delivery)),
+            }
+            wants.webhooks.extend(settle.health_of);
+        }
+        DeliveryCommand::Redeliver { delivery, .. } => drop(wants.deliveries.insert(*delivery)),
+    }
+}
+
+impl Desk<'_> {
+    /// Writes down whom to tell of an event.
+    pub(super) fn announce(&mut self, place: Place, event: Event) {
+        let (job, head) = (self.job(place).id, self.job(place).head.clone());
+        for to in self.post.listeners(&head, &event) {
+            let about = Subject::Event { job, event };
+            let delivery = self.new_delivery(head.client, to, about, event.at);
+            self.post.add(delivery, self.now);
+        }
+    }
+
+    pub(super) fn new_delivery(
+        &mut self,
+        client: ClientId,
+        to: Endpoint,
+        about: Subject,
+        created_at: Time,
+    ) -> Delivery {
+        let n = match about {
+            Subject::Event { event, .. } => event.n,
+            Subject::Test => 0,
+        };
+        Delivery {
+            id: DeliveryId::of(created_at.unix_ms(), n, self.random()),
+            client,
+            to,
+            about,
+            created_at,
+            stage: Stage::Blocked,
+            chained: about != Subject::Test,
+            attempts: 0,
+            fence: 0,
+            log: Vec::new(),
+        }
+    }
+
+    pub(super) fn delivery(&mut self, command: &DeliveryCommand) -> Result<Answer, Refusal> {
+        match command {
+            DeliveryCommand::Take(take) => Ok(Answer::Taken(self.take_deliveries(take))),
+            DeliveryCommand::Settle(settle) => self.settle(settle),
+            DeliveryCommand::Redeliver { delivery, client } => self.redeliver(*delivery, *client),
+        }
+    }
+
+    fn take_deliveries(&mut self, take: &Take) -> Taken {
+        let limit = take.limit.min(limits::TAKE_MAX);
+        let mut taken = Taken { more: self.post.due.len() >= limit, ..Taken::default() };
+        let rest = self.post.due.split_off(self.post.due.len().min(limit));
+        let until = self.now + take.lease;
+        for id in core::mem::replace(&mut self.post.due, rest) {
+            // An earlier command of the batch may have changed it.
+            let due = self.post.delivery(id).filter(|known| known.due_at().is_some_and(|at| at <= self.now));
+            let Some(mut delivery) = due.cloned() else { continue };
+            if let Some(&opens_at) = take.closed.get(&delivery.to) {
+                delivery.stage = Stage::Waiting(opens_at.max(self.now));
+            } else {
+                delivery.stage = Stage::Taken(until);
+                delivery.attempts = delivery.attempts.saturating_add(1);
+                delivery.fence = delivery.fence.saturating_add(1);
+                if let Endpoint::Webhook(id) = delivery.to
+                    && let Some(webhook) = self.post.webhook(id)
+                    && taken.webhooks.iter().all(|known| known.id != id)
+                {
+                    taken.webhooks.push(webhook.clone());
+                }
+                taken.deliveries.push(delivery.clone());
+            }
+            self.post.save(delivery, self.now);
+        }
+        taken
+    }
+
+    fn settle(&mut self, settle: &Settle) -> Result<Answer, Refusal> {
+        let known = self.post.delivery(settle.delivery).cloned();
+        let mut delivery = known.ok_or(Refusal::DeliveryNotFound)?;
+        if delivery.fence != settle.fence || !matches!(delivery.stage, Stage::Taken(_)) {
+            return Err(Refusal::DeliveryLost);
+        }
+        let random = self.random();
+        delivery.stage = self.next_stage(&delivery, settle, random);
+        match &settle.sent {
+            Sent::Delivered(attempt) | Sent::Failed { attempt, .. } | Sent::Gone(attempt) => {
+                record(&mut delivery, attempt);
+            }
+            Sent::Dropped(_) | Sent::PutOff(_) => delivery.attempts = delivery.attempts.saturating_sub(1),
+        }
+        if let Some(webhook) = settle.health_of.and_then(|id| self.post.webhook(id)).cloned() {
+            self.note_health(webhook, settle, &delivery);
+        }
+        self.post.save(delivery.clone(), self.now);
+        Ok(Answer::Delivery(delivery.into()))
+    }
+
+    fn next_stage(&self, delivery: &Delivery, settle: &Settle, random: u64) -> Stage {
+        match &settle.sent {
+            Sent::Delivered(_) => Stage::Delivered(self.now),
+            Sent::Gone(_) => Stage::Failed(self.now, Failure::Gone),
+            Sent::Dropped(failure) => Stage::Failed(self.now, *failure),
+            Sent::PutOff(until) => Stage::Waiting((*until).max(self.now)),
+            Sent::Failed { .. } if delivery.attempts >= settle.policy.attempts_max => {
+                Stage::Failed(self.now, Failure::Exhausted)
+            }
+            Sent::Failed { retry_after, .. } => {
+                Stage::Waiting(self.now + settle.policy.wait(delivery.attempts, *retry_after, random))
+            }
+        }
+    }
+
+    /// What an attempt says about its endpoint.
+    fn note_health(&mut self, mut webhook: Webhook, settle: &Settle, delivery: &Delivery) {
+        let (now, health) = (self.now, &mut webhook.health);
+        let disable = match &settle.sent {
+            Sent::Delivered(_) => {
+                let noted = health.last_success_at.is_some_and(|at| now < at + limits::LAST_SUCCESS);
+                if noted && health.failures == 0 {
+                    return;
+                }
+                *health = Health {
+                    last_success_at: Some(now),
+                    last_failure_at: health.last_failure_at,
+                    ..Health::default()
+                };
+                None
+            }
+            Sent::Failed { .. } | Sent::Gone(_) => {
+                health.failures = health.failures.saturating_add(1);
+                health.given_up = health.given_up.saturating_add(u32::from(!delivery.stage.is_open()));
+                health.failing_since = health.failing_since.or(Some(now));
+                health.last_failure_at = Some(now);
+                match settle.sent {
+                    Sent::Gone(_) => Some(Reason::Gone),
+                    _ if has_failed_enough(health, &settle.policy, now) => Some(Reason::Failing),
+                    _ => None,
+                }
+            }
+            Sent::Dropped(_) | Sent::PutOff(_) => return,
+        };
+        if let (None, Some(reason)) = (webhook.disabled, disable) {
+            webhook.disabled = Some(Disabled { at: now, reason });
+        }
+        self.post.save_webhook(webhook, &mut self.changes);
+    }
+
+    fn redeliver(&mut self, id: DeliveryId, client: ClientId) -> Result<Answer, Refusal> {
+        let delivery = self.post.delivery(id).cloned().ok_or(Refusal::DeliveryNotFound)?;
+        if delivery.client != client {
+            return Err(Refusal::Foreign);
+        }
+        if let Endpoint::Webhook(webhook) = delivery.to {
+            self.enabled(webhook)?;
+        }
+        let delivery = self.send_again(delivery);
+        Ok(Answer::Delivery(delivery.into()))
+    }
+
+    /// Whether deliveries can be sent to a webhook.
+    pub(super) fn enabled(&self, webhook: WebhookId) -> Result<(), Refusal> {
+        match self.post.webhook(webhook) {
+            None => Err(Refusal::WebhookNotFound),
+            Some(webhook) if webhook.disabled.is_some() => Err(Refusal::WebhookDisabled),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Makes a delivery due now, with a full budget if it was settled. It then stands outside of its chain: what has
+    /// happened since does not wait for it. One that is blocked or under way stays as it is.
+    pub(super) fn send_again(&mut self, delivery: Delivery) -> Delivery {
+        let now = self.now;
+        let again = match delivery.stage {
+            Stage::Blocked | Stage::Taken(_) => return delivery,
+            Stage::Waiting(_) => Delivery { stage: Stage::Waiting(now), ..delivery },
+            Stage::Delivered(_) | Stage::Failed(..) => {
+                Delivery { stage: Stage::Waiting(now), chained: false, attempts: 0, ..delivery }
+            }
+        };
+        self.post.save(again.clone(), now);
+        again
+    }
+}
+
+fn has_failed_enough(health: &Health, policy: &Policy, now: Time) -> bool {
+    let long_enough = health.failing_since.is_some_and(|since| since + policy.disable_after <= now);
+    long_enough && health.given_up >= limits::GIVEN_UP_MAX
+}
+
+fn record(delivery: &mut Delivery, attempt: &Attempt) {
+    if delivery.log.len() >= limits::ATTEMPTS_KEPT {
+        delivery.log.remove(0);
+    }
+    let mut attempt = attempt.clone();
+    if let Some(error) = &mut attempt.error {
+        let end = (0..=limits::ATTEMPT_ERROR_BYTES_MAX).rev().find(|&at| error.is_char_boundary(at));
+        error.truncate(end.unwrap_or(0).min(error.len()));
+    }
+    delivery.log.push(attempt);
+}

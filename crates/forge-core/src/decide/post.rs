@@ -1,0 +1,159 @@
+//! The working set of a batch, as far as webhooks go: endpoints, what is on its way to them, and in which order.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use crate::delivery::{Chain, Delivery, Endpoint, Stage};
+use crate::history::Event;
+use crate::id::{ClientId, DeliveryId, JobId, SigningKeyId, WebhookId};
+use crate::invariants;
+use crate::job::Head;
+use crate::rows::{Changes, Rows};
+use crate::time::Time;
+use crate::webhook::{SigningKey, Webhook};
+
+#[derive(Default)]
+pub(super) struct Post {
+    webhooks: BTreeMap<WebhookId, Webhook>,
+    webhooks_of: BTreeMap<ClientId, BTreeSet<WebhookId>>,
+    deliveries: BTreeMap<DeliveryId, Parcel>,
+    /// What is known of each chain: its deliveries that are not settled, by place.
+    chains: BTreeMap<Chain, BTreeMap<u32, DeliveryId>>,
+    pub(super) due: Vec<DeliveryId>,
+    pub(super) signing_keys: BTreeMap<SigningKeyId, SigningKey>,
+}
+
+struct Parcel {
+    delivery: Delivery,
+    mark: Mark,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    AsLoaded,
+    Changed,
+    New,
+}
+
+impl Post {
+    /// Takes its part of the rows.
+    pub(super) fn new(rows: &mut Rows) -> Post {
+        let mut post = Post {
+            due: core::mem::take(&mut rows.deliveries_due),
+            signing_keys: rows.signing_keys.drain(..).map(|key| (key.id, key)).collect(),
+            ..Post::default()
+        };
+        for webhook in rows.webhooks.drain(..) {
+            post.know(webhook);
+        }
+        for delivery in rows.deliveries.drain(..) {
+            post.link(&delivery);
+            post.deliveries.insert(delivery.id, Parcel { delivery, mark: Mark::AsLoaded });
+        }
+        post
+    }
+
+    fn know(&mut self, webhook: Webhook) {
+        self.webhooks_of.entry(webhook.client).or_default().insert(webhook.id);
+        self.webhooks.insert(webhook.id, webhook);
+    }
+
+    fn link(&mut self, delivery: &Delivery) {
+        if let Some((chain, place)) = delivery.chain().zip(delivery.place()) {
+            self.chains.entry(chain).or_default().insert(place, delivery.id);
+        }
+    }
+
+    /// Whether somebody may want to hear of a job. Nearly always nobody does, so this comes first.
+    pub(super) fn concerns(&self, head: &Head) -> bool {
+        head.callback.is_some() || self.webhooks_of.contains_key(&head.client)
+    }
+
+    /// Who hears of an event: webhooks that ask for it, and the job's callback, unless one of these has the same URL.
+    pub(super) fn listeners(&self, head: &Head, event: &Event) -> Vec<Endpoint> {
+        let all = self.webhooks_of(head.client);
+        let listening: Vec<&Webhook> =
+            all.filter(|webhook| webhook.disabled.is_none() && webhook.events.matches(event)).collect();
+        let told = |url: &str| listening.iter().any(|webhook| webhook.url == url);
+        let callback = head.callback.iter().filter(|url| !told(url)).cloned().map(Endpoint::Callback);
+        listening.iter().map(|webhook| Endpoint::Webhook(webhook.id)).chain(callback).collect()
+    }
+
+    /// The webhooks of a client, oldest first.
+    pub(super) fn webhooks_of(&self, client: ClientId) -> impl Iterator<Item = &Webhook> {
+        let ids = self.webhooks_of.get(&client).into_iter().flatten();
+        ids.filter_map(|id| self.webhooks.get(id))
+    }
+
+    pub(super) fn webhook(&self, id: WebhookId) -> Option<&Webhook> {
+        self.webhooks.get(&id)
+    }
+
+    pub(super) fn save_webhook(&mut self, webhook: Webhook, changes: &mut Changes) {
+        changes.webhooks.insert(webhook.id, webhook.clone());
+        self.know(webhook);
+    }
+
+    pub(super) fn remove_webhook(&mut self, id: WebhookId, changes: &mut Changes) {
+        if let Some(webhook) = self.webhooks.remove(&id) {
+            self.webhooks_of.entry(webhook.client).or_default().remove(&id);
+            changes.webhooks.remove(&id);
+            changes.webhooks_removed.push(id);
+        }
+    }
+
+    pub(super) fn delivery(&self, id: DeliveryId) -> Option<&Delivery> {
+        self.deliveries.get(&id).map(|parcel| &parcel.delivery)
+    }
+
+    pub(super) fn deliveries(&self) -> impl Iterator<Item = &Delivery> {
+        self.deliveries.values().map(|parcel| &parcel.delivery)
+    }
+
+    /// Adds a new delivery. In a chain it waits for those before it; otherwise it is due at once.
+    pub(super) fn add(&mut self, mut delivery: Delivery, now: Time) {
+        let busy = |chain| self.chains.get(&chain).is_some_and(|open| !open.is_empty());
+        let blocked = delivery.chain().is_some_and(busy);
+        delivery.stage = if blocked { Stage::Blocked } else { Stage::Waiting(now) };
+        self.link(&delivery);
+        self.deliveries.insert(delivery.id, Parcel { delivery, mark: Mark::New });
+    }
+
+    /// Puts a changed delivery in place of what it was. One that is settled makes room for the next of its chain.
+    pub(super) fn save(&mut self, delivery: Delivery, now: Time) {
+        let Some(parcel) = self.deliveries.get_mut(&delivery.id) else { return };
+        let before = core::mem::replace(&mut parcel.delivery, delivery.clone());
+        if parcel.mark == Mark::AsLoaded {
+            parcel.mark = Mark::Changed;
+        }
+        if let (Some((chain, place)), None) = (before.chain().zip(before.place()), delivery.place()) {
+            let open = self.chains.entry(chain).or_default();
+            open.remove(&place);
+            let next = open.values().next().copied();
+            let next = next.and_then(|id| self.delivery(id)).filter(|next| next.stage == Stage::Blocked);
+            if let Some(next) = next.cloned() {
+                self.save(Delivery { stage: Stage::Waiting(now), ..next }, now);
+            }
+        }
+    }
+
+    /// The deliveries of a job go with it.
+    pub(super) fn forget(&mut self, job: JobId) {
+        if !self.deliveries.is_empty() {
+            self.deliveries.retain(|_, parcel| parcel.delivery.job() != Some(job));
+        }
+    }
+
+    /// Everything to write.
+    pub(super) fn finish(self, changes: &mut Changes) {
+        for parcel in self.deliveries.into_values().filter(|parcel| parcel.mark != Mark::AsLoaded) {
+            let delivery = parcel.delivery;
+            debug_assert_eq!(invariants::delivery(&delivery), Ok(()), "{delivery:?}");
+            changes.delivery_due = changes.delivery_due.into_iter().chain(delivery.due_at()).min();
+            match parcel.mark {
+                Mark::New => changes.deliveries.push(delivery),
+                Mark::Changed | Mark::AsLoaded => changes.deliveries_changed.push(delivery),
+            }
+        }
+    }
+}

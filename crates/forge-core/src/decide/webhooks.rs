@@ -1,0 +1,159 @@
+//! Registered webhooks and the keys that deliveries are signed with: who may have which, and what changing them does.
+
+use alloc::vec::Vec;
+
+use super::desk::Desk;
+use crate::command::{Answer, OwnedWebhook, Refusal, SigningCommand, WebhookChange, WebhookCommand};
+use crate::delivery::{Delivery, Endpoint, Stage, Subject};
+use crate::id::{ClientId, WebhookId};
+use crate::limits;
+use crate::rows::{FailedWant, Wants};
+use crate::time::Time;
+use crate::webhook::{Disabled, Health, Reason, SigningKey, Webhook};
+
+pub(super) fn wants(command: &WebhookCommand, wants: &mut Wants) {
+    let OwnedWebhook { webhook, client } = command.webhook();
+    match command {
+        WebhookCommand::Register(_) => drop(wants.webhooks_of.insert(client)),
+        WebhookCommand::Update { .. } => {
+            wants.webhooks.insert(webhook);
+            wants.webhooks_of.insert(client);
+        }
+        WebhookCommand::Rotate { .. } | WebhookCommand::Delete(_) | WebhookCommand::Test(_) => {
+            wants.webhooks.insert(webhook);
+        }
+        WebhookCommand::RedeliverFailed { since, .. } => {
+            wants.webhooks.insert(webhook);
+            let limit = limits::REDELIVER_MAX;
+            wants.deliveries_failed.push(FailedWant { webhook, since: *since, limit });
+        }
+    }
+}
+
+impl Desk<'_> {
+    pub(super) fn webhook(&mut self, command: &WebhookCommand) -> Result<Answer, Refusal> {
+        match command {
+            WebhookCommand::Register(webhook) => {
+                self.check_url(webhook.client, webhook.id, &webhook.url)?;
+                if self.post.webhooks_of(webhook.client).count() >= limits::WEBHOOKS_MAX {
+                    return Err(Refusal::TooManyWebhooks);
+                }
+                Ok(self.save_webhook(webhook.clone()))
+            }
+            WebhookCommand::Update { webhook, change } => self.update_webhook(*webhook, change),
+            WebhookCommand::Rotate { webhook, secret, previous_until } => {
+                let mut webhook = self.own_webhook(*webhook)?.clone();
+                let previous = core::mem::replace(&mut webhook.secrets.current, secret.clone());
+                webhook.secrets.previous = Some((previous, *previous_until));
+                webhook.updated_at = self.now;
+                Ok(self.save_webhook(webhook))
+            }
+            WebhookCommand::Delete(webhook) => {
+                let id = self.own_webhook(*webhook)?.id;
+                self.post.remove_webhook(id, &mut self.changes);
+                Ok(Answer::Settled)
+            }
+            WebhookCommand::Test(webhook) => {
+                let Webhook { id, client, .. } = *self.own_webhook(*webhook)?;
+                self.enabled(id)?;
+                let test = self.new_delivery(client, Endpoint::Webhook(id), Subject::Test, self.now);
+                self.post.add(test.clone(), self.now);
+                Ok(Answer::Delivery(Delivery { stage: Stage::Waiting(self.now), ..test }.into()))
+            }
+            WebhookCommand::RedeliverFailed { webhook, since } => self.redeliver_failed(*webhook, *since),
+        }
+    }
+
+    /// The webhook of an owner, or why they may not have it.
+    fn own_webhook(&self, owned: OwnedWebhook) -> Result<&Webhook, Refusal> {
+        let webhook = self.post.webhook(owned.webhook).ok_or(Refusal::WebhookNotFound)?;
+        if webhook.client == owned.client { Ok(webhook) } else { Err(Refusal::Foreign) }
+    }
+
+    fn check_url(&self, client: ClientId, id: WebhookId, url: &str) -> Result<(), Refusal> {
+        let other = self.post.webhooks_of(client).find(|other| other.url == url && other.id != id);
+        other.map_or(Ok(()), |other| Err(Refusal::WebhookExists(other.id)))
+    }
+
+    fn update_webhook(&mut self, owned: OwnedWebhook, change: &WebhookChange) -> Result<Answer, Refusal> {
+        let mut webhook = self.own_webhook(owned)?.clone();
+        let WebhookChange { url, events, envelope, description, enabled } = change;
+        if let Some(url) = url {
+            self.check_url(owned.client, owned.webhook, url)?;
+            webhook.url.clone_from(url);
+        }
+        webhook.events = events.unwrap_or(webhook.events);
+        webhook.envelope = envelope.unwrap_or(webhook.envelope);
+        if let Some(description) = description {
+            webhook.description.clone_from(description);
+        }
+        match enabled {
+            Some(true) => {
+                webhook.disabled = None;
+                let Health { last_success_at, last_failure_at, .. } = webhook.health;
+                webhook.health = Health { last_success_at, last_failure_at, ..Health::default() };
+            }
+            Some(false) => {
+                let by_owner = Disabled { at: self.now, reason: Reason::Owner };
+                webhook.disabled = webhook.disabled.or(Some(by_owner));
+            }
+            None => {}
+        }
+        webhook.updated_at = self.now;
+        Ok(self.save_webhook(webhook))
+    }
+
+    fn redeliver_failed(&mut self, owned: OwnedWebhook, since: Time) -> Result<Answer, Refusal> {
+        let id = self.own_webhook(owned)?.id;
+        self.enabled(id)?;
+        let given_up = |delivery: &&Delivery| {
+            matches!(delivery.stage, Stage::Failed(at, _) if at >= since)
+                && delivery.to == Endpoint::Webhook(id)
+        };
+        let mut failed: Vec<Delivery> = self.post.deliveries().filter(given_up).cloned().collect();
+        failed.sort_unstable_by_key(|delivery| (delivery.settled_at(), delivery.id));
+        let more = failed.len() >= limits::REDELIVER_MAX;
+        failed.truncate(limits::REDELIVER_MAX);
+        let n_deliveries = failed.len();
+        for delivery in failed {
+            self.send_again(delivery);
+        }
+        Ok(Answer::Redelivered { n_deliveries, more })
+    }
+
+    fn save_webhook(&mut self, webhook: Webhook) -> Answer {
+        self.post.save_webhook(webhook.clone(), &mut self.changes);
+        Answer::Webhook(webhook.into())
+    }
+
+    pub(super) fn signing(&mut self, command: &SigningCommand) -> Answer {
+        match command {
+            SigningCommand::Ensure(key) => {
+                if !self.post.signing_keys.values().any(|known| known.is_good(self.now)) {
+                    self.save_signing_key(key.clone());
+                }
+            }
+            SigningCommand::Rotate { key, retire_at } => {
+                let before: Vec<SigningKey> = self.post.signing_keys.values().cloned().collect();
+                for known in before {
+                    let retired_at = known.retired_at.map_or(*retire_at, |at| at.min(*retire_at));
+                    if known.retired_at != Some(retired_at) {
+                        self.save_signing_key(SigningKey { retired_at: Some(retired_at), ..known });
+                    }
+                }
+                self.save_signing_key(key.clone());
+                while self.post.signing_keys.len() > limits::SIGNING_KEYS_MAX {
+                    let Some((oldest, _)) = self.post.signing_keys.pop_first() else { break };
+                    self.changes.signing_keys.remove(&oldest);
+                    self.changes.signing_keys_removed.push(oldest);
+                }
+            }
+        }
+        Answer::SigningKeys(self.post.signing_keys.values().cloned().collect())
+    }
+
+    fn save_signing_key(&mut self, key: SigningKey) {
+        self.changes.signing_keys.insert(key.id, key.clone());
+        self.post.signing_keys.insert(key.id, key);
+    }
+}

@@ -1,0 +1,431 @@
+//! Deliveries: one thing to tell one endpoint. A delivery is written in the transaction of what it tells, and is sent until
+//! the endpoint has it or it is given up.
+//!
+//! ```text
+//!              the one before it is settled              taken by a courier
+//!   Blocked ───────────────────────────────► Waiting ◄──────────────────────► Taken ───► Delivered
+//!                                               ▲        failed, or its lease    │
+//!                                               └───────────── ran out           └─────► Failed
+//!                                                 asked for again
+//! ```
+//!
+//! Deliveries of one job to one endpoint form a [`Chain`]: only the first that is not settled waits or is taken, so they
+//! arrive in the order of the events. A delivery outside of a chain (a test, or one that somebody asked for again) waits
+//! for no other.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::codec::{Corrupt, Field, Fields, Writer};
+use crate::history::Event;
+use crate::id::{ClientId, DeliveryId, JobId, WebhookId};
+use crate::limits;
+use crate::time::Time;
+
+/// One thing to tell one endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// Its identity, the same with every attempt: what a receiver knows repetitions by.
+    pub id: DeliveryId,
+    /// Whose job it tells of.
+    pub client: ClientId,
+    /// Whom to tell.
+    pub to: Endpoint,
+    /// What to tell.
+    pub about: Subject,
+    /// When it was written.
+    pub created_at: Time,
+    /// How far it is.
+    pub stage: Stage,
+    /// Whether it keeps its place among the deliveries of its job to its endpoint.
+    pub chained: bool,
+    /// Attempts begun since it was made, or asked for again.
+    pub attempts: u32,
+    /// Grows each time it is taken: a courier that took it earlier has lost it.
+    pub fence: u32,
+    /// The newest attempts, oldest first; at most [`limits::ATTEMPTS_KEPT`].
+    pub log: Vec<Attempt>,
+}
+
+/// Whom to tell.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Endpoint {
+    /// A registered webhook.
+    Webhook(WebhookId),
+    /// The URL that a job named in its submission.
+    Callback(String),
+}
+
+impl Endpoint {
+    /// What tells the endpoints of one job apart: the webhook, or zero for the one callback it can have.
+    pub const fn key(&self) -> WebhookId {
+        match self {
+            Endpoint::Webhook(id) => *id,
+            Endpoint::Callback(_) => WebhookId::from_u128(0),
+        }
+    }
+}
+
+/// What to tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// Something happened to a job.
+    Event {
+        /// The job.
+        job: JobId,
+        /// What happened.
+        event: Event,
+    },
+    /// Nothing happened; the owner of the endpoint wants to see a delivery.
+    Test,
+}
+
+/// How far a delivery is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Another one comes first.
+    Blocked,
+    /// To be sent at this moment or later.
+    Waiting(Time),
+    /// A courier has it; it is to be taken again if nothing is heard until then.
+    Taken(Time),
+    /// The endpoint has it.
+    Delivered(Time),
+    /// Given up.
+    Failed(Time, Failure),
+}
+
+impl Stage {
+    /// Whether something is still to be done.
+    pub const fn is_open(&self) -> bool {
+        match self {
+            Stage::Blocked | Stage::Waiting(_) | Stage::Taken(_) => true,
+            Stage::Delivered(_) | Stage::Failed(..) => false,
+        }
+    }
+}
+
+/// Why a delivery was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Failure {
+    /// No attempt is left.
+    Exhausted = 1,
+    /// The endpoint answered 410 Gone.
+    Gone = 2,
+    /// The endpoint is disabled.
+    Disabled = 3,
+    /// The endpoint was deleted.
+    Deleted = 4,
+}
+
+/// One attempt to deliver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// When it began.
+    pub at: Time,
+    /// How long it took.
+    pub took: Duration,
+    /// The status that the endpoint answered with.
+    pub status: Option<u16>,
+    /// What went wrong, in English; `None` if nothing did.
+    pub error: Option<String>,
+}
+
+/// The deliveries of one job to one endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Chain {
+    /// Which job.
+    pub job: JobId,
+    /// Which endpoint, by [`Endpoint::key`].
+    pub endpoint: WebhookId,
+}
+
+/// What becomes of a delivery that failed, and of an endpoint that fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Attempts in all, the first included.
+    pub attempts_max: u32,
+    /// The longest that the first wait may be; each after it may be twice as long.
+    pub base: Duration,
+    /// No wait is longer.
+    pub max: Duration,
+    /// A webhook is disabled when it has failed for this long, and [`limits::GIVEN_UP_MAX`] deliveries were given up.
+    pub disable_after: Duration,
+}
+
+impl Policy {
+    /// The wait after attempt number `n` failed: full jitter below an exponential bound, but not less than the endpoint
+    /// asked for, within [`limits::RETRY_AFTER_MAX`].
+    pub fn wait(&self, n: u32, asked: Option<Duration>, random: u64) -> Duration {
+        let doublings = n.saturating_sub(1).min(31);
+        let bound = self.base.saturating_mul(1 << doublings).min(self.max);
+        let micros = u64::try_from(bound.as_micros()).unwrap_or(u64::MAX);
+        let backoff = Duration::from_micros(if micros == 0 { 0 } else { random % (micros + 1) });
+        asked.map_or(backoff, |asked| backoff.max(asked.min(limits::RETRY_AFTER_MAX)))
+    }
+}
+
+impl Delivery {
+    /// The job it tells of.
+    pub const fn job(&self) -> Option<JobId> {
+        match &self.about {
+            Subject::Event { job, .. } => Some(*job),
+            Subject::Test => None,
+        }
+    }
+
+    /// The chain it belongs to, settled or not.
+    pub const fn chain(&self) -> Option<Chain> {
+        match self.job() {
+            Some(job) if self.chained => Some(Chain { job, endpoint: self.to.key() }),
+            Some(_) | None => None,
+        }
+    }
+
+    /// Its place in its chain, for as long as it has one: what orders a chain.
+    pub const fn place(&self) -> Option<u32> {
+        match &self.about {
+            Subject::Event { event, .. } if self.chained && self.stage.is_open() => Some(event.n),
+            Subject::Event { .. } | Subject::Test => None,
+        }
+    }
+
+    /// When a courier should look at it.
+    pub const fn due_at(&self) -> Option<Time> {
+        match self.stage {
+            Stage::Waiting(at) | Stage::Taken(at) => Some(at),
+            Stage::Blocked | Stage::Delivered(_) | Stage::Failed(..) => None,
+        }
+    }
+
+    /// When it was delivered or given up.
+    pub const fn settled_at(&self) -> Option<Time> {
+        match self.stage {
+            Stage::Delivered(at) | Stage::Failed(at, _) => Some(at),
+            Stage::Blocked | Stage::Waiting(_) | Stage::Taken(_) => None,
+        }
+    }
+
+    /// What a list can be filtered by.
+    pub const fn status(&self) -> Status {
+        match self.stage {
+            Stage::Blocked | Stage::Waiting(_) | Stage::Taken(_) => Status::Pending,
+            Stage::Delivered(_) => Status::Delivered,
+            Stage::Failed(..) => Status::Failed,
+        }
+    }
+}
+
+/// How far a delivery is, in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Status {
+    /// Still to be delivered.
+    Pending = 0,
+    /// Delivered.
+    Delivered = 1,
+    /// Given up.
+    Failed = 2,
+}
+
+impl Delivery {
+    /// The bytes of everything but the id.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(128);
+        let mut out = Writer(&mut bytes);
+        out.bytes(1, &self.client.to_bytes());
+        match &self.to {
+            Endpoint::Webhook(id) => out.bytes(2, &id.to_bytes()),
+            Endpoint::Callback(url) => out.text(3, Some(url)),
+        }
+        if let Subject::Event { job, event } = &self.about {
+            out.bytes(4, &job.to_bytes());
+            out.bytes(5, &event.to_bytes());
+        }
+        out.time(6, Some(self.created_at));
+        let (stage, at, why) = match self.stage {
+            Stage::Blocked => (0, None, 0),
+            Stage::Waiting(at) => (1, Some(at), 0),
+            Stage::Taken(until) => (2, Some(until), 0),
+            Stage::Delivered(at) => (3, Some(at), 0),
+            Stage::Failed(at, why) => (4, Some(at), why as u64),
+        };
+        out.number(7, stage);
+        out.time(8, at);
+        out.number(9, why);
+        out.flag(10, self.chained);
+        out.number(11, u64::from(self.attempts));
+        out.number(12, u64::from(self.fence));
+        for attempt in &self.log {
+            out.group(13, |out| attempt.encode(out));
+        }
+        bytes
+    }
+
+    /// Reads what [`Self::encode`] wrote.
+    pub fn decode(id: DeliveryId, bytes: &[u8]) -> Result<Delivery, Corrupt> {
+        let mut delivery = Delivery {
+            id,
+            client: ClientId::from_u128(0),
+            to: Endpoint::Callback(String::new()),
+            about: Subject::Test,
+            created_at: Time::ZERO,
+            stage: Stage::Blocked,
+            chained: false,
+            attempts: 0,
+            fence: 0,
+            log: Vec::new(),
+        };
+        let (mut job, mut event) = (None, None);
+        let (mut stage, mut at, mut why) = (0, None, 0);
+        for field in Fields(bytes) {
+            let field = field?;
+            match field.tag {
+                1 => delivery.client = ClientId::from_u128(field.id()?),
+                2 => delivery.to = Endpoint::Webhook(WebhookId::from_u128(field.id()?)),
+                3 => delivery.to = Endpoint::Callback(field.text()?),
+                4 => job = Some(JobId::from_u128(field.id()?)),
+                5 => event = Some(Event::from_bytes(field.bytes)?),
+                6 => delivery.created_at = field.time()?,
+                7 => stage = field.number()?,
+                8 => at = Some(field.time()?),
+                9 => why = field.number()?,
+                10 => delivery.chained = field.flag()?,
+                11 => delivery.attempts = field.small()?,
+                12 => delivery.fence = field.small()?,
+                13 => delivery.log.push(Attempt::decode(&field)?),
+                _ => {}
+            }
+        }
+        if let Some((job, event)) = job.zip(event) {
+            delivery.about = Subject::Event { job, event };
+        }
+        delivery.stage = match (stage, at) {
+            (0, _) => Stage::Blocked,
+            (1, Some(at)) => Stage::Waiting(at),
+            (2, Some(until)) => Stage::Taken(until),
+            (3, Some(at)) => Stage::Delivered(at),
+            (4, Some(at)) => Stage::Failed(at, failure(why)?),
+            _ => return Err(Corrupt),
+        };
+        Ok(delivery)
+    }
+}
+
+fn failure(number: u64) -> Result<Failure, Corrupt> {
+    match number {
+        1 => Ok(Failure::Exhausted),
+        2 => Ok(Failure::Gone),
+        3 => Ok(Failure::Disabled),
+        4 => Ok(Failure::Deleted),
+        _ => Err(Corrupt),
+    }
+}
+
+impl Attempt {
+    fn encode(&self, out: &mut Writer<'_>) {
+        out.time(1, Some(self.at));
+        out.span(2, Some(self.took));
+        out.number(3, self.status.map_or(0, u64::from));
+        out.text(4, self.error.as_deref());
+    }
+
+    fn decode(from: &Field<'_>) -> Result<Attempt, Corrupt> {
+        let mut attempt = Attempt { at: Time::ZERO, took: Duration::ZERO, status: None, error: None };
+        for field in Fields(from.bytes) {
+            let field = field?;
+            match field.tag {
+                1 => attempt.at = field.time()?,
+                2 => attempt.took = field.span()?,
+                3 => attempt.status = Some(field.small()?),
+                4 => attempt.error = Some(field.text()?),
+                _ => {}
+            }
+        }
+        Ok(attempt)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::News;
+    use proptest::prelude::*;
+    use std::vec;
+
+    fn sample(stage: Stage) -> Delivery {
+        let event =
+            Event { n: 3, news: News::Progress(40), at: Time::from_millis(5), attempt: 2, execution: 1 };
+        Delivery {
+            id: DeliveryId::from_u128(9),
+            client: ClientId::from_u128(8),
+            to: Endpoint::Webhook(WebhookId::from_u128(7)),
+            about: Subject::Event { job: JobId::from_u128(6), event },
+            created_at: Time::from_millis(5),
+            stage,
+            chained: true,
+            attempts: 2,
+            fence: 3,
+            log: vec![
+                Attempt {
+                    at: Time::ZERO,
+                    took: Duration::from_millis(7),
+                    status: None,
+                    error: Some("could not connect".into()),
+                },
+                Attempt { at: Time::from_millis(9), took: Duration::ZERO, status: Some(503), error: None },
+            ],
+        }
+    }
+
+    #[test]
+    fn a_delivery_comes_back_as_it_was_written() {
+        let at = Time::from_millis(4);
+        for stage in [
+            Stage::Blocked,
+            Stage::Waiting(Time::ZERO),
+            Stage::Taken(at),
+            Stage::Delivered(at),
+            Stage::Failed(at, Failure::Exhausted),
+            Stage::Failed(at, Failure::Gone),
+            Stage::Failed(at, Failure::Disabled),
+            Stage::Failed(at, Failure::Deleted),
+        ] {
+            let delivery = sample(stage);
+            assert_eq!(Delivery::decode(delivery.id, &delivery.encode()), Ok(delivery.clone()));
+            let callback = Endpoint::Callback("http://localhost/x".into());
+            let test =
+                Delivery { to: callback, about: Subject::Test, chained: false, log: vec![], ..delivery };
+            assert_eq!(Delivery::decode(test.id, &test.encode()), Ok(test));
+        }
+    }
+
+    #[test]
+    fn waits_double_up_to_their_bound_and_honour_what_the_endpoint_asks() {
+        let policy = Policy {
+            attempts_max: 6,
+            base: Duration::from_millis(500),
+            max: Duration::from_secs(30),
+            disable_after: Duration::ZERO,
+        };
+        let longest = |n| (0..2000u64).map(|dice| policy.wait(n, None, dice * 7919)).max().unwrap();
+        for (n, bound_ms) in [(1, 500), (2, 1000), (3, 2000), (7, 30_000), (u32::MAX, 30_000)] {
+            let bound = Duration::from_millis(bound_ms);
+            // As many dice as make it likely to come near the bound.
+            assert!(longest(n) <= bound && longest(n) > bound / 3, "{n}: {:?}", longest(n));
+        }
+        let asked = |secs| policy.wait(1, Some(Duration::from_secs(secs)), 0);
+        assert_eq!(asked(120), Duration::from_secs(120), "longer than the backoff is fine");
+        assert_eq!(asked(u64::MAX), limits::RETRY_AFTER_MAX, "but there is an end to it");
+        assert_eq!(policy.wait(1, Some(Duration::ZERO), 400_000), Duration::from_micros(400_000));
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_is_corrupt_and_never_a_panic(bytes: Vec<u8>) {
+            let _ = Delivery::decode(DeliveryId::from_u128(1), &bytes);
+        }
+    }
+}
