@@ -106,11 +106,15 @@ impl SigningKeyId {
 }
 
 impl DeliveryId {
-    /// The id of a delivery made at `unix_ms` about the `n`th event of a job. The number stands before the random bits, so
-    /// that the deliveries of one transaction sort in the order of what they tell.
-    pub const fn of(unix_ms: u64, n: u32, random: u64) -> Self {
+    /// The id of the delivery to an endpoint about the `n`th event of a job: derived, so that two deliveries of one event
+    /// differ by endpoint and two events of one job by number. The number stands before the other bits, so that the
+    /// deliveries of one transaction sort in the order of what they tell. What is about no event draws `bits`.
+    pub const fn of(unix_ms: u64, n: u32, bits: u64, endpoint: WebhookId) -> Self {
         const LOW_62: u128 = (1 << 62) - 1;
-        Self(v7(unix_ms, ((n as u128 & 0xfff) << 62) | (random as u128 & LOW_62)))
+        // Spread, because endpoints born together differ in a few bits only.
+        let endpoint = (endpoint.0 as u64 ^ (endpoint.0 >> 64) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let bits = bits ^ endpoint ^ (endpoint >> 32);
+        Self(v7(unix_ms, ((n as u128 & 0xfff) << 62) | (bits as u128 & LOW_62)))
     }
 }
 

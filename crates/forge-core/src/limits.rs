@@ -79,5 +79,8 @@ pub const GIVEN_UP_MAX: u32 = 10;
 /// How exactly it is remembered when a delivery last arrived: noted with each, it would be one more row to write.
 pub const LAST_SUCCESS: Duration = Duration::from_secs(60);
 
+/// How long a delivery is kept after it arrived or was given up.
+pub const DELIVERY_KEEP: Duration = Duration::from_secs(7 * 24 * 3600);
+
 /// Signing keys kept; a rotation forgets the oldest beyond it.
 pub const SIGNING_KEYS_MAX: usize = 8;

@@ -238,7 +238,7 @@ pub struct Changes {
     pub deliveries: Vec<Delivery>,
     /// Deliveries that changed. One whose job is deleted goes with it.
     pub deliveries_changed: Vec<Delivery>,
-    /// The earliest moment at which one of the written deliveries is due.
+    /// The earliest moment at which a delivery that was written, or held for a look, is due.
     pub delivery_due: Option<Time>,
     /// Keys to sign with that are new or changed, by id.
     pub signing_keys: BTreeMap<SigningKeyId, SigningKey>,

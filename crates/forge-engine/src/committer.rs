@@ -94,6 +94,8 @@ pub(crate) struct Office {
     pub(crate) render: Arc<dyn Render>,
     pub(crate) wakeups: Wakeups,
     pub(crate) alarm: Alarm,
+    /// When couriers must look next.
+    pub(crate) post: Alarm,
     pub(crate) bell: Bell,
     pub(crate) observer: Arc<dyn Observer>,
 }
@@ -223,6 +225,9 @@ impl Office {
         }
         if let Some(next_due) = changes.next_due {
             self.alarm.set(next_due);
+        }
+        if let Some(due) = changes.delivery_due {
+            self.post.set(due);
         }
         if !changes.journal.is_empty() {
             self.bell.ring();

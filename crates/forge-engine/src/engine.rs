@@ -65,6 +65,7 @@ impl Engine {
             render,
             wakeups: Default::default(),
             alarm: Default::default(),
+            post: Default::default(),
             bell: Default::default(),
             observer: options.observer.clone(),
         });
@@ -284,9 +285,11 @@ async fn listen(
                 // Perhaps what happened is that a job ended, and the bound on active jobs is the same for all nodes.
                 office.wakeups.wake_capped();
             }
+            Ok(Wakeup::Deliveries) => office.post.set(office.clock.now()),
             Ok(Wakeup::Everything) | Err(broadcast::error::RecvError::Lagged(_)) => {
                 office.wakeups.wake_all();
                 office.bell.ring();
+                office.post.set(office.clock.now());
             }
             Err(broadcast::error::RecvError::Closed) => return,
         }

@@ -33,6 +33,8 @@ pub struct Options {
     pub tombstone_keep: Duration,
     /// How long revoked API keys are kept, for audit.
     pub revoked_key_keep: Duration,
+    /// How long deliveries are kept that arrived or were given up.
+    pub delivery_keep: Duration,
     /// Who watches the commits.
     pub observer: Arc<dyn Observer>,
 }
@@ -51,6 +53,7 @@ impl Default for Options {
             journal_keep: Duration::from_secs(7 * 24 * 3600),
             tombstone_keep: limits::TOMBSTONE,
             revoked_key_keep: Duration::from_secs(90 * 24 * 3600),
+            delivery_keep: limits::DELIVERY_KEEP,
             observer: Arc::new(Nobody),
         }
     }

@@ -1,4 +1,5 @@
-//! Deletes what has outlived its use and belongs to no job any more: old journal rows and tombstones, in small bites.
+//! Deletes what has outlived its use and belongs to no job any more: old journal rows, tombstones, revoked keys and
+//! settled deliveries, in small bites.
 
 use std::sync::Arc;
 
@@ -38,6 +39,7 @@ async fn sweep(office: &Office, options: &Options) -> Result<usize, forge_store:
         journal_before: now - options.journal_keep,
         tombstones_before: now - options.tombstone_keep,
         revoked_keys_before: now - options.revoked_key_keep,
+        deliveries_before: now - options.delivery_keep,
         limit: options.sweep_max,
     };
     office.store.sweep(sweep).await

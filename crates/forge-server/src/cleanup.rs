@@ -12,7 +12,7 @@ use forge_wire::outcome::Outcomes;
 use crate::config::Config;
 use crate::serve::{ServeError, open};
 
-/// Journal rows, tombstones and keys deleted in one bite.
+/// Journal rows, tombstones, keys and deliveries deleted in one bite.
 const SWEEP_MAX: usize = 1000;
 
 /// What was removed.
@@ -20,7 +20,7 @@ const SWEEP_MAX: usize = 1000;
 pub struct Removed {
     /// Jobs whose time was over, with their events, reports and results.
     pub n_jobs: usize,
-    /// Journal rows, tombstones and revoked keys.
+    /// Journal rows, tombstones, revoked keys and settled deliveries.
     pub n_rows: usize,
 }
 
@@ -54,6 +54,7 @@ async fn clean(store: &dyn Store, config: &Config, clock: &dyn Clock) -> Result<
             journal_before: now - forge_engine::Options::default().journal_keep,
             tombstones_before: now - config.retention.tombstones,
             revoked_keys_before: now - config.retention.revoked_keys,
+            deliveries_before: now - limits::DELIVERY_KEEP,
             limit: SWEEP_MAX,
         };
         match store.sweep(sweep).await? {

@@ -27,7 +27,9 @@ use forge_core::{Changes, Rows, Wants};
 use tokio::sync::broadcast;
 
 pub use error::{Error, Fault};
-pub use query::{Ahead, Filter, JournalRow, Page, Query, QueueStats, Tombstone};
+pub use query::{
+    Ahead, DeliveriesOf, DeliveryFilter, Filter, JournalRow, Page, Query, QueueStats, Tombstone,
+};
 
 /// What a call of a store gives: boxed, because a store is chosen at run time.
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
@@ -45,8 +47,8 @@ pub trait Store: Send + Sync + 'static {
     /// Reads without locking: one page of anything that can be looked up, listed or counted.
     fn read(&self, query: Query) -> Boxed<'_, Page>;
 
-    /// Deletes journal rows, tombstones and revoked keys older than these moments, at most `limit` of each, and says how many it
-    /// deleted in all.
+    /// Deletes journal rows, tombstones, revoked keys and settled deliveries older than these moments, at most `limit` of
+    /// each, and says how many it deleted in all.
     fn sweep(&self, sweep: Sweep) -> Boxed<'_, usize>;
 
     /// News of what other processes on the same data made possible.
@@ -70,6 +72,8 @@ pub struct Sweep {
     pub tombstones_before: Time,
     /// API keys revoked before this.
     pub revoked_keys_before: Time,
+    /// Deliveries that arrived or were given up before this.
+    pub deliveries_before: Time,
     /// At most so many of each.
     pub limit: usize,
 }
@@ -81,6 +85,8 @@ pub enum Wakeup {
     Shelf(Shelf),
     /// Something happened; the journal has grown.
     Journal,
+    /// There is something to deliver.
+    Deliveries,
     /// News may have been missed: look everywhere.
     Everything,
 }

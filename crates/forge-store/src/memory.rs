@@ -1,6 +1,8 @@
 //! The reference store: ordered maps behind one lock. What the other two must do, in the fewest words; and the
 //! disk of the simulator, since it outlives the engines that use it.
 
+mod post;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
 
@@ -15,6 +17,8 @@ use forge_core::state::State;
 use forge_core::time::Time;
 use forge_core::{Changes, Rows, Wants, limits};
 use tokio::sync::broadcast;
+
+use post::Post;
 
 use crate::{
     Ahead, Boxed, Decide, Error, Fault, Filter, JournalRow, Page, Query, QueueStats, Store, Sweep, Tombstone,
@@ -49,6 +53,7 @@ struct Tables {
     journal: BTreeMap<i64, (Time, Vec<Entry>)>,
     /// The place of the newest journal row, deleted or not: a number given twice would hide a row from its readers.
     journal_end: i64,
+    post: Post,
 }
 
 impl Default for Memory {
@@ -80,6 +85,9 @@ impl Memory {
         }
         if !changes.journal.is_empty() {
             let _ = self.wakeups.send(Wakeup::Journal);
+        }
+        if !changes.deliveries.is_empty() {
+            let _ = self.wakeups.send(Wakeup::Deliveries);
         }
         Ok(changes)
     }
@@ -149,6 +157,7 @@ impl Tables {
         let count = |name: &Name| (name.clone(), self.counts.get(name).copied().unwrap_or_default());
         rows.counts = wants.counts.iter().map(count).collect();
         rows.active = self.counts.values().map(Counts::active).sum::<i64>().max(0) as u64;
+        self.post.load(wants, &mut rows);
         rows
     }
 
@@ -176,6 +185,7 @@ impl Tables {
         if let Some(client) = changes.clients.iter().find(|client| self.clients.contains_key(&client.id)) {
             return Err(Error::new(Fault::Rejected, format!("client {} exists already", client.id)));
         }
+        self.post.check(changes)?;
         for (job, input) in &changes.inserted {
             self.put(job);
             if !input.is_empty() {
@@ -218,6 +228,7 @@ impl Tables {
             self.journal_end += 1;
             self.journal.insert(self.journal_end, (at, changes.journal.clone()));
         }
+        self.post.write(changes);
         Ok(())
     }
 
@@ -287,6 +298,20 @@ impl Tables {
                 let first = self.journal.iter().find(|(_, (at, _))| *at >= moment);
                 Page::Position(first.map_or(self.journal_end, |(seq, _)| seq - 1))
             }
+            Query::JobsById(ids) => {
+                Page::Jobs(ids.iter().filter_map(|id| self.jobs.get(id)).cloned().collect())
+            }
+            Query::Outcomes(executions) => {
+                Page::Outcomes(executions.iter().filter_map(|id| self.outcomes.get(id)).cloned().collect())
+            }
+            Query::Webhook(id) => Page::Webhook(self.post.webhook(id).map(Box::new)),
+            Query::Webhooks { client, after, limit } => {
+                Page::Webhooks(self.post.webhooks(client, after, limit))
+            }
+            Query::Delivery(id) => Page::Delivery(self.post.delivery(id).map(Box::new)),
+            Query::Deliveries(filter) => Page::Deliveries(self.post.list(&filter)),
+            Query::NextDelivery => Page::Moment(self.post.next_due()),
+            Query::SigningKeys => Page::SigningKeys(self.post.signing_keys.values().cloned().collect()),
         }
     }
 
@@ -322,6 +347,7 @@ impl Tables {
         let keys: Vec<KeyId> =
             self.api_keys.values().filter(|key| old_key(key)).map(|key| key.id).take(sweep.limit).collect();
         self.api_keys.retain(|id, _| !keys.contains(id));
-        seqs.len() + stones.len() + keys.len()
+        let n_deliveries = self.post.sweep(sweep.deliveries_before, sweep.limit);
+        seqs.len() + stones.len() + keys.len() + n_deliveries
     }
 }

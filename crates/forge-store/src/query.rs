@@ -3,13 +3,15 @@
 
 use forge_core::client::{ApiKey, Client};
 use forge_core::command::Output;
+use forge_core::delivery::{Delivery, Status};
 use forge_core::history::Entry;
-use forge_core::id::{ClientId, ExecutionId, JobId};
+use forge_core::id::{ClientId, DeliveryId, ExecutionId, JobId, WebhookId};
 use forge_core::item::ItemEnd;
 use forge_core::job::{Input, Job, Lane, Name, Shelf};
 use forge_core::rows::{Counts, Outcome, QueueRow};
 use forge_core::state::State;
 use forge_core::time::Time;
+use forge_core::webhook::{SigningKey, Webhook};
 
 use crate::{Error, Store};
 
@@ -35,6 +37,14 @@ pub enum Query {
     Journal { after: i64, limit: usize },
     JournalEnd,
     JournalBefore(Time),
+    JobsById(Vec<JobId>),
+    Outcomes(Vec<ExecutionId>),
+    Webhook(WebhookId),
+    Webhooks { client: ClientId, after: Option<WebhookId>, limit: usize },
+    Delivery(DeliveryId),
+    Deliveries(DeliveryFilter),
+    NextDelivery,
+    SigningKeys,
 }
 
 /// One answer; always the variant that belongs to the question.
@@ -57,6 +67,12 @@ pub enum Page {
     ApiKey(Option<ApiKey>),
     Journal(Vec<JournalRow>),
     Position(i64),
+    Outcomes(Vec<Outcome>),
+    Webhook(Option<Box<Webhook>>),
+    Webhooks(Vec<Webhook>),
+    Delivery(Option<Box<Delivery>>),
+    Deliveries(Vec<Delivery>),
+    SigningKeys(Vec<SigningKey>),
 }
 
 /// Which jobs to list, newest first.
@@ -74,6 +90,28 @@ pub struct Filter {
     pub before: Option<JobId>,
     /// At most so many.
     pub limit: usize,
+}
+
+/// Which deliveries to list, newest first.
+#[derive(Clone, Copy, Debug)]
+pub struct DeliveryFilter {
+    /// Whose.
+    pub of: DeliveriesOf,
+    /// Only those that stand like this.
+    pub status: Option<Status>,
+    /// Only deliveries older than this one: where the last page ended.
+    pub before: Option<DeliveryId>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// Whose deliveries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeliveriesOf {
+    /// Those to a webhook.
+    Webhook(WebhookId),
+    /// Those about a job, to whomever.
+    Job(JobId),
 }
 
 /// One transaction of the journal.
@@ -236,5 +274,50 @@ impl dyn Store {
     /// What was already there and is older may follow too, where clocks disagreed.
     pub async fn journal_before(&self, at: Time) -> Result<i64, Error> {
         page!(self, Query::JournalBefore(at), Position)
+    }
+
+    /// Those of these jobs that exist, in no order.
+    pub async fn jobs_by_id(&self, ids: Vec<JobId>) -> Result<Vec<Job>, Error> {
+        page!(self, Query::JobsById(ids), Jobs)
+    }
+
+    /// The outcomes of those of these executions that have ended, in no order.
+    pub async fn outcomes(&self, executions: Vec<ExecutionId>) -> Result<Vec<Outcome>, Error> {
+        page!(self, Query::Outcomes(executions), Outcomes)
+    }
+
+    /// The webhook, if it is registered.
+    pub async fn webhook(&self, id: WebhookId) -> Result<Option<Box<Webhook>>, Error> {
+        page!(self, Query::Webhook(id), Webhook)
+    }
+
+    /// A page of the webhooks of a client, oldest first, after the one that ended the last page.
+    pub async fn webhooks(
+        &self,
+        client: ClientId,
+        after: Option<WebhookId>,
+        limit: usize,
+    ) -> Result<Vec<Webhook>, Error> {
+        page!(self, Query::Webhooks { client, after, limit }, Webhooks)
+    }
+
+    /// The delivery, if it is kept.
+    pub async fn delivery(&self, id: DeliveryId) -> Result<Option<Box<Delivery>>, Error> {
+        page!(self, Query::Delivery(id), Delivery)
+    }
+
+    /// A page of deliveries, newest first.
+    pub async fn deliveries(&self, filter: DeliveryFilter) -> Result<Vec<Delivery>, Error> {
+        page!(self, Query::Deliveries(filter), Deliveries)
+    }
+
+    /// The earliest moment at which a delivery is due.
+    pub async fn next_delivery(&self) -> Result<Option<Time>, Error> {
+        page!(self, Query::NextDelivery, Moment)
+    }
+
+    /// The keys that deliveries are signed with, oldest first.
+    pub async fn signing_keys(&self) -> Result<Vec<SigningKey>, Error> {
+        page!(self, Query::SigningKeys, SigningKeys)
     }
 }

@@ -384,6 +384,7 @@ async fn journal_numbers_never_come_back_after_a_sweep() {
         journal_before: Time::MAX,
         tombstones_before: Time::MAX,
         revoked_keys_before: Time::MAX,
+        deliveries_before: Time::ZERO,
         limit,
     };
     assert_eq!(store.sweep(sweep(2)).await.unwrap(), 2);

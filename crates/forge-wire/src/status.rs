@@ -57,6 +57,7 @@ pub const fn http(kind: Kind, dialect: Dialect) -> u16 {
         | Kind::ClientNotFound
         | Kind::KeyNotFound
         | Kind::WebhookNotFound
+        | Kind::DeliveryNotFound
         | Kind::ReportNotFound
         | Kind::ResultNotFound => 404,
         Kind::Expired => {

@@ -51,12 +51,12 @@ impl Desk<'_> {
         about: Subject,
         created_at: Time,
     ) -> Delivery {
-        let n = match about {
-            Subject::Event { event, .. } => event.n,
-            Subject::Test => 0,
+        let (n, bits) = match about {
+            Subject::Event { job, event } => (event.n, job.as_u128() as u64),
+            Subject::Test => (0, self.random()),
         };
         Delivery {
-            id: DeliveryId::of(created_at.unix_ms(), n, self.random()),
+            id: DeliveryId::of(created_at.unix_ms(), n, bits, to.key()),
             client,
             to,
             about,

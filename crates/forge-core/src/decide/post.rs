@@ -146,13 +146,14 @@ impl Post {
 
     /// Everything to write.
     pub(super) fn finish(self, changes: &mut Changes) {
-        for parcel in self.deliveries.into_values().filter(|parcel| parcel.mark != Mark::AsLoaded) {
-            let delivery = parcel.delivery;
+        for Parcel { delivery, mark } in self.deliveries.into_values() {
             debug_assert_eq!(invariants::delivery(&delivery), Ok(()), "{delivery:?}");
+            // Also of what was only looked at: on a shared store a courier may have passed over it because it was held here.
             changes.delivery_due = changes.delivery_due.into_iter().chain(delivery.due_at()).min();
-            match parcel.mark {
+            match mark {
+                Mark::AsLoaded => {}
+                Mark::Changed => changes.deliveries_changed.push(delivery),
                 Mark::New => changes.deliveries.push(delivery),
-                Mark::Changed | Mark::AsLoaded => changes.deliveries_changed.push(delivery),
             }
         }
     }

@@ -143,5 +143,17 @@ fn of_rules(refusal: &Refusal) -> Refused {
             let detail = format!("The queue {queue} holds as many jobs as it may.");
             refused(&detail).fact("queue", queue.as_str()).retry_after(TROUBLE_AFTER_S)
         }
+        Refusal::WebhookNotFound => refused("There is no such webhook."),
+        Refusal::WebhookExists(webhook) => refused("The client has a webhook with this URL already.")
+            .fact("existing_webhook_id", webhook.to_string()),
+        Refusal::TooManyWebhooks => {
+            let most = forge_core::limits::WEBHOOKS_MAX;
+            refused(&format!("The client has {most} webhooks, and may have no more.")).fact("max", most)
+        }
+        Refusal::WebhookDisabled => {
+            refused("The webhook is disabled; nothing is sent to it until it is enabled again.")
+        }
+        Refusal::DeliveryNotFound => refused("There is no such delivery, or no longer."),
+        Refusal::DeliveryLost => refused("The delivery is another sender's by now."),
     }
 }

@@ -135,6 +135,7 @@ pub async fn revoked_keys_are_swept(fixture: &dyn Fixture) {
         journal_before: Time::ZERO,
         tombstones_before: Time::ZERO,
         revoked_keys_before: before,
+        deliveries_before: Time::ZERO,
         limit,
     };
     assert_eq!(

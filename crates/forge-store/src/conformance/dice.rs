@@ -8,6 +8,7 @@ use forge_core::command::{
     Answer, Claim, Command, Conclude, Crew, Extend, Fail, Held, Holder, NewJob, Note, Output, Owned, Retry,
     Submit, Succeed, WorkError,
 };
+use forge_core::delivery::Delivery;
 use forge_core::item::{ItemEnd, ItemError, Items};
 use forge_core::job::{Conflict, Head, Input, Job, Limit, Rate};
 use forge_core::retry::Verdict;
@@ -19,6 +20,7 @@ use super::make::{
     cancel, claim, client, execution, forget, id, job_with, name, patient, pause, submit_all, submit_once,
     unique,
 };
+use super::post;
 
 const QUEUES: [&str; 3] = ["a", "b", "c"];
 const WORKERS: [&str; 3] = ["ann", "bob", "cid"];
@@ -60,6 +62,8 @@ pub(super) struct Commands {
     youngest: u64,
     /// Jobs that workers were given, as they were given.
     given: Vec<Job>,
+    /// Deliveries that couriers were given.
+    taken: Vec<Delivery>,
 }
 
 impl Commands {
@@ -69,14 +73,19 @@ impl Commands {
             if let Answer::Claimed { jobs, .. } = answer {
                 self.given.extend(jobs.iter().cloned());
             }
+            if let Answer::Taken(taken) = answer {
+                self.taken.extend(taken.deliveries.iter().cloned());
+            }
         }
         let n_old = self.given.len().saturating_sub(12);
         self.given.drain(..n_old);
+        let n_old = self.taken.len().saturating_sub(24);
+        self.taken.drain(..n_old);
     }
 
     /// One command.
     pub(super) fn draw(&mut self, dice: &mut Dice, now: Time) -> Command {
-        match dice.below(25) {
+        match dice.below(38) {
             0..=5 => self.submit(dice, now),
             6..=9 => draw_claim(dice),
             10 => Command::Start(self.held(dice)),
@@ -98,7 +107,8 @@ impl Commands {
             21 => Command::Due(dice.below(20) as usize + 1),
             22 => forget(self.recent(dice)),
             23 => Command::Conclude(Conclude { held: self.held(dice), ends: draw_ends(dice) }),
-            _ => pause(dice.pick(&QUEUES), dice.one_in(3)),
+            24 => pause(dice.pick(&QUEUES), dice.one_in(3)),
+            _ => post::draw(dice, now, &self.taken),
         }
     }
 
@@ -128,6 +138,7 @@ impl Commands {
             draw_moments(dice, now, head);
             draw_rules(dice, now, head);
             head.items = dice.one_in(4).then_some(Items { n: 2, simulated: false });
+            head.callback = dice.one_in(3).then(|| format!("http://receiver/{}", dice.below(3)));
         });
         NewJob { input: Arc::new(input), ..new }
     }

@@ -72,7 +72,8 @@ pub async fn retention_forgets_in_bites(fixture: &dyn Fixture) {
 }
 
 fn sweep(journal_before: Time, tombstones_before: Time, limit: usize) -> Sweep {
-    Sweep { journal_before, tombstones_before, revoked_keys_before: Time::ZERO, limit }
+    let never = Time::ZERO;
+    Sweep { journal_before, tombstones_before, revoked_keys_before: never, deliveries_before: never, limit }
 }
 
 async fn tombstones_left(store: &std::sync::Arc<dyn crate::Store>, n_jobs: u64) -> Vec<u64> {

@@ -20,6 +20,7 @@
 //! | `forget.rs` | forgetting and sweeping |
 //! | `journal.rs` | order and completeness of the journal |
 //! | `clients.rs` | clients and API keys |
+//! | `webhooks.rs` | webhooks, deliveries and signing keys, with several nodes |
 //! | `list.rs` | lists, shelves, queues |
 //! | `text.rs` | odd texts, odd moments |
 //! | `restart.rs` | what survives |
@@ -44,11 +45,13 @@ pub mod submit;
 pub mod text;
 pub mod time;
 pub mod wakeups;
+pub mod webhooks;
 
 mod dice;
 mod harness;
 mod make;
 mod picture;
+mod post;
 mod suite;
 
 use std::pin::Pin;

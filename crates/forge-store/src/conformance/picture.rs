@@ -5,15 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use forge_core::command::Output;
+use forge_core::delivery::{Chain, Delivery};
 use forge_core::history::Entry;
-use forge_core::id::{ExecutionId, JobId};
+use forge_core::id::{DeliveryId, ExecutionId, JobId, WebhookId};
 use forge_core::invariants;
 use forge_core::item::ItemEnd;
 use forge_core::job::{Input, Job, Lane, Name, Shelf};
 use forge_core::rows::{Counts, Outcome};
 use forge_core::time::Time;
+use forge_core::webhook::{SigningKey, Webhook};
 
-use crate::{Filter, JournalRow, QueueStats, Store};
+use super::make::client;
+use crate::{DeliveriesOf, DeliveryFilter, Filter, JournalRow, QueueStats, Store};
 
 /// Small enough that every picture of more than a few jobs needs several pages.
 const PAGE: usize = 7;
@@ -36,6 +39,12 @@ pub(super) struct Picture {
     pub(super) owners: BTreeMap<ExecutionId, JobId>,
     /// One list per transaction.
     pub(super) journal: Vec<Vec<Entry>>,
+    /// Those of the clients that random commands are about.
+    pub(super) webhooks: BTreeMap<WebhookId, Webhook>,
+    /// Those of the jobs and webhooks that are there.
+    pub(super) deliveries: BTreeMap<DeliveryId, Delivery>,
+    pub(super) next_delivery: Option<Time>,
+    pub(super) signing_keys: Vec<SigningKey>,
 }
 
 /// Reads everything, and checks that it agrees with itself.
@@ -57,6 +66,13 @@ pub(super) async fn picture(store: &Arc<dyn Store>) -> Picture {
     }
     let inputs = store.inputs(jobs.keys().copied().collect()).await.unwrap();
     let journal = all_rows(store, 0).await;
+    let webhooks = all_webhooks(store).await;
+    let of_jobs = jobs.keys().map(|id| DeliveriesOf::Job(*id));
+    let to_webhooks = webhooks.keys().map(|id| DeliveriesOf::Webhook(*id));
+    let mut deliveries = BTreeMap::new();
+    for of in of_jobs.chain(to_webhooks) {
+        deliveries.extend(deliveries_of(store, of).await);
+    }
     let picture = Picture {
         shelves: all_shelves(store, &jobs).await,
         jobs,
@@ -68,6 +84,10 @@ pub(super) async fn picture(store: &Arc<dyn Store>) -> Picture {
         items,
         owners,
         journal: journal.into_iter().map(|row| row.entries).collect(),
+        webhooks,
+        deliveries,
+        next_delivery: store.next_delivery().await.unwrap(),
+        signing_keys: store.signing_keys().await.unwrap(),
     };
     picture.check();
     picture
@@ -82,6 +102,38 @@ pub(super) async fn all_jobs(store: &Arc<dyn Store>) -> BTreeMap<JobId, Job> {
         let Some(last) = page.last() else { return jobs };
         before = Some(last.id);
         jobs.extend(page.into_iter().map(|job| (job.id, job)));
+    }
+}
+
+/// Every webhook of the first few clients.
+async fn all_webhooks(store: &Arc<dyn Store>) -> BTreeMap<WebhookId, Webhook> {
+    let mut webhooks: BTreeMap<WebhookId, Webhook> = BTreeMap::new();
+    for n in 0..3 {
+        let mut after = None;
+        loop {
+            let page = store.webhooks(client(n), after, 2).await.unwrap();
+            let Some(last) = page.last() else { break };
+            after = Some(last.id);
+            webhooks.extend(page.into_iter().map(|webhook| (webhook.id, webhook)));
+        }
+    }
+    webhooks
+}
+
+/// Every delivery of a job or to a webhook, by way of the list.
+pub(super) async fn deliveries_of(
+    store: &Arc<dyn Store>,
+    of: DeliveriesOf,
+) -> BTreeMap<DeliveryId, Delivery> {
+    let mut deliveries = BTreeMap::new();
+    let mut before = None;
+    loop {
+        let filter = DeliveryFilter { of, status: None, before, limit: PAGE };
+        let page = store.deliveries(filter).await.unwrap();
+        let Some(last) = page.last() else { return deliveries };
+        assert!(page.is_sorted_by(|a, b| a.id > b.id), "newest first");
+        before = Some(last.id);
+        deliveries.extend(page.into_iter().map(|delivery| (delivery.id, delivery)));
     }
 }
 
@@ -164,6 +216,26 @@ impl Picture {
         let due = self.jobs.values().filter_map(Job::due_at).min();
         assert_eq!(self.next_due, due, "the next moment is that of the job due first");
         check_order(&self.journal);
+        self.check_deliveries();
+    }
+
+    fn check_deliveries(&self) {
+        let mut chains: BTreeMap<Chain, BTreeMap<u32, &Delivery>> = BTreeMap::new();
+        for delivery in self.deliveries.values() {
+            assert_eq!(invariants::delivery(delivery), Ok(()), "{delivery:?}");
+            assert!(delivery.job().is_none_or(|job| self.jobs.contains_key(&job)), "{delivery:?}");
+            if let Some((chain, place)) = delivery.chain().zip(delivery.place()) {
+                chains.entry(chain).or_default().insert(place, delivery);
+            }
+        }
+        for chain in chains.values() {
+            let open: Vec<&Delivery> = chain.values().copied().collect();
+            assert_eq!(invariants::order(open.clone()), Ok(()), "{open:?}");
+        }
+        let due = self.deliveries.values().filter_map(Delivery::due_at).min();
+        // It may be earlier: a test of a webhook that was deleted since is in no list.
+        let next = self.next_delivery;
+        assert!(due.is_none_or(|due| next.is_some_and(|next| next <= due)), "{next:?} and {due:?}");
     }
 }
 

@@ -93,6 +93,10 @@ fn assert_same(done: &Changes, expected: &Changes, told: &str) {
     assert_eq!(done.limits, expected.limits, "{told}");
     assert_eq!(done.woken, expected.woken, "{told}");
     assert_eq!(done.next_due, expected.next_due, "{told}");
+    assert_eq!(done.deliveries, expected.deliveries, "{told}");
+    assert_eq!(done.deliveries_changed, expected.deliveries_changed, "{told}");
+    assert_eq!(done.webhooks, expected.webhooks, "{told}");
+    assert_eq!(done.delivery_due, expected.delivery_due, "{told}");
 }
 
 /// Part by part, so that a failure says where to look.
@@ -100,6 +104,7 @@ fn assert_same_picture(found: Picture, expected: Picture, seed: u64) {
     assert_eq!(found.jobs, expected.jobs, "seed {seed}");
     assert_eq!(found.queues, expected.queues, "seed {seed}");
     assert_eq!(found.journal, expected.journal, "seed {seed}");
+    assert_eq!(found.deliveries, expected.deliveries, "seed {seed}");
     assert_eq!(found, expected, "seed {seed}");
 }
 
@@ -109,6 +114,7 @@ async fn sweep_both(store: &Arc<dyn Store>, model: &Arc<dyn Store>, now: Time) {
         journal_before: before,
         tombstones_before: before,
         revoked_keys_before: before,
+        deliveries_before: before,
         limit: 10_000,
     };
     assert_eq!(store.sweep(sweep).await.unwrap(), model.sweep(sweep).await.unwrap());

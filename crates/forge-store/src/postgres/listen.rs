@@ -25,9 +25,13 @@ const PAYLOAD_BYTES_MAX: usize = 7999;
 /// No pause between two attempts to listen again is longer.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// What other nodes are told: who speaks, then a line for each shelf with claimable work. Names have no line breaks.
-pub(super) fn payload(node: u64, woken: &BTreeSet<Shelf>) -> String {
+/// What other nodes are told: who speaks, a `d` if there is something to deliver, then a line for each shelf with claimable
+/// work. Names have no line breaks.
+pub(super) fn payload(node: u64, to_deliver: bool, woken: &BTreeSet<Shelf>) -> String {
     let mut text = format!("{node:016x}");
+    if to_deliver {
+        text.push_str("\nd");
+    }
     for shelf in woken {
         if text.len() + shelf.name.as_str().len() + 2 > PAYLOAD_BYTES_MAX {
             return format!("{node:016x}\n*");
@@ -56,8 +60,11 @@ fn wakeups(node: u64, payload: &str) -> Vec<Wakeup> {
         Some(Shelf { lane, name: Name::new(&line[1..])? })
     };
     // A line that this version cannot read is from a newer one; looking everywhere is always right.
-    let mut news: Vec<Wakeup> =
-        lines.map(|line| shelf(line).map_or(Wakeup::Everything, Wakeup::Shelf)).collect();
+    let wakeup = |line: &str| match line {
+        "d" => Wakeup::Deliveries,
+        line => shelf(line).map_or(Wakeup::Everything, Wakeup::Shelf),
+    };
+    let mut news: Vec<Wakeup> = lines.map(wakeup).collect();
     news.push(Wakeup::Journal);
     news
 }
@@ -154,22 +161,22 @@ mod tests {
 
     #[test]
     fn another_node_hears_of_shelves_and_journal() {
-        let text = payload(1, &BTreeSet::from([shelf("a"), shelf("b c")]));
+        let text = payload(1, true, &BTreeSet::from([shelf("a"), shelf("b c")]));
         assert_eq!(
             wakeups(2, &text),
-            [Wakeup::Shelf(shelf("a")), Wakeup::Shelf(shelf("b c")), Wakeup::Journal]
+            [Wakeup::Deliveries, Wakeup::Shelf(shelf("a")), Wakeup::Shelf(shelf("b c")), Wakeup::Journal]
         );
     }
 
     #[test]
     fn a_node_does_not_hear_itself() {
-        assert_eq!(wakeups(7, &payload(7, &BTreeSet::from([shelf("a")]))), []);
+        assert_eq!(wakeups(7, &payload(7, false, &BTreeSet::from([shelf("a")]))), []);
     }
 
     #[test]
     fn too_many_shelves_become_everything() {
         let many = (0..100).map(|n| shelf(&format!("{n}{}", "x".repeat(200)))).collect();
-        let text = payload(1, &many);
+        let text = payload(1, false, &many);
         assert!(text.len() <= PAYLOAD_BYTES_MAX);
         assert_eq!(wakeups(2, &text), [Wakeup::Everything, Wakeup::Journal]);
     }

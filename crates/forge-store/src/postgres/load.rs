@@ -1,6 +1,7 @@
 //! Loads what a batch wants, and its company, and locks it until the transaction ends.
 //!
-//! One trip to the server for what was asked; a second one only if a job among it has a limit.
+//! One trip to the server for what was asked; a second one only if a job among it has a limit, and a third only if
+//! somebody is to be told of what happens.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use tokio_postgres::types::FromSql;
 
 use super::connect::Connection;
 use super::pipeline::Pipeline;
+use super::post;
 use super::sql::Sql;
 use super::transact::{Setback, Stage};
 use super::value::{Text, Uuid};
@@ -31,6 +33,8 @@ pub(super) struct Loaded {
     /// Limit rows that are locked.
     pub(super) limits: BTreeSet<Name>,
     seen: HashSet<JobId>,
+    /// Whether there is any webhook.
+    webhooks_exist: bool,
 }
 
 /// What a statement of the first stage was sent for.
@@ -46,6 +50,7 @@ enum Part<'a> {
     Queues,
     Counts,
     Active,
+    AnyWebhook,
 }
 
 /// What earlier tries of a batch have shown.
@@ -68,6 +73,7 @@ pub(super) async fn load(
     loaded.load_wants(connection, stage, wants).await?;
     loaded.check_company(lessons)?;
     loaded.load_limits(connection, stage, &lessons.limits).await?;
+    post::load(connection, stage, wants, loaded.webhooks_exist, &mut loaded.rows).await?;
     Ok(loaded)
 }
 
@@ -137,6 +143,10 @@ impl Loaded {
             pipeline.push(Sql::CountActive, []);
             parts.push(Part::Active);
         }
+        if parts.len() > 1 || !wants.webhooks_of.is_empty() {
+            pipeline.push(Sql::FindAnyWebhook, []);
+            parts.push(Part::AnyWebhook);
+        }
         self.rows.counts = wants.counts.iter().map(|name| (name.clone(), Counts::default())).collect();
         for (part, rows) in parts.into_iter().zip(stage.load(pipeline).await?) {
             self.take(part, rows).map_err(Setback::open)?;
@@ -181,6 +191,7 @@ impl Loaded {
                 let active: i64 = cell(rows.first().ok_or(Corrupt)?, 0)?;
                 self.rows.active = u64::try_from(active).unwrap_or(0);
             }
+            Part::AnyWebhook => self.webhooks_exist = cell(rows.first().ok_or(Corrupt)?, 0)?,
         }
         Ok(())
     }

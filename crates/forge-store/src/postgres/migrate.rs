@@ -17,6 +17,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "journal_at",
         sql: include_str!("../../migrations/postgres/0003_journal_at.sql"),
     },
+    Migration {
+        version: 4,
+        name: "webhooks",
+        sql: include_str!("../../migrations/postgres/0004_webhooks.sql"),
+    },
 ];
 
 /// An arbitrary number, unlikely to be anybody else's.

@@ -28,6 +28,7 @@ mod load;
 mod migrate;
 mod pipeline;
 mod pool;
+mod post;
 mod read;
 mod sql;
 mod transact;

@@ -18,9 +18,13 @@ use super::fault;
 use super::load::{cell, read_api_key, read_client, read_counts, read_digest, read_job};
 use super::pipeline::Pipeline;
 use super::pool::{Loan, Pool};
+use super::post::{read_delivery, read_signing_key, read_webhook};
 use super::sql::Sql;
 use super::value::{Text, Uuid};
-use crate::{Ahead, Error, Fault, Filter, JournalRow, Page, Query, QueueStats, Sweep, Tombstone};
+use crate::{
+    Ahead, DeliveriesOf, DeliveryFilter, Error, Fault, Filter, JournalRow, Page, Query, QueueStats, Sweep,
+    Tombstone,
+};
 
 /// Answers one question. Being cancelled anywhere costs the connection, nothing else.
 pub(super) async fn read(pool: &Pool, options: &Options, query: Query) -> Result<Page, Error> {
@@ -43,6 +47,7 @@ pub(super) async fn sweep(pool: &Pool, options: &Options, sweep: Sweep) -> Resul
         (Sql::SweepJournal, sweep.journal_before),
         (Sql::SweepTombstones, sweep.tombstones_before),
         (Sql::SweepApiKeys, sweep.revoked_keys_before),
+        (Sql::SweepDeliveries, sweep.deliveries_before),
     ] {
         let before = before.as_micros();
         let values: [&(dyn ToSql + Sync); 2] = [&before, &limit];
@@ -129,6 +134,38 @@ impl Reader<'_> {
                 // A lower number may still come from a transaction under way.
                 Page::Position(before.unwrap_or(settled).min(settled))
             }
+            Query::JobsById(ids) => {
+                let ids: Vec<Uuid> = ids.into_iter().map(Uuid::from).collect();
+                let rows = self.rows(Sql::ReadJobs, &[&ids]).await?;
+                Page::Jobs(rows.iter().map(read_job).collect::<Result<_, _>>()?)
+            }
+            Query::Outcomes(executions) => {
+                let ids: Vec<Uuid> = executions.into_iter().map(Uuid::from).collect();
+                let rows = self.rows(Sql::ReadOutcomes, &[&ids]).await?;
+                Page::Outcomes(rows.iter().map(read_outcome).collect::<Result<_, _>>()?)
+            }
+            Query::Webhook(id) => {
+                let rows = self.rows(Sql::ReadWebhook, &[&Uuid::from(id)]).await?;
+                Page::Webhook(rows.first().map(|row| read_webhook(row, 0)).transpose()?.map(Box::new))
+            }
+            Query::Webhooks { client, after, limit } => {
+                let (client, after) = (Uuid::from(client), after.map_or(Uuid::MIN, Uuid::from));
+                let rows = self.rows(Sql::ReadWebhooks, &[&client, &after, &bounded(limit)]).await?;
+                Page::Webhooks(rows.iter().map(|row| read_webhook(row, 0)).collect::<Result<_, _>>()?)
+            }
+            Query::Delivery(id) => {
+                let rows = self.rows(Sql::ReadDelivery, &[&Uuid::from(id)]).await?;
+                Page::Delivery(rows.first().map(read_delivery).transpose()?.map(Box::new))
+            }
+            Query::Deliveries(filter) => self.deliveries(filter).await?,
+            Query::NextDelivery => {
+                let rows = self.rows(Sql::ReadNextDelivery, &[]).await?;
+                Page::Moment(rows.first().map(|row| cell(row, 0)).transpose()?.map(Time::from_micros))
+            }
+            Query::SigningKeys => {
+                let rows = self.rows(Sql::FindSigningKeys, &[]).await?;
+                Page::SigningKeys(rows.iter().map(read_signing_key).collect::<Result<_, _>>()?)
+            }
         })
     }
 
@@ -176,6 +213,17 @@ impl Reader<'_> {
         };
         let rows = self.rows(sql, &values).await?;
         Ok(Page::Jobs(rows.iter().map(read_job).collect::<Result<_, _>>()?))
+    }
+
+    async fn deliveries(&self, filter: DeliveryFilter) -> Result<Page, Error> {
+        let (sql, of) = match filter.of {
+            DeliveriesOf::Webhook(id) => (Sql::ListDeliveriesTo, Uuid::from(id)),
+            DeliveriesOf::Job(id) => (Sql::ListDeliveriesOf, Uuid::from(id)),
+        };
+        let before = filter.before.map_or(Uuid::MAX, Uuid::from);
+        let status = filter.status.map(|status| status as i16);
+        let rows = self.rows(sql, &[&of, &before, &status, &bounded(filter.limit)]).await?;
+        Ok(Page::Deliveries(rows.iter().map(read_delivery).collect::<Result<_, _>>()?))
     }
 
     async fn shelf(&self, shelf: Shelf, after: Option<JobId>, limit: usize) -> Result<Page, Error> {

@@ -1,8 +1,9 @@
 //! Every statement, whole and readable as SQL, in one place. Each connection prepares all of them when it opens.
 //!
 //! Two rules keep locks from forming a circle. Whatever may have to wait for a lock takes it in this order: clients by
-//! id, jobs by id, limits by key; then, while writing, jobs, idempotency keys, unique keys, clients, each in the order of
-//! its key, and the journal last. Whatever is found by looking around (shelves, due jobs) skips what others hold and never waits.
+//! id, jobs by id, limits by key, the first deliveries of chains by job and endpoint, deliveries by id, webhooks by id; then,
+//! while writing, jobs, idempotency keys, unique keys, clients, each in the order of its key, and the journal last. Whatever is
+//! found by looking around (shelves, due jobs, due deliveries) skips what others hold and never waits.
 
 /// Declares the statements and their texts.
 macro_rules! statements {
@@ -101,6 +102,71 @@ statements! {
          GROUP BY queue";
     CountActive = "SELECT coalesce(sum(assigned + running), 0)::bigint FROM counts";
 
+    /// Nearly always there is no webhook at all, and this says so for every client.
+    FindAnyWebhook = "SELECT EXISTS (SELECT FROM webhooks)";
+    FindWebhooksOf = "SELECT id, body FROM webhooks WHERE client = ANY ($1::uuid[])";
+    LockWebhooks = "SELECT id, body FROM webhooks WHERE id = ANY ($1::uuid[]) ORDER BY id FOR UPDATE";
+    /// The first delivery that is not settled of the chains named by job and endpoint, and of those of jobs to the webhooks of
+    /// their clients. Whoever writes to a chain, be it a new delivery or the settling of the first, holds the first. The order
+    /// of the outer rows is the order of the locks.
+    LockChains = "
+        SELECT
+          FROM (SELECT job, endpoint FROM unnest($1::uuid[], $2::uuid[]) AS named (job, endpoint)
+                 UNION
+                SELECT told.job, webhooks.id
+                  FROM unnest($3::uuid[], $4::uuid[]) AS told (job, client)
+                  JOIN webhooks ON webhooks.client = told.client
+                 ORDER BY 1, 2) AS chain
+         CROSS JOIN LATERAL (SELECT
+                               FROM deliveries
+                              WHERE job = chain.job AND endpoint = chain.endpoint AND place IS NOT NULL
+                              ORDER BY place
+                              LIMIT 1
+                                FOR UPDATE) AS first";
+    /// What the chains are like now that they are held. Not told by the statement that locks: one that had to wait does not see
+    /// what was added to a chain meanwhile, and settling the first would leave the second blocked for ever.
+    FindChains = "
+        SELECT found.id, found.body
+          FROM (SELECT job, endpoint, most FROM unnest($1::uuid[], $2::uuid[], $5::bigint[]) AS named (job, endpoint, most)
+                 UNION ALL
+                SELECT told.job, webhooks.id, 1
+                  FROM unnest($3::uuid[], $4::uuid[]) AS told (job, client)
+                  JOIN webhooks ON webhooks.client = told.client) AS chain
+         CROSS JOIN LATERAL (SELECT id, body
+                               FROM deliveries
+                              WHERE job = chain.job AND endpoint = chain.endpoint AND place IS NOT NULL
+                              ORDER BY place
+                              LIMIT chain.most) AS found";
+    LockDeliveries = "
+        SELECT deliveries.id, deliveries.body, webhooks.id, webhooks.body
+          FROM deliveries
+          LEFT JOIN webhooks ON webhooks.id = deliveries.endpoint
+         WHERE deliveries.id = ANY ($1::uuid[])
+         ORDER BY deliveries.id
+           FOR UPDATE OF deliveries";
+    /// With their webhooks, which are not locked.
+    LockDueDeliveries = "
+        SELECT due.id, due.body, webhooks.id, webhooks.body
+          FROM (SELECT id, body, endpoint, due_at
+                  FROM deliveries
+                 WHERE due_at <= $1::bigint
+                 ORDER BY due_at, id
+                 LIMIT $2::bigint
+                   FOR UPDATE SKIP LOCKED) AS due
+          LEFT JOIN webhooks ON webhooks.id = due.endpoint
+         ORDER BY due.due_at, due.id";
+    /// 2 stands for given up.
+    LockFailedDeliveries = "
+        SELECT id, body
+          FROM deliveries
+         WHERE settled_at >= $1::bigint AND endpoint = $2::uuid AND status = 2
+         ORDER BY settled_at, id
+         LIMIT $3::bigint
+           FOR UPDATE SKIP LOCKED";
+    /// A key that does not exist yet cannot be locked, and two nodes that start together would both make the first.
+    LockSigningKeys = "LOCK TABLE signing_keys IN SHARE ROW EXCLUSIVE MODE";
+    FindSigningKeys = "SELECT id, seed, created_at, retired_at FROM signing_keys ORDER BY id";
+
     // ── Writing ──
 
     InsertJobs = "
@@ -190,6 +256,29 @@ statements! {
                succeeded = counts.succeeded + EXCLUDED.succeeded,
                failed = counts.failed + EXCLUDED.failed,
                canceled = counts.canceled + EXCLUDED.canceled";
+
+    /// A URL that somebody else registers at the same time is a unique violation: the batch is then decided again.
+    SetWebhooks = "
+        INSERT INTO webhooks (id, client, url, body)
+        SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::bytea[])
+            ON CONFLICT (id) DO UPDATE SET url = EXCLUDED.url, body = EXCLUDED.body";
+    DeleteWebhooks = "DELETE FROM webhooks WHERE id = ANY ($1::uuid[])";
+    InsertDeliveries = "
+        INSERT INTO deliveries (id, job, endpoint, status, place, due_at, settled_at, body)
+        SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::smallint[], $5::bigint[], $6::bigint[], $7::bigint[],
+                             $8::bytea[])";
+    UpdateDeliveries = "
+        UPDATE deliveries
+           SET status = new.status, place = new.place, due_at = new.due_at, settled_at = new.settled_at, body = new.body
+          FROM unnest($1::uuid[], $2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bytea[])
+            AS new (id, status, place, due_at, settled_at, body)
+         WHERE deliveries.id = new.id";
+    DeleteDeliveriesOf = "DELETE FROM deliveries WHERE job = ANY ($1::uuid[])";
+    SetSigningKeys = "
+        INSERT INTO signing_keys (id, seed, created_at, retired_at)
+        SELECT * FROM unnest($1::uuid[], $2::bytea[], $3::bigint[], $4::bigint[])
+            ON CONFLICT (id) DO UPDATE SET retired_at = EXCLUDED.retired_at";
+    DeleteSigningKeys = "DELETE FROM signing_keys WHERE id = ANY ($1::uuid[])";
 
     // ── The journal ──
 
@@ -310,6 +399,31 @@ statements! {
     ReadJournalBefore = "
         SELECT min(seq) - 1 FROM (SELECT seq FROM journal WHERE at >= $1::bigint OFFSET 0) AS young";
 
+    ReadJobs = "SELECT id, head, body FROM jobs WHERE id = ANY ($1::uuid[])";
+    ReadOutcomes = "SELECT execution, job, bytes, digest FROM outcomes WHERE execution = ANY ($1::uuid[])";
+    ReadWebhook = "SELECT id, body FROM webhooks WHERE id = $1::uuid";
+    /// A client has few: sorting them is nothing.
+    ReadWebhooks = "
+        SELECT id, body
+          FROM webhooks
+         WHERE client = $1::uuid AND id > $2::uuid
+         ORDER BY id
+         LIMIT $3::bigint";
+    ReadDelivery = "SELECT id, body FROM deliveries WHERE id = $1::uuid";
+    ListDeliveriesTo = "
+        SELECT id, body
+          FROM deliveries
+         WHERE endpoint = $1::uuid AND id < $2::uuid AND ($3::smallint IS NULL OR status = $3)
+         ORDER BY id DESC
+         LIMIT $4::bigint";
+    ListDeliveriesOf = "
+        SELECT id, body
+          FROM deliveries
+         WHERE job = $1::uuid AND id < $2::uuid AND ($3::smallint IS NULL OR status = $3)
+         ORDER BY id DESC
+         LIMIT $4::bigint";
+    ReadNextDelivery = "SELECT due_at FROM deliveries WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1";
+
     // ── Sweeping ──
 
     /// Looks at the oldest rows only: moments grow with the numbers, and a sweep that finds nothing must not read it all.
@@ -321,6 +435,9 @@ statements! {
     SweepApiKeys = "
         DELETE FROM api_keys
          WHERE id IN (SELECT id FROM api_keys WHERE revoked_at < $1::bigint ORDER BY revoked_at LIMIT $2::bigint)";
+    SweepDeliveries = "
+        DELETE FROM deliveries
+         WHERE id IN (SELECT id FROM deliveries WHERE settled_at < $1::bigint ORDER BY settled_at LIMIT $2::bigint)";
     SweepTombstones = "
         DELETE FROM tombstones
          WHERE execution IN (SELECT execution FROM tombstones WHERE at < $1::bigint ORDER BY at LIMIT $2::bigint)";

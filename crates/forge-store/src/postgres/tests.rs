@@ -16,13 +16,20 @@ async fn session() -> Client {
     client
 }
 
-/// Ended jobs, and some that wait or are held, without telling the planner.
+/// Ended jobs and settled deliveries, and some that wait, without telling the planner.
 async fn fill(client: &Client) {
     let insert = "
         INSERT INTO jobs (id, client, due_at, state, priority, lane, shelf, queue, job_type, head, body)
         SELECT gen_random_uuid(), 'c0000000-0000-4000-8000-000000000000', n,
                CASE WHEN n % 50 = 0 THEN 1 ELSE 4 END, 0,
                CASE WHEN n % 50 = 0 THEN 1 END, CASE WHEN n % 50 = 0 THEN 'q' END, 'q', '', '\\x00', '\\x00'
+          FROM generate_series(1, 20000) AS n";
+    client.batch_execute(insert).await.unwrap();
+    let insert = "
+        INSERT INTO deliveries (id, job, endpoint, due_at, settled_at, place, status, body)
+        SELECT gen_random_uuid(), gen_random_uuid(), ('00000000-0000-0000-0000-00000000000' || n % 10)::uuid,
+               CASE WHEN n % 50 = 0 THEN n END, CASE WHEN n % 50 <> 0 THEN n END,
+               CASE WHEN n % 50 = 0 THEN 1 END, CASE WHEN n % 50 = 0 THEN 0 WHEN n % 7 = 0 THEN 2 ELSE 1 END, '\\x00'
           FROM generate_series(1, 20000) AS n";
     client.batch_execute(insert).await.unwrap();
 }
@@ -89,11 +96,25 @@ async fn check_plans(client: &Client) {
         (Sql::ReadJournalBefore, "using journal_at"),
         (Sql::SweepTombstones, "using tombstones_at"),
         (Sql::ReadApiKey, "using api_keys_digest"),
+        (Sql::LockChains, "using deliveries_chain"),
+        (Sql::FindChains, "using deliveries_chain"),
+        (Sql::LockDeliveries, "using deliveries_pkey"),
+        (Sql::LockDueDeliveries, "using deliveries_due"),
+        (Sql::LockFailedDeliveries, "using deliveries_failed"),
+        (Sql::UpdateDeliveries, "using deliveries_pkey"),
+        (Sql::DeleteDeliveriesOf, "using deliveries_job"),
+        (Sql::ListDeliveriesTo, "Backward using deliveries_endpoint"),
+        (Sql::ListDeliveriesOf, "Backward using deliveries_job"),
+        (Sql::ReadNextDelivery, "using deliveries_due"),
+        (Sql::SweepDeliveries, "using deliveries_settled"),
     ];
     for (sql, index) in expected {
         let plan = plan(client, sql).await;
         assert!(plan.contains(index), "{sql:?} should go {index}:\n{plan}");
-        assert!(!plan.contains("Seq Scan on jobs"), "{sql:?} reads the whole table:\n{plan}");
+        for table in ["jobs", "deliveries"] {
+            let whole = format!("Seq Scan on {table}");
+            assert!(!plan.contains(&whole), "{sql:?} reads the whole table:\n{plan}");
+        }
         assert!(!plan.contains("Bitmap"), "{sql:?} collects all rows before the first:\n{plan}");
     }
 }
@@ -103,7 +124,10 @@ async fn check_plans(client: &Client) {
 async fn claims_timers_and_lists_stop_after_the_last_row_wanted() {
     let client = session().await;
     fill(&client).await;
-    for sql in [Sql::LockShelf, Sql::LockDue, Sql::ReadDead, Sql::ListJobs, Sql::ListJobsOfClient] {
+    let deliveries =
+        [Sql::LockFailedDeliveries, Sql::ListDeliveriesTo, Sql::ListDeliveriesOf, Sql::ReadNextDelivery];
+    let jobs = [Sql::LockShelf, Sql::LockDue, Sql::ReadDead, Sql::ListJobs, Sql::ListJobsOfClient];
+    for sql in jobs.into_iter().chain(deliveries) {
         let plan = plan(&client, sql).await;
         assert!(!plan.contains("Sort"), "{sql:?} sorts:\n{plan}");
     }

@@ -14,6 +14,7 @@ use super::columns::{Born, Changed, Clients, Ended};
 use super::listen;
 use super::load::Loaded;
 use super::pipeline::Pipeline;
+use super::post::Posted;
 use super::sql::Sql;
 use super::value::Uuid;
 
@@ -28,6 +29,7 @@ pub(super) struct Writes<'a> {
     limits: Limits<'a>,
     queues: Queues<'a>,
     clients: Clients<'a>,
+    posted: Posted<'a>,
     counts: CountColumns<'a>,
     slot: i16,
     journal: Option<(i64, Vec<u8>)>,
@@ -37,7 +39,8 @@ pub(super) struct Writes<'a> {
 impl<'a> Writes<'a> {
     pub(super) fn new(changes: &'a Changes, loaded: &Loaded, node: u64, slot: i16) -> Writes<'a> {
         let at = changes.journal.iter().map(|entry| entry.event.at).max();
-        let news = at.is_some() || !changes.woken.is_empty();
+        let to_deliver = !changes.deliveries.is_empty();
+        let news = at.is_some() || to_deliver || !changes.woken.is_empty();
         Writes {
             born: Born::new(&changes.inserted),
             changed: Changed::new(&changes.updated),
@@ -48,10 +51,11 @@ impl<'a> Writes<'a> {
             limits: Limits::new(&changes.limits),
             queues: Queues::new(&changes.queues),
             clients: Clients::new(changes),
+            posted: Posted::new(changes),
             counts: CountColumns::new(&changes.counts),
             slot,
             journal: at.map(|at| (at.as_micros(), encode_entries(&changes.journal))),
-            notice: news.then(|| listen::payload(node, &changes.woken)),
+            notice: news.then(|| listen::payload(node, to_deliver, &changes.woken)),
         }
     }
 
@@ -60,6 +64,8 @@ impl<'a> Writes<'a> {
     pub(super) fn push<'p>(&'p self, pipeline: &mut Pipeline<'p>) -> usize {
         self.born.push(pipeline);
         self.changed.push(pipeline);
+        // Before jobs are forgotten, whose deliveries go with them.
+        self.posted.push(pipeline);
         self.gone.push(pipeline);
         self.ended.push(pipeline);
         self.keys.push(pipeline);
@@ -110,6 +116,7 @@ impl Gone {
         }
         pipeline.push(Sql::DeleteJobs, [&self.jobs]);
         pipeline.push(Sql::DeleteInputs, [&self.jobs]);
+        pipeline.push(Sql::DeleteDeliveriesOf, [&self.jobs]);
         pipeline.push(Sql::DeleteOutcomes, [&self.executions]);
         pipeline.push(Sql::DeleteResults, [&self.executions]);
         pipeline.push(Sql::DeleteItems, [&self.executions]);

@@ -36,7 +36,7 @@ pub(super) struct Place {
 }
 
 /// More statements than there are, so that none is ever prepared twice.
-pub(super) const STATEMENTS_MAX: usize = 96;
+pub(super) const STATEMENTS_MAX: usize = 128;
 
 /// `synchronous` FULL: a commit returns when the log is on the disk. Copying the log back is not left to the commit, see
 /// [`checkpoint`](super::checkpoint). The cache is in KiB.

@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::held::Held;
 use super::statements::statements;
-use super::{cells, clients};
+use super::{cells, clients, post};
 use crate::Error;
 
 statements! {
@@ -98,6 +98,7 @@ pub(super) fn load(db: &Connection, wants: &Wants, held: &mut Held) -> Result<Lo
     loaded.limits(db)?;
     loaded.queues(db, wants)?;
     loaded.clients(db, wants)?;
+    post::load(db, wants, &mut loaded.rows)?;
     Ok(loaded)
 }
 

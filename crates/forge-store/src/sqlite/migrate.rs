@@ -13,6 +13,11 @@ use crate::migrations::{Migration, pending};
 const ALL: &[Migration] = &[
     Migration { version: 1, name: "spine", sql: include_str!("../../migrations/sqlite/0001_spine.sql") },
     Migration { version: 2, name: "items", sql: include_str!("../../migrations/sqlite/0002_items.sql") },
+    Migration {
+        version: 3,
+        name: "webhooks",
+        sql: include_str!("../../migrations/sqlite/0003_webhooks.sql"),
+    },
 ];
 
 const BEGIN: &str = "BEGIN IMMEDIATE";

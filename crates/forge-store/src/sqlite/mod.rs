@@ -12,6 +12,7 @@ mod held;
 mod load;
 mod many;
 mod migrate;
+mod post;
 mod read;
 mod readers;
 mod statements;
@@ -73,6 +74,7 @@ impl Sqlite {
 
 impl Store for Sqlite {
     fn transact(&self, wants: Wants, decide: Decide) -> Boxed<'_, Changes> {
+        let wants = Box::new(wants);
         Box::pin(self.writer.ask(move |reply| Task::Transact { wants, decide, reply }))
     }
 

@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::load::sql_limit;
 use super::statements::statements;
-use super::{cells, clients};
+use super::{cells, clients, post};
 use crate::{Ahead, Error, Filter, JournalRow, Page, Query, QueueStats, Tombstone};
 
 statements! {
@@ -213,6 +213,22 @@ pub(super) fn read(db: &Connection, query: &Query) -> Result<Page, Error> {
                 first(db, JOURNAL_BEFORE, params![at.as_micros()], |row| Ok(row.get(0)?))?.flatten();
             Page::Position(before.map_or_else(|| journal_end(db), Ok)?)
         }
+        Query::JobsById(ids) => {
+            let job = |id: &JobId| first(db, JOB, params![id.to_bytes()], |row| cells::job(*id, row, 0));
+            Page::Jobs(ids.iter().filter_map(|id| job(id).transpose()).collect::<Result<_, _>>()?)
+        }
+        Query::Outcomes(executions) => {
+            let read = |id: &ExecutionId| first(db, OUTCOME, params![id.to_bytes()], |row| outcome(*id, row));
+            Page::Outcomes(executions.iter().filter_map(|id| read(id).transpose()).collect::<Result<_, _>>()?)
+        }
+        Query::Webhook(id) => Page::Webhook(post::webhook_by_id(db, *id)?.map(Box::new)),
+        Query::Webhooks { client, after, limit } => {
+            Page::Webhooks(post::webhooks_of(db, *client, *after, *limit)?)
+        }
+        Query::Delivery(id) => Page::Delivery(post::delivery_by_id(db, *id)?.map(Box::new)),
+        Query::Deliveries(filter) => Page::Deliveries(post::list(db, filter)?),
+        Query::NextDelivery => Page::Moment(post::next_due(db)?),
+        Query::SigningKeys => Page::SigningKeys(post::signing_keys(db)?),
     })
 }
 

@@ -80,8 +80,21 @@ fn road_of(query: &Query) -> Road {
         | Query::ApiKey(_)
         | Query::JournalEnd => Road::Lookup,
         Query::Inputs(ids) if ids.len() <= LOOKUP_INPUTS_MAX => Road::Lookup,
-        Query::Inputs(_) | Query::Items(_) | Query::Journal { .. } => Road::Page,
-        Query::Jobs(_) | Query::Shelf { .. } | Query::Queues | Query::JournalBefore(_) => Road::Search,
+        Query::Inputs(_)
+        | Query::Items(_)
+        | Query::JobsById(_)
+        | Query::Outcomes(_)
+        | Query::Journal { .. } => Road::Page,
+        Query::Webhook(_)
+        | Query::Webhooks { .. }
+        | Query::Delivery(_)
+        | Query::NextDelivery
+        | Query::SigningKeys => Road::Lookup,
+        Query::Jobs(_)
+        | Query::Shelf { .. }
+        | Query::Queues
+        | Query::Deliveries(_)
+        | Query::JournalBefore(_) => Road::Search,
     }
 }
 

@@ -12,10 +12,10 @@ use forge_core::job::{IdempotencyKey, Input, Job, Name};
 use forge_core::rows::{Counts, Forgotten, KeyRow};
 use rusqlite::{Connection, params};
 
-use super::clients;
 use super::load::{ALL_QUEUES, sql_limit};
 use super::many::many;
 use super::statements::statements;
+use super::{clients, post};
 use crate::{Error, Fault, Sweep};
 
 statements! {
@@ -172,6 +172,7 @@ statements! {
 pub(super) fn write(db: &Connection, changes: &Changes, numbers: &HashMap<JobId, i64>) -> Result<(), Error> {
     insert_jobs(db, &changes.inserted)?;
     update_jobs(db, &changes.updated, numbers)?;
+    post::write(db, changes)?;
     forget(db, &changes.forgotten)?;
     insert_ends(db, changes)?;
     put_keys(db, &changes.keys, &changes.keys_removed)?;
@@ -190,7 +191,8 @@ pub(super) fn sweep(db: &Connection, sweep: &Sweep) -> Result<usize, Error> {
     let stones =
         db.prepare_cached(SWEEP_TOMBSTONES)?.execute(params![sweep.tombstones_before.as_micros(), limit])?;
     let keys = clients::sweep(db, sweep.revoked_keys_before, limit)?;
-    Ok(journal + stones + keys)
+    let deliveries = post::sweep(db, sweep.deliveries_before, limit)?;
+    Ok(journal + stones + keys + deliveries)
 }
 
 fn insert_jobs(db: &Connection, inserted: &[(Job, Arc<Input>)]) -> Result<(), Error> {

@@ -36,7 +36,7 @@ statements! {
 
 /// What the writer can be asked.
 pub(super) enum Task {
-    Transact { wants: Wants, decide: Decide, reply: Reply<Changes> },
+    Transact { wants: Box<Wants>, decide: Decide, reply: Reply<Changes> },
     Sweep { sweep: Sweep, reply: Reply<usize> },
 }
 

@@ -210,6 +210,11 @@ pub(super) const fn words(kind: Kind) -> Words {
             "Es gibt keinen Webhook mit dieser Kennung.",
             "Lassen Sie sich die registrierten Webhooks auflisten und wählen Sie einen davon.",
         ),
+        Kind::DeliveryNotFound => say(
+            "Zustellung nicht gefunden",
+            "Es gibt keine Zustellung mit dieser Kennung.",
+            "Lassen Sie sich die Zustellungen des Webhooks auflisten; erledigte werden nur eine Weile aufbewahrt.",
+        ),
         Kind::ReportNotFound => say(
             "Bericht nicht gefunden",
             "Es gibt keinen Bericht mit dieser Kennung, oder sein Auftrag hat noch keinen geschrieben.",

@@ -102,6 +102,20 @@ const SENTENCES: Table = &[
         "Zu viele Anfragen nach etwas, das es nicht gibt oder das anderen gehört.",
     ),
     ("The quota of {1} requests is spent.", "Das Kontingent von {1} Anfragen ist verbraucht."),
+    // Webhooks.
+    ("There is no such webhook.", "Diesen Webhook gibt es nicht."),
+    ("The webhook belongs to another client.", "Der Webhook gehört einem anderen Client."),
+    ("The client has a webhook with this URL already.", "Der Client hat schon einen Webhook mit dieser URL."),
+    (
+        "The client has {1} webhooks, and may have no more.",
+        "Der Client hat {1} Webhooks, mehr dürfen es nicht sein.",
+    ),
+    (
+        "The webhook is disabled; nothing is sent to it until it is enabled again.",
+        "Der Webhook ist abgeschaltet; bis er wieder eingeschaltet ist, wird nichts an ihn gesendet.",
+    ),
+    ("There is no such delivery, or no longer.", "Diese Zustellung gibt es nicht oder nicht mehr."),
+    ("The delivery is another sender's by now.", "Die Zustellung hat inzwischen ein anderer Absender."),
     // Jobs.
     ("There is no such job.", "Diesen Auftrag gibt es nicht."),
     ("There is no job {1}.", "Es gibt keinen Auftrag {1}."),

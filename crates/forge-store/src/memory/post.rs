@@ -1,0 +1,178 @@
+//! Webhooks, deliveries and signing keys in memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use forge_core::delivery::{Chain, Delivery, Endpoint, Status};
+use forge_core::id::{ClientId, DeliveryId, JobId, SigningKeyId, WebhookId};
+use forge_core::time::Time;
+use forge_core::webhook::{SigningKey, Webhook};
+use forge_core::{Changes, Rows, Wants};
+
+use crate::{DeliveriesOf, DeliveryFilter, Error, Fault};
+
+#[derive(Default)]
+pub(super) struct Post {
+    webhooks: BTreeMap<WebhookId, Webhook>,
+    deliveries: BTreeMap<DeliveryId, Delivery>,
+    due: BTreeSet<(Time, DeliveryId)>,
+    chains: BTreeMap<Chain, BTreeMap<u32, DeliveryId>>,
+    of_job: BTreeMap<JobId, BTreeSet<DeliveryId>>,
+    to: BTreeMap<WebhookId, BTreeSet<DeliveryId>>,
+    settled: BTreeSet<(Time, DeliveryId)>,
+    pub(super) signing_keys: BTreeMap<SigningKeyId, SigningKey>,
+}
+
+impl Post {
+    /// What is wanted and its company, once the jobs are loaded.
+    pub(super) fn load(&self, wants: &Wants, rows: &mut Rows) {
+        let mut ids: BTreeSet<DeliveryId> = wants.deliveries.clone();
+        let mut webhooks: BTreeSet<WebhookId> = wants.webhooks.clone();
+        if !self.webhooks.is_empty() {
+            let mut clients = wants.webhooks_of.clone();
+            clients.extend(rows.jobs.iter().map(|job| job.head.client));
+            let of_them = self.webhooks.values().filter(|webhook| clients.contains(&webhook.client));
+            webhooks.extend(of_them.map(|webhook| webhook.id));
+        }
+        for job in &rows.jobs {
+            let of_client = self.webhooks.values().filter(|webhook| webhook.client == job.head.client);
+            let callback = job.head.callback.iter().map(|_| WebhookId::from_u128(0));
+            for endpoint in of_client.map(|webhook| webhook.id).chain(callback) {
+                ids.extend(self.open(Chain { job: job.id, endpoint }).take(1));
+            }
+        }
+        wants.chains.iter().for_each(|chain| ids.extend(self.open(*chain).take(2)));
+        let mut named = wants.deliveries.clone();
+        if let Some(due) = wants.deliveries_due {
+            let found = self.due.iter().take_while(|(at, _)| *at <= due.now).take(due.limit);
+            rows.deliveries_due = found.map(|&(_, id)| id).collect();
+            named.extend(&rows.deliveries_due);
+        }
+        for want in &wants.deliveries_failed {
+            let since = self.settled.range((want.since, DeliveryId::from_u128(0))..).map(|(_, id)| id);
+            let failed = since.filter(|id| {
+                self.deliveries.get(id).is_some_and(|known| {
+                    known.status() == Status::Failed && known.to == Endpoint::Webhook(want.webhook)
+                })
+            });
+            ids.extend(failed.take(want.limit));
+        }
+        webhooks.extend(named.iter().filter_map(|id| self.deliveries.get(id)).map(|known| known.to.key()));
+        ids.extend(named);
+        rows.deliveries = ids.iter().filter_map(|id| self.deliveries.get(id)).cloned().collect();
+        rows.webhooks = webhooks.iter().filter_map(|id| self.webhooks.get(id)).cloned().collect();
+        if wants.signing_keys {
+            rows.signing_keys = self.signing_keys.values().cloned().collect();
+        }
+    }
+
+    /// The deliveries of a chain that are not settled, in order.
+    fn open(&self, chain: Chain) -> impl Iterator<Item = DeliveryId> {
+        self.chains.get(&chain).into_iter().flat_map(|open| open.values().copied())
+    }
+
+    /// Whether the changes fit: nothing that is new is there already.
+    pub(super) fn check(&self, changes: &Changes) -> Result<(), Error> {
+        match changes.deliveries.iter().find(|new| self.deliveries.contains_key(&new.id)) {
+            Some(new) => Err(Error::new(Fault::Rejected, format!("delivery {} exists already", new.id))),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn write(&mut self, changes: &Changes) {
+        self.webhooks.extend(changes.webhooks.iter().map(|(id, webhook)| (*id, webhook.clone())));
+        changes.webhooks_removed.iter().for_each(|id| drop(self.webhooks.remove(id)));
+        changes.deliveries.iter().for_each(|delivery| self.put(delivery.clone()));
+        for delivery in &changes.deliveries_changed {
+            if self.remove(delivery.id) {
+                self.put(delivery.clone());
+            }
+        }
+        for forgotten in &changes.forgotten {
+            for id in self.of_job.get(&forgotten.job).cloned().unwrap_or_default() {
+                self.remove(id);
+            }
+        }
+        self.signing_keys.extend(changes.signing_keys.iter().map(|(id, key)| (*id, key.clone())));
+        self.signing_keys.retain(|id, _| !changes.signing_keys_removed.contains(id));
+    }
+
+    fn put(&mut self, delivery: Delivery) {
+        let id = delivery.id;
+        self.due.extend(delivery.due_at().map(|at| (at, id)));
+        self.settled.extend(delivery.settled_at().map(|at| (at, id)));
+        if let Some((chain, place)) = delivery.chain().zip(delivery.place()) {
+            self.chains.entry(chain).or_default().insert(place, id);
+        }
+        if let Some(job) = delivery.job() {
+            self.of_job.entry(job).or_default().insert(id);
+        }
+        self.to.entry(delivery.to.key()).or_default().insert(id);
+        self.deliveries.insert(id, delivery);
+    }
+
+    /// Says whether it was there.
+    fn remove(&mut self, id: DeliveryId) -> bool {
+        let Some(delivery) = self.deliveries.remove(&id) else { return false };
+        if let Some(at) = delivery.due_at() {
+            self.due.remove(&(at, id));
+        }
+        if let Some(at) = delivery.settled_at() {
+            self.settled.remove(&(at, id));
+        }
+        if let Some((chain, place)) = delivery.chain().zip(delivery.place())
+            && let Some(open) = self.chains.get_mut(&chain)
+        {
+            open.remove(&place);
+            if open.is_empty() {
+                self.chains.remove(&chain);
+            }
+        }
+        if let Some(job) = delivery.job()
+            && let Some(ids) = self.of_job.get_mut(&job)
+        {
+            ids.remove(&id);
+            if ids.is_empty() {
+                self.of_job.remove(&job);
+            }
+        }
+        if let Some(ids) = self.to.get_mut(&delivery.to.key()) {
+            ids.remove(&id);
+        }
+        true
+    }
+
+    pub(super) fn webhook(&self, id: WebhookId) -> Option<Webhook> {
+        self.webhooks.get(&id).cloned()
+    }
+
+    pub(super) fn webhooks(&self, client: ClientId, after: Option<WebhookId>, limit: usize) -> Vec<Webhook> {
+        let all = self.webhooks.values().filter(|webhook| webhook.client == client);
+        all.filter(|webhook| Some(webhook.id) > after).take(limit).cloned().collect()
+    }
+
+    pub(super) fn delivery(&self, id: DeliveryId) -> Option<Delivery> {
+        self.deliveries.get(&id).cloned()
+    }
+
+    pub(super) fn list(&self, filter: &DeliveryFilter) -> Vec<Delivery> {
+        let ids = match filter.of {
+            DeliveriesOf::Webhook(webhook) => self.to.get(&webhook),
+            DeliveriesOf::Job(job) => self.of_job.get(&job),
+        };
+        let end = filter.before.unwrap_or(DeliveryId::from_u128(u128::MAX));
+        let older = ids.into_iter().flat_map(|ids| ids.range(..end).rev());
+        let found = older.filter_map(|id| self.deliveries.get(id));
+        let found = found.filter(|known| filter.status.is_none_or(|status| known.status() == status));
+        found.take(filter.limit).cloned().collect()
+    }
+
+    pub(super) fn next_due(&self) -> Option<Time> {
+        self.due.first().map(|&(at, _)| at)
+    }
+
+    pub(super) fn sweep(&mut self, before: Time, limit: usize) -> usize {
+        let old = self.settled.iter().take_while(|(at, _)| *at < before).take(limit);
+        let ids: Vec<DeliveryId> = old.map(|&(_, id)| id).collect();
+        ids.into_iter().filter(|id| self.remove(*id)).count()
+    }
+}

@@ -1,0 +1,262 @@
+//! Webhooks, deliveries and signing keys: loaded in a trip of their own, if a batch concerns any, and written as columns.
+//!
+//! Whether it does is known after the first trip, which also asks whether there are webhooks at all.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use forge_core::delivery::{Chain, Delivery};
+use forge_core::id::{ClientId, DeliveryId, WebhookId};
+use forge_core::time::Time;
+use forge_core::webhook::{SigningKey, Webhook};
+use forge_core::{Changes, Rows, Wants};
+use tokio_postgres::Row;
+
+use super::connect::Connection;
+use super::load::{cell, read_digest};
+use super::pipeline::Pipeline;
+use super::sql::Sql;
+use super::transact::{Setback, Stage};
+use super::value::Uuid;
+use crate::Error;
+
+/// What a statement was sent for.
+enum Part {
+    Lock,
+    Webhooks,
+    Deliveries,
+    DueDeliveries,
+    SigningKeys,
+}
+
+/// Loads what is wanted and its company, once the jobs are loaded. `webhooks_exist` tells whether there are any.
+pub(super) async fn load(
+    connection: &Connection,
+    stage: &Stage<'_>,
+    wants: &Wants,
+    webhooks_exist: bool,
+    rows: &mut Rows,
+) -> Result<(), Setback> {
+    let mut clients: BTreeSet<ClientId> = wants.webhooks_of.clone();
+    let mut chains: BTreeMap<Chain, i64> = wants.chains.iter().map(|chain| (*chain, 2)).collect();
+    let (mut told_jobs, mut told_clients): (Vec<Uuid>, Vec<Uuid>) = (Vec::new(), Vec::new());
+    for job in &rows.jobs {
+        clients.insert(job.head.client);
+        if webhooks_exist {
+            told_jobs.push(job.id.into());
+            told_clients.push(job.head.client.into());
+        }
+        if job.head.callback.is_some() {
+            let chain = Chain { job: job.id, endpoint: WebhookId::from_u128(0) };
+            chains.entry(chain).or_insert(1);
+        }
+    }
+    let clients: Vec<Uuid> = clients.into_iter().map(Uuid::from).collect();
+    let chain_jobs: Vec<Uuid> = chains.keys().map(|chain| chain.job.into()).collect();
+    let chain_endpoints: Vec<Uuid> = chains.keys().map(|chain| chain.endpoint.into()).collect();
+    let most: Vec<i64> = chains.values().copied().collect();
+    let deliveries: Vec<Uuid> = wants.deliveries.iter().map(|&id| id.into()).collect();
+    let webhooks: Vec<Uuid> = wants.webhooks.iter().map(|&id| id.into()).collect();
+    let due = wants.deliveries_due.map(|due| (due.now.as_micros(), due.limit as i64));
+    let failed = wants.deliveries_failed.iter();
+    let failed: Vec<(i64, Uuid, i64)> =
+        failed.map(|want| (want.since.as_micros(), want.webhook.into(), want.limit as i64)).collect();
+
+    let mut parts = Vec::new();
+    let mut pipeline = Pipeline::new(connection);
+    if !chains.is_empty() || !told_jobs.is_empty() {
+        pipeline.push(Sql::LockChains, [&chain_jobs, &chain_endpoints, &told_jobs, &told_clients]);
+        pipeline.push(Sql::FindChains, [&chain_jobs, &chain_endpoints, &told_jobs, &told_clients, &most]);
+        parts.extend([Part::Lock, Part::Deliveries]);
+    }
+    if !deliveries.is_empty() {
+        pipeline.push(Sql::LockDeliveries, [&deliveries]);
+        parts.push(Part::Deliveries);
+    }
+    if !webhooks.is_empty() {
+        pipeline.push(Sql::LockWebhooks, [&webhooks]);
+        parts.push(Part::Webhooks);
+    }
+    if webhooks_exist && !clients.is_empty() {
+        pipeline.push(Sql::FindWebhooksOf, [&clients]);
+        parts.push(Part::Webhooks);
+    }
+    for (since, webhook, n) in &failed {
+        pipeline.push(Sql::LockFailedDeliveries, [since, webhook, n]);
+        parts.push(Part::Deliveries);
+    }
+    if let Some((now, n)) = &due {
+        pipeline.push(Sql::LockDueDeliveries, [now, n]);
+        parts.push(Part::DueDeliveries);
+    }
+    if wants.signing_keys {
+        pipeline.push(Sql::LockSigningKeys, []);
+        pipeline.push(Sql::FindSigningKeys, []);
+        parts.extend([Part::Lock, Part::SigningKeys]);
+    }
+    if parts.is_empty() {
+        return Ok(());
+    }
+    let mut found = Found { webhooks: BTreeSet::new(), deliveries: BTreeSet::new(), rows };
+    for (part, answer) in parts.into_iter().zip(stage.load(pipeline).await?) {
+        found.take(&part, &answer).map_err(Setback::open)?;
+    }
+    Ok(())
+}
+
+struct Found<'a> {
+    webhooks: BTreeSet<WebhookId>,
+    deliveries: BTreeSet<DeliveryId>,
+    rows: &'a mut Rows,
+}
+
+impl Found<'_> {
+    fn take(&mut self, part: &Part, rows: &[Row]) -> Result<(), Error> {
+        match part {
+            Part::Lock => {}
+            Part::Webhooks => rows.iter().try_for_each(|row| self.take_webhook(read_webhook(row, 0)?))?,
+            Part::Deliveries => drop(self.take_deliveries(rows)?),
+            Part::DueDeliveries => self.rows.deliveries_due = self.take_deliveries(rows)?,
+            Part::SigningKeys => {
+                self.rows.signing_keys = rows.iter().map(read_signing_key).collect::<Result<_, _>>()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take_webhook(&mut self, webhook: Webhook) -> Result<(), Error> {
+        if self.webhooks.insert(webhook.id) {
+            self.rows.webhooks.push(webhook);
+        }
+        Ok(())
+    }
+
+    /// Deliveries, and their webhooks where the row has them.
+    fn take_deliveries(&mut self, rows: &[Row]) -> Result<Vec<DeliveryId>, Error> {
+        let mut ids = Vec::with_capacity(rows.len());
+        for row in rows {
+            let delivery = read_delivery(row)?;
+            ids.push(delivery.id);
+            if self.deliveries.insert(delivery.id) {
+                self.rows.deliveries.push(delivery);
+            }
+            if row.len() > 2 && cell::<Option<Uuid>>(row, 2)?.is_some() {
+                self.take_webhook(read_webhook(row, 2)?)?;
+            }
+        }
+        Ok(ids)
+    }
+}
+
+/// A webhook from `id, body`, from this column on.
+pub(super) fn read_webhook(row: &Row, first: usize) -> Result<Webhook, Error> {
+    Ok(Webhook::decode(cell::<Uuid>(row, first)?.into(), cell(row, first + 1)?)?)
+}
+
+/// A delivery from `id, body`.
+pub(super) fn read_delivery(row: &Row) -> Result<Delivery, Error> {
+    Ok(Delivery::decode(cell::<Uuid>(row, 0)?.into(), cell(row, 1)?)?)
+}
+
+/// A key from `id, seed, created_at, retired_at`.
+pub(super) fn read_signing_key(row: &Row) -> Result<SigningKey, Error> {
+    Ok(SigningKey {
+        id: cell::<Uuid>(row, 0)?.into(),
+        seed: read_digest(row, 1)?,
+        created_at: Time::from_micros(cell(row, 2)?),
+        retired_at: cell::<Option<i64>>(row, 3)?.map(Time::from_micros),
+    })
+}
+
+/// What a batch changes about webhooks, as columns.
+pub(super) struct Posted<'a> {
+    webhooks: Vec<Uuid>,
+    clients: Vec<Uuid>,
+    urls: Vec<&'a str>,
+    bodies: Vec<Vec<u8>>,
+    removed: Vec<Uuid>,
+    jobs: Vec<Option<Uuid>>,
+    endpoints: Vec<Uuid>,
+    new: Columns,
+    changed: Columns,
+    keys: Vec<Uuid>,
+    seeds: Vec<&'a [u8]>,
+    created_at: Vec<i64>,
+    retired_at: Vec<Option<i64>>,
+    keys_removed: Vec<Uuid>,
+}
+
+/// What of a delivery can change.
+struct Columns {
+    ids: Vec<Uuid>,
+    statuses: Vec<i16>,
+    places: Vec<Option<i64>>,
+    due_at: Vec<Option<i64>>,
+    settled_at: Vec<Option<i64>>,
+    bodies: Vec<Vec<u8>>,
+}
+
+impl Columns {
+    fn new(deliveries: &[Delivery]) -> Columns {
+        let all = || deliveries.iter();
+        let moment = |at: Option<Time>| at.map(Time::as_micros);
+        Columns {
+            ids: all().map(|delivery| delivery.id.into()).collect(),
+            statuses: all().map(|delivery| delivery.status() as i16).collect(),
+            places: all().map(|delivery| delivery.place().map(i64::from)).collect(),
+            due_at: all().map(|delivery| moment(delivery.due_at())).collect(),
+            settled_at: all().map(|delivery| moment(delivery.settled_at())).collect(),
+            bodies: all().map(Delivery::encode).collect(),
+        }
+    }
+}
+
+impl<'a> Posted<'a> {
+    pub(super) fn new(changes: &'a Changes) -> Posted<'a> {
+        let webhooks = || changes.webhooks.values();
+        let keys = || changes.signing_keys.values();
+        Posted {
+            webhooks: webhooks().map(|webhook| webhook.id.into()).collect(),
+            clients: webhooks().map(|webhook| webhook.client.into()).collect(),
+            urls: webhooks().map(|webhook| webhook.url.as_str()).collect(),
+            bodies: webhooks().map(Webhook::encode).collect(),
+            removed: changes.webhooks_removed.iter().map(|&id| id.into()).collect(),
+            jobs: changes.deliveries.iter().map(|delivery| delivery.job().map(Uuid::from)).collect(),
+            endpoints: changes.deliveries.iter().map(|delivery| delivery.to.key().into()).collect(),
+            new: Columns::new(&changes.deliveries),
+            changed: Columns::new(&changes.deliveries_changed),
+            keys: keys().map(|key| key.id.into()).collect(),
+            seeds: keys().map(|key| key.seed.as_slice()).collect(),
+            created_at: keys().map(|key| key.created_at.as_micros()).collect(),
+            retired_at: keys().map(|key| key.retired_at.map(Time::as_micros)).collect(),
+            keys_removed: changes.signing_keys_removed.iter().map(|&id| id.into()).collect(),
+        }
+    }
+
+    pub(super) fn push<'p>(&'p self, pipeline: &mut Pipeline<'p>) {
+        if !self.new.ids.is_empty() {
+            let Columns { ids, statuses, places, due_at, settled_at, bodies } = &self.new;
+            let (jobs, endpoints) = (&self.jobs, &self.endpoints);
+            pipeline.push(
+                Sql::InsertDeliveries,
+                [ids, jobs, endpoints, statuses, places, due_at, settled_at, bodies],
+            );
+        }
+        if !self.changed.ids.is_empty() {
+            let Columns { ids, statuses, places, due_at, settled_at, bodies } = &self.changed;
+            pipeline.push(Sql::UpdateDeliveries, [ids, statuses, places, due_at, settled_at, bodies]);
+        }
+        if !self.removed.is_empty() {
+            pipeline.push(Sql::DeleteWebhooks, [&self.removed]);
+        }
+        if !self.webhooks.is_empty() {
+            pipeline.push(Sql::SetWebhooks, [&self.webhooks, &self.clients, &self.urls, &self.bodies]);
+        }
+        if !self.keys_removed.is_empty() {
+            pipeline.push(Sql::DeleteSigningKeys, [&self.keys_removed]);
+        }
+        if !self.keys.is_empty() {
+            let (created_at, retired_at) = (&self.created_at, &self.retired_at);
+            pipeline.push(Sql::SetSigningKeys, [&self.keys, &self.seeds, created_at, retired_at]);
+        }
+    }
+}
