@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forge_core::command::{Claim, Submit};
-use forge_core::id::{ClientId, ExecutionId, JobId, KeyId};
+use forge_core::id::{ClientId, ExecutionId, JobId, KeyId, SigningKeyId, WebhookId};
 use forge_core::job::{Job, Shelf};
 use forge_core::rows::Render;
 use forge_core::time::Time;
@@ -17,7 +17,9 @@ use crate::clock::Clock;
 use crate::committer::{self, Commands, Office};
 use crate::ids::Ids;
 use crate::journal::Reader;
+use crate::observer::Observer;
 use crate::options::Options;
+use crate::timers::Alarm;
 use crate::wakeups::{Look, Waiter};
 use crate::worker::Board;
 use crate::{Error, sweeper, timers};
@@ -211,6 +213,16 @@ impl Engine {
         self.inner.ids.key(&*self.inner.office.clock)
     }
 
+    /// A new webhook id.
+    pub fn webhook_id(&self) -> WebhookId {
+        self.inner.ids.webhook(&*self.inner.office.clock)
+    }
+
+    /// A new id for a key to sign with.
+    pub fn signing_key_id(&self) -> SigningKeyId {
+        self.inner.ids.signing_key(&*self.inner.office.clock)
+    }
+
     /// A new client id.
     pub fn client_id(&self) -> ClientId {
         ClientId::v4(self.inner.office.clock.random())
@@ -224,6 +236,15 @@ impl Engine {
     /// Where work for the built-in worker is announced.
     pub(crate) fn board(&self) -> Board {
         self.inner.office.wakeups.board.clone()
+    }
+
+    /// When the post office must look next.
+    pub(crate) fn post(&self) -> &Alarm {
+        &self.inner.office.post
+    }
+
+    pub(crate) fn observer(&self) -> &dyn Observer {
+        &*self.inner.office.observer
     }
 
     pub(crate) fn clock(&self) -> &dyn Clock {

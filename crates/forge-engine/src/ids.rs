@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use forge_core::id::{ExecutionId, JobId, KeyId};
+use forge_core::id::{ExecutionId, JobId, KeyId, SigningKeyId, WebhookId};
 
 use crate::clock::Clock;
 
@@ -28,6 +28,16 @@ impl Ids {
     pub(crate) fn key(&self, clock: &dyn Clock) -> KeyId {
         let (unix_ms, bits) = self.draw(clock);
         KeyId::v7(unix_ms, bits)
+    }
+
+    pub(crate) fn webhook(&self, clock: &dyn Clock) -> WebhookId {
+        let (unix_ms, bits) = self.draw(clock);
+        WebhookId::v7(unix_ms, bits)
+    }
+
+    pub(crate) fn signing_key(&self, clock: &dyn Clock) -> SigningKeyId {
+        let (unix_ms, bits) = self.draw(clock);
+        SigningKeyId::v7(unix_ms, bits)
     }
 
     fn draw(&self, clock: &dyn Clock) -> (u64, u128) {

@@ -7,7 +7,8 @@
 //!                                    ├──► answers to the callers
 //!                                    ├──► waiting claims are woken      (wakeups), the built-in worker too (worker)
 //!                                    ├──► the timer learns what is due  (timers)
-//!                                    └──► journal readers go on         (journal)
+//!                                    ├──► journal readers go on         (journal)
+//!                                    └──► the post office looks         (post)
 //! ```
 //!
 //! The engine knows no network and no SQL, and asks [`Clock`] for time and chance; so a test moves the clock by hand, and
@@ -20,6 +21,7 @@ mod ids;
 pub mod journal;
 pub mod observer;
 mod options;
+mod post;
 mod sweeper;
 mod timers;
 mod wakeups;
@@ -28,6 +30,7 @@ mod worker;
 pub use clock::{Clock, SystemClock};
 pub use engine::Engine;
 pub use options::Options;
+pub use post::{Courier, Parcel, Post, PostHandle, PostOptions, Receipt, Sending, Verdict};
 pub use worker::{Compose, Gauge, Worker, WorkerHandle, WorkerOptions};
 
 use std::sync::Arc;

@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use forge_core::Changes;
+use forge_core::delivery::{Attempt, Delivery};
 use forge_store::Fault;
 
 /// Watches commits. Called by the committer, so it must be quick.
@@ -13,6 +14,18 @@ pub trait Observer: Send + Sync + Debug + 'static {
 
     /// The store failed, and a batch with so many commands was given up.
     fn failed(&self, fault: Fault, n_commands: usize);
+
+    /// An attempt to deliver something was made, and what became of it is durable.
+    fn attempted(&self, _: &Attempted<'_>) {}
+}
+
+/// An attempt to deliver something.
+#[derive(Clone, Copy, Debug)]
+pub struct Attempted<'a> {
+    /// The delivery as it stands now.
+    pub delivery: &'a Delivery,
+    /// How the attempt went.
+    pub attempt: &'a Attempt,
 }
 
 /// A batch that is durable.

@@ -35,7 +35,7 @@ impl Default for Alarm {
 }
 
 impl Alarm {
-    /// A job is due at this moment.
+    /// A job, or a delivery, is due at this moment.
     pub(crate) fn set(&self, at: Time) {
         if self.learn(at) {
             self.inner.earlier.notify_one();
@@ -44,7 +44,7 @@ impl Alarm {
 
     /// Remembers a moment without waking the loop, and says whether it is earlier than all it knew: for the loop itself,
     /// which would otherwise wake itself for ever.
-    fn learn(&self, at: Time) -> bool {
+    pub(crate) fn learn(&self, at: Time) -> bool {
         at.as_micros() < self.inner.earliest.fetch_min(at.as_micros(), Ordering::AcqRel)
     }
 
@@ -53,13 +53,13 @@ impl Alarm {
     }
 
     /// Forgets what it knew. Whatever is set from now on counts again.
-    fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.inner.earliest.store(i64::MAX, Ordering::Release);
     }
 
     /// Ready when something is due, or after `span_max`. An earlier moment only shortens the sleep: what is not due yet
     /// costs no look into the store. Safe to drop.
-    async fn wait(&self, clock: &dyn Clock, span_max: Duration) {
+    pub(crate) async fn wait(&self, clock: &dyn Clock, span_max: Duration) {
         loop {
             let span = self.earliest().since(clock.now()).min(span_max);
             if span.is_zero() {

@@ -169,6 +169,8 @@ pub struct Taken {
     pub deliveries: Vec<Delivery>,
     /// The webhooks among their endpoints, where they still exist.
     pub webhooks: Vec<Webhook>,
+    /// How many were due and put off, since their endpoint is closed.
+    pub n_put_off: usize,
     /// There may be more: asking again at once is worth it.
     pub more: bool,
 }

@@ -88,6 +88,7 @@ impl Desk<'_> {
             let Some(mut delivery) = due.cloned() else { continue };
             if let Some(&opens_at) = take.closed.get(&delivery.to) {
                 delivery.stage = Stage::Waiting(opens_at.max(self.now));
+                taken.n_put_off += 1;
             } else {
                 delivery.stage = Stage::Taken(until);
                 delivery.attempts = delivery.attempts.saturating_add(1);
@@ -172,6 +173,7 @@ impl Desk<'_> {
         };
         if let (None, Some(reason)) = (webhook.disabled, disable) {
             webhook.disabled = Some(Disabled { at: now, reason });
+            self.changes.webhooks_disabled.push(webhook.id);
         }
         self.post.save_webhook(webhook, &mut self.changes);
     }

@@ -11,6 +11,7 @@ mod journal;
 mod lifecycle;
 mod nodes;
 mod overload;
+mod post;
 mod races;
 mod recovery;
 mod retention;

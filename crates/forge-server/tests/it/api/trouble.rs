@@ -75,6 +75,7 @@ async fn a_job_whose_events_are_lost_is_still_a_job() {
         journal_before: forge_core::time::Time::MAX,
         tombstones_before: forge_core::time::Time::ZERO,
         revoked_keys_before: forge_core::time::Time::ZERO,
+        deliveries_before: forge_core::time::Time::ZERO,
         limit: 1000,
     };
     assert!(server.app.engine.store().sweep(everything).await.unwrap() > 0);

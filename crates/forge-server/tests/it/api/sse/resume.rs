@@ -182,6 +182,7 @@ async fn a_client_that_was_away_too_long_is_told_so_and_gets_what_is_kept() {
         journal_before: kept_from,
         tombstones_before: Time::ZERO,
         revoked_keys_before: Time::ZERO,
+        deliveries_before: Time::ZERO,
         limit: 1000,
     };
     assert!(server.app.engine.store().sweep(sweep).await.unwrap() > 0);

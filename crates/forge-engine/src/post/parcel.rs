@@ -1,0 +1,103 @@
+//! What a courier is given, and what it says.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use forge_core::command::Sent;
+use forge_core::delivery::{Attempt, Delivery, Endpoint, Subject};
+use forge_core::history::{Event, News, Outlook};
+use forge_core::id::ExecutionId;
+use forge_core::job::Job;
+use forge_core::rows::Outcome;
+use forge_core::time::Time;
+use forge_core::webhook::Webhook;
+
+/// A send under way. Dropping it breaks it off.
+pub type Sending = Pin<Box<dyn Future<Output = Receipt> + Send>>;
+
+/// Brings deliveries to their endpoints. Knows how to build, sign and send a request; whether, when and how often is not its
+/// affair.
+pub trait Courier: Send + Sync + 'static {
+    /// One attempt. Ends within the lease of the post office, whatever the endpoint does.
+    fn send(&self, parcel: Parcel) -> Sending;
+}
+
+/// One delivery with all that is needed to tell it.
+#[derive(Clone, Debug)]
+pub struct Parcel {
+    /// The delivery; its `attempts` is the number of this attempt.
+    pub delivery: Delivery,
+    /// The webhook it goes to; `None` for a job's callback.
+    pub webhook: Option<Arc<Webhook>>,
+    /// The job it is about, as it stands by now; `None` for a test.
+    pub job: Option<Arc<Job>>,
+    /// The outcome of the execution whose end it tells of.
+    pub outcome: Option<Arc<Outcome>>,
+}
+
+impl Parcel {
+    /// Where it goes.
+    pub fn url(&self) -> &str {
+        match (&self.webhook, &self.delivery.to) {
+            (Some(webhook), _) => &webhook.url,
+            (None, Endpoint::Callback(url)) => url,
+            (None, Endpoint::Webhook(_)) => "",
+        }
+    }
+
+    /// The event it tells of; `None` for a test.
+    pub fn event(&self) -> Option<&Event> {
+        match &self.delivery.about {
+            Subject::Event { event, .. } => Some(event),
+            Subject::Test => None,
+        }
+    }
+}
+
+/// What a courier says about one attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// What it means.
+    pub verdict: Verdict,
+    /// The status that the endpoint answered with, if it did.
+    pub status: Option<u16>,
+    /// What went wrong, in English, without secrets of the URL.
+    pub error: Option<String>,
+}
+
+/// What an attempt means for its delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The endpoint has it.
+    Delivered,
+    /// Try again.
+    Failed {
+        /// How long the endpoint asked to be left alone.
+        retry_after: Option<Duration>,
+    },
+    /// The endpoint is gone for good.
+    Gone,
+}
+
+impl Receipt {
+    /// The same in the words of the core.
+    pub(super) fn into_sent(self, at: Time, took: Duration) -> Sent {
+        let attempt = Attempt { at, took, status: self.status, error: self.error };
+        match self.verdict {
+            Verdict::Delivered => Sent::Delivered(attempt),
+            Verdict::Failed { retry_after } => Sent::Failed { attempt, retry_after },
+            Verdict::Gone => Sent::Gone(attempt),
+        }
+    }
+}
+
+/// The execution whose end an event tells of, if it does.
+pub(super) fn ended(job: &Job, event: &Event) -> Option<ExecutionId> {
+    let News::Moved { to, outlook, .. } = event.news else { return None };
+    if !to.is_final() || outlook == Outlook::WillRetry {
+        return None;
+    }
+    let n_past = event.execution.checked_sub(1)? as usize;
+    Some(job.executions_past.get(n_past).copied().unwrap_or(job.execution))
+}

@@ -1,0 +1,364 @@
+//! The loop of the post office. It never waits for the store or for an endpoint itself: a look into the store, each send and
+//! each settlement is a task of its own, and the loop is told when one has ended.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use forge_core::command::{DeliveryCommand, Sent, Settle, Take, Taken};
+use forge_core::delivery::{Attempt, Delivery, Endpoint, Failure, Subject};
+use forge_core::id::{ExecutionId, JobId, WebhookId};
+use forge_core::job::Job;
+use forge_core::time::Time;
+use forge_core::webhook::Webhook;
+use forge_core::{Answer, Command, limits};
+use tokio::sync::watch;
+use tokio::task::{Id, JoinError, JoinSet};
+
+use super::PostOptions;
+use super::parcel::{Courier, Parcel, Receipt, Verdict, ended};
+use super::standing::{Place, Standings};
+use crate::engine::Stop;
+use crate::observer::Attempted;
+use crate::{Engine, Error};
+
+/// When the post office stops, what ends within this time is settled; the rest is left to its lease.
+const FINISH_WITHIN: Duration = Duration::from_secs(1);
+
+/// Settlements under way. Past that the store is behind, and taking more would only make it worse.
+const SETTLING_MAX: usize = 2048;
+
+/// The wait after a store failed.
+const PAUSE: Duration = Duration::from_millis(250);
+
+pub(super) struct Round {
+    engine: Engine,
+    courier: Arc<dyn Courier>,
+    options: PostOptions,
+    stop: watch::Receiver<bool>,
+    engine_stop: Stop,
+    standings: Standings,
+    sends: JoinSet<(Receipt, Duration)>,
+    flights: HashMap<Id, Flight>,
+    settling: JoinSet<()>,
+    look: JoinSet<Result<Look, Error>>,
+    /// Whether looking into the store is worth it.
+    due: bool,
+}
+
+/// A send under way.
+struct Flight {
+    send: u64,
+    delivery: Delivery,
+    webhook: Option<Arc<Webhook>>,
+    began: Time,
+}
+
+/// What a look into the store found.
+enum Look {
+    /// Nothing is due; the alarm knows what will be.
+    Nothing,
+    /// Deliveries, perhaps not all that are due; and those that are pointless.
+    Found { parcels: Vec<Parcel>, pointless: Vec<(Delivery, Failure)> },
+}
+
+impl Round {
+    pub(super) fn new(
+        engine: Engine,
+        courier: Arc<dyn Courier>,
+        options: PostOptions,
+        stop: watch::Receiver<bool>,
+    ) -> Round {
+        let engine_stop = engine.stop_signal();
+        let standings = Standings::new(options.clone());
+        Round {
+            engine,
+            courier,
+            options,
+            stop,
+            engine_stop,
+            standings,
+            sends: JoinSet::new(),
+            flights: HashMap::new(),
+            settling: JoinSet::new(),
+            look: JoinSet::new(),
+            due: true,
+        }
+    }
+
+    /// Runs until told to stop. Being cut off anywhere is safe: leases see to what was taken.
+    pub(super) async fn work(mut self) {
+        while self.go_on().await {}
+        self.finish().await;
+    }
+
+    /// Does what can be done, then waits for something to happen. Says whether to go on.
+    async fn go_on(&mut self) -> bool {
+        let now = self.engine.now();
+        let late = self.standings.grow_suspicious(now);
+        self.put_off(late);
+        while let Some((send, parcel)) = self.standings.next(now) {
+            self.launch(send, parcel, now);
+        }
+        let idle = self.look.is_empty() && self.settling.len() < SETTLING_MAX && self.standings.room() > 0;
+        if idle && self.due {
+            self.due = false;
+            self.look.spawn(look_in_time(self.engine.clone(), self.take(now)));
+        }
+        let engine = self.engine.clone();
+        let slow = self.standings.next_slow().map(|at| at.since(now));
+        tokio::select! {
+            biased;
+            () = told(&mut self.stop) => return false,
+            () = self.engine_stop.told() => return false,
+            Some(ended) = self.sends.join_next_with_id() => self.sent(ended),
+            Some(found) = self.look.join_next() => self.found(found),
+            Some(_) = self.settling.join_next() => {}
+            () = engine.post().wait(engine.clock(), self.options.refresh), if idle && self.look.is_empty() => {
+                self.due = true;
+            }
+            () = sleep(&engine, slow), if slow.is_some() => {}
+        }
+        true
+    }
+
+    fn take(&self, now: Time) -> Take {
+        let limit = self.standings.room().min(limits::TAKE_MAX);
+        Take { limit, lease: self.options.lease, closed: self.standings.closed(now) }
+    }
+
+    fn found(&mut self, found: Result<Result<Look, Error>, JoinError>) {
+        match found.unwrap_or(Err(Error::Overloaded)) {
+            Ok(Look::Nothing) => {}
+            Ok(Look::Found { parcels, pointless }) => {
+                self.due = true;
+                for (delivery, failure) in pointless {
+                    self.settle(delivery, None, Sent::Dropped(failure));
+                }
+                let now = self.engine.now();
+                for parcel in parcels {
+                    match self.standings.place(parcel, now) {
+                        Place::Send(send, parcel) => self.launch(send, parcel, now),
+                        Place::Waits => {}
+                        Place::PutOff(until, parcel) => self.put_off(vec![(until, parcel)]),
+                    }
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "could not look for deliveries; trying again");
+                self.due = true;
+            }
+        }
+    }
+
+    fn launch(&mut self, send: u64, parcel: Parcel, began: Time) {
+        let (delivery, webhook) = (parcel.delivery.clone(), parcel.webhook.clone());
+        let (engine, courier) = (self.engine.clone(), self.courier.clone());
+        let task = self.sends.spawn(async move {
+            let receipt = courier.send(parcel).await;
+            (receipt, engine.now().since(began))
+        });
+        self.flights.insert(task.id(), Flight { send, delivery, webhook, began });
+    }
+
+    fn sent(&mut self, ended: Result<(Id, (Receipt, Duration)), JoinError>) {
+        let (id, receipt, took) = match ended {
+            Ok((id, (receipt, took))) => (id, receipt, took),
+            Err(broken) => {
+                tracing::error!(error = %broken, "a courier broke off");
+                let error = Some("the sender broke off".into());
+                let verdict = Verdict::Failed { retry_after: None };
+                (broken.id(), Receipt { verdict, status: None, error }, Duration::ZERO)
+            }
+        };
+        let Some(Flight { send, delivery, webhook, began }) = self.flights.remove(&id) else { return };
+        let good = receipt.verdict == Verdict::Delivered;
+        let late = self.standings.ended(send, good, self.engine.now());
+        self.put_off(late);
+        self.settle(delivery, webhook, receipt.into_sent(began, took));
+    }
+
+    fn put_off(&mut self, parcels: Vec<(Time, Parcel)>) {
+        for (until, parcel) in parcels {
+            self.settle(parcel.delivery, parcel.webhook, Sent::PutOff(until));
+        }
+    }
+
+    fn settle(&mut self, delivery: Delivery, webhook: Option<Arc<Webhook>>, sent: Sent) {
+        let (engine, until) = (self.engine.clone(), self.engine.now() + self.options.lease);
+        let settle = Settle {
+            delivery: delivery.id,
+            chain: delivery.chain(),
+            fence: delivery.fence,
+            health_of: webhook.as_ref().and_then(|webhook| health_of(webhook, &sent, engine.now())),
+            sent,
+            policy: self.options.policy,
+        };
+        self.settling.spawn(settle_until(engine, settle, until));
+    }
+
+    /// Gives back what waits, gives what is under way a moment to end, and settles that.
+    async fn finish(mut self) {
+        let now = self.engine.now();
+        let waiting = self.standings.clear();
+        self.put_off(waiting.into_iter().map(|parcel| (now, parcel)).collect());
+        let engine = self.engine.clone();
+        let mut over = engine.clock().sleep(FINISH_WITHIN);
+        loop {
+            tokio::select! {
+                biased;
+                Some(ended) = self.sends.join_next_with_id() => self.sent(ended),
+                Some(_) = self.settling.join_next() => {}
+                () = &mut over => break,
+                else => return,
+            }
+        }
+        self.sends.abort_all();
+        let settled = async { while self.settling.join_next().await.is_some() {} };
+        tokio::select! {
+            () = settled => {}
+            () = engine.clock().sleep(FINISH_WITHIN) => {}
+        }
+    }
+}
+
+/// Ready once the post office is told to stop; one whose handle is gone has stopped too. Safe to drop.
+async fn told(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|stopping| *stopping).await;
+}
+
+async fn sleep(engine: &Engine, span: Option<Duration>) {
+    if let Some(span) = span {
+        engine.clock().sleep(span).await;
+    }
+}
+
+/// The webhook whose health is to be noted. A success of an endpoint in good health is noted once in a while, so that
+/// settlements do not all wait for one row.
+fn health_of(webhook: &Webhook, sent: &Sent, now: Time) -> Option<WebhookId> {
+    let health = &webhook.health;
+    let noted =
+        health.failures == 0 && health.last_success_at.is_some_and(|at| now < at + limits::LAST_SUCCESS);
+    match sent {
+        Sent::Delivered(_) if noted => None,
+        Sent::Delivered(_) | Sent::Failed { .. } | Sent::Gone(_) => Some(webhook.id),
+        Sent::Dropped(_) | Sent::PutOff(_) => None,
+    }
+}
+
+/// Settles a delivery, again and again while the store fails and the lease lasts.
+async fn settle_until(engine: Engine, settle: Settle, until: Time) {
+    loop {
+        let command = Command::Delivery(DeliveryCommand::Settle(settle.clone()));
+        match engine.commands().run(command).await {
+            Ok(Answer::Delivery(delivery)) => {
+                if let Some(attempt) = attempt_of(&settle.sent) {
+                    engine.observer().attempted(&Attempted { delivery: &delivery, attempt });
+                }
+                return;
+            }
+            Ok(answer) => unreachable!("a settlement was answered with {answer:?}"),
+            // Its job is gone, or it took so long that somebody else has it by now.
+            Err(Error::Refused(refusal)) => {
+                tracing::debug!(delivery.id = %settle.delivery, ?refusal, "a delivery is not ours any more");
+                return;
+            }
+            Err(Error::Stopped) => return,
+            Err(error) if engine.now() >= until => {
+                tracing::warn!(delivery.id = %settle.delivery, %error, "could not settle a delivery");
+                return;
+            }
+            Err(Error::Overloaded | Error::Store(_)) => engine.clock().sleep(PAUSE).await,
+        }
+    }
+}
+
+const fn attempt_of(sent: &Sent) -> Option<&Attempt> {
+    match sent {
+        Sent::Delivered(attempt) | Sent::Failed { attempt, .. } | Sent::Gone(attempt) => Some(attempt),
+        Sent::Dropped(_) | Sent::PutOff(_) => None,
+    }
+}
+
+/// Looks, and waits a while before it tells that the store failed.
+async fn look_in_time(engine: Engine, take: Take) -> Result<Look, Error> {
+    let found = look(&engine, take).await;
+    if found.is_err() {
+        engine.clock().sleep(PAUSE).await;
+    }
+    found
+}
+
+/// Looks whether something is due, and takes it.
+async fn look(engine: &Engine, take: Take) -> Result<Look, Error> {
+    // Cleared before the look, so that a moment set during it is kept.
+    engine.post().clear();
+    match engine.store().next_delivery().await? {
+        Some(at) if at <= engine.now() => {}
+        Some(at) => {
+            engine.post().learn(at);
+            return Ok(Look::Nothing);
+        }
+        None => return Ok(Look::Nothing),
+    }
+    let taken = match engine.commands().run(Command::Delivery(DeliveryCommand::Take(take))).await? {
+        Answer::Taken(taken) => taken,
+        answer => unreachable!("a courier was answered with {answer:?}"),
+    };
+    if taken.deliveries.is_empty() && taken.n_put_off == 0 {
+        // Another node holds what is due, or the clock went back: looking at once would find the same.
+        return Ok(Look::Nothing);
+    }
+    load(engine, taken).await
+}
+
+/// Brings together what a courier needs to know.
+async fn load(engine: &Engine, taken: Taken) -> Result<Look, Error> {
+    let webhooks: BTreeMap<WebhookId, Arc<Webhook>> =
+        taken.webhooks.into_iter().map(|webhook| (webhook.id, Arc::new(webhook))).collect();
+    let ids: BTreeSet<JobId> = taken.deliveries.iter().filter_map(Delivery::job).collect();
+    let jobs: BTreeMap<JobId, Arc<Job>> = match ids.is_empty() {
+        true => BTreeMap::new(),
+        false => {
+            let jobs = engine.store().jobs_by_id(ids.into_iter().collect()).await?;
+            jobs.into_iter().map(|job| (job.id, Arc::new(job))).collect()
+        }
+    };
+    let end = |delivery: &Delivery| match &delivery.about {
+        Subject::Event { job, event } => ended(jobs.get(job)?, event),
+        Subject::Test => None,
+    };
+    let ends: BTreeSet<ExecutionId> = taken.deliveries.iter().filter_map(end).collect();
+    let outcomes: BTreeMap<ExecutionId, _> = match ends.is_empty() {
+        true => BTreeMap::new(),
+        false => {
+            let outcomes = engine.store().outcomes(ends.into_iter().collect()).await?;
+            outcomes.into_iter().map(|outcome| (outcome.execution, Arc::new(outcome))).collect()
+        }
+    };
+    let (mut parcels, mut pointless) = (Vec::new(), Vec::new());
+    for delivery in taken.deliveries {
+        let webhook = match &delivery.to {
+            Endpoint::Callback(_) => None,
+            Endpoint::Webhook(id) => match webhooks.get(id) {
+                Some(webhook) if webhook.disabled.is_none() => Some(webhook.clone()),
+                Some(_) => {
+                    pointless.push((delivery, Failure::Disabled));
+                    continue;
+                }
+                None => {
+                    pointless.push((delivery, Failure::Deleted));
+                    continue;
+                }
+            },
+        };
+        let job = delivery.job().and_then(|id| jobs.get(&id)).cloned();
+        if job.is_none() && delivery.job().is_some() {
+            // Forgotten since, and the delivery with it.
+            continue;
+        }
+        let outcome = end(&delivery).and_then(|execution| outcomes.get(&execution)).cloned();
+        parcels.push(Parcel { delivery, webhook, job, outcome });
+    }
+    Ok(Look::Found { parcels, pointless })
+}
