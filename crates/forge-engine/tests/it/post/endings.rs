@@ -175,7 +175,12 @@ async fn a_forgotten_job_takes_its_deliveries_with_it() {
     let job = world.submit_with("a", |head| head.callback = Some("http://callback/".into())).await;
     world.settle().await;
     let owned = forge_core::command::Owned { job: job.id, client: None };
-    let cancel = forge_core::command::Cancel { owned: owned.clone(), by: "user".into(), reason: "".into() };
+    let cancel = forge_core::command::Cancel {
+        owned: owned.clone(),
+        execution: None,
+        by: "user".into(),
+        reason: "".into(),
+    };
     world.engine.act(Command::Cancel(cancel)).await.unwrap();
     world.engine.run(Command::Forget(owned)).await.unwrap();
     world.pass(HOUR).await;
