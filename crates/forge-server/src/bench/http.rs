@@ -32,13 +32,13 @@ pub struct HttpOptions {
 const BODY: &str = r#"{"type":"EXECUTE","work_kind":"PAYLOAD_SMALL","correlation_id":"bench-0123456789","payload":{"report":"monthly","format":"pdf","recipients":["a@example.com","b@example.com"],"options":{"locale":"en","pages":12,"colour":true,"notes":"a body of about three hundred bytes, as a submission has in real life"}}}"#;
 
 /// A server in a process of its own. Stopped when dropped.
-struct Server {
-    child: Child,
-    address: SocketAddr,
+pub(super) struct Server {
+    pub(super) child: Child,
+    pub(super) address: SocketAddr,
 }
 
 impl Server {
-    fn start(arguments: &[&str], environment: &[(&str, &str)]) -> io::Result<Server> {
+    pub(super) fn start(arguments: &[&str], environment: &[(&str, &str)]) -> io::Result<Server> {
         let mut child = Command::new(std::env::current_exe()?)
             .args(arguments)
             .envs(environment.iter().copied())
@@ -172,7 +172,7 @@ fn start_server(options: &HttpOptions, workers: &str) -> io::Result<Server> {
     Server::start(&arguments, &environment)
 }
 
-async fn first_key(address: SocketAddr) -> io::Result<String> {
+pub(super) async fn first_key(address: SocketAddr) -> io::Result<String> {
     let (_, client) = ask(address, &plain("POST", "/v1/clients", "")).await?;
     let client = member(&client, "client_id")?;
     let (_, key) = ask(address, &plain("POST", &format!("/v1/clients/{client}/keys"), "")).await?;
@@ -203,7 +203,7 @@ fn plain(method: &str, path: &str, body: &str) -> String {
     )
 }
 
-fn post(path: &str, key: &str) -> Request {
+pub(super) fn post(path: &str, key: &str) -> Request {
     let request = format!(
         "POST {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n\
          Accept: application/json\r\nContent-Length: {}\r\n\r\n{BODY}",

@@ -2,11 +2,14 @@
 //! mean much: server, load generator and the bare handler it is compared with share the machine.
 //!
 //! - `http`: submissions, status reads and whole jobs over HTTP, against a bare axum handler.
+//! - `sse`: many streams of events.
 //! - `load`: the load generator: a fixed number of connections, one request under way on each, bounded in time.
 //! - `bare`: what axum does when nothing is stored.
 
 mod bare;
 mod http;
 mod load;
+mod sse;
 
 pub use http::{HttpOptions, run_http, serve_bare};
+pub use sse::{SseOptions, run_sse, run_sse_raised};

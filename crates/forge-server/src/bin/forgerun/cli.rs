@@ -44,6 +44,8 @@ pub(crate) enum Command {
 pub(crate) enum Bench {
     /// Submissions, reads and whole jobs over HTTP, held against a bare handler; takes about two minutes
     Http(BenchHttp),
+    /// Many open streams of events: how late events arrive, and what a stream costs in memory; takes about a minute
+    Sse(BenchSse),
     /// The bare handlers that `bench http` compares with
     #[command(hide = true)]
     Bare,
@@ -63,6 +65,22 @@ pub(crate) struct BenchHttp {
     /// An empty database to measure instead of a SQLite file
     #[arg(long, value_name = "URL")]
     pub(crate) database_url: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchSse {
+    /// Streams that are open at once
+    #[arg(long, default_value_t = 10_000)]
+    pub(crate) streams: usize,
+    /// Deliveries per second, over all streams
+    #[arg(long, default_value_t = 1000)]
+    pub(crate) events_per_second: u64,
+    /// How long events come, in seconds
+    #[arg(long, default_value_t = 30)]
+    pub(crate) seconds: u64,
+    /// The limit on open files is raised already
+    #[arg(long, hide = true)]
+    pub(crate) raised: bool,
 }
 
 #[derive(Debug, Args)]

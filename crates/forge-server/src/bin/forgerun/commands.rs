@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use forge_server::bench::{HttpOptions, run_http, serve_bare};
+use forge_server::bench::{HttpOptions, SseOptions, run_http, run_sse, run_sse_raised, serve_bare};
 use forge_server::config::{Config, File, Flag, Invalid, MANUAL, Mode, Sources};
 use forge_server::{Exit, telemetry};
 use tokio::runtime::Runtime;
@@ -64,6 +64,30 @@ pub(crate) fn bench(bench: &Bench) -> Exit {
     };
     let measured = match bench {
         Bench::Bare => runtime.block_on(serve_bare()),
+        Bench::Sse(flags) if !flags.raised => {
+            let arguments = [
+                "bench".to_owned(),
+                "sse".to_owned(),
+                format!("--streams={}", flags.streams),
+                format!("--events-per-second={}", flags.events_per_second),
+                format!("--seconds={}", flags.seconds),
+                "--raised".to_owned(),
+            ];
+            run_sse_raised(&arguments)
+        }
+        Bench::Sse(flags) => {
+            let data = env::temp_dir().join(format!("forgerun-bench-{}", std::process::id()));
+            let options = SseOptions {
+                n_streams: flags.streams.max(1),
+                events_per_second: flags.events_per_second.max(1),
+                span: Duration::from_secs(flags.seconds),
+                data: data.clone(),
+            };
+            let measured = runtime.block_on(run_sse(&options));
+            // What is left of it is of no use to anybody.
+            let _ = std::fs::remove_dir_all(data);
+            measured
+        }
         Bench::Http(flags) => {
             let data = env::temp_dir().join(format!("forgerun-bench-{}", std::process::id()));
             let options = HttpOptions {
