@@ -18,6 +18,7 @@ pub mod auth;
 pub mod body;
 mod door;
 pub mod endings;
+pub mod events;
 mod exchange;
 pub mod failure;
 mod finish;

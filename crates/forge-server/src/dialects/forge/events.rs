@@ -14,7 +14,7 @@ use forge_wire::forge::{EventView, EventsView};
 use crate::app::App;
 use crate::edge::query::Query;
 use crate::edge::sse::{self, Scope, Start};
-use crate::edge::{ApiError, Caller, Exchange, accept, ownership, respond};
+use crate::edge::{ApiError, Caller, Exchange, accept, events, ownership, respond};
 use crate::limits::{PAGES_SCANNED_MAX, STREAM_ROWS_MAX};
 
 /// `GET /v1/jobs/{id}/events`: the changes of state, oldest first. The cursor of a page is the last event that was seen.
@@ -24,33 +24,17 @@ pub(super) async fn of_job(
     caller: &Caller,
     id: Option<JobId>,
 ) -> Result<Response, ApiError> {
-    if accept::wants_stream(&exchange.headers) {
-        Query::of(&exchange.uri, &[])?;
-        let job = ownership::job(app, caller, id).await?;
-        return sse::job(app, exchange, caller, job, Scope::Job).await;
-    }
-    let query = Query::of(&exchange.uri, &["limit", "cursor"])?;
-    let limit = query.limit()?;
+    let query = events::query(exchange)?;
     let job = ownership::job(app, caller, id).await?;
-    let mut events = EventView::all(&job);
-    if let Some(cursor) = query.get("cursor") {
-        let seen = events.iter().position(|event| event.event_id == cursor);
-        let Some(seen) = seen else { return Err(query.malformed("cursor", "is no cursor of this list")) };
-        events.drain(..=seen);
-    }
-    let more = events.len() > limit;
-    events.truncate(limit);
-    let next_cursor = events.last().filter(|_| more).map(|last| last.event_id.clone());
-    Ok(respond::json(StatusCode::OK, &EventsView { events, next_cursor }))
+    events::show(app, exchange, caller, &query, job, Scope::Job).await
 }
 
 /// `GET /v1/events`: everything that happened to jobs of the caller and is still in the journal, oldest first.
 pub(super) async fn of_client(app: &App, exchange: &Exchange, caller: &Caller) -> Result<Response, ApiError> {
+    let query = events::query(exchange)?;
     if accept::wants_stream(&exchange.headers) {
-        Query::of(&exchange.uri, &[])?;
         return sse::client(app, exchange, caller).await;
     }
-    let query = Query::of(&exchange.uri, &["limit", "cursor"])?;
     let limit = query.limit()?;
     let mut place = match query.get("cursor") {
         Some(cursor) => Place::read(app, caller, &query, cursor).await?,
@@ -58,11 +42,11 @@ pub(super) async fn of_client(app: &App, exchange: &Exchange, caller: &Caller) -
     };
     let store = app.engine.store();
     let mut jobs: HashMap<JobId, Option<Box<Job>>> = HashMap::new();
-    let mut events = Vec::new();
+    let mut found = Vec::new();
     for _ in 0..PAGES_SCANNED_MAX {
         let rows = store.journal(place.row - 1, STREAM_ROWS_MAX).await?;
         if rows.is_empty() {
-            return Ok(page(events, None));
+            return Ok(page(found, None));
         }
         for row in rows {
             let n_seen = if row.seq == place.row { place.n_seen } else { 0 };
@@ -71,20 +55,20 @@ pub(super) async fn of_client(app: &App, exchange: &Exchange, caller: &Caller) -
                     continue;
                 }
                 // One more than is shown tells whether there are more.
-                if events.len() == limit {
-                    return Ok(page(events, Some(Place { row: row.seq, n_seen: n as u32 })));
+                if found.len() == limit {
+                    return Ok(page(found, Some(Place { row: row.seq, n_seen: n as u32 })));
                 }
                 let job = match jobs.entry(entry.job) {
                     Slot::Occupied(known) => known.into_mut(),
                     Slot::Vacant(unknown) => unknown.insert(store.job(entry.job).await?),
                 };
-                events.push(EventView::new(entry.job, job.as_deref(), &entry.event));
+                found.push(EventView::new(entry.job, job.as_deref(), &entry.event));
             }
             place = Place { row: row.seq + 1, n_seen: 0 };
         }
     }
     // Not found enough, and not looked at everything: the client may go on from here.
-    Ok(page(events, Some(place)))
+    Ok(page(found, Some(place)))
 }
 
 fn page(events: Vec<EventView>, next: Option<Place>) -> Response {

@@ -5,6 +5,7 @@
 //! | `submit.rs` | `POST jobs`, and the operations of the configuration |
 //! | `status.rs` | `jobs/{jobId}` |
 //! | `cancel.rs` | `DELETE jobs/{jobId}`, `…/cancel` |
+//! | `events.rs` | `…/events` |
 //! | `results.rs` | `…/result`, `reports/{id}`, `reports/{id}/download`, `results/{id}` |
 //!
 //! A `jobId` is the id of an execution (C-14): what it shows does not change any more once that has ended, even if the job
@@ -12,6 +13,7 @@
 
 mod action;
 mod cancel;
+mod events;
 mod results;
 mod routes;
 mod status;
@@ -46,7 +48,8 @@ pub async fn serve(app: &App, exchange: &mut Exchange, body: Body) -> Result<Res
     let caller = auth::client(app, exchange).await?;
     auth::count(app, exchange, &caller)?;
     // A result comes in a type of its own, which is not known yet.
-    if !route.is_result() {
+    let streams = matches!(route, Route::Events(_)) && accept::wants_stream(&exchange.headers);
+    if !route.is_result() && !streams {
         accept::require_json(&exchange.headers)?;
     }
     let body = received(app, exchange, body).await?;
@@ -58,6 +61,7 @@ pub async fn serve(app: &App, exchange: &mut Exchange, body: Body) -> Result<Res
         Route::Result(id) | Route::Report(id) | Route::Results(id) => {
             results::get(app, exchange, &caller, id).await
         }
+        Route::Events(id) => events::get(app, exchange, &caller, id).await,
         Route::Download(id) => results::download(app, exchange, &caller, id).await,
     }
 }

@@ -12,6 +12,7 @@ pub(super) enum Route<'a> {
     Jobs,
     Job(Option<ExecutionId>),
     Cancel(Option<ExecutionId>),
+    Events(Option<ExecutionId>),
     Result(Option<ExecutionId>),
     Report(Option<ExecutionId>),
     Download(Option<ExecutionId>),
@@ -41,6 +42,7 @@ impl<'a> Route<'a> {
             ("jobs", None, ..) => Some(Route::Jobs),
             ("jobs", Some(id), None, _) if !id.is_empty() => Some(Route::Job(id.parse().ok())),
             ("jobs", Some(id), Some("cancel"), None) => Some(Route::Cancel(id.parse().ok())),
+            ("jobs", Some(id), Some("events"), None) => Some(Route::Events(id.parse().ok())),
             ("jobs", Some(id), Some("result"), None) => Some(Route::Result(id.parse().ok())),
             ("reports", Some(id), None, _) if !id.is_empty() => Some(Route::Report(id.parse().ok())),
             ("reports", Some(id), Some("download"), None) => Some(Route::Download(id.parse().ok())),
@@ -53,7 +55,11 @@ impl<'a> Route<'a> {
     pub(super) const fn methods(self) -> &'static str {
         match self {
             Route::Job(_) => "GET, HEAD, DELETE",
-            Route::Result(_) | Route::Report(_) | Route::Download(_) | Route::Results(_) => "GET, HEAD",
+            Route::Events(_)
+            | Route::Result(_)
+            | Route::Report(_)
+            | Route::Download(_)
+            | Route::Results(_) => "GET, HEAD",
             Route::Jobs | Route::Cancel(_) | Route::Operation(_) => "POST",
         }
     }
@@ -69,6 +75,7 @@ impl<'a> Route<'a> {
             Route::Jobs => "/api/v1/jobs",
             Route::Job(_) => "/api/v1/jobs/{jobId}",
             Route::Cancel(_) => "/api/v1/jobs/{jobId}/cancel",
+            Route::Events(_) => "/api/v1/jobs/{jobId}/events",
             Route::Result(_) => "/api/v1/jobs/{jobId}/result",
             Route::Report(_) => "/api/v1/reports/{jobId}",
             Route::Download(_) => "/api/v1/reports/{jobId}/download",
@@ -81,7 +88,7 @@ impl<'a> Route<'a> {
     pub(super) const fn is_result(self) -> bool {
         match self {
             Route::Result(_) | Route::Report(_) | Route::Download(_) | Route::Results(_) => true,
-            Route::Jobs | Route::Job(_) | Route::Cancel(_) | Route::Operation(_) => false,
+            Route::Jobs | Route::Job(_) | Route::Cancel(_) | Route::Events(_) | Route::Operation(_) => false,
         }
     }
 
@@ -90,6 +97,7 @@ impl<'a> Route<'a> {
         let execution = match self {
             Route::Job(id)
             | Route::Cancel(id)
+            | Route::Events(id)
             | Route::Result(id)
             | Route::Report(id)
             | Route::Download(id)
@@ -106,10 +114,11 @@ mod tests {
 
     use super::*;
 
-    const ALL: [Route<'_>; 7] = [
+    const ALL: [Route<'_>; 8] = [
         Route::Jobs,
         Route::Job(None),
         Route::Cancel(None),
+        Route::Events(None),
         Route::Result(None),
         Route::Report(None),
         Route::Download(None),

@@ -33,7 +33,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    pub(super) fn has(self, event: &Event) -> bool {
+    pub(crate) fn has(self, event: &Event) -> bool {
         match self {
             Scope::Job => true,
             Scope::Execution(n) => event.execution == n,

@@ -225,3 +225,32 @@ async fn a_job_without_its_events_is_still_served_and_goes_on() {
     assert_eq!(client.get(&path).await.expect(200)["state"], "SUCCEEDED");
     client.get(&format!("{path}/report")).await.expect(200);
 }
+
+/// What `/api/v1` calls a job is one execution: a retry is another one, with a stream of its own.
+#[tokio::test]
+async fn on_the_operations_dialect_a_stream_is_that_of_one_execution() {
+    let server = Server::with(&[("retry.base_ms", "0"), ("retry.max_ms", "0")]).await;
+    let client = server.client().await;
+    let id = client.job().await;
+    let path = format!("/api/v1/jobs/{id}/events");
+    let mut first = opened(Opening::new(&client, &path)).await;
+    server.fail(Kind::HandlerError).await;
+    let told = first.rest().await;
+    assert_eq!(names(&told), ["job-created", "job-queued", "job-assigned", "job-started", "job-failed"]);
+    client.post(&format!("/v1/jobs/{id}/retry")).await.expect(200);
+    let job = server.app.engine.store().job(id.parse().unwrap()).await.unwrap().unwrap();
+    let mut second = opened(Opening::new(&client, &format!("/api/v1/jobs/{}/events", job.execution))).await;
+    server.succeed().await;
+    let again = second.rest().await;
+    assert_eq!(names(&again), ["job-queued", "job-assigned", "job-started", "job-completed"]);
+    assert!(again.iter().all(|message| message.json()["jobId"] == json!(job.execution.to_string())));
+    assert_eq!(opened(Opening::new(&client, &path)).await.rest().await, told, "the first stays as it was");
+    let answer = Opening::new(&client, &path).after(&told[4].id).open().await.err().unwrap();
+    assert_eq!(answer.status, 204);
+    let page = client.get(&path).await.expect(200);
+    assert_eq!(page["events"].as_array().unwrap().len(), 5);
+    let other = server.client().await;
+    let refused = Opening::new(&other, &path).open().await.err().unwrap();
+    assert_eq!((refused.status, refused.json()["code"].as_str()), (403, Some("TENANT_ACCESS_DENIED")));
+    client.call("GET", &path).header("accept", "image/png").send().await.expect(406);
+}
