@@ -12,7 +12,7 @@ use forge_core::catalog::Kind;
 use forge_core::state::State as JobState;
 use forge_engine::WorkerHandle;
 use forge_problem::schema;
-use forge_wire::openapi;
+use forge_wire::{asyncapi, openapi};
 use serde_json::json;
 
 use crate::app::{App, NotReady};
@@ -36,13 +36,14 @@ pub fn paths() -> Vec<&'static str> {
     table("").into_iter().map(|(path, _)| path).chain(problems::PATHS).collect()
 }
 
-fn table(base: &str) -> [(&'static str, MethodRouter<Arc<App>>); 5] {
+fn table(base: &str) -> [(&'static str, MethodRouter<Arc<App>>); 6] {
     let problem_schema = schema::document_at(&format!("{base}{SCHEMA}"));
     [
         ("/health", get(health)),
         ("/ready", get(ready)),
         ("/metrics", get(metrics)),
         ("/openapi.json", document(openapi::MEDIA_TYPE, openapi::document(base).to_string())),
+        ("/asyncapi.yaml", document(asyncapi::MEDIA_TYPE, asyncapi::text(base))),
         (SCHEMA, document(schema::MEDIA_TYPE_SCHEMA, problem_schema.to_string())),
     ]
 }

@@ -28,6 +28,9 @@ pub const JOB: JobId = JobId::v7(NOON.unix_ms(), 0x774b_bcce_b302_099a_8057_77d1
 
 const CLIENT: ClientId = ClientId::from_u128(0x6f1b_7b46_5d6e_4a2f_9c0b_3f1f_8d1f_2a10);
 
+/// What the examples of batches know of their items.
+const PAIR: Items = Items { n: 2, simulated: false };
+
 /// The life of a job, as far as it has been told.
 pub struct Story {
     outcomes: Outcomes,
@@ -58,6 +61,11 @@ impl Story {
             NewJob { id: JOB, id_given: false, head: Arc::new(usual), input: Arc::new(Input::default()) };
         let submit = Submit { jobs: vec![new], idempotency: None, queue_max: None };
         Story { outcomes, now: NOON, job: None, told: Vec::new() }.then(Command::Submit(submit))
+    }
+
+    /// A batch is submitted.
+    pub fn of_batch(outcomes: Outcomes) -> Story {
+        Story::begin(outcomes, |head| head.items = Some(PAIR))
     }
 
     /// Two seconds later this is asked.
@@ -151,7 +159,7 @@ fn mixed() -> [ItemEnd; 2] {
 pub fn failure(kind: Kind, outcomes: &Outcomes, language: Language) -> Problem {
     let head = |head: &mut Head| {
         head.language = language.stored();
-        head.items = (kind == Kind::BatchPartial).then_some(Items { n: 2, simulated: false });
+        head.items = (kind == Kind::BatchPartial).then_some(PAIR);
     };
     let story = Story::begin(outcomes.clone(), head).begins();
     match kind {

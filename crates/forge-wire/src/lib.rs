@@ -13,8 +13,10 @@
 //! - [`operations`]: the bodies of `/api/v1`;
 //! - [`item`]: the items of a batch;
 //! - [`openapi`]: all of it as a document;
+//! - [`asyncapi`]: the same for events;
 //! - [`time`]: moments as text.
 
+pub mod asyncapi;
 pub mod body;
 pub mod error;
 pub mod event;

@@ -132,6 +132,7 @@ fn layout(title: &str, main: &str, path: &str, language: Language) -> String {
          <link rel=\"alternate\" type=\"application/xml\" href=\"{path}\">\n\
          <style>{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n{main}</main>\n\
          <footer>\n<nav aria-label=\"{}\">\n<p><a href=\"/problems\">{}</a> · <a href=\"/openapi.json\">OpenAPI</a> · \
+         <a href=\"/asyncapi.yaml\">AsyncAPI</a> · \
          <a href=\"/schemas/async-job-problem-details.json\">JSON Schema</a></p>\n</nav>\n</footer>\n</body>\n</html>\n",
         labels.documents, labels.all,
     )

@@ -70,6 +70,11 @@ pub fn document(base: &str) -> Value {
     })
 }
 
+/// The schemas of all bodies, by name.
+pub(crate) fn bodies() -> Value {
+    schemas::all()
+}
+
 const DESCRIPTION: &str = "Every error is a problem (RFC 9457) in JSON, or in XML for whoever asks for it, and its `type` \
     leads to a page about it. A path that is not listed is answered with 404, a method that is not listed with 405 and \
     `Allow`; HEAD goes wherever GET goes. Members of a body that are not known are ignored, null counts as absent.";

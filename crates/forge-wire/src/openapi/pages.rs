@@ -47,6 +47,10 @@ fn documents() -> Vec<Operation> {
         let always = ["Vary", "Content-Language", "ETag"];
         always.map(|name| (name, Presence::Always)).to_vec()
     };
+    let cached = || Answer {
+        headers: vec![("ETag", Presence::Always)],
+        ..of_types(304, "The caller has it already, as `If-None-Match` says.", &[])
+    };
     let nothing = Refused::new(Kind::JobNotFound, "There is nothing at this address.").blank();
     let missing = refusals(&[TROUBLE]).into_iter().chain([nothing]).collect();
     let document = |media_type| Answer {
@@ -56,10 +60,10 @@ fn documents() -> Vec<Operation> {
     vec![
         Operation {
             parameters: vec![accept_language(), if_none_match()],
-            answers: vec![Answer {
-                headers: shown(),
-                ..of_types(200, "All of them.", &forms("ProblemTypes"))
-            }],
+            answers: vec![
+                Answer { headers: shown(), ..of_types(200, "All of them.", &forms("ProblemTypes")) },
+                cached(),
+            ],
             ..page("/problems", "listProblemTypes", "documents", "Every problem type.")
         },
         Operation {
@@ -68,18 +72,26 @@ fn documents() -> Vec<Operation> {
                 accept_language(),
                 if_none_match(),
             ],
-            answers: vec![Answer { headers: shown(), ..of_types(200, "The page.", &forms("ProblemType")) }],
+            answers: vec![
+                Answer { headers: shown(), ..of_types(200, "The page.", &forms("ProblemType")) },
+                cached(),
+            ],
             refusals: missing,
             ..page("/problems/{slug}", "getProblemType", "documents", "What a problem type means.")
         },
         Operation {
             parameters: vec![if_none_match()],
-            answers: vec![document(super::MEDIA_TYPE)],
+            answers: vec![document(super::MEDIA_TYPE), cached()],
             ..page("/openapi.json", "getOpenApi", "documents", "This document.")
         },
         Operation {
             parameters: vec![if_none_match()],
-            answers: vec![document(forge_problem::schema::MEDIA_TYPE_SCHEMA)],
+            answers: vec![document(crate::asyncapi::MEDIA_TYPE), cached()],
+            ..page("/asyncapi.yaml", "getAsyncApi", "documents", "The same for events: streams and webhooks.")
+        },
+        Operation {
+            parameters: vec![if_none_match()],
+            answers: vec![document(forge_problem::schema::MEDIA_TYPE_SCHEMA), cached()],
             ..page(
                 "/schemas/async-job-problem-details.json",
                 "getProblemSchema",

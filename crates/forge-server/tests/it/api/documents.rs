@@ -30,6 +30,41 @@ async fn the_openapi_document_is_valid_before_an_independent_judge() {
 }
 
 #[tokio::test]
+async fn the_asyncapi_document_is_valid_before_the_parser_of_its_project() {
+    let text = served("/asyncapi.yaml", "application/yaml").await;
+    assert_eq!(judged(judges::ASYNCAPI, "asyncapi", "asyncapi.yaml", text.clone()), "");
+    // And the parser does judge.
+    let broken = text.replace("action: send", "action: shout");
+    let said = judged(judges::ASYNCAPI, "asyncapi", "broken.yaml", broken);
+    assert!(said.contains("operations.tellOfJob"), "{said}");
+}
+
+#[tokio::test]
+async fn the_yaml_that_is_served_is_the_document_to_whoever_else_reads_it() {
+    let text = served("/asyncapi.yaml", "application/yaml").await;
+    let read = judged(judges::YAML, "yaml", "asyncapi.yaml", text);
+    let read: Value = serde_json::from_str(&read).unwrap();
+    assert_eq!(read, forge_wire::asyncapi::document("https://forge.example"));
+}
+
+#[tokio::test]
+async fn every_stream_of_the_asyncapi_document_is_served() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let job = client.job().await;
+    client.post(&format!("/v1/jobs/{job}/cancel")).await.expect(200);
+    let streams: Vec<&str> = forge_wire::asyncapi::streams().collect();
+    assert!(!streams.is_empty());
+    for address in streams {
+        // A stream of what is over ends by itself; of others, a page shows that they are there.
+        let accept = if address.contains('{') { "text/event-stream" } else { "application/json" };
+        let path = address.replace("{job_id}", &job).replace("{jobId}", &job);
+        let answer = client.call("GET", &path).header("accept", accept).send().await;
+        assert_eq!((answer.status, answer.header("content-type")), (200, Some(accept)), "{address}");
+    }
+}
+
+#[tokio::test]
 async fn every_schema_is_valid_by_the_meta_schema() {
     let problems = served("/schemas/async-job-problem-details.json", "application/schema+json").await;
     let problems: Value = serde_json::from_str(&problems).unwrap();
@@ -37,6 +72,8 @@ async fn every_schema_is_valid_by_the_meta_schema() {
     let openapi: Value = serde_json::from_str(&served("/openapi.json", "application/json").await).unwrap();
     let schemas = openapi["components"]["schemas"].as_object().unwrap();
     assert!(schemas.len() > 20);
+    let asyncapi = forge_wire::asyncapi::document("");
+    let schemas = schemas.iter().chain(asyncapi["components"]["schemas"].as_object().unwrap());
     for (name, schema) in schemas {
         meta::validate(schema).unwrap_or_else(|error| panic!("{name}: {error}"));
     }

@@ -76,3 +76,21 @@ const document = JSON.parse(readFileSync(process.argv[1], "utf8"));
 const { valid, errors } = await new Validator().validate(document);
 if (!valid) console.log(JSON.stringify(errors, null, 1));
 "#;
+
+/// What the parser of the AsyncAPI project says of a document, suggestions left out.
+pub(crate) const ASYNCAPI: &str = r#"
+import { readFileSync } from "node:fs";
+import { Parser } from "@asyncapi/parser";
+const { document, diagnostics } = await new Parser().parse(readFileSync(process.argv[1], "utf8"));
+const WARNING = 1;
+for (const { severity, message, path } of diagnostics)
+  if (severity <= WARNING) console.log(`${path.join(".")}: ${message}`);
+if (!document) console.log("the document was not understood");
+"#;
+
+/// A YAML document as JSON, read by somebody else.
+pub(crate) const YAML: &str = r#"
+import { readFileSync } from "node:fs";
+import { load } from "js-yaml";
+console.log(JSON.stringify(load(readFileSync(process.argv[1], "utf8"))));
+"#;

@@ -260,7 +260,8 @@ fn add_body(dice: &mut Dice, contract: &Contract, body: &Value, made: &mut Made)
 }
 
 fn add_headers(dice: &mut Dice, made: &mut Made) {
-    let bad: [(&'static str, &[&str], usize); 6] = [
+    let bad: [(&'static str, &[&str], usize); 7] = [
+        ("if-none-match", &["*", "*", "\"other\"", "W/", "é"], 25),
         ("accept-language", &["de", "de-AT, en;q=0.1", "fr", "*", ";;q=", "é"], 20),
         ("accept", BAD_ACCEPTS, 30),
         ("idempotency-key", BAD_KEYS, 15),

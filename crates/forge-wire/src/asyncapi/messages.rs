@@ -1,0 +1,119 @@
+//! The messages: one per word for what can happen to a job.
+
+use forge_core::Command;
+use forge_core::catalog::Kind;
+use forge_core::command::{Extend, Note, Succeed};
+use forge_core::job::{Form, Head};
+use forge_core::retry::Policy;
+use forge_core::work::{Definition, WorkKind};
+use forge_problem::MEDIA_TYPE_JSON;
+use serde_json::{Value, json};
+
+use crate::event::{Body, JSON, Word};
+use crate::example::Story;
+use crate::outcome::Outcomes;
+
+/// What the message is called in the document.
+pub(super) fn name(word: Word) -> String {
+    let mut words = word.sse().split('-');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |name, word| name + &word[..1].to_uppercase() + &word[1..])
+}
+
+/// The message as the document has it.
+pub(super) fn describe(word: Word, base: &str) -> Value {
+    let (media_type, payload) = match word.is_failure() {
+        true => (MEDIA_TYPE_JSON, "FailedJob"),
+        false => (JSON, "Told"),
+    };
+    json!({
+        "name": word.sse(),
+        "title": word.sse(),
+        "summary": summary(word),
+        "contentType": media_type,
+        "correlationId": {
+            "description": "What the client called the job.",
+            "location": "$message.payload#/correlationId",
+        },
+        "payload": {"$ref": format!("#/components/schemas/{payload}")},
+        "examples": [{"name": word.sse(), "summary": summary(word), "payload": example(word, base)}],
+        "x-cloudevents-type": word.cloud_event(),
+    })
+}
+
+/// The schema of what is no problem: an event with the members for asynchronous jobs.
+pub(super) fn told() -> Value {
+    let reference = |name: &str| json!({"$ref": format!("#/components/schemas/{name}")});
+    json!({
+        "description": "An event, with the members for asynchronous jobs at that moment.",
+        "allOf": [
+            reference("Event"),
+            reference("AsyncJob"),
+            {"type": "object", "required": ["jobId", "jobStatus", "submittedAt"]},
+        ],
+    })
+}
+
+const fn summary(word: Word) -> &'static str {
+    match word {
+        Word::Created => "The job was accepted.",
+        Word::Queued => "The job waits for a worker.",
+        Word::Assigned => "A worker has the job.",
+        Word::Requeued => "The worker lost the job or gave it back before it began.",
+        Word::Started => "An attempt began.",
+        Word::Progress => "The worker told how far it is; no change of state.",
+        Word::Emitted => "An EMIT_EVENT job said what it had to say; no change of state.",
+        Word::Completed => "The job succeeded.",
+        Word::Retrying => "An attempt failed, and the server will try again by itself.",
+        Word::Failed => "The job failed.",
+        Word::TimedOut => "The job ran longer than it may.",
+        Word::CompletedWithErrors => "Some items of the batch succeeded and some failed.",
+        Word::Cancelled => "The job was called off.",
+    }
+}
+
+/// What is told of the word in a life that comes to it.
+fn example(word: Word, base: &str) -> Value {
+    let outcomes = || Outcomes { base: base.to_owned(), ..Outcomes::default() };
+    let usual = |_: &mut Head| {};
+    let begin = |head: fn(&mut Head)| Story::begin(outcomes(), head);
+    let story = match word {
+        Word::Created | Word::Queued => begin(usual),
+        Word::Assigned => begin(usual).claimed(false),
+        Word::Requeued => {
+            let story = begin(usual).claimed(false);
+            let held = story.held();
+            story.then(Command::HandBack(held))
+        }
+        Word::Started => begin(usual).begins(),
+        Word::Progress => {
+            let note = Note::Progress { percent: 40, message: Some("two of five".into()) };
+            notes(begin(usual).begins(), note)
+        }
+        Word::Emitted => notes(begin(emitting).begins(), Note::Emitted),
+        Word::Completed => {
+            let story = begin(usual).begins();
+            let succeed = Succeed { held: story.held(), output: None };
+            story.then(Command::Succeed(succeed))
+        }
+        Word::Retrying => begin(|head| head.retry = Policy::auto()).begins().fails(Kind::HandlerTransient),
+        Word::Failed => begin(usual).begins().fails(Kind::HandlerError),
+        Word::TimedOut => begin(usual).begins().fails(Kind::HandlerTimeout),
+        Word::CompletedWithErrors => Story::of_batch(outcomes()).begins().ends_mixed(),
+        Word::Cancelled => begin(usual).is_cancelled(),
+    };
+    let told = story.told().iter().find(|told| Word::of(&told.event) == word);
+    let told = told.expect("each story comes to its word");
+    let body = Body::new(&told.job, &told.event, told.outcome.as_ref());
+    serde_json::from_slice(&body.bytes).expect("bodies are JSON")
+}
+
+fn emitting(head: &mut Head) {
+    head.form = Form::EmitEvent;
+    head.definition = Some(Definition::of(WorkKind::SuccessFast, 1_000));
+}
+
+fn notes(story: Story, note: Note) -> Story {
+    let extend = Extend { held: story.held(), lease: None, note: Some(note) };
+    story.then(Command::Extend(extend))
+}

@@ -1,0 +1,223 @@
+//! The AsyncAPI 3.0 document: what the server says without being asked each time, on event streams and to webhooks.
+//!
+//! - the words of events come from [`crate::event`], so a new one does not compile before it is described here;
+//! - the schemas are those of the OpenAPI document, as far as events use them;
+//! - the examples are told by the same code that tells real events, about jobs that never were ([`crate::example`]);
+//! - `yaml` writes it down.
+
+mod messages;
+mod yaml;
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use crate::event::Word;
+use crate::openapi;
+
+/// The media type of the document.
+pub const MEDIA_TYPE: &str = "application/yaml";
+
+/// Where something is told: the name of the channel, its address, and what it is for.
+struct Channel {
+    name: &'static str,
+    /// `None` where the receiver chooses it.
+    address: Option<&'static str>,
+    summary: &'static str,
+    operation: &'static str,
+    method: &'static str,
+}
+
+const CHANNELS: [Channel; 3] = [
+    Channel {
+        name: "jobEvents",
+        address: Some("/v1/jobs/{job_id}/events"),
+        summary: "What happens to one job, as server-sent events. The stream ends with the job.",
+        operation: "tellOfJob",
+        method: "GET",
+    },
+    Channel {
+        name: "clientEvents",
+        address: Some("/v1/events"),
+        summary: "What happens to all jobs of the caller, as server-sent events.",
+        operation: "tellOfClient",
+        method: "GET",
+    },
+    Channel {
+        name: "webhooks",
+        address: None,
+        summary: "What happens to a job, posted to its callback and to the webhooks that are registered for the event.",
+        operation: "tellWebhook",
+        method: "POST",
+    },
+];
+
+/// Addresses of event streams, as the document has them.
+pub fn streams() -> impl Iterator<Item = &'static str> {
+    CHANNELS.iter().filter_map(|channel| channel.address)
+}
+
+/// The document of a server at this public address, as YAML.
+pub fn text(base: &str) -> String {
+    yaml::text(&document(base))
+}
+
+/// The same as data.
+pub fn document(base: &str) -> Value {
+    let words = Word::ALL;
+    let messages: Map<String, Value> =
+        words.iter().map(|word| (messages::name(*word), messages::describe(*word, base))).collect();
+    let mut document = json!({
+        "asyncapi": "3.0.0",
+        "info": {
+            "title": "ForgeRun events",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": DESCRIPTION,
+            "license": {"name": "Apache-2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0"},
+            "externalDocs": {
+                "description": "Every problem type: what it means, and whether to try again.",
+                "url": if base.is_empty() { "/problems".to_owned() } else { format!("{base}/problems") },
+            },
+        },
+        "defaultContentType": "application/json",
+    });
+    if let Some(server) = server(base) {
+        document["servers"] = json!({"forgerun": server});
+    }
+    document["channels"] = CHANNELS.iter().map(|it| (it.name.to_owned(), it.describe())).collect();
+    document["operations"] = CHANNELS.iter().map(|it| (it.operation.to_owned(), it.operation())).collect();
+    let schemas = schemas(&messages);
+    document["components"] = json!({
+        "messages": messages,
+        "schemas": schemas,
+        "securitySchemes": {
+            "apiKey": {
+                "type": "http",
+                "scheme": "bearer",
+                "description": "An API key of a client, as `Authorization: Bearer frk_…`.",
+            },
+        },
+    });
+    document
+}
+
+const DESCRIPTION: &str = "What happens to jobs. The object of an execution that ended badly is a problem \
+    (application/problem+json), the same bytes on every road; everything else is plain JSON with the members for asynchronous \
+    jobs and those of the event. Delivery is at least once and in order per job: the `event_id` tells repetitions apart. On \
+    streams it is the `id`, and `Last-Event-ID` goes on after it.";
+
+impl Channel {
+    fn describe(&self) -> Value {
+        let message = |word: &Word| {
+            let name = messages::name(*word);
+            let target = format!("#/components/messages/{name}");
+            (name, json!({"$ref": target}))
+        };
+        let messages: Map<String, Value> = Word::ALL.iter().map(message).collect();
+        let mut channel = json!({"address": self.address, "summary": self.summary, "messages": messages});
+        if let Some(name) =
+            self.address.and_then(|address| Some(address.split_once('{')?.1.split_once('}')?.0))
+        {
+            channel["parameters"] = json!({name: {"description": "The job."}});
+        }
+        channel
+    }
+
+    fn operation(&self) -> Value {
+        let mut operation = json!({
+            "action": "send",
+            "channel": {"$ref": format!("#/channels/{}", self.name)},
+            "summary": self.summary,
+            "bindings": {"http": {"method": self.method, "bindingVersion": "0.3.0"}},
+        });
+        // To a webhook the server proves who it is, not the other way round.
+        if self.address.is_some() {
+            operation["security"] = json!([{"$ref": "#/components/securitySchemes/apiKey"}]);
+        }
+        operation
+    }
+}
+
+/// The server, where its public address is known.
+fn server(base: &str) -> Option<Value> {
+    let (protocol, rest) = base.split_once("://")?;
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let mut server = json!({"host": host, "protocol": protocol});
+    if !path.is_empty() {
+        server["pathname"] = format!("/{path}").into();
+    }
+    Some(server)
+}
+
+/// The schemas that the messages refer to, and those that these refer to.
+fn schemas(messages: &Map<String, Value>) -> Map<String, Value> {
+    let Value::Object(mut all) = openapi::bodies() else { unreachable!("bodies are an object of schemas") };
+    all.insert("Told".into(), messages::told());
+    let mut wanted = BTreeSet::new();
+    messages.values().for_each(|message| references(&message["payload"], &mut wanted));
+    loop {
+        let found = wanted.len();
+        for name in wanted.clone() {
+            references(&all[&name], &mut wanted);
+        }
+        if wanted.len() == found {
+            break;
+        }
+    }
+    all.retain(|name, _| wanted.contains(name));
+    all
+}
+
+fn references(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(members) => {
+            let target = members.get("$ref").and_then(Value::as_str);
+            found.extend(target.and_then(|target| target.rsplit('/').next()).map(str::to_owned));
+            members.values().for_each(|member| references(member, found));
+        }
+        Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_is_told_on_every_channel() {
+        let document = document("https://forge.example/jobs");
+        assert_eq!(document["servers"]["forgerun"]["pathname"], "/jobs");
+        for channel in CHANNELS {
+            let messages = document["channels"][channel.name]["messages"].as_object().unwrap();
+            assert_eq!(messages.len(), Word::ALL.len());
+        }
+        assert!(super::document("").get("servers").is_none());
+    }
+
+    #[test]
+    fn every_reference_leads_somewhere_and_nothing_is_left_over() {
+        let document = document("");
+        let mut found = BTreeSet::new();
+        references(&document["components"]["messages"], &mut found);
+        references(&document["components"]["schemas"], &mut found);
+        let defined: BTreeSet<String> =
+            document["components"]["schemas"].as_object().unwrap().keys().cloned().collect();
+        assert_eq!(found, defined);
+    }
+
+    #[test]
+    fn every_example_is_what_its_schema_says() {
+        let document = document("https://forge.example");
+        for (name, message) in document["components"]["messages"].as_object().unwrap() {
+            let root = json!({"components": document["components"], "allOf": [message["payload"]]});
+            let validator = jsonschema::options().should_validate_formats(true).build(&root).unwrap();
+            for example in message["examples"].as_array().unwrap() {
+                let payload = &example["payload"];
+                let wrong: Vec<String> =
+                    validator.iter_errors(payload).map(|error| error.to_string()).collect();
+                assert!(wrong.is_empty(), "{name}: {wrong:?} in {payload}");
+            }
+        }
+    }
+}
