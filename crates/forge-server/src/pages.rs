@@ -26,23 +26,28 @@ const SCHEMA: &str = "/schemas/async-job-problem-details.json";
 
 /// All pages.
 pub fn router(app: &Arc<App>) -> Router {
-    let pages =
-        table(&app.base).into_iter().fold(Router::new(), |pages, (path, page)| pages.route(path, page));
+    let operations = app.config.operations.iter();
+    let declared: Vec<openapi::Declared<'_>> = operations
+        .map(|(name, operation)| openapi::Declared { name, expected: operation.expected })
+        .collect();
+    let pages = table(&app.base, &declared)
+        .into_iter()
+        .fold(Router::new(), |pages, (path, page)| pages.route(path, page));
     pages.with_state(app.clone()).merge(problems::router(&app.base))
 }
 
 /// The paths of all pages; those of problem types have a parameter.
 pub fn paths() -> Vec<&'static str> {
-    table("").into_iter().map(|(path, _)| path).chain(problems::PATHS).collect()
+    table("", &[]).into_iter().map(|(path, _)| path).chain(problems::PATHS).collect()
 }
 
-fn table(base: &str) -> [(&'static str, MethodRouter<Arc<App>>); 6] {
+fn table(base: &str, declared: &[openapi::Declared<'_>]) -> [(&'static str, MethodRouter<Arc<App>>); 6] {
     let problem_schema = schema::document_at(&format!("{base}{SCHEMA}"));
     [
         ("/health", get(health)),
         ("/ready", get(ready)),
         ("/metrics", get(metrics)),
-        ("/openapi.json", document(openapi::MEDIA_TYPE, openapi::document(base).to_string())),
+        ("/openapi.json", document(openapi::MEDIA_TYPE, openapi::document_with(base, declared).to_string())),
         ("/asyncapi.yaml", document(asyncapi::MEDIA_TYPE, asyncapi::text(base))),
         (SCHEMA, document(schema::MEDIA_TYPE_SCHEMA, problem_schema.to_string())),
     ]

@@ -56,7 +56,7 @@ pub(super) fn all() -> Vec<Operation> {
     ]
 }
 
-const EVENT: &str = "01890a5d-ac96-7001-bcce-b302099a8057";
+pub(super) const EVENT: &str = "01890a5d-ac96-7001-bcce-b302099a8057";
 
 /// An event as pages show it.
 pub(super) fn example() -> Value {
@@ -66,7 +66,7 @@ pub(super) fn example() -> Value {
     })
 }
 
-fn told(description: &'static str) -> Answer {
+pub(super) fn told(description: &'static str) -> Answer {
     let page = json!({"events": [example()], "next_cursor": null});
     Answer {
         content: vec![

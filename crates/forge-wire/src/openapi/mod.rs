@@ -1,6 +1,7 @@
 //! The OpenAPI 3.1 document of what the server answers today.
 //!
 //! - `operations`: every path and method, with the kinds of the catalog each may be refused with;
+//! - `api`: those of `/api/v1`;
 //! - `events`: those that tell what happened;
 //! - `pages`: those that belong to no dialect;
 //! - `operation`: how one of them is written down;
@@ -12,6 +13,7 @@
 //!
 //! `HEAD` is not written down: it goes wherever `GET` goes (RFC 9110, 9.3.2).
 
+mod api;
 mod batches;
 mod events;
 mod operation;
@@ -23,6 +25,7 @@ mod tests;
 
 use serde_json::{Map, Value, json};
 
+pub use api::Declared;
 use operation::Operation;
 
 /// The media type of the document.
@@ -30,6 +33,11 @@ pub const MEDIA_TYPE: &str = "application/json";
 
 /// The document of a server at this public address; empty for references that are relative to the server.
 pub fn document(base: &str) -> Value {
+    document_with(base, &[])
+}
+
+/// The same with the operations of the configuration.
+pub fn document_with(base: &str, declared: &[Declared<'_>]) -> Value {
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -47,10 +55,11 @@ pub fn document(base: &str) -> Value {
         "tags": [
             {"name": "clients", "description": "Clients and their keys."},
             {"name": "jobs", "description": "Submit, watch, cancel, retry; report, result and events."},
+            {"name": "async operations", "description": "The same jobs by the async-operations pattern: 202, poll, fetch."},
             {"name": "server", "description": "Is it alive, is it ready, what does it count."},
             {"name": "documents", "description": "What the API says of itself."},
         ],
-        "paths": paths(base),
+        "paths": paths(base, declared),
         "components": {
             "schemas": schemas::all(),
             "headers": operation::headers(),
@@ -79,13 +88,13 @@ const DESCRIPTION: &str = "Every error is a problem (RFC 9457) in JSON, or in XM
     leads to a page about it. A path that is not listed is answered with 404, a method that is not listed with 405 and \
     `Allow`; HEAD goes wherever GET goes. Members of a body that are not known are ignored, null counts as absent.";
 
-fn paths(base: &str) -> Value {
+fn paths(base: &str, declared: &[Declared<'_>]) -> Value {
     let mut paths = Map::new();
-    for operation in operations::all() {
-        let Operation { path, method, .. } = operation;
-        let item = paths.entry(path).or_insert_with(|| Value::Object(Map::new()));
-        assert!(item[method].is_null(), "{method} {path} is described twice");
-        item[method] = operation.describe(base);
+    for operation in operations::all(declared) {
+        let Operation { path, method, .. } = &operation;
+        let item = paths.entry(path.as_ref()).or_insert_with(|| Value::Object(Map::new()));
+        assert!(item[*method].is_null(), "{method} {path} is described twice");
+        item[*method] = operation.describe(base);
     }
     Value::Object(paths)
 }

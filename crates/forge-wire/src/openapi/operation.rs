@@ -1,5 +1,6 @@
 //! One operation, and how it is written down.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use forge_core::job::Dialect;
@@ -12,13 +13,13 @@ use crate::status;
 
 /// A method of a path.
 pub(super) struct Operation {
-    pub(super) path: &'static str,
+    pub(super) path: Cow<'static, str>,
     /// In small letters, as the document has it.
     pub(super) method: &'static str,
     /// What generated clients call it.
-    pub(super) id: &'static str,
+    pub(super) id: Cow<'static, str>,
     pub(super) tag: &'static str,
-    pub(super) summary: &'static str,
+    pub(super) summary: Cow<'static, str>,
     pub(super) access: Access,
     pub(super) parameters: Vec<Value>,
     pub(super) body: Option<Body>,
@@ -138,6 +139,18 @@ impl Operation {
         operation
     }
 
+    fn dialect(&self) -> Dialect {
+        if self.path.starts_with("/api/v1") { Dialect::Operations } else { Dialect::Forge }
+    }
+
+    /// The schema of its refusals.
+    fn problem(&self) -> &'static str {
+        match self.dialect() {
+            Dialect::Operations => "OperationProblem",
+            Dialect::Forge | Dialect::Ojs => "Problem",
+        }
+    }
+
     fn responses(&self, base: &str) -> Value {
         let mut responses = Map::new();
         for answer in &self.answers {
@@ -145,11 +158,11 @@ impl Operation {
         }
         let mut by_status: BTreeMap<u16, Vec<&Refused>> = BTreeMap::new();
         for refused in &self.refusals {
-            by_status.entry(status::http(refused.kind, Dialect::Forge)).or_default().push(refused);
+            by_status.entry(status::http(refused.kind, self.dialect())).or_default().push(refused);
         }
         for (code, refusals) in by_status {
             let problems: Vec<Problem> =
-                refusals.iter().map(|refused| refused.problem(Dialect::Forge, base, INSTANCE)).collect();
+                refusals.iter().map(|refused| refused.problem(self.dialect(), base, INSTANCE)).collect();
             let refusal = self.refusal(code, &problems);
             assert!(
                 responses.insert(code.to_string(), refusal).is_none(),
@@ -204,8 +217,8 @@ impl Operation {
             "description": description.join(", "),
             "headers": self.headers(&headers),
             "content": {
-                MEDIA_TYPE_JSON: {"schema": reference("Problem"), "examples": json_examples},
-                MEDIA_TYPE_XML: {"schema": reference("Problem")},
+                MEDIA_TYPE_JSON: {"schema": reference(self.problem()), "examples": json_examples},
+                MEDIA_TYPE_XML: {"schema": reference(self.problem())},
             },
             "x-problem-types": types,
         })

@@ -3,17 +3,19 @@
 use forge_core::catalog::Kind;
 use serde_json::{Value, json};
 
+use super::api::Declared;
 use super::operation::{Access, Answer, Body, Operation, Presence};
 use crate::problem::Refused;
 
 /// All of them, in the order of the document.
-pub(super) fn all() -> Vec<Operation> {
+pub(super) fn all(declared: &[Declared<'_>]) -> Vec<Operation> {
     let mut operations = clients();
     operations.extend(jobs());
     operations.extend(steps());
     operations.extend(super::batches::all());
     operations.extend(readings());
     operations.extend(super::events::all());
+    operations.extend(super::api::all(declared));
     operations.extend(super::pages::all());
     operations
 }
@@ -68,12 +70,12 @@ fn clients() -> Vec<Operation> {
     };
     let secret = Some("frk_q83v8wX1mZ4n9c2Tt7yL0aB5dEfGhJkLmNpQrStUvWx");
     let nothing = || Some(Body { schema: "Nothing", required: false, examples: vec![] });
-    let post = |path, id, summary| Operation {
+    let post = |path: &'static str, id: &'static str, summary: &'static str| Operation {
         method: "post",
-        path,
-        id,
+        path: path.into(),
+        id: id.into(),
         tag: "clients",
-        summary,
+        summary: summary.into(),
         access: Access::ClientOrOperator,
         parameters: vec![path_parameter("client_id", "The client.")],
         body: nothing(),
@@ -267,10 +269,6 @@ fn readings() -> Vec<Operation> {
         "job_id": JOB, "outcome": "SUCCESS", "events": [super::events::example()], "started_at": NOON,
         "finished_at": "2026-05-28T12:00:01.500Z", "duration_ms": 1500, "attempts": 1,
     });
-    let result = Answer {
-        content: vec![("*/*", None, None)],
-        ..answer(200, "The result, in the type its worker gave it.", "Nothing", json!({}))
-    };
     vec![
         Operation {
             parameters: of_job(),
@@ -280,11 +278,19 @@ fn readings() -> Vec<Operation> {
         },
         Operation {
             parameters: of_job(),
-            answers: vec![result],
+            answers: vec![result()],
             refusals: refusals(&[ANY, KEYED, OF_JOB, &[Kind::ResultNotReady, Kind::ResultNotFound]]),
             ..of_jobs("get", "/v1/jobs/{job_id}/result", "getResult", "What a job that succeeded left.")
         },
     ]
+}
+
+/// What a job left.
+pub(super) fn result() -> Answer {
+    Answer {
+        content: vec![("*/*", None, None)],
+        ..answer(200, "The result, in the type its worker gave it.", "Nothing", json!({}))
+    }
 }
 
 pub(super) fn of_jobs(
@@ -294,11 +300,11 @@ pub(super) fn of_jobs(
     summary: &'static str,
 ) -> Operation {
     Operation {
-        path,
+        path: path.into(),
         method,
-        id,
+        id: id.into(),
         tag: "jobs",
-        summary,
+        summary: summary.into(),
         access: Access::Client,
         parameters: vec![],
         body: None,
@@ -340,7 +346,7 @@ pub(super) fn header(name: &str, description: &str, example: &str) -> Value {
     json!({"name": name, "in": "header", "description": description, "schema": schema, "example": example})
 }
 
-fn tracing() -> Vec<Value> {
+pub(super) fn tracing() -> Vec<Value> {
     vec![
         header("X-Correlation-ID", "What the client calls the request; sanitised.", "order-4711"),
         super::pages::accept_language(),

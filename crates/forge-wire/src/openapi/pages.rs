@@ -122,11 +122,11 @@ fn of_types(
 
 fn page(path: &'static str, id: &'static str, tag: &'static str, summary: &'static str) -> Operation {
     Operation {
-        path,
+        path: path.into(),
         method: "get",
-        id,
+        id: id.into(),
         tag,
-        summary,
+        summary: summary.into(),
         access: Access::Anybody,
         parameters: vec![],
         body: None,

@@ -12,7 +12,9 @@ use crate::words::{cause, forge_outcome, forge_state, forge_type};
 pub(super) fn all() -> Value {
     let mut schemas = Map::new();
     schemas.extend(of_problems());
-    for part in [requests(), clients(), jobs(), super::batches::schemas(), events(), pages()] {
+    for part in
+        [requests(), clients(), jobs(), super::batches::schemas(), events(), pages(), super::api::schemas()]
+    {
         let Value::Object(part) = part else { unreachable!("each part is an object of schemas") };
         schemas.extend(part);
     }
@@ -394,7 +396,7 @@ pub(super) fn id(description: &str) -> Value {
     json!({"type": "string", "format": "uuid", "description": description})
 }
 
-fn time(description: &str) -> Value {
+pub(super) fn time(description: &str) -> Value {
     json!({"type": "string", "format": "date-time", "description": description})
 }
 
@@ -403,7 +405,7 @@ pub(super) fn count(description: &str) -> Value {
 }
 
 /// The same, or null.
-fn maybe(mut schema: Value) -> Value {
+pub(super) fn maybe(mut schema: Value) -> Value {
     schema["type"] = json!([schema["type"], "null"]);
     schema
 }
@@ -424,10 +426,10 @@ fn forms() -> [&'static str; 3] {
     [Form::Execute, Form::Deferred, Form::EmitEvent].map(forge_type)
 }
 
-fn work_kinds() -> Vec<&'static str> {
+pub(super) fn work_kinds() -> Vec<&'static str> {
     WorkKind::ALL.iter().map(|kind| kind.as_str()).collect()
 }
 
-fn stages() -> Vec<&'static str> {
+pub(super) fn stages() -> Vec<&'static str> {
     Stage::ALL.iter().map(|stage| stage.as_str()).collect()
 }

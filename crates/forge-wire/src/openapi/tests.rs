@@ -7,13 +7,14 @@ use forge_core::job::Dialect;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::document;
+use super::{Declared, document, document_with};
 use crate::forge::{
     CanceledView, ClientView, DefinitionView, ErrorView, EventView, EventsView, ItemsSummary, JobView,
     JobsView, KeyRequest, KeyView, ReportView, RetriedView, RevokeRequest, RevokedView, SubmitRequest,
     SubmittedView, read_submit,
 };
 use crate::item::{ItemView, ItemsView};
+use crate::operations::{self, AcceptedView, CancelRequest, StatusView};
 use crate::problem::{Refused, Violation};
 
 const ID: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
@@ -393,4 +394,94 @@ fn every_reference_leads_somewhere_and_every_schema_is_used() {
     for name in names(&document["components"]["schemas"]) {
         assert!(found.contains(&format!("#/components/schemas/{name}")), "{name} is not used");
     }
+}
+
+fn bare_status() -> StatusView {
+    serde_json::from_value(json!({
+        "jobId": ID, "status": "Queued", "submittedAt": NOON, "updatedAt": NOON, "retryCount": 0, "maxRetries": 3,
+        "jobStatus": "ACCEPTED", "job_id": ID,
+    }))
+    .unwrap()
+}
+
+#[test]
+fn every_view_of_the_async_operations_dialect_has_exactly_the_documented_members() {
+    let full = StatusView {
+        job_type: Some("a".into()),
+        progress: Some(45),
+        message: Some("at work".into()),
+        started_at: Some(NOON.into()),
+        queue_position: Some(1),
+        estimated_completion_at: Some(NOON.into()),
+        completed_at: Some(NOON.into()),
+        failed_at: Some(NOON.into()),
+        cancelled_at: Some(NOON.into()),
+        cancelled_by: Some("user".into()),
+        reason: Some("none".into()),
+        duration: Some(35),
+        result_url: Some("/api/v1/reports/x".into()),
+        result_type: Some("PDF".into()),
+        result_size: Some(7),
+        error: Some(error()),
+        expires_at: Some(NOON.into()),
+        retried_as: Some(ID.into()),
+        retryable: Some(true),
+        retry_after: Some(3),
+        processing_stage: Some("processing".into()),
+        correlation_id: Some("a-1".into()),
+        ..bare_status()
+    };
+    check("Status", &full, &bare_status());
+    let bare = AcceptedView {
+        job_id: ID.into(),
+        status: "Queued".into(),
+        status_url: "/api/v1/jobs/x".into(),
+        submitted_at: NOON.into(),
+        estimated_duration: None,
+    };
+    check("Accepted", &AcceptedView { estimated_duration: Some(5), ..bare.clone() }, &bare);
+    check("CancelRequest", &CancelRequest { reason: Some("none".into()) }, &json!({}));
+}
+
+#[test]
+fn a_submission_of_the_async_operations_dialect_is_read_by_exactly_the_documented_members() {
+    let document = document("");
+    let schema = &document["components"]["schemas"]["BeginRequest"];
+    for member in names(&schema["properties"]) {
+        let mut body = json!({"type": "a"});
+        body[&member] = json!([]);
+        assert_ne!(complaints(&document, schema, &body), Vec::<String>::new(), "{member}");
+        let refused = operations::read_submit(body.to_string().as_bytes(), true).unwrap_err();
+        assert!(refused.violations.iter().any(|wrong| wrong.pointer == format!("#/{member}")), "{member}");
+    }
+}
+
+#[test]
+fn a_refusal_of_every_dialect_fits_its_schema_and_its_errors_are_of_its_own_shape() {
+    let document = document("");
+    let violation =
+        Violation { pointer: "#/type".into(), detail: "is missing".into(), constraint: "required" };
+    let mut refused = Refused::new(Kind::MalformedRequest, "bad").violations(vec![violation]);
+    refused.traceparent = Some("00-1-2-01".into());
+    let problem = |dialect| -> Value {
+        serde_json::from_str(&refused.problem(dialect, "", "urn:uuid:x").to_json()).unwrap()
+    };
+    let schema = |name: &str| document["components"]["schemas"][name].clone();
+    let fits = |name: &str, dialect| complaints(&document, &schema(name), &problem(dialect)).is_empty();
+    assert!(fits("OperationProblem", Dialect::Operations) && fits("Problem", Dialect::Forge));
+    assert!(!fits("OperationProblem", Dialect::Forge) && !fits("Problem", Dialect::Operations));
+}
+
+#[test]
+fn operations_of_the_configuration_are_documented_with_their_durations() {
+    let declared = [
+        Declared { name: "reports/generate", expected: Some(std::time::Duration::from_secs(5)) },
+        Declared { name: "mail/send-all", expected: None },
+    ];
+    let document = document_with("", &declared);
+    let post = |path: &str| document["paths"][path]["post"].clone();
+    let report = post("/api/v1/reports/generate");
+    assert_eq!(report["operationId"], "beginGenerateReports");
+    assert!(report["summary"].as_str().unwrap().contains("5 seconds"), "{}", report["summary"]);
+    assert_eq!(post("/api/v1/mail/send-all")["operationId"], "beginAllSendMail");
 }

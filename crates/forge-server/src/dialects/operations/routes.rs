@@ -110,6 +110,8 @@ impl<'a> Route<'a> {
 
 #[cfg(test)]
 mod tests {
+    use forge_wire::openapi;
+
     use crate::config::{Config, Sources};
 
     use super::*;
@@ -146,6 +148,27 @@ mod tests {
             assert_eq!(pattern(rest), None, "{rest}");
         }
         assert_eq!(pattern("/reports/generate"), Some("/api/v1/{resource}/{action}"));
+    }
+
+    #[test]
+    fn the_openapi_document_has_every_route_and_method_and_no_other() {
+        let declared = [openapi::Declared { name: "reports/generate", expected: None }];
+        let document = openapi::document_with("", &declared);
+        let mut documented = Vec::new();
+        for (path, item) in document["paths"].as_object().unwrap() {
+            let methods = item.as_object().unwrap().keys().map(|method| method.to_uppercase());
+            documented.extend(methods.map(|method| (path.as_str(), method)));
+        }
+        documented.retain(|(path, _)| path.starts_with("/api/v1"));
+        let methods = |route: Route<'static>| route.methods().split(", ").filter(|method| *method != "HEAD");
+        let mut routed: Vec<(&str, String)> = ALL
+            .into_iter()
+            .flat_map(|route| methods(route).map(move |method| (route.pattern(), method.to_owned())))
+            .collect();
+        routed.push(("/api/v1/reports/generate", "POST".to_owned()));
+        documented.sort();
+        routed.sort();
+        assert_eq!(documented, routed);
     }
 
     #[test]

@@ -100,7 +100,8 @@ impl Contract {
         }
         let content_type = essence(answer);
         if content_type.starts_with("application/problem+") {
-            let problem = json!({"$ref": "#/components/schemas/Problem"});
+            let name = if asked.path.starts_with("/api/v1") { "OperationProblem" } else { "Problem" };
+            let problem = json!({"$ref": format!("#/components/schemas/{name}")});
             complaints.extend(self.of_body(&content_type, &problem, answer));
         } else {
             complaints.push(format!("a refusal of type {content_type:?}"));

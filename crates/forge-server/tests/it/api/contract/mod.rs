@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use forge_core::Command;
 use forge_core::catalog::Kind;
+use forge_core::command::{Crew, Owned};
 use forge_server::{Bounds, pages};
 use forge_store::memory::Memory;
 use serde_json::{Value, json};
@@ -26,14 +28,18 @@ async fn document(server: &Server) -> Value {
     answer.expect(200)
 }
 
-/// The routes of `/v1` are compared where they are, in `dialects/forge/routes.rs`.
+fn of_dialect(path: &str) -> bool {
+    path.starts_with("/v1") || path.starts_with("/api/v1")
+}
+
+/// The routes of the dialects are compared where they are, in `dialects/*/routes.rs`.
 #[tokio::test]
 async fn the_document_has_every_page_and_each_of_its_operations_leads_somewhere() {
     let server = Server::start().await;
     let contract = Contract::new(document(&server).await);
     let operations = contract.operations();
     let documented: BTreeSet<&str> =
-        operations.iter().map(|(_, path)| path.as_str()).filter(|path| !path.starts_with("/v1")).collect();
+        operations.iter().map(|(_, path)| path.as_str()).filter(|path| !of_dialect(path)).collect();
     assert_eq!(documented, pages::paths().into_iter().collect());
     for (method, path) in &operations {
         let path = path.replace("{slug}", "job-not-found").replace(['{', '}'], "");
@@ -48,11 +54,13 @@ async fn every_submission_that_the_document_shows_is_accepted() {
     let server = Server::start().await;
     let client = server.client().await;
     let document = document(&server).await;
-    let examples =
-        &document["paths"]["/v1/jobs"]["post"]["requestBody"]["content"]["application/json"]["examples"];
-    assert!(examples.as_object().unwrap().len() > 3);
-    for (_, example) in examples.as_object().unwrap() {
-        client.submit(example["value"].clone()).await.expect(202);
+    for path in ["/v1/jobs", "/api/v1/jobs", "/api/v1/reports/generate"] {
+        let body = &document["paths"][path]["post"]["requestBody"];
+        let examples = body["content"]["application/json"]["examples"].as_object().unwrap();
+        assert!(examples.len() > 3);
+        for (_, example) in examples {
+            client.call("POST", path).json(&example["value"]).send().await.expect(202);
+        }
     }
 }
 
@@ -84,6 +92,8 @@ struct World {
     /// Whose keys may be lost.
     victim: Client,
     jobs: Vec<String>,
+    /// Ids that `/api/v1` may be asked for.
+    executions: Vec<String>,
 }
 
 impl World {
@@ -99,7 +109,7 @@ impl World {
         let server = Server::on(Arc::new(Memory::new()), &settings, bounds).await;
         let (client, other) = (registered(&server).await, registered(&server).await);
         let (stranger, victim) = (registered(&server).await.id, registered(&server).await);
-        World { server, client, other, stranger, victim, jobs: Vec::new() }
+        World { server, client, other, stranger, victim, jobs: Vec::new(), executions: Vec::new() }
     }
 
     /// New keys, jobs in every state, and a new minute for those who guess.
@@ -129,13 +139,29 @@ impl World {
         let items = json!({"items": [{}, {}], "work_kind": "SUCCESS_FAST"});
         let batch = self.client.call("POST", "/v1/jobs/batch").json(items).send().await.expect(202);
         self.jobs.push(batch["job_id"].as_str().unwrap().to_owned());
+        // One that was retried by hand, the execution that followed, and one that is gone.
+        let mine = json!({"type": "EXECUTE", "work_kind": "SUCCESS_FAST", "queue": "mine"});
+        let failed = self.client.job_like(mine.clone()).await;
+        let job = self.server.claim_as(Crew::BuiltIn, "mine", true).await;
+        self.server.fail_held(&job, Kind::HandlerError).await;
+        self.client.post(&format!("/v1/jobs/{failed}/retry")).await.expect(200);
+        let next = self.client.get(&format!("/v1/jobs/{failed}")).await.expect(200)["jobId"].clone();
+        self.client.post(&format!("/v1/jobs/{failed}/cancel")).await.expect(200);
+        self.executions = self.jobs.clone();
+        self.executions.extend([failed, next.as_str().unwrap().to_owned()]);
+        let gone = self.client.job_like(mine).await;
+        self.client.post(&format!("/v1/jobs/{gone}/cancel")).await.expect(200);
+        let owned = Owned { job: gone.parse().unwrap(), client: None };
+        self.server.app.engine.run(Command::Forget(owned)).await.unwrap();
+        self.executions.push(gone);
     }
 
     /// Values for the parameters of paths. The keys of the one who asks about jobs are not for the run to revoke.
-    fn pools(&self) -> [(&'static str, Vec<String>); 3] {
+    fn pools(&self) -> [(&'static str, Vec<String>); 4] {
         let victim = &self.victim.id;
         [
             ("job_id", self.jobs.clone()),
+            ("jobId", self.executions.clone()),
             ("client_id", vec![victim.clone(), victim.clone(), victim.clone(), self.stranger.clone()]),
             ("slug", vec!["job-not-found".into(), "rate-limited".into(), "validation-failed".into()]),
         ]
@@ -184,7 +210,7 @@ async fn run(mut world: World, mut dice: Dice, n_each: usize) -> Seen {
     let contract = Contract::new(document(&world.server).await);
     // Pages are large and have little to get wrong, so they are asked for less often.
     let (dialect, pages): (Vec<_>, Vec<_>) =
-        contract.operations().into_iter().partition(|(_, path)| path.starts_with("/v1"));
+        contract.operations().into_iter().partition(|(_, path)| of_dialect(path));
     let mut seen = Seen::new();
     let mut complaints = Vec::new();
     for n in 0..n_each * dialect.len() {

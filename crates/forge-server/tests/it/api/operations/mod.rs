@@ -1,6 +1,7 @@
 //! `/api/v1`, the async-operations dialect.
 
 mod declared;
+mod events;
 mod executions;
 mod flow;
 mod forms;
