@@ -144,4 +144,12 @@ mod tests {
             assert_eq!(forge_outcome(state).is_some(), state.is_final());
         }
     }
+
+    #[test]
+    fn every_status_of_a_job_has_its_word_in_the_async_operations_dialect() {
+        let words = JobStatus::REGISTERED.map(|status| operation_status(&status));
+        let expected =
+            ["Queued", "Running", "Completed", "Failed", "Cancelled", "Failed", "PartiallyCompleted"];
+        assert_eq!(words, expected);
+    }
 }
