@@ -92,6 +92,17 @@ pub async fn run_http(options: &HttpOptions) -> io::Result<()> {
     )
     .await?;
     row("read a job", 64, &there, &here);
+    // The same on /api/v1. The job that is polled stands behind all that were submitted, so its place is counted to the bound.
+    let bare_request = post("/bare", "");
+    let one = |address, request| load(options, address, 64, 202, request);
+    let real = one(server.address, post("/api/v1/jobs", &key));
+    let (there, here) = alternate(options, &one(bare.address, bare_request), &real).await?;
+    row("begin (/api/v1)", 64, &there, &here);
+    let id = one_job(server.address, &key).await?;
+    let polled = one(server.address, get(&format!("/api/v1/jobs/{id}"), &key));
+    let bare_get = load(options, bare.address, 64, 200, get(&format!("/bare/{id}"), ""));
+    let (there, here) = alternate(options, &bare_get, &polled).await?;
+    row("poll (/api/v1)", 64, &there, &here);
     drop(server);
     whole_jobs(options).await
 }
