@@ -4,12 +4,15 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use forge_core::client::Client;
+use forge_core::delivery::Policy as DeliveryPolicy;
 use forge_core::id::ClientId;
 use forge_core::job::Name;
 use forge_core::retry::{Mode, Policy};
 use forge_core::{Command, limits as core_limits};
 use forge_engine::observer::Observer;
-use forge_engine::{Clock, Engine, Options, Worker, WorkerHandle, WorkerOptions};
+use forge_engine::{
+    Clock, Engine, Options, Post, PostHandle, PostOptions, Worker, WorkerHandle, WorkerOptions,
+};
 use forge_problem::{Digest, FieldType, FieldWriter};
 use forge_store::Store;
 use forge_wire::outcome::{Outcomes, ReportStatus};
@@ -19,9 +22,13 @@ use tokio::time::timeout;
 use crate::config::{AuthMode, Config, JobReportStatus, RetryMode};
 use crate::edge::sse::Hub;
 use crate::edge::{Endings, KeyRing, Limiter};
-use crate::limits::{READY_TIMEOUT, REQUEST_TIMEOUT, STREAM_EVENTS_WAITING_MAX, STREAM_HEARTBEAT, WAIT_MAX};
+use crate::limits::{
+    READY_TIMEOUT, REQUEST_TIMEOUT, STREAM_EVENTS_WAITING_MAX, STREAM_HEARTBEAT, WAIT_MAX,
+    WEBHOOK_LEASE_MARGIN,
+};
 use crate::metrics::Metrics;
 use crate::traces::{Traces, Watching};
+use crate::webhooks::{Keyring, Options as SenderOptions, Postman, Sender, SharedPostman};
 
 /// Which jobs to list, and how many go before one; here, so that a dialect need not know the store.
 pub use forge_store::{Ahead, Filter};
@@ -58,9 +65,13 @@ pub struct App {
     pub default_queue: Name,
     /// What is put into the `Problem` field of a response that succeeds in telling of a failure.
     pub problem_field: FieldWriter,
+    /// What deliveries to webhooks are signed with; nothing if signing is off.
+    pub webhook_keys: Option<Arc<Keyring>>,
     pub(crate) admin_digest: Option<[u8; 32]>,
     /// The built-in worker, where it was told to work.
     worker: OnceLock<WorkerHandle>,
+    /// The post office, where it was told to deliver.
+    post: OnceLock<PostHandle>,
     stopping: watch::Sender<bool>,
     me: Weak<App>,
 }
@@ -127,6 +138,8 @@ impl App {
         };
         let admin_digest =
             config.auth.admin_token.as_ref().map(|token| Digest::of(token.expose().as_bytes()).0);
+        let keyring = || Arc::new(Keyring::new(engine.clone(), clock.clone()));
+        let webhook_keys = config.webhooks.sign.then(keyring);
         let hub = Hub::start(engine.clone(), clock.clone(), metrics.clone(), bounds.stream_events_waiting);
         Ok(Arc::new_cyclic(|me| App {
             me: me.clone(),
@@ -137,6 +150,7 @@ impl App {
             default_queue: Name::new(DEFAULT_QUEUE).expect("a short name"),
             problem_field: problem_field(),
             worker: OnceLock::new(),
+            post: OnceLock::new(),
             stopping: watch::Sender::new(false),
             config,
             engine,
@@ -147,6 +161,7 @@ impl App {
             outcomes,
             bounds,
             default_client,
+            webhook_keys,
             admin_digest,
         }))
     }
@@ -174,6 +189,42 @@ impl App {
     /// The built-in worker, if it was told to work.
     pub fn worker(&self) -> Option<&WorkerHandle> {
         self.worker.get()
+    }
+
+    /// Lets deliveries to webhooks begin. It is told once; a second call changes nothing.
+    pub fn deliver(&self) {
+        self.post.get_or_init(|| {
+            let webhooks = &self.config.webhooks;
+            let postman = Postman {
+                sender: Sender::new(
+                    SenderOptions::new(webhooks.timeout, webhooks.private_targets),
+                    self.clock.clone(),
+                ),
+                keys: self.webhook_keys.clone(),
+                private: webhooks.private_targets,
+                source: if self.base.is_empty() { "/".to_owned() } else { self.base.clone() },
+                metrics: self.metrics.webhooks.clone(),
+                traces: self.traces.clone(),
+                clock: self.clock.clone(),
+            };
+            let defaults = PostOptions::default();
+            let policy = DeliveryPolicy {
+                attempts_max: webhooks.max_retries.saturating_add(1),
+                base: webhooks.wait_base,
+                max: webhooks.wait_max,
+                ..defaults.policy
+            };
+            let lease = webhooks.timeout + WEBHOOK_LEASE_MARGIN;
+            let options = PostOptions { policy, lease, ..defaults };
+            Post::start(self.engine.clone(), Arc::new(SharedPostman(Arc::new(postman))), options)
+        });
+    }
+
+    /// Stops delivering: what is under way has a moment to end, the rest is sent by another node or after a restart.
+    pub async fn stop_deliveries(&self) {
+        if let Some(post) = self.post.get() {
+            post.stop().await;
+        }
     }
 
     /// Stops the built-in worker: what is nearly done is finished, the rest handed back.

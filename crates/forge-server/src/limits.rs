@@ -134,6 +134,12 @@ pub const WEBHOOK_SECRET_BYTES_MIN: usize = 24;
 /// See [`WEBHOOK_SECRET_BYTES_MIN`].
 pub const WEBHOOK_SECRET_BYTES_MAX: usize = 64;
 
+/// How long the signing keys before a new one still sign: long enough for receivers to have seen the new one.
+pub const WEBHOOK_KEY_OVERLAP: Duration = Duration::from_secs(24 * 3600);
+
+/// How long a node believes what it knows of the signing keys, and receivers may.
+pub const WEBHOOK_KEYS_FRESH: Duration = Duration::from_secs(60);
+
 /// Keys in the published set.
 pub const WEBHOOK_KEYS_MAX: usize = 16;
 
@@ -180,3 +186,6 @@ pub const LISTEN_SHOWN_CHARS_MAX: usize = 4096;
 
 /// Deliveries that `forgerun webhook listen` remembers, to tell repetitions.
 pub const LISTEN_IDS_MAX: usize = 1000;
+
+/// How much longer a node holds a delivery than a receiver may take: for signing, and for writing down how it went.
+pub const WEBHOOK_LEASE_MARGIN: Duration = Duration::from_secs(20);

@@ -20,6 +20,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use crate::webhooks::WebhookMetrics;
+
 /// The scenario of a job: the work kind that is simulated, or `real`.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Scenario {
@@ -78,6 +80,8 @@ pub struct Metrics {
     idempotency_new: Counter,
     auth_failures: Counter,
     requests: Family<Endpoint, Histogram>,
+    /// Deliveries to webhooks.
+    pub webhooks: WebhookMetrics,
     /// Spans that no collector took.
     pub trace_spans_dropped: Counter,
     /// Streams of events that are open.
@@ -105,8 +109,11 @@ impl Default for Metrics {
 impl Metrics {
     /// All at zero.
     pub fn new() -> Metrics {
+        let mut registry = Registry::default();
+        let webhooks = WebhookMetrics::new(&mut registry, seconds());
         let mut metrics = Metrics {
-            registry: Registry::default(),
+            registry,
+            webhooks,
             submitted: Family::default(),
             queued: Family::default(),
             running: Family::default(),
@@ -282,6 +289,10 @@ impl Observer for Metrics {
         for (job, event) in events(commit.changes) {
             self.event(job, event);
             log(job, event);
+        }
+        for webhook_id in &commit.changes.webhooks_disabled {
+            self.webhooks.disabled.inc();
+            tracing::warn!(%webhook_id, event = "webhook_disabled", "webhook disabled: gone, or failing for too long");
         }
     }
 

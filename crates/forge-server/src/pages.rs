@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
@@ -18,11 +18,14 @@ use serde_json::json;
 use crate::app::{App, NotReady};
 use crate::documents::Document;
 use crate::edge::respond;
-use crate::limits::TROUBLE_AFTER_S;
+use crate::limits::{TROUBLE_AFTER_S, WEBHOOK_KEYS_FRESH};
 use crate::problems;
 
 /// Where the JSON Schema of problems is.
 const SCHEMA: &str = "/schemas/async-job-problem-details.json";
+
+/// Where receivers find what to verify deliveries with.
+const WEBHOOK_KEYS: &str = "/.well-known/forgerun/webhook-keys";
 
 /// All pages.
 pub fn router(app: &Arc<App>) -> Router {
@@ -78,10 +81,31 @@ async fn ready(State(app): State<Arc<App>>) -> Response {
         }
         NotReady::StoreSilent => (Kind::StorageTimeout, "store"),
     };
+    not_ready(kind, reason)
+}
+
+fn not_ready(kind: Kind, reason: &str) -> Response {
     let body = json!({"status": "not ready", "reason": reason, "code": kind.entry().rfa});
     let mut response = respond::json(StatusCode::SERVICE_UNAVAILABLE, &body);
     response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(TROUBLE_AFTER_S));
     response
+}
+
+/// The public keys that deliveries are signed with; none if they are not signed.
+async fn webhook_keys(State(app): State<Arc<App>>) -> Response {
+    let keys = match &app.webhook_keys {
+        None => json!({"keys": []}),
+        Some(keyring) => match keyring.current().await {
+            Ok(keys) => keys.document(),
+            Err(error) => {
+                tracing::error!(%error, "the webhook keys cannot be shown");
+                return not_ready(Kind::StorageUnavailable, "store");
+            }
+        },
+    };
+    let fresh = format!("public, max-age={}", WEBHOOK_KEYS_FRESH.as_secs());
+    ([(CONTENT_TYPE, "application/jwk-set+json".to_owned()), (CACHE_CONTROL, fresh)], keys.to_string())
+        .into_response()
 }
 
 /// For Prometheus. What can only be counted in the store is counted now.
@@ -91,6 +115,10 @@ async fn metrics(State(app): State<Arc<App>>) -> Response {
         let active: i64 = queues.iter().map(|queue| queue.counts.active()).sum();
         app.metrics.queue_depth.set(waiting);
         app.metrics.active.set(active);
+    }
+    if let Ok(due) = app.engine.store().next_delivery().await {
+        let late = due.map_or(0, |due| app.clock.now().since(due).as_secs());
+        app.metrics.webhooks.lag.set(late as i64);
     }
     if let Some(gauge) = app.worker().map(WorkerHandle::gauge) {
         app.metrics.worker_busy.set(gauge.busy as i64);

@@ -70,6 +70,7 @@ pub async fn serve(config: Config, ready: impl FnOnce(SocketAddr)) -> Result<(),
     let store = open(&config.server.database, &*clock).await.map_err(ServeError::Store)?;
     let app = App::start(config, store, clock, Bounds::default()).await.map_err(ServeError::Start)?;
     app.work();
+    app.deliver();
     let ended = listening(&app, listener, &mut stop, || {
         info!(address = %address, version = env!("CARGO_PKG_VERSION"), "listening");
         ready(address);
@@ -111,7 +112,7 @@ async fn listening(
     app.begin_stop();
     let _ = stopping.send(());
     let drained = async {
-        let (ended, ()) = tokio::join!(server, app.stop_work());
+        let (ended, (), ()) = tokio::join!(server, app.stop_work(), app.stop_deliveries());
         ended
     };
     tokio::select! {

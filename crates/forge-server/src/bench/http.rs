@@ -117,7 +117,7 @@ async fn alternate(options: &HttpOptions, bare: &Load, real: &Load) -> io::Resul
     Ok((median(bares), median(reals)))
 }
 
-fn median(mut rounds: Vec<Round>) -> Round {
+pub(super) fn median(mut rounds: Vec<Round>) -> Round {
     rounds.sort_by(|a, b| a.per_second().total_cmp(&b.per_second()));
     rounds.swap_remove(rounds.len() / 2)
 }
@@ -196,18 +196,18 @@ async fn one_job(address: SocketAddr, key: &str) -> io::Result<String> {
     member(&job, "job_id")
 }
 
-async fn metric(address: SocketAddr, name: &str) -> io::Result<u64> {
+pub(super) async fn metric(address: SocketAddr, name: &str) -> io::Result<u64> {
     let (_, text) = ask(address, &plain("GET", "/metrics", "")).await?;
     let lines = text.lines().filter(|line| line.starts_with(name));
     Ok(lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum())
 }
 
-fn member(body: &str, name: &str) -> io::Result<String> {
+pub(super) fn member(body: &str, name: &str) -> io::Result<String> {
     let value: Value = serde_json::from_str(body).map_err(io::Error::other)?;
     value[name].as_str().map(Into::into).ok_or_else(|| io::Error::other(format!("no {name} in {body}")))
 }
 
-fn plain(method: &str, path: &str, body: &str) -> String {
+pub(super) fn plain(method: &str, path: &str, body: &str) -> String {
     let length = body.len();
     format!(
         "{method} {path} HTTP/1.1\r\nHost: bench\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"

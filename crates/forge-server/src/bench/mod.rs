@@ -3,6 +3,7 @@
 //!
 //! - `http`: submissions, status reads and whole jobs over HTTP, against a bare axum handler.
 //! - `sse`: many streams of events.
+//! - `webhooks`: deliveries to a fast receiver, and submissions while receivers hang.
 //! - `load`: the load generator: a fixed number of connections, one request under way on each, bounded in time.
 //! - `bare`: what axum does when nothing is stored.
 
@@ -10,6 +11,8 @@ mod bare;
 mod http;
 mod load;
 mod sse;
+mod webhooks;
 
 pub use http::{HttpOptions, run_http, serve_bare};
 pub use sse::{SseOptions, run_sse, run_sse_raised};
+pub use webhooks::{WebhookOptions, run_webhooks};

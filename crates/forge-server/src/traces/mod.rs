@@ -3,7 +3,8 @@
 //! ```text
 //!   request ──finish──► one span per submit, cancel, retry, key ─┐
 //!   commit ──observer─► one span per state a job leaves,         ├─► bounded queue ─► sender ─► POST {endpoint}/v1/traces
-//!                       its execution, its report                ┘   full: dropped and counted
+//!                       its execution, its report                │   full: dropped and counted
+//!   webhook attempt ───► one span                                ┘
 //! ```
 //!
 //! One job, one trace, from its submission to its end, retries included. Its id is that of the client's `traceparent`, or the
@@ -21,6 +22,7 @@
 //! specification and one HTTP request. TLS is not spoken: a collector beside the server does that.
 
 mod context;
+mod delivery;
 mod otlp;
 mod request;
 mod sender;
@@ -40,6 +42,7 @@ use tracing::warn;
 
 use crate::limits::{TRACE_SPANS_WAITING_MAX, TRACE_STOP_GRACE};
 use crate::metrics::Metrics;
+pub(crate) use delivery::{Attempt, Told};
 pub(crate) use request::About;
 use span::Span;
 

@@ -33,6 +33,7 @@ pub(super) enum Name {
 pub(super) enum Kind {
     Internal = 1,
     Server = 2,
+    Client = 3,
 }
 
 /// The value of an attribute. No secrets and no payloads.
@@ -56,6 +57,8 @@ pub(super) enum Part {
     Step(u32),
     /// The writing of its report with its nth event.
     Report(u32),
+    /// The nth attempt to deliver it.
+    Attempt(u32),
 }
 
 /// The id of a span: the same on every node and at every time, and different from all others as far as 64 bits go.
@@ -66,6 +69,7 @@ pub(super) fn id(subject: u128, part: Part) -> u64 {
         Part::Execution(n) => (3, n),
         Part::Step(n) => (4, n),
         Part::Report(n) => (5, n),
+        Part::Attempt(n) => (6, n),
     };
     let salted = mix(subject as u64 ^ mix((subject >> 64) as u64 ^ mix(tag << 32 | u64::from(n))));
     // Zero means "no span".
@@ -88,7 +92,8 @@ mod tests {
 
     #[test]
     fn spans_of_neighbouring_subjects_have_ids_of_their_own() {
-        let parts = (0..20).flat_map(|n| [Part::Execution(n), Part::Step(n), Part::Report(n)]);
+        let parts =
+            (0..20).flat_map(|n| [Part::Execution(n), Part::Step(n), Part::Report(n), Part::Attempt(n)]);
         let parts: Vec<Part> = parts.chain([Part::Birth, Part::Request]).collect();
         let ids: HashSet<u64> =
             (0..1000).flat_map(|subject| parts.iter().map(move |part| id(subject, *part))).collect();

@@ -9,17 +9,21 @@
 //!
 //! - `guard`: addresses that are not called; `target`: URLs that may be.
 //! - `keys`, `signature`: RFC 9421 with Ed25519; `standard`: Standard Webhooks.
+//! - `keyring`: the keys of a running server; `courier`: the engine's.
 //! - `envelope`: CloudEvents; `letter`: one attempt as a request.
 //! - `dial`, `pool`, `sender`, `trouble`: getting it there, and what can go wrong.
 //! - `verify`: why a signature does not match; `listen`: a receiver for trying things out; `fetch`: keys for both.
 
+mod courier;
 mod dial;
 pub mod envelope;
 pub mod fetch;
 pub mod guard;
+mod keyring;
 pub mod keys;
 mod letter;
 mod listen;
+mod metrics;
 mod pool;
 mod sender;
 pub mod signature;
@@ -28,9 +32,12 @@ mod target;
 mod trouble;
 pub mod verify;
 
+pub use courier::{Postman, SharedPostman};
 pub use dial::{Addresses, Resolve, SystemResolver};
+pub use keyring::{Keyring, rotate_in};
 pub use letter::Letter;
 pub use listen::{Listen, listen};
+pub use metrics::WebhookMetrics;
 pub use sender::{Options, Sender, Verdict};
 pub use target::{Objection, Target};
 pub use trouble::Trouble;

@@ -5,6 +5,9 @@ use super::guard;
 /// What went wrong between us and a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
+    /// The store does not show the keys to sign with.
+    #[error("it could not be signed")]
+    NoKeys,
     /// The URL is not, or no longer, one that is called.
     #[error("the URL is not allowed")]
     BadTarget,
@@ -48,7 +51,8 @@ impl Trouble {
     pub const fn status(self) -> Option<u16> {
         match self {
             Trouble::Redirect(status) | Trouble::Status(status) => Some(status),
-            Trouble::BadTarget
+            Trouble::NoKeys
+            | Trouble::BadTarget
             | Trouble::Forbidden(_)
             | Trouble::NoSuchName
             | Trouble::Refused
@@ -64,6 +68,7 @@ impl Trouble {
     /// One word for metrics.
     pub const fn label(self) -> &'static str {
         match self {
+            Trouble::NoKeys => "no_keys",
             Trouble::BadTarget | Trouble::Forbidden(_) => "forbidden",
             Trouble::NoSuchName => "name",
             Trouble::Refused | Trouble::Unreachable => "connect",

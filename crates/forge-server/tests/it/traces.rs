@@ -182,3 +182,27 @@ async fn a_collector_that_is_away_costs_spans_and_nothing_else() {
     traced.server.signal("TERM");
     assert_eq!(traced.server.wait().code, Some(0));
 }
+
+#[tokio::test]
+async fn attempts_to_deliver_a_webhook_are_in_the_trace_of_the_job() {
+    let mut collector = Collector::start().await;
+    let traced = Traced::start(&collector.endpoint).await;
+    // Nobody listens there any more.
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let body = json!({"type": "EXECUTE", "work_kind": "SUCCESS_FAST", "callback": format!("http://{closed}/hook?token=secret")});
+    let sampled = format!("00-{TRACE}-{PARENT}-01");
+    let submit = traced.call("POST", "/v1/jobs").header("traceparent", &sampled).json(body);
+    let job = text(&submit.send().await.expect(202), "job_id");
+    collector.until(|spans| n_of(spans, TRACE, "webhook") >= 2 && n_of(spans, TRACE, "execution") == 1).await;
+    let execution = collector.only(TRACE, "execution");
+    let attempts: Vec<Span> =
+        collector.trace(TRACE).into_iter().filter(|span| span.name == "webhook").collect();
+    for attempt in &attempts {
+        assert_eq!((attempt.kind, attempt.parent_span_id.as_ref()), (3, Some(&execution.span_id)));
+        assert_eq!(attempt.attribute("forgerun.job_id"), Some(job.as_str()));
+        assert_eq!((attempt.status.code, attempt.status.message.as_deref()), (2, Some("connect")));
+    }
+    assert_ne!(attempts[0].span_id, attempts[1].span_id);
+    assert_eq!(attempts[0].attribute("forgerun.delivery_id"), attempts[1].attribute("forgerun.delivery_id"));
+    assert!(!collector.raw.contains("token=secret"));
+}

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::repo;
 
-const REGISTRY: &str = "crates/forge-server/src/metrics.rs";
+const REGISTRIES: [&str; 2] =
+    ["crates/forge-server/src/metrics.rs", "crates/forge-server/src/webhooks/metrics.rs"];
 const DASHBOARD: &str = "deploy/grafana-dashboard.json";
 const ALERTS: &str = "deploy/alerts.yml";
 const MANUAL: &str = "docs/operations.md";
@@ -326,8 +327,11 @@ mod can_fail {
 }
 
 fn registry() -> BTreeMap<String, Shape> {
-    let registry = registered(&repo::read(REGISTRY));
-    assert!(registry.contains_key("jobs_submitted"), "found no metrics in {REGISTRY}");
+    let registry: BTreeMap<String, Shape> =
+        REGISTRIES.iter().flat_map(|path| registered(&repo::read(path))).collect();
+    for name in ["jobs_submitted", "webhook_deliveries"] {
+        assert!(registry.contains_key(name), "found no {name} in {REGISTRIES:?}");
+    }
     registry
 }
 

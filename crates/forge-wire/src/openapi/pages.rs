@@ -19,6 +19,7 @@ pub(super) fn all() -> Vec<Operation> {
 
 fn server() -> Vec<Operation> {
     let not_ready = json!({"status": "not ready", "reason": "store", "code": "RFA_STORAGE_UNAVAILABLE"});
+    let no_keys = not_ready.clone();
     vec![
         Operation {
             answers: vec![answer(200, "Alive.", "Health", json!({"status": "ok"}))],
@@ -37,6 +38,24 @@ fn server() -> Vec<Operation> {
         Operation {
             answers: vec![of_types(200, "OpenMetrics.", &[("application/openmetrics-text", None)])],
             ..page("/metrics", "getMetrics", "server", "What the server counts, for Prometheus.")
+        },
+        Operation {
+            answers: vec![
+                Answer {
+                    headers: vec![("Cache-Control", Presence::Always)],
+                    ..of_types(200, "A JWK set.", &[("application/jwk-set+json", None)])
+                },
+                Answer {
+                    headers: vec![("Retry-After", Presence::Always)],
+                    ..answer(503, "The store does not show them now.", "NotReady", no_keys)
+                },
+            ],
+            ..page(
+                "/.well-known/forgerun/webhook-keys",
+                "getWebhookKeys",
+                "server",
+                "The public keys that webhook deliveries are signed with (RFC 9421).",
+            )
         },
     ]
 }

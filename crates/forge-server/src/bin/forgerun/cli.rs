@@ -46,6 +46,8 @@ pub(crate) enum Bench {
     Http(BenchHttp),
     /// Many open streams of events: how late events arrive, and what a stream costs in memory; takes about a minute
     Sse(BenchSse),
+    /// Deliveries to a fast receiver, and submissions while a thousand receivers hang; takes about a minute
+    Webhooks(BenchWebhooks),
     /// The bare handlers that `bench http` compares with
     #[command(hide = true)]
     Bare,
@@ -81,6 +83,22 @@ pub(crate) struct BenchSse {
     /// The limit on open files is raised already
     #[arg(long, hide = true)]
     pub(crate) raised: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchWebhooks {
+    /// Length of one round in seconds
+    #[arg(long, default_value_t = 5)]
+    pub(crate) seconds: u64,
+    /// Rounds of each kind; the median counts
+    #[arg(long, default_value_t = 3)]
+    pub(crate) rounds: usize,
+    /// Deliveries to the fast receiver
+    #[arg(long, default_value_t = 40_000)]
+    pub(crate) deliveries: u64,
+    /// Receivers that hang
+    #[arg(long, default_value_t = 1000)]
+    pub(crate) hanging: usize,
 }
 
 #[derive(Debug, Args)]

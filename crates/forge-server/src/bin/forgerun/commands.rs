@@ -7,7 +7,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use forge_server::bench::{HttpOptions, SseOptions, run_http, run_sse, run_sse_raised, serve_bare};
+use forge_server::bench::{
+    HttpOptions, SseOptions, WebhookOptions, run_http, run_sse, run_sse_raised, run_webhooks, serve_bare,
+};
 use forge_server::config::{Config, File, Flag, Invalid, MANUAL, Mode, Sources};
 use forge_server::{Exit, telemetry};
 use tokio::runtime::Runtime;
@@ -62,6 +64,7 @@ pub(crate) fn bench(bench: &Bench) -> Exit {
         Ok(runtime) => runtime,
         Err(error) => return complain(&error, Exit::Failure),
     };
+    let data = env::temp_dir().join(format!("forgerun-bench-{}", std::process::id()));
     let measured = match bench {
         Bench::Bare => runtime.block_on(serve_bare()),
         Bench::Sse(flags) if !flags.raised => {
@@ -76,20 +79,15 @@ pub(crate) fn bench(bench: &Bench) -> Exit {
             run_sse_raised(&arguments)
         }
         Bench::Sse(flags) => {
-            let data = env::temp_dir().join(format!("forgerun-bench-{}", std::process::id()));
             let options = SseOptions {
                 n_streams: flags.streams.max(1),
                 events_per_second: flags.events_per_second.max(1),
                 span: Duration::from_secs(flags.seconds),
                 data: data.clone(),
             };
-            let measured = runtime.block_on(run_sse(&options));
-            // What is left of it is of no use to anybody.
-            let _ = std::fs::remove_dir_all(data);
-            measured
+            runtime.block_on(run_sse(&options))
         }
         Bench::Http(flags) => {
-            let data = env::temp_dir().join(format!("forgerun-bench-{}", std::process::id()));
             let options = HttpOptions {
                 span: Duration::from_secs(flags.seconds),
                 n_rounds: flags.rounds.max(1),
@@ -97,19 +95,28 @@ pub(crate) fn bench(bench: &Bench) -> Exit {
                 database_url: flags.database_url.clone(),
                 n_whole_jobs: flags.jobs,
             };
-            let measured = runtime.block_on(run_http(&options));
-            // What is left of it is of no use to anybody.
-            let _ = std::fs::remove_dir_all(data);
-            measured
+            runtime.block_on(run_http(&options))
+        }
+        Bench::Webhooks(flags) => {
+            let options = WebhookOptions {
+                span: Duration::from_secs(flags.seconds),
+                n_rounds: flags.rounds.max(1),
+                data: data.clone(),
+                n_deliveries: flags.deliveries,
+                n_hanging: flags.hanging,
+            };
+            runtime.block_on(run_webhooks(&options))
         }
     };
+    // What is left of it is of no use to anybody.
+    let _ = std::fs::remove_dir_all(data);
     match measured {
         Ok(()) => Exit::Done,
         Err(error) => complain(&error, Exit::Failure),
     }
 }
 
-fn load(flags: Vec<Flag>, file: &Option<PathBuf>, mode: Mode) -> Result<Config, Invalid> {
+pub(crate) fn load(flags: Vec<Flag>, file: &Option<PathBuf>, mode: Mode) -> Result<Config, Invalid> {
     let file = file.as_deref().map(File::read).transpose()?;
     Config::load(&Sources { flags, environment: env::vars_os().collect(), file, mode })
 }

@@ -8,13 +8,15 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use clap::{Args, Subcommand};
 use forge_engine::{Clock, SystemClock};
 use forge_server::Exit;
+use forge_server::config::{Database, Mode};
 use forge_server::webhooks::fetch::{self, KeySource};
 use forge_server::webhooks::standard::Secret;
 use forge_server::webhooks::verify::{self, Delivery, Means, Report};
-use forge_server::webhooks::{Listen, listen};
+use forge_server::webhooks::{Listen, listen, rotate_in};
 use tokio::runtime::Runtime;
 
-use crate::commands::{complain, print, say};
+use crate::cli::ServeFlags;
+use crate::commands::{complain, load, print, say};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Webhook {
@@ -22,6 +24,8 @@ pub(crate) enum Webhook {
     Listen(ListenFlags),
     /// Say step by step whether the signatures of a delivery hold, and if not, why; exit code 0 or 1
     Verify(VerifyFlags),
+    /// Make a new key to sign webhooks with, also while servers run; the one before signs for another day and stays published
+    RotateKey(ServeFlags),
 }
 
 #[derive(Debug, Args)]
@@ -91,6 +95,7 @@ pub(crate) fn webhook(command: &Webhook) -> Exit {
     match command {
         Webhook::Listen(flags) => runtime.block_on(receive(flags)),
         Webhook::Verify(flags) => runtime.block_on(explain(flags)),
+        Webhook::RotateKey(flags) => runtime.block_on(rotate(flags)),
     }
 }
 
@@ -143,6 +148,23 @@ async fn explain(flags: &VerifyFlags) -> Exit {
         holds &= show("Standard Webhooks signature", &verify::standard_signature(&delivery, &means));
     }
     if holds { Exit::Done } else { Exit::Failure }
+}
+
+async fn rotate(flags: &ServeFlags) -> Exit {
+    let config = match load(flags.given(), &flags.config, Mode::Serve) {
+        Ok(config) => config,
+        Err(invalid) => return complain(&invalid, Exit::Usage),
+    };
+    if config.server.database == Database::Memory {
+        return say("the keys are in the database, and memory: is another one for each server", Exit::Usage);
+    }
+    match rotate_in(&config).await {
+        Ok(keys) => {
+            print(&format!("{}\n", keys.document()));
+            Exit::Done
+        }
+        Err(error) => complain(&error, Exit::Failure),
+    }
 }
 
 fn show(name: &str, report: &Report) -> bool {

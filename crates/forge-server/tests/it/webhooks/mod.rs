@@ -2,6 +2,9 @@
 
 mod commands;
 mod faults;
+mod kinds;
+mod published;
 mod receiver;
 mod samples;
+mod story;
 mod tls;

@@ -1,0 +1,238 @@
+//! The engine's courier: makes a letter of a delivery, sends it, counts and logs the attempt, and says what came of it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use forge_core::delivery::Endpoint;
+use forge_core::webhook::Envelope as Wrapping;
+use forge_engine::{Clock, Courier, Parcel, Receipt, Sending, Verdict as Meaning};
+use forge_wire::event::{Body, JSON};
+use forge_wire::{time, words};
+use serde_json::json;
+
+use super::envelope::{Envelope, STRUCTURED_MEDIA_TYPE};
+use super::keyring::Keyring;
+use super::letter::Letter;
+use super::metrics::WebhookMetrics;
+use super::sender::{Sender, Verdict};
+use super::standard::Secret;
+use super::target::Target;
+use super::trouble::Trouble;
+use crate::config::PrivateTargets;
+use crate::metrics::scenario;
+use crate::traces::{Attempt, Told, Traces};
+
+/// What a delivery without a job tells.
+const TEST_EVENT: &str = "webhook_test";
+/// See [`TEST_EVENT`].
+const TEST_KIND: &str = "dev.forgerun.webhook.test";
+
+/// Sends what the engine hands out.
+pub struct Postman {
+    /// Who sends.
+    pub sender: Sender,
+    /// What to sign with; nothing if signing is off.
+    pub keys: Option<Arc<Keyring>>,
+    /// Whether private addresses are called.
+    pub private: PrivateTargets,
+    /// The public address of the server; `/` if it has none.
+    pub source: String,
+    /// Who counts.
+    pub metrics: WebhookMetrics,
+    /// Who tells a collector, if there is one.
+    pub traces: Option<Arc<Traces>>,
+    /// Who knows the time.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// Cheap to clone, as every send needs one of its own.
+#[derive(Clone)]
+pub struct SharedPostman(pub Arc<Postman>);
+
+impl Courier for SharedPostman {
+    fn send(&self, parcel: Parcel) -> Sending {
+        let postman = self.0.clone();
+        Box::pin(async move { postman.carry(&parcel).await })
+    }
+}
+
+impl Postman {
+    async fn carry(&self, parcel: &Parcel) -> Receipt {
+        let place = parcel.job.as_deref().zip(parcel.event()).map(|(job, event)| {
+            Attempt::new(job, event, parcel.delivery.id.as_u128(), parcel.delivery.attempts)
+        });
+        let began = self.clock.now();
+        self.metrics.in_flight.inc();
+        let under_way = InFlight(&self.metrics);
+        let verdict = self.deliver(parcel, place.as_ref()).await;
+        drop(under_way);
+        let ended = self.clock.now();
+        self.metrics.attempt(&verdict, ended.since(began));
+        log(parcel, &verdict, ended.since(began));
+        if let (Some(traces), Some(place)) = (&self.traces, &place) {
+            let (status, error) = match verdict {
+                Verdict::Delivered(status) => (Some(status), None),
+                Verdict::Gone => (Some(410), Some("gone")),
+                Verdict::Failed { trouble, .. } => (trouble.status(), Some(trouble.label())),
+            };
+            let job = parcel.delivery.job().map(|job| job.to_string()).unwrap_or_default();
+            let (delivery, n) = (parcel.delivery.id.to_string(), parcel.delivery.attempts);
+            traces.attempt(place, Told { delivery, job, n, began, ended, status, error });
+        }
+        receipt(&verdict)
+    }
+
+    async fn deliver(&self, parcel: &Parcel, place: Option<&Attempt>) -> Verdict {
+        let failed = |trouble| Verdict::Failed { trouble, retry_after: None };
+        // Judged again: what was allowed when it was registered may not be any more.
+        let Ok(target) = Target::parse(parcel.url(), self.private) else { return failed(Trouble::BadTarget) };
+        let keys = match &self.keys {
+            None => None,
+            Some(keyring) => match keyring.current().await {
+                Ok(keys) => Some(keys),
+                Err(error) => {
+                    tracing::error!(%error, "no keys to sign webhooks with");
+                    return failed(Trouble::NoKeys);
+                }
+            },
+        };
+        let letter = self.letter(parcel, target, place);
+        let request = letter.request(self.clock.now(), keys.as_deref().map(|keys| &keys.signing));
+        self.sender.send(&letter.target, request).await
+    }
+
+    fn letter(&self, parcel: &Parcel, target: Target, place: Option<&Attempt>) -> Letter {
+        let Parcel { delivery, webhook, .. } = parcel;
+        let told = self.told(parcel);
+        let wrapping = webhook.as_ref().map_or(Wrapping::None, |webhook| webhook.envelope);
+        let (content_type, body, envelope) = match wrapping {
+            Wrapping::None => (told.content_type, told.body, Vec::new()),
+            Wrapping::Structured => {
+                let body = told.envelope.structured(told.content_type, &told.body);
+                (STRUCTURED_MEDIA_TYPE, body, Vec::new())
+            }
+            Wrapping::Binary => (told.content_type, told.body, told.envelope.headers()),
+        };
+        let now = self.clock.now();
+        let secrets = webhook.iter().flat_map(|webhook| webhook.secrets.at(now));
+        Letter {
+            target,
+            id: delivery.id.to_string(),
+            event: told.event.to_owned(),
+            attempt: delivery.attempts,
+            content_type: content_type.to_owned(),
+            body,
+            envelope,
+            secrets: secrets.filter_map(|secret| Secret::from_bytes(secret.to_vec())).collect(),
+            traceparent: place.map(Attempt::traceparent),
+        }
+    }
+
+    /// What is told, without a wrapping.
+    fn told(&self, parcel: &Parcel) -> Message {
+        let source = self.source.clone();
+        match (&parcel.job, parcel.event()) {
+            (Some(job), Some(event)) => {
+                let body = Body::new(job, event, parcel.outcome.as_deref().map(|outcome| &outcome.object));
+                Message {
+                    event: words::event_name(event),
+                    content_type: body.media_type,
+                    envelope: Envelope {
+                        id: event.id(job.id).to_string(),
+                        source,
+                        kind: body.word.cloud_event().to_owned(),
+                        subject: Some(job.id.to_string()),
+                        time: time::micros(event.at),
+                    },
+                    body: body.bytes.into(),
+                }
+            }
+            _ => {
+                let delivery = &parcel.delivery;
+                let at = time::micros(delivery.created_at);
+                let webhook = parcel.webhook.as_ref().map(|webhook| webhook.id.to_string());
+                let body = json!({"event_name": TEST_EVENT, "webhook_id": webhook, "timestamp": at});
+                Message {
+                    event: TEST_EVENT,
+                    content_type: JSON,
+                    body: body.to_string().into(),
+                    envelope: Envelope {
+                        id: delivery.id.to_string(),
+                        source,
+                        kind: TEST_KIND.to_owned(),
+                        subject: None,
+                        time: at,
+                    },
+                }
+            }
+        }
+    }
+}
+
+/// What is told of one event.
+struct Message {
+    event: &'static str,
+    content_type: &'static str,
+    body: Bytes,
+    envelope: Envelope,
+}
+
+/// Counts down also when a send is broken off.
+struct InFlight<'a>(&'a WebhookMetrics);
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.in_flight.dec();
+    }
+}
+
+fn receipt(verdict: &Verdict) -> Receipt {
+    match verdict {
+        Verdict::Delivered(status) => {
+            Receipt { verdict: Meaning::Delivered, status: Some(*status), error: None }
+        }
+        Verdict::Gone => {
+            let error = Some("answered with status 410: it wants no more deliveries".to_owned());
+            Receipt { verdict: Meaning::Gone, status: Some(410), error }
+        }
+        Verdict::Failed { trouble, retry_after } => Receipt {
+            verdict: Meaning::Failed { retry_after: *retry_after },
+            status: trouble.status(),
+            error: Some(trouble.to_string()),
+        },
+    }
+}
+
+/// One line per attempt. Of the URL no more than where it leads: path and query may be secrets of the receiver.
+fn log(parcel: &Parcel, verdict: &Verdict, took: std::time::Duration) {
+    let (status, error) = match verdict {
+        Verdict::Delivered(status) => (Some(*status), None),
+        Verdict::Gone => (Some(410), Some("gone".to_owned())),
+        Verdict::Failed { trouble, .. } => (trouble.status(), Some(trouble.to_string())),
+    };
+    let delivery = &parcel.delivery;
+    let job = parcel.job.as_deref();
+    let webhook_id = match &delivery.to {
+        Endpoint::Webhook(id) => Some(id.to_string()),
+        Endpoint::Callback(_) => None,
+    };
+    tracing::info!(
+        delivery_id = %delivery.id,
+        webhook_id = webhook_id.as_deref(),
+        client_id = %delivery.client,
+        job_id = job.map(|job| job.id.to_string()).as_deref(),
+        event = parcel.event().map_or(TEST_EVENT, words::event_name),
+        scenario = job.map(scenario),
+        correlation_id = job.and_then(|job| job.head.correlation_id.as_deref()),
+        receiver = origin(parcel.url()).as_deref(),
+        attempt = delivery.attempts,
+        status,
+        duration_ms = took.as_millis() as u64,
+        error_message = error.as_deref(),
+        "webhook attempt"
+    );
+}
+
+fn origin(url: &str) -> Option<String> {
+    Some(url::Url::parse(url).ok()?.origin().ascii_serialization())
+}

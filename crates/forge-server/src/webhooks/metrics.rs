@@ -1,0 +1,68 @@
+//! What an operator can count of deliveries. The first two names are the specification's. No label names a receiver or a client.
+
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use super::sender::Verdict;
+
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Reason {
+    reason: &'static str,
+}
+
+/// Counts attempts.
+#[derive(Clone, Debug)]
+pub struct WebhookMetrics {
+    deliveries: Counter,
+    failures: Family<Reason, Counter>,
+    seconds: Histogram,
+    /// Attempts under way.
+    pub in_flight: Gauge,
+    /// How long the delivery that is due longest has waited, in seconds.
+    pub lag: Gauge,
+    /// Webhooks that the server stopped calling.
+    pub disabled: Counter,
+}
+
+impl WebhookMetrics {
+    /// All at zero.
+    pub fn new(registry: &mut Registry, seconds: Histogram) -> WebhookMetrics {
+        let metrics = WebhookMetrics {
+            deliveries: Counter::default(),
+            failures: Family::default(),
+            seconds,
+            in_flight: Gauge::default(),
+            lag: Gauge::default(),
+            disabled: Counter::default(),
+        };
+        metrics.register(registry);
+        metrics
+    }
+
+    fn register(&self, registry: &mut Registry) {
+        registry.register("webhook_deliveries", "Attempts to deliver", self.deliveries.clone());
+        registry.register("webhook_failures", "Attempts that failed, by reason", self.failures.clone());
+        registry.register("webhook_attempt_seconds", "How long attempts took", self.seconds.clone());
+        registry.register("webhook_in_flight", "Attempts under way", self.in_flight.clone());
+        registry.register("webhook_lag_seconds", "How late the next delivery is", self.lag.clone());
+        registry.register("webhook_disabled", "Webhooks no longer called", self.disabled.clone());
+    }
+
+    /// An attempt is over.
+    pub fn attempt(&self, verdict: &Verdict, took: Duration) {
+        self.deliveries.inc();
+        self.seconds.observe(took.as_secs_f64());
+        let reason = match verdict {
+            Verdict::Delivered(_) => return,
+            Verdict::Gone => "gone",
+            Verdict::Failed { trouble, .. } => trouble.label(),
+        };
+        self.failures.get_or_create(&Reason { reason }).inc();
+    }
+}
