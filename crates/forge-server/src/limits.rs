@@ -66,9 +66,9 @@ pub const ENVELOPE_BYTES_MAX: usize = 16 * 1024;
 /// Bytes of a `Problem` header field; proxies commonly allow 8 KiB for all headers together.
 pub const PROBLEM_FIELD_BYTES_MAX: usize = 4096;
 
-/// Waiting jobs that are counted to tell one of them its place. A thousand entries of an index cost some ten microseconds;
-/// whoever has more before it is content with an estimate.
-pub const QUEUE_PLACES_COUNTED: usize = 1000;
+/// Waiting jobs that are counted to tell one of them its place; whoever has more before it is content with an estimate. Each is
+/// an entry of an index to step over with every poll: a thousand of them took more than half of a poll's time.
+pub const QUEUE_PLACES_COUNTED: usize = 100;
 
 /// Jobs and events in one page, unless the request says otherwise, and at most.
 pub const PAGE_DEFAULT: usize = 50;

@@ -353,7 +353,7 @@ fn status() -> Value {
             "updatedAt": time("When it last changed."),
             "queuePosition": {
                 "type": "integer", "minimum": 1,
-                "description": "Its place among those that wait; beyond the first thousand an estimate.",
+                "description": "Its place among those that wait; beyond the first hundred an estimate.",
             },
             "estimatedCompletionAt": time("When it will probably be done."),
             "completedAt": utc(),
