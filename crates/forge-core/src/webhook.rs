@@ -125,9 +125,22 @@ impl Events {
     /// Failures after which no retry is left (ruling C-20).
     pub const RETRIES_EXHAUSTED: Events = Events(1 << 15);
 
-    /// The event of this name alone.
+    /// The event of this name alone. The bits are stored, so they stay what they are.
     pub const fn only(name: Name) -> Events {
-        Events(1 << name as u16)
+        Events(match name {
+            Name::Created => 1 << 0,
+            Name::Queued => 1 << 1,
+            Name::Assigned => 1 << 2,
+            Name::Requeued => 1 << 3,
+            Name::Started => 1 << 4,
+            Name::Progress => 1 << 5,
+            Name::Emitted => 1 << 6,
+            Name::Succeeded => 1 << 7,
+            // A mixed batch goes by the name of a failure.
+            Name::Failed | Name::Mixed => 1 << 8,
+            Name::TimedOut => 1 << 9,
+            Name::Canceled => 1 << 10,
+        })
     }
 
     /// Both sets together.
@@ -149,7 +162,7 @@ impl Events {
             News::Moved { outlook: Outlook::Open | Outlook::WillRetry, .. } => false,
             News::Progress(_) | News::Emitted => false,
         };
-        let failure = matches!(name, Name::Failed | Name::TimedOut);
+        let failure = matches!(name, Name::Failed | Name::TimedOut | Name::Mixed);
         self.contains(Events::only(name))
             // A timeout is a failure too.
             || failure && self.contains(Events::only(Name::Failed))

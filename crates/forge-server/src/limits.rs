@@ -189,3 +189,9 @@ pub const LISTEN_IDS_MAX: usize = 1000;
 
 /// How much longer a node holds a delivery than a receiver may take: for signing, and for writing down how it went.
 pub const WEBHOOK_LEASE_MARGIN: Duration = Duration::from_secs(20);
+
+/// How long deliveries are signed with the secret before the current one too, unless the owner says otherwise.
+pub const WEBHOOK_SECRET_OVERLAP: Duration = Duration::from_secs(24 * 3600);
+
+/// The longest that an owner may ask for: a secret that leaked should not be good for ever.
+pub const WEBHOOK_SECRET_OVERLAP_MAX: Duration = Duration::from_secs(30 * 24 * 3600);

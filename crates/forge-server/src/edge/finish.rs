@@ -68,7 +68,11 @@ fn spoken(app: &App, exchange: &Exchange, response: Response) -> Response {
 fn counted(app: &App, exchange: &Exchange, error: ApiError) -> ApiError {
     let guess = match error.kind() {
         Kind::JobNotFound => exchange.subject.is_some() || exchange.caller.is_some(),
-        Kind::ForeignResource | Kind::ClientNotFound | Kind::KeyNotFound => true,
+        Kind::ForeignResource
+        | Kind::ClientNotFound
+        | Kind::KeyNotFound
+        | Kind::WebhookNotFound
+        | Kind::DeliveryNotFound => true,
         _ => false,
     };
     if !guess {

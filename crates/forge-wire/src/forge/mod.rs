@@ -5,6 +5,7 @@ mod client;
 mod event;
 mod job;
 mod submit;
+mod webhook;
 
 pub use crate::error::ErrorView;
 pub use batch::read_batch;
@@ -14,3 +15,8 @@ pub use job::{
     CanceledView, DefinitionView, ItemsSummary, JobView, JobsView, ReportView, RetriedView, SubmittedView,
 };
 pub use submit::{SubmitRequest, read_submit, refused};
+pub use webhook::{
+    AttemptView, DeletedView, DeliveriesView, DeliveryView, HealthView, RedeliverRequest, RedeliveredView,
+    RotateRequest, TEST_EVENT, WebhookRequest, WebhookView, WebhooksView, event_names, parse_delivery_status,
+    parse_event, read_webhook, read_webhook_change,
+};

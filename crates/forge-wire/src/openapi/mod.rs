@@ -22,6 +22,7 @@ mod pages;
 mod schemas;
 #[cfg(test)]
 mod tests;
+mod webhooks;
 
 use serde_json::{Map, Value, json};
 
@@ -56,6 +57,7 @@ pub fn document_with(base: &str, declared: &[Declared<'_>]) -> Value {
             {"name": "clients", "description": "Clients and their keys."},
             {"name": "jobs", "description": "Submit, watch, cancel, retry; report, result and events."},
             {"name": "async operations", "description": "The same jobs by the async-operations pattern: 202, poll, fetch."},
+            {"name": "webhooks", "description": "Endpoints that hear of jobs, and what was sent to them."},
             {"name": "server", "description": "Is it alive, is it ready, what does it count."},
             {"name": "documents", "description": "What the API says of itself."},
         ],

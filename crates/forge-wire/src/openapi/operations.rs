@@ -13,6 +13,7 @@ pub(super) fn all(declared: &[Declared<'_>]) -> Vec<Operation> {
     operations.extend(jobs());
     operations.extend(steps());
     operations.extend(super::batches::all());
+    operations.extend(super::webhooks::all());
     operations.extend(readings());
     operations.extend(super::events::all());
     operations.extend(super::api::all(declared));

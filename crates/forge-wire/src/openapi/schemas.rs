@@ -12,9 +12,16 @@ use crate::words::{cause, forge_outcome, forge_state, forge_type};
 pub(super) fn all() -> Value {
     let mut schemas = Map::new();
     schemas.extend(of_problems());
-    for part in
-        [requests(), clients(), jobs(), super::batches::schemas(), events(), pages(), super::api::schemas()]
-    {
+    for part in [
+        requests(),
+        clients(),
+        jobs(),
+        super::batches::schemas(),
+        super::webhooks::schemas(),
+        events(),
+        pages(),
+        super::api::schemas(),
+    ] {
         let Value::Object(part) = part else { unreachable!("each part is an object of schemas") };
         schemas.extend(part);
     }

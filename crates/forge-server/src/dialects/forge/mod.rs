@@ -7,6 +7,7 @@
 //! | `submit.rs`, `rules.rs` | `POST jobs`, `POST jobs/batch` |
 //! | `jobs.rs` | `jobs/{id}`, `…/cancel`, `…/retry` |
 //! | `list.rs` | `GET jobs` |
+//! | `webhooks.rs` | `webhooks`, and what was sent to them |
 //! | `reading.rs` | `…/report`, `…/result`, `…/items` |
 //! | `events.rs` | `…/events`, `events` |
 //!
@@ -22,6 +23,7 @@ mod reading;
 mod routes;
 mod rules;
 mod submit;
+mod webhooks;
 
 use axum::body::Body;
 use axum::response::Response;
@@ -81,6 +83,20 @@ pub async fn serve(app: &App, exchange: &mut Exchange, body: Body) -> Result<Res
             let body = received(app, exchange, body).await?;
             job_route(app, exchange, &caller, route, body).await
         }
+        Route::Webhooks
+        | Route::Webhook(_)
+        | Route::WebhookRotate(_)
+        | Route::WebhookTest(_)
+        | Route::WebhookRedeliver(_)
+        | Route::Deliveries(_)
+        | Route::Delivery(..)
+        | Route::Redeliver(..) => {
+            let caller = auth::client(app, exchange).await?;
+            auth::count(app, exchange, &caller)?;
+            accept::require_json(&exchange.headers)?;
+            let body = received(app, exchange, body).await?;
+            webhooks::serve(app, exchange, &caller, route, &body).await
+        }
     }
 }
 
@@ -103,8 +119,19 @@ async fn job_route(
         Route::Items(id) => reading::items(app, exchange, caller, id).await,
         Route::Events(id) => events::of_job(app, exchange, caller, id).await,
         Route::AllEvents => events::of_client(app, exchange, caller).await,
-        Route::Clients | Route::Keys(_) | Route::KeysRenew(_) | Route::KeysRevoke(_) => {
-            unreachable!("routes about clients are served before")
+        Route::Clients
+        | Route::Keys(_)
+        | Route::KeysRenew(_)
+        | Route::KeysRevoke(_)
+        | Route::Webhooks
+        | Route::Webhook(_)
+        | Route::WebhookRotate(_)
+        | Route::WebhookTest(_)
+        | Route::WebhookRedeliver(_)
+        | Route::Deliveries(_)
+        | Route::Delivery(..)
+        | Route::Redeliver(..) => {
+            unreachable!("routes about clients and webhooks are served before")
         }
     }
 }

@@ -2,7 +2,7 @@
 //! handlers answer when it is their turn.
 
 use axum::http::Method;
-use forge_core::id::{ClientId, JobId};
+use forge_core::id::{ClientId, DeliveryId, JobId, WebhookId};
 
 /// Where a request goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,12 +21,20 @@ pub(super) enum Route {
     Items(Option<JobId>),
     Events(Option<JobId>),
     AllEvents,
+    Webhooks,
+    Webhook(Option<WebhookId>),
+    WebhookRotate(Option<WebhookId>),
+    WebhookTest(Option<WebhookId>),
+    WebhookRedeliver(Option<WebhookId>),
+    Deliveries(Option<WebhookId>),
+    Delivery(Option<WebhookId>, Option<DeliveryId>),
+    Redeliver(Option<WebhookId>, Option<DeliveryId>),
 }
 
 impl Route {
     /// Every route, with an id of nothing.
     #[cfg(test)]
-    const ALL: [Route; 14] = [
+    const ALL: [Route; 22] = [
         Route::Clients,
         Route::Keys(None),
         Route::KeysRenew(None),
@@ -41,12 +49,23 @@ impl Route {
         Route::Items(None),
         Route::Events(None),
         Route::AllEvents,
+        Route::Webhooks,
+        Route::Webhook(None),
+        Route::WebhookRotate(None),
+        Route::WebhookTest(None),
+        Route::WebhookRedeliver(None),
+        Route::Deliveries(None),
+        Route::Delivery(None, None),
+        Route::Redeliver(None, None),
     ];
 
     /// The route of the path below `/v1`. A slash at the end makes it another path, which does not exist.
     pub(super) fn find(rest: &str) -> Option<Route> {
         let mut segments = rest.strip_prefix('/')?.split('/');
         let path = (segments.next()?, segments.next(), segments.next(), segments.next(), segments.next());
+        if segments.next().is_some() {
+            return None;
+        }
         match path {
             ("jobs", None, ..) => Some(Route::Jobs),
             ("jobs", Some("batch"), None, ..) => Some(Route::Batch),
@@ -61,6 +80,24 @@ impl Route {
                     "result" => Some(Route::Result(id)),
                     "items" => Some(Route::Items(id)),
                     "events" => Some(Route::Events(id)),
+                    _ => None,
+                }
+            }
+            ("webhooks", None, ..) => Some(Route::Webhooks),
+            ("webhooks", Some(id), what, delivery, then) if !id.is_empty() => {
+                let id = id.parse().ok();
+                match (what, delivery, then) {
+                    (None, None, None) => Some(Route::Webhook(id)),
+                    (Some("rotate-secret"), None, None) => Some(Route::WebhookRotate(id)),
+                    (Some("test"), None, None) => Some(Route::WebhookTest(id)),
+                    (Some("redeliver"), None, None) => Some(Route::WebhookRedeliver(id)),
+                    (Some("deliveries"), None, None) => Some(Route::Deliveries(id)),
+                    (Some("deliveries"), Some(delivery), None) if !delivery.is_empty() => {
+                        Some(Route::Delivery(id, delivery.parse().ok()))
+                    }
+                    (Some("deliveries"), Some(delivery), Some("redeliver")) => {
+                        Some(Route::Redeliver(id, delivery.parse().ok()))
+                    }
                     _ => None,
                 }
             }
@@ -79,7 +116,13 @@ impl Route {
     /// The methods of the route, as `Allow` lists them.
     pub(super) const fn methods(self) -> &'static str {
         match self {
-            Route::Jobs => "GET, HEAD, POST",
+            Route::Jobs | Route::Webhooks => "GET, HEAD, POST",
+            Route::Webhook(_) => "GET, HEAD, PATCH, DELETE",
+            Route::Deliveries(_) | Route::Delivery(..) => "GET, HEAD",
+            Route::WebhookRotate(_)
+            | Route::WebhookTest(_)
+            | Route::WebhookRedeliver(_)
+            | Route::Redeliver(..) => "POST",
             Route::Job(_)
             | Route::Report(_)
             | Route::Result(_)
@@ -104,6 +147,14 @@ impl Route {
     /// The pattern of the route, for logs and metrics.
     pub(super) const fn pattern(self) -> &'static str {
         match self {
+            Route::Webhooks => "/v1/webhooks",
+            Route::Webhook(_) => "/v1/webhooks/{webhook_id}",
+            Route::WebhookRotate(_) => "/v1/webhooks/{webhook_id}/rotate-secret",
+            Route::WebhookTest(_) => "/v1/webhooks/{webhook_id}/test",
+            Route::WebhookRedeliver(_) => "/v1/webhooks/{webhook_id}/redeliver",
+            Route::Deliveries(_) => "/v1/webhooks/{webhook_id}/deliveries",
+            Route::Delivery(..) => "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}",
+            Route::Redeliver(..) => "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver",
             Route::Clients => "/v1/clients",
             Route::Keys(_) => "/v1/clients/{client_id}/keys",
             Route::KeysRenew(_) => "/v1/clients/{client_id}/keys/renew",
@@ -131,6 +182,14 @@ impl Route {
             | Route::Result(id)
             | Route::Items(id)
             | Route::Events(id) => id,
+            Route::Webhooks
+            | Route::Webhook(_)
+            | Route::WebhookRotate(_)
+            | Route::WebhookTest(_)
+            | Route::WebhookRedeliver(_)
+            | Route::Deliveries(_)
+            | Route::Delivery(..)
+            | Route::Redeliver(..) => None,
             Route::Clients
             | Route::Keys(_)
             | Route::KeysRenew(_)

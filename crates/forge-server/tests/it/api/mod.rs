@@ -26,3 +26,4 @@ mod settings;
 mod sse;
 mod trouble;
 mod waiting;
+mod webhooks;

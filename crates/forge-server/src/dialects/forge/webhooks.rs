@@ -1,0 +1,304 @@
+//! Webhooks of a client, and what was sent to them.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use bytes::Bytes;
+use forge_core::catalog::Kind;
+use forge_core::command::{DeliveryCommand, OwnedWebhook, WebhookChange, WebhookCommand};
+use forge_core::delivery::{Delivery, Endpoint};
+use forge_core::id::{DeliveryId, WebhookId};
+use forge_core::time::Time;
+use forge_core::webhook::{Health, Secrets, Webhook};
+use forge_core::{Answer, Command, Refusal};
+use forge_wire::body::{refused as refused_body, violation};
+use forge_wire::forge::{
+    DeletedView, DeliveriesView, DeliveryView, RedeliverRequest, RedeliveredView, RotateRequest, WebhookView,
+    WebhooksView, parse_delivery_status, read_webhook, read_webhook_change,
+};
+use forge_wire::time;
+
+use super::routes::Route;
+use crate::app::{App, DeliveriesOf, DeliveryFilter};
+use crate::edge::query::Query;
+use crate::edge::{ApiError, Caller, Exchange, body, respond};
+use crate::limits::{WEBHOOK_SECRET_OVERLAP, WEBHOOK_SECRET_OVERLAP_MAX};
+use crate::webhooks::Target;
+use crate::webhooks::standard::Secret;
+
+/// Everything below `/v1/webhooks`.
+pub(super) async fn serve(
+    app: &App,
+    exchange: &Exchange,
+    caller: &Caller,
+    route: Route,
+    bytes: &Bytes,
+) -> Result<Response, ApiError> {
+    match route {
+        Route::Webhooks if exchange.is_read() => list(app, exchange, caller).await,
+        Route::Webhooks => register(app, caller, bytes).await,
+        Route::Webhook(id) if exchange.is_read() => {
+            let webhook = owned(app, caller, id).await?;
+            Ok(respond::json(StatusCode::OK, &WebhookView::new(&webhook, None, app.clock.now())))
+        }
+        Route::Webhook(id) if exchange.method == "DELETE" => delete(app, caller, id, bytes).await,
+        Route::Webhook(id) => update(app, caller, id, bytes).await,
+        Route::WebhookRotate(id) => rotate(app, caller, id, bytes).await,
+        Route::WebhookTest(id) => {
+            body::expect_object(bytes)?;
+            let test = WebhookCommand::Test(asked(caller, id)?);
+            let delivery = sent(app, test).await?;
+            Ok(respond::json(StatusCode::ACCEPTED, &DeliveryView::new(&delivery)))
+        }
+        Route::WebhookRedeliver(id) => redeliver_failed(app, caller, id, bytes).await,
+        Route::Deliveries(id) => deliveries(app, exchange, caller, id).await,
+        Route::Delivery(id, delivery) => {
+            let delivery = owned_delivery(app, caller, id, delivery).await?;
+            Ok(respond::json(StatusCode::OK, &DeliveryView::new(&delivery)))
+        }
+        Route::Redeliver(id, delivery) => redeliver(app, caller, id, delivery, bytes).await,
+        _ => unreachable!("only routes of webhooks lead here"),
+    }
+}
+
+async fn register(app: &App, caller: &Caller, bytes: &Bytes) -> Result<Response, ApiError> {
+    let request = read_webhook(bytes)?;
+    let url = request.url.unwrap_or_default();
+    check_url(app, &url)?;
+    let (now, secret) = (app.clock.now(), Secret::generate(|| app.clock.random()));
+    let webhook = Webhook {
+        id: app.engine.webhook_id(),
+        client: caller.client,
+        url,
+        events: request.events.unwrap_or(forge_core::webhook::Events::ALL),
+        envelope: request.envelope.unwrap_or_default(),
+        description: request.description.flatten(),
+        secrets: Secrets { current: secret.expose().to_vec(), previous: None },
+        created_at: now,
+        updated_at: now,
+        disabled: None,
+        health: Health::default(),
+    };
+    let id = webhook.id;
+    let mut webhook = changed(app, WebhookCommand::Register(webhook)).await?;
+    if request.enabled == Some(false) {
+        let change = WebhookChange { enabled: Some(false), ..WebhookChange::default() };
+        let owned = OwnedWebhook { webhook: id, client: caller.client };
+        webhook = changed(app, WebhookCommand::Update { webhook: owned, change }).await?;
+    }
+    Ok(respond::json(StatusCode::CREATED, &WebhookView::new(&webhook, Some(secret.to_text()), now)))
+}
+
+/// Where a webhook may lead is judged when it is registered, and again with every delivery.
+fn check_url(app: &App, url: &str) -> Result<(), ApiError> {
+    match Target::parse(url, app.config.webhooks.private_targets) {
+        Ok(_) => Ok(()),
+        Err(objection) => {
+            let wrong = violation("url", &objection.to_string(), "format");
+            Err(refused_body(Kind::InvalidCallbackUrl, vec![wrong], &["url"]).into())
+        }
+    }
+}
+
+async fn list(app: &App, exchange: &Exchange, caller: &Caller) -> Result<Response, ApiError> {
+    let query = Query::of(&exchange.uri, &["limit", "cursor"])?;
+    let limit = query.limit()?;
+    let after = cursor::<WebhookId>(&query)?;
+    // One more than is shown tells whether there are more.
+    let mut webhooks = app.engine.store().webhooks(caller.client, after, limit + 1).await?;
+    let more = webhooks.len() > limit;
+    webhooks.truncate(limit);
+    let next_cursor = webhooks.last().filter(|_| more).map(|webhook| webhook.id.to_string());
+    let now = app.clock.now();
+    let webhooks = webhooks.iter().map(|webhook| WebhookView::new(webhook, None, now)).collect();
+    Ok(respond::json(StatusCode::OK, &WebhooksView { webhooks, next_cursor }))
+}
+
+async fn update(
+    app: &App,
+    caller: &Caller,
+    id: Option<WebhookId>,
+    bytes: &Bytes,
+) -> Result<Response, ApiError> {
+    let request = read_webhook_change(if bytes.is_empty() { b"{}" } else { bytes })?;
+    if let Some(url) = &request.url {
+        check_url(app, url)?;
+    }
+    let change = WebhookChange {
+        url: request.url,
+        events: request.events,
+        envelope: request.envelope,
+        description: request.description,
+        enabled: request.enabled,
+    };
+    let webhook = changed(app, WebhookCommand::Update { webhook: asked(caller, id)?, change }).await?;
+    Ok(respond::json(StatusCode::OK, &WebhookView::new(&webhook, None, app.clock.now())))
+}
+
+async fn delete(
+    app: &App,
+    caller: &Caller,
+    id: Option<WebhookId>,
+    bytes: &Bytes,
+) -> Result<Response, ApiError> {
+    body::expect_object(bytes)?;
+    run(app, Command::Webhook(WebhookCommand::Delete(asked(caller, id)?))).await?;
+    Ok(respond::json(StatusCode::OK, &DeletedView { deleted: true }))
+}
+
+async fn rotate(
+    app: &App,
+    caller: &Caller,
+    id: Option<WebhookId>,
+    bytes: &Bytes,
+) -> Result<Response, ApiError> {
+    let RotateRequest { overlap_s } = body::object(bytes)?;
+    let overlap = overlap_s.map_or(WEBHOOK_SECRET_OVERLAP, Duration::from_secs);
+    let (now, secret) = (app.clock.now(), Secret::generate(|| app.clock.random()));
+    let command = WebhookCommand::Rotate {
+        webhook: asked(caller, id)?,
+        secret: secret.expose().to_vec(),
+        previous_until: now + overlap.min(WEBHOOK_SECRET_OVERLAP_MAX),
+    };
+    let webhook = changed(app, command).await?;
+    Ok(respond::json(StatusCode::OK, &WebhookView::new(&webhook, Some(secret.to_text()), now)))
+}
+
+async fn redeliver_failed(
+    app: &App,
+    caller: &Caller,
+    id: Option<WebhookId>,
+    bytes: &Bytes,
+) -> Result<Response, ApiError> {
+    let RedeliverRequest { since } = body::object(bytes)?;
+    let since = match since.as_deref().map(time::parse) {
+        None => Time::ZERO,
+        Some(Some(since)) => since,
+        Some(None) => {
+            let wrong = violation("since", "must be an RFC 3339 time", "format");
+            return Err(refused_body(Kind::MalformedRequest, vec![wrong], &["since"]).into());
+        }
+    };
+    let again = WebhookCommand::RedeliverFailed { webhook: asked(caller, id)?, since };
+    match run(app, Command::Webhook(again)).await? {
+        Answer::Redelivered { n_deliveries, more } => {
+            let view = RedeliveredView { redelivered: n_deliveries, more };
+            Ok(respond::json(StatusCode::ACCEPTED, &view))
+        }
+        answer => Err(odd(&answer)),
+    }
+}
+
+async fn deliveries(
+    app: &App,
+    exchange: &Exchange,
+    caller: &Caller,
+    id: Option<WebhookId>,
+) -> Result<Response, ApiError> {
+    let query = Query::of(&exchange.uri, &["status", "limit", "cursor"])?;
+    let (limit, before) = (query.limit()?, cursor::<DeliveryId>(&query)?);
+    let status = match query.get("status") {
+        Some(word) => Some(
+            parse_delivery_status(word)
+                .ok_or_else(|| query.invalid("status", "must be pending, delivered or failed"))?,
+        ),
+        None => None,
+    };
+    let of = DeliveriesOf::Webhook(owned(app, caller, id).await?.id);
+    let filter = DeliveryFilter { of, status, before, limit: limit + 1 };
+    let mut deliveries = app.engine.store().deliveries(filter).await?;
+    let more = deliveries.len() > limit;
+    deliveries.truncate(limit);
+    let next_cursor = deliveries.last().filter(|_| more).map(|delivery| delivery.id.to_string());
+    let deliveries = deliveries.iter().map(DeliveryView::new).collect();
+    Ok(respond::json(StatusCode::OK, &DeliveriesView { deliveries, next_cursor }))
+}
+
+async fn redeliver(
+    app: &App,
+    caller: &Caller,
+    id: Option<WebhookId>,
+    delivery: Option<DeliveryId>,
+    bytes: &Bytes,
+) -> Result<Response, ApiError> {
+    body::expect_object(bytes)?;
+    let delivery = owned_delivery(app, caller, id, delivery).await?.id;
+    let again = DeliveryCommand::Redeliver { delivery, client: caller.client };
+    match run(app, Command::Delivery(again)).await? {
+        Answer::Delivery(delivery) => Ok(respond::json(StatusCode::ACCEPTED, &DeliveryView::new(&delivery))),
+        answer => Err(odd(&answer)),
+    }
+}
+
+/// The webhook, if it is there and the caller's. An id that is none is an id of nothing (C-52).
+async fn owned(app: &App, caller: &Caller, id: Option<WebhookId>) -> Result<Box<Webhook>, ApiError> {
+    let id = id.ok_or_else(|| refused(Refusal::WebhookNotFound))?;
+    match app.engine.store().webhook(id).await? {
+        Some(webhook) if webhook.client == caller.client => Ok(webhook),
+        Some(_) => Err(foreign()),
+        None => Err(refused(Refusal::WebhookNotFound)),
+    }
+}
+
+/// The delivery, if it is one of the caller's webhook.
+async fn owned_delivery(
+    app: &App,
+    caller: &Caller,
+    id: Option<WebhookId>,
+    delivery: Option<DeliveryId>,
+) -> Result<Box<Delivery>, ApiError> {
+    let webhook = owned(app, caller, id).await?.id;
+    let delivery = delivery.ok_or_else(|| refused(Refusal::DeliveryNotFound))?;
+    let known = app.engine.store().delivery(delivery).await?;
+    let known = known.filter(|known| known.to == Endpoint::Webhook(webhook));
+    known.ok_or_else(|| refused(Refusal::DeliveryNotFound))
+}
+
+fn asked(caller: &Caller, id: Option<WebhookId>) -> Result<OwnedWebhook, ApiError> {
+    let webhook = id.ok_or_else(|| refused(Refusal::WebhookNotFound))?;
+    Ok(OwnedWebhook { webhook, client: caller.client })
+}
+
+async fn changed(app: &App, command: WebhookCommand) -> Result<Box<Webhook>, ApiError> {
+    match run(app, Command::Webhook(command)).await? {
+        Answer::Webhook(webhook) => Ok(webhook),
+        answer => Err(odd(&answer)),
+    }
+}
+
+async fn sent(app: &App, command: WebhookCommand) -> Result<Box<Delivery>, ApiError> {
+    match run(app, Command::Webhook(command)).await? {
+        Answer::Delivery(delivery) => Ok(delivery),
+        answer => Err(odd(&answer)),
+    }
+}
+
+/// Runs a command; what the rules say of a job of another client holds for a webhook in other words.
+async fn run(app: &App, command: Command) -> Result<Answer, ApiError> {
+    match app.engine.run(command).await {
+        Err(forge_engine::Error::Refused(Refusal::Foreign)) => Err(foreign()),
+        answer => Ok(answer?),
+    }
+}
+
+fn foreign() -> ApiError {
+    ApiError::new(Kind::ForeignResource, "The webhook belongs to another client.")
+}
+
+fn refused(refusal: Refusal) -> ApiError {
+    forge_engine::Error::Refused(refusal).into()
+}
+
+fn odd(answer: &Answer) -> ApiError {
+    ApiError::internal(Kind::Internal, format!("a webhook was answered with {answer:?}"))
+}
+
+fn cursor<T: std::str::FromStr>(query: &Query) -> Result<Option<T>, ApiError> {
+    let read = |cursor: &str| cursor.parse::<T>();
+    query
+        .get("cursor")
+        .map(read)
+        .transpose()
+        .map_err(|_| query.malformed("cursor", "is no cursor of this list"))
+}

@@ -1,0 +1,235 @@
+//! Webhooks over HTTP: register, look, change, delete; what was sent, and sending it again. Nobody sends here: a test that
+//! wants a delivery settled plays the courier.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use forge_core::command::{DeliveryCommand, Sent, Settle, Take};
+use forge_core::delivery::{Attempt, Delivery, Failure, Policy};
+use forge_core::{Answer, Command};
+use serde_json::{Value, json};
+
+use super::server::{Client, Server};
+
+async fn register(client: &Client, url: &str) -> Value {
+    let body = json!({"url": url, "events": ["*"]});
+    client.call("POST", "/v1/webhooks").json(body).send().await.expect(201)
+}
+
+fn path(webhook: &Value) -> String {
+    format!("/v1/webhooks/{}", webhook["webhook_id"].as_str().unwrap())
+}
+
+/// Takes what is due and settles all of it like this.
+async fn settle(server: &Server, sent: impl Fn(&Delivery) -> Sent) -> usize {
+    let take = Take { limit: 100, lease: Duration::from_secs(30), closed: BTreeMap::new() };
+    let command = Command::Delivery(DeliveryCommand::Take(take));
+    let Answer::Taken(taken) = server.app.engine.run(command).await.unwrap() else { panic!("not taken") };
+    for delivery in &taken.deliveries {
+        let settle = Settle {
+            delivery: delivery.id,
+            chain: delivery.chain(),
+            fence: delivery.fence,
+            sent: sent(delivery),
+            policy: Policy {
+                attempts_max: 2,
+                base: Duration::ZERO,
+                max: Duration::ZERO,
+                disable_after: Duration::from_secs(3600),
+            },
+            health_of: Some(delivery.to.key()),
+        };
+        server.app.engine.run(Command::Delivery(DeliveryCommand::Settle(settle))).await.unwrap();
+    }
+    taken.deliveries.len()
+}
+
+fn attempt(status: u16) -> Attempt {
+    let at = forge_core::time::Time::from_millis(1_000);
+    let error = (status >= 300).then(|| format!("the receiver answered {status}"));
+    Attempt { at, took: Duration::from_millis(12), status: Some(status), error }
+}
+
+fn broke(_: &Delivery) -> Sent {
+    Sent::Failed { attempt: attempt(503), retry_after: None }
+}
+
+#[tokio::test]
+async fn a_webhook_is_registered_shown_and_listed_and_its_secret_shown_once() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let body = json!({
+        "url": "http://127.0.0.1:9/hook", "events": ["JOB.FAILED", "job-cancelled"],
+        "envelope": "cloudevents", "description": "mine",
+    });
+    let made = client.call("POST", "/v1/webhooks").json(body).send().await.expect(201);
+    assert!(made["secret"].as_str().unwrap().starts_with("whsec_"), "{made}");
+    assert_eq!(made["events"], json!(["job_failed", "job_canceled"]));
+    assert_eq!((&made["envelope"], &made["enabled"]), (&json!("cloudevents"), &json!(true)));
+    let mut shown = client.get(&path(&made)).await.expect(200);
+    assert_eq!(shown["health"]["failures_in_a_row"], 0);
+    shown["secret"] = made["secret"].clone();
+    assert_eq!(shown, made, "the same but for the secret");
+    for n in 0..3 {
+        register(&client, &format!("http://127.0.0.1:9/{n}")).await;
+    }
+    let page = client.get("/v1/webhooks?limit=3").await.expect(200);
+    assert_eq!(page["webhooks"].as_array().unwrap().len(), 3);
+    let rest = format!("/v1/webhooks?limit=3&cursor={}", page["next_cursor"].as_str().unwrap());
+    let rest = client.get(&rest).await.expect(200);
+    assert_eq!((rest["webhooks"].as_array().unwrap().len(), &rest["next_cursor"]), (1, &Value::Null));
+    assert!(!page.to_string().contains("whsec_"));
+}
+
+#[tokio::test]
+async fn a_bad_url_or_event_is_refused_and_a_second_of_the_same_url_conflicts() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let post = async |body: Value| client.call("POST", "/v1/webhooks").json(body).send().await;
+    for (url, events) in [
+        ("ftp://example.com/", json!(["*"])),
+        ("file:///etc/passwd", json!(["*"])),
+        ("http://user:secret@example.com/", json!(["*"])),
+        ("http://169.254.169.254/latest", json!(["*"])),
+        ("http://example.com:99999/", json!(["*"])),
+        ("http://example.com/", json!(["job_exploded"])),
+        ("http://example.com/", json!([])),
+    ] {
+        let refused = post(json!({"url": url, "events": events})).await;
+        refused.refused(400, "RFA_JOB_VALIDATION_FAILED");
+    }
+    for body in [json!({}), json!({"url": "http://example.com/"}), json!({"url": 1, "events": ["*"]})] {
+        post(body).await.refused(400, "RFA_REQUEST_MALFORMED");
+    }
+    let made = register(&client, "http://127.0.0.1:9/").await;
+    let twice = post(json!({"url": "http://127.0.0.1:9/", "events": ["*"]})).await;
+    let problem = twice.refused(409, "RFA_JOB_CONFLICT");
+    assert_eq!(problem["details"]["existing_webhook_id"], made["webhook_id"]);
+    register(&server.client().await, "http://127.0.0.1:9/").await;
+}
+
+#[tokio::test]
+async fn a_webhook_is_changed_rotated_and_deleted() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let made = register(&client, "http://127.0.0.1:9/").await;
+    let patch = async |body: Value| client.call("PATCH", &path(&made)).json(body).send().await;
+    let changed = patch(json!({"events": ["job_failed"], "enabled": false})).await.expect(200);
+    assert_eq!((&changed["events"], &changed["disabled_reason"]), (&json!(["job_failed"]), &json!("owner")));
+    assert_eq!(changed["url"], made["url"]);
+    patch(json!({"url": "gopher://example.com"})).await.refused(400, "RFA_JOB_VALIDATION_FAILED");
+    client.post(&format!("{}/test", path(&made))).await.refused(409, "RFA_JOB_CONFLICT");
+    let enabled = patch(json!({"enabled": true})).await.expect(200);
+    assert_eq!(enabled["disabled_at"], Value::Null);
+    let rotated = client
+        .call("POST", &format!("{}/rotate-secret", path(&made)))
+        .json(json!({"overlap_s": 60}))
+        .send()
+        .await
+        .expect(200);
+    assert_ne!(rotated["secret"], made["secret"]);
+    assert!(rotated["previous_secret_until"].is_string());
+    server.clock.advance(Duration::from_secs(61));
+    assert_eq!(client.get(&path(&made)).await.expect(200)["previous_secret_until"], Value::Null);
+    let deleted = client.call("DELETE", &path(&made)).send().await.expect(200);
+    assert_eq!(deleted, json!({"deleted": true}));
+    client.call("DELETE", &path(&made)).send().await.refused(404, "RFA_JOB_NOT_FOUND");
+    client.get(&path(&made)).await.refused(404, "RFA_JOB_NOT_FOUND");
+}
+
+#[tokio::test]
+async fn nobody_else_reaches_a_webhook() {
+    let server = Server::start().await;
+    let (client, other) = (server.client().await, server.client().await);
+    let made = register(&client, "http://127.0.0.1:9/").await;
+    client.job().await;
+    let page = client.get(&format!("{}/deliveries", path(&made))).await.expect(200);
+    let delivery = page["deliveries"][0]["delivery_id"].as_str().unwrap().to_owned();
+    let at = |rest: &str| format!("{}{rest}", path(&made));
+    for (method, path) in [
+        ("GET", at("")),
+        ("PATCH", at("")),
+        ("DELETE", at("")),
+        ("POST", at("/rotate-secret")),
+        ("POST", at("/test")),
+        ("POST", at("/redeliver")),
+        ("GET", at("/deliveries")),
+        ("GET", at(&format!("/deliveries/{delivery}"))),
+        ("POST", at(&format!("/deliveries/{delivery}/redeliver"))),
+    ] {
+        let problem = other.call(method, &path).send().await.refused(403, "RFA_AUTH_FORBIDDEN");
+        assert!(problem["detail"].as_str().unwrap().contains("webhook"), "{problem}");
+        server.call(method, &path).send().await.refused(401, "RFA_AUTH_INVALID_CREDENTIALS");
+    }
+    let own = register(&other, "http://127.0.0.1:9/").await;
+    let crossed = format!("{}/deliveries/{delivery}", path(&own));
+    other.get(&crossed).await.refused(404, "RFA_JOB_NOT_FOUND");
+    assert_eq!(client.get(&path(&made)).await.expect(200)["enabled"], true, "nothing has happened to it");
+}
+
+#[tokio::test]
+async fn deliveries_show_attempts_and_can_be_sent_again() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let made = register(&client, "http://127.0.0.1:9/").await;
+    let job = client.job().await;
+    let deliveries = format!("{}/deliveries", path(&made));
+    let page = client.get(&deliveries).await.expect(200);
+    let [second, first] = &page["deliveries"].as_array().unwrap()[..] else { panic!("{page}") };
+    assert_eq!((&first["event"], &first["job_id"]), (&json!("job_created"), &json!(job)));
+    assert_eq!((&second["event"], &second["reason"]), (&json!("job_queued"), &json!("in_order")));
+    assert!(first["next_attempt_at"].is_string() && second["next_attempt_at"].is_null());
+
+    assert_eq!(settle(&server, broke).await, 1);
+    assert_eq!(settle(&server, broke).await, 1);
+    let one = format!("{deliveries}/{}", first["delivery_id"].as_str().unwrap());
+    let failed = client.get(&one).await.expect(200);
+    assert_eq!((&failed["status"], &failed["reason"]), (&json!("failed"), &json!("exhausted")));
+    assert_eq!(failed["log"].as_array().unwrap().len(), 2);
+    assert_eq!(failed["log"][0]["response_status"], 503);
+    assert_eq!(failed["log"][0]["duration_ms"], 12);
+    let listed = client.get(&format!("{deliveries}?status=failed")).await.expect(200);
+    assert_eq!(listed["deliveries"], json!([failed]));
+    client.get(&format!("{deliveries}?status=lost")).await.refused(400, "RFA_JOB_VALIDATION_FAILED");
+    let health = client.get(&path(&made)).await.expect(200)["health"].clone();
+    assert_eq!((&health["failures_in_a_row"], &health["given_up_in_a_row"]), (&json!(2), &json!(1)));
+
+    let again = client.post(&format!("{one}/redeliver")).await.expect(202);
+    assert_eq!((&again["status"], &again["attempts"]), (&json!("pending"), &json!(0)));
+    settle(&server, |_| Sent::Delivered(attempt(204))).await;
+    assert_eq!(client.get(&one).await.expect(200)["status"], "delivered");
+    client.post(&format!("{deliveries}/not-an-id/redeliver")).await.refused(404, "RFA_JOB_NOT_FOUND");
+}
+
+#[tokio::test]
+async fn all_that_failed_since_a_moment_is_sent_again() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let made = register(&client, "http://127.0.0.1:9/").await;
+    client.job().await;
+    settle(&server, |_| Sent::Dropped(Failure::Exhausted)).await;
+    settle(&server, |_| Sent::Dropped(Failure::Exhausted)).await;
+    let again = format!("{}/redeliver", path(&made));
+    let since = async |moment: &str| client.call("POST", &again).json(json!({"since": moment})).send().await;
+    assert_eq!(since("2999-01-01T00:00:00Z").await.expect(202), json!({"redelivered": 0, "more": false}));
+    since("yesterday").await.refused(400, "RFA_REQUEST_MALFORMED");
+    assert_eq!(client.post(&again).await.expect(202), json!({"redelivered": 2, "more": false}));
+    assert_eq!(settle(&server, |_| Sent::Delivered(attempt(200))).await, 2);
+}
+
+#[tokio::test]
+async fn a_receiver_that_is_gone_disables_its_webhook_until_it_is_enabled_again() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let made = register(&client, "http://127.0.0.1:9/").await;
+    let test = client.post(&format!("{}/test", path(&made))).await.expect(202);
+    assert_eq!((&test["event"], &test["job_id"]), (&json!("webhook_test"), &Value::Null));
+    settle(&server, |_| Sent::Gone(attempt(410))).await;
+    let gone = client.get(&path(&made)).await.expect(200);
+    assert_eq!((&gone["enabled"], &gone["disabled_reason"]), (&json!(false), &json!("gone")));
+    client.job().await;
+    let page = client.get(&format!("{}/deliveries", path(&made))).await.expect(200);
+    assert_eq!(page["deliveries"].as_array().unwrap().len(), 1, "nothing new is written for it");
+    client.call("PATCH", &path(&made)).json(json!({"enabled": true})).send().await.expect(200);
+    client.post(&format!("{}/test", path(&made))).await.expect(202);
+}

@@ -1,0 +1,449 @@
+//! Webhooks and deliveries: what may be asked, and what is shown.
+
+use forge_core::catalog::Kind;
+use forge_core::delivery::{Delivery, Endpoint, Failure, Stage, Status, Subject};
+use forge_core::history::Name;
+use forge_core::time::Time;
+use forge_core::webhook::{Envelope, Events, Reason, Webhook};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::body::{self, violation};
+use crate::problem::{Refused, Violation};
+use crate::{time, words};
+
+/// The longest description, in bytes.
+pub(crate) const DESCRIPTION_BYTES_MAX: usize = 255;
+
+/// What a test delivery goes by.
+pub const TEST_EVENT: &str = "webhook_test";
+
+/// Every name that a filter may have, and what it stands for.
+const NAMES: [(&str, Events); 12] = [
+    ("job_created", Events::only(Name::Created)),
+    ("job_queued", Events::only(Name::Queued)),
+    ("job_assigned", Events::only(Name::Assigned)),
+    ("job_requeued", Events::only(Name::Requeued)),
+    ("job_started", Events::only(Name::Started)),
+    ("job_progress", Events::only(Name::Progress)),
+    ("job_event_emitted", Events::only(Name::Emitted)),
+    ("job_succeeded", Events::only(Name::Succeeded)),
+    ("job_failed", Events::only(Name::Failed)),
+    ("job_timed_out", Events::only(Name::TimedOut)),
+    ("job_canceled", Events::only(Name::Canceled)),
+    ("job_retries_exhausted", Events::RETRIES_EXHAUSTED),
+];
+
+/// Every name that a filter may have, `*` aside.
+pub fn event_names() -> impl Iterator<Item = &'static str> {
+    NAMES.into_iter().map(|(name, _)| name)
+}
+
+/// The events that a word stands for: case, dots, hyphens and both spellings of "cancelled" do not matter (C-61).
+pub fn parse_event(word: &str) -> Option<Events> {
+    if word == "*" {
+        return Some(Events::ALL);
+    }
+    let plain = word.to_ascii_lowercase().replace(['.', '-'], "_").replace("cancelled", "canceled");
+    let plain = if plain == "job_completed" { "job_succeeded" } else { plain.as_str() };
+    NAMES.into_iter().find(|(name, _)| *name == plain).map(|(_, events)| events)
+}
+
+/// The names of a filter.
+fn names_of(events: Events) -> Vec<&'static str> {
+    if events == Events::ALL {
+        return vec!["*"];
+    }
+    NAMES.into_iter().filter(|(_, one)| events.contains(*one)).map(|(name, _)| name).collect()
+}
+
+/// A webhook to be, whose shape is right.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WebhookRequest {
+    /// Where it is.
+    pub url: Option<String>,
+    /// What it wants to hear.
+    pub events: Option<Events>,
+    /// How bodies are wrapped.
+    pub envelope: Option<Envelope>,
+    /// What it is for; the inner `None` takes it away.
+    pub description: Option<Option<String>>,
+    /// Whether anything is sent.
+    pub enabled: Option<bool>,
+}
+
+const MEMBERS: [&str; 5] = ["url", "events", "envelope", "description", "enabled"];
+
+/// Reads the body of a registration; a URL and events are needed.
+pub fn read_webhook(bytes: &[u8]) -> Result<WebhookRequest, Box<Refused>> {
+    read(bytes, &["url", "events"])
+}
+
+/// Reads the body of a change; nothing is needed.
+pub fn read_webhook_change(bytes: &[u8]) -> Result<WebhookRequest, Box<Refused>> {
+    read(bytes, &[])
+}
+
+fn read(bytes: &[u8], required: &[&str]) -> Result<WebhookRequest, Box<Refused>> {
+    let members = body::object(bytes)?;
+    let mut reader = Reader { members: &members, malformed: Vec::new(), invalid: Vec::new() };
+    for name in required.iter().filter(|name| !members.contains_key(**name)) {
+        reader.malformed.push(violation(name, "is missing", "required"));
+    }
+    let request = WebhookRequest {
+        url: reader.text("url"),
+        events: reader.events(),
+        envelope: reader.envelope(),
+        description: reader.description(),
+        enabled: reader.truth("enabled"),
+    };
+    let Reader { malformed, invalid, .. } = reader;
+    if !malformed.is_empty() {
+        return Err(body::refused(Kind::MalformedRequest, malformed, &MEMBERS));
+    }
+    if !invalid.is_empty() {
+        return Err(body::refused(Kind::InvalidArgs, invalid, &MEMBERS));
+    }
+    Ok(request)
+}
+
+struct Reader<'a> {
+    members: &'a Map<String, Value>,
+    malformed: Vec<Violation>,
+    invalid: Vec<Violation>,
+}
+
+impl Reader<'_> {
+    fn text(&mut self, name: &str) -> Option<String> {
+        match self.members.get(name)? {
+            Value::String(text) => Some(text.clone()),
+            _ => {
+                self.malformed.push(violation(name, "must be a string", "type"));
+                None
+            }
+        }
+    }
+
+    fn truth(&mut self, name: &str) -> Option<bool> {
+        let given = self.members.get(name)?;
+        if !given.is_boolean() {
+            self.malformed.push(violation(name, "must be true or false", "type"));
+        }
+        given.as_bool()
+    }
+
+    fn events(&mut self) -> Option<Events> {
+        let words = self.members.get("events")?.as_array();
+        let words: Option<Vec<&str>> = words.and_then(|words| words.iter().map(Value::as_str).collect());
+        let Some(words) = words else {
+            self.malformed.push(violation("events", "must be a list of strings", "type"));
+            return None;
+        };
+        if words.is_empty() {
+            self.invalid.push(violation("events", "must name at least one event", "minItems"));
+        }
+        let mut events = Events::NONE;
+        for word in words {
+            match parse_event(word) {
+                Some(known) => events = events.with(known),
+                None => self.invalid.push(violation("events", "names an event that does not exist", "enum")),
+            }
+        }
+        Some(events)
+    }
+
+    fn envelope(&mut self) -> Option<Envelope> {
+        match self.members.get("envelope")?.as_str() {
+            Some("none") => Some(Envelope::None),
+            Some("cloudevents") => Some(Envelope::Structured),
+            Some("cloudevents-binary") => Some(Envelope::Binary),
+            Some(_) => {
+                let detail = "must be none, cloudevents or cloudevents-binary";
+                self.invalid.push(violation("envelope", detail, "enum"));
+                None
+            }
+            None => {
+                self.malformed.push(violation("envelope", "must be a string", "type"));
+                None
+            }
+        }
+    }
+
+    fn description(&mut self) -> Option<Option<String>> {
+        if self.members.get("description")?.is_null() {
+            return Some(None);
+        }
+        let description = self.text("description")?;
+        if description.len() > DESCRIPTION_BYTES_MAX {
+            self.invalid.push(violation("description", "is longer than 255 bytes", "maxLength"));
+        }
+        Some(Some(description))
+    }
+}
+
+/// How to change a secret.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub struct RotateRequest {
+    /// For how many seconds deliveries are signed with the secret before too.
+    #[serde(default)]
+    pub overlap_s: Option<u64>,
+}
+
+/// What to send again.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct RedeliverRequest {
+    /// What was given up at this moment or later; everything if absent.
+    #[serde(default)]
+    pub since: Option<String>,
+}
+
+/// A webhook. Its secret is shown once, when it is made.
+#[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "the schema of the API document describes each")]
+pub struct WebhookView {
+    pub webhook_id: String,
+    pub url: String,
+    pub events: Vec<&'static str>,
+    pub envelope: &'static str,
+    pub description: Option<String>,
+    pub created_at: String,
+    pub updated_at: String,
+    pub enabled: bool,
+    pub disabled_at: Option<String>,
+    pub disabled_reason: Option<&'static str>,
+    pub health: HealthView,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub previous_secret_until: Option<String>,
+}
+
+/// How deliveries to a webhook have gone.
+#[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "the schema of the API document describes each")]
+pub struct HealthView {
+    pub failures_in_a_row: u32,
+    pub given_up_in_a_row: u32,
+    pub failing_since: Option<String>,
+    pub last_success_at: Option<String>,
+    pub last_failure_at: Option<String>,
+}
+
+impl WebhookView {
+    /// The webhook at a moment, with its secret if it was just made.
+    pub fn new(webhook: &Webhook, secret: Option<String>, now: Time) -> WebhookView {
+        let health = &webhook.health;
+        let previous = webhook.secrets.previous.as_ref().filter(|(_, until)| now < *until);
+        WebhookView {
+            webhook_id: webhook.id.to_string(),
+            url: webhook.url.clone(),
+            events: names_of(webhook.events),
+            envelope: match webhook.envelope {
+                Envelope::None => "none",
+                Envelope::Structured => "cloudevents",
+                Envelope::Binary => "cloudevents-binary",
+            },
+            description: webhook.description.clone(),
+            created_at: time::millis(webhook.created_at),
+            updated_at: time::millis(webhook.updated_at),
+            enabled: webhook.disabled.is_none(),
+            disabled_at: webhook.disabled.map(|disabled| time::millis(disabled.at)),
+            disabled_reason: webhook.disabled.map(|disabled| match disabled.reason {
+                Reason::Owner => "owner",
+                Reason::Gone => "gone",
+                Reason::Failing => "failing",
+            }),
+            health: HealthView {
+                failures_in_a_row: health.failures,
+                given_up_in_a_row: health.given_up,
+                failing_since: health.failing_since.map(time::millis),
+                last_success_at: health.last_success_at.map(time::millis),
+                last_failure_at: health.last_failure_at.map(time::millis),
+            },
+            secret,
+            previous_secret_until: previous.map(|(_, until)| time::millis(*until)),
+        }
+    }
+}
+
+/// A page of webhooks, oldest first.
+#[derive(Clone, Debug, Serialize)]
+pub struct WebhooksView {
+    /// The webhooks.
+    pub webhooks: Vec<WebhookView>,
+    /// Where the next page begins.
+    pub next_cursor: Option<String>,
+}
+
+/// A webhook was deleted.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct DeletedView {
+    /// Always true.
+    pub deleted: bool,
+}
+
+/// What was to be told to an endpoint, and what became of it.
+#[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "the schema of the API document describes each")]
+pub struct DeliveryView {
+    pub delivery_id: String,
+    pub webhook_id: Option<String>,
+    pub job_id: Option<String>,
+    pub event: &'static str,
+    pub event_id: Option<String>,
+    pub status: &'static str,
+    pub reason: Option<&'static str>,
+    pub attempts: u32,
+    pub created_at: String,
+    pub next_attempt_at: Option<String>,
+    pub settled_at: Option<String>,
+    pub log: Vec<AttemptView>,
+}
+
+/// One attempt.
+#[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "the schema of the API document describes each")]
+pub struct AttemptView {
+    pub at: String,
+    pub duration_ms: u64,
+    pub response_status: Option<u16>,
+    pub error: Option<String>,
+}
+
+/// The word for how far a delivery is.
+pub(crate) const fn delivery_status(status: Status) -> &'static str {
+    match status {
+        Status::Pending => "pending",
+        Status::Delivered => "delivered",
+        Status::Failed => "failed",
+    }
+}
+
+/// The status that a word stands for.
+pub fn parse_delivery_status(word: &str) -> Option<Status> {
+    [Status::Pending, Status::Delivered, Status::Failed]
+        .into_iter()
+        .find(|status| delivery_status(*status) == word)
+}
+
+impl DeliveryView {
+    /// The delivery as it stands.
+    pub fn new(delivery: &Delivery) -> DeliveryView {
+        let event = match &delivery.about {
+            Subject::Event { job, event } => Some((*job, event)),
+            Subject::Test => None,
+        };
+        let reason = match delivery.stage {
+            Stage::Failed(_, Failure::Exhausted) => Some("exhausted"),
+            Stage::Failed(_, Failure::Gone) => Some("gone"),
+            Stage::Failed(_, Failure::Disabled) => Some("disabled"),
+            Stage::Failed(_, Failure::Deleted) => Some("deleted"),
+            Stage::Blocked => Some("in_order"),
+            Stage::Taken(_) => Some("under_way"),
+            Stage::Waiting(_) | Stage::Delivered(_) => None,
+        };
+        let next = match delivery.stage {
+            Stage::Waiting(at) => Some(at),
+            Stage::Blocked | Stage::Taken(_) | Stage::Delivered(_) | Stage::Failed(..) => None,
+        };
+        DeliveryView {
+            delivery_id: delivery.id.to_string(),
+            webhook_id: match &delivery.to {
+                Endpoint::Webhook(id) => Some(id.to_string()),
+                Endpoint::Callback(_) => None,
+            },
+            job_id: event.map(|(job, _)| job.to_string()),
+            event: event.map_or(TEST_EVENT, |(_, event)| words::event_name(event)),
+            event_id: event.map(|(job, event)| event.id(job).to_string()),
+            status: delivery_status(delivery.status()),
+            reason,
+            attempts: delivery.attempts,
+            created_at: time::millis(delivery.created_at),
+            next_attempt_at: next.map(time::millis),
+            settled_at: delivery.settled_at().map(time::millis),
+            log: delivery.log.iter().map(AttemptView::new).collect(),
+        }
+    }
+}
+
+impl AttemptView {
+    fn new(attempt: &forge_core::delivery::Attempt) -> AttemptView {
+        AttemptView {
+            at: time::millis(attempt.at),
+            duration_ms: u64::try_from(attempt.took.as_millis()).unwrap_or(u64::MAX),
+            response_status: attempt.status,
+            error: attempt.error.clone(),
+        }
+    }
+}
+
+/// A page of deliveries, newest first.
+#[derive(Clone, Debug, Serialize)]
+pub struct DeliveriesView {
+    /// The deliveries.
+    pub deliveries: Vec<DeliveryView>,
+    /// Where the next page begins.
+    pub next_cursor: Option<String>,
+}
+
+/// What was given up is on its way again.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct RedeliveredView {
+    /// How many deliveries.
+    pub redelivered: usize,
+    /// Whether asking again finds more.
+    pub more: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_events_are_read_in_every_spelling() {
+        for (word, name) in [
+            ("job_failed", Name::Failed),
+            ("JOB-FAILED", Name::Failed),
+            ("job.timed-out", Name::TimedOut),
+            ("job.cancelled", Name::Canceled),
+            ("job_canceled", Name::Canceled),
+            ("job-completed", Name::Succeeded),
+        ] {
+            assert_eq!(parse_event(word), Some(Events::only(name)), "{word}");
+        }
+        assert_eq!(parse_event("*"), Some(Events::ALL));
+        for word in ["", "failed", "job failed", "job_exploded", "**"] {
+            assert_eq!(parse_event(word), None, "{word}");
+        }
+        for name in event_names() {
+            assert_eq!(names_of(parse_event(name).unwrap()), [name]);
+        }
+    }
+
+    #[test]
+    fn everything_wrong_with_a_registration_is_named() {
+        for (body, kind, pointers) in [
+            ("{}", Kind::MalformedRequest, vec!["#/url", "#/events"]),
+            (r#"{"url":1,"events":"*"}"#, Kind::MalformedRequest, vec!["#/url", "#/events"]),
+            (r#"{"url":"http://a","events":[]}"#, Kind::InvalidArgs, vec!["#/events"]),
+            (
+                r#"{"url":"http://a","events":["x"],"envelope":"y"}"#,
+                Kind::InvalidArgs,
+                vec!["#/events", "#/envelope"],
+            ),
+            (
+                r#"{"url":"http://a","events":["*"],"enabled":"no"}"#,
+                Kind::MalformedRequest,
+                vec!["#/enabled"],
+            ),
+        ] {
+            let refused = read_webhook(body.as_bytes()).unwrap_err();
+            assert_eq!(refused.kind, kind, "{body}");
+            let named: Vec<&str> = refused.violations.iter().map(|wrong| wrong.pointer.as_str()).collect();
+            assert_eq!(named, pointers, "{body}");
+        }
+        assert_eq!(read_webhook_change(b"{}").unwrap(), WebhookRequest::default());
+        let change = read_webhook_change(br#"{"description":null,"enabled":false}"#).unwrap();
+        assert_eq!((change.description, change.enabled), (Some(None), Some(false)));
+    }
+}
