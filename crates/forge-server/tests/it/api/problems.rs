@@ -28,7 +28,6 @@ const ADMIN: &str = "the-operator-knows-this-secret-0123456789";
 /// lagging copy, to what this server has not.
 const ELSEWHERE: &[&str] = &[
     "checksum-mismatch",
-    "delivery-not-found",
     "invalid-cron-expression",
     "invalid-metadata",
     "invalid-retry-policy",
@@ -40,7 +39,6 @@ const ELSEWHERE: &[&str] = &[
     "replication-lag",
     "schema-validation-failed",
     "unsupported-feature",
-    "webhook-not-found",
 ];
 
 /// What was provoked so far.
@@ -169,6 +167,9 @@ async fn plain(sweep: &mut Sweep) {
     let admin = |method: &str, path: &str| {
         server.call(method, path).header("authorization", &format!("Bearer {ADMIN}"))
     };
+    let hook = json!({"url": "http://127.0.0.1:9/", "events": ["*"]});
+    let webhook = client.call("POST", "/v1/webhooks").json(hook).send().await.expect(201);
+    let webhook = webhook["webhook_id"].as_str().unwrap();
     let table = [
         (Kind::MalformedRequest, submit(json!({"type": 7, "queue": []}))),
         (Kind::MalformedRequest, client.call("POST", "/v1/jobs").json("{")),
@@ -208,6 +209,8 @@ async fn plain(sweep: &mut Sweep) {
         (Kind::JobNotFound, client.call("GET", nothing)),
         (Kind::JobNotFound, client.call("GET", "/v1/jobs/no-id")),
         (Kind::ClientNotFound, admin("POST", "/v1/clients/6f1b7b46-5d6e-4a2f-9c0b-3f1f8d1f2a10/keys")),
+        (Kind::WebhookNotFound, client.call("GET", "/v1/webhooks/no-id")),
+        (Kind::DeliveryNotFound, client.call("GET", &format!("/v1/webhooks/{webhook}/deliveries/no-id"))),
         (
             Kind::KeyNotFound,
             client

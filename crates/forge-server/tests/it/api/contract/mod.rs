@@ -94,6 +94,8 @@ struct World {
     jobs: Vec<String>,
     /// Ids that `/api/v1` may be asked for.
     executions: Vec<String>,
+    webhooks: Vec<String>,
+    deliveries: Vec<String>,
 }
 
 impl World {
@@ -109,13 +111,24 @@ impl World {
         let server = Server::on(Arc::new(Memory::new()), &settings, bounds).await;
         let (client, other) = (registered(&server).await, registered(&server).await);
         let (stranger, victim) = (registered(&server).await.id, registered(&server).await);
-        World { server, client, other, stranger, victim, jobs: Vec::new(), executions: Vec::new() }
+        World {
+            server,
+            client,
+            other,
+            stranger,
+            victim,
+            jobs: Vec::new(),
+            executions: Vec::new(),
+            webhooks: Vec::new(),
+            deliveries: Vec::new(),
+        }
     }
 
     /// New keys, jobs in every state, and a new minute for those who guess.
     async fn refresh(&mut self) {
         self.server.clock.advance(Duration::from_secs(60));
         self.victim = registered(&self.server).await;
+        self.refresh_webhooks().await;
         self.jobs = vec![self.other.job().await, self.client.job().await];
         let batch = self
             .client
@@ -156,12 +169,35 @@ impl World {
         self.executions.push(gone);
     }
 
+    /// A webhook of each client, and a delivery to it. The run may have deleted those before.
+    async fn refresh_webhooks(&mut self) {
+        let n = self.deliveries.len();
+        for client in [&self.client, &self.other] {
+            for old in client.get("/v1/webhooks").await.expect(200)["webhooks"].as_array().unwrap() {
+                let path = format!("/v1/webhooks/{}", old["webhook_id"].as_str().unwrap());
+                client.call("DELETE", &path).send().await.expect(200);
+            }
+        }
+        (self.webhooks, self.deliveries) = (Vec::new(), Vec::new());
+        for client in [&self.client, &self.client, &self.other] {
+            let url = format!("http://127.0.0.1:9/{n}-{}", self.webhooks.len());
+            let body = json!({"url": url, "events": ["*"]});
+            let made = client.call("POST", "/v1/webhooks").json(body).send().await.expect(201);
+            let id = made["webhook_id"].as_str().unwrap().to_owned();
+            let test = client.post(&format!("/v1/webhooks/{id}/test")).await.expect(202);
+            self.deliveries.push(test["delivery_id"].as_str().unwrap().to_owned());
+            self.webhooks.push(id);
+        }
+    }
+
     /// Values for the parameters of paths. The keys of the one who asks about jobs are not for the run to revoke.
-    fn pools(&self) -> [(&'static str, Vec<String>); 4] {
+    fn pools(&self) -> [(&'static str, Vec<String>); 6] {
         let victim = &self.victim.id;
         [
             ("job_id", self.jobs.clone()),
             ("jobId", self.executions.clone()),
+            ("webhook_id", self.webhooks.clone()),
+            ("delivery_id", self.deliveries.clone()),
             ("client_id", vec![victim.clone(), victim.clone(), victim.clone(), self.stranger.clone()]),
             ("slug", vec!["job-not-found".into(), "rate-limited".into(), "validation-failed".into()]),
         ]
