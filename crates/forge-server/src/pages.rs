@@ -44,12 +44,13 @@ pub fn paths() -> Vec<&'static str> {
     table("", &[]).into_iter().map(|(path, _)| path).chain(problems::PATHS).collect()
 }
 
-fn table(base: &str, declared: &[openapi::Declared<'_>]) -> [(&'static str, MethodRouter<Arc<App>>); 6] {
+fn table(base: &str, declared: &[openapi::Declared<'_>]) -> [(&'static str, MethodRouter<Arc<App>>); 7] {
     let problem_schema = schema::document_at(&format!("{base}{SCHEMA}"));
     [
         ("/health", get(health)),
         ("/ready", get(ready)),
         ("/metrics", get(metrics)),
+        (WEBHOOK_KEYS, get(webhook_keys)),
         ("/openapi.json", document(openapi::MEDIA_TYPE, openapi::document_with(base, declared).to_string())),
         ("/asyncapi.yaml", document(asyncapi::MEDIA_TYPE, asyncapi::text(base))),
         (SCHEMA, document(schema::MEDIA_TYPE_SCHEMA, problem_schema.to_string())),
