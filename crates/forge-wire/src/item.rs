@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use forge_core::catalog::Kind;
-use forge_core::item::{Item, ItemEnd};
+use forge_core::item::{Item, ItemEnd, Tally};
+use forge_core::job::Job;
 use forge_core::limits::{ITEM_ID_BYTES_MAX, ITEMS_MAX};
 use forge_problem::{ItemOutcome, ItemStatus};
 use serde::{Deserialize, Serialize};
@@ -146,6 +147,26 @@ pub fn outcome(end: &ItemEnd, language: Language) -> ItemOutcome {
             )
             .with_retryable(error.retryable)
             .with_processing_stage(error.kind.entry().stage.map_or("processing", |stage| stage.as_str())),
+    }
+}
+
+/// The items of a batch, in numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ItemsSummary {
+    /// How many there are.
+    pub total: u32,
+    /// How many have ended well.
+    pub completed: u32,
+    /// How many have not, as of the newest attempt that ended.
+    pub failed: u32,
+}
+
+impl ItemsSummary {
+    /// Those of a job; `None` if it is no batch.
+    pub fn of(job: &Job) -> Option<ItemsSummary> {
+        let items = job.head.items?;
+        let Tally { completed, failed } = job.tally;
+        Some(ItemsSummary { total: items.n, completed, failed })
     }
 }
 

@@ -28,7 +28,7 @@ struct Channel {
     method: &'static str,
 }
 
-const CHANNELS: [Channel; 3] = [
+const CHANNELS: [Channel; 4] = [
     Channel {
         name: "jobEvents",
         address: Some("/v1/jobs/{job_id}/events"),
@@ -41,6 +41,13 @@ const CHANNELS: [Channel; 3] = [
         address: Some("/v1/events"),
         summary: "What happens to all jobs of the caller, as server-sent events.",
         operation: "tellOfClient",
+        method: "GET",
+    },
+    Channel {
+        name: "operationEvents",
+        address: Some("/api/v1/jobs/{jobId}/events"),
+        summary: "What happens to one execution, as server-sent events. The stream ends with it.",
+        operation: "tellOfOperation",
         method: "GET",
     },
     Channel {

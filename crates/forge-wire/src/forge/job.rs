@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::event::EventView;
 use crate::error::ErrorView;
+use crate::item::ItemsSummary;
 use crate::{outcome, time, words};
 
 /// A job that was accepted.
@@ -136,17 +137,6 @@ pub struct JobView<'a> {
     pub correlation_id: Option<Cow<'a, str>>,
 }
 
-/// The items of a batch, in numbers.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct ItemsSummary {
-    /// How many there are.
-    pub total: u32,
-    /// How many have ended well.
-    pub completed: u32,
-    /// How many have not, as of the newest attempt that ended.
-    pub failed: u32,
-}
-
 /// What the built-in worker simulates.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DefinitionView<'a> {
@@ -183,11 +173,7 @@ impl<'a> JobView<'a> {
                 should_fail: definition.should_fail,
                 payload_size: definition.payload_kb,
             }),
-            items: job.head.items.map(|items| ItemsSummary {
-                total: items.n,
-                completed: job.tally.completed,
-                failed: job.tally.failed,
-            }),
+            items: ItemsSummary::of(job),
             progress: job.progress,
             error: failed.then(|| ErrorView::new(job)),
             execution_id: job.execution.to_string(),

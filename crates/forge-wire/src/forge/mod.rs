@@ -11,9 +11,7 @@ pub use crate::error::ErrorView;
 pub use batch::read_batch;
 pub use client::{ClientView, KeyRequest, KeyView, RevokeRequest, RevokedView};
 pub use event::{EventView, EventsView};
-pub use job::{
-    CanceledView, DefinitionView, ItemsSummary, JobView, JobsView, ReportView, RetriedView, SubmittedView,
-};
+pub use job::{CanceledView, DefinitionView, JobView, JobsView, ReportView, RetriedView, SubmittedView};
 pub use submit::{SubmitRequest, read_submit, refused};
 pub use webhook::{
     AttemptView, DeletedView, DeliveriesView, DeliveryView, HealthView, RedeliverRequest, RedeliveredView,

@@ -25,6 +25,7 @@ pub struct Declared<'a> {
 /// All of them.
 pub(super) fn all(declared: &[Declared<'_>]) -> Vec<Operation> {
     let mut operations = vec![submission("/api/v1/jobs".into(), "beginJob".into(), "Begins a job.".into())];
+    operations.push(batch());
     operations.extend(declared.iter().map(of_operation));
     operations.extend(steps());
     operations.extend(results());
@@ -68,6 +69,36 @@ fn submission(path: String, id: String, summary: String) -> Operation {
         answers: vec![Answer { headers, ..answer(202, "Accepted, and written down.", "Accepted", accepted) }],
         refusals: refusals(&[WRITING, ANY, KEYED, SUBMITTING]),
         ..of_api("post", path, id, summary)
+    }
+}
+
+fn batch() -> Operation {
+    let items =
+        [json!({"itemId": "ada", "parameters": {"to": "ada@client.example"}}), json!({"itemId": "bob"})];
+    let examples = vec![
+        ("real", json!({"type": "mail.send", "queue": "mail", "items": items})),
+        ("simulated", json!({"type": "test", "work_kind": "SUCCESS_FAST", "items": [{}, {}]})),
+    ];
+    let summary = "Begins a batch: one job of many items. Either all items are simulated or none is.";
+    Operation {
+        body: Some(Body { schema: "BeginBatchRequest", required: true, examples }),
+        ..submission("/api/v1/jobs/batch".into(), "beginBatch".into(), summary.into())
+    }
+}
+
+fn items() -> Operation {
+    let mut parameters = of_job();
+    parameters.extend(super::batches::paging());
+    Operation {
+        parameters,
+        answers: vec![super::batches::page()],
+        refusals: of_execution(&[&[Kind::MalformedRequest, Kind::InvalidArgs, Kind::ResultNotFound]]),
+        ..of_api(
+            "get",
+            "/api/v1/jobs/{jobId}/items".into(),
+            "listItemsOfExecution".into(),
+            "The items of a batch, in order.".into(),
+        )
     }
 }
 
@@ -190,6 +221,7 @@ fn steps() -> Vec<Operation> {
             ..of_api("post", "/api/v1/jobs/{jobId}/cancel".into(), "cancel".into(), "Cancels it.".into())
         },
         events(),
+        items(),
     ]
 }
 
@@ -264,6 +296,7 @@ fn of_api(method: &'static str, path: String, id: String, summary: String) -> Op
 pub(super) fn schemas() -> Value {
     json!({
         "BeginRequest": begin_request(),
+        "BeginBatchRequest": super::batches::begin_request(),
         "CancelRequest": object("Why it is cancelled.", &[], json!({"reason": maybe(text("In a line."))})),
         "Accepted": object(
             "A job that was accepted.",
@@ -365,6 +398,8 @@ fn status() -> Value {
             "resultUrl": {"type": "string", "format": "uri-reference", "description": "Where its result is."},
             "resultType": text("What its result is: JSON, PDF, …"),
             "resultSize": count("Bytes of its result."),
+            "items": reference("ItemsSummary"),
+            "itemsUrl": {"type": "string", "format": "uri-reference", "description": "Where all items of a batch are."},
             "error": reference("JobError"),
             "retryCount": count("Attempts after the first."),
             "maxRetries": count("How many of them there may be."),

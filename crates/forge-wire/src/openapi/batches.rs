@@ -5,7 +5,7 @@ use forge_core::limits::{ITEM_ID_BYTES_MAX, ITEMS_MAX};
 use forge_problem::ItemStatus;
 use serde_json::{Value, json};
 
-use super::operation::{Body, Operation};
+use super::operation::{Answer, Body, Operation};
 use super::operations::{
     ANY, JOB, KEYED, OF_JOB, SUBMITTING, WRITING, accepted, answer, limit, of_jobs, path_parameter, query,
     refusals, submitting,
@@ -13,27 +13,13 @@ use super::operations::{
 use super::schemas::{count, id, object, reference, text};
 
 pub(super) fn all() -> Vec<Operation> {
-    let listing = vec![
-        path_parameter("job_id", "The batch."),
-        limit(),
-        query("cursor", "The `next_cursor` of the page before.", json!({"type": "string"})),
-        query("status", "Only items that ended like this.", json!({"enum": statuses()})),
-        query(
-            "execution",
-            "The items of this execution; of the one under way if absent.",
-            json!({"type": "string", "format": "uuid"}),
-        ),
-    ];
-    let page = json!({
-        "jobId": JOB, "total": 2, "completed": 1, "failed": 1,
-        "items": [
-            {"itemId": "cert-001", "status": "COMPLETED"},
-            {
-                "itemId": "cert-002", "status": "FAILED", "detail": "The template is missing.", "retryable": false,
-                "processingStage": "processing",
-            },
-        ],
-    });
+    let mut listing = vec![path_parameter("job_id", "The batch.")];
+    listing.extend(paging());
+    listing.push(query(
+        "execution",
+        "The items of this execution; of the one under way if absent.",
+        json!({"type": "string", "format": "uuid"}),
+    ));
     vec![
         Operation {
             parameters: submitting(),
@@ -44,7 +30,7 @@ pub(super) fn all() -> Vec<Operation> {
         },
         Operation {
             parameters: listing,
-            answers: vec![answer(200, "A page.", "Items", page)],
+            answers: vec![page()],
             refusals: refusals(&[
                 ANY,
                 KEYED,
@@ -54,6 +40,30 @@ pub(super) fn all() -> Vec<Operation> {
             ..of_jobs("get", "/v1/jobs/{job_id}/items", "listItems", "The items of a batch, in order.")
         },
     ]
+}
+
+/// The parameters by which items are paged through.
+pub(super) fn paging() -> Vec<Value> {
+    vec![
+        limit(),
+        query("cursor", "The `next_cursor` of the page before.", json!({"type": "string"})),
+        query("status", "Only items that ended like this.", json!({"enum": statuses()})),
+    ]
+}
+
+/// A page of items.
+pub(super) fn page() -> Answer {
+    let example = json!({
+        "jobId": JOB, "total": 2, "completed": 1, "failed": 1,
+        "items": [
+            {"itemId": "cert-001", "status": "COMPLETED"},
+            {
+                "itemId": "cert-002", "status": "FAILED", "detail": "The template is missing.", "retryable": false,
+                "processingStage": "processing",
+            },
+        ],
+    });
+    answer(200, "A page.", "Items", example)
 }
 
 fn batches() -> Vec<(&'static str, Value)> {
@@ -69,6 +79,36 @@ fn batches() -> Vec<(&'static str, Value)> {
 
 fn statuses() -> [&'static str; 4] {
     ItemStatus::ALL.map(ItemStatus::as_str)
+}
+
+/// The body of a batch on `/api/v1`.
+pub(super) fn begin_request() -> Value {
+    json!({
+        "description": "A job of many items; its other members are those of a single job, and hold for all of them.",
+        "type": "object",
+        "required": ["type", "items"],
+        "properties": {
+            "type": {"type": "string", "minLength": 1, "maxLength": 255, "description": "What kind of job it is."},
+            "items": {
+                "type": "array", "minItems": 1, "maxItems": ITEMS_MAX, "description": "What to do, item by item.",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "itemId": item_id(),
+                        "work_kind": {"type": ["string", "null"], "description": "What to simulate."},
+                        "parameters": {"description": "What it works on: any JSON."},
+                    },
+                },
+            },
+        },
+    })
+}
+
+fn item_id() -> Value {
+    json!({
+        "type": ["string", "null"], "minLength": 1, "maxLength": ITEM_ID_BYTES_MAX,
+        "description": "Unique within the batch; the place, counted from zero, if absent.",
+    })
 }
 
 pub(super) fn schemas() -> Value {
@@ -91,10 +131,7 @@ pub(super) fn schemas() -> Value {
             "description": "One item of a batch.",
             "type": "object",
             "properties": {
-                "itemId": {
-                    "type": ["string", "null"], "minLength": 1, "maxLength": ITEM_ID_BYTES_MAX,
-                    "description": "Unique within the batch; the place, counted from zero, if absent.",
-                },
+                "itemId": item_id(),
                 "work_kind": {"type": ["string", "null"], "description": "What to simulate; that of the batch if absent."},
                 "payload": {"description": "Any JSON."},
             },

@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 
 use super::{Declared, document, document_with};
 use crate::forge::{
-    CanceledView, ClientView, DefinitionView, ErrorView, EventView, EventsView, ItemsSummary, JobView,
-    JobsView, KeyRequest, KeyView, ReportView, RetriedView, RevokeRequest, RevokedView, SubmitRequest,
-    SubmittedView, read_submit,
+    CanceledView, ClientView, DefinitionView, ErrorView, EventView, EventsView, JobView, JobsView,
+    KeyRequest, KeyView, ReportView, RetriedView, RevokeRequest, RevokedView, SubmitRequest, SubmittedView,
+    read_submit,
 };
-use crate::item::{ItemView, ItemsView};
+use crate::item::{ItemView, ItemsSummary, ItemsView};
 use crate::operations::{self, AcceptedView, CancelRequest, StatusView};
 use crate::problem::{Refused, Violation};
 
@@ -422,6 +422,8 @@ fn every_view_of_the_async_operations_dialect_has_exactly_the_documented_members
         result_url: Some("/api/v1/reports/x".into()),
         result_type: Some("PDF".into()),
         result_size: Some(7),
+        items: Some(ItemsSummary { total: 2, completed: 1, failed: 1 }),
+        items_url: Some("/api/v1/jobs/x/items".into()),
         error: Some(error()),
         expires_at: Some(NOON.into()),
         retried_as: Some(ID.into()),

@@ -1,9 +1,11 @@
 //! The bodies of the async-operations dialect, `/api/v1`.
 
+mod batch;
 mod report;
 mod status;
 mod submit;
 
+pub use batch::read_batch;
 pub use report::report;
 pub use status::{
     AcceptedView, LastWord, ResultNote, Sight, StatusView, live_status, result_path, status_path,

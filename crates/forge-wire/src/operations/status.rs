@@ -12,6 +12,7 @@ use forge_problem::{JobStatus, Problem};
 use serde::{Deserialize, Serialize};
 
 use crate::error::ErrorView;
+use crate::item::ItemsSummary;
 use crate::{outcome, time, words};
 
 /// Where an execution is looked at.
@@ -154,6 +155,12 @@ pub struct StatusView {
     /// Bytes of its result.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub result_size: Option<u64>,
+    /// The items of a batch.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub items: Option<ItemsSummary>,
+    /// Where all of them are listed.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub items_url: Option<String>,
     /// Why it ended badly.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub error: Option<ErrorView<'static>>,
@@ -191,7 +198,13 @@ impl StatusView {
     pub fn new(job: &Job, sight: &Sight<'_>) -> StatusView {
         let job_status = words::job_status(job);
         let view = StatusView::blank(job, job.execution, job.execution_n(), &job_status);
-        let view = StatusView { retry_count: job.attempt.saturating_sub(1), ..view };
+        let items = ItemsSummary::of(job);
+        let view = StatusView {
+            retry_count: job.attempt.saturating_sub(1),
+            items,
+            items_url: items.map(|_| format!("{}{}/items", sight.base, status_path(job.execution))),
+            ..view
+        };
         match job.state {
             State::Created | State::Queued | State::Assigned | State::Running => {
                 view.alive(job, &job_status, sight)
@@ -254,6 +267,8 @@ impl StatusView {
             result_url: None,
             result_type: None,
             result_size: None,
+            items: None,
+            items_url: None,
             error: None,
             retried_as: None,
             retryable: None,

@@ -8,6 +8,8 @@ pub(super) const fn action(route: Route<'_>, looks: bool) -> &'static str {
         Route::Jobs | Route::Operation(_) => "submit",
         Route::Job(_) if looks => "get",
         Route::Job(_) | Route::Cancel(_) => "cancel",
+        Route::Batch => "submit_batch",
+        Route::Items(_) => "items",
         Route::Events(_) => "events",
         Route::Result(_) | Route::Report(_) | Route::Results(_) | Route::Download(_) => "result",
     }

@@ -2,10 +2,11 @@
 //!
 //! | file | routes |
 //! |---|---|
-//! | `submit.rs` | `POST jobs`, and the operations of the configuration |
+//! | `submit.rs` | `POST jobs`, `POST jobs/batch`, and the operations of the configuration |
 //! | `status.rs` | `jobs/{jobId}` |
 //! | `cancel.rs` | `DELETE jobs/{jobId}`, `…/cancel` |
 //! | `events.rs` | `…/events` |
+//! | `items.rs` | `…/items` |
 //! | `results.rs` | `…/result`, `reports/{id}`, `reports/{id}/download`, `results/{id}` |
 //!
 //! A `jobId` is the id of an execution (C-14): what it shows does not change any more once that has ended, even if the job
@@ -14,6 +15,7 @@
 mod action;
 mod cancel;
 mod events;
+mod items;
 mod results;
 mod routes;
 mod status;
@@ -55,6 +57,7 @@ pub async fn serve(app: &App, exchange: &mut Exchange, body: Body) -> Result<Res
     let body = received(app, exchange, body).await?;
     match route {
         Route::Jobs => submit::submit(app, exchange, &caller, None, &body).await,
+        Route::Batch => submit::submit_batch(app, exchange, &caller, &body).await,
         Route::Operation(operation) => submit::submit(app, exchange, &caller, Some(operation), &body).await,
         Route::Job(id) if exchange.is_read() => status::get(app, exchange, &caller, id).await,
         Route::Job(id) | Route::Cancel(id) => cancel::cancel(app, exchange, &caller, id, &body).await,
@@ -62,6 +65,7 @@ pub async fn serve(app: &App, exchange: &mut Exchange, body: Body) -> Result<Res
             results::get(app, exchange, &caller, id).await
         }
         Route::Events(id) => events::get(app, exchange, &caller, id).await,
+        Route::Items(id) => items::get(app, exchange, &caller, id).await,
         Route::Download(id) => results::download(app, exchange, &caller, id).await,
     }
 }

@@ -10,9 +10,11 @@ use crate::config::{Operation, Operations};
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Route<'a> {
     Jobs,
+    Batch,
     Job(Option<ExecutionId>),
     Cancel(Option<ExecutionId>),
     Events(Option<ExecutionId>),
+    Items(Option<ExecutionId>),
     Result(Option<ExecutionId>),
     Report(Option<ExecutionId>),
     Download(Option<ExecutionId>),
@@ -40,9 +42,11 @@ impl<'a> Route<'a> {
         let path = (segments.next()?, segments.next(), segments.next(), segments.next());
         match path {
             ("jobs", None, ..) => Some(Route::Jobs),
+            ("jobs", Some("batch"), None, _) => Some(Route::Batch),
             ("jobs", Some(id), None, _) if !id.is_empty() => Some(Route::Job(id.parse().ok())),
             ("jobs", Some(id), Some("cancel"), None) => Some(Route::Cancel(id.parse().ok())),
             ("jobs", Some(id), Some("events"), None) => Some(Route::Events(id.parse().ok())),
+            ("jobs", Some(id), Some("items"), None) => Some(Route::Items(id.parse().ok())),
             ("jobs", Some(id), Some("result"), None) => Some(Route::Result(id.parse().ok())),
             ("reports", Some(id), None, _) if !id.is_empty() => Some(Route::Report(id.parse().ok())),
             ("reports", Some(id), Some("download"), None) => Some(Route::Download(id.parse().ok())),
@@ -56,11 +60,12 @@ impl<'a> Route<'a> {
         match self {
             Route::Job(_) => "GET, HEAD, DELETE",
             Route::Events(_)
+            | Route::Items(_)
             | Route::Result(_)
             | Route::Report(_)
             | Route::Download(_)
             | Route::Results(_) => "GET, HEAD",
-            Route::Jobs | Route::Cancel(_) | Route::Operation(_) => "POST",
+            Route::Jobs | Route::Batch | Route::Cancel(_) | Route::Operation(_) => "POST",
         }
     }
 
@@ -73,9 +78,11 @@ impl<'a> Route<'a> {
     pub(super) const fn pattern(self) -> &'static str {
         match self {
             Route::Jobs => "/api/v1/jobs",
+            Route::Batch => "/api/v1/jobs/batch",
             Route::Job(_) => "/api/v1/jobs/{jobId}",
             Route::Cancel(_) => "/api/v1/jobs/{jobId}/cancel",
             Route::Events(_) => "/api/v1/jobs/{jobId}/events",
+            Route::Items(_) => "/api/v1/jobs/{jobId}/items",
             Route::Result(_) => "/api/v1/jobs/{jobId}/result",
             Route::Report(_) => "/api/v1/reports/{jobId}",
             Route::Download(_) => "/api/v1/reports/{jobId}/download",
@@ -88,7 +95,13 @@ impl<'a> Route<'a> {
     pub(super) const fn is_result(self) -> bool {
         match self {
             Route::Result(_) | Route::Report(_) | Route::Download(_) | Route::Results(_) => true,
-            Route::Jobs | Route::Job(_) | Route::Cancel(_) | Route::Events(_) | Route::Operation(_) => false,
+            Route::Jobs
+            | Route::Batch
+            | Route::Job(_)
+            | Route::Cancel(_)
+            | Route::Events(_)
+            | Route::Items(_)
+            | Route::Operation(_) => false,
         }
     }
 
@@ -98,11 +111,12 @@ impl<'a> Route<'a> {
             Route::Job(id)
             | Route::Cancel(id)
             | Route::Events(id)
+            | Route::Items(id)
             | Route::Result(id)
             | Route::Report(id)
             | Route::Download(id)
             | Route::Results(id) => id,
-            Route::Jobs | Route::Operation(_) => None,
+            Route::Jobs | Route::Batch | Route::Operation(_) => None,
         };
         execution.map(|id| JobId::from_u128(id.as_u128()))
     }
@@ -116,11 +130,13 @@ mod tests {
 
     use super::*;
 
-    const ALL: [Route<'_>; 8] = [
+    const ALL: [Route<'_>; 10] = [
         Route::Jobs,
+        Route::Batch,
         Route::Job(None),
         Route::Cancel(None),
         Route::Events(None),
+        Route::Items(None),
         Route::Result(None),
         Route::Report(None),
         Route::Download(None),

@@ -1,4 +1,4 @@
-//! `POST /api/v1/jobs`, and `POST /api/v1/{resource}/{action}` for the operations of the configuration.
+//! `POST /api/v1/jobs`, `POST /api/v1/jobs/batch`, and `POST /api/v1/{resource}/{action}` for the operations of the configuration.
 
 use std::sync::Arc;
 
@@ -7,10 +7,11 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
 use forge_core::command::{Idempotency, NewJob};
+use forge_core::item::{Item, Items};
 use forge_core::job::{Dialect, Head, Input, Job, Name};
 use forge_core::work::Definition;
 use forge_wire::body::fingerprint;
-use forge_wire::operations::{SubmitRequest, read_submit, refused, status_path};
+use forge_wire::operations::{SubmitRequest, read_batch, read_submit, refused, status_path};
 
 use super::routes::Declared;
 use super::status;
@@ -30,6 +31,46 @@ pub(super) async fn submit(
     bytes: &Bytes,
 ) -> Result<Response, ApiError> {
     let request = read_submit(bytes, declared.is_none())?;
+    take_in(app, exchange, caller, bytes, Submission { request, items: Vec::new(), declared }).await
+}
+
+/// `POST /api/v1/jobs/batch`: one job of many items (C-81).
+pub(super) async fn submit_batch(
+    app: &App,
+    exchange: &Exchange,
+    caller: &Caller,
+    bytes: &Bytes,
+) -> Result<Response, ApiError> {
+    let (request, items) = read_batch(bytes)?;
+    take_in(app, exchange, caller, bytes, Submission { request, items, declared: None }).await
+}
+
+/// What was asked: one job, of an operation or of none, or a batch of items.
+struct Submission<'a> {
+    request: SubmitRequest,
+    items: Vec<Item>,
+    declared: Option<Declared<'a>>,
+}
+
+impl Submission<'_> {
+    /// Keys of one operation meet no keys of others (C-65).
+    fn operation(&self) -> String {
+        match self.declared {
+            Some(declared) => format!("POST /api/v1/{}", declared.name),
+            None if self.items.is_empty() => "POST /api/v1/jobs".to_owned(),
+            None => "POST /api/v1/jobs/batch".to_owned(),
+        }
+    }
+}
+
+async fn take_in(
+    app: &App,
+    exchange: &Exchange,
+    caller: &Caller,
+    bytes: &Bytes,
+    submission: Submission<'_>,
+) -> Result<Response, ApiError> {
+    let Submission { request, items, declared } = &submission;
     let key = submission::header_key(&exchange.headers);
     let mut wrong = Complaints::default();
     let own_queue =
@@ -37,18 +78,15 @@ pub(super) async fn submit(
     let queue = wrong.queue(app, request.queue.as_deref().or(own_queue));
     wrong.callback(app, request.callback.as_deref());
     wrong.key(key);
-    wrong.payload(app, "parameters", request.parameters.as_ref(), bytes.len());
+    // The items of a batch are many small payloads; the bound on bodies is theirs.
+    let body_bytes = if items.is_empty() { bytes.len() } else { 0 };
+    wrong.payload(app, "parameters", request.parameters.as_ref(), body_bytes);
     let queue = wrong.settled(queue, refused)?;
-    let operation = declared.map_or("jobs", |declared| declared.name);
     let idempotency = match key {
-        Some(key) => {
-            let fingerprint = fingerprint(bytes)?;
-            Some(submission::idempotency(caller, &format!("POST /api/v1/{operation}"), key, fingerprint))
-        }
+        Some(key) => Some(submission::idempotency(caller, &submission.operation(), key, fingerprint(bytes)?)),
         None => None,
     };
-    let place = Place { queue, declared, key: idempotency.as_ref() };
-    let new = new_job(app, exchange, caller, request, place);
+    let new = new_job(app, exchange, caller, submission, Place { queue, key: idempotency.as_ref() });
     let submitted = submission::submit(app, new, idempotency, app.config.limits.queue_size).await;
     let (job, existing) = submitted?;
     accepted(app, exchange, caller, job, existing).await
@@ -84,10 +122,9 @@ async fn accepted(
     Ok(response)
 }
 
-/// Where a job comes into the world, and as what.
+/// Where a job comes into the world.
 struct Place<'a> {
     queue: Name,
-    declared: Option<Declared<'a>>,
     key: Option<&'a Idempotency>,
 }
 
@@ -95,19 +132,20 @@ fn new_job(
     app: &App,
     exchange: &Exchange,
     caller: &Caller,
-    request: SubmitRequest,
+    Submission { request, items, declared }: Submission<'_>,
     place: Place<'_>,
 ) -> NewJob {
     let (traceparent, tracestate) = exchange.trace_context();
     let correlation = exchange.correlation(request.correlation_id.as_deref());
-    let name = place.declared.map(|declared| declared.name);
-    let operation = place.declared.map(|declared| declared.operation);
+    let name = declared.map(|declared| declared.name);
+    let operation = declared.map(|declared| declared.operation);
     let mode = request.retry_mode.or(operation.and_then(|operation| operation.retry_mode));
     let retries = request.max_retries.or(operation.and_then(|operation| operation.max_retries));
     let retention = operation.and_then(|operation| operation.retention);
     let head = Head {
         dialect: Dialect::Operations,
-        definition: definition(app, &request, place.declared),
+        definition: items.is_empty().then(|| definition(app, &request, declared)).flatten(),
+        items: summary(&items),
         job_type: request.job_type.or(name.map(Into::into)).unwrap_or_default(),
         operation: name.map(Into::into),
         priority: request.priority.unwrap_or(0),
@@ -122,8 +160,14 @@ fn new_job(
         retention: Some(retention.unwrap_or(app.config.retention.jobs)),
         ..Head::new(caller.client, place.queue, app.clock.now())
     };
-    let input = Input { payload: request.parameters.unwrap_or_default(), ..Input::default() };
+    let input = Input { payload: request.parameters.unwrap_or_default(), items, ..Input::default() };
     NewJob { id: app.engine.job_id(), id_given: false, head: Arc::new(head), input: Arc::new(input) }
+}
+
+/// What the job knows of its items. One that is simulated tells of all of them.
+fn summary(items: &[Item]) -> Option<Items> {
+    let simulated = items.first()?.work_kind.is_some();
+    Some(Items { n: items.len() as u32, simulated })
 }
 
 /// What is simulated, if anything: what the client asked for, or what the operation says. The work of an operation takes as

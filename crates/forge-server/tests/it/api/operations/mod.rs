@@ -1,5 +1,6 @@
 //! `/api/v1`, the async-operations dialect.
 
+mod batches;
 mod declared;
 mod events;
 mod executions;
