@@ -109,7 +109,7 @@ async fn an_unknown_id_is_404_with_the_id_and_the_trace() {
         assert_eq!((&problem["title"], &problem["traceId"]), (&json!("Job not found"), &json!(traceparent)));
         assert!(problem["detail"].as_str().unwrap().contains(id), "{problem}");
     }
-    for id in ["nonsense", "8f9a1d22", "%00", "batch"] {
+    for id in ["nonsense", "8f9a1d22", "%00", "batches"] {
         denied(&client.get(&format!("/api/v1/jobs/{id}")).await, 404, "NOT_FOUND");
         denied(&client.get(&format!("/api/v1/reports/{id}")).await, 404, "NOT_FOUND");
     }
