@@ -35,8 +35,8 @@ mod tests {
         let simulated = |body: &str| {
             read_batch(body.as_bytes()).map(|(_, items)| items.iter().all(|item| item.work_kind.is_some()))
         };
-        assert_eq!(simulated(r#"{"type":"a","items":[{"parameters":{"b":1}},{}]}"#).unwrap(), false);
-        assert_eq!(simulated(r#"{"type":"a","work_kind":"SUCCESS_FAST","items":[{},{}]}"#).unwrap(), true);
+        assert!(!simulated(r#"{"type":"a","items":[{"parameters":{"b":1}},{}]}"#).unwrap());
+        assert!(simulated(r#"{"type":"a","work_kind":"SUCCESS_FAST","items":[{},{}]}"#).unwrap());
         let mixed = r#"{"type":"a","items":[{"work_kind":"SUCCESS_FAST"},{}]}"#;
         assert_eq!(simulated(mixed).unwrap_err().kind, Kind::InvalidArgs);
         assert_eq!(simulated(r#"{"items":[{}]}"#).unwrap_err().kind, Kind::MalformedRequest);
