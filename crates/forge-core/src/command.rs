@@ -14,7 +14,7 @@ use core::time::Duration;
 use crate::catalog::Kind;
 use crate::client::{ApiKey, Client};
 use crate::delivery::Delivery;
-use crate::id::{ClientId, ExecutionId, JobId, KeyId, WebhookId};
+use crate::id::{BlobId, ClientId, ExecutionId, JobId, KeyId, WebhookId};
 use crate::item::ItemEnd;
 use crate::job::{Head, IdempotencyKey, Input, Job, Lane, Name};
 use crate::retry::Verdict;
@@ -211,10 +211,50 @@ pub struct Succeed {
 /// What came out of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
-    /// The media type of the bytes.
+    /// The media type of the content.
     pub media_type: String,
-    /// The bytes, as received.
-    pub bytes: Vec<u8>,
+    /// What the worker calls it, if it is a file.
+    pub file_name: Option<String>,
+    /// The content, as received.
+    pub content: Content,
+}
+
+impl Output {
+    /// A small output without a name.
+    pub fn inline(media_type: &str, bytes: impl Into<Vec<u8>>) -> Output {
+        Output { media_type: media_type.into(), file_name: None, content: Content::Inline(bytes.into()) }
+    }
+}
+
+/// The content of an output: in the row itself while it is small, so that it costs nothing extra; beside the rows
+/// otherwise, so that rows stay small.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Up to about [`limits::INLINE_RESULT_BYTES_MAX`](crate::limits::INLINE_RESULT_BYTES_MAX).
+    Inline(Vec<u8>),
+    /// Written before the outcome is reported.
+    Stored(Blob),
+}
+
+impl Content {
+    /// How many bytes it has.
+    pub const fn size(&self) -> u64 {
+        match self {
+            Content::Inline(bytes) => bytes.len() as u64,
+            Content::Stored(blob) => blob.size,
+        }
+    }
+}
+
+/// Bytes that a store keeps beside its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blob {
+    /// Where they are.
+    pub id: BlobId,
+    /// How many.
+    pub size: u64,
+    /// Their SHA-256.
+    pub digest: [u8; 32],
 }
 
 /// The attempt ended badly.

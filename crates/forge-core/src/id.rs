@@ -77,6 +77,17 @@ id! {
     /// An API key; not its secret.
     KeyId
 }
+id! {
+    /// Bytes that a store keeps beside its rows.
+    BlobId
+}
+
+impl BlobId {
+    /// The version 7 id born at `unix_ms` with 74 of the given random bits.
+    pub const fn v7(unix_ms: u64, random: u128) -> Self {
+        Self(v7(unix_ms, random))
+    }
+}
 
 id! {
     /// A registered webhook.

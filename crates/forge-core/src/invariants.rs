@@ -19,7 +19,7 @@ pub fn job(job: &Job) -> Result<(), Broken> {
 }
 
 /// Every invariant of a job by name, and whether it holds.
-pub fn rules(job: &Job) -> [(&'static str, bool); 24] {
+pub fn rules(job: &Job) -> [(&'static str, bool); 25] {
     let waits = matches!(job.parked, Parked::ForPlace | Parked::ForTurn);
     let first_execution = *job.executions_past.first().unwrap_or(&job.execution);
     let error_attempts = || job.errors.iter().map(|error| error.attempt);
@@ -38,6 +38,7 @@ pub fn rules(job: &Job) -> [(&'static str, bool); 24] {
         ("an ended job knows when it is forgotten", job.forget_at.is_some() == job.state.is_final()),
         ("a canceled job says who and why", (job.state == State::Canceled) == job.cancel.is_some()),
         ("only failed jobs are dead letters", job.dead_lettered_at.is_none() || job.state == State::Failed),
+        ("only jobs that succeeded leave a result", job.result.is_none() || job.state == State::Succeeded),
         ("attempts count from one", job.attempt >= 1),
         ("attempts stay within the budget", job.attempt <= job.head.retry.attempts_max.max(1)),
         ("no attempt was handed out before its time", job.attempt_handed <= job.attempt),
@@ -149,7 +150,7 @@ mod tests {
     use crate::codec::put_varint;
     use crate::history::{Event, History, News, Outlook};
     use crate::id::ExecutionId;
-    use crate::job::{Job, Parked};
+    use crate::job::{Job, Parked, ResultNote};
     use crate::limits;
     use crate::state::{Cause, State};
     use crate::time::Time;
@@ -159,7 +160,7 @@ mod tests {
     type Break = fn(&mut Job);
 
     /// A state, and how to spoil a sound job in it.
-    const SPOILT: [(&str, State, Break); 24] = [
+    const SPOILT: [(&str, State, Break); 25] = [
         ("a worker holds a job exactly while it is assigned or running", State::Running, |job| {
             job.lease = None
         }),
@@ -170,6 +171,9 @@ mod tests {
         ("an ended job knows when it is forgotten", State::Failed, |job| job.forget_at = None),
         ("a canceled job says who and why", State::Canceled, |job| job.cancel = None),
         ("only failed jobs are dead letters", State::Succeeded, |job| job.dead_lettered_at = job.finished_at),
+        ("only jobs that succeeded leave a result", State::Failed, |job| {
+            job.result = Some(ResultNote { media_type: "".into(), size: 0, expires_at: None })
+        }),
         ("attempts count from one", State::Queued, |job| job.attempt = 0),
         ("attempts stay within the budget", State::Queued, |job| job.attempt = 5),
         ("no attempt was handed out before its time", State::Queued, |job| job.attempt_handed = 2),

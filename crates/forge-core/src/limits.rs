@@ -48,6 +48,20 @@ pub const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 /// How long a forgotten job is remembered as having existed.
 pub const TOMBSTONE: Duration = Duration::from_secs(30 * 24 * 3600);
 
+/// Bytes of a result that still go into its row. More would make every copy of the database's log longer; a file of its
+/// own, on the other hand, costs a disk sync of its own.
+pub const INLINE_RESULT_BYTES_MAX: usize = 64 * 1024;
+
+/// Bytes of a result that counts as small, if it is JSON: what a client would show or parse at once.
+pub const SMALL_RESULT_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Bytes of a result that does not count as large (AO §6.2.1: 10 MB).
+pub const MEDIUM_RESULT_BYTES_MAX: u64 = 10_000_000;
+
+/// How long bytes are kept that no result names: those of an attempt whose outcome is still to come, and those that a
+/// reader may still be at.
+pub const LOOSE_BLOB: Duration = Duration::from_secs(3600);
+
 /// Parked jobs looked at when places of a limit become free, in one transaction and per key.
 pub const UNPARK_MAX: usize = 64;
 

@@ -200,7 +200,7 @@ pub struct Changes {
     /// Outcomes of executions that ended. Never updated.
     pub outcomes: Vec<Outcome>,
     /// Outputs of executions that ended well.
-    pub results: Vec<(ExecutionId, Arc<Output>)>,
+    pub results: Vec<NewResult>,
     /// How the items of a batch ended, by execution; replaces what an earlier attempt of the same execution left.
     pub items: BTreeMap<ExecutionId, Arc<[ItemEnd]>>,
     /// Executions opened by a manual retry, and whose they are. A job's first execution has the job's id and no row.
@@ -277,6 +277,17 @@ pub struct Outcome {
     pub job: JobId,
     /// The object.
     pub object: Object,
+}
+
+/// What an execution left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewResult {
+    /// Which execution.
+    pub execution: ExecutionId,
+    /// What it left. Bytes beside the rows belong to the result from now on.
+    pub output: Arc<Output>,
+    /// When the content goes; `None` where it stays as long as the job.
+    pub expires_at: Option<Time>,
 }
 
 /// Bytes and their digest.

@@ -29,6 +29,7 @@ pub const fn http(kind: Kind, dialect: Dialect) -> u16 {
         Kind::UnsupportedCompression => 415,
         Kind::MethodNotAllowed => 405,
         Kind::NotAcceptable => 406,
+        Kind::RangeNotSatisfiable => 416,
         Kind::BodyTooLarge | Kind::MetadataTooLarge => 413,
         Kind::JobPayloadTooLarge => {
             if ojs {
@@ -60,7 +61,7 @@ pub const fn http(kind: Kind, dialect: Dialect) -> u16 {
         | Kind::DeliveryNotFound
         | Kind::ReportNotFound
         | Kind::ResultNotFound => 404,
-        Kind::Expired => {
+        Kind::Expired | Kind::ResultExpired => {
             if matches!(dialect, Dialect::Operations) {
                 410
             } else {

@@ -93,6 +93,13 @@ catalog! {
             stage: None, retryable: false,
             remedy: "Accept JSON, or leave the choice of format to the server.",
         }
+        /// The part of the result that is asked for lies beyond its end.
+        RangeNotSatisfiable {
+            rfa: "RFA_REQUEST_MALFORMED", ojs: Some("INVALID_PAYLOAD"),
+            slug: "range-not-satisfiable", title: "Range Not Satisfiable",
+            stage: None, retryable: false,
+            remedy: "Ask for a range within the size that Content-Range tells, or for the whole.",
+        }
         /// The body of the request is larger than the server reads.
         BodyTooLarge {
             rfa: "RFA_REQUEST_PAYLOAD_TOO_LARGE", ojs: Some("PAYLOAD_TOO_LARGE"),
@@ -344,6 +351,13 @@ catalog! {
             slug: "job-expired", title: "Job Expired",
             stage: None, retryable: false,
             remedy: "Submit the job again if the result is still needed.",
+        }
+        /// The job has a result no more: the time for which its content is kept is over.
+        ResultExpired {
+            rfa: "RFA_JOB_NOT_FOUND", ojs: Some("NOT_FOUND"),
+            slug: "result-expired", title: "Result Expired",
+            stage: None, retryable: false,
+            remedy: "Submit the job again if its result is still needed.",
         }
         /// The client sends requests faster than it is allowed to.
         RateLimited {

@@ -217,7 +217,7 @@ impl<'a> Desk<'a> {
         job.lease = None;
         job.available_at = None;
         job.parked = Parked::No;
-        job.forget_at = Some(at + job.head.retention.unwrap_or(limits::RETENTION));
+        job.forget_at = Some(at + job.record_kept());
         self.reshelve(place);
         let job = self.job(place);
         let items = self.changes.items.get(&job.execution).map_or(&[][..], |ends| ends);
@@ -241,7 +241,7 @@ impl<'a> Desk<'a> {
         if self.slots[place].changed {
             // What this batch was about to write would outlive the job.
             self.changes.outcomes.retain(|outcome| outcome.job != id);
-            self.changes.results.retain(|(execution, _)| !executions.contains(execution));
+            self.changes.results.retain(|result| !executions.contains(&result.execution));
             self.changes.items.retain(|execution, _| !executions.contains(execution));
             self.changes.executions.retain(|(_, job)| *job != id);
         }

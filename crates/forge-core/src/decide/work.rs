@@ -3,16 +3,19 @@
 //! Only the holder may. A worker that lost its lease has an old fencing token, and whatever it reports is refused.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use core::time::Duration;
 
 use super::desk::{Desk, Place};
 use crate::catalog::Kind;
-use crate::command::{Answer, Extend, Fail, Held, Note, Refusal, Succeed, WorkError};
+use crate::command::{Answer, Extend, Fail, Held, Note, Output, Refusal, Succeed, WorkError};
 use crate::history::{News, Outlook};
-use crate::job::{AttemptError, bounded};
+use crate::job::{AttemptError, ResultNote, bounded};
 use crate::limits;
 use crate::retry::{Failure, Next, Verdict};
+use crate::rows::NewResult;
 use crate::state::{Cause, State};
+use crate::time::Time;
 
 impl Desk<'_> {
     pub(super) fn start(&mut self, held: &Held) -> Result<Answer, Refusal> {
@@ -63,10 +66,22 @@ impl Desk<'_> {
     pub(super) fn succeed(&mut self, succeed: &Succeed) -> Result<Answer, Refusal> {
         let place = self.held(succeed.held.job, &succeed.held.holder)?;
         let at = self.step(place, Cause::Finish, Outlook::Open)?;
+        if let Some(output) = &succeed.output {
+            self.leave(place, at, output);
+        }
         self.end(place, at);
-        let execution = self.job(place).execution;
-        self.changes.results.extend(succeed.output.iter().map(|output| (execution, output.clone())));
         Ok(Answer::Done(self.job(place).clone()))
+    }
+
+    /// Notes what the job left, and until when. Nothing outlives the job itself.
+    fn leave(&mut self, place: Place, at: Time, output: &Arc<Output>) {
+        let job = self.change(place);
+        let kept = job.head.keep.map(|keep| keep.of(output));
+        let expires_at = kept.filter(|&kept| kept < job.record_kept()).map(|kept| at + kept);
+        let media_type = bounded(output.media_type.clone());
+        job.result = Some(ResultNote { media_type, size: output.content.size(), expires_at });
+        let execution = job.execution;
+        self.changes.results.push(NewResult { execution, output: output.clone(), expires_at });
     }
 
     pub(super) fn fail(&mut self, fail: &Fail) -> Result<Answer, Refusal> {

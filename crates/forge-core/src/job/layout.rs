@@ -5,10 +5,11 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use super::{
-    AttemptError, Cancel, Conflict, Dialect, Form, Head, IdempotencyKey, Input, Job, Lease, Limit, Name,
-    Parked, Rate, Step, Unique,
+    AttemptError, Cancel, Conflict, Dialect, Form, Head, IdempotencyKey, Input, Job, Keep, Lease, Limit,
+    Name, Parked, Rate, ResultNote, Step, Unique,
 };
 use crate::catalog::Kind;
 use crate::codec::{Corrupt, Field, Fields, Writer, micros, put_varint, take_slice};
@@ -65,6 +66,9 @@ impl Head {
         }
         out.span(27, self.retention);
         out.text(31, self.operation.as_deref());
+        if let Some(keep) = &self.keep {
+            out.group(40, |out| encode_keep(keep, out));
+        }
         if let Some(items) = self.items {
             out.number(41, u64::from(items.n) << 1 | u64::from(items.simulated));
         }
@@ -126,6 +130,7 @@ impl Head {
             24 => self.tags.push(field.text()?),
             27 => self.retention = Some(field.span()?),
             31 => self.operation = Some(field.text()?),
+            40 => self.keep = Some(decode_keep(field.bytes)?),
             41 => {
                 let number = field.number()?;
                 let n = u32::try_from(number >> 1).map_err(|_| Corrupt)?;
@@ -195,6 +200,9 @@ impl Job {
         out.time(20, self.dead_lettered_at);
         out.time(21, self.forget_at);
         out.group(22, |out| self.history.encode(out.0));
+        if let Some(result) = &self.result {
+            out.group(40, |out| encode_result(result, out));
+        }
         out.number(41, u64::from(self.tally.completed));
         out.number(42, u64::from(self.tally.failed));
         bytes
@@ -236,6 +244,7 @@ impl Job {
             20 => self.dead_lettered_at = Some(field.time()?),
             21 => self.forget_at = Some(field.time()?),
             22 => self.history = History::decode(field.bytes)?,
+            40 => self.result = Some(decode_result(field.bytes)?),
             41 => self.tally.completed = field.small()?,
             42 => self.tally.failed = field.small()?,
             _ => {}
@@ -281,14 +290,14 @@ fn encode_limit(limit: &Limit, out: &mut Writer<'_>) {
 
 fn decode_limit(bytes: &[u8]) -> Result<Limit, Corrupt> {
     let (mut key, mut concurrency, mut rate) =
-        (None, None, Rate { count: 0, per: core::time::Duration::ZERO });
+        (None, None, Rate { count: 0, per: Duration::ZERO });
     for field in Fields(bytes) {
         let field = field?;
         match field.tag {
             1 => key = Name::new(field.str()?),
             2 => concurrency = Some(u32::try_from(field.number()?.wrapping_sub(1)).map_err(|_| Corrupt)?),
             3 => rate.count = field.small()?,
-            4 => rate.per = core::time::Duration::from_micros(field.number()?),
+            4 => rate.per = Duration::from_micros(field.number()?),
             _ => {}
         }
     }
@@ -329,8 +338,50 @@ fn decode_lease(bytes: &[u8]) -> Result<Lease, Corrupt> {
             _ => {}
         }
     }
-    let length = core::time::Duration::from_micros(length);
+    let length = Duration::from_micros(length);
     Ok(Lease { worker: worker.ok_or(Corrupt)?, until: until.ok_or(Corrupt)?, length, timeout_at })
+}
+
+fn encode_keep(keep: &Keep, out: &mut Writer<'_>) {
+    out.number(1, micros(keep.small));
+    out.number(2, micros(keep.medium));
+    out.number(3, micros(keep.large));
+    out.span(4, keep.failed);
+}
+
+fn decode_keep(bytes: &[u8]) -> Result<Keep, Corrupt> {
+    let mut keep = Keep { small: Duration::ZERO, medium: Duration::ZERO, large: Duration::ZERO, failed: None };
+    for field in Fields(bytes) {
+        let field = field?;
+        match field.tag {
+            1 => keep.small = Duration::from_micros(field.number()?),
+            2 => keep.medium = Duration::from_micros(field.number()?),
+            3 => keep.large = Duration::from_micros(field.number()?),
+            4 => keep.failed = Some(field.span()?),
+            _ => {}
+        }
+    }
+    Ok(keep)
+}
+
+fn encode_result(result: &ResultNote, out: &mut Writer<'_>) {
+    out.text(1, Some(&result.media_type));
+    out.number(2, result.size);
+    out.time(3, result.expires_at);
+}
+
+fn decode_result(bytes: &[u8]) -> Result<ResultNote, Corrupt> {
+    let mut result = ResultNote { media_type: "".into(), size: 0, expires_at: None };
+    for field in Fields(bytes) {
+        let field = field?;
+        match field.tag {
+            1 => result.media_type = field.text()?,
+            2 => result.size = field.number()?,
+            3 => result.expires_at = Some(field.time()?),
+            _ => {}
+        }
+    }
+    Ok(result)
 }
 
 fn encode_error(error: &AttemptError, out: &mut Writer<'_>) {
@@ -380,7 +431,6 @@ fn decode_error(bytes: &[u8]) -> Result<AttemptError, Corrupt> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::time::Duration;
     use proptest::prelude::*;
     use std::vec;
 
@@ -424,6 +474,12 @@ mod tests {
             workflow: Some(Step { workflow: 5, index: 0 }),
             retention: Some(Duration::from_secs(1)),
             operation: Some("reports/generate".into()),
+            keep: Some(Keep {
+                small: Duration::from_secs(3),
+                medium: Duration::from_secs(2),
+                large: Duration::ZERO,
+                failed: Some(Duration::ZERO),
+            }),
             ..Head::new(client, Name::new("mail").unwrap(), Time::from_millis(7))
         }
     }
@@ -470,6 +526,11 @@ mod tests {
         job.cancel = Some(Cancel { by: "user".into(), reason: "".into() });
         job.dead_lettered_at = Some(Time::from_millis(6));
         job.forget_at = Some(Time::from_millis(7));
+        job.result = Some(ResultNote {
+            media_type: "text/plain".into(),
+            size: u64::MAX,
+            expires_at: Some(Time::from_millis(9)),
+        });
         assert_eq!(Job::decode(id, head, &job.encode()), Ok(job));
     }
 

@@ -3,6 +3,7 @@
 //! It carries what all four contracts need, so that no dialect has to bend it. Payloads stay raw bytes; nothing here
 //! parses them. How both parts are laid out in a store is in `layout.rs`.
 
+mod keep;
 mod layout;
 
 use alloc::string::String;
@@ -20,6 +21,8 @@ use crate::retry::Policy;
 use crate::state::State;
 use crate::time::Time;
 use crate::work::Definition;
+
+pub use keep::{Keep, ResultNote};
 
 /// The name of a queue, or of a key that limits share: short, printable, cheap to copy.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -133,6 +136,8 @@ pub struct Head {
     pub workflow: Option<Step>,
     /// How long it is kept after it ended; `None` means [`limits::RETENTION`].
     pub retention: Option<Duration>,
+    /// How long what it leaves is kept; `None` for as long as the job.
+    pub keep: Option<Keep>,
 }
 
 impl Head {
@@ -166,6 +171,7 @@ impl Head {
             tags: Vec::new(),
             workflow: None,
             retention: None,
+            keep: None,
         }
     }
 }
@@ -314,6 +320,8 @@ pub struct Job {
     pub cancel: Option<Cancel>,
     /// When it became a dead letter.
     pub dead_lettered_at: Option<Time>,
+    /// What it left, if it succeeded and left anything.
+    pub result: Option<ResultNote>,
     /// When it is forgotten; known once it has ended.
     pub forget_at: Option<Time>,
     /// Every change of state.
@@ -428,6 +436,7 @@ impl Job {
             errors: Vec::new(),
             cancel: None,
             dead_lettered_at: None,
+            result: None,
             forget_at: None,
             history: History::default(),
         }
@@ -484,6 +493,20 @@ impl Job {
         self.attempt < self.head.retry.attempts_max && self.can_reopen()
     }
 
+    /// How long the record is kept once the job has ended; it must stand in its final state.
+    pub(crate) fn record_kept(&self) -> Duration {
+        let as_any = self.head.retention.unwrap_or(limits::RETENTION);
+        match self.state {
+            State::Failed => self.head.keep.and_then(|keep| keep.failed).unwrap_or(as_any),
+            State::Succeeded
+            | State::Canceled
+            | State::Created
+            | State::Queued
+            | State::Assigned
+            | State::Running => as_any,
+        }
+    }
+
     /// The newest failure.
     pub fn last_error(&self) -> Option<&AttemptError> {
         self.errors.last()
@@ -499,6 +522,15 @@ impl Job {
         self.state == State::Failed
             && self.last_error().is_some_and(|error| error.kind == Kind::HandlerTimeout)
     }
+}
+
+/// Whether a media type is one of JSON, `+json` types included.
+pub fn is_json(media_type: &str) -> bool {
+    let essence = media_type.split(';').next().unwrap_or_default().trim().as_bytes();
+    let ends = |suffix: &[u8]| {
+        essence.len() >= suffix.len() && essence[essence.len() - suffix.len()..].eq_ignore_ascii_case(suffix)
+    };
+    essence.eq_ignore_ascii_case(b"application/json") || ends(b"+json")
 }
 
 /// At most [`limits::TEXT_BYTES_MAX`] bytes of `text`, cut between characters.

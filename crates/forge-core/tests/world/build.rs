@@ -116,7 +116,7 @@ pub(crate) fn progress(n: u128, token: u64, percent: u8) -> Command {
 }
 
 pub(crate) fn succeed(n: u128, token: u64) -> Command {
-    let output = Output { media_type: "text/plain".into(), bytes: b"done".to_vec() };
+    let output = Output::inline("text/plain", b"done");
     Command::Succeed(Succeed { held: held(n, token), output: Some(Arc::new(output)) })
 }
 

@@ -175,7 +175,7 @@ impl World {
             let before = self.outcomes.insert(outcome.execution, outcome.clone());
             assert_eq!(before, None, "an execution has one outcome");
         }
-        self.results.extend(changes.results.iter().cloned());
+        self.results.extend(changes.results.iter().map(|result| (result.execution, result.output.clone())));
         for (execution, ends) in &changes.items {
             let ended = self.outcomes.contains_key(execution)
                 && !changes.outcomes.iter().any(|outcome| outcome.execution == *execution);

@@ -8,6 +8,7 @@ mod deliveries;
 mod due;
 mod keys;
 mod limit;
+mod results;
 mod submit;
 mod webhooks;
 mod work;

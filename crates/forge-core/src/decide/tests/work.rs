@@ -6,7 +6,7 @@ use std::vec;
 use std::vec::Vec;
 
 use crate::catalog::Kind;
-use crate::command::{Answer, Command, Extend, Held, Holder, Note, WorkError};
+use crate::command::{Answer, Command, Content, Extend, Held, Holder, Note, WorkError};
 use crate::history::{Name, News, Outlook};
 use crate::job::Head;
 use crate::limits;
@@ -121,7 +121,7 @@ fn a_success_ends_the_execution_with_outcome_and_output() {
     let job = world.job(1);
     assert_eq!((job.finished_at, job.lease.is_none()), (Some(job.updated_at), true));
     assert_eq!(changes.outcomes[0].execution, job.execution);
-    assert_eq!(changes.results[0].1.bytes, b"done");
+    assert_eq!(changes.results[0].output.content, Content::Inline(b"done".to_vec()));
 }
 
 /// What a failed attempt leads to: mode, attempt of four, and what the worker said → state, outlook, dead letter.
