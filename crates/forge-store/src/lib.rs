@@ -4,6 +4,7 @@
 //! A store knows no rule. It loads what a batch wants, lets the core decide, and writes what came out, all or nothing.
 //! This is the only crate that speaks SQL.
 
+mod blobs;
 #[cfg(feature = "testing")]
 pub mod conformance;
 mod error;
@@ -26,9 +27,10 @@ use forge_core::time::Time;
 use forge_core::{Changes, Rows, Wants};
 use tokio::sync::broadcast;
 
+pub use blobs::{Blobs, Sink, Source};
 pub use error::{Error, Fault};
 pub use query::{
-    Ahead, DeliveriesOf, DeliveryFilter, Filter, JournalRow, Page, Query, QueueStats, Tombstone,
+    Ahead, DeliveriesOf, DeliveryFilter, Filter, JournalRow, Kept, Page, Query, QueueStats, Tombstone,
 };
 
 /// What a call of a store gives: boxed, because a store is chosen at run time.
@@ -47,8 +49,11 @@ pub trait Store: Send + Sync + 'static {
     /// Reads without locking: one page of anything that can be looked up, listed or counted.
     fn read(&self, query: Query) -> Boxed<'_, Page>;
 
-    /// Deletes journal rows, tombstones, revoked keys and settled deliveries older than these moments, at most `limit` of
-    /// each, and says how many it deleted in all.
+    /// The bytes beside the rows.
+    fn blobs(&self) -> &dyn Blobs;
+
+    /// Deletes journal rows, tombstones, revoked keys, settled deliveries, contents of results and loose blobs that are older than these moments,
+    /// at most `limit` of each, and says how many it deleted in all.
     fn sweep(&self, sweep: Sweep) -> Boxed<'_, usize>;
 
     /// News of what other processes on the same data made possible.
@@ -63,7 +68,7 @@ pub trait Store: Send + Sync + 'static {
     }
 }
 
-/// What may go: it belongs to no job any more.
+/// What may go: it belongs to no job any more, or the job was promised it only so long.
 #[derive(Clone, Copy, Debug)]
 pub struct Sweep {
     /// Journal rows written before this.
@@ -74,8 +79,28 @@ pub struct Sweep {
     pub revoked_keys_before: Time,
     /// Deliveries that arrived or were given up before this.
     pub deliveries_before: Time,
+    /// The content of results that expire at this moment or before. What is known of it stays.
+    pub results_until: Time,
+    /// Blobs that were loose before this.
+    pub loose_before: Time,
     /// At most so many of each.
     pub limit: usize,
+}
+
+impl Sweep {
+    /// A sweep that finds nothing old enough, to begin with.
+    pub const fn nothing(limit: usize) -> Sweep {
+        const NEVER: Time = Time::from_micros(i64::MIN);
+        Sweep {
+            journal_before: NEVER,
+            tombstones_before: NEVER,
+            revoked_keys_before: NEVER,
+            deliveries_before: NEVER,
+            results_until: NEVER,
+            loose_before: NEVER,
+            limit,
+        }
+    }
 }
 
 /// Something another process on the same data did.

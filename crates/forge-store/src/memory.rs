@@ -1,18 +1,19 @@
 //! The reference store: ordered maps behind one lock. What the other two must do, in the fewest words; and the
 //! disk of the simulator, since it outlives the engines that use it.
 
+mod blobs;
 mod post;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use forge_core::client::{ApiKey, Client};
-use forge_core::command::Output;
+use forge_core::command::Content;
 use forge_core::history::Entry;
-use forge_core::id::{ClientId, ExecutionId, JobId, KeyId};
+use forge_core::id::{BlobId, ClientId, ExecutionId, JobId, KeyId};
 use forge_core::item::ItemEnd;
 use forge_core::job::{IdempotencyKey, Input, Job, Lane, Name, Shelf};
-use forge_core::rows::{Counts, KeyRow, LimitRow, Outcome, QueueRow};
+use forge_core::rows::{Counts, KeyRow, LimitRow, NewResult, Outcome, QueueRow};
 use forge_core::state::State;
 use forge_core::time::Time;
 use forge_core::{Changes, Rows, Wants, limits};
@@ -21,13 +22,15 @@ use tokio::sync::broadcast;
 use post::Post;
 
 use crate::{
-    Ahead, Boxed, Decide, Error, Fault, Filter, JournalRow, Page, Query, QueueStats, Store, Sweep, Tombstone,
-    Wakeup,
+    Ahead, Blobs, Boxed, Decide, Error, Fault, Filter, JournalRow, Kept, Page, Query, QueueStats, Store,
+    Sweep, Tombstone, Wakeup,
 };
+use blobs::Shelves as BlobShelves;
 
 /// Jobs in memory. Several engines may share one, as several nodes share a database.
 pub struct Memory {
     tables: Mutex<Tables>,
+    blobs: Arc<BlobShelves>,
     wakeups: broadcast::Sender<Wakeup>,
 }
 
@@ -40,7 +43,7 @@ struct Tables {
     inputs: BTreeMap<JobId, Input>,
     executions: BTreeMap<ExecutionId, JobId>,
     outcomes: BTreeMap<ExecutionId, Outcome>,
-    results: BTreeMap<ExecutionId, Output>,
+    results: BTreeMap<ExecutionId, Kept>,
     items: BTreeMap<ExecutionId, Vec<ItemEnd>>,
     tombstones: BTreeMap<ExecutionId, Tombstone>,
     keys: BTreeMap<IdempotencyKey, KeyRow>,
@@ -65,7 +68,7 @@ impl Default for Memory {
 impl Memory {
     /// An empty store.
     pub fn new() -> Memory {
-        Memory { tables: Mutex::default(), wakeups: broadcast::channel(1024).0 }
+        Memory { tables: Mutex::default(), blobs: Arc::default(), wakeups: broadcast::channel(1024).0 }
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables> {
@@ -77,7 +80,7 @@ impl Memory {
         let mut tables = self.tables();
         let rows = tables.load(wants);
         let changes = decide(rows);
-        tables.write(&changes)?;
+        tables.write(&changes, &self.blobs)?;
         drop(tables);
         for shelf in &changes.woken {
             // Nobody listening is fine.
@@ -103,7 +106,14 @@ impl Store for Memory {
     }
 
     fn sweep(&self, sweep: Sweep) -> Boxed<'_, usize> {
-        Box::pin(async move { Ok(self.tables().sweep(&sweep)) })
+        Box::pin(async move {
+            let n_rows = self.tables().sweep(&sweep, &self.blobs);
+            Ok(n_rows + self.blobs.sweep(sweep.loose_before, sweep.limit))
+        })
+    }
+
+    fn blobs(&self) -> &dyn Blobs {
+        &self.blobs
     }
 
     fn wakeups(&self) -> broadcast::Receiver<Wakeup> {
@@ -178,7 +188,7 @@ impl Tables {
         self.shelves.get(shelf).into_iter().flatten().take(limit).map(|&(_, id)| id).collect()
     }
 
-    fn write(&mut self, changes: &Changes) -> Result<(), Error> {
+    fn write(&mut self, changes: &Changes, blobs: &BlobShelves) -> Result<(), Error> {
         if let Some((job, _)) = changes.inserted.iter().find(|(job, _)| self.jobs.contains_key(&job.id)) {
             return Err(Error::new(Fault::Rejected, format!("job {} exists already", job.id)));
         }
@@ -186,6 +196,7 @@ impl Tables {
             return Err(Error::new(Fault::Rejected, format!("client {} exists already", client.id)));
         }
         self.post.check(changes)?;
+        blobs.name(changes.results.iter().filter_map(|result| stored(Some(&result.output.content))))?;
         for (job, input) in &changes.inserted {
             self.put(job);
             if !input.is_empty() {
@@ -199,14 +210,15 @@ impl Tables {
             for execution in &forgotten.executions {
                 self.executions.remove(execution);
                 self.outcomes.remove(execution);
-                self.results.remove(execution);
+                let result = self.results.remove(execution);
+                blobs.let_go(result.as_ref().and_then(|kept| stored(kept.content.as_ref())), forgotten.at);
                 self.items.remove(execution);
                 let tombstone = Tombstone { client: forgotten.client, at: forgotten.at };
                 self.tombstones.insert(*execution, tombstone);
             }
         }
         self.outcomes.extend(changes.outcomes.iter().map(|outcome| (outcome.execution, outcome.clone())));
-        self.results.extend(changes.results.iter().map(|(id, output)| (*id, Output::clone(output))));
+        self.results.extend(changes.results.iter().map(|result| (result.execution, kept(result))));
         self.items.extend(changes.items.iter().map(|(id, ends)| (*id, ends.to_vec())));
         self.executions.extend(changes.executions.iter().copied());
         changes.keys_removed.iter().for_each(|key| drop(self.keys.remove(key)));
@@ -261,7 +273,7 @@ impl Tables {
             ),
             Query::JobOf(execution) => Page::JobId(self.executions.get(&execution).copied()),
             Query::Outcome(execution) => Page::Outcome(self.outcomes.get(&execution).cloned()),
-            Query::Result(execution) => Page::Result(self.results.get(&execution).cloned()),
+            Query::Result(execution) => Page::Result(self.results.get(&execution).cloned().map(Box::new)),
             Query::Items(execution) => Page::Items(self.items.get(&execution).cloned()),
             Query::Tombstone(execution) => Page::Tombstone(self.tombstones.get(&execution).copied()),
             Query::Jobs(filter) => Page::Jobs(self.list(&filter)),
@@ -336,7 +348,7 @@ impl Tables {
         names.into_iter().map(stats).collect()
     }
 
-    fn sweep(&mut self, sweep: &Sweep) -> usize {
+    fn sweep(&mut self, sweep: &Sweep, blobs: &BlobShelves) -> usize {
         let old_rows = self.journal.iter().filter(|(_, (at, _))| *at < sweep.journal_before);
         let seqs: Vec<i64> = old_rows.map(|(&seq, _)| seq).take(sweep.limit).collect();
         let old_stones = self.tombstones.iter().filter(|(_, stone)| stone.at < sweep.tombstones_before);
@@ -348,6 +360,33 @@ impl Tables {
             self.api_keys.values().filter(|key| old_key(key)).map(|key| key.id).take(sweep.limit).collect();
         self.api_keys.retain(|id, _| !keys.contains(id));
         let n_deliveries = self.post.sweep(sweep.deliveries_before, sweep.limit);
-        seqs.len() + stones.len() + keys.len() + n_deliveries
+        seqs.len() + stones.len() + keys.len() + n_deliveries + self.remove_expired(sweep, blobs)
+    }
+
+    fn remove_expired(&mut self, sweep: &Sweep, blobs: &BlobShelves) -> usize {
+        let is_due = |kept: &Kept| {
+            kept.content.is_some() && kept.expires_at.is_some_and(|at| at <= sweep.results_until)
+        };
+        let due = self.results.values_mut().filter(|kept| is_due(kept)).take(sweep.limit);
+        let gone: Vec<Content> = due.filter_map(|kept| kept.content.take()).collect();
+        gone.iter().for_each(|content| blobs.let_go(stored(Some(content)), sweep.results_until));
+        gone.len()
+    }
+}
+
+fn kept(result: &NewResult) -> Kept {
+    Kept {
+        media_type: result.output.media_type.clone(),
+        file_name: result.output.file_name.clone(),
+        size: result.output.content.size(),
+        expires_at: result.expires_at,
+        content: Some(result.output.content.clone()),
+    }
+}
+
+fn stored(content: Option<&Content>) -> Option<BlobId> {
+    match content? {
+        Content::Inline(_) => None,
+        Content::Stored(blob) => Some(blob.id),
     }
 }

@@ -2,7 +2,7 @@
 //! below give each query its own type back.
 
 use forge_core::client::{ApiKey, Client};
-use forge_core::command::Output;
+use forge_core::command::Content;
 use forge_core::delivery::{Delivery, Status};
 use forge_core::history::Entry;
 use forge_core::id::{ClientId, DeliveryId, ExecutionId, JobId, WebhookId};
@@ -56,7 +56,7 @@ pub enum Page {
     Inputs(Vec<(JobId, Input)>),
     JobId(Option<JobId>),
     Outcome(Option<Outcome>),
-    Result(Option<Output>),
+    Result(Option<Box<Kept>>),
     Items(Option<Vec<ItemEnd>>),
     Tombstone(Option<Tombstone>),
     Shelves(Vec<Shelf>),
@@ -121,6 +121,21 @@ pub struct JournalRow {
     pub seq: i64,
     /// What happened, in order.
     pub entries: Vec<Entry>,
+}
+
+/// What an execution left, as far as it is still there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// The media type, as the worker gave it.
+    pub media_type: String,
+    /// What the worker calls it, if it is a file.
+    pub file_name: Option<String>,
+    /// How many bytes it has, or had.
+    pub size: u64,
+    /// When the content goes; `None` where it stays as long as the job.
+    pub expires_at: Option<Time>,
+    /// `None` once it was removed, which may be a while after it expired.
+    pub content: Option<Content>,
 }
 
 /// What is left of a forgotten job.
@@ -196,8 +211,8 @@ impl dyn Store {
         page!(self, Query::Outcome(execution), Outcome)
     }
 
-    /// What an execution produced.
-    pub async fn result(&self, execution: ExecutionId) -> Result<Option<Output>, Error> {
+    /// What an execution left.
+    pub async fn result(&self, execution: ExecutionId) -> Result<Option<Box<Kept>>, Error> {
         page!(self, Query::Result(execution), Result)
     }
 

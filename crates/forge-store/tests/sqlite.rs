@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use forge_core::command::{Claim, Crew, Held, Holder, NewJob, Output, Submit, Succeed};
+use forge_core::command::{Claim, Content, Crew, Held, Holder, NewJob, Output, Submit, Succeed};
 use forge_core::id::{ClientId, JobId};
 use forge_core::item::ItemEnd;
 use forge_core::job::{Head, Input, Job, Name};
@@ -72,7 +72,7 @@ fn claimed(changes: &Changes) -> Vec<Job> {
 }
 
 async fn succeed(store: &dyn Store, jobs: &[Job]) {
-    let output = Arc::new(Output { media_type: "text/plain".into(), bytes: b"done".to_vec() });
+    let output = Arc::new(Output::inline("text/plain", b"done"));
     let succeed = |job: &Job| {
         let held = Held { job: job.id, holder: Holder::Token(job.fence) };
         Command::Succeed(Succeed { held, output: Some(output.clone()) })
@@ -109,7 +109,8 @@ async fn what_was_written_is_there_after_reopening() {
     assert_eq!(store.jobs(Filter { limit: 10, ..Filter::default() }).await.unwrap(), before);
     let execution = jobs[0].execution;
     assert_eq!(store.outcome(execution).await.unwrap().unwrap().object.bytes, b"Succeeded");
-    assert_eq!(store.result(execution).await.unwrap().unwrap().bytes, b"done");
+    let result = store.result(execution).await.unwrap().unwrap();
+    assert_eq!(result.content, Some(Content::Inline(b"done".to_vec())));
     assert_eq!(store.inputs(vec![jobs[0].id]).await.unwrap()[0].1.payload, b"{}");
     assert_eq!(store.journal(0, 10).await.unwrap().len(), 3);
     assert_eq!(claimed(&transact(&*store, vec![claim(9)]).await.unwrap()).len(), 1);
@@ -384,8 +385,7 @@ async fn journal_numbers_never_come_back_after_a_sweep() {
         journal_before: Time::MAX,
         tombstones_before: Time::MAX,
         revoked_keys_before: Time::MAX,
-        deliveries_before: Time::ZERO,
-        limit,
+        ..Sweep::nothing(limit)
     };
     assert_eq!(store.sweep(sweep(2)).await.unwrap(), 2);
     assert_eq!(store.sweep(sweep(9)).await.unwrap(), 1);

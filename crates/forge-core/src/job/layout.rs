@@ -289,8 +289,7 @@ fn encode_limit(limit: &Limit, out: &mut Writer<'_>) {
 }
 
 fn decode_limit(bytes: &[u8]) -> Result<Limit, Corrupt> {
-    let (mut key, mut concurrency, mut rate) =
-        (None, None, Rate { count: 0, per: Duration::ZERO });
+    let (mut key, mut concurrency, mut rate) = (None, None, Rate { count: 0, per: Duration::ZERO });
     for field in Fields(bytes) {
         let field = field?;
         match field.tag {
@@ -350,7 +349,8 @@ fn encode_keep(keep: &Keep, out: &mut Writer<'_>) {
 }
 
 fn decode_keep(bytes: &[u8]) -> Result<Keep, Corrupt> {
-    let mut keep = Keep { small: Duration::ZERO, medium: Duration::ZERO, large: Duration::ZERO, failed: None };
+    let mut keep =
+        Keep { small: Duration::ZERO, medium: Duration::ZERO, large: Duration::ZERO, failed: None };
     for field in Fields(bytes) {
         let field = field?;
         match field.tag {

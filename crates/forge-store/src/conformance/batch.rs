@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
-use forge_core::command::{Command, NewJob};
+use forge_core::command::{Command, Content, NewJob};
 use forge_core::id::JobId;
 use forge_core::job::{Conflict, Input};
 use forge_core::state::State;
@@ -232,5 +232,5 @@ pub async fn five_megabytes_come_back(fixture: &dyn Fixture) {
     let store = fixture.reopen().await;
     assert!(store.inputs(vec![id(1)]).await.unwrap() == [(id(1), input)], "the input is not what was sent");
     let result = store.result(taken.execution).await.unwrap().expect("it succeeded with a result");
-    assert!(result.bytes == payload, "the result is not what was sent");
+    assert!(result.content == Some(Content::Inline(payload)), "the result is not what was sent");
 }

@@ -131,13 +131,7 @@ pub async fn revoked_keys_are_swept(fixture: &dyn Fixture) {
     for n in 1..=4 {
         made(ask(&store, at(u64::from(n)), create(key(n), true, false)).await);
     }
-    let sweep = |before, limit| Sweep {
-        journal_before: Time::ZERO,
-        tombstones_before: Time::ZERO,
-        revoked_keys_before: before,
-        deliveries_before: Time::ZERO,
-        limit,
-    };
+    let sweep = |before, limit| Sweep { revoked_keys_before: before, ..Sweep::nothing(limit) };
     assert_eq!(
         store.sweep(sweep(at(2), 9)).await.unwrap(),
         0,

@@ -10,7 +10,7 @@ use forge_core::command::{
 };
 use forge_core::delivery::Delivery;
 use forge_core::item::{ItemEnd, ItemError, Items};
-use forge_core::job::{Conflict, Head, Input, Job, Limit, Rate};
+use forge_core::job::{Conflict, Head, Input, Job, Keep, Limit, Rate};
 use forge_core::retry::Verdict;
 use forge_core::rows::Changes;
 use forge_core::time::Time;
@@ -92,7 +92,7 @@ impl Commands {
             11 => self.extend(dice),
             12..=14 => {
                 let bytes = vec![dice.below(256) as u8; dice.below(40) as usize];
-                let output = dice.one_in(2).then(|| Arc::new(Output { media_type: "x/y".into(), bytes }));
+                let output = dice.one_in(2).then(|| Arc::new(Output::inline("x/y", bytes)));
                 Command::Succeed(Succeed { held: self.held(dice), output })
             }
             15..=16 => Command::Fail(Fail { held: self.held(dice), error: draw_error(dice) }),
@@ -188,6 +188,8 @@ fn draw_moments(dice: &mut Dice, now: Time, head: &mut Head) {
     head.lease = dice.one_in(3).then_some(lease);
     head.timeout = dice.one_in(4).then_some(timeout);
     head.retention = dice.one_in(2).then_some(kept);
+    let day = Duration::from_secs(24 * 3600);
+    head.keep = dice.one_in(2).then_some(Keep { small: kept, medium: kept / 2, large: day, failed: None });
     head.hold = dice.one_in(10);
 }
 

@@ -72,8 +72,7 @@ pub async fn retention_forgets_in_bites(fixture: &dyn Fixture) {
 }
 
 fn sweep(journal_before: Time, tombstones_before: Time, limit: usize) -> Sweep {
-    let never = Time::ZERO;
-    Sweep { journal_before, tombstones_before, revoked_keys_before: never, deliveries_before: never, limit }
+    Sweep { journal_before, tombstones_before, ..Sweep::nothing(limit) }
 }
 
 async fn tombstones_left(store: &std::sync::Arc<dyn crate::Store>, n_jobs: u64) -> Vec<u64> {

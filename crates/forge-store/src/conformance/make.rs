@@ -146,7 +146,7 @@ pub(super) fn succeed(job: &Job) -> Command {
 }
 
 pub(super) fn succeed_with(job: &Job, media_type: &str, bytes: &[u8]) -> Command {
-    let output = Output { media_type: media_type.into(), bytes: bytes.to_vec() };
+    let output = Output::inline(media_type, bytes);
     Command::Succeed(Succeed { held: held(job), output: Some(Arc::new(output)) })
 }
 

@@ -16,7 +16,8 @@
 //! | `time.rs` | what is due, and when something will be |
 //! | `keys.rs` | idempotency keys and unique keys, fifty at once |
 //! | `limits.rs` | limits on how many and how often, with several nodes |
-//! | `outcome.rs` | outcomes, results and executions |
+//! | `outcome.rs` | outcomes and executions |
+//! | `results.rs` | results, and bytes beside the rows |
 //! | `forget.rs` | forgetting and sweeping |
 //! | `journal.rs` | order and completeness of the journal |
 //! | `clients.rs` | clients and API keys |
@@ -41,6 +42,7 @@ pub mod list;
 pub mod outcome;
 pub mod random;
 pub mod restart;
+pub mod results;
 pub mod submit;
 pub mod text;
 pub mod time;

@@ -1,7 +1,6 @@
-//! How executions end: outcomes that never change, results, and whose execution is whose.
+//! How executions end: outcomes that never change, and whose execution is whose.
 
 use forge_core::catalog::Kind;
-use forge_core::command::Output;
 use forge_core::item::{Item, ItemEnd, ItemError, Items};
 use forge_core::job::Lane;
 use forge_core::rows::{Outcome, Render};
@@ -54,23 +53,6 @@ pub async fn an_outcome_never_changes_after_a_manual_retry(fixture: &dyn Fixture
     assert_eq!(store.job_of(first.execution).await.unwrap(), None, "a first execution has the id of its job");
     assert_eq!(store.result(first.execution).await.unwrap(), None);
     assert!(store.result(execution(1)).await.unwrap().is_some());
-    picture(&store).await;
-}
-
-/// Results keep their bytes and their media type, empty ones too.
-pub async fn results_come_back_as_they_were_handed_in(fixture: &dyn Fixture) {
-    let store = fixture.store();
-    let outputs = [
-        Output { media_type: "application/octet-stream".into(), bytes: (0..=255).collect() },
-        Output { media_type: "text/plain; charset=\"ütf-8\"".into(), bytes: vec![] },
-        Output { media_type: String::new(), bytes: vec![0] },
-    ];
-    accepted(ask(&store, START, submit_all((1..=3).map(|n| job(n, "q")).collect())).await);
-    for output in &outputs {
-        let taken = the_one(ask(&store, at(1), take(&["q"], 1)).await);
-        done(ask(&store, at(2), succeed_with(&taken, &output.media_type, &output.bytes)).await);
-        assert_eq!(store.result(taken.execution).await.unwrap().as_ref(), Some(output));
-    }
     picture(&store).await;
 }
 

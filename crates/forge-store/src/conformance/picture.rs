@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use forge_core::command::Output;
 use forge_core::delivery::{Chain, Delivery};
 use forge_core::history::Entry;
 use forge_core::id::{DeliveryId, ExecutionId, JobId, WebhookId};
@@ -16,7 +15,7 @@ use forge_core::time::Time;
 use forge_core::webhook::{SigningKey, Webhook};
 
 use super::make::client;
-use crate::{DeliveriesOf, DeliveryFilter, Filter, JournalRow, QueueStats, Store};
+use crate::{DeliveriesOf, DeliveryFilter, Filter, JournalRow, Kept, QueueStats, Store};
 
 /// Small enough that every picture of more than a few jobs needs several pages.
 const PAGE: usize = 7;
@@ -33,7 +32,7 @@ pub(super) struct Picture {
     pub(super) queues: Vec<QueueStats>,
     pub(super) next_due: Option<Time>,
     pub(super) outcomes: BTreeMap<ExecutionId, Outcome>,
-    pub(super) results: BTreeMap<ExecutionId, Output>,
+    pub(super) results: BTreeMap<ExecutionId, Kept>,
     pub(super) items: BTreeMap<ExecutionId, Vec<ItemEnd>>,
     /// Whose the executions are that a manual retry opened.
     pub(super) owners: BTreeMap<ExecutionId, JobId>,
@@ -58,7 +57,7 @@ pub(super) async fn picture(store: &Arc<dyn Store>) -> Picture {
         let outcome = store.outcome(execution).await.unwrap();
         outcomes.extend(outcome.map(|outcome| (execution, outcome)));
         let result = store.result(execution).await.unwrap();
-        results.extend(result.map(|result| (execution, result)));
+        results.extend(result.map(|result| (execution, *result)));
         let ends = store.items(execution).await.unwrap();
         items.extend(ends.map(|ends| (execution, ends)));
         let owner = store.job_of(execution).await.unwrap();

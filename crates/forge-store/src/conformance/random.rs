@@ -115,6 +115,8 @@ async fn sweep_both(store: &Arc<dyn Store>, model: &Arc<dyn Store>, now: Time) {
         tombstones_before: before,
         revoked_keys_before: before,
         deliveries_before: before,
+        results_until: before,
+        loose_before: before,
         limit: 10_000,
     };
     assert_eq!(store.sweep(sweep).await.unwrap(), model.sweep(sweep).await.unwrap());

@@ -6,7 +6,7 @@ use std::time::Duration;
 use forge_core::command::{Answer, Command, NewJob, Refusal, Submit};
 use forge_core::history::News;
 use forge_core::id::ExecutionId;
-use forge_core::job::{Conflict, Dialect, Form, Head, Input, Lane, Limit, Rate, Step};
+use forge_core::job::{Conflict, Dialect, Form, Head, Input, Keep, Lane, Limit, Rate, Step};
 use forge_core::retry::{Exhaustion, Jitter, Mode, Policy, Strategy};
 use forge_core::state::State;
 use forge_core::work::{Definition, WorkKind};
@@ -96,6 +96,7 @@ fn full_head() -> Head {
         workflow: Some(Step { workflow: u128::MAX, index: 3 }),
         retention: Some(secs(86_400)),
         operation: Some("reports/generate".into()),
+        keep: Some(Keep { small: secs(3), medium: secs(2), large: secs(0), failed: Some(secs(1)) }),
         ..Head::new(client(42), name("q"), START)
     }
 }

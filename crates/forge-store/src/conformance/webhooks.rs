@@ -310,13 +310,7 @@ pub async fn deliveries_go_with_their_job_or_are_swept(fixture: &dyn Fixture) {
     assert_eq!(deliveries_of(&store, DeliveriesOf::Job(id(1))).await.len(), 0);
     assert_eq!(refused(ask(&store, at(9), settle(&got[0], arrived())).await), Refusal::DeliveryNotFound);
     let never = Time::ZERO;
-    let sweep = |deliveries_before, limit| Sweep {
-        journal_before: never,
-        tombstones_before: never,
-        revoked_keys_before: never,
-        deliveries_before,
-        limit,
-    };
+    let sweep = |deliveries_before, limit| Sweep { deliveries_before, ..Sweep::nothing(limit) };
     assert_eq!(store.sweep(sweep(at(2), 9)).await.unwrap(), 0, "not yet");
     assert_eq!(store.sweep(sweep(at(99), 2)).await.unwrap(), 2);
     assert_eq!(store.sweep(sweep(at(99), 9)).await.unwrap(), 1);

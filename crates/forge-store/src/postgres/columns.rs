@@ -1,11 +1,14 @@
 //! Jobs, what they leave behind, and whose they are, as columns.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use forge_core::Changes;
 use forge_core::client::Client;
+use forge_core::command::Content;
 use forge_core::item::encode_ends;
 use forge_core::job::{Input, Job};
+use forge_core::rows::NewResult;
 use forge_core::time::Time;
 
 use super::pipeline::Pipeline;
@@ -106,9 +109,7 @@ pub(super) struct Ended<'a> {
     outcome_jobs: Vec<Uuid>,
     outcome_bytes: Vec<&'a [u8]>,
     digests: Vec<&'a [u8]>,
-    results: Vec<Uuid>,
-    media_types: Vec<&'a str>,
-    result_bytes: Vec<&'a [u8]>,
+    results: Results<'a>,
     items: Vec<Uuid>,
     ends: Vec<Vec<u8>>,
     executions: Vec<Uuid>,
@@ -123,9 +124,7 @@ impl<'a> Ended<'a> {
             outcome_jobs: outcomes.iter().map(|outcome| outcome.job.into()).collect(),
             outcome_bytes: outcomes.iter().map(|outcome| outcome.object.bytes.as_slice()).collect(),
             digests: outcomes.iter().map(|outcome| outcome.object.digest.as_slice()).collect(),
-            results: results.iter().map(|&(execution, _)| execution.into()).collect(),
-            media_types: results.iter().map(|(_, output)| output.media_type.as_str()).collect(),
-            result_bytes: results.iter().map(|(_, output)| output.bytes.as_slice()).collect(),
+            results: Results::new(results),
             items: items.keys().map(|&execution| execution.into()).collect(),
             ends: items.values().map(|ends| encode_ends(ends)).collect(),
             executions: executions.iter().map(|&(execution, _)| execution.into()).collect(),
@@ -140,14 +139,65 @@ impl<'a> Ended<'a> {
                 [&self.outcomes, &self.outcome_jobs, &self.outcome_bytes, &self.digests],
             );
         }
-        if !self.results.is_empty() {
-            pipeline.push(Sql::InsertResults, [&self.results, &self.media_types, &self.result_bytes]);
-        }
+        self.results.push(pipeline);
         if !self.items.is_empty() {
             pipeline.push(Sql::PutItems, [&self.items, &self.ends]);
         }
         if !self.executions.is_empty() {
             pipeline.push(Sql::InsertExecutions, [&self.executions, &self.execution_jobs]);
+        }
+    }
+}
+
+/// Results, and the blobs they take possession of.
+#[derive(Default)]
+struct Results<'a> {
+    executions: Vec<Uuid>,
+    media_types: Vec<&'a str>,
+    file_names: Vec<Option<&'a str>>,
+    sizes: Vec<i64>,
+    expires_at: Vec<Option<i64>>,
+    bytes: Vec<Option<&'a [u8]>>,
+    blobs: Vec<Option<Uuid>>,
+    digests: Vec<Option<&'a [u8]>>,
+    /// The blobs once more, without gaps and in the order of their ids.
+    named: Vec<Uuid>,
+}
+
+impl<'a> Results<'a> {
+    fn new(results: &'a [NewResult]) -> Results<'a> {
+        let mut columns = Results::default();
+        let mut named = BTreeSet::new();
+        for NewResult { execution, output, expires_at } in results {
+            columns.executions.push((*execution).into());
+            columns.media_types.push(&output.media_type);
+            columns.file_names.push(output.file_name.as_deref());
+            columns.sizes.push(output.content.size().try_into().unwrap_or(i64::MAX));
+            columns.expires_at.push(expires_at.map(Time::as_micros));
+            let (bytes, blob, digest) = match &output.content {
+                Content::Inline(bytes) => (Some(bytes.as_slice()), None, None),
+                Content::Stored(blob) => (None, Some(blob.id), Some(blob.digest.as_slice())),
+            };
+            columns.bytes.push(bytes);
+            columns.blobs.push(blob.map(Uuid::from));
+            columns.digests.push(digest);
+            named.extend(blob);
+        }
+        columns.named = named.into_iter().map(Uuid::from).collect();
+        columns
+    }
+
+    fn push<'p>(&'p self, pipeline: &mut Pipeline<'p>) {
+        let Results { executions, media_types, file_names, sizes, expires_at, bytes, blobs, digests, named } =
+            self;
+        if !named.is_empty() {
+            pipeline.push(Sql::NameBlobs, [named]);
+        }
+        if !executions.is_empty() {
+            pipeline.push(
+                Sql::InsertResults,
+                [executions, media_types, file_names, sizes, expires_at, bytes, blobs, digests],
+            );
         }
     }
 }

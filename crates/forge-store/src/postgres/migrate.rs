@@ -22,6 +22,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "webhooks",
         sql: include_str!("../../migrations/postgres/0004_webhooks.sql"),
     },
+    Migration {
+        version: 5,
+        name: "results",
+        sql: include_str!("../../migrations/postgres/0005_results.sql"),
+    },
 ];
 
 /// An arbitrary number, unlikely to be anybody else's.

@@ -14,12 +14,14 @@
 //! | `transact.rs` | one batch, from `BEGIN` to `COMMIT`, and again |
 //! | `load.rs`, `write.rs`, `columns.rs`, `value.rs` | rows in, rows out |
 //! | `read.rs` | reading without locks |
+//! | `blobs.rs` | large results, in chunks |
 //! | `pipeline.rs` | many statements in one trip |
 //! | `connect.rs`, `pool.rs` | connections |
 //! | `listen.rs` | news between nodes |
 //! | `migrate.rs` | the schema |
 //! | `fault.rs` | what went wrong |
 
+mod blobs;
 mod columns;
 mod connect;
 mod fault;
@@ -44,7 +46,7 @@ use std::time::Duration;
 use forge_core::{Changes, Wants};
 use tokio::sync::broadcast;
 
-use crate::{Boxed, Decide, Error, Fault, Page, Query, Store, Sweep, Wakeup};
+use crate::{Blobs, Boxed, Decide, Error, Fault, Page, Query, Store, Sweep, Wakeup};
 use listen::Listener;
 use pool::Pool;
 
@@ -138,7 +140,14 @@ impl Store for Postgres {
     }
 
     fn sweep(&self, sweep: Sweep) -> Boxed<'_, usize> {
-        Box::pin(read::sweep(&self.writers, &self.options, sweep))
+        Box::pin(async move {
+            let n_rows = read::sweep(&self.writers, &self.options, sweep).await?;
+            Ok(n_rows + self.sweep_blobs(&sweep).await?)
+        })
+    }
+
+    fn blobs(&self) -> &dyn Blobs {
+        self
     }
 
     fn wakeups(&self) -> broadcast::Receiver<Wakeup> {

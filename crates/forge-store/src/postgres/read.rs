@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use forge_core::command::Output;
+use forge_core::command::{Blob, Content};
 use forge_core::history::decode_entries;
 use forge_core::id::JobId;
 use forge_core::item::decode_ends;
@@ -22,8 +22,8 @@ use super::post::{read_delivery, read_signing_key, read_webhook};
 use super::sql::Sql;
 use super::value::{Text, Uuid};
 use crate::{
-    Ahead, DeliveriesOf, DeliveryFilter, Error, Fault, Filter, JournalRow, Page, Query, QueueStats, Sweep,
-    Tombstone,
+    Ahead, DeliveriesOf, DeliveryFilter, Error, Fault, Filter, JournalRow, Kept, Page, Query, QueueStats,
+    Sweep, Tombstone,
 };
 
 /// Answers one question. Being cancelled anywhere costs the connection, nothing else.
@@ -48,6 +48,7 @@ pub(super) async fn sweep(pool: &Pool, options: &Options, sweep: Sweep) -> Resul
         (Sql::SweepTombstones, sweep.tombstones_before),
         (Sql::SweepApiKeys, sweep.revoked_keys_before),
         (Sql::SweepDeliveries, sweep.deliveries_before),
+        (Sql::RemoveExpired, sweep.results_until),
     ] {
         let before = before.as_micros();
         let values: [&(dyn ToSql + Sync); 2] = [&before, &limit];
@@ -85,7 +86,7 @@ impl Reader<'_> {
             }
             Query::Result(execution) => {
                 let rows = self.rows(Sql::ReadResult, &[&Uuid::from(execution)]).await?;
-                Page::Result(rows.first().map(read_output).transpose()?)
+                Page::Result(rows.first().map(read_kept).transpose()?.map(Box::new))
             }
             Query::Items(execution) => {
                 let rows = self.rows(Sql::ReadItems, &[&Uuid::from(execution)]).await?;
@@ -273,8 +274,15 @@ fn read_outcome(row: &Row) -> Result<Outcome, Error> {
     Ok(Outcome { execution: cell::<Uuid>(row, 0)?.into(), job: cell::<Uuid>(row, 1)?.into(), object })
 }
 
-fn read_output(row: &Row) -> Result<Output, Error> {
-    Ok(Output { media_type: cell(row, 0)?, bytes: cell(row, 1)? })
+fn read_kept(row: &Row) -> Result<Kept, Error> {
+    let size = cell::<i64>(row, 2)?.cast_unsigned();
+    let content = match (cell::<Option<Vec<u8>>>(row, 4)?, cell::<Option<Uuid>>(row, 5)?) {
+        (Some(bytes), _) => Some(Content::Inline(bytes)),
+        (None, Some(id)) => Some(Content::Stored(Blob { id: id.into(), size, digest: read_digest(row, 6)? })),
+        (None, None) => None,
+    };
+    let expires_at = cell::<Option<i64>>(row, 3)?.map(Time::from_micros);
+    Ok(Kept { media_type: cell(row, 0)?, file_name: cell(row, 1)?, size, expires_at, content })
 }
 
 fn read_tombstone(row: &Row) -> Result<Tombstone, Error> {

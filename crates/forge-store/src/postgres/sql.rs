@@ -183,7 +183,13 @@ statements! {
     DeleteJobs = "DELETE FROM jobs WHERE id = ANY ($1::uuid[])";
     DeleteInputs = "DELETE FROM inputs WHERE job = ANY ($1::uuid[])";
     DeleteOutcomes = "DELETE FROM outcomes WHERE execution = ANY ($1::uuid[])";
-    DeleteResults = "DELETE FROM results WHERE execution = ANY ($1::uuid[])";
+    /// Blobs of results that go are loose from now on.
+    DeleteResults = "
+          WITH gone AS (DELETE FROM results WHERE execution = ANY ($1::uuid[]) RETURNING execution, blob),
+               dated AS (SELECT * FROM unnest($1::uuid[], $2::bigint[]) AS dated (execution, at))
+        UPDATE blobs SET loose_at = dated.at
+          FROM gone JOIN dated USING (execution)
+         WHERE blobs.id = gone.blob";
     DeleteItems = "DELETE FROM items WHERE execution = ANY ($1::uuid[])";
     DeleteExecutions = "DELETE FROM executions WHERE execution = ANY ($1::uuid[])";
     InsertTombstones = "
@@ -193,9 +199,17 @@ statements! {
     InsertOutcomes = "
         INSERT INTO outcomes (execution, job, bytes, digest)
         SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::bytea[])";
+    /// Comes before the results that name them. One whose chunks are being deleted can be named no more.
+    NameBlobs = "
+        UPDATE blobs SET loose_at = NULL
+         WHERE id = ANY ($1::uuid[]) AND loose_at IS NOT NULL AND NOT doomed";
+    /// A blob that could not be named is NULL here, which the table refuses.
     InsertResults = "
-        INSERT INTO results (execution, media_type, bytes)
-        SELECT * FROM unnest($1::uuid[], $2::text[], $3::bytea[])";
+        INSERT INTO results (execution, media_type, file_name, size, expires_at, bytes, blob, digest)
+        SELECT new.execution, new.media_type, new.file_name, new.size, new.expires_at, new.bytes,
+               (SELECT blobs.id FROM blobs WHERE blobs.id = new.blob AND blobs.loose_at IS NULL), new.digest
+          FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bytea[], $7::uuid[], $8::bytea[])
+            AS new (execution, media_type, file_name, size, expires_at, bytes, blob, digest)";
     PutItems = "
         INSERT INTO items (execution, ends)
         SELECT * FROM unnest($1::uuid[], $2::bytea[])
@@ -308,7 +322,10 @@ statements! {
     ReadInputs = "SELECT job, input FROM inputs WHERE job = ANY ($1::uuid[])";
     ReadJobOf = "SELECT job FROM executions WHERE execution = $1::uuid";
     ReadOutcome = "SELECT execution, job, bytes, digest FROM outcomes WHERE execution = $1::uuid";
-    ReadResult = "SELECT media_type, bytes FROM results WHERE execution = $1::uuid";
+    ReadResult = "
+        SELECT media_type, file_name, size, expires_at, bytes, blob, digest
+          FROM results
+         WHERE execution = $1::uuid";
     ReadItems = "SELECT ends FROM items WHERE execution = $1::uuid";
     ReadTombstone = "SELECT client, at FROM tombstones WHERE execution = $1::uuid";
     /// One statement with and one without a client, so that each has one good plan. The other filters apply to what the
@@ -424,7 +441,51 @@ statements! {
          LIMIT $4::bigint";
     ReadNextDelivery = "SELECT due_at FROM deliveries WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1";
 
+    // ── Blobs ──
+
+    BeginBlob = "INSERT INTO blobs (id, loose_at) VALUES ($1::uuid, $2::bigint)";
+    TouchBlob = "
+        UPDATE blobs SET loose_at = $2::bigint WHERE id = $1::uuid AND loose_at IS NOT NULL AND NOT doomed";
+    InsertChunk = "INSERT INTO blob_chunks (blob, start, bytes) VALUES ($1::uuid, $2::bigint, $3::bytea)";
+    /// The chunk in which a byte lies: one step in the index.
+    ReadChunk = "
+        SELECT start, bytes
+          FROM blob_chunks
+         WHERE blob = $1::uuid AND start <= $2::bigint
+         ORDER BY start DESC
+         LIMIT 1";
+    FindBlob = "SELECT FROM blobs WHERE id = $1::uuid";
+    /// Those that are doomed already come again: whoever was to delete them did not get round to it. Skips what another node
+    /// is at.
+    DoomBlobs = "
+        UPDATE blobs SET doomed = true
+         WHERE id IN (SELECT id
+                        FROM blobs
+                       WHERE loose_at < $1::bigint
+                       ORDER BY loose_at
+                       LIMIT $2::bigint
+                         FOR UPDATE SKIP LOCKED)
+     RETURNING id";
+    DeleteChunks = "
+        DELETE FROM blob_chunks
+         WHERE blob = $1::uuid
+           AND start IN (SELECT start FROM blob_chunks WHERE blob = $1::uuid ORDER BY start LIMIT $2::bigint)";
+    BuryBlob = "DELETE FROM blobs WHERE id = $1::uuid AND doomed";
+
     // ── Sweeping ──
+
+    /// Removes the content of expired results; their blobs are loose from now on.
+    RemoveExpired = "
+          WITH bite AS (SELECT execution, blob
+                          FROM results
+                         WHERE NOT removed AND expires_at IS NOT NULL AND expires_at <= $1::bigint
+                         ORDER BY expires_at, execution
+                         LIMIT $2::bigint
+                           FOR UPDATE SKIP LOCKED),
+               loose AS (UPDATE blobs SET loose_at = $1::bigint FROM bite WHERE blobs.id = bite.blob)
+        UPDATE results SET removed = true, bytes = NULL, blob = NULL, digest = NULL
+          FROM bite
+         WHERE results.execution = bite.execution";
 
     /// Looks at the oldest rows only: moments grow with the numbers, and a sweep that finds nothing must not read it all.
     SweepJournal = "

@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use bytes::BytesMut;
-use forge_core::id::{ClientId, DeliveryId, ExecutionId, JobId, KeyId, SigningKeyId, WebhookId};
+use forge_core::id::{BlobId, ClientId, DeliveryId, ExecutionId, JobId, KeyId, SigningKeyId, WebhookId};
 use forge_core::job::Name;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked};
 
@@ -35,7 +35,7 @@ macro_rules! ids {
     )*};
 }
 
-ids!(JobId, ExecutionId, ClientId, KeyId, WebhookId, DeliveryId, SigningKeyId);
+ids!(JobId, ExecutionId, ClientId, KeyId, WebhookId, DeliveryId, SigningKeyId, BlobId);
 
 impl ToSql for Uuid {
     fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {

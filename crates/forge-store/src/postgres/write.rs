@@ -118,7 +118,7 @@ impl Gone {
         pipeline.push(Sql::DeleteInputs, [&self.jobs]);
         pipeline.push(Sql::DeleteDeliveriesOf, [&self.jobs]);
         pipeline.push(Sql::DeleteOutcomes, [&self.executions]);
-        pipeline.push(Sql::DeleteResults, [&self.executions]);
+        pipeline.push(Sql::DeleteResults, [&self.executions, &self.at]);
         pipeline.push(Sql::DeleteItems, [&self.executions]);
         pipeline.push(Sql::DeleteExecutions, [&self.executions]);
         pipeline.push(Sql::InsertTombstones, [&self.executions, &self.clients, &self.at]);

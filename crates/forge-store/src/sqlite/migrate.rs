@@ -18,6 +18,7 @@ const ALL: &[Migration] = &[
         name: "webhooks",
         sql: include_str!("../../migrations/sqlite/0003_webhooks.sql"),
     },
+    Migration { version: 4, name: "results", sql: include_str!("../../migrations/sqlite/0004_results.sql") },
 ];
 
 const BEGIN: &str = "BEGIN IMMEDIATE";
@@ -102,6 +103,21 @@ mod tests {
         assert_eq!(tables(&connection), before);
         migrate_to(&connection, &and("next", "CREATE TABLE next (x)")).unwrap();
         assert_eq!(tables(&connection), before + 1);
+    }
+
+    #[test]
+    fn results_of_an_older_schema_come_through() {
+        let connection = Connection::open_in_memory().unwrap();
+        migrate_to(&connection, &ALL[..1]).unwrap();
+        let old =
+            "INSERT INTO results (execution, media_type, bytes) VALUES (x'01', 'text/plain', x'616263')";
+        connection.execute(old, []).unwrap();
+        migrate(&connection).unwrap();
+        let sql = "SELECT media_type, size, bytes, expires_at, removed FROM results WHERE execution = x'01'";
+        let row: (String, i64, Vec<u8>, Option<i64>, i64) = connection
+            .query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?)))
+            .unwrap();
+        assert_eq!(row, ("text/plain".into(), 3, b"abc".to_vec(), None, 0));
     }
 
     #[test]

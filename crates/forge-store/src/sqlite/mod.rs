@@ -1,13 +1,14 @@
 //! Jobs in one file: the default of the server, with nothing to install or run beside it.
 //!
 //! One thread writes ([`writer`]), and what it has committed is on the disk; readers have connections of their own and
-//! never wait for it ([`readers`]). A second process may open the same file and write too: the two take turns.
+//! never wait for it ([`readers`]). Large results are files beside it ([`files`]). A second process may open the same file and write too: the two take turns.
 
 mod cells;
 mod checkpoint;
 mod clients;
 mod connect;
 mod fault;
+mod files;
 mod held;
 mod load;
 mod many;
@@ -15,6 +16,7 @@ mod migrate;
 mod post;
 mod read;
 mod readers;
+mod results;
 mod statements;
 mod threads;
 mod write;
@@ -24,16 +26,20 @@ mod writer;
 mod tests;
 
 use std::path::Path;
+use std::sync::Arc;
 
+use forge_core::id::BlobId;
+use forge_core::time::Time;
 use forge_core::{Changes, Wants};
 use tokio::sync::broadcast;
 
-use crate::{Boxed, Decide, Error, Page, Query, Store, Sweep, Wakeup};
+use crate::{Blobs, Boxed, Decide, Error, Page, Query, Sink, Source, Store, Sweep, Wakeup};
 use checkpoint::Checkpointer;
 use connect::Place;
+use files::Files;
 use readers::Readers;
 use threads::Threads;
-use writer::{Task, Writer};
+use writer::{Swept, Task, Writer};
 
 pub use connect::Options;
 
@@ -47,6 +53,7 @@ pub struct Sqlite {
     readers: Readers,
     writer: Threads<Task>,
     _checkpointer: Checkpointer,
+    files: Files,
     wakeups: broadcast::Sender<Wakeup>,
 }
 
@@ -68,7 +75,38 @@ impl Sqlite {
         let mut writer = Writer::new(place.clone(), first, bell, wakeups.clone())?;
         let readers = Readers::open(&place)?;
         let writer = Threads::start("forge-writer", vec![move |task| writer.handle(task)])?;
-        Ok(Sqlite { readers, writer, _checkpointer: checkpointer, wakeups })
+        let files = Files::beside(path);
+        Ok(Sqlite { readers, writer, _checkpointer: checkpointer, files, wakeups })
+    }
+}
+
+impl Sqlite {
+    /// Rows first, then the files of blobs that the rows have given up. Killed in between, the next sweep finds them again.
+    async fn sweep_all(&self, sweep: Sweep) -> Result<usize, Error> {
+        let Swept { n_rows, doomed } = self.writer.ask(move |reply| Task::Sweep { sweep, reply }).await?;
+        let n_blobs = doomed.len();
+        if n_blobs > 0 {
+            self.files.delete(doomed.clone()).await?;
+            self.writer.ask(move |reply| Task::Bury { blobs: doomed, reply }).await?;
+        }
+        Ok(n_rows + n_blobs)
+    }
+}
+
+impl Blobs for Sqlite {
+    fn begin(&self, blob: BlobId, now: Time) -> Boxed<'_, Box<dyn Sink>> {
+        Box::pin(async move {
+            self.writer.ask(move |reply| Task::BeginBlob { blob, now, reply }).await?;
+            self.files.create(blob).await
+        })
+    }
+
+    fn touch(&self, blob: BlobId, now: Time) -> Boxed<'_, ()> {
+        Box::pin(self.writer.ask(move |reply| Task::TouchBlob { blob, now, reply }))
+    }
+
+    fn open(&self, blob: BlobId) -> Boxed<'_, Arc<dyn Source>> {
+        Box::pin(self.files.open(blob))
     }
 }
 
@@ -83,7 +121,11 @@ impl Store for Sqlite {
     }
 
     fn sweep(&self, sweep: Sweep) -> Boxed<'_, usize> {
-        Box::pin(self.writer.ask(move |reply| Task::Sweep { sweep, reply }))
+        Box::pin(self.sweep_all(sweep))
+    }
+
+    fn blobs(&self) -> &dyn Blobs {
+        self
     }
 
     fn wakeups(&self) -> broadcast::Receiver<Wakeup> {

@@ -1,7 +1,6 @@
 //! From a [`Query`] to its [`Page`], on a connection that only reads.
 
 use forge_core::codec::Corrupt;
-use forge_core::command::Output;
 use forge_core::history::decode_entries;
 use forge_core::id::{ClientId, ExecutionId, JobId};
 use forge_core::item::decode_ends;
@@ -12,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::load::sql_limit;
 use super::statements::statements;
-use super::{cells, clients, post};
+use super::{cells, clients, post, results};
 use crate::{Ahead, Error, Filter, JournalRow, Page, Query, QueueStats, Tombstone};
 
 statements! {
@@ -37,12 +36,6 @@ statements! {
     OUTCOME = "
         SELECT job, digest, bytes
         FROM outcomes
-        WHERE execution = ?1
-    ";
-
-    RESULT = "
-        SELECT media_type, bytes
-        FROM results
         WHERE execution = ?1
     ";
 
@@ -182,7 +175,7 @@ pub(super) fn read(db: &Connection, query: &Query) -> Result<Page, Error> {
         Query::Outcome(execution) => {
             Page::Outcome(first(db, OUTCOME, params![execution.to_bytes()], |row| outcome(*execution, row))?)
         }
-        Query::Result(execution) => Page::Result(first(db, RESULT, params![execution.to_bytes()], output)?),
+        Query::Result(execution) => Page::Result(results::result(db, *execution)?),
         Query::Items(execution) => Page::Items(first(db, ITEMS, params![execution.to_bytes()], |row| {
             Ok(decode_ends(cells::bytes(row, 0)?)?)
         })?),
@@ -290,10 +283,6 @@ fn listed(row: &Row<'_>) -> Result<Job, Error> {
 fn outcome(execution: ExecutionId, row: &Row<'_>) -> Result<Outcome, Error> {
     let object = Object { digest: cells::array(row, 1)?, bytes: cells::bytes(row, 2)?.to_vec() };
     Ok(Outcome { execution, job: cells::job_id(row, 0)?, object })
-}
-
-fn output(row: &Row<'_>) -> Result<Output, Error> {
-    Ok(Output { media_type: row.get(0)?, bytes: cells::bytes(row, 1)?.to_vec() })
 }
 
 fn tombstone(row: &Row<'_>) -> Result<Tombstone, Error> {

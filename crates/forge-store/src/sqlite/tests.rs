@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 
-use super::{clients, connect, load, many, migrate, post, read, write, writer};
+use super::{clients, connect, load, many, migrate, post, read, results, write, writer};
 
 const ALL: &[&[(&str, &str)]] = &[
     migrate::STATEMENTS,
@@ -11,6 +11,7 @@ const ALL: &[&[(&str, &str)]] = &[
     read::STATEMENTS,
     clients::STATEMENTS,
     post::STATEMENTS,
+    results::STATEMENTS,
     writer::STATEMENTS,
 ];
 
@@ -92,6 +93,17 @@ fn sweeping_looks_only_at_what_is_old() {
         (write::STATEMENTS, "SWEEP_JOURNAL", "USING COVERING INDEX journal_at (at<?)"),
         (write::STATEMENTS, "SWEEP_TOMBSTONES", "USING COVERING INDEX tombstones_at (at<?)"),
         (post::STATEMENTS, "SWEEP_DELIVERIES", "USING COVERING INDEX deliveries_settled (settled_at<?)"),
+        (
+            results::STATEMENTS,
+            "REMOVE_EXPIRED",
+            "USING COVERING INDEX results_expires (expires_at>? AND expires_at<?)",
+        ),
+        (
+            results::STATEMENTS,
+            "LET_EXPIRED_GO",
+            "USING INDEX results_expires (expires_at>? AND expires_at<?)",
+        ),
+        (results::STATEMENTS, "LOOSE", "USING COVERING INDEX blobs_loose (loose_at>? AND loose_at<?)"),
         (clients::STATEMENTS, "SWEEP_KEYS", "USING COVERING INDEX api_keys_revoked (revoked_at<?)"),
     ] {
         let (_, sql) = statements.iter().find(|(known, _)| *known == name).unwrap();

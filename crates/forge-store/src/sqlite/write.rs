@@ -15,7 +15,7 @@ use rusqlite::{Connection, params};
 use super::load::{ALL_QUEUES, sql_limit};
 use super::many::many;
 use super::statements::statements;
-use super::{clients, post};
+use super::{clients, post, results};
 use crate::{Error, Fault, Sweep};
 
 statements! {
@@ -70,11 +70,6 @@ statements! {
         WHERE execution = ?1
     ";
 
-    DELETE_RESULT = "
-        DELETE FROM results
-        WHERE execution = ?1
-    ";
-
     DELETE_ITEMS = "
         DELETE FROM items
         WHERE execution = ?1
@@ -89,11 +84,6 @@ statements! {
     INSERT_OUTCOME = "
         INSERT OR FAIL INTO outcomes (execution, job, digest, bytes)
         VALUES (?, ?, ?, ?)
-    ";
-
-    INSERT_RESULT = "
-        INSERT OR FAIL INTO results (execution, media_type, bytes)
-        VALUES (?, ?, ?)
     ";
 
     PUT_ITEMS = "
@@ -192,7 +182,7 @@ pub(super) fn sweep(db: &Connection, sweep: &Sweep) -> Result<usize, Error> {
         db.prepare_cached(SWEEP_TOMBSTONES)?.execute(params![sweep.tombstones_before.as_micros(), limit])?;
     let keys = clients::sweep(db, sweep.revoked_keys_before, limit)?;
     let deliveries = post::sweep(db, sweep.deliveries_before, limit)?;
-    Ok(journal + stones + keys + deliveries)
+    Ok(journal + stones + keys + deliveries + results::remove_expired(db, sweep)?)
 }
 
 fn insert_jobs(db: &Connection, inserted: &[(Job, Arc<Input>)]) -> Result<(), Error> {
@@ -258,9 +248,10 @@ fn forget(db: &Connection, forgotten: &[Forgotten]) -> Result<(), Error> {
         db.prepare_cached(DELETE_INPUT)?.execute(params![job.to_bytes()])?;
         db.prepare_cached(DELETE_JOB)?.execute(params![job.to_bytes()])?;
         for execution in executions {
-            for sql in [DELETE_EXECUTION, DELETE_OUTCOME, DELETE_RESULT, DELETE_ITEMS] {
+            for sql in [DELETE_EXECUTION, DELETE_OUTCOME, DELETE_ITEMS] {
                 db.prepare_cached(sql)?.execute(params![execution.to_bytes()])?;
             }
+            results::delete(db, *execution, *at)?;
             let tombstone = params![execution.to_bytes(), client.to_bytes(), at.as_micros()];
             db.prepare_cached(PUT_TOMBSTONE)?.execute(tombstone)?;
         }
@@ -276,11 +267,7 @@ fn insert_ends(db: &Connection, changes: &Changes) -> Result<(), Error> {
         row.put(outcome.object.digest)?;
         row.put(outcome.object.bytes.as_slice())
     })?;
-    many(db, INSERT_RESULT, &changes.results, |row, (execution, output)| {
-        row.put(execution.to_bytes())?;
-        row.put(output.media_type.as_str())?;
-        row.put(output.bytes.as_slice())
-    })?;
+    results::insert(db, &changes.results)?;
     for (execution, ends) in &changes.items {
         db.prepare_cached(PUT_ITEMS)?.execute(params![execution.to_bytes(), encode_ends(ends)])?;
     }

@@ -12,6 +12,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use forge_core::id::BlobId;
+use forge_core::time::Time;
 use forge_core::{Changes, Rows, Wants};
 use rusqlite::Connection;
 use tokio::sync::broadcast;
@@ -22,7 +24,7 @@ use super::held::Held;
 use super::load::{Loaded, load};
 use super::statements::statements;
 use super::threads::Reply;
-use super::{fault, write};
+use super::{fault, results, write};
 use crate::{Decide, Error, Fault, Sweep, Wakeup};
 
 statements! {
@@ -37,7 +39,18 @@ statements! {
 /// What the writer can be asked.
 pub(super) enum Task {
     Transact { wants: Box<Wants>, decide: Decide, reply: Reply<Changes> },
-    Sweep { sweep: Sweep, reply: Reply<usize> },
+    Sweep { sweep: Sweep, reply: Reply<Swept> },
+    BeginBlob { blob: BlobId, now: Time, reply: Reply<()> },
+    TouchBlob { blob: BlobId, now: Time, reply: Reply<()> },
+    Bury { blobs: Vec<BlobId>, reply: Reply<()> },
+}
+
+/// What a sweep found.
+pub(super) struct Swept {
+    /// How many rows it deleted.
+    pub(super) n_rows: usize,
+    /// Blobs whose files are to be deleted next.
+    pub(super) doomed: Vec<BlobId>,
 }
 
 /// The state of the writing thread.
@@ -71,12 +84,20 @@ impl Writer {
                 let _ = reply.send(self.transact(&wants, decide));
             }
             Task::Sweep { sweep, reply } if !reply.is_closed() => {
-                let swept = self.transaction(|db, _| {
+                let sweep = |db: &Connection| {
                     let n_rows = write::sweep(db, &sweep)?;
-                    commit(db)?;
-                    Ok(n_rows)
-                });
-                let _ = reply.send(swept);
+                    Ok(Swept { n_rows, doomed: results::doom(db, &sweep)? })
+                };
+                let _ = reply.send(self.alone(sweep));
+            }
+            Task::BeginBlob { blob, now, reply } => {
+                let _ = reply.send(self.alone(|db| results::begin_blob(db, blob, now)));
+            }
+            Task::TouchBlob { blob, now, reply } => {
+                let _ = reply.send(self.alone(|db| results::touch_blob(db, blob, now)));
+            }
+            Task::Bury { blobs, reply } => {
+                let _ = reply.send(self.alone(|db| results::bury(db, &blobs)));
             }
             Task::Transact { .. } | Task::Sweep { .. } => {}
         }
@@ -94,6 +115,15 @@ impl Writer {
                 held.note(&changes, &numbers);
             }
             Ok(changes)
+        })
+    }
+
+    /// Runs `work` in a transaction of its own.
+    fn alone<T>(&mut self, work: impl FnOnce(&Connection) -> Result<T, Error>) -> Result<T, Error> {
+        self.transaction(|db, _| {
+            let done = work(db)?;
+            commit(db)?;
+            Ok(done)
         })
     }
 

@@ -1,0 +1,163 @@
+//! Blobs as rows of a table of chunks. A chunk is written and read in a statement of its own, on whatever connection is free:
+//! neither a slow worker nor a slow reader holds one.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use forge_core::id::BlobId;
+use forge_core::time::Time;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use super::connect::in_time;
+use super::load::cell;
+use super::pool::Pool;
+use super::sql::Sql;
+use super::value::Uuid;
+use super::{Options, Postgres, fault};
+use crate::{Blobs, Boxed, Error, Fault, Sink, Source, Sweep};
+
+/// Bytes of a chunk: few enough that a statement is short, many enough that a gigabyte is only thousands of rows. Chunks
+/// written with another size are read all the same.
+const CHUNK_BYTES: usize = 256 * 1024;
+
+/// Chunks deleted in one statement: 64 MiB, well within its time.
+const CHUNKS_DELETED_MAX: i64 = 256;
+
+/// Blobs of one bite. Each may be many statements.
+const BLOBS_SWEPT_MAX: usize = 16;
+
+/// Runs statements one at a time.
+#[derive(Clone)]
+struct Desk {
+    pool: Arc<Pool>,
+    options: Options,
+}
+
+impl Desk {
+    async fn rows(&self, sql: Sql, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Error> {
+        let loan = self.pool.take().await?;
+        let rows = in_time(&self.options, loan.connection().query(sql, values)).await?;
+        let rows = rows.map_err(fault::report)?;
+        loan.give_back();
+        Ok(rows)
+    }
+
+    async fn execute(&self, sql: Sql, values: &[&(dyn ToSql + Sync)]) -> Result<u64, Error> {
+        let loan = self.pool.take().await?;
+        let done = in_time(&self.options, loan.connection().execute(sql, values)).await?;
+        let n_rows = done.map_err(fault::report)?;
+        loan.give_back();
+        Ok(n_rows)
+    }
+}
+
+impl Postgres {
+    fn writing(&self) -> Desk {
+        Desk { pool: self.writers.clone(), options: self.options.clone() }
+    }
+
+    fn reading(&self) -> Desk {
+        Desk { pool: self.readers.clone(), options: self.options.clone() }
+    }
+
+    /// Deletes a bite of loose blobs. Killed in between, the next sweep finds them again.
+    pub(super) async fn sweep_blobs(&self, sweep: &Sweep) -> Result<usize, Error> {
+        let desk = self.writing();
+        let limit = sweep.limit.min(BLOBS_SWEPT_MAX) as i64;
+        let doomed = desk.rows(Sql::DoomBlobs, &[&sweep.loose_before.as_micros(), &limit]).await?;
+        for row in &doomed {
+            let blob: Uuid = cell(row, 0)?;
+            while desk.execute(Sql::DeleteChunks, &[&blob, &CHUNKS_DELETED_MAX]).await? > 0 {}
+            desk.execute(Sql::BuryBlob, &[&blob]).await?;
+        }
+        Ok(doomed.len())
+    }
+}
+
+impl Blobs for Postgres {
+    fn begin(&self, blob: BlobId, now: Time) -> Boxed<'_, Box<dyn Sink>> {
+        let (desk, blob) = (self.writing(), Uuid::from(blob));
+        Box::pin(async move {
+            desk.execute(Sql::BeginBlob, &[&blob, &now.as_micros()]).await?;
+            Ok(Box::new(Writing { desk, blob, start: 0, gathered: BytesMut::new() }) as Box<dyn Sink>)
+        })
+    }
+
+    fn touch(&self, blob: BlobId, now: Time) -> Boxed<'_, ()> {
+        let (desk, blob) = (self.writing(), Uuid::from(blob));
+        Box::pin(async move { desk.execute(Sql::TouchBlob, &[&blob, &now.as_micros()]).await.map(drop) })
+    }
+
+    fn open(&self, blob: BlobId) -> Boxed<'_, Arc<dyn Source>> {
+        let (desk, id) = (self.reading(), Uuid::from(blob));
+        Box::pin(async move {
+            if desk.rows(Sql::FindBlob, &[&id]).await?.is_empty() {
+                return Err(Error::new(Fault::Corrupt, format!("blob {blob} is missing")));
+            }
+            Ok(Arc::new(Reading { desk, blob: id }) as Arc<dyn Source>)
+        })
+    }
+}
+
+struct Writing {
+    desk: Desk,
+    blob: Uuid,
+    /// Where the gathered bytes begin.
+    start: i64,
+    /// Less than a chunk.
+    gathered: BytesMut,
+}
+
+impl Writing {
+    async fn put(&mut self, chunk: &[u8]) -> Result<(), Error> {
+        self.desk.execute(Sql::InsertChunk, &[&self.blob, &self.start, &chunk]).await?;
+        self.start += chunk.len() as i64;
+        Ok(())
+    }
+}
+
+impl Sink for Writing {
+    fn write(&mut self, bytes: Bytes) -> Boxed<'_, ()> {
+        Box::pin(async move {
+            let mut rest = bytes.as_ref();
+            while self.gathered.len() + rest.len() >= CHUNK_BYTES {
+                let (now, later) = rest.split_at(CHUNK_BYTES - self.gathered.len());
+                self.gathered.extend_from_slice(now);
+                let chunk = std::mem::take(&mut self.gathered);
+                self.put(&chunk).await?;
+                rest = later;
+            }
+            self.gathered.extend_from_slice(rest);
+            Ok(())
+        })
+    }
+
+    fn finish(mut self: Box<Self>) -> Boxed<'static, ()> {
+        Box::pin(async move {
+            let chunk = std::mem::take(&mut self.gathered);
+            if chunk.is_empty() { Ok(()) } else { self.put(&chunk).await }
+        })
+    }
+}
+
+struct Reading {
+    desk: Desk,
+    blob: Uuid,
+}
+
+impl Source for Reading {
+    fn read(&self, offset: u64, len: usize) -> Boxed<'static, Bytes> {
+        let (desk, blob) = (self.desk.clone(), self.blob);
+        Box::pin(async move {
+            let beyond = || Error::new(Fault::Corrupt, format!("a blob has no byte {offset}"));
+            let offset = i64::try_from(offset).map_err(|_| beyond())?;
+            let rows = desk.rows(Sql::ReadChunk, &[&blob, &offset]).await?;
+            let row = rows.first().ok_or_else(beyond)?;
+            let from = (offset - cell::<i64>(row, 0)?) as usize;
+            let chunk: &[u8] = cell(row, 1)?;
+            let part = chunk.get(from..).filter(|part| !part.is_empty()).ok_or_else(beyond)?;
+            Ok(Bytes::copy_from_slice(&part[..part.len().min(len)]))
+        })
+    }
+}
