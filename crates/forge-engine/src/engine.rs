@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 use crate::clock::Clock;
 use crate::committer::{self, Commands, Office};
 use crate::ids::Ids;
+use crate::intake::Intake;
 use crate::journal::Reader;
 use crate::observer::Observer;
 use crate::options::Options;
@@ -34,6 +35,7 @@ struct Inner {
     office: Arc<Office>,
     commands: Commands,
     ids: Ids,
+    result_bytes_max: u64,
     stop: watch::Sender<bool>,
     /// Every loop holds a receiver, and lets go of it when it ends.
     running: watch::Sender<()>,
@@ -71,6 +73,7 @@ impl Engine {
             bell: Default::default(),
             observer: options.observer.clone(),
         });
+        let result_bytes_max = options.result_bytes_max;
         let (stop, stopped) = watch::channel(false);
         let stopped = Stop(stopped);
         let running = watch::Sender::new(());
@@ -84,7 +87,8 @@ impl Engine {
             spawn(&running, sweeper),
             spawn(&running, listener),
         ];
-        Engine { inner: Arc::new(Inner { office, commands, ids: Ids::default(), stop, running, loops }) }
+        let ids = Ids::default();
+        Engine { inner: Arc::new(Inner { office, commands, ids, result_bytes_max, stop, running, loops }) }
     }
 
     /// Runs a command. Refuses at once when too many are waiting.
@@ -181,6 +185,13 @@ impl Engine {
                 answer => unreachable!("a claim was answered with {answer:?}"),
             }
         }
+    }
+
+    /// Takes in the result of an attempt, in parts, before the attempt is reported as done.
+    pub fn keep(&self, media_type: impl Into<String>, file_name: Option<String>) -> Intake {
+        let Inner { office, ids, result_bytes_max, .. } = &*self.inner;
+        let blob = ids.blob(&*office.clock);
+        Intake::new(office.clone(), blob, media_type.into(), file_name, *result_bytes_max)
     }
 
     /// A reader of the journal, from the row after `after` on.

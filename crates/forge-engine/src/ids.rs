@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use forge_core::id::{ExecutionId, JobId, KeyId, SigningKeyId, WebhookId};
+use forge_core::id::{BlobId, ExecutionId, JobId, KeyId, SigningKeyId, WebhookId};
 
 use crate::clock::Clock;
 
@@ -38,6 +38,11 @@ impl Ids {
     pub(crate) fn signing_key(&self, clock: &dyn Clock) -> SigningKeyId {
         let (unix_ms, bits) = self.draw(clock);
         SigningKeyId::v7(unix_ms, bits)
+    }
+
+    pub(crate) fn blob(&self, clock: &dyn Clock) -> BlobId {
+        let (unix_ms, bits) = self.draw(clock);
+        BlobId::v7(unix_ms, bits)
     }
 
     fn draw(&self, clock: &dyn Clock) -> (u64, u128) {

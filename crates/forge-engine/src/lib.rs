@@ -18,6 +18,7 @@ pub mod clock;
 mod committer;
 mod engine;
 mod ids;
+mod intake;
 pub mod journal;
 pub mod observer;
 mod options;
@@ -29,6 +30,7 @@ mod worker;
 
 pub use clock::{Clock, SystemClock};
 pub use engine::Engine;
+pub use intake::{Intake, KeepError};
 pub use options::Options;
 pub use post::{Courier, Parcel, Post, PostHandle, PostOptions, Receipt, Sending, Verdict};
 pub use worker::{Compose, Gauge, Worker, WorkerHandle, WorkerOptions};

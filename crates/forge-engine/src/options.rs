@@ -35,6 +35,8 @@ pub struct Options {
     pub revoked_key_keep: Duration,
     /// How long deliveries are kept that arrived or were given up.
     pub delivery_keep: Duration,
+    /// Bytes that one result may have.
+    pub result_bytes_max: u64,
     /// Who watches the commits.
     pub observer: Arc<dyn Observer>,
 }
@@ -54,6 +56,7 @@ impl Default for Options {
             tombstone_keep: limits::TOMBSTONE,
             revoked_key_keep: Duration::from_secs(90 * 24 * 3600),
             delivery_keep: limits::DELIVERY_KEEP,
+            result_bytes_max: 1 << 30,
             observer: Arc::new(Nobody),
         }
     }

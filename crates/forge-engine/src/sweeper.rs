@@ -1,8 +1,9 @@
-//! Deletes what has outlived its use and belongs to no job any more: old journal rows, tombstones, revoked keys and
-//! settled deliveries, in small bites.
+//! Deletes what has outlived its use: old journal rows, tombstones, revoked keys and settled deliveries, the content of
+//! expired results, bytes that no result names. In small bites.
 
 use std::sync::Arc;
 
+use forge_core::limits;
 use forge_store::Sweep;
 
 use crate::committer::Office;
@@ -40,6 +41,8 @@ async fn sweep(office: &Office, options: &Options) -> Result<usize, forge_store:
         tombstones_before: now - options.tombstone_keep,
         revoked_keys_before: now - options.revoked_key_keep,
         deliveries_before: now - options.delivery_keep,
+        results_until: now,
+        loose_before: now - limits::LOOSE_BLOB,
         limit: options.sweep_max,
     };
     office.store.sweep(sweep).await

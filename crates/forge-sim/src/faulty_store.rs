@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use forge_core::{Answer, Changes, Wants};
 use forge_store::memory::Memory;
-use forge_store::{Boxed, Decide, Error, Fault, Page, Query, Store, Sweep, Wakeup};
+use forge_store::{Blobs, Boxed, Decide, Error, Fault, Page, Query, Store, Sweep, Wakeup};
 use tokio::sync::broadcast;
 
 use crate::Sabotage;
@@ -135,6 +135,10 @@ impl Store for FaultyStore {
 
     fn sweep(&self, sweep: Sweep) -> Boxed<'_, usize> {
         self.disk.sweep(sweep)
+    }
+
+    fn blobs(&self) -> &dyn Blobs {
+        self.disk.blobs()
     }
 
     fn wakeups(&self) -> broadcast::Receiver<Wakeup> {

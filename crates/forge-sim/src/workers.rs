@@ -101,7 +101,7 @@ fn end(stage: &Stage, held: Held) -> Command {
     if stage.world.chance(650) {
         let output = stage.world.chance(500).then(|| {
             let bytes = vec![1; stage.world.below(limits::NAME_BYTES_MAX as u64) as usize];
-            Arc::new(Output { media_type: "application/octet-stream".into(), bytes })
+            Arc::new(Output::inline("application/octet-stream", bytes))
         });
         return Command::Succeed(Succeed { held, output });
     }

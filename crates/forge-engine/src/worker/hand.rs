@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use forge_core::command::{Claim, Crew};
+use forge_core::command::{Claim, Content, Crew, Output};
 use forge_core::id::JobId;
 use forge_core::job::{Job, Name};
 use forge_core::state::State;
@@ -21,7 +21,7 @@ use super::board::{Board, Look};
 use super::run::{Run, Settled, Step};
 use super::{Gauges, WorkerOptions};
 use crate::engine::Stop;
-use crate::{Engine, Error};
+use crate::{Engine, Error, KeepError};
 
 /// When the worker stops, what ends within this time is finished: a hand-back would cost another the whole work again.
 const FINISH_WITHIN: Duration = Duration::from_secs(1);
@@ -109,6 +109,9 @@ impl Hand {
                 continue;
             }
             self.learn_queues(now).await;
+            if !self.keep_results(now).await {
+                continue;
+            }
             let round = self.round(now);
             if round.commands.is_empty() {
                 self.wait(now).await;
@@ -179,6 +182,32 @@ impl Hand {
                 self.make_pause(now);
             }
         }
+    }
+
+    /// Keeps the results of attempts that are over, before their end is reported. Whether the store took them all.
+    async fn keep_results(&mut self, now: Time) -> bool {
+        let mut place = 0;
+        while let Some(run) = self.runs.get_mut(place) {
+            let Some(output) = run.result_to_keep(now) else {
+                place += 1;
+                continue;
+            };
+            let kept = keep(&self.engine, output).await;
+            let trouble = kept.as_ref().err().map(ToString::to_string).unwrap_or_default();
+            match run.kept(kept, self.engine.now()) {
+                Settled::GoesOn => {}
+                Settled::NotHeard if self.stop_by.is_none_or(|stop_by| now < stop_by) => {
+                    tracing::warn!(worker = %self.name, error = trouble, "could not keep a result; trying again");
+                    self.make_pause(now);
+                    return false;
+                }
+                Settled::NotHeard | Settled::Over => {
+                    self.runs.swap_remove(place);
+                    self.let_go(1);
+                }
+            }
+        }
+        true
     }
 
     fn round(&mut self, now: Time) -> Round {
@@ -316,6 +345,19 @@ impl Hand {
             () = self.board.posted(), if may_claim => {}
             () = nap => {}
         }
+    }
+}
+
+/// Keeps what an attempt left: in hand if it is small, otherwise beside the rows.
+async fn keep(engine: &Engine, output: Output) -> Result<Output, KeepError> {
+    let Output { media_type, file_name, content } = output;
+    match content {
+        Content::Inline(bytes) => {
+            let mut intake = engine.keep(media_type, file_name);
+            intake.write(bytes.into()).await?;
+            intake.finish().await
+        }
+        Content::Stored(_) => Ok(Output { media_type, file_name, content }),
     }
 }
 

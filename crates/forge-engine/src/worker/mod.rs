@@ -21,7 +21,7 @@
 //! - the store fails or is overloaded: the hand waits, longer each time, and reports again while the lease lasts;
 //! - the job was cancelled, timed out or given to somebody else: the report is refused, and the hand lets go without a word.
 //!   A job called off on this node is noticed at once, one called off on another node at the next sign of life;
-//! - the store rejects a result: the job fails, it never succeeds without its result;
+//! - the store rejects a result or has no room for it, or it is too large: the job fails, it never succeeds without its result;
 //! - the worker is killed: its jobs end as lost when their lease does;
 //! - the connection breaks while a claim is committed: nobody knows of the claimed jobs, and they end as lost too.
 

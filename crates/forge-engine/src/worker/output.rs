@@ -19,7 +19,7 @@ pub(super) fn output(job: JobId, kind: WorkKind, payload_kb: u16) -> Option<Outp
     );
     fill(&mut bytes, size - END.len(), job.as_u128());
     bytes.extend_from_slice(END.as_bytes());
-    Some(Output { media_type: "application/json".into(), bytes })
+    Some(Output::inline("application/json", bytes))
 }
 
 /// Letters that follow from the seed, up to `size` bytes in all. Mixed as splitmix64 does, ten letters per number.
@@ -39,6 +39,8 @@ fn fill(bytes: &mut Vec<u8>, size: usize, seed: u128) {
 
 #[cfg(test)]
 mod tests {
+    use forge_core::command::Content;
+
     use super::*;
 
     #[test]
@@ -46,7 +48,7 @@ mod tests {
         let job = JobId::v7(1_800_000_000_000, 7);
         for kind in WorkKind::ALL {
             let result = output(job, *kind, kind.payload_kb());
-            let size = result.as_ref().map_or(0, |output| output.bytes.len());
+            let size = result.as_ref().map_or(0, |output| output.content.size() as usize);
             assert_eq!(size, usize::from(kind.payload_kb()) * 1024, "{kind:?}");
             assert_eq!(result, output(job, *kind, kind.payload_kb()));
         }
@@ -57,7 +59,8 @@ mod tests {
     #[test]
     fn a_result_is_one_json_object_without_anything_to_escape() {
         let result = output(JobId::v7(1, 1), WorkKind::PayloadSmall, 1).unwrap();
-        let text = String::from_utf8(result.bytes).unwrap();
+        let Content::Inline(bytes) = result.content else { panic!("it is small") };
+        let text = String::from_utf8(bytes).unwrap();
         let data = text.strip_prefix("{\"job_id\":\"").and_then(|text| text.strip_suffix("\"}")).unwrap();
         assert!(data.contains("\",\"work_kind\":\"PAYLOAD_SMALL\",\"data\":\""));
         assert!(text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\'));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forge_core::catalog::Kind;
-use forge_core::command::{Conclude, Extend, Fail, Held, Holder, Note, Succeed, WorkError};
+use forge_core::command::{Conclude, Extend, Fail, Held, Holder, Note, Output, Succeed, WorkError};
 use forge_core::id::JobId;
 use forge_core::job::Job;
 use forge_core::time::Time;
@@ -16,7 +16,7 @@ use super::batch::{self, Parts};
 use super::output::output;
 use super::plan::{Fate, plan};
 use super::{Compose, WorkerOptions};
-use crate::Error;
+use crate::{Error, KeepError};
 
 /// Signs of life come at least this far apart, however short the lease.
 const BEAT_MIN: Duration = Duration::from_millis(10);
@@ -31,6 +31,8 @@ pub(super) struct Run {
     held: Held,
     marks: VecDeque<(Time, Note, bool)>,
     fate: Fate,
+    /// The result, once it is kept.
+    output: Option<Arc<Output>>,
     ends_at: Time,
     beat_at: Time,
     beat_every: Duration,
@@ -81,6 +83,7 @@ impl Run {
                 .map(|mark| (began_at + mark.after, mark.note, mark.needed))
                 .collect(),
             fate: plan.fate,
+            output: None,
             ends_at,
             beat_at: began_at + beat_every,
             beat_every,
@@ -111,9 +114,41 @@ impl Run {
         }
         match self.marks.front() {
             Some((at, note, _)) if is_over || *at <= now => Some(self.sign(Some(note.clone()))),
-            None if is_over => Some((Step::End, self.end(now))),
+            None if is_over => Some((Step::End, self.end())),
             Some(_) | None => (self.beat_at <= now).then(|| self.sign(None)),
         }
+    }
+
+    /// The result, if the attempt is over and its result is not kept yet.
+    pub(super) fn result_to_keep(&self, now: Time) -> Option<Output> {
+        match self.fate {
+            Fate::Success { kind, payload_kb } if self.ends_at <= now && self.output.is_none() => {
+                let composed = (self.compose)(&self.job, now);
+                composed.or_else(|| output(self.held.job, kind, payload_kb))
+            }
+            Fate::Success { .. } | Fate::Items(_) | Fate::Failure(_) | Fate::HandBack => None,
+        }
+    }
+
+    /// Takes note of what became of the result. A job never succeeds without it.
+    pub(super) fn kept(&mut self, kept: Result<Output, KeepError>, now: Time) -> Settled {
+        match kept {
+            Ok(output) => self.output = Some(Arc::new(output)),
+            Err(error @ KeepError::TooLarge { .. }) => {
+                let error = WorkError::new(Kind::ReportFailed, &error.to_string());
+                self.fate = Fate::Failure(WorkError { retryable: Some(false), ..error });
+            }
+            Err(KeepError::Store(error)) if matches!(error.fault, Fault::Full | Fault::Rejected) => {
+                let error = WorkError::new(Kind::ReportFailed, "the store has no room for the result");
+                self.fate = Fate::Failure(error);
+            }
+            Err(KeepError::Store(_) | KeepError::Broken) if now < self.lease_until => {
+                return Settled::NotHeard;
+            }
+            // Whoever sees to leases has the job now.
+            Err(KeepError::Store(_) | KeepError::Broken) => return Settled::Over,
+        }
+        Settled::GoesOn
     }
 
     fn sign(&self, note: Option<Note>) -> (Step, Command) {
@@ -121,14 +156,10 @@ impl Run {
         (step, Command::Extend(Extend { held: self.held.clone(), lease: None, note }))
     }
 
-    fn end(&self, now: Time) -> Command {
+    fn end(&self) -> Command {
         let held = self.held.clone();
         match &self.fate {
-            Fate::Success { kind, payload_kb } => {
-                let composed = (self.compose)(&self.job, now);
-                let output = composed.or_else(|| output(held.job, *kind, *payload_kb));
-                Command::Succeed(Succeed { held, output: output.map(Arc::new) })
-            }
+            Fate::Success { .. } => Command::Succeed(Succeed { held, output: self.output.clone() }),
             Fate::Items(ends) => Command::Conclude(Conclude { held, ends: ends.clone() }),
             Fate::Failure(error) => Command::Fail(Fail { held, error: error.clone() }),
             Fate::HandBack => Command::HandBack(held),

@@ -14,6 +14,7 @@ mod overload;
 mod post;
 mod races;
 mod recovery;
+mod results;
 mod retention;
 mod stop;
 mod store;

@@ -4,9 +4,11 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use forge_core::id::BlobId;
+use forge_core::time::Time;
 use forge_core::{Changes, Rows, Wants};
 use forge_store::memory::Memory;
-use forge_store::{Boxed, Decide, Error, Fault, Page, Query, Store, Sweep, Wakeup};
+use forge_store::{Blobs, Boxed, Decide, Error, Fault, Page, Query, Sink, Source, Store, Sweep, Wakeup};
 use tokio::sync::{Semaphore, broadcast, watch};
 
 /// How a transaction fails.
@@ -40,6 +42,7 @@ pub(crate) struct TestStore {
     written: Mutex<Vec<Written>>,
     swept: Mutex<Vec<usize>>,
     failures: Mutex<VecDeque<Failure>>,
+    blobs_to_fail: Mutex<VecDeque<Fault>>,
     reads_to_fail: AtomicUsize,
     sweeps_to_fail: AtomicUsize,
 }
@@ -66,6 +69,7 @@ impl TestStore {
             written: Mutex::default(),
             swept: Mutex::default(),
             failures: Mutex::default(),
+            blobs_to_fail: Mutex::default(),
             reads_to_fail: AtomicUsize::new(0),
             sweeps_to_fail: AtomicUsize::new(0),
         }
@@ -91,6 +95,11 @@ impl TestStore {
 
     pub(crate) fn fail_reads(&self, n: usize) {
         self.reads_to_fail.store(n, Ordering::SeqCst);
+    }
+
+    /// The next blobs cannot be begun.
+    pub(crate) fn fail_blobs(&self, n: usize, fault: Fault) {
+        self.blobs_to_fail.lock().unwrap().extend(std::iter::repeat_n(fault, n));
     }
 
     pub(crate) fn fail_sweeps(&self, n: usize) {
@@ -158,6 +167,26 @@ fn fail_or_not(n_to_fail: &AtomicUsize) -> Result<(), Error> {
     }
 }
 
+impl Blobs for TestStore {
+    fn begin(&self, blob: BlobId, now: Time) -> Boxed<'_, Box<dyn Sink>> {
+        Box::pin(async move {
+            let failure = self.blobs_to_fail.lock().unwrap().pop_front();
+            match failure {
+                Some(fault) => Err(Error::new(fault, "asked to fail")),
+                None => self.memory.blobs().begin(blob, now).await,
+            }
+        })
+    }
+
+    fn touch(&self, blob: BlobId, now: Time) -> Boxed<'_, ()> {
+        self.memory.blobs().touch(blob, now)
+    }
+
+    fn open(&self, blob: BlobId) -> Boxed<'_, Arc<dyn Source>> {
+        self.memory.blobs().open(blob)
+    }
+}
+
 impl Store for TestStore {
     fn transact(&self, wants: Wants, decide: Decide) -> Boxed<'_, Changes> {
         Box::pin(self.transact_or_fail(wants, decide))
@@ -174,6 +203,10 @@ impl Store for TestStore {
             self.swept.lock().unwrap().push(n_rows);
             Ok(n_rows)
         })
+    }
+
+    fn blobs(&self) -> &dyn Blobs {
+        self
     }
 
     fn wakeups(&self) -> broadcast::Receiver<Wakeup> {

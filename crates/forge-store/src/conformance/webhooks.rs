@@ -309,7 +309,6 @@ pub async fn deliveries_go_with_their_job_or_are_swept(fixture: &dyn Fixture) {
     run(&store, at(9), vec![cancel(1), forget(1)]).await;
     assert_eq!(deliveries_of(&store, DeliveriesOf::Job(id(1))).await.len(), 0);
     assert_eq!(refused(ask(&store, at(9), settle(&got[0], arrived())).await), Refusal::DeliveryNotFound);
-    let never = Time::ZERO;
     let sweep = |deliveries_before, limit| Sweep { deliveries_before, ..Sweep::nothing(limit) };
     assert_eq!(store.sweep(sweep(at(2), 9)).await.unwrap(), 0, "not yet");
     assert_eq!(store.sweep(sweep(at(99), 2)).await.unwrap(), 2);

@@ -59,7 +59,7 @@ async fn check_all(time_scale: f64) {
     for (line, (kind, id)) in lines.iter().cycle().zip(jobs) {
         let job = world.found(id).await;
         let result = world.engine.store().result(job.execution).await.unwrap();
-        let size = result.map_or("-".to_owned(), |output| (output.bytes.len() / 1024).to_string());
+        let size = result.map_or("-".to_owned(), |kept| (kept.size / 1024).to_string());
         let end = match job.state {
             State::Succeeded => "SUCCEEDED".to_owned(),
             _ => job.last_error().map_or("not ended".to_owned(), |error| error.kind.name().to_owned()),

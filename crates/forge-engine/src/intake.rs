@@ -1,0 +1,133 @@
+//! Where a worker's result goes, in parts, before its outcome is reported: small ones stay in hand and travel with the report,
+//! large ones go beside the rows as they come, and are durable before anybody is told of them. So a result is never whole in
+//! memory, and the report stays small.
+//!
+//! Dropped anywhere, an intake leaves at most bytes that no result names, and those are swept.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use forge_core::command::{Blob, Content, Output};
+use forge_core::id::BlobId;
+use forge_core::limits;
+use forge_core::time::Time;
+use forge_store::Sink;
+use sha2::{Digest, Sha256};
+
+use crate::committer::Office;
+
+/// A result on its way in.
+pub struct Intake {
+    office: Arc<Office>,
+    blob: BlobId,
+    media_type: String,
+    file_name: Option<String>,
+    size: u64,
+    size_max: u64,
+    place: Place,
+}
+
+enum Place {
+    InHand(Vec<u8>),
+    Beside(Box<Stream>),
+    /// A write failed: what came before it cannot be relied on.
+    Broken,
+}
+
+struct Stream {
+    sink: Box<dyn Sink>,
+    digest: Sha256,
+    /// When the store last heard that somebody is at it.
+    touched: Time,
+}
+
+/// Why a result could not be kept.
+#[derive(Debug, thiserror::Error)]
+pub enum KeepError {
+    /// Larger than results may be. Trying again changes nothing.
+    #[error("the result is larger than {max} bytes")]
+    TooLarge {
+        /// How large they may be.
+        max: u64,
+    },
+    /// An earlier part was not kept, so the rest is of no use.
+    #[error("an earlier part of the result was not kept")]
+    Broken,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] forge_store::Error),
+}
+
+impl Intake {
+    pub(crate) fn new(
+        office: Arc<Office>,
+        blob: BlobId,
+        media_type: String,
+        file_name: Option<String>,
+        size_max: u64,
+    ) -> Intake {
+        Intake { office, blob, media_type, file_name, size: 0, size_max, place: Place::InHand(Vec::new()) }
+    }
+
+    /// Takes the next bytes.
+    pub async fn write(&mut self, bytes: Bytes) -> Result<(), KeepError> {
+        let size = self.size.saturating_add(bytes.len() as u64);
+        if size > self.size_max {
+            self.place = Place::Broken;
+            return Err(KeepError::TooLarge { max: self.size_max });
+        }
+        self.size = size;
+        let (office, blob) = (&*self.office, self.blob);
+        // Broken until it went well: cut off in between, nobody knows what was written.
+        self.place = match std::mem::replace(&mut self.place, Place::Broken) {
+            Place::InHand(mut held) if size <= limits::INLINE_RESULT_BYTES_MAX as u64 => {
+                held.extend_from_slice(&bytes);
+                Place::InHand(held)
+            }
+            Place::InHand(held) => {
+                let mut stream = Stream::begin(office, blob).await?;
+                stream.put(office, blob, held.into()).await?;
+                stream.put(office, blob, bytes).await?;
+                Place::Beside(stream)
+            }
+            Place::Beside(mut stream) => {
+                stream.put(office, blob, bytes).await?;
+                Place::Beside(stream)
+            }
+            Place::Broken => return Err(KeepError::Broken),
+        };
+        Ok(())
+    }
+
+    /// What came in, ready to be reported. Durable, but for what travels with the report.
+    pub async fn finish(self) -> Result<Output, KeepError> {
+        let content = match self.place {
+            Place::InHand(held) => Content::Inline(held),
+            Place::Beside(stream) => {
+                stream.sink.finish().await?;
+                let digest = stream.digest.finalize().into();
+                Content::Stored(Blob { id: self.blob, size: self.size, digest })
+            }
+            Place::Broken => return Err(KeepError::Broken),
+        };
+        Ok(Output { media_type: self.media_type, file_name: self.file_name, content })
+    }
+}
+
+impl Stream {
+    async fn begin(office: &Office, blob: BlobId) -> Result<Box<Stream>, KeepError> {
+        let touched = office.clock.now();
+        let sink = office.store.blobs().begin(blob, touched).await?;
+        Ok(Box::new(Stream { sink, digest: Sha256::new(), touched }))
+    }
+
+    async fn put(&mut self, office: &Office, blob: BlobId, bytes: Bytes) -> Result<(), KeepError> {
+        let now = office.clock.now();
+        if now.since(self.touched) > limits::LOOSE_BLOB / 4 {
+            office.store.blobs().touch(blob, now).await?;
+            self.touched = now;
+        }
+        self.digest.update(&bytes);
+        Ok(self.sink.write(bytes).await?)
+    }
+}
