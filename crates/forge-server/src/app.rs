@@ -6,7 +6,7 @@ use std::time::Duration;
 use forge_core::client::Client;
 use forge_core::delivery::Policy as DeliveryPolicy;
 use forge_core::id::ClientId;
-use forge_core::job::Name;
+use forge_core::job::{Dialect, Keep, Name};
 use forge_core::retry::{Mode, Policy};
 use forge_core::{Command, limits as core_limits};
 use forge_engine::observer::Observer;
@@ -16,14 +16,14 @@ use forge_engine::{
 use forge_problem::{Digest, FieldType, FieldWriter};
 use forge_store::Store;
 use forge_wire::outcome::{Outcomes, ReportStatus};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
 use crate::config::{AuthMode, Config, JobReportStatus, RetryMode};
 use crate::edge::sse::Hub;
 use crate::edge::{Endings, KeyRing, Limiter};
 use crate::limits::{
-    READY_TIMEOUT, REQUEST_TIMEOUT, STREAM_EVENTS_WAITING_MAX, STREAM_HEARTBEAT, WAIT_MAX,
+    DOWNLOADS_MAX, READY_TIMEOUT, REQUEST_TIMEOUT, STREAM_EVENTS_WAITING_MAX, STREAM_HEARTBEAT, WAIT_MAX,
     WEBHOOK_LEASE_MARGIN,
 };
 use crate::metrics::Metrics;
@@ -55,6 +55,8 @@ pub struct App {
     pub ring: KeyRing,
     /// Callers and their limits.
     pub limiter: Limiter,
+    /// Places for downloads of large results.
+    pub downloads: Arc<Semaphore>,
     /// Requests that wait for jobs to end.
     pub endings: Endings,
     /// Streams of events.
@@ -128,6 +130,7 @@ impl App {
         let options = Options {
             tombstone_keep: config.retention.tombstones,
             revoked_key_keep: config.retention.revoked_keys,
+            result_bytes_max: config.limits.max_result_bytes,
             observer,
             ..Options::default()
         };
@@ -147,6 +150,7 @@ impl App {
             limiter: Limiter::new(&config.limits),
             ring: KeyRing::default(),
             endings: Endings::default(),
+            downloads: Arc::new(Semaphore::new(DOWNLOADS_MAX)),
             default_queue: Name::new(DEFAULT_QUEUE).expect("a short name"),
             problem_field: problem_field(),
             worker: OnceLock::new(),
@@ -262,6 +266,21 @@ impl App {
         };
         let attempts_max = retries.saturating_add(1).min(core_limits::EXECUTIONS_MAX as u32);
         Policy { attempts_max, initial, max: retry.wait_max, jitter: retry.jitter, ..policy }
+    }
+
+    /// How long what a job of this dialect leaves is kept. On `/api/v1` the record of a failed job has a period of its own;
+    /// elsewhere all records are kept alike (C-72).
+    pub fn keep(&self, dialect: Dialect) -> Keep {
+        let kept = &self.config.job_retention;
+        Keep {
+            small: kept.completed_small,
+            medium: kept.completed_default,
+            large: kept.completed_large,
+            failed: match dialect {
+                Dialect::Operations => Some(kept.failed),
+                Dialect::Forge | Dialect::Ojs => None,
+            },
+        }
     }
 
     /// Whether the server can do its work now; otherwise why not.

@@ -20,7 +20,7 @@ const SWEEP_MAX: usize = 1000;
 pub struct Removed {
     /// Jobs whose time was over, with their events, reports and results.
     pub n_jobs: usize,
-    /// Journal rows, tombstones, revoked keys and settled deliveries.
+    /// Journal rows, tombstones, revoked keys, settled deliveries, contents of expired results, bytes that no result names.
     pub n_rows: usize,
 }
 
@@ -55,6 +55,8 @@ async fn clean(store: &dyn Store, config: &Config, clock: &dyn Clock) -> Result<
             tombstones_before: now - config.retention.tombstones,
             revoked_keys_before: now - config.retention.revoked_keys,
             deliveries_before: now - limits::DELIVERY_KEEP,
+            results_until: now,
+            loose_before: now - limits::LOOSE_BLOB,
             limit: SWEEP_MAX,
         };
         match store.sweep(sweep).await? {

@@ -108,6 +108,13 @@ pub const STREAMS_FULL_AFTER_S: u64 = 10;
 /// How long streams wait for a store that is in trouble.
 pub const HUB_PAUSE: Duration = Duration::from_millis(500);
 
+/// Bytes of a result that are read at once. Two such chunks are in memory per download; larger ones are no faster.
+pub const DOWNLOAD_CHUNK_BYTES: usize = 128 * 1024;
+
+/// Results beside the rows that are downloaded at once: with what the connection itself holds, some 200 MB at worst. One more
+/// is told to come back.
+pub const DOWNLOADS_MAX: usize = 256;
+
 /// Spans that wait to be sent, some 500 bytes each. A collector that is slower than the work loses the rest.
 pub const TRACE_SPANS_WAITING_MAX: usize = 16 * 1024;
 

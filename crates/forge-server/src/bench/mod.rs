@@ -2,6 +2,7 @@
 //! mean much: server, load generator and the bare handler it is compared with share the machine.
 //!
 //! - `http`: submissions, status reads and whole jobs over HTTP, against a bare axum handler.
+//! - `result`: a large result, against a plain read of its file.
 //! - `sse`: many streams of events.
 //! - `webhooks`: deliveries to a fast receiver, and submissions while receivers hang.
 //! - `load`: the load generator: a fixed number of connections, one request under way on each, bounded in time.
@@ -10,9 +11,11 @@
 mod bare;
 mod http;
 mod load;
+mod result;
 mod sse;
 mod webhooks;
 
 pub use http::{HttpOptions, run_http, serve_bare};
+pub use result::{ResultOptions, run_result};
 pub use sse::{SseOptions, run_sse, run_sse_raised};
 pub use webhooks::{WebhookOptions, run_webhooks};

@@ -37,6 +37,11 @@ pub fn require_type(headers: &HeaderMap, media_type: &str) -> Result<(), ApiErro
     require(headers, essence, |accept| accept.takes(essence))
 }
 
+/// Whether a type is asked for by name.
+pub fn names(headers: &HeaderMap, media_type: &str) -> bool {
+    Accept::of(headers).is_some_and(|accept| accept.named(media_type).is_some())
+}
+
 fn require(headers: &HeaderMap, offer: &str, takes: impl Fn(&Accept<'_>) -> bool) -> Result<(), ApiError> {
     // What nearly all clients say; there is nothing to weigh.
     if headers.get(ACCEPT).is_some_and(|first| first == offer) {

@@ -87,7 +87,7 @@ fn counted(app: &App, exchange: &Exchange, error: ApiError) -> ApiError {
 }
 
 fn refuse(app: &App, exchange: &Exchange, error: ApiError) -> Response {
-    let (refused, allow, cause) = error.into_parts();
+    let (refused, header, cause) = error.into_parts();
     let refused = worded(app, exchange, refused);
     let status = status::http(refused.kind, exchange.dialect);
     log(app, exchange, &refused, status, cause.as_deref());
@@ -104,9 +104,9 @@ fn refuse(app: &App, exchange: &Exchange, error: ApiError) -> Response {
         .in_language(refused.language.tag())
         .into_response();
     let headers = response.headers_mut();
+    headers.extend(header);
     match status {
         401 => drop(headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
-        405 => headers.extend(allow.map(|allow| (ALLOW, HeaderValue::from_static(allow)))),
         429 | 503 | 504 => {
             let seconds = refused.retry_after_s.unwrap_or(TROUBLE_AFTER_S);
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds));

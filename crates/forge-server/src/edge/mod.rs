@@ -33,6 +33,7 @@ pub mod query;
 mod rate;
 mod refusal;
 pub mod respond;
+pub mod results;
 pub mod sse;
 pub mod submission;
 

@@ -2,12 +2,15 @@
 
 use std::error::Error as StdError;
 
+use axum::http::header::{ALLOW, CONTENT_RANGE};
+use axum::http::{HeaderName, HeaderValue};
 use forge_core::Refusal;
 use forge_core::catalog::Kind;
 use forge_store::Fault;
 use forge_wire::problem::Refused;
 use forge_wire::words::forge_state;
 
+use super::respond::value;
 use crate::limits::TROUBLE_AFTER_S;
 
 /// Why a request is not done.
@@ -17,11 +20,13 @@ pub struct ApiError(Box<Inner>);
 #[derive(Debug)]
 struct Inner {
     refused: Refused,
-    /// The methods that would do.
-    allow: Option<&'static str>,
+    /// What the answer says beside its problem: the methods that would do, the size that there is.
+    header: Option<(HeaderName, HeaderValue)>,
     /// What went wrong inside: for the log, never for the caller.
-    cause: Option<Box<dyn StdError + Send + Sync>>,
+    cause: Option<Cause>,
 }
+
+type Cause = Box<dyn StdError + Send + Sync>;
 
 impl ApiError {
     /// A refusal of this kind.
@@ -32,7 +37,16 @@ impl ApiError {
     /// The path exists, but not with this method.
     pub fn method(allow: &'static str) -> ApiError {
         let refused = Refused::new(Kind::MethodNotAllowed, format!("Allowed here: {allow}."));
-        ApiError(Box::new(Inner { refused, allow: Some(allow), cause: None }))
+        let header = Some((ALLOW, HeaderValue::from_static(allow)));
+        ApiError(Box::new(Inner { refused, header, cause: None }))
+    }
+
+    /// The part that is asked for lies beyond the end of so many bytes.
+    pub fn beyond(size: u64) -> ApiError {
+        let detail = format!("The result has {size} bytes, and the range begins beyond them.");
+        let refused = Refused::new(Kind::RangeNotSatisfiable, detail).fact("size", size);
+        let header = Some((CONTENT_RANGE, value(format!("bytes */{size}"))));
+        ApiError(Box::new(Inner { refused, header, cause: None }))
     }
 
     /// There is no such path.
@@ -43,7 +57,7 @@ impl ApiError {
     /// Trouble of our own, with what is behind it.
     pub fn internal(kind: Kind, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> ApiError {
         let refused = Refused::new(kind, kind.entry().meaning);
-        ApiError(Box::new(Inner { refused, allow: None, cause: Some(cause.into()) }))
+        ApiError(Box::new(Inner { refused, header: None, cause: Some(cause.into()) }))
     }
 
     /// What kind of refusal it is.
@@ -51,17 +65,15 @@ impl ApiError {
         self.0.refused.kind
     }
 
-    pub(crate) fn into_parts(
-        self,
-    ) -> (Refused, Option<&'static str>, Option<Box<dyn StdError + Send + Sync>>) {
-        let Inner { refused, allow, cause } = *self.0;
-        (refused, allow, cause)
+    pub(crate) fn into_parts(self) -> (Refused, Option<(HeaderName, HeaderValue)>, Option<Cause>) {
+        let Inner { refused, header, cause } = *self.0;
+        (refused, header, cause)
     }
 }
 
 impl From<Refused> for ApiError {
     fn from(refused: Refused) -> ApiError {
-        ApiError(Box::new(Inner { refused, allow: None, cause: None }))
+        ApiError(Box::new(Inner { refused, header: None, cause: None }))
     }
 }
 

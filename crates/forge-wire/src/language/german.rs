@@ -50,6 +50,11 @@ pub(super) const fn words(kind: Kind) -> Words {
             "Keines der Formate, die der Aufrufer annimmt, kann hier erzeugt werden.",
             "Nehmen Sie JSON an oder überlassen Sie dem Server die Wahl.",
         ),
+        Kind::RangeNotSatisfiable => say(
+            "Bereich nicht erfüllbar",
+            "Der verlangte Teil des Ergebnisses liegt hinter dessen Ende.",
+            "Verlangen Sie einen Bereich innerhalb der Größe, die Content-Range nennt, oder das Ganze.",
+        ),
         Kind::BodyTooLarge => say(
             "Inhalt zu groß",
             "Der Inhalt der Anfrage ist größer, als der Server liest.",
@@ -229,6 +234,11 @@ pub(super) const fn words(kind: Kind) -> Words {
             "Auftrag nicht mehr aufbewahrt",
             "Den Auftrag gab es, aber die Zeit, für die er und sein Ergebnis aufbewahrt werden, ist vorbei.",
             "Reichen Sie den Auftrag erneut ein, wenn das Ergebnis noch gebraucht wird.",
+        ),
+        Kind::ResultExpired => say(
+            "Ergebnis nicht mehr aufbewahrt",
+            "Der Auftrag hat kein Ergebnis mehr: Die Zeit, für die dessen Inhalt aufbewahrt wird, ist vorbei.",
+            "Reichen Sie den Auftrag erneut ein, wenn sein Ergebnis noch gebraucht wird.",
         ),
         Kind::RateLimited => say(
             TOO_MANY_REQUESTS,

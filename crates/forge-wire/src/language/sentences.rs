@@ -149,9 +149,19 @@ const SENTENCES: Table = &[
         "The job is {1}; only a job that SUCCEEDED has a result.",
         "Der Auftrag ist {1}; ein Ergebnis hat nur ein Auftrag, der SUCCEEDED ist.",
     ),
+    ("The job left no result.", "Der Auftrag hat kein Ergebnis hinterlassen."),
+    ("The content of the result was removed.", "Der Inhalt des Ergebnisses wurde entfernt."),
     (
-        "The job left no result, or it was removed.",
-        "Der Auftrag hat kein Ergebnis hinterlassen, oder es wurde entfernt.",
+        "The result was kept until {1}, which is {2} d after the end of the job.",
+        "Das Ergebnis wurde bis {1} aufbewahrt, das ist {2} d nach dem Ende des Auftrags.",
+    ),
+    (
+        "The result has {1} bytes, and the range begins beyond them.",
+        "Das Ergebnis hat {1} Bytes, und der Bereich beginnt dahinter.",
+    ),
+    (
+        "More results are being downloaded than the server takes on.",
+        "Es werden mehr Ergebnisse abgerufen, als der Server zugleich bedient.",
     ),
     ("No worker of this server would end the job.", "Kein Worker dieses Servers würde den Auftrag beenden."),
     (
@@ -190,6 +200,8 @@ const SENTENCES: Table = &[
     ("the worker gave no sign of life", "Der Worker gab kein Lebenszeichen."),
     ("the job does not say what to do", "Der Auftrag sagt nicht, was zu tun ist."),
     ("the store rejected the result", "Der Speicher hat das Ergebnis abgelehnt."),
+    ("the store has no room for the result", "Der Speicher hat keinen Platz für das Ergebnis."),
+    ("the result is larger than {1} bytes", "Das Ergebnis ist größer als {1} Bytes."),
     ("{1} fails in attempt {2}, as it is meant to", "{1} schlägt in Versuch {2} fehl, wie es soll."),
 ];
 

@@ -260,9 +260,9 @@ fn events() -> Operation {
 
 fn results() -> Vec<Operation> {
     let reading = |path: &str, id: &str, summary: &str| Operation {
-        parameters: of_job(),
-        answers: vec![super::operations::result()],
-        refusals: of_execution(&[&[Kind::ResultNotReady, Kind::ResultNotFound]]),
+        parameters: of_job().into_iter().chain(super::operations::parts()).collect(),
+        answers: super::operations::results(),
+        refusals: of_execution(&[super::operations::OF_RESULT]),
         ..of_api("get", path.to_owned(), id.to_owned(), summary.to_owned())
     };
     vec![

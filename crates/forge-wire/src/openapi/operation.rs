@@ -73,7 +73,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("X-Correlation-ID", "The id the client gave the request, sanitised; otherwise the server's."),
     (
         "Cache-Control",
-        "`no-store` for what is said about jobs, which is private and changes; documents may be kept.",
+        "`no-store` for what is said about jobs, which is private and changes; documents and results may be kept.",
     ),
     ("Retry-After", "Seconds to wait before asking again."),
     ("WWW-Authenticate", "`Bearer`."),
@@ -83,8 +83,12 @@ const HEADERS: &[(&str, &str)] = &[
     ("Idempotent-Replayed", "`true` when the answer tells of something that was there before."),
     ("Vary", "What the form of the answer depends on."),
     ("Content-Language", "The language that titles and details are in."),
-    ("ETag", "Which version of the document it is."),
-    ("Content-Digest", "The SHA-256 of the failure object (RFC 9530)."),
+    ("ETag", "Which version of the document it is; strong for a result, which never changes."),
+    ("Content-Digest", "The SHA-256 of the body (RFC 9530)."),
+    ("Repr-Digest", "The SHA-256 of the whole result, also where only a part is sent (RFC 9530)."),
+    ("Accept-Ranges", "`bytes`: a download that was cut off can go on."),
+    ("Content-Range", "Which bytes these are, and of how many."),
+    ("Content-Disposition", "The name to save it under; not for JSON without a name."),
     ("Problem", "What went wrong, as a structured field."),
     ("X-Accel-Buffering", "`no`: proxies shall pass events on as they come."),
     ("RateLimit", "What is left of the limit."),
@@ -210,6 +214,7 @@ impl Operation {
         let mut headers = vec![("Vary", Presence::Sometimes), ("Content-Language", Presence::Always)];
         match code {
             401 => headers.push(("WWW-Authenticate", Presence::Always)),
+            416 => headers.push(("Content-Range", Presence::Always)),
             429 | 503 | 504 => headers.push(("Retry-After", Presence::Always)),
             _ => {}
         }

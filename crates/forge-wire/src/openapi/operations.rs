@@ -59,6 +59,8 @@ pub(super) fn refusals(kinds: &[&[Kind]]) -> Vec<Refused> {
 
 pub(super) const JOB: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
 const CLIENT: &str = "6f1b7b46-5d6e-4a2f-9c0b-3f1f8d1f2a10";
+/// What examples show of a result.
+const ETAG: &str = "\"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\"";
 const KEY: &str = "01890a5d-b1c2-7d3e-8f40-5a6b7c8d9e0f";
 pub(super) const NOON: &str = "2026-05-28T12:00:00.000Z";
 
@@ -278,20 +280,55 @@ fn readings() -> Vec<Operation> {
             ..of_jobs("get", "/v1/jobs/{job_id}/report", "getReport", "What became of a job that has ended.")
         },
         Operation {
-            parameters: of_job(),
-            answers: vec![result()],
-            refusals: refusals(&[ANY, KEYED, OF_JOB, &[Kind::ResultNotReady, Kind::ResultNotFound]]),
+            parameters: of_job().into_iter().chain(parts()).collect(),
+            answers: results(),
+            refusals: refusals(&[ANY, KEYED, OF_JOB, OF_RESULT]),
             ..of_jobs("get", "/v1/jobs/{job_id}/result", "getResult", "What a job that succeeded left.")
         },
     ]
 }
 
-/// What a job left.
-pub(super) fn result() -> Answer {
-    Answer {
+pub(super) const OF_RESULT: &[Kind] = &[
+    Kind::ResultNotReady,
+    Kind::ResultNotFound,
+    Kind::ResultExpired,
+    Kind::RangeNotSatisfiable,
+    Kind::QueueFull,
+];
+
+/// How a part of a result is asked for, or nothing of what is there already.
+pub(super) fn parts() -> Vec<Value> {
+    vec![
+        header("Range", "One range of bytes; several at once are answered with the whole.", "bytes=1048576-"),
+        header(
+            "If-Range",
+            "The `ETag` of the part that is there already; otherwise the whole is sent.",
+            ETAG,
+        ),
+        header("If-None-Match", "The `ETag` of a copy that is there already.", ETAG),
+    ]
+}
+
+/// The result whole, in part, or not again.
+pub(super) fn results() -> Vec<Answer> {
+    let always =
+        |names: &[&'static str]| names.iter().map(|name| (*name, Presence::Always)).collect::<Vec<_>>();
+    let any = |status, description, headers| Answer {
         content: vec![("*/*", None, None)],
-        ..answer(200, "The result, in the type its worker gave it.", "Nothing", json!({}))
-    }
+        headers,
+        ..answer(status, description, "Nothing", json!({}))
+    };
+    let mut whole = always(&["ETag", "Vary", "Accept-Ranges", "Repr-Digest"]);
+    whole.push(("Content-Disposition", Presence::Sometimes));
+    let mut part = whole.clone();
+    part.push(("Content-Range", Presence::Always));
+    whole.push(("Content-Digest", Presence::Sometimes));
+    let same = Answer { content: vec![], ..any(304, "The copy is the result.", always(&["ETag", "Vary"])) };
+    vec![
+        any(200, "The result, in the type its worker gave it or as a file.", whole),
+        any(206, "The part that was asked for.", part),
+        same,
+    ]
 }
 
 pub(super) fn of_jobs(

@@ -23,11 +23,12 @@ pub fn report(job: &Job, now: Time) -> Option<Output> {
             "metrics": {"records": seed % 10_000, "pages": seed / 10_000 % 40 + 1},
         },
     });
-    Some(Output { media_type: "application/json".into(), bytes: document.to_string().into_bytes() })
+    Some(Output::inline("application/json", document.to_string()))
 }
 
 #[cfg(test)]
 mod tests {
+    use forge_core::command::Content;
     use std::sync::Arc;
 
     use forge_core::id::{ClientId, JobId};
@@ -52,7 +53,8 @@ mod tests {
     #[test]
     fn a_simulated_operation_leaves_a_document_and_other_work_does_not() {
         let output = report(&job(Some("reports/generate"), 0), Time::from_millis(1_700_000_000_000)).unwrap();
-        let document: Value = serde_json::from_slice(&output.bytes).unwrap();
+        let Content::Inline(bytes) = output.content else { panic!("it is small") };
+        let document: Value = serde_json::from_slice(&bytes).unwrap();
         assert_eq!(document["reportId"], JobId::v7(1, 7).to_string());
         assert_eq!(document["type"], "market \"analysis\"");
         assert_eq!(document["generatedAt"], "2023-11-14T22:13:20.000Z");

@@ -48,6 +48,8 @@ pub(crate) enum Bench {
     Sse(BenchSse),
     /// Deliveries to a fast receiver, and submissions while a thousand receivers hang; takes about a minute
     Webhooks(BenchWebhooks),
+    /// A large result: taken in, downloaded, resumed, held against a plain read of its file; needs its size on the disk
+    Result(BenchResult),
     /// The bare handlers that `bench http` compares with
     #[command(hide = true)]
     Bare,
@@ -99,6 +101,16 @@ pub(crate) struct BenchWebhooks {
     /// Receivers that hang
     #[arg(long, default_value_t = 1000)]
     pub(crate) hanging: usize,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchResult {
+    /// The size of the result in MiB
+    #[arg(long, default_value_t = 1024)]
+    pub(crate) mb: u64,
+    /// Downloads; the median counts
+    #[arg(long, default_value_t = 3)]
+    pub(crate) rounds: usize,
 }
 
 #[derive(Debug, Args)]

@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use forge_server::bench::{
-    HttpOptions, SseOptions, WebhookOptions, run_http, run_sse, run_sse_raised, run_webhooks, serve_bare,
+    HttpOptions, ResultOptions, SseOptions, WebhookOptions, run_http, run_result, run_sse, run_sse_raised,
+    run_webhooks, serve_bare,
 };
 use forge_server::config::{Config, File, Flag, Invalid, MANUAL, Mode, Sources};
 use forge_server::{Exit, telemetry};
@@ -106,6 +107,11 @@ pub(crate) fn bench(bench: &Bench) -> Exit {
                 n_hanging: flags.hanging,
             };
             runtime.block_on(run_webhooks(&options))
+        }
+        Bench::Result(flags) => {
+            let options =
+                ResultOptions { size_mib: flags.mb.max(1), n_rounds: flags.rounds, data: data.clone() };
+            runtime.block_on(run_result(&options))
         }
     };
     // What is left of it is of no use to anybody.

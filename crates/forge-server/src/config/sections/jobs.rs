@@ -6,7 +6,10 @@ use forge_core::job::Form;
 use forge_core::limits::EXECUTIONS_MAX;
 use forge_core::retry::Jitter;
 
-use super::{BODY_BYTES_MAX, COUNT_MAX, DAY_MS, DAY_S, DAYS_MAX, HOUR_S, KIB, STREAMS_MAX, WORKERS_MAX};
+use super::{
+    BODY_BYTES_MAX, COUNT_MAX, DAY_MS, DAY_S, DAYS_MAX, HOUR_S, KIB, RESULT_BYTES_MAX, STREAMS_MAX,
+    WORKERS_MAX,
+};
 use crate::config::reader::Reader;
 use crate::config::values::RetryMode;
 
@@ -22,6 +25,7 @@ pub struct Limits {
     pub max_body_bytes: usize,
     /// From `max_job_payload_kb`.
     pub max_job_payload_bytes: usize,
+    pub max_result_bytes: u64,
 }
 
 impl Limits {
@@ -35,6 +39,7 @@ impl Limits {
             max_streams_per_client: from.whole("limits.max_streams_per_client", 1..=STREAMS_MAX),
             max_body_bytes: from.whole("limits.max_body_bytes", KIB..=BODY_BYTES_MAX),
             max_job_payload_bytes: payload_kb * KIB as usize,
+            max_result_bytes: from.whole("limits.max_result_bytes", KIB..=RESULT_BYTES_MAX),
         }
     }
 }

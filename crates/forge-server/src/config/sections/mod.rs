@@ -35,5 +35,8 @@ const RETRIES_MAX: i64 = 100;
 
 const KIB: i64 = 1024;
 
+/// As large as file systems commonly take.
+const RESULT_BYTES_MAX: i64 = 1 << 42;
+
 /// Bodies are read into memory.
 const BODY_BYTES_MAX: i64 = 256 * KIB * KIB;

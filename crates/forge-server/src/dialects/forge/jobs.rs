@@ -14,7 +14,7 @@ use forge_wire::forge::{CanceledView, JobView, RetriedView};
 use crate::app::App;
 use crate::edge::accept::{self, Form};
 use crate::edge::prefer::{APPLIED, Prefer};
-use crate::edge::{ApiError, Caller, Exchange, body, failure, hold, ownership, respond};
+use crate::edge::{ApiError, Caller, Exchange, body, failure, hold, ownership, respond, results};
 use crate::limits::POLL_AFTER_S;
 use crate::traces::About;
 
@@ -56,10 +56,11 @@ fn view(app: &App, job: &Job) -> Response {
         State::Created | State::Queued | State::Assigned | State::Running => {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(POLL_AFTER_S));
         }
-        State::Succeeded => {
-            let link = format!("<{}/v1/jobs/{}/result>; rel=\"related\"", app.base, job.id);
-            response.headers_mut().insert(LINK, respond::value(link));
+        State::Succeeded if job.result.is_some() => {
+            let link = results::link(app, &format!("/v1/jobs/{}/result", job.id));
+            response.headers_mut().insert(LINK, link);
         }
+        State::Succeeded => {}
         State::Failed | State::Canceled => {
             failure::add_field(app, &mut response, || app.outcomes.failure(job, &[]));
         }

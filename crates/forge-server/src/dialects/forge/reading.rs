@@ -1,18 +1,17 @@
 //! What a job left: its report, its result, its items.
 
-use axum::http::header::X_CONTENT_TYPE_OPTIONS;
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::StatusCode;
 use axum::response::Response;
 use forge_core::catalog::Kind;
 use forge_core::id::{ExecutionId, JobId};
-use forge_core::state::State;
 use forge_wire::forge::ReportView;
 use forge_wire::problem::Refused;
 use forge_wire::words::forge_state;
 
 use crate::app::App;
 use crate::edge::query::Query;
-use crate::edge::{ApiError, Caller, Exchange, accept, items, ownership, respond};
+use crate::edge::results::{self, Form};
+use crate::edge::{ApiError, Caller, Exchange, items, ownership, respond};
 use crate::traces::About;
 
 /// `GET /v1/jobs/{id}/report`. Before the end there is none (C-68).
@@ -33,7 +32,7 @@ pub(super) async fn report(
     }
 }
 
-/// `GET /v1/jobs/{id}/result`. Before the end, and for a job that did not end well, there is none (C-69).
+/// `GET /v1/jobs/{id}/result`.
 pub(super) async fn result(
     app: &App,
     exchange: &Exchange,
@@ -41,21 +40,8 @@ pub(super) async fn result(
     id: Option<JobId>,
 ) -> Result<Response, ApiError> {
     let job = ownership::job(app, caller, id).await?;
-    if job.state != State::Succeeded {
-        let state = forge_state(job.state);
-        let detail = format!("The job is {state}; only a job that SUCCEEDED has a result.");
-        return Err(Refused::new(Kind::ResultNotReady, detail).fact("state", state).into());
-    }
-    let Some(output) = app.engine.store().result(job.execution).await? else {
-        return Err(ApiError::new(Kind::ResultNotFound, "The job left no result, or it was removed."));
-    };
-    accept::require_type(&exchange.headers, &output.media_type)?;
-    // What a worker calls its output is not ours to trust.
-    let media_type = HeaderValue::try_from(output.media_type)
-        .unwrap_or_else(|_| HeaderValue::from_static("application/octet-stream"));
-    let mut response = respond::with_type(StatusCode::OK, media_type, output.bytes);
-    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    Ok(response)
+    exchange.is_about(About::job(&job, false));
+    results::answer(app, exchange, &job, Form::AsAsked).await
 }
 
 /// `GET /v1/jobs/{id}/items`: how the items of a batch ended, in the execution under way or the one that is named.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use forge_core::catalog::Kind;
 use forge_core::command::{Idempotency, NewJob};
 use forge_core::item::{Item, Items};
-use forge_core::job::{Form, Head, Input, Job, Name};
+use forge_core::job::{Dialect, Form, Head, Input, Job, Name};
 use forge_core::time::Time;
 use forge_core::work::{Definition, WorkKind};
 use forge_wire::body::fingerprint;
@@ -158,6 +158,7 @@ fn new_job(
         tracestate,
         language: exchange.language().stored(),
         retention: Some(app.config.retention.jobs),
+        keep: Some(app.keep(Dialect::Forge)),
         ..Head::new(caller.client, place.queue, place.now)
     };
     let items = with_kinds(app, items, place.now);

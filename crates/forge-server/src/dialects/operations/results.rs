@@ -1,7 +1,5 @@
 //! What an execution left. Before the end, and where it did not end well, there is nothing (C-69).
 
-use axum::http::header::{CONTENT_DISPOSITION, X_CONTENT_TYPE_OPTIONS};
-use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use forge_core::catalog::Kind;
 use forge_core::id::ExecutionId;
@@ -11,7 +9,8 @@ use forge_wire::words;
 
 use crate::app::App;
 use crate::edge::ownership::Execution;
-use crate::edge::{ApiError, Caller, Exchange, accept, ownership, respond};
+use crate::edge::results::{self, Form};
+use crate::edge::{ApiError, Caller, Exchange, ownership};
 use crate::traces::About;
 
 /// `GET /api/v1/jobs/{jobId}/result`, `…/reports/{jobId}`, `…/results/{jobId}`.
@@ -22,16 +21,7 @@ pub(super) async fn get(
     id: Option<ExecutionId>,
 ) -> Result<Response, ApiError> {
     let found = ready(app, exchange, caller, id).await?;
-    let Some(output) = app.engine.store().result(found.id).await? else {
-        return Err(ApiError::new(Kind::ResultNotFound, "The job left no result, or it was removed."));
-    };
-    accept::require_type(&exchange.headers, &output.media_type)?;
-    // What a worker calls its output is not ours to trust.
-    let media_type = HeaderValue::try_from(output.media_type)
-        .unwrap_or_else(|_| HeaderValue::from_static("application/octet-stream"));
-    let mut response = respond::with_type(StatusCode::OK, media_type, output.bytes);
-    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    Ok(response)
+    results::answer(app, exchange, &found.job, Form::AsAsked).await
 }
 
 /// `GET /api/v1/reports/{jobId}/download`: the same as a file.
@@ -41,9 +31,8 @@ pub(super) async fn download(
     caller: &Caller,
     id: Option<ExecutionId>,
 ) -> Result<Response, ApiError> {
-    let mut response = get(app, exchange, caller, id).await?;
-    response.headers_mut().insert(CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
-    Ok(response)
+    let found = ready(app, exchange, caller, id).await?;
+    results::answer(app, exchange, &found.job, Form::File).await
 }
 
 /// The execution, if it ended well.

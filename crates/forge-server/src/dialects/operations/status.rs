@@ -110,10 +110,8 @@ pub(super) async fn view(app: &App, found: &Execution) -> Result<StatusView, Api
         let ahead = store.ahead(job, QUEUE_PLACES_COUNTED).await?;
         sight.queue_position = ahead.map(|(Ahead::Exactly(n) | Ahead::About(n))| n + 1);
     }
-    let result = if job.state == State::Succeeded { store.result(found.id).await? } else { None };
-    sight.result = result
-        .as_ref()
-        .map(|output| ResultNote { media_type: &output.media_type, size: output.bytes.len() as u64 });
+    let note = job.result.as_ref();
+    sight.result = note.map(|note| ResultNote { media_type: &note.media_type, size: note.size });
     Ok(StatusView::new(job, &sight))
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use forge_core::{Changes, Wants};
 use forge_store::memory::Memory;
-use forge_store::{Boxed, Decide, Error, Fault, Page, Query, Store, Sweep, Wakeup};
+use forge_store::{Blobs, Boxed, Decide, Error, Fault, Page, Query, Store, Sweep, Wakeup};
 use tokio::sync::broadcast;
 
 /// How to misbehave.
@@ -74,6 +74,10 @@ impl Store for Faulty {
 
     fn sweep(&self, sweep: Sweep) -> Boxed<'_, usize> {
         self.memory.sweep(sweep)
+    }
+
+    fn blobs(&self) -> &dyn Blobs {
+        self.memory.blobs()
     }
 
     fn wakeups(&self) -> broadcast::Receiver<Wakeup> {

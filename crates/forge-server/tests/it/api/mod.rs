@@ -20,6 +20,7 @@ mod pages;
 mod problems;
 mod refusals;
 mod restart;
+mod results;
 mod retention;
 pub(crate) mod server;
 mod settings;

@@ -255,6 +255,18 @@ async fn limits(sweep: &mut Sweep) {
     sweep.refused(Kind::RetryLimitReached, client.call("POST", &format!("{path}/retry"))).await;
 }
 
+/// Kinds about what a job left.
+async fn results(sweep: &mut Sweep) {
+    let server = Server::with(&[("jobRetention.completedJobs.smallResultsDays", "1")]).await;
+    let client = server.client().await;
+    let path = format!("/v1/jobs/{}/result", client.job().await);
+    server.succeed().await;
+    let beyond = client.call("GET", &path).header("range", "bytes=99-");
+    sweep.refused(Kind::RangeNotSatisfiable, beyond).await;
+    server.clock.advance(Duration::from_secs(25 * 3600));
+    sweep.refused(Kind::ResultExpired, client.call("GET", &path)).await;
+}
+
 /// Trouble of the server's own.
 async fn trouble(sweep: &mut Sweep) {
     let store = Faulty::new();
@@ -324,6 +336,7 @@ async fn every_problem_that_can_be_met_conforms_in_every_form_and_language() {
     let mut sweep = Sweep::default();
     plain(&mut sweep).await;
     limits(&mut sweep).await;
+    results(&mut sweep).await;
     trouble(&mut sweep).await;
     jobs(&mut sweep).await;
     let schema = "../forge-problem/tests/relaxng/problem.rng";

@@ -136,7 +136,7 @@ impl Server {
     /// Takes the next job and does it well.
     pub(crate) async fn succeed(&self) -> Job {
         let job = self.claim(true).await;
-        let output = Output { media_type: "application/json".into(), bytes: br#"{"answer":42}"#.to_vec() };
+        let output = Output::inline("application/json", br#"{"answer":42}"#);
         let succeed = Succeed { held: held(&job), output: Some(Arc::new(output)) };
         self.app.engine.act(Command::Succeed(succeed)).await.unwrap().0
     }

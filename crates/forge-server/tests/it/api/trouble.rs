@@ -73,10 +73,7 @@ async fn a_job_whose_events_are_lost_is_still_a_job() {
     store.set(Mood::Forgetful);
     let everything = forge_store::Sweep {
         journal_before: forge_core::time::Time::MAX,
-        tombstones_before: forge_core::time::Time::ZERO,
-        revoked_keys_before: forge_core::time::Time::ZERO,
-        deliveries_before: forge_core::time::Time::ZERO,
-        limit: 1000,
+        ..forge_store::Sweep::nothing(1000)
     };
     assert!(server.app.engine.store().sweep(everything).await.unwrap() > 0);
     let job = client.get(&format!("/v1/jobs/{id}")).await.expect(200);

@@ -110,6 +110,20 @@ const BAD_PREFERS: &[&str] = &[
     ",,,",
 ];
 
+const RANGES: &[&str] = &[
+    "bytes=0-0",
+    "bytes=-1",
+    "bytes=1-99999999999999999999",
+    "bytes=99999999999999999999-",
+    "bytes=999999-",
+    "bytes=-0",
+    "bytes=5-2",
+    "bytes=0-0,1-1",
+    "bytes=",
+    "items=0-1",
+    "é",
+];
+
 const BAD_QUERIES: &[&str] = &[
     "",
     "0",
@@ -171,6 +185,10 @@ pub(super) fn request(dice: &mut Dice, contract: &Contract, operation: (&str, &s
         add_body(dice, contract, body, &mut made);
     }
     add_headers(dice, &mut made);
+    let of_parts = |parameter: &Value| parameter["name"] == "Range";
+    if described["parameters"].as_array().is_some_and(|parameters| parameters.iter().any(of_parts)) {
+        add_parts(Dice(dice.0), &mut made);
+    }
     made
 }
 
@@ -273,7 +291,21 @@ fn add_headers(dice: &mut Dice, made: &mut Made) {
             10,
         ),
     ];
-    for (name, values, percent) in bad {
+    draw_headers(dice, made, &bad);
+}
+
+/// Parts and copies, for what can be had in parts. Dice of their own: what others draw stays as it was.
+fn add_parts(mut dice: Dice, made: &mut Made) {
+    let parts: [(&'static str, &[&str], usize); 3] = [
+        ("range", RANGES, 75),
+        ("if-range", &["\"x\"", "W/\"x\"", "", "é"], 5),
+        ("if-none-match", &["*", "*", "*", "\"x\"", "W/\"x\", \"y\"", "", "é"], 50),
+    ];
+    draw_headers(&mut dice, made, &parts);
+}
+
+fn draw_headers(dice: &mut Dice, made: &mut Made, from: &[(&'static str, &[&str], usize)]) {
+    for &(name, values, percent) in from {
         if !dice.chance(percent) {
             continue;
         }

@@ -92,6 +92,8 @@ struct World {
     /// Whose keys may be lost.
     victim: Client,
     jobs: Vec<String>,
+    /// The one of them that left a result.
+    succeeded: String,
     /// Ids that `/api/v1` may be asked for.
     executions: Vec<String>,
     webhooks: Vec<String>,
@@ -118,6 +120,7 @@ impl World {
             stranger,
             victim,
             jobs: Vec::new(),
+            succeeded: String::new(),
             executions: Vec::new(),
             webhooks: Vec::new(),
             deliveries: Vec::new(),
@@ -148,6 +151,9 @@ impl World {
                 _ => self.server.fail(Kind::HandlerTransient).await,
             };
             self.jobs.push(job.id.to_string());
+            if end == 0 {
+                self.succeeded = job.id.to_string();
+            }
         }
         let items = json!({"items": [{}, {}], "work_kind": "SUCCESS_FAST"});
         let batch = self.client.call("POST", "/v1/jobs/batch").json(items).send().await.expect(202);
@@ -294,6 +300,11 @@ fn aim(world: &World, dice: &mut Dice, path: &str, made: &mut Made) {
     // An execution or a cursor made up at random names nothing.
     if (path.ends_with("/items") || path.ends_with("/events")) && dice.chance(40) {
         made.path.truncate(made.path.find('?').unwrap_or(made.path.len()));
+    }
+    // Few jobs have a result, and its parts are asked for in many ways. Dice of its own: what others draw stays as it was.
+    let of_result = path.contains("/result") || path.contains("/reports/{");
+    if of_result && Dice(dice.0 ^ 1).chance(50) {
+        made.path = path.replace("{job_id}", &world.succeeded).replace("{jobId}", &world.succeeded);
     }
     if path.ends_with("/revoke") && dice.chance(40) {
         made.body = json!({"key_id": world.victim.key_id}).to_string().into_bytes();

@@ -74,7 +74,7 @@ async fn a_completed_job_is_200_with_its_times_and_its_result() {
     let job = server.claim(true).await;
     server.clock.advance(Duration::from_secs(35));
     let bytes = b"%PDF-1.7".to_vec();
-    let output = Output { media_type: "application/pdf".into(), bytes };
+    let output = Output::inline("application/pdf", bytes);
     let succeed = Succeed { held: held(&job), output: Some(Arc::new(output)) };
     server.app.engine.act(Command::Succeed(succeed)).await.unwrap();
     let answer = client.poll(&id).await;

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use forge_core::catalog::Kind;
 use forge_core::id::EventId;
-use forge_core::time::Time;
 use forge_server::Bounds;
 use forge_store::Sweep;
 use forge_store::sqlite::Sqlite;
@@ -178,13 +177,7 @@ async fn a_client_that_was_away_too_long_is_told_so_and_gets_what_is_kept() {
     server.clock.advance(Duration::from_secs(3600));
     let kept_from = server.app.engine.now();
     let young = client.job().await;
-    let sweep = Sweep {
-        journal_before: kept_from,
-        tombstones_before: Time::ZERO,
-        revoked_keys_before: Time::ZERO,
-        deliveries_before: Time::ZERO,
-        limit: 1000,
-    };
+    let sweep = Sweep { journal_before: kept_from, ..Sweep::nothing(1000) };
     assert!(server.app.engine.store().sweep(sweep).await.unwrap() > 0);
     let mut again = opened(Opening::new(&client, "/v1/events").after(&heard[1].id)).await;
     let messages = again.take(3).await;

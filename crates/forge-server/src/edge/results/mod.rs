@@ -1,0 +1,214 @@
+//! The result of a job over HTTP, the same for every dialect: whole or in part, streamed, resumable, checkable.
+//!
+//! - The content of a result never changes, so its digest is its strong `ETag`, and a download that was cut off goes on with
+//!   `Range` and `If-Range`. `Repr-Digest` is there to check the whole by, however many parts it came in.
+//! - Whoever cannot read the type of a result, but names `application/octet-stream`, gets the same bytes as a file.
+//! - A result beside the rows is never whole in memory ([`download`]); how many are under way at once is bounded. The time that
+//!   a request may take ends with its head: a long download is cut off by nothing but the stop of the server.
+
+mod disposition;
+mod download;
+mod range;
+
+use axum::body::Body;
+use axum::http::header::{
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
+    IF_NONE_MATCH, VARY, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use axum::response::Response;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use forge_core::catalog::Kind;
+use forge_core::command::Content;
+use forge_core::job::{Job, is_json};
+use forge_core::state::State;
+use forge_core::time::Time;
+use forge_problem::Digest;
+use forge_store::Kept;
+use forge_wire::problem::Refused;
+use forge_wire::words::forge_state;
+
+use super::exchange::Exchange;
+use super::refusal::ApiError;
+use super::{accept, respond};
+use crate::app::App;
+use crate::limits::TROUBLE_AFTER_S;
+use download::Download;
+use range::{Part, Wanted};
+
+const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
+const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
+
+const FILE: &str = "application/octet-stream";
+
+/// In which form a result is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// In its own type, or as `Accept` says.
+    AsAsked,
+    /// As a file to be saved, whatever it is.
+    File,
+}
+
+/// Answers `GET` or `HEAD` for the result of a job that the caller may see. Before the end, and for a job that did not
+/// end well, there is none (C-69).
+pub async fn answer(app: &App, exchange: &Exchange, job: &Job, form: Form) -> Result<Response, ApiError> {
+    if job.state != State::Succeeded {
+        let state = forge_state(job.state);
+        let detail = format!("The job is {state}; only a job that SUCCEEDED has a result.");
+        return Err(Refused::new(Kind::ResultNotReady, detail).fact("state", state).into());
+    }
+    let Some(kept) = app.engine.store().result(job.execution).await? else {
+        return Err(ApiError::new(Kind::ResultNotFound, "The job left no result."));
+    };
+    let is_over = kept.expires_at.is_some_and(|at| at <= app.clock.now());
+    let Kept { media_type, file_name, size, expires_at, content } = *kept;
+    let content = match content {
+        Some(content) if !is_over => content,
+        Some(_) | None => return Err(expired(job, expires_at)),
+    };
+    let form = agreed(exchange, &media_type, form)?;
+    let digest = match &content {
+        Content::Inline(bytes) => Digest::of(bytes).0,
+        Content::Stored(blob) => blob.digest,
+    };
+    let etag = etag(&digest, form);
+    let mut headers = HeaderMap::with_capacity(16);
+    headers.insert(ETAG, etag.clone());
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
+    // Unlike all else that is said about jobs it never changes; but only whoever may still see it may use a copy.
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache, no-transform"));
+    if is_known(&exchange.headers, &etag) {
+        return Ok(finished(StatusCode::NOT_MODIFIED, headers, Body::empty()));
+    }
+    describe(&mut headers, Described { job, media_type: &media_type, file_name, form, digest: &digest });
+    let wanted = match exchange.method {
+        Method::GET => range::wanted(&exchange.headers, &etag, size),
+        _ => Wanted::Whole,
+    };
+    let (status, part) = match wanted {
+        Wanted::Whole => (StatusCode::OK, Part { first: 0, end: size }),
+        Wanted::Part(part) => (StatusCode::PARTIAL_CONTENT, part),
+        Wanted::Nothing => return Err(ApiError::beyond(size)),
+    };
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(part.end - part.first));
+    if status == StatusCode::PARTIAL_CONTENT {
+        let range = format!("bytes {}-{}/{size}", part.first, part.end - 1);
+        headers.insert(CONTENT_RANGE, respond::value(range));
+    }
+    if exchange.method != Method::GET {
+        return Ok(finished(status, headers, Body::empty()));
+    }
+    if status == StatusCode::OK {
+        headers.insert(CONTENT_DIGEST, digest_field(&digest));
+    }
+    Ok(finished(status, headers, body(app, job, content, part).await?))
+}
+
+/// A link from the status of a job to its result. A registered relation, and where the public address is known an extension
+/// relation that says more (AJ §6.5: others are not allowed).
+pub fn link(app: &App, path: &str) -> HeaderValue {
+    let base = &app.base;
+    match base.is_empty() {
+        true => respond::value(format!("<{path}>; rel=\"related\"")),
+        false => respond::value(format!("<{base}{path}>; rel=\"related {base}/rels/job-result\"")),
+    }
+}
+
+/// The form that the caller can read; otherwise a refusal.
+fn agreed(exchange: &Exchange, media_type: &str, form: Form) -> Result<Form, ApiError> {
+    match form {
+        Form::File => Ok(form),
+        // Whoever reads a problem reads its neighbour (C-48).
+        Form::AsAsked if is_json(media_type) && accept::require_json(&exchange.headers).is_ok() => Ok(form),
+        Form::AsAsked => match accept::require_type(&exchange.headers, media_type) {
+            Ok(()) => Ok(form),
+            Err(_) if accept::names(&exchange.headers, FILE) => Ok(Form::File),
+            Err(error) => Err(error),
+        },
+    }
+}
+
+fn expired(job: &Job, expires_at: Option<Time>) -> ApiError {
+    let Some(at) = expires_at else {
+        return ApiError::new(Kind::ResultExpired, "The content of the result was removed.");
+    };
+    let days = job.finished_at.map(|finished| at.since(finished)).unwrap_or_default().as_secs() / 86_400;
+    let moment = forge_wire::time::millis(at);
+    let detail = format!("The result was kept until {moment}, which is {days} d after the end of the job.");
+    Refused::new(Kind::ResultExpired, detail).fact("expired_at", moment).into()
+}
+
+/// Strong: no two contents share it, and the two forms of one content differ.
+fn etag(digest: &[u8; 32], form: Form) -> HeaderValue {
+    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    match form {
+        Form::AsAsked => respond::value(format!("\"{hex}\"")),
+        Form::File => respond::value(format!("\"{hex}-file\"")),
+    }
+}
+
+/// Whether the caller says that it has this content. Weak or strong makes no difference here.
+fn is_known(headers: &HeaderMap, etag: &HeaderValue) -> bool {
+    let etag = etag.to_str().unwrap_or_default();
+    let lines = headers.get_all(IF_NONE_MATCH).iter().filter_map(|line| line.to_str().ok());
+    let mut tags = lines.flat_map(|line| line.split(',')).map(str::trim);
+    tags.any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
+}
+
+struct Described<'a> {
+    job: &'a Job,
+    media_type: &'a str,
+    file_name: Option<String>,
+    form: Form,
+    digest: &'a [u8; 32],
+}
+
+fn describe(headers: &mut HeaderMap, result: Described<'_>) {
+    let Described { job, media_type, file_name, form, digest } = result;
+    // What a worker calls its output is not ours to trust.
+    let own_type = HeaderValue::try_from(media_type).ok().filter(|_| media_type.contains('/'));
+    let content_type = match form {
+        Form::AsAsked => own_type.unwrap_or(HeaderValue::from_static(FILE)),
+        Form::File => HeaderValue::from_static(FILE),
+    };
+    if form == Form::File || file_name.is_some() || !is_json(media_type) {
+        let name = disposition::name(file_name.as_deref(), job.id, media_type);
+        headers.insert(CONTENT_DISPOSITION, disposition::attachment(&name));
+    }
+    headers.insert(CONTENT_TYPE, content_type);
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    headers.insert(REPR_DIGEST, digest_field(digest));
+}
+
+fn digest_field(digest: &[u8; 32]) -> HeaderValue {
+    respond::value(format!("sha-256=:{}:", STANDARD.encode(digest)))
+}
+
+async fn body(app: &App, job: &Job, content: Content, part: Part) -> Result<Body, ApiError> {
+    match content {
+        Content::Inline(bytes) => {
+            let range = usize::try_from(part.first).ok().zip(usize::try_from(part.end).ok());
+            let (first, end) = range.expect("what is in memory can be counted");
+            Ok(Body::from(Bytes::from(bytes).slice(first..end)))
+        }
+        Content::Stored(blob) => {
+            let Ok(place) = app.downloads.clone().try_acquire_owned() else {
+                let detail = "More results are being downloaded than the server takes on.";
+                return Err(Refused::new(Kind::QueueFull, detail).retry_after(TROUBLE_AFTER_S).into());
+            };
+            let source = app.engine.store().blobs().open(blob.id).await?;
+            Ok(Body::new(Download::new(source, part, job.id, place)))
+        }
+    }
+}
+
+fn finished(status: StatusCode, headers: HeaderMap, body: Body) -> Response {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    response
+}
