@@ -20,6 +20,7 @@ pub mod app;
 pub mod bench;
 mod cleanup;
 pub mod config;
+pub mod connections;
 pub mod dialects;
 pub mod documents;
 pub mod edge;

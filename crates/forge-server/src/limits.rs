@@ -202,3 +202,13 @@ pub const WEBHOOK_SECRET_OVERLAP: Duration = Duration::from_secs(24 * 3600);
 
 /// The longest that an owner may ask for: a secret that leaked should not be good for ever.
 pub const WEBHOOK_SECRET_OVERLAP_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// Connections at once. Further ones wait to be accepted; a stream or a waiting request holds its connection for long.
+pub const CONNECTIONS_MAX: usize = 32_768;
+
+/// How long a connection may take to send the head of a request, the wait for its first byte included: what has nothing to say for
+/// so long is closed.
+pub const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
+
+/// Bytes of the head of a request; more is 431.
+pub const HEAD_BYTES_MAX: usize = 64 * 1024;

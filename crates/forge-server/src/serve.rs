@@ -10,13 +10,11 @@
 //! The handlers for signals are in place before anybody is told that the server is ready, so that whoever stops it
 //! at that very moment gets a graceful stop.
 
-use std::future::IntoFuture;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 
-use axum::serve::ListenerExt;
 use forge_engine::{Clock, SystemClock};
 use forge_store::memory::Memory;
 use forge_store::postgres::{Options as PostgresOptions, Postgres};
@@ -27,10 +25,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
 use crate::app::{App, Bounds};
 use crate::config::{Config, Database};
+use crate::connections::{self, Terms};
 use crate::edge::Doors;
 use crate::limits::STOP_GRACE;
 use crate::pages;
@@ -55,9 +54,6 @@ pub enum ServeError {
     /// No handler for signals: the server could not be stopped gracefully.
     #[error("could not wait for signals: {0}")]
     Signals(#[source] io::Error),
-    /// Connections can no longer be accepted.
-    #[error("could not go on serving: {0}")]
-    Serving(#[source] io::Error),
 }
 
 /// Runs the server until it is asked to stop. `ready` is called once, with the address it listens on, as soon as it
@@ -71,58 +67,40 @@ pub async fn serve(config: Config, ready: impl FnOnce(SocketAddr)) -> Result<(),
     let app = App::start(config, store, clock, Bounds::default()).await.map_err(ServeError::Start)?;
     app.work();
     app.deliver();
-    let ended = listening(&app, listener, &mut stop, || {
+    listening(&app, listener, &mut stop, || {
         info!(address = %address, version = env!("CARGO_PKG_VERSION"), "listening");
         ready(address);
     })
     .await;
     app.engine.stop().await;
     app.stop_traces().await;
-    ended?;
     info!("stopped");
     Ok(())
 }
 
 /// Serves connections until told to stop, then lets them end.
-async fn listening(
-    app: &Arc<App>,
-    listener: TcpListener,
-    stop: &mut StopSignals,
-    ready: impl FnOnce(),
-) -> Result<(), ServeError> {
+async fn listening(app: &Arc<App>, listener: TcpListener, stop: &mut StopSignals, ready: impl FnOnce()) {
     let (stopping, stopped) = oneshot::channel::<()>();
-    let listener = listener.tap_io(|connection| {
-        // Answers are written whole; waiting for more to send would only delay them.
-        if let Err(error) = connection.set_nodelay(true) {
-            debug!(%error, "could not set TCP_NODELAY");
-        }
-    });
     let doors = Doors::new(app.clone(), pages::router(app));
-    let server = axum::serve(listener, doors).with_graceful_shutdown(async {
+    let mut server = pin!(connections::serve(listener, doors, Terms::default(), async {
         // A dropped sender means that `serve` was dropped: stopping is right then too.
         let _ = stopped.await;
-    });
-    let mut server = pin!(server.into_future());
+    }));
     ready();
 
     tokio::select! {
-        ended = &mut server => return ended.map_err(ServeError::Serving),
+        () = &mut server => unreachable!("it ends when it is told to"),
         signal = stop.next() => info!(signal, "stopping"),
     }
     app.begin_stop();
     let _ = stopping.send(());
-    let drained = async {
-        let (ended, (), ()) = tokio::join!(server, app.stop_work(), app.stop_deliveries());
-        ended
-    };
+    let drained = async { tokio::join!(server, app.stop_work(), app.stop_deliveries()) };
     tokio::select! {
-        ended = timeout(STOP_GRACE, drained) => match ended {
-            Ok(ended) => ended.map_err(ServeError::Serving)?,
-            Err(_) => warn!(grace_s = STOP_GRACE.as_secs(), "stopped with connections still open"),
+        drained = timeout(STOP_GRACE, drained) => if drained.is_err() {
+            warn!(grace_s = STOP_GRACE.as_secs(), "stopped with connections still open");
         },
         signal = stop.next() => warn!(signal, "stopped at once"),
     }
-    Ok(())
 }
 
 /// Opens the store that the configuration names, and brings its schema up to date.

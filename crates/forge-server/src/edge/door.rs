@@ -1,8 +1,7 @@
 //! Where requests come in: one [`Door`] per connection, one [`Exchange`] per request.
 
 use std::convert::Infallible;
-use std::future::{Ready, ready};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -11,8 +10,8 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
-use axum::serve::{IncomingStream, Listener};
 use forge_core::catalog::Kind;
+use hyper::body::Incoming;
 use tokio::time::timeout;
 use tower_service::Service;
 
@@ -52,21 +51,7 @@ impl Doors {
     }
 }
 
-impl<L: Listener<Addr = SocketAddr>> Service<IncomingStream<'_, L>> for Doors {
-    type Response = Door;
-    type Error = Infallible;
-    type Future = Ready<Result<Door, Infallible>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, connection: IncomingStream<'_, L>) -> Self::Future {
-        ready(Ok(self.open(connection.remote_addr().ip())))
-    }
-}
-
-impl Service<Request> for Door {
+impl Service<Request<Incoming>> for Door {
     type Response = Response;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
@@ -75,9 +60,9 @@ impl Service<Request> for Door {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request) -> Self::Future {
+    fn call(&mut self, request: Request<Incoming>) -> Self::Future {
         let door = self.clone();
-        Box::pin(async move { Ok(door.answer(request).await) })
+        Box::pin(async move { Ok(door.answer(request.map(Body::new)).await) })
     }
 }
 

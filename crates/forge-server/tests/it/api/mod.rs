@@ -2,6 +2,7 @@
 
 mod auth;
 mod batches;
+mod connections;
 mod contract;
 mod documents;
 mod edges;

@@ -13,6 +13,7 @@ use forge_core::job::{Job, Name};
 use forge_core::time::Time;
 use forge_engine::{Clock, SystemClock};
 use forge_server::config::{Config, File, Sources};
+use forge_server::connections::{self, Terms};
 use forge_server::edge::Doors;
 use forge_server::{App, Bounds, pages};
 use forge_store::Store;
@@ -95,7 +96,8 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let doors = Doors::new(app.clone(), pages::router(&app));
-        let serving = tokio::spawn(async move { axum::serve(listener, doors).await.unwrap() });
+        let serving =
+            tokio::spawn(connections::serve(listener, doors, Terms::default(), std::future::pending()));
         Server { app, clock, address, serving }
     }
 

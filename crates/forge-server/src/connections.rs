@@ -1,0 +1,105 @@
+//! Connections: taken in up to a bound, each served by a door of its own, and let end when the server stops.
+//!
+//! A loop of our own rather than axum's, for what that one does not have: a bound on connections, and an end to those that never
+//! finish their request's head.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::sleep;
+use tracing::{debug, warn};
+
+use crate::edge::{Door, Doors};
+use crate::limits::{CONNECTIONS_MAX, HEAD_BYTES_MAX, HEAD_TIMEOUT};
+
+/// How long to wait when the system has no more descriptors or memory for a connection.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// On which terms connections are served. Not for operators; tests have less patience.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// How many at once.
+    pub n_max: usize,
+    /// How long one may take to send the head of a request.
+    pub head_timeout: Duration,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Terms { n_max: CONNECTIONS_MAX, head_timeout: HEAD_TIMEOUT }
+    }
+}
+
+/// Serves whoever connects until `stopping` is ready, then until the last connection has ended. Dropping it leaves the
+/// connections under way to themselves.
+pub async fn serve(listener: TcpListener, doors: Doors, terms: Terms, stopping: impl Future<Output = ()>) {
+    let room = Arc::new(Semaphore::new(terms.n_max));
+    // Every connection holds a receiver: it hears of the stop, and is gone when nobody holds one.
+    let stop = watch::Sender::new(false);
+    let mut stopping = pin!(stopping);
+    loop {
+        let taken = async {
+            let place = room.clone().acquire_owned().await;
+            (place, listener.accept().await)
+        };
+        let (place, accepted) = tokio::select! {
+            biased;
+            () = &mut stopping => break,
+            taken = taken => taken,
+        };
+        match accepted {
+            Ok((stream, address)) => {
+                let (door, stopped) = (doors.open(address.ip()), stop.subscribe());
+                tokio::spawn(async move {
+                    converse(stream, door, terms, stopped).await;
+                    drop(place);
+                });
+            }
+            Err(error) => pause_for(&error).await,
+        }
+    }
+    drop(listener);
+    stop.send_replace(true);
+    stop.closed().await;
+}
+
+/// One connection, request by request.
+async fn converse(stream: TcpStream, door: Door, terms: Terms, mut stop: watch::Receiver<bool>) {
+    // Answers are written whole; waiting for more to send would only delay them.
+    if let Err(error) = stream.set_nodelay(true) {
+        debug!(%error, "could not set TCP_NODELAY");
+    }
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(terms.head_timeout).max_buf_size(HEAD_BYTES_MAX);
+    let connection = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(door));
+    let mut connection = pin!(connection);
+    let stopped = async {
+        // A sender that is gone has stopped too.
+        let _ = stop.wait_for(|stopping| *stopping).await;
+    };
+    let ended = tokio::select! {
+        ended = &mut connection => ended,
+        () = stopped => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        debug!(%error, "a connection broke off");
+    }
+}
+
+/// A connection that broke before it was taken is nobody's fault; a lack of descriptors passes.
+async fn pause_for(error: &std::io::Error) {
+    use std::io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    if !matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset) {
+        warn!(%error, "could not accept a connection");
+        sleep(PAUSE).await;
+    }
+}
