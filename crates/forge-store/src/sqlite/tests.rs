@@ -119,6 +119,8 @@ fn only_small_tables_are_scanned() {
         let plan = plan(&db, sql);
         // As many rows as there are queues, schema versions, tables that number their rows, keys to sign with; or one.
         let known = matches!(*name, "QUEUES" | "APPLIED" | "JOURNAL_END" | "ANY_WEBHOOK" | "SIGNING_KEYS");
-        assert!(known || !plan.contains("SCAN"), "{name}:\n{plan}");
+        // What a subquery yields is bounded by its own search.
+        let scans = plan.lines().any(|step| step.contains("SCAN") && !step.contains("SCAN (subquery"));
+        assert!(known || !scans, "{name}:\n{plan}");
     }
 }

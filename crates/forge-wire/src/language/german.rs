@@ -363,6 +363,7 @@ pub(super) const fn reason(status: u16) -> Option<&'static str> {
         410 => "Nicht mehr vorhanden",
         413 => "Inhalt zu groß",
         415 => "Medientyp nicht unterstützt",
+        416 => "Bereich nicht erfüllbar",
         422 => "Nicht verarbeitbar",
         429 => "Zu viele Anfragen",
         500 => "Interner Serverfehler",
