@@ -7,12 +7,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use forge_engine::{Clock, SystemClock};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
-use tokio::time::sleep;
 use tracing::{debug, warn};
 
 use crate::edge::{Door, Doors};
@@ -100,6 +100,6 @@ async fn pause_for(error: &std::io::Error) {
     use std::io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     if !matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset) {
         warn!(%error, "could not accept a connection");
-        sleep(PAUSE).await;
+        SystemClock.sleep(PAUSE).await;
     }
 }
