@@ -1,6 +1,7 @@
 //! What an operator can count. Job metrics are taken from commits, so they tell what is durable; their names are the
 //! specification's. No label names a job or a client.
 
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use forge_core::Changes;
@@ -90,6 +91,8 @@ pub struct Metrics {
     pub sse_events_sent: Counter,
     /// Streams that were ended because they did not keep up.
     pub sse_streams_dropped: Counter,
+    /// Seconds between what was told to streams last and the telling.
+    pub journal_lag: Gauge<f64, AtomicU64>,
     /// Jobs that wait, over all queues.
     pub queue_depth: Gauge,
     /// Jobs that workers hold.
@@ -141,6 +144,7 @@ impl Metrics {
             sse_streams_open: Gauge::default(),
             sse_events_sent: Counter::default(),
             sse_streams_dropped: Counter::default(),
+            journal_lag: Gauge::default(),
             queue_depth: Gauge::default(),
             active: Gauge::default(),
             worker_busy: Gauge::default(),
@@ -196,6 +200,11 @@ impl Metrics {
         );
         registry.register("sse_streams_open", "Open streams of events", self.sse_streams_open.clone());
         registry.register("sse_events_sent", "Events given to streams", self.sse_events_sent.clone());
+        registry.register(
+            "journal_lag_seconds",
+            "How old the newest event was when streams were told of it",
+            self.journal_lag.clone(),
+        );
         registry.register(
             "sse_streams_dropped",
             "Streams ended because they did not keep up",

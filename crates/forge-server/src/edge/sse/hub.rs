@@ -174,6 +174,14 @@ impl Inner {
         self.assign(&hall);
     }
 
+    /// How far behind the journal telling is.
+    fn note_lag(&self, rows: &[JournalRow]) {
+        let newest = rows.iter().flat_map(|row| &row.entries).map(|entry| entry.event.at).max();
+        if let Some(at) = newest {
+            self.metrics.journal_lag.set(self.clock.now().since(at).as_secs_f64());
+        }
+    }
+
     /// Tells the rows to everybody seated since `epoch`. Printing waits for the store, and meanwhile others may take a seat:
     /// telling waits until there is nothing left to print.
     async fn tell(&self, epoch: u64, rows: &[JournalRow]) -> Result<(), forge_store::Error> {
@@ -191,6 +199,7 @@ impl Inner {
                     self.assign(&hall);
                     drop(hall);
                     self.metrics.sse_events_sent.inc_by(told.n_sent);
+                    self.note_lag(rows);
                     if told.n_dropped > 0 {
                         self.metrics.sse_streams_dropped.inc_by(told.n_dropped);
                         debug!(n_streams = told.n_dropped, "streams dropped that did not keep up");
