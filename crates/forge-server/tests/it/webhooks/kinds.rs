@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use forge_engine::{Clock, SystemClock};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
@@ -16,7 +17,7 @@ use crate::api::http::Call;
 use crate::process::{Server, forgerun};
 
 /// Far more than anything here takes, so that only a hang fails.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What arrived: headers by name, and the body.
 pub(super) struct Arrival {
@@ -29,6 +30,13 @@ impl Arrival {
     pub(super) fn header(&self, name: &str) -> &str {
         let line = self.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
         line.unwrap_or_else(|| panic!("no {name} in {}", self.head))
+    }
+
+    pub(super) fn headers(&self) -> HeaderMap {
+        let lines = self.head.lines().skip(1).filter_map(|line| line.split_once(": "));
+        lines
+            .map(|(name, value)| (HeaderName::try_from(name).unwrap(), HeaderValue::try_from(value).unwrap()))
+            .collect()
     }
 }
 

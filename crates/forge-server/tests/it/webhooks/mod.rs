@@ -5,6 +5,7 @@ mod faults;
 mod kinds;
 mod published;
 mod receiver;
+mod registered;
 mod samples;
 mod story;
 mod tls;

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use forge_engine::{Clock, SystemClock};
 use forge_server::webhooks::keys::read_document;
 use forge_server::webhooks::verify::{Delivery, Means, message_signature};
@@ -11,13 +10,6 @@ use serde_json::json;
 use super::kinds::{Arrival, Recorder, Temper, run, server};
 use crate::api::http::Call;
 use crate::process::{Server, forgerun};
-
-fn headers(arrival: &Arrival) -> HeaderMap {
-    let lines = arrival.head.lines().skip(1).filter_map(|line| line.split_once(": "));
-    lines
-        .map(|(name, value)| (HeaderName::try_from(name).unwrap(), HeaderValue::try_from(value).unwrap()))
-        .collect()
-}
 
 /// The arrival with this event; those before it are dropped.
 async fn event(recorder: &mut Recorder, name: &str) -> Arrival {
@@ -53,7 +45,7 @@ async fn the_object_of_a_failed_job_arrives_byte_for_byte_and_signed() {
         now: Some(SystemClock.now()),
         tolerance: Duration::from_secs(300),
     };
-    let headers = headers(&arrival);
+    let headers = arrival.headers();
     let delivery = Delivery { method: "POST", url: &url, headers: &headers, body: &arrival.bytes };
     let report = message_signature(&delivery, &means);
     assert!(report.holds(), "{report}");
