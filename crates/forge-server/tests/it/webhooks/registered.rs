@@ -20,7 +20,7 @@ use crate::api::server::{Client, Server};
 const PROBLEM: &str = "application/problem+json";
 
 /// A server that works and delivers without waiting, and tries each delivery so many times.
-async fn server(attempts: u32) -> Server {
+pub(super) async fn server(attempts: u32) -> Server {
     let retries = (attempts - 1).to_string();
     let server = Server::with(&[
         ("sim.time_scale", "0"),
@@ -35,7 +35,7 @@ async fn server(attempts: u32) -> Server {
     server
 }
 
-async fn register(client: &Client, body: Value) -> Value {
+pub(super) async fn register(client: &Client, body: Value) -> Value {
     client.call("POST", "/v1/webhooks").json(body).send().await.expect(201)
 }
 
@@ -43,11 +43,11 @@ fn path(webhook: &Value, rest: &str) -> String {
     format!("/v1/webhooks/{}{rest}", webhook["webhook_id"].as_str().unwrap())
 }
 
-async fn submit(client: &Client, kind: &str) -> String {
+pub(super) async fn submit(client: &Client, kind: &str) -> String {
     client.job_like(json!({"type": "EXECUTE", "work_kind": kind})).await
 }
 
-async fn change(client: &Client, webhook: &Value, body: Value) -> Value {
+pub(super) async fn change(client: &Client, webhook: &Value, body: Value) -> Value {
     client.call("PATCH", &path(webhook, "")).json(body).send().await.expect(200)
 }
 
@@ -73,7 +73,7 @@ async fn until(client: &Client, path: &str, good: impl Fn(&Value) -> bool) -> Va
 }
 
 /// Waits until so many deliveries to the webhook have this status; the newest first.
-async fn settled(client: &Client, webhook: &Value, status: &str, n: usize) -> Vec<Value> {
+pub(super) async fn settled(client: &Client, webhook: &Value, status: &str, n: usize) -> Vec<Value> {
     let path = path(webhook, &format!("/deliveries?status={status}"));
     let page = until(client, &path, |page| page["deliveries"].as_array().unwrap().len() == n).await;
     page["deliveries"].as_array().unwrap().clone()

@@ -1,8 +1,8 @@
 //! The samples of docs/webhooks.md, run against deliveries: what a reader copies must work.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use forge_engine::{Clock, SystemClock};
 use forge_server::webhooks::keys::{KeySet, SigningKey};
@@ -11,6 +11,7 @@ use forge_server::webhooks::{Letter, envelope::Envelope};
 use serde_json::{Value, json};
 
 use super::receiver::letter;
+use super::registered::{change, register, server, settled, submit};
 
 const PAGE: &str = include_str!("../../../../../docs/webhooks.md");
 
@@ -28,10 +29,11 @@ for line in sys.stdin:
         print("refused:", type(error).__name__)
 "#;
 
-fn sample(language: &str) -> &'static str {
+/// The samples in this language, in their order.
+fn samples(language: &str) -> Vec<&'static str> {
     let start = format!("```{language}\n");
-    let block = PAGE.split(&start).nth(1).and_then(|rest| rest.split("```").next());
-    block.unwrap_or_else(|| panic!("no {language} in docs/webhooks.md"))
+    let blocks = PAGE.split(&start).skip(1);
+    blocks.map(|rest| rest.split("```").next().expect("text before the end")).collect()
 }
 
 /// The Python that `make tools` has put beside the build, with the libraries that the sample names.
@@ -96,7 +98,7 @@ fn the_python_sample_accepts_what_we_send_and_nothing_else() {
         (with("/keys", json!({"keys": []})), false),
     ];
     let mut child = Command::new(python())
-        .args(["-c", &format!("{}{DRIVER}", sample("python"))])
+        .args(["-c", &format!("{}{DRIVER}", samples("python")[0])])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -109,5 +111,53 @@ fn the_python_sample_accepts_what_we_send_and_nothing_else() {
     assert_eq!(verdicts.len(), cases.len(), "{verdicts:?}");
     for ((delivery, holds), verdict) in cases.iter().zip(verdicts) {
         assert_eq!(verdict == "holds", *holds, "{verdict} for {delivery}");
+    }
+}
+
+/// The receiver of the page on a free port, until it is dropped.
+struct PythonReceiver {
+    child: Child,
+    url: String,
+}
+
+impl PythonReceiver {
+    fn start(secret: &str, keys_url: &str) -> PythonReceiver {
+        let mut child = Command::new(python())
+            .args(["-c", &samples("python").concat(), "0", secret, keys_url])
+            .env_clear()
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let url = line.trim_end().strip_prefix("listening on ").map(str::to_owned);
+        PythonReceiver { child, url: url.unwrap_or_else(|| panic!("it says {line:?}")) }
+    }
+}
+
+impl Drop for PythonReceiver {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[tokio::test]
+async fn the_python_receiver_takes_what_a_server_sends_and_refuses_it_with_another_secret() {
+    let server = server(1).await;
+    let client = server.client().await;
+    let keys_url = format!("http://{}/.well-known/forgerun/webhook-keys", server.address);
+    // Nobody calls this URL: the receiver, which has to know the secret, says where it listens.
+    let webhook =
+        register(&client, json!({"url": "http://127.0.0.1:9/hook", "events": ["job_failed"]})).await;
+    let another = Secret::from_bytes(vec![9; 32]).unwrap().to_text();
+    let right = webhook["secret"].as_str().unwrap();
+    for (secret, outcome, status) in [(right, "delivered", 204), (&another, "failed", 401)] {
+        let receiver = PythonReceiver::start(secret, &keys_url);
+        change(&client, &webhook, json!({"url": receiver.url})).await;
+        submit(&client, "FAIL_IMMEDIATE").await;
+        let [delivery] = &settled(&client, &webhook, outcome, 1).await[..] else { panic!("one {outcome}") };
+        assert_eq!(delivery["log"][0]["response_status"], status, "{delivery}");
     }
 }
