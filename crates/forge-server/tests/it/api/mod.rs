@@ -9,7 +9,7 @@ mod edges;
 mod faulty;
 pub(crate) mod http;
 mod idempotency;
-mod judges;
+pub(crate) mod judges;
 mod keys;
 mod languages;
 mod lifecycle;

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::receiver::letter;
 use super::registered::{change, register, server, settled, submit};
+use crate::api::judges;
 
 const PAGE: &str = include_str!("../../../../../docs/webhooks.md");
 
@@ -27,6 +28,15 @@ for line in sys.stdin:
         print("holds")
     except Exception as error:
         print("refused:", type(error).__name__)
+"#;
+
+/// The same for JavaScript, which gets them all in one file.
+const JAVASCRIPT_DRIVER: &str = r#"
+import { readFileSync } from 'node:fs';
+for (const { body, keys, ...rest } of JSON.parse(readFileSync(process.argv[1], 'utf8'))) {
+  const verdict = verify({ ...rest, body: Buffer.from(body), keySet: keys });
+  console.log(await verdict.then(() => 'holds', (error) => `refused: ${error.message}`));
+}
 "#;
 
 /// The samples in this language, in their order.
@@ -60,8 +70,8 @@ fn delivery(letter: &Letter, keys: &KeySet) -> Value {
     })
 }
 
-#[test]
-fn the_python_sample_accepts_what_we_send_and_nothing_else() {
+/// Deliveries, and whether each holds.
+fn cases() -> [(Value, bool); 10] {
     let keys = KeySet {
         signing: SigningKey::from_seed(&[7; 32]),
         others: vec![SigningKey::from_seed(&[8; 32]).public],
@@ -85,7 +95,7 @@ fn the_python_sample_accepts_what_we_send_and_nothing_else() {
     };
     let mut old_secret = good.clone();
     old_secret["secret"] = plain.secrets[1].to_text().into();
-    let cases = [
+    [
         (good.clone(), true),
         (old_secret, true),
         (delivery(&binary, &keys), true),
@@ -96,7 +106,21 @@ fn the_python_sample_accepts_what_we_send_and_nothing_else() {
         (with("/headers/webhook-id", "another".into()), false),
         (with("/secret", Secret::from_bytes(vec![9; 32]).unwrap().to_text().into()), false),
         (with("/keys", json!({"keys": []})), false),
-    ];
+    ]
+}
+
+/// Compares what a sample said, line by line.
+fn assert_verdicts(said: &str, cases: &[(Value, bool)]) {
+    let verdicts: Vec<&str> = said.lines().collect();
+    assert_eq!(verdicts.len(), cases.len(), "{verdicts:?}");
+    for ((delivery, holds), verdict) in cases.iter().zip(verdicts) {
+        assert_eq!(verdict == "holds", *holds, "{verdict} for {delivery}");
+    }
+}
+
+#[test]
+fn the_python_sample_accepts_what_we_send_and_nothing_else() {
+    let cases = cases();
     let mut child = Command::new(python())
         .args(["-c", &format!("{}{DRIVER}", samples("python")[0])])
         .stdin(Stdio::piped())
@@ -106,12 +130,17 @@ fn the_python_sample_accepts_what_we_send_and_nothing_else() {
     let lines: String = cases.iter().map(|(delivery, _)| format!("{delivery}\n")).collect();
     child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
-    let verdicts = String::from_utf8(output.stdout).unwrap();
-    let verdicts: Vec<&str> = verdicts.lines().collect();
-    assert_eq!(verdicts.len(), cases.len(), "{verdicts:?}");
-    for ((delivery, holds), verdict) in cases.iter().zip(verdicts) {
-        assert_eq!(verdict == "holds", *holds, "{verdict} for {delivery}");
-    }
+    assert_verdicts(&String::from_utf8(output.stdout).unwrap(), &cases);
+}
+
+#[test]
+fn the_javascript_sample_accepts_what_we_send_and_nothing_else() {
+    let cases = cases();
+    let deliveries: Value = cases.iter().map(|(delivery, _)| delivery.clone()).collect();
+    let texts = [("deliveries.json".to_owned(), deliveries.to_string())];
+    let paths = judges::write(&judges::folder("webhook-samples"), &texts);
+    let script = format!("{}{JAVASCRIPT_DRIVER}", samples("js")[0]);
+    assert_verdicts(&judges::node(&script, &paths[0]), &cases);
 }
 
 /// The receiver of the page on a free port, until it is dropped.
