@@ -461,3 +461,38 @@ async fn a_status_links_to_the_result_and_says_nothing_of_one_that_is_not_there(
     let relation = "related https://jobs.example/rels/job-result";
     assert_eq!(link, Some(format!("<https://jobs.example{status}/result>; rel=\"{relation}\"")));
 }
+
+#[tokio::test]
+async fn under_api_v1_an_expired_result_is_410_and_a_failed_job_goes_after_its_own_period() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let begin = async || {
+        let body = json!({"type": "test", "work_kind": "SUCCESS_FAST"});
+        let begun = client.call("POST", "/api/v1/jobs").json(body).send().await.expect(202);
+        begun["jobId"].as_str().unwrap().to_owned()
+    };
+    let done = begin().await;
+    let job = server.claim(true).await;
+    let output = kept(&server, "application/pdf", Some("a.pdf"), LARGE).await;
+    finish(&server, &job, output).await;
+    let failed = begin().await;
+    server.fail(forge_core::catalog::Kind::HandlerError).await;
+    let path = format!("/api/v1/reports/{done}");
+    let part = get(&client, &path, &[("range", "bytes=-5")]).await;
+    assert_eq!((part.status, part.header("content-range")), (206, Some("bytes 699996-700000/700001")));
+    let file = client.get(&format!("{path}/download")).await;
+    assert_eq!((file.status, file.header("content-type")), (200, Some("application/octet-stream")));
+    assert_eq!(file.header("content-disposition"), Some("attachment; filename=\"a.pdf\""));
+
+    server.clock.advance(6 * DAY);
+    server.app.engine.run(Command::Due(10)).await.unwrap();
+    client.get(&format!("/api/v1/jobs/{failed}")).await.expect(200);
+    assert_eq!(client.get(&path).await.status, 200);
+    server.clock.advance(DAY + Duration::from_secs(60));
+    server.app.engine.run(Command::Due(10)).await.unwrap();
+    assert_eq!(client.get(&format!("/api/v1/jobs/{failed}")).await.expect(410)["status"], 410);
+    client.get(&format!("/api/v1/jobs/{done}")).await.expect(200);
+    let over = client.get(&path).await.expect(410);
+    assert_eq!(over["type"], "/problems/result-expired");
+    assert!(over["detail"].as_str().unwrap().contains("which is 7 d"), "{over}");
+}
