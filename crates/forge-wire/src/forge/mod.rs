@@ -15,6 +15,6 @@ pub use job::{CanceledView, DefinitionView, JobView, JobsView, ReportView, Retri
 pub use submit::{SubmitRequest, read_submit, refused};
 pub use webhook::{
     AttemptView, DeletedView, DeliveriesView, DeliveryView, HealthView, RedeliverRequest, RedeliveredView,
-    RotateRequest, TEST_EVENT, WebhookRequest, WebhookView, WebhooksView, event_names, parse_delivery_status,
-    parse_event, read_webhook, read_webhook_change,
+    RequestView, RotateRequest, TEST_EVENT, WebhookRequest, WebhookView, WebhooksView, event_names,
+    parse_delivery_status, parse_event, read_webhook, read_webhook_change,
 };

@@ -291,6 +291,7 @@ pub struct DeliveryView {
     pub job_id: Option<String>,
     pub event: &'static str,
     pub event_id: Option<String>,
+    pub request: RequestView,
     pub status: &'static str,
     pub reason: Option<&'static str>,
     pub attempts: u32,
@@ -298,6 +299,14 @@ pub struct DeliveryView {
     pub next_attempt_at: Option<String>,
     pub settled_at: Option<String>,
     pub log: Vec<AttemptView>,
+}
+
+/// What an attempt sends: the same with every one. Its body is that of the event, or the failure object.
+#[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "the schema of the API document describes each")]
+pub struct RequestView {
+    pub method: &'static str,
+    pub url: String,
 }
 
 /// One attempt.
@@ -327,8 +336,8 @@ pub fn parse_delivery_status(word: &str) -> Option<Status> {
 }
 
 impl DeliveryView {
-    /// The delivery as it stands.
-    pub fn new(delivery: &Delivery) -> DeliveryView {
+    /// The delivery as it stands, and where it goes.
+    pub fn new(delivery: &Delivery, url: &str) -> DeliveryView {
         let event = match &delivery.about {
             Subject::Event { job, event } => Some((*job, event)),
             Subject::Test => None,
@@ -355,6 +364,7 @@ impl DeliveryView {
             job_id: event.map(|(job, _)| job.to_string()),
             event: event.map_or(TEST_EVENT, |(_, event)| words::event_name(event)),
             event_id: event.map(|(job, event)| event.id(job).to_string()),
+            request: RequestView { method: "POST", url: url.into() },
             status: delivery_status(delivery.status()),
             reason,
             attempts: delivery.attempts,

@@ -220,7 +220,7 @@ fn example(secret: bool) -> Value {
 fn delivery() -> Value {
     json!({
         "delivery_id": DELIVERY, "webhook_id": HOOK, "job_id": JOB, "event": "job_failed", "event_id": JOB,
-        "status": "pending", "reason": null, "attempts": 1, "created_at": NOON,
+        "request": {"method": "POST", "url": "https://client.example/hooks"}, "status": "pending", "reason": null, "attempts": 1, "created_at": NOON,
         "next_attempt_at": NOON, "settled_at": null,
         "log": [{"at": NOON, "duration_ms": 12, "response_status": 503, "error": "the receiver answered 503"}],
     })
@@ -301,7 +301,7 @@ pub(super) fn schemas() -> Value {
         "Delivery": object(
             "What was to be told to an endpoint.",
             &[
-                "delivery_id", "webhook_id", "job_id", "event", "event_id", "status", "reason", "attempts",
+                "delivery_id", "webhook_id", "job_id", "event", "event_id", "request", "status", "reason", "attempts",
                 "created_at", "next_attempt_at", "settled_at", "log",
             ],
             json!({
@@ -310,6 +310,7 @@ pub(super) fn schemas() -> Value {
                 "job_id": maybe(id("The job; null for a test.")),
                 "event": text("What happened, or `webhook_test`."),
                 "event_id": maybe(id("The event.")),
+                "request": reference("DeliveryRequest"),
                 "status": {"enum": ["pending", "delivered", "failed"], "description": "How far it is."},
                 "reason": {
                     "enum": ["in_order", "under_way", "exhausted", "gone", "disabled", "deleted", null],
@@ -321,6 +322,11 @@ pub(super) fn schemas() -> Value {
                 "settled_at": maybe(time("When it arrived or was given up.")),
                 "log": {"type": "array", "items": reference("DeliveryAttempt"), "maxItems": 10, "description": "The newest attempts."},
             }),
+        ),
+        "DeliveryRequest": object(
+            "What an attempt sends; the body is that of the event, or the failure object.",
+            &["method", "url"],
+            json!({"method": {"const": "POST", "description": "Always."}, "url": text("Where it goes.")}),
         ),
         "DeliveryAttempt": object("One attempt.", &["at", "duration_ms", "response_status", "error"], json!({
             "at": time("When it began."),

@@ -49,13 +49,15 @@ pub(super) async fn serve(
             body::expect_object(bytes)?;
             let test = WebhookCommand::Test(asked(caller, id)?);
             let delivery = sent(app, test).await?;
-            Ok(respond::json(StatusCode::ACCEPTED, &DeliveryView::new(&delivery)))
+            let url = owned(app, caller, id).await?.url;
+            Ok(respond::json(StatusCode::ACCEPTED, &DeliveryView::new(&delivery, &url)))
         }
         Route::WebhookRedeliver(id) => redeliver_failed(app, caller, id, bytes).await,
         Route::Deliveries(id) => deliveries(app, exchange, caller, id).await,
         Route::Delivery(id, delivery) => {
             let delivery = owned_delivery(app, caller, id, delivery).await?;
-            Ok(respond::json(StatusCode::OK, &DeliveryView::new(&delivery)))
+            let url = owned(app, caller, id).await?.url;
+            Ok(respond::json(StatusCode::OK, &DeliveryView::new(&delivery, &url)))
         }
         Route::Redeliver(id, delivery) => redeliver(app, caller, id, delivery, bytes).await,
         _ => unreachable!("only routes of webhooks lead here"),
@@ -205,13 +207,14 @@ async fn deliveries(
         ),
         None => None,
     };
-    let of = DeliveriesOf::Webhook(owned(app, caller, id).await?.id);
+    let webhook = owned(app, caller, id).await?;
+    let of = DeliveriesOf::Webhook(webhook.id);
     let filter = DeliveryFilter { of, status, before, limit: limit + 1 };
     let mut deliveries = app.engine.store().deliveries(filter).await?;
     let more = deliveries.len() > limit;
     deliveries.truncate(limit);
     let next_cursor = deliveries.last().filter(|_| more).map(|delivery| delivery.id.to_string());
-    let deliveries = deliveries.iter().map(DeliveryView::new).collect();
+    let deliveries = deliveries.iter().map(|delivery| DeliveryView::new(delivery, &webhook.url)).collect();
     Ok(respond::json(StatusCode::OK, &DeliveriesView { deliveries, next_cursor }))
 }
 
@@ -224,9 +227,12 @@ async fn redeliver(
 ) -> Result<Response, ApiError> {
     body::expect_object(bytes)?;
     let delivery = owned_delivery(app, caller, id, delivery).await?.id;
+    let url = owned(app, caller, id).await?.url;
     let again = DeliveryCommand::Redeliver { delivery, client: caller.client };
     match run(app, Command::Delivery(again)).await? {
-        Answer::Delivery(delivery) => Ok(respond::json(StatusCode::ACCEPTED, &DeliveryView::new(&delivery))),
+        Answer::Delivery(delivery) => {
+            Ok(respond::json(StatusCode::ACCEPTED, &DeliveryView::new(&delivery, &url)))
+        }
         answer => Err(odd(&answer)),
     }
 }

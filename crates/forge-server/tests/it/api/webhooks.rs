@@ -186,6 +186,8 @@ async fn deliveries_show_attempts_and_can_be_sent_again() {
     let failed = client.get(&one).await.expect(200);
     assert_eq!((&failed["status"], &failed["reason"]), (&json!("failed"), &json!("exhausted")));
     assert_eq!(failed["log"].as_array().unwrap().len(), 2);
+    assert_eq!(failed["request"]["method"], "POST");
+    assert!(failed["request"]["url"].as_str().unwrap().starts_with("http"), "{failed}");
     assert_eq!(failed["log"][0]["response_status"], 503);
     assert_eq!(failed["log"][0]["duration_ms"], 12);
     let listed = client.get(&format!("{deliveries}?status=failed")).await.expect(200);
