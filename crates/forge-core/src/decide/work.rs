@@ -65,6 +65,10 @@ impl Desk<'_> {
 
     pub(super) fn succeed(&mut self, succeed: &Succeed) -> Result<Answer, Refusal> {
         let place = self.held(succeed.held.job, &succeed.held.holder)?;
+        if let Some(items) = self.job(place).head.items {
+            // A batch ends as its items did, so these must be told.
+            return Err(Refusal::WrongItems { expected: items.n });
+        }
         let at = self.step(place, Cause::Finish, Outlook::Open)?;
         if let Some(output) = &succeed.output {
             self.leave(place, at, output);

@@ -35,12 +35,21 @@ pub(super) async fn read(store: &dyn Store, job: &Job) -> Result<Option<Parts>, 
     let items = inputs.into_iter().next().map(|(_, input)| input.items).unwrap_or_default();
     let now = store.items(job.execution).await?;
     let same_execution = now.is_some();
-    let before = match (now, job.executions_past.last()) {
-        (Some(before), _) => before,
-        (None, Some(&past)) => store.items(past).await?.unwrap_or_default(),
-        (None, None) => Vec::new(),
+    let before = match now {
+        Some(before) => before,
+        None => newest_list(store, job).await?,
     };
     Ok(Some(Parts { items, before, same_execution }))
+}
+
+/// How items ended in the newest execution before this one whose worker lived to tell.
+async fn newest_list(store: &dyn Store, job: &Job) -> Result<Vec<ItemEnd>, Error> {
+    for &past in job.executions_past.iter().rev() {
+        if let Some(ends) = store.items(past).await? {
+            return Ok(ends);
+        }
+    }
+    Ok(Vec::new())
 }
 
 /// Plans an attempt at a batch.

@@ -66,7 +66,8 @@ async fn views(app: &App, job: &Job, execution: ExecutionId) -> Result<(Vec<Item
     // Nothing was said of its items: it is under way, or was ended by somebody else than its worker.
     let status = match words::job_status(job) {
         status if execution == job.execution => status,
-        _ => JobStatus::Cancelled,
+        // Only what failed is retried.
+        _ => JobStatus::Failed,
     };
     let inputs = store.inputs(vec![job.id]).await?;
     let items = inputs.into_iter().flat_map(|(_, input)| input.items);

@@ -45,6 +45,12 @@ fn a_list_that_does_not_fit_the_batch_is_refused_and_changes_nothing() {
     }
     let mut plain = World::with_job_in(State::Running, |_| {});
     assert_eq!(word(&plain.ask(conclude(1, 1, "c"))), "WrongItems { expected: 0 }");
+    let mut whole = World::with_job_in(State::Running, batch(2));
+    assert_eq!(
+        word(&whole.ask(succeed(1, 1))),
+        "WrongItems { expected: 2 }",
+        "a batch ends as its items did"
+    );
     let mut early = World::with_job_in(State::Assigned, batch(1));
     assert_eq!(word(&early.ask(conclude(1, 1, "c"))), "wrong state");
     let mut stale = World::with_job_in(State::Running, batch(1));

@@ -1,9 +1,11 @@
 //! Batches: items side by side, and only the failed ones again.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use forge_core::Command;
-use forge_core::command::{Owned, Retry};
+use forge_core::catalog::Kind;
+use forge_core::command::{Claim, Crew, Owned, Retry};
 use forge_core::item::{Item, ItemEnd, Items, Tally};
 use forge_core::job::{Head, Job};
 use forge_core::retry::Policy;
@@ -12,7 +14,7 @@ use forge_core::work::WorkKind;
 use forge_engine::WorkerOptions;
 
 use super::{MAX_RUNTIME, assert_about, ran_for};
-use crate::support::{HOUR, SECOND, World, client, new_job, submit};
+use crate::support::{HOUR, SECOND, World, claim, client, new_job, submit};
 
 impl World {
     async fn submit_batch(&self, kinds: &[WorkKind], shape: impl FnOnce(&mut Head)) -> Job {
@@ -58,7 +60,7 @@ async fn an_item_that_runs_too_long_fails_alone() {
     let job = world.found(id).await;
     assert!(job.is_mixed(), "{job:?}");
     let kinds: Vec<_> = world.ends(&job).await.iter().map(|end| end.error.as_ref().map(|e| e.kind)).collect();
-    assert_eq!(kinds, [None, Some(forge_core::catalog::Kind::HandlerTimeout)]);
+    assert_eq!(kinds, [None, Some(Kind::HandlerTimeout)]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -94,4 +96,32 @@ async fn in_automatic_mode_the_server_runs_again_what_may_pass() {
     let ends = world.ends(&job).await;
     let message = &ends[2].error.as_ref().unwrap().message;
     assert!(message.contains("attempt 1"), "what is not worth another try is not tried again: {message}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_went_well_stays_out_of_a_retry_even_if_an_execution_between_was_lost() {
+    let world = World::new();
+    let worker = world.worker(WorkerOptions::default());
+    let retry = async |id| {
+        let owned = Owned { job: id, client: Some(client()) };
+        let retry = Retry { owned, execution: world.engine.execution_id(), afresh: false };
+        world.engine.act(Command::Retry(retry)).await.unwrap();
+    };
+    let kinds = [WorkKind::SuccessSlow, WorkKind::RetryOnFail];
+    let id = world.submit_batch(&kinds, |_| {}).await.id;
+    world.pass(HOUR).await;
+    // The second execution has no worker that would tell of its items: its lease runs out.
+    drop(worker);
+    retry(id).await;
+    world.pass(HOUR).await;
+    let claim = Claim { crew: Crew::BuiltIn, ..claim(&["default"]) };
+    assert_eq!(world.engine.claim(claim, Duration::ZERO).await.unwrap()[0].id, id);
+    world.pass(HOUR).await;
+    assert_eq!(world.found(id).await.last_error().map(|error| error.kind), Some(Kind::RunnerLost));
+    retry(id).await;
+    let _worker = world.worker(WorkerOptions::default());
+    world.pass(HOUR).await;
+    let job = world.found(id).await;
+    assert_eq!((job.state, job.tally.completed), (State::Succeeded, 2));
+    assert_about(ran_for(&job), 3 * SECOND, "the slow item is not run again");
 }
