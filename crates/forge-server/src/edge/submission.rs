@@ -1,14 +1,18 @@
 //! What submissions have in common, whatever dialect they come in: the rules their members must satisfy on this server, the
-//! idempotency key, and the way to the engine.
+//! idempotency key, the way to the engine, and what the answer says beside its body.
 
-use axum::http::{HeaderMap, HeaderName};
+use axum::http::header::{LINK, LOCATION, RETRY_AFTER};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::response::Response;
 use forge_core::catalog::Kind;
 use forge_core::command::{Idempotency, NewJob, Submit};
 use forge_core::job::{IdempotencyKey, Job, Name};
 use forge_wire::problem::{Refused, Violation};
 
 use super::auth::Caller;
+use super::prefer::{APPLIED, Prefer};
 use super::refusal::ApiError;
+use super::{ownership, respond};
 use crate::app::App;
 use crate::limits::{ENVELOPE_BYTES_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
 use crate::webhooks::Target;
@@ -117,4 +121,23 @@ pub async fn submit(
     }
     let job = jobs.into_iter().next().expect("a submission of one job is answered with one");
     Ok((job, existing))
+}
+
+/// The job that a submission made or met: at once, or as it stands when it has ended, if the client would rather wait.
+pub async fn awaited(app: &App, caller: &Caller, prefer: &Prefer, job: Job) -> Result<Job, ApiError> {
+    let Some(wait) = prefer.wait else { return Ok(job) };
+    app.endings.wait(app, &job, wait).await?;
+    Ok(*ownership::job(app, caller, Some(job.id)).await?)
+}
+
+/// What a 202 says beside its body: where to look, when, and whether it tells of something that was there before.
+pub fn announce(response: &mut Response, location: String, pause_s: u64, prefer: &Prefer, existing: bool) {
+    let headers = response.headers_mut();
+    headers.insert(LINK, respond::value(["<", &location, ">; rel=\"status\""].concat()));
+    headers.insert(LOCATION, respond::value(location));
+    headers.insert(RETRY_AFTER, HeaderValue::from(pause_s));
+    headers.extend(prefer.applied().map(|applied| (APPLIED, applied)));
+    if existing {
+        headers.insert(REPLAYED, HeaderValue::from_static("true"));
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -18,10 +18,9 @@ use forge_wire::forge::{KeyRequest, KeyView, RevokeRequest, RevokedView};
 use super::routes::Route;
 use crate::app::App;
 use crate::config::Registration;
+use crate::edge::submission::REPLAYED;
 use crate::edge::{ApiError, Exchange, Who, auth, body, respond};
 use crate::traces::About;
-
-const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// What every secret begins with, so that one that leaked is recognised.
 const SECRET_START: &str = "frk_";

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::http::header::{LINK, LOCATION, RETRY_AFTER};
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::StatusCode;
 use axum::response::Response;
 use bytes::Bytes;
 use forge_core::catalog::Kind;
@@ -17,9 +16,8 @@ use forge_wire::forge::{SubmitRequest, SubmittedView, read_batch, read_submit};
 
 use super::rules::{self, Subject, Verdict};
 use crate::app::App;
-use crate::edge::prefer::{APPLIED, Prefer};
-use crate::edge::submission::{self, REPLAYED};
-use crate::edge::{ApiError, Caller, Exchange, ownership, respond};
+use crate::edge::prefer::Prefer;
+use crate::edge::{ApiError, Caller, Exchange, respond, submission};
 use crate::limits::POLL_AFTER_S;
 use crate::traces::About;
 
@@ -104,26 +102,16 @@ async fn accepted(
     app: &App,
     exchange: &Exchange,
     caller: &Caller,
-    mut job: Job,
+    job: Job,
     existing: bool,
 ) -> Result<Response, ApiError> {
     let prefer = Prefer::of(&exchange.headers, app.bounds.wait_max);
-    if let Some(wait) = prefer.wait {
-        app.endings.wait(app, &job, wait).await?;
-        job = *ownership::job(app, caller, Some(job.id)).await?;
-    }
+    let job = submission::awaited(app, caller, &prefer, job).await?;
     exchange.is_about(About::job(&job, !existing));
     let view = SubmittedView::new(&job);
     let mut response = respond::json(StatusCode::ACCEPTED, &view);
     let location = [&app.base, "/v1/jobs/", &view.job_id].concat();
-    let headers = response.headers_mut();
-    headers.insert(LINK, respond::value(["<", &location, ">; rel=\"status\""].concat()));
-    headers.insert(LOCATION, respond::value(location));
-    headers.insert(RETRY_AFTER, HeaderValue::from(POLL_AFTER_S));
-    headers.extend(prefer.applied().map(|applied| (APPLIED, applied)));
-    if existing {
-        headers.insert(REPLAYED, HeaderValue::from_static("true"));
-    }
+    submission::announce(&mut response, location, POLL_AFTER_S, &prefer, existing);
     Ok(response)
 }
 

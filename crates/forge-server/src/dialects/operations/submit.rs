@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::http::header::{LINK, LOCATION, RETRY_AFTER};
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::StatusCode;
 use axum::response::Response;
 use bytes::Bytes;
 use forge_core::command::{Idempotency, NewJob};
@@ -17,9 +16,9 @@ use super::routes::Declared;
 use super::status;
 use crate::app::App;
 use crate::edge::ownership::Execution;
-use crate::edge::prefer::{APPLIED, Prefer};
-use crate::edge::submission::{self, Complaints, REPLAYED};
-use crate::edge::{ApiError, Caller, Exchange, ownership, respond};
+use crate::edge::prefer::Prefer;
+use crate::edge::submission::{self, Complaints};
+use crate::edge::{ApiError, Caller, Exchange};
 use crate::traces::About;
 
 /// Submits a job, of an operation or of none.
@@ -98,27 +97,18 @@ async fn accepted(
     app: &App,
     exchange: &Exchange,
     caller: &Caller,
-    mut job: Job,
+    job: Job,
     existing: bool,
 ) -> Result<Response, ApiError> {
     let prefer = Prefer::of(&exchange.headers, app.bounds.wait_max);
-    if let Some(wait) = prefer.wait {
-        app.endings.wait(app, &job, wait).await?;
-        job = *ownership::job(app, caller, Some(job.id)).await?;
-    }
+    let job = submission::awaited(app, caller, &prefer, job).await?;
     exchange.is_about(About::job(&job, !existing));
     let found = Execution { id: job.id.first_execution(), job: Box::new(job) };
     let view = status::accepted(app, &found).await?;
     let mut response = status::json(StatusCode::ACCEPTED, &view);
     let location = format!("{}{}", app.base, status_path(found.id));
-    let headers = response.headers_mut();
-    headers.insert(LINK, respond::value(format!("<{location}>; rel=\"status\"")));
-    headers.insert(LOCATION, respond::value(location));
-    headers.insert(RETRY_AFTER, HeaderValue::from(app.config.asyncops.retry_after.as_secs()));
-    headers.extend(prefer.applied().map(|applied| (APPLIED, applied)));
-    if existing {
-        headers.insert(REPLAYED, HeaderValue::from_static("true"));
-    }
+    let pause_s = app.config.asyncops.retry_after.as_secs();
+    submission::announce(&mut response, location, pause_s, &prefer, existing);
     Ok(response)
 }
 
