@@ -143,12 +143,14 @@ impl World {
         let canceled = self.client.job().await;
         self.client.post(&format!("/v1/jobs/{canceled}/cancel")).await.expect(200);
         self.jobs.push(canceled);
+        // In a queue of their own: among what the run submits there are batches, which end otherwise.
         for end in 0..3 {
-            self.client.job().await;
+            self.client.job_like(quick("ending")).await;
+            let job = self.server.claim_as(Crew::BuiltIn, "ending", true).await;
             let job = match end {
-                0 => self.server.succeed().await,
-                1 => self.server.fail(Kind::HandlerError).await,
-                _ => self.server.fail(Kind::HandlerTransient).await,
+                0 => self.server.succeed_held(&job).await,
+                1 => self.server.fail_held(&job, Kind::HandlerError).await,
+                _ => self.server.fail_held(&job, Kind::HandlerTransient).await,
             };
             self.jobs.push(job.id.to_string());
             if end == 0 {
@@ -159,8 +161,7 @@ impl World {
         let batch = self.client.call("POST", "/v1/jobs/batch").json(items).send().await.expect(202);
         self.jobs.push(batch["job_id"].as_str().unwrap().to_owned());
         // One that was retried by hand, the execution that followed, and one that is gone.
-        let mine = json!({"type": "EXECUTE", "work_kind": "SUCCESS_FAST", "queue": "mine"});
-        let failed = self.client.job_like(mine.clone()).await;
+        let failed = self.client.job_like(quick("mine")).await;
         let job = self.server.claim_as(Crew::BuiltIn, "mine", true).await;
         self.server.fail_held(&job, Kind::HandlerError).await;
         self.client.post(&format!("/v1/jobs/{failed}/retry")).await.expect(200);
@@ -168,7 +169,7 @@ impl World {
         self.client.post(&format!("/v1/jobs/{failed}/cancel")).await.expect(200);
         self.executions = self.jobs.clone();
         self.executions.extend([failed, next.as_str().unwrap().to_owned()]);
-        let gone = self.client.job_like(mine).await;
+        let gone = self.client.job_like(quick("mine")).await;
         self.client.post(&format!("/v1/jobs/{gone}/cancel")).await.expect(200);
         let owned = Owned { job: gone.parse().unwrap(), client: None };
         self.server.app.engine.run(Command::Forget(owned)).await.unwrap();
@@ -273,6 +274,10 @@ async fn run(mut world: World, mut dice: Dice, n_each: usize) -> Seen {
     let shown = complaints.len().min(10);
     assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints[..shown].join("\n"));
     seen
+}
+
+fn quick(queue: &str) -> Value {
+    json!({"type": "EXECUTE", "work_kind": "SUCCESS_FAST", "queue": queue})
 }
 
 /// A client with a key, made by the operator, who always may.
