@@ -8,6 +8,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use crate::client::{ApiKey, Client};
 use crate::command::{Answer, Output};
@@ -310,6 +311,8 @@ pub struct Forgotten {
     pub client: ClientId,
     /// When it was forgotten.
     pub at: Time,
+    /// How long it was kept once it had ended; `None` where somebody had it deleted before its time.
+    pub kept: Option<Duration>,
 }
 
 /// Builds the outcome object of an execution that has just ended. A pure function of the job; the words and URLs in it

@@ -213,7 +213,8 @@ impl Tables {
                 let result = self.results.remove(execution);
                 blobs.let_go(result.as_ref().and_then(|kept| stored(kept.content.as_ref())), forgotten.at);
                 self.items.remove(execution);
-                let tombstone = Tombstone { client: forgotten.client, at: forgotten.at };
+                let tombstone =
+                    Tombstone { client: forgotten.client, at: forgotten.at, kept: forgotten.kept };
                 self.tombstones.insert(*execution, tombstone);
             }
         }

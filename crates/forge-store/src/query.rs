@@ -1,6 +1,8 @@
 //! What can be read without locking. [`Store::read`] takes a [`Query`] and gives a [`Page`]; the methods on `dyn Store`
 //! below give each query its own type back.
 
+use std::time::Duration;
+
 use forge_core::client::{ApiKey, Client};
 use forge_core::command::Content;
 use forge_core::delivery::{Delivery, Status};
@@ -145,6 +147,8 @@ pub struct Tombstone {
     pub client: ClientId,
     /// When it was forgotten.
     pub at: Time,
+    /// How long it was kept once it had ended; `None` if it was deleted before its time, or by a version that did not say.
+    pub kept: Option<Duration>,
 }
 
 /// How many jobs stand before another on its shelf.

@@ -87,7 +87,7 @@ impl Desk<'_> {
         if !self.job(place).state.is_final() {
             return Err(Refusal::WrongState(self.job(place).state));
         }
-        self.erase(place);
+        self.erase(place, None);
         Ok(Answer::Settled)
     }
 

@@ -4,6 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
+use core::time::Duration;
 
 use super::post::Post;
 use crate::client::{ApiKey, Client};
@@ -226,8 +227,8 @@ impl<'a> Desk<'a> {
         self.changes.outcomes.push(outcome);
     }
 
-    /// Deletes an ended job; a tombstone per execution remains.
-    pub(super) fn erase(&mut self, place: Place) {
+    /// Deletes an ended job; a tombstone per execution remains. `kept` as in [`Forgotten`].
+    pub(super) fn erase(&mut self, place: Place, kept: Option<Duration>) {
         let (job, now) = (&self.slots[place].job, self.now);
         let mut executions = job.executions_past.clone();
         executions.push(job.execution);
@@ -246,7 +247,7 @@ impl<'a> Desk<'a> {
             self.changes.executions.retain(|(_, job)| *job != id);
         }
         self.changes.uniques_removed.extend(job.head.unique.as_ref().map(|unique| (unique.key, id)));
-        self.changes.forgotten.push(Forgotten { job: id, executions, client, at: now });
+        self.changes.forgotten.push(Forgotten { job: id, executions, client, at: now, kept });
         self.count(place, state, -1);
         self.post.forget(id);
         self.slots[place].forgotten = true;

@@ -56,7 +56,8 @@ impl Desk<'_> {
                 self.break_off(place, Cause::RunnerLost, &error)
             }
             State::Succeeded | State::Failed | State::Canceled => {
-                self.erase(place);
+                let kept = job.record_kept();
+                self.erase(place, Some(kept));
                 Ok(())
             }
         }

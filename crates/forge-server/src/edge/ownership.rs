@@ -81,9 +81,13 @@ async fn gone(app: &App, caller: &Caller, id: ExecutionId) -> Result<ApiError, A
     if stone.client != caller.client {
         return Ok(foreign());
     }
-    let days = app.config.retention.jobs.as_secs() / (24 * 3600);
-    let detail =
-        format!("This job is no longer available. Jobs are kept for {days} days after they have ended.");
+    let detail = match stone.kept {
+        Some(kept) => {
+            let days = kept.as_secs() / (24 * 3600);
+            format!("This job is no longer available. It was kept for {days} days after its end.")
+        }
+        None => "This job is no longer available.".to_owned(),
+    };
     let refused = Refused::new(Kind::Expired, detail).execution(id);
     Ok(refused.member("expiredAt", time::millis(stone.at)).into())
 }

@@ -28,7 +28,7 @@ pub async fn a_forgotten_job_leaves_only_tombstones(fixture: &dyn Fixture) {
     assert!(matches!(ask(&fixture.second(), at(5), forget(1)).await, Answer::Settled));
 
     let store = fixture.reopen().await;
-    let stone = Tombstone { client: client(1), at: at(5) };
+    let stone = Tombstone { client: client(1), at: at(5), kept: None };
     for gone in [first.execution, execution(1)] {
         assert_eq!(store.tombstone(gone).await.unwrap(), Some(stone));
         assert_eq!(store.outcome(gone).await.unwrap(), None);
@@ -59,7 +59,7 @@ pub async fn a_job_that_ends_and_is_forgotten_in_one_batch_leaves_nothing(fixtur
     picture(&store).await;
 }
 
-/// Ended jobs go when their time is over, in bites, the longest due first.
+/// Ended jobs go when their time is over, in bites, the longest due first; their tombstones tell how long that was.
 pub async fn retention_forgets_in_bites(fixture: &dyn Fixture) {
     let store = fixture.store();
     let keep = |n| job_with(n, "q", |head| head.retention = Some(secs(100 - n)));
@@ -68,6 +68,10 @@ pub async fn retention_forgets_in_bites(fixture: &dyn Fixture) {
     for (bite, left) in [(2, vec![id(1), id(2), id(3)]), (2, vec![id(1)]), (2, vec![])] {
         n_due(ask(&store, at(200), Command::Due(bite)).await);
         assert_eq!(picture(&store).await.jobs.keys().copied().collect::<Vec<_>>(), left);
+    }
+    for n in 1..=5 {
+        let stone = Tombstone { client: client(1), at: at(200), kept: Some(secs(100 - n)) };
+        assert_eq!(store.tombstone(id(n).first_execution()).await.unwrap(), Some(stone));
     }
 }
 

@@ -27,6 +27,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "results",
         sql: include_str!("../../migrations/postgres/0005_results.sql"),
     },
+    Migration {
+        version: 6,
+        name: "tombstones_kept",
+        sql: include_str!("../../migrations/postgres/0006_tombstones_kept.sql"),
+    },
 ];
 
 /// An arbitrary number, unlikely to be anybody else's.

@@ -1,6 +1,7 @@
 //! Reading without locks: one statement per question, on a connection that no transaction holds.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use forge_core::command::{Blob, Content};
 use forge_core::history::decode_entries;
@@ -286,7 +287,8 @@ fn read_kept(row: &Row) -> Result<Kept, Error> {
 }
 
 fn read_tombstone(row: &Row) -> Result<Tombstone, Error> {
-    Ok(Tombstone { client: cell::<Uuid>(row, 0)?.into(), at: Time::from_micros(cell(row, 1)?) })
+    let kept = cell::<Option<i64>>(row, 2)?.map(|micros| Duration::from_micros(micros.unsigned_abs()));
+    Ok(Tombstone { client: cell::<Uuid>(row, 0)?.into(), at: Time::from_micros(cell(row, 1)?), kept })
 }
 
 fn read_queue(row: &Row) -> Result<QueueStats, Error> {

@@ -193,9 +193,9 @@ statements! {
     DeleteItems = "DELETE FROM items WHERE execution = ANY ($1::uuid[])";
     DeleteExecutions = "DELETE FROM executions WHERE execution = ANY ($1::uuid[])";
     InsertTombstones = "
-        INSERT INTO tombstones (execution, client, at)
-        SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bigint[])
-            ON CONFLICT (execution) DO UPDATE SET client = EXCLUDED.client, at = EXCLUDED.at";
+        INSERT INTO tombstones (execution, client, at, kept)
+        SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bigint[])
+            ON CONFLICT (execution) DO UPDATE SET client = EXCLUDED.client, at = EXCLUDED.at, kept = EXCLUDED.kept";
     InsertOutcomes = "
         INSERT INTO outcomes (execution, job, bytes, digest)
         SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::bytea[])";
@@ -327,7 +327,7 @@ statements! {
           FROM results
          WHERE execution = $1::uuid";
     ReadItems = "SELECT ends FROM items WHERE execution = $1::uuid";
-    ReadTombstone = "SELECT client, at FROM tombstones WHERE execution = $1::uuid";
+    ReadTombstone = "SELECT client, at, kept FROM tombstones WHERE execution = $1::uuid";
     /// One statement with and one without a client, so that each has one good plan. The other filters apply to what the
     /// index yields.
     ListJobs = "

@@ -94,6 +94,7 @@ struct Gone {
     executions: Vec<Uuid>,
     clients: Vec<Uuid>,
     at: Vec<i64>,
+    kept: Vec<Option<i64>>,
 }
 
 impl Gone {
@@ -105,6 +106,7 @@ impl Gone {
                 gone.executions.push(execution.into());
                 gone.clients.push(job.client.into());
                 gone.at.push(job.at.as_micros());
+                gone.kept.push(job.kept.map(|kept| kept.as_micros() as i64));
             }
         }
         gone
@@ -121,7 +123,7 @@ impl Gone {
         pipeline.push(Sql::DeleteResults, [&self.executions, &self.at]);
         pipeline.push(Sql::DeleteItems, [&self.executions]);
         pipeline.push(Sql::DeleteExecutions, [&self.executions]);
-        pipeline.push(Sql::InsertTombstones, [&self.executions, &self.clients, &self.at]);
+        pipeline.push(Sql::InsertTombstones, [&self.executions, &self.clients, &self.at, &self.kept]);
     }
 }
 

@@ -19,6 +19,11 @@ const ALL: &[Migration] = &[
         sql: include_str!("../../migrations/sqlite/0003_webhooks.sql"),
     },
     Migration { version: 4, name: "results", sql: include_str!("../../migrations/sqlite/0004_results.sql") },
+    Migration {
+        version: 5,
+        name: "tombstones_kept",
+        sql: include_str!("../../migrations/sqlite/0005_tombstones_kept.sql"),
+    },
 ];
 
 const BEGIN: &str = "BEGIN IMMEDIATE";

@@ -1,5 +1,7 @@
 //! From a [`Query`] to its [`Page`], on a connection that only reads.
 
+use std::time::Duration;
+
 use forge_core::codec::Corrupt;
 use forge_core::history::decode_entries;
 use forge_core::id::{ClientId, ExecutionId, JobId};
@@ -46,7 +48,7 @@ statements! {
     ";
 
     TOMBSTONE = "
-        SELECT client, at
+        SELECT client, at, kept
         FROM tombstones
         WHERE execution = ?1
     ";
@@ -287,7 +289,8 @@ fn outcome(execution: ExecutionId, row: &Row<'_>) -> Result<Outcome, Error> {
 
 fn tombstone(row: &Row<'_>) -> Result<Tombstone, Error> {
     let client = ClientId::from_bytes(cells::bytes(row, 0)?).ok_or(Corrupt)?;
-    Ok(Tombstone { client, at: Time::from_micros(row.get(1)?) })
+    let kept = row.get::<_, Option<i64>>(2)?.map(|micros| Duration::from_micros(micros.unsigned_abs()));
+    Ok(Tombstone { client, at: Time::from_micros(row.get(1)?), kept })
 }
 
 fn queue(row: &Row<'_>) -> Result<QueueStats, Error> {

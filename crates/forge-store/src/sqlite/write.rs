@@ -76,8 +76,8 @@ statements! {
     ";
 
     PUT_TOMBSTONE = "
-        INSERT OR REPLACE INTO tombstones (execution, client, at)
-        VALUES (?1, ?2, ?3)
+        INSERT OR REPLACE INTO tombstones (execution, client, at, kept)
+        VALUES (?1, ?2, ?3, ?4)
     ";
 
     /// Never replaces: the last word on an execution is spoken once.
@@ -244,7 +244,7 @@ fn number(db: &Connection, id: JobId) -> Result<i64, Error> {
 }
 
 fn forget(db: &Connection, forgotten: &[Forgotten]) -> Result<(), Error> {
-    for Forgotten { job, executions, client, at } in forgotten {
+    for Forgotten { job, executions, client, at, kept } in forgotten {
         db.prepare_cached(DELETE_INPUT)?.execute(params![job.to_bytes()])?;
         db.prepare_cached(DELETE_JOB)?.execute(params![job.to_bytes()])?;
         for execution in executions {
@@ -252,7 +252,8 @@ fn forget(db: &Connection, forgotten: &[Forgotten]) -> Result<(), Error> {
                 db.prepare_cached(sql)?.execute(params![execution.to_bytes()])?;
             }
             results::delete(db, *execution, *at)?;
-            let tombstone = params![execution.to_bytes(), client.to_bytes(), at.as_micros()];
+            let kept = kept.map(|kept| kept.as_micros() as i64);
+            let tombstone = params![execution.to_bytes(), client.to_bytes(), at.as_micros(), kept];
             db.prepare_cached(PUT_TOMBSTONE)?.execute(tombstone)?;
         }
     }

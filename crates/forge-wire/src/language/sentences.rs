@@ -149,6 +149,11 @@ const SENTENCES: Table = &[
         "The job is {1}; only a job that SUCCEEDED has a result.",
         "Der Auftrag ist {1}; ein Ergebnis hat nur ein Auftrag, der SUCCEEDED ist.",
     ),
+    (
+        "This job is no longer available. It was kept for {1} days after its end.",
+        "Diesen Auftrag gibt es nicht mehr. Er wurde nach seinem Ende {1} Tage aufbewahrt.",
+    ),
+    ("This job is no longer available.", "Diesen Auftrag gibt es nicht mehr."),
     ("The job left no result.", "Der Auftrag hat kein Ergebnis hinterlassen."),
     ("The content of the result was removed.", "Der Inhalt des Ergebnisses wurde entfernt."),
     (

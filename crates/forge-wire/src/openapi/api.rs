@@ -135,7 +135,7 @@ fn submissions() -> Vec<(&'static str, Value)> {
 }
 
 fn gone() -> Vec<Refused> {
-    let detail = "This job is no longer available. Jobs are kept for 30 days after they have ended.";
+    let detail = "This job is no longer available. It was kept for 30 days after its end.";
     vec![Refused::new(Kind::Expired, detail).execution(JOB).member("expiredAt", NOON)]
 }
 

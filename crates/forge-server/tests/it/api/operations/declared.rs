@@ -1,5 +1,8 @@
 //! Operations of the configuration.
 
+use std::time::Duration;
+
+use forge_core::Command;
 use forge_core::command::Crew;
 use forge_core::work::WorkKind;
 use serde_json::json;
@@ -47,6 +50,22 @@ async fn an_operation_runs_as_it_is_declared() {
     client.call("POST", "/api/v1/mail/send").json(json!({})).send().await.expect(202);
     let definition = server.claim(true).await.head.definition.unwrap();
     assert_eq!((definition.work_kind, definition.payload_kb), (WorkKind::FailImmediate, 4));
+}
+
+#[tokio::test]
+async fn what_has_expired_tells_the_period_of_its_operation() {
+    let server = Server::declaring(DECLARED).await;
+    let client = server.client().await;
+    let begin = client.call("POST", "/api/v1/images/resize").json(json!({}));
+    let path = format!("/api/v1/jobs/{}", begin.send().await.expect(202)["jobId"].as_str().unwrap());
+    client.call("DELETE", &path).send().await.expect(200);
+    server.clock.advance(Duration::from_secs(3 * 24 * 3600));
+    server.app.engine.run(Command::Due(10)).await.unwrap();
+    let gone = denied(&client.get(&path).await, 410, "NOT_FOUND");
+    assert_eq!(gone["detail"], "This job is no longer available. It was kept for 2 days after its end.");
+    let gone = client.call("GET", &path).header("accept-language", "de").send().await;
+    let detail = "Diesen Auftrag gibt es nicht mehr. Er wurde nach seinem Ende 2 Tage aufbewahrt.";
+    assert_eq!(denied(&gone, 410, "NOT_FOUND")["detail"], detail);
 }
 
 #[tokio::test]

@@ -171,5 +171,6 @@ async fn a_job_removed_by_the_operator_is_gone_at_once() {
     server.succeed().await;
     let owned = Owned { job: id.parse().unwrap(), client: None };
     server.app.engine.run(Command::Forget(owned)).await.unwrap();
-    denied(&client.poll(&id).await, 410, "NOT_FOUND");
+    let gone = denied(&client.poll(&id).await, 410, "NOT_FOUND");
+    assert_eq!(gone["detail"], "This job is no longer available.", "its period had nothing to do with it");
 }
