@@ -90,18 +90,24 @@ pub fn knows_operator(app: &App) -> bool {
 
 /// The client that asks; nobody and the operator are no clients.
 pub async fn client(app: &App, exchange: &mut Exchange) -> Result<Caller, ApiError> {
+    let owns_nothing = || ApiError::new(Kind::Forbidden, "The admin token owns no jobs; use an API key.");
+    client_or_operator(app, exchange).await?.ok_or_else(owns_nothing)
+}
+
+/// The client that asks, or `None` for the operator.
+pub async fn client_or_operator(app: &App, exchange: &mut Exchange) -> Result<Option<Caller>, ApiError> {
     match identify(app, exchange).await? {
-        Who::Client(caller) => Ok(caller),
+        Who::Client(caller) => Ok(Some(caller)),
         Who::Nobody => match app.default_client {
             Some(client) => {
                 let account = app.limiter.client(client, exchange.began);
                 let caller = Caller { client, account, key: None };
                 exchange.caller = Some(caller.clone());
-                Ok(caller)
+                Ok(Some(caller))
             }
             None => Err(unauthenticated("The request has no API key.")),
         },
-        Who::Operator => Err(ApiError::new(Kind::Forbidden, "The admin token owns no jobs; use an API key.")),
+        Who::Operator => Ok(None),
     }
 }
 

@@ -33,7 +33,7 @@ pub(super) fn document(spans: &[Span]) -> Vec<u8> {
 fn span(span: &Span) -> Json {
     let name = match span.name {
         Name::Step(name) => name.to_owned(),
-        Name::Post(route) => format!("POST {route}"),
+        Name::Request(method, route) => format!("{method} {route}"),
     };
     let mut json = json!({
         "traceId": trace_id(span.trace),

@@ -88,7 +88,7 @@ impl Traces {
             trace: place.trace,
             id: place.id,
             parent: place.parent,
-            name: Name::Post(exchange.route),
+            name: Name::Request(method(exchange), exchange.route),
             kind: Kind::Server,
             began: exchange.began,
             ended,
@@ -98,6 +98,12 @@ impl Traces {
             link: place.link,
         });
     }
+}
+
+/// The method, as one of those with which something can be changed; a made-up one must not make up names.
+fn method(exchange: &Exchange) -> &'static str {
+    let known = ["POST", "DELETE", "PATCH", "PUT"].into_iter().find(|known| exchange.method == *known);
+    known.unwrap_or("_OTHER")
 }
 
 /// Where a span stands.

@@ -25,7 +25,7 @@ pub(super) enum Name {
     /// A step of a job.
     Step(&'static str),
     /// A request: its method and the pattern of its route.
-    Post(&'static str),
+    Request(&'static str, &'static str),
 }
 
 /// Which side of a conversation a span tells of, by OTLP's numbers.

@@ -141,6 +141,18 @@ async fn a_cancel_is_in_the_trace_of_its_caller_and_leads_to_that_of_the_job() {
 }
 
 #[tokio::test]
+async fn a_request_is_named_after_its_method_and_its_route() {
+    let mut collector = Collector::start().await;
+    let traced = Traced::start(&collector.endpoint).await;
+    let delete =
+        traced.call("DELETE", "/v1/jobs/no-id").header("traceparent", &format!("00-{TRACE}-{PARENT}-01"));
+    delete.send().await.expect(404);
+    collector.until(|spans| n_of(spans, TRACE, "DELETE /v1/jobs/{job_id}") == 1).await;
+    let deletion = collector.only(TRACE, "DELETE /v1/jobs/{job_id}");
+    assert_eq!(deletion.attribute("forgerun.action"), Some("delete"));
+}
+
+#[tokio::test]
 async fn the_life_of_a_key_is_one_trace() {
     let mut collector = Collector::start().await;
     let traced = Traced::start(&collector.endpoint).await;

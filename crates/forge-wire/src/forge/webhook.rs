@@ -275,7 +275,7 @@ pub struct WebhooksView {
     pub next_cursor: Option<String>,
 }
 
-/// A webhook was deleted.
+/// It was deleted: a webhook, a job.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct DeletedView {
     /// Always true.

@@ -124,6 +124,14 @@ const SENTENCES: Table = &[
         "The job is {1}, and this cannot be done to it now.",
         "Der Auftrag ist {1}, und das geht jetzt nicht mit ihm.",
     ),
+    (
+        "The job is {1}; only an ended job can be deleted, so cancel it first.",
+        "Der Auftrag ist {1}; löschen lässt sich nur ein beendeter, also brechen Sie ihn zuerst ab.",
+    ),
+    (
+        "Jobs cannot be deleted by their owners on this server.",
+        "Auf diesem Server können Aufträge nicht von ihren Besitzern gelöscht werden.",
+    ),
     ("The job has ended and is {1}.", "Der Auftrag ist beendet und ist {1}."),
     ("The job was cancelled.", "Der Auftrag wurde abgebrochen."),
     ("The worker does not hold the job, or no longer.", "Der Worker hat den Auftrag nicht oder nicht mehr."),

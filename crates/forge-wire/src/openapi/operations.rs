@@ -250,6 +250,19 @@ fn steps() -> Vec<Operation> {
             ..of_jobs("get", "/v1/jobs/{job_id}", "getJob", "A job as it stands.")
         },
         Operation {
+            access: Access::ClientOrOperator,
+            parameters: of_job(),
+            body: nothing(),
+            answers: vec![answer(200, "It is gone.", "Deleted", json!({"deleted": true}))],
+            refusals: refusals(&[WRITING, ANY, KEYED, OF_JOB, &[Kind::IllegalTransition]]),
+            ..of_jobs(
+                "delete",
+                "/v1/jobs/{job_id}",
+                "deleteEndedJob",
+                "Deletes an ended job with its events, report, result and deliveries.",
+            )
+        },
+        Operation {
             parameters: of_job(),
             body: nothing(),
             answers: vec![answer(200, "Cancelled, or ended before.", "Canceled", canceled)],

@@ -127,6 +127,7 @@ pub struct Retention {
     pub jobs: Duration,
     pub tombstones: Duration,
     pub revoked_keys: Duration,
+    pub allow_delete: bool,
 }
 
 impl Retention {
@@ -135,6 +136,7 @@ impl Retention {
             jobs: from.days("retention.jobs_days", 0..=DAYS_MAX),
             tombstones: from.days("retention.tombstone_days", 0..=DAYS_MAX),
             revoked_keys: from.days("retention.revoked_keys_days", 0..=DAYS_MAX),
+            allow_delete: from.truth("retention.allow_delete"),
         }
     }
 }

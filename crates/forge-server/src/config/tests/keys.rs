@@ -71,6 +71,7 @@ const ROWS: &[Row] = rows! {
     "retention.jobs_days" = "0" => retention.jobs == "0ns", not "36501";
     "retention.tombstone_days" = "1" => retention.tombstones == "86400s", not "forever";
     "retention.revoked_keys_days" = "1" => retention.revoked_keys == "86400s", not "-1";
+    "retention.allow_delete" = "false" => retention.allow_delete == "false", not "no";
     "jobRetention.completedJobs.defaultDays" = "1" => job_retention.completed_default == "86400s", not "x";
     "jobRetention.completedJobs.smallResultsDays" = "1" => job_retention.completed_small == "86400s", not "x";
     "jobRetention.completedJobs.largeResultsDays" = "2" => job_retention.completed_large == "172800s", not "x";

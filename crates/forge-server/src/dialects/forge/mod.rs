@@ -6,6 +6,7 @@
 //! | `keys.rs` | `clients/{id}/keys`, `…/renew`, `…/revoke` |
 //! | `submit.rs`, `rules.rs` | `POST jobs`, `POST jobs/batch` |
 //! | `jobs.rs` | `jobs/{id}`, `…/cancel`, `…/retry` |
+//! | `delete.rs` | `DELETE jobs/{id}` |
 //! | `list.rs` | `GET jobs` |
 //! | `webhooks.rs` | `webhooks`, and what was sent to them |
 //! | `reading.rs` | `…/report`, `…/result`, `…/items` |
@@ -15,6 +16,7 @@
 
 mod action;
 mod clients;
+mod delete;
 mod events;
 mod jobs;
 mod keys;
@@ -26,6 +28,7 @@ mod submit;
 mod webhooks;
 
 use axum::body::Body;
+use axum::http::Method;
 use axum::response::Response;
 use bytes::Bytes;
 use forge_core::job::Dialect;
@@ -61,6 +64,15 @@ pub async fn serve(app: &App, exchange: &mut Exchange, body: Body) -> Result<Res
             accept::require_json(&exchange.headers)?;
             let body = received(app, exchange, body).await?;
             keys::serve(app, exchange, route, &asker, client, &body).await
+        }
+        Route::Job(id) if exchange.method == Method::DELETE => {
+            let asker = auth::client_or_operator(app, exchange).await?;
+            if let Some(caller) = &asker {
+                auth::count(app, exchange, caller)?;
+            }
+            accept::require_json(&exchange.headers)?;
+            let body = received(app, exchange, body).await?;
+            delete::job(app, asker.as_ref(), id, &body).await
         }
         Route::Jobs
         | Route::Batch

@@ -123,12 +123,10 @@ impl Route {
             | Route::WebhookTest(_)
             | Route::WebhookRedeliver(_)
             | Route::Redeliver(..) => "POST",
-            Route::Job(_)
-            | Route::Report(_)
-            | Route::Result(_)
-            | Route::Items(_)
-            | Route::Events(_)
-            | Route::AllEvents => "GET, HEAD",
+            Route::Job(_) => "GET, HEAD, DELETE",
+            Route::Report(_) | Route::Result(_) | Route::Items(_) | Route::Events(_) | Route::AllEvents => {
+                "GET, HEAD"
+            }
             Route::Batch
             | Route::Clients
             | Route::Keys(_)
@@ -248,7 +246,8 @@ mod tests {
             (Route::Jobs, Method::POST, true),
             (Route::Jobs, Method::PUT, false),
             (Route::Job(None), Method::HEAD, true),
-            (Route::Job(None), Method::DELETE, false),
+            (Route::Job(None), Method::DELETE, true),
+            (Route::Report(None), Method::DELETE, false),
             (Route::Cancel(None), Method::GET, false),
             (Route::Clients, Method::OPTIONS, false),
         ] {

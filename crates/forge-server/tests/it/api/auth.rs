@@ -7,10 +7,11 @@ use serde_json::json;
 use super::server::Server;
 
 const UNKNOWN: &str = "RFA_AUTH_INVALID_CREDENTIALS";
-const JOB_ROUTES: [(&str, &str); 8] = [
+const JOB_ROUTES: [(&str, &str); 9] = [
     ("POST", "/v1/jobs"),
     ("GET", "/v1/jobs"),
     ("GET", "/v1/jobs/{id}"),
+    ("DELETE", "/v1/jobs/{id}"),
     ("POST", "/v1/jobs/{id}/cancel"),
     ("POST", "/v1/jobs/{id}/retry"),
     ("GET", "/v1/jobs/{id}/report"),
