@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use forge_core::Changes;
 use forge_core::delivery::{Attempt, Delivery};
-use forge_store::Fault;
+use forge_store::{Fault, Swept};
 
 /// Watches commits. Called by the committer, so it must be quick.
 pub trait Observer: Send + Sync + Debug + 'static {
@@ -14,6 +14,9 @@ pub trait Observer: Send + Sync + Debug + 'static {
 
     /// The store failed, and a batch with so many commands was given up.
     fn failed(&self, fault: Fault, n_commands: usize);
+
+    /// A sweep is over; it deleted this, perhaps nothing.
+    fn swept(&self, _: &Swept) {}
 
     /// An attempt to deliver something was made, and what became of it is durable.
     fn attempted(&self, _: &Attempted<'_>) {}

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use forge_core::limits;
-use forge_store::Sweep;
+use forge_store::{Sweep, Swept};
 
 use crate::committer::Office;
 use crate::engine::Stop;
@@ -17,24 +17,35 @@ pub(crate) async fn run(office: Arc<Office>, options: Options, mut stop: Stop) {
         () = stop.told() => {}
         () = work(&office, &options) => {}
     }
+    // Whoever gathers what went between two sweeps must not wait for the next.
+    office.observer.swept(&Swept::default());
 }
 
 async fn work(office: &Office, options: &Options) {
     loop {
-        match sweep(office, options).await {
-            // A full bite: there is probably more. Others come first in between.
-            Ok(n_rows) if n_rows >= options.sweep_max => {
-                tokio::task::yield_now().await;
-                continue;
+        let mut swept = Swept::default();
+        loop {
+            match sweep(office, options).await {
+                Ok(bite) => {
+                    swept += bite;
+                    if bite.total() < options.sweep_max {
+                        break;
+                    }
+                    // A full bite: there is probably more. Others come first in between.
+                    tokio::task::yield_now().await;
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "could not sweep; trying again later");
+                    break;
+                }
             }
-            Ok(_) => {}
-            Err(error) => tracing::warn!(%error, "could not sweep; trying again later"),
         }
+        office.observer.swept(&swept);
         office.clock.sleep(options.sweep_every).await;
     }
 }
 
-async fn sweep(office: &Office, options: &Options) -> Result<usize, forge_store::Error> {
+async fn sweep(office: &Office, options: &Options) -> Result<Swept, forge_store::Error> {
     let now = office.clock.now();
     let sweep = Sweep {
         journal_before: now - options.journal_keep,

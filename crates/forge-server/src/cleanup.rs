@@ -59,7 +59,7 @@ async fn clean(store: &dyn Store, config: &Config, clock: &dyn Clock) -> Result<
             loose_before: now - limits::LOOSE_BLOB,
             limit: SWEEP_MAX,
         };
-        match store.sweep(sweep).await? {
+        match store.sweep(sweep).await?.total() {
             0 => return Ok(removed),
             n_rows => removed.n_rows += n_rows,
         }

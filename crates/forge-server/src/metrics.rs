@@ -1,7 +1,7 @@
 //! What an operator can count. Job metrics are taken from commits, so they tell what is durable; their names are the
 //! specification's. No label names a job or a client.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use forge_core::Changes;
@@ -11,7 +11,7 @@ use forge_core::job::Job;
 use forge_core::state::Cause;
 use forge_core::time::Time;
 use forge_engine::observer::{Commit, Observer};
-use forge_store::Fault;
+use forge_store::{Fault, Swept};
 use forge_wire::words::forge_outcome;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -80,6 +80,8 @@ pub struct Metrics {
     idempotency_hits: Counter,
     idempotency_new: Counter,
     auth_failures: Counter,
+    /// Jobs that retention has taken since the last line of the log about it.
+    jobs_expired: AtomicU64,
     requests: Family<Endpoint, Histogram>,
     /// Deliveries to webhooks.
     pub webhooks: WebhookMetrics,
@@ -139,6 +141,7 @@ impl Metrics {
             idempotency_hits: Counter::default(),
             idempotency_new: Counter::default(),
             auth_failures: Counter::default(),
+            jobs_expired: AtomicU64::new(0),
             requests: Family::new_with_constructor(seconds),
             trace_spans_dropped: Counter::default(),
             sse_streams_open: Gauge::default(),
@@ -299,6 +302,8 @@ impl Observer for Metrics {
             self.event(job, event);
             log(job, event);
         }
+        let expired = commit.changes.forgotten.iter().filter(|forgotten| forgotten.kept.is_some());
+        self.jobs_expired.fetch_add(expired.count() as u64, Ordering::Relaxed);
         for webhook_id in &commit.changes.webhooks_disabled {
             self.webhooks.disabled.inc();
             tracing::warn!(%webhook_id, event = "webhook_disabled", "webhook disabled: gone, or failing for too long");
@@ -317,6 +322,27 @@ impl Observer for Metrics {
             Fault::Unknown => "unknown",
         };
         self.store_errors.get_or_create(&FaultLabel { fault }).inc();
+    }
+
+    /// One line about all that went since the last one, in counts; none if nothing did. Jobs go at their own moments, the
+    /// rest with a sweep.
+    fn swept(&self, swept: &Swept) {
+        let jobs = self.jobs_expired.swap(0, Ordering::Relaxed);
+        if jobs == 0 && swept.total() == 0 {
+            return;
+        }
+        let Swept { journal_rows, tombstones, revoked_keys, deliveries, results, blobs } = *swept;
+        tracing::info!(
+            event = "cleanup",
+            jobs,
+            results,
+            blobs,
+            tombstones,
+            revoked_keys,
+            deliveries,
+            journal_rows,
+            "removed what had outlived its time"
+        );
     }
 }
 

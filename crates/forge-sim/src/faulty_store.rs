@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use forge_core::{Answer, Changes, Wants};
 use forge_store::memory::Memory;
-use forge_store::{Blobs, Boxed, Decide, Error, Fault, Page, Query, Store, Sweep, Wakeup};
+use forge_store::{Blobs, Boxed, Decide, Error, Fault, Page, Query, Store, Sweep, Swept, Wakeup};
 use tokio::sync::broadcast;
 
 use crate::Sabotage;
@@ -133,7 +133,7 @@ impl Store for FaultyStore {
         })
     }
 
-    fn sweep(&self, sweep: Sweep) -> Boxed<'_, usize> {
+    fn sweep(&self, sweep: Sweep) -> Boxed<'_, Swept> {
         self.disk.sweep(sweep)
     }
 

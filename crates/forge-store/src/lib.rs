@@ -20,6 +20,7 @@ pub mod sqlite;
 pub mod testing;
 
 use std::future::Future;
+use std::ops::AddAssign;
 use std::pin::Pin;
 
 use forge_core::job::Shelf;
@@ -53,8 +54,8 @@ pub trait Store: Send + Sync + 'static {
     fn blobs(&self) -> &dyn Blobs;
 
     /// Deletes journal rows, tombstones, revoked keys, settled deliveries, contents of results and loose blobs that are older than these moments,
-    /// at most `limit` of each, and says how many it deleted in all.
-    fn sweep(&self, sweep: Sweep) -> Boxed<'_, usize>;
+    /// at most `limit` of each, and says how many of each it deleted.
+    fn sweep(&self, sweep: Sweep) -> Boxed<'_, Swept>;
 
     /// News of what other processes on the same data made possible.
     fn wakeups(&self) -> broadcast::Receiver<Wakeup>;
@@ -100,6 +101,37 @@ impl Sweep {
             loose_before: NEVER,
             limit,
         }
+    }
+}
+
+/// What a sweep deleted: how many of each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "as in `Sweep`")]
+pub struct Swept {
+    pub journal_rows: usize,
+    pub tombstones: usize,
+    pub revoked_keys: usize,
+    pub deliveries: usize,
+    pub results: usize,
+    pub blobs: usize,
+}
+
+impl Swept {
+    /// How many in all.
+    pub const fn total(&self) -> usize {
+        let Swept { journal_rows, tombstones, revoked_keys, deliveries, results, blobs } = *self;
+        journal_rows + tombstones + revoked_keys + deliveries + results + blobs
+    }
+}
+
+impl AddAssign for Swept {
+    fn add_assign(&mut self, more: Swept) {
+        self.journal_rows += more.journal_rows;
+        self.tombstones += more.tombstones;
+        self.revoked_keys += more.revoked_keys;
+        self.deliveries += more.deliveries;
+        self.results += more.results;
+        self.blobs += more.blobs;
     }
 }
 

@@ -23,7 +23,7 @@ use post::Post;
 
 use crate::{
     Ahead, Blobs, Boxed, Decide, Error, Fault, Filter, JournalRow, Kept, Page, Query, QueueStats, Store,
-    Sweep, Tombstone, Wakeup,
+    Sweep, Swept, Tombstone, Wakeup,
 };
 use blobs::Shelves as BlobShelves;
 
@@ -105,10 +105,10 @@ impl Store for Memory {
         Box::pin(async move { Ok(self.tables().read(query)) })
     }
 
-    fn sweep(&self, sweep: Sweep) -> Boxed<'_, usize> {
+    fn sweep(&self, sweep: Sweep) -> Boxed<'_, Swept> {
         Box::pin(async move {
-            let n_rows = self.tables().sweep(&sweep, &self.blobs);
-            Ok(n_rows + self.blobs.sweep(sweep.loose_before, sweep.limit))
+            let swept = self.tables().sweep(&sweep, &self.blobs);
+            Ok(Swept { blobs: self.blobs.sweep(sweep.loose_before, sweep.limit), ..swept })
         })
     }
 
@@ -349,7 +349,7 @@ impl Tables {
         names.into_iter().map(stats).collect()
     }
 
-    fn sweep(&mut self, sweep: &Sweep, blobs: &BlobShelves) -> usize {
+    fn sweep(&mut self, sweep: &Sweep, blobs: &BlobShelves) -> Swept {
         let old_rows = self.journal.iter().filter(|(_, (at, _))| *at < sweep.journal_before);
         let seqs: Vec<i64> = old_rows.map(|(&seq, _)| seq).take(sweep.limit).collect();
         let old_stones = self.tombstones.iter().filter(|(_, stone)| stone.at < sweep.tombstones_before);
@@ -360,8 +360,14 @@ impl Tables {
         let keys: Vec<KeyId> =
             self.api_keys.values().filter(|key| old_key(key)).map(|key| key.id).take(sweep.limit).collect();
         self.api_keys.retain(|id, _| !keys.contains(id));
-        let n_deliveries = self.post.sweep(sweep.deliveries_before, sweep.limit);
-        seqs.len() + stones.len() + keys.len() + n_deliveries + self.remove_expired(sweep, blobs)
+        Swept {
+            journal_rows: seqs.len(),
+            tombstones: stones.len(),
+            revoked_keys: keys.len(),
+            deliveries: self.post.sweep(sweep.deliveries_before, sweep.limit),
+            results: self.remove_expired(sweep, blobs),
+            blobs: 0,
+        }
     }
 
     fn remove_expired(&mut self, sweep: &Sweep, blobs: &BlobShelves) -> usize {

@@ -387,8 +387,8 @@ async fn journal_numbers_never_come_back_after_a_sweep() {
         revoked_keys_before: Time::MAX,
         ..Sweep::nothing(limit)
     };
-    assert_eq!(store.sweep(sweep(2)).await.unwrap(), 2);
-    assert_eq!(store.sweep(sweep(9)).await.unwrap(), 1);
+    assert_eq!(store.sweep(sweep(2)).await.unwrap().total(), 2);
+    assert_eq!(store.sweep(sweep(9)).await.unwrap().total(), 1);
     assert_eq!(store.journal_end().await.unwrap(), 3);
     transact(store, vec![submit([4])]).await.unwrap();
     let seqs: Vec<i64> = store.journal(3, 9).await.unwrap().iter().map(|row| row.seq).collect();

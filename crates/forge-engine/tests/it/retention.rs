@@ -1,12 +1,13 @@
 //! What has outlived its use goes, in bites, at its time; what has not stays.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use forge_core::command::Claim;
 use forge_core::limits;
 use forge_engine::Options;
-use forge_store::Store;
+use forge_engine::observer::{Commit, Observer};
+use forge_store::{Fault, Store, Swept};
 
 use crate::support::{HOUR, SECOND, World, at_once, claim, succeed};
 
@@ -80,4 +81,39 @@ async fn a_sweep_that_fails_is_tried_again() {
     world.store.fail_sweeps(2);
     world.pass(50 * SECOND).await;
     assert_eq!(world.store.swept().iter().sum::<usize>(), 1);
+}
+
+/// Gathers what sweeps told.
+#[derive(Debug, Default)]
+struct Listener(Mutex<Vec<Swept>>);
+
+impl Observer for Listener {
+    fn committed(&self, _: &Commit<'_>) {}
+
+    fn failed(&self, _: Fault, _: usize) {}
+
+    fn swept(&self, swept: &Swept) {
+        self.0.lock().unwrap().push(*swept);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_sweep_is_told_of_with_all_its_bites_and_so_is_the_stop() {
+    let listener = Arc::new(Listener::default());
+    let options = Options {
+        journal_keep: SECOND,
+        sweep_every: 10 * SECOND,
+        sweep_max: 2,
+        observer: listener.clone(),
+        ..Options::default()
+    };
+    let world = World::with(options);
+    for _ in 0..5 {
+        world.submit("a").await;
+    }
+    world.pass(25 * SECOND).await;
+    world.engine.stop().await;
+    let nothing = Swept::default();
+    let told = listener.0.lock().unwrap().clone();
+    assert_eq!(told, [nothing, Swept { journal_rows: 5, ..nothing }, nothing, nothing]);
 }

@@ -8,7 +8,9 @@ use forge_core::id::BlobId;
 use forge_core::time::Time;
 use forge_core::{Changes, Rows, Wants};
 use forge_store::memory::Memory;
-use forge_store::{Blobs, Boxed, Decide, Error, Fault, Page, Query, Sink, Source, Store, Sweep, Wakeup};
+use forge_store::{
+    Blobs, Boxed, Decide, Error, Fault, Page, Query, Sink, Source, Store, Sweep, Swept, Wakeup,
+};
 use tokio::sync::{Semaphore, broadcast, watch};
 
 /// How a transaction fails.
@@ -196,12 +198,12 @@ impl Store for TestStore {
         Box::pin(self.read_or_fail(query))
     }
 
-    fn sweep(&self, sweep: Sweep) -> Boxed<'_, usize> {
+    fn sweep(&self, sweep: Sweep) -> Boxed<'_, Swept> {
         Box::pin(async move {
             fail_or_not(&self.sweeps_to_fail)?;
-            let n_rows = self.memory.sweep(sweep).await?;
-            self.swept.lock().unwrap().push(n_rows);
-            Ok(n_rows)
+            let swept = self.memory.sweep(sweep).await?;
+            self.swept.lock().unwrap().push(swept.total());
+            Ok(swept)
         })
     }
 

@@ -33,7 +33,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use forge_engine::Clock;
 use forge_engine::observer::{Commit, Observer};
-use forge_store::Fault;
+use forge_store::{Fault, Swept};
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -98,5 +98,9 @@ impl Observer for Watching {
 
     fn failed(&self, fault: Fault, n_commands: usize) {
         self.metrics.failed(fault, n_commands);
+    }
+
+    fn swept(&self, swept: &Swept) {
+        self.metrics.swept(swept);
     }
 }

@@ -1,4 +1,4 @@
-//! `forgerun cleanup`: removes what has outlived its time, and nothing else, also beside a running server.
+//! What has outlived its time goes: by `forgerun cleanup`, also beside a running server, and by the server itself.
 
 use forge_core::Command;
 use forge_core::command::{Cancel, NewJob, Owned, Submit};
@@ -12,7 +12,9 @@ use forge_wire::outcome::Outcomes;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::process::{forgerun, run};
+use serde_json::Value;
+
+use crate::process::{Server, forgerun, run};
 
 /// Writes `n` jobs that were cancelled at `now` and are kept for `retention`.
 async fn cancelled_jobs(store: &dyn Store, n: u128, now: Time, retention: Duration) {
@@ -53,4 +55,28 @@ async fn cleanup_removes_what_has_outlived_its_time_and_says_so() {
     let store: &dyn Store = &store;
     let left = store.jobs(forge_store::Filter { limit: 1000, ..Default::default() }).await.unwrap();
     assert_eq!(left.len(), 5);
+}
+
+#[tokio::test]
+async fn a_running_server_logs_in_counts_what_it_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("jobs.db");
+    let long_ago = Time::from_millis(1_700_000_000_000);
+    let store = Sqlite::open(&path).unwrap();
+    cancelled_jobs(&store, 3, long_ago, Duration::from_secs(60)).await;
+
+    let url = format!("sqlite:{}", path.display());
+    let mut server =
+        Server::start(&mut forgerun(&["serve", "--listen", "127.0.0.1:0", "--database-url", &url]));
+    // The journal has one old row, which goes with the first sweep. The jobs go before it or after it.
+    let first: Value = serde_json::from_str(&server.wait_for_log("outlived its time")).unwrap();
+    assert_eq!((&first["event"], &first["journal_rows"]), (&"cleanup".into(), &1.into()), "{first}");
+    let store: &dyn Store = &store;
+    while !store.jobs(forge_store::Filter { limit: 1, ..Default::default() }).await.unwrap().is_empty() {}
+    server.signal("TERM");
+    let log = server.wait().stderr;
+    let rest = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let rest = rest.filter(|line| line["event"] == "cleanup");
+    let n_jobs: u64 = std::iter::once(first).chain(rest).map(|line| line["jobs"].as_u64().unwrap()).sum();
+    assert_eq!(n_jobs, 3, "{log}");
 }

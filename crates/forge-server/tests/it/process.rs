@@ -84,14 +84,15 @@ impl Server {
         send(name, self.child.as_ref().expect("still running").id());
     }
 
-    /// Reads the log up to the first line with these words.
-    pub(crate) fn wait_for_log(&mut self, words: &str) {
+    /// Reads the log up to the first line with these words, which it gives.
+    pub(crate) fn wait_for_log(&mut self, words: &str) -> String {
         let mut line = String::new();
         while !line.contains(words) {
             line.clear();
             let n_bytes = self.stderr.read_line(&mut line).unwrap();
             assert!(n_bytes > 0, "the log ended without {words}");
         }
+        line
     }
 
     /// Waits for the end; what was on standard output after the first line.

@@ -129,7 +129,7 @@ pub async fn a_blob_belongs_to_the_result_that_names_it(fixture: &dyn Fixture) {
     let taken = in_hand(&store, 1).await;
     let blob = write(&store, 1, LARGE, START).await;
     done(ask(&store, at(10), succeed(&taken, stored(blob))).await);
-    assert_eq!(fixture.second().sweep(sweep(at(50), at(100_000), 9)).await.unwrap(), 0);
+    assert_eq!(fixture.second().sweep(sweep(at(50), at(100_000), 9)).await.unwrap().total(), 0);
 
     let store = fixture.reopen().await;
     let kept = store.result(taken.execution).await.unwrap().expect("it succeeded");
@@ -147,7 +147,7 @@ pub async fn a_blob_that_is_not_there_cannot_be_named(fixture: &dyn Fixture) {
     let store = fixture.store();
     let taken = in_hand(&store, 1).await;
     let blob = write(&store, 1, 10, START).await;
-    assert_eq!(store.sweep(sweep(START, at(1), 9)).await.unwrap(), 1);
+    assert_eq!(store.sweep(sweep(START, at(1), 9)).await.unwrap().total(), 1);
     for blob in [blob, Blob { id: blob_id(2), ..blob }] {
         let refused = commit(&store, at(10), vec![succeed(&taken, stored(blob))]).await.unwrap_err();
         assert_eq!(refused.fault, Fault::Rejected, "{refused}");
@@ -170,9 +170,9 @@ pub async fn what_no_result_names_is_swept_after_a_while(fixture: &dyn Fixture) 
     let young = write(&store, 5, 10, at(50)).await;
 
     let store = fixture.reopen().await;
-    assert_eq!(store.sweep(sweep(START, at(20), 3)).await.unwrap(), 3);
-    assert_eq!(fixture.second().sweep(sweep(START, at(20), 3)).await.unwrap(), 1);
-    assert_eq!(store.sweep(sweep(START, at(20), 3)).await.unwrap(), 0);
+    assert_eq!(store.sweep(sweep(START, at(20), 3)).await.unwrap().total(), 3);
+    assert_eq!(fixture.second().sweep(sweep(START, at(20), 3)).await.unwrap().total(), 1);
+    assert_eq!(store.sweep(sweep(START, at(20), 3)).await.unwrap().total(), 0);
     for blob in &old {
         assert!(!is_there(&store, blob).await);
     }
@@ -187,10 +187,10 @@ pub async fn a_blob_that_is_still_written_is_not_swept(fixture: &dyn Fixture) {
     let taken = in_hand(&store, 1).await;
     let blob = write(&store, 1, 10, START).await;
     store.blobs().touch(blob.id, at(5)).await.unwrap();
-    assert_eq!(store.sweep(sweep(START, at(5), 9)).await.unwrap(), 0);
+    assert_eq!(store.sweep(sweep(START, at(5), 9)).await.unwrap().total(), 0);
     done(ask(&store, at(10), succeed(&taken, stored(blob))).await);
     store.blobs().touch(blob.id, at(11)).await.unwrap();
-    assert_eq!(store.sweep(sweep(START, at(99), 9)).await.unwrap(), 0, "it has been named since");
+    assert_eq!(store.sweep(sweep(START, at(99), 9)).await.unwrap().total(), 0, "it has been named since");
     assert!(is_there(&store, &blob).await);
 }
 
@@ -207,9 +207,9 @@ pub async fn the_content_of_an_expired_result_goes_and_the_rest_stays(fixture: &
     assert!((at(110)..at(111)).contains(&until));
 
     let just_before = Time::from_micros(until.as_micros() - 1_000);
-    assert_eq!(store.sweep(sweep(just_before, START, 9)).await.unwrap(), 0);
-    assert_eq!(store.sweep(sweep(at(112), START, 9)).await.unwrap(), 2);
-    assert_eq!(store.sweep(sweep(at(112), START, 9)).await.unwrap(), 0);
+    assert_eq!(store.sweep(sweep(just_before, START, 9)).await.unwrap().total(), 0);
+    assert_eq!(store.sweep(sweep(at(112), START, 9)).await.unwrap().total(), 2);
+    assert_eq!(store.sweep(sweep(at(112), START, 9)).await.unwrap().total(), 0);
     let store = fixture.reopen().await;
     for (execution, size) in [(small.execution, 10), (large.execution, LARGE as u64)] {
         let kept = store.result(execution).await.unwrap().expect("what is known of it stays");
@@ -217,8 +217,8 @@ pub async fn the_content_of_an_expired_result_goes_and_the_rest_stays(fixture: &
         assert!(kept.content.is_none() && kept.expires_at.is_some());
     }
     assert!(is_there(&store, &blob).await, "a reader may be at it");
-    assert_eq!(store.sweep(sweep(START, at(112), 9)).await.unwrap(), 0);
-    assert_eq!(store.sweep(sweep(START, at(113), 9)).await.unwrap(), 1);
+    assert_eq!(store.sweep(sweep(START, at(112), 9)).await.unwrap().total(), 0);
+    assert_eq!(store.sweep(sweep(START, at(113), 9)).await.unwrap().total(), 1);
     assert!(!is_there(&store, &blob).await);
     picture(&store).await;
 }
@@ -232,9 +232,13 @@ pub async fn expired_results_go_in_bites(fixture: &dyn Fixture) {
         done(ask(&store, at(1), succeed(&taken, stored(blob))).await);
     }
     for (limit, swept) in [(0, 0), (2, 2), (2, 2), (2, 1), (2, 0)] {
-        assert_eq!(store.sweep(sweep(at(200), START, limit)).await.unwrap(), swept);
+        assert_eq!(store.sweep(sweep(at(200), START, limit)).await.unwrap().total(), swept);
     }
-    assert_eq!(fixture.second().sweep(sweep(START, at(300), 9)).await.unwrap(), 5, "all are loose now");
+    assert_eq!(
+        fixture.second().sweep(sweep(START, at(300), 9)).await.unwrap().total(),
+        5,
+        "all are loose now"
+    );
 }
 
 /// With its job a result is gone altogether, and its blob soon after.
@@ -245,8 +249,8 @@ pub async fn a_forgotten_job_lets_its_blob_go(fixture: &dyn Fixture) {
     done(ask(&store, at(1), succeed(&taken, stored(blob))).await);
     assert!(matches!(ask(&store, at(50), forget(1)).await, Answer::Settled));
     assert_eq!(store.result(taken.execution).await.unwrap(), None);
-    assert_eq!(store.sweep(sweep(START, at(50), 9)).await.unwrap(), 0);
+    assert_eq!(store.sweep(sweep(START, at(50), 9)).await.unwrap().total(), 0);
     let store = fixture.reopen().await;
-    assert_eq!(store.sweep(sweep(START, at(50) + Duration::from_secs(1), 9)).await.unwrap(), 1);
+    assert_eq!(store.sweep(sweep(START, at(50) + Duration::from_secs(1), 9)).await.unwrap().total(), 1);
     assert!(!is_there(&store, &blob).await);
 }

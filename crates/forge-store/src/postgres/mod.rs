@@ -46,7 +46,7 @@ use std::time::Duration;
 use forge_core::{Changes, Wants};
 use tokio::sync::broadcast;
 
-use crate::{Blobs, Boxed, Decide, Error, Fault, Page, Query, Store, Sweep, Wakeup};
+use crate::{Blobs, Boxed, Decide, Error, Fault, Page, Query, Store, Sweep, Swept, Wakeup};
 use listen::Listener;
 use pool::Pool;
 
@@ -139,10 +139,10 @@ impl Store for Postgres {
         Box::pin(read::read(&self.readers, &self.options, query))
     }
 
-    fn sweep(&self, sweep: Sweep) -> Boxed<'_, usize> {
+    fn sweep(&self, sweep: Sweep) -> Boxed<'_, Swept> {
         Box::pin(async move {
-            let n_rows = read::sweep(&self.writers, &self.options, sweep).await?;
-            Ok(n_rows + self.sweep_blobs(&sweep).await?)
+            let swept = read::sweep(&self.writers, &self.options, sweep).await?;
+            Ok(Swept { blobs: self.sweep_blobs(&sweep).await?, ..swept })
         })
     }
 

@@ -24,7 +24,7 @@ use super::sql::Sql;
 use super::value::{Text, Uuid};
 use crate::{
     Ahead, DeliveriesOf, DeliveryFilter, Error, Fault, Filter, JournalRow, Kept, Page, Query, QueueStats,
-    Sweep, Tombstone,
+    Sweep, Swept, Tombstone,
 };
 
 /// Answers one question. Being cancelled anywhere costs the connection, nothing else.
@@ -40,24 +40,25 @@ pub(super) async fn read(pool: &Pool, options: &Options, query: Query) -> Result
 }
 
 /// Deletes what is old.
-pub(super) async fn sweep(pool: &Pool, options: &Options, sweep: Sweep) -> Result<usize, Error> {
+pub(super) async fn sweep(pool: &Pool, options: &Options, sweep: Sweep) -> Result<Swept, Error> {
     let loan = pool.take().await?;
     let limit = bounded(sweep.limit);
-    let mut n_rows = 0;
-    for (sql, before) in [
-        (Sql::SweepJournal, sweep.journal_before),
-        (Sql::SweepTombstones, sweep.tombstones_before),
-        (Sql::SweepApiKeys, sweep.revoked_keys_before),
-        (Sql::SweepDeliveries, sweep.deliveries_before),
-        (Sql::RemoveExpired, sweep.results_until),
-    ] {
+    let delete = async |sql, before: Time| {
         let before = before.as_micros();
         let values: [&(dyn ToSql + Sync); 2] = [&before, &limit];
         let deleted = in_time(options, loan.connection().execute(sql, &values)).await?;
-        n_rows += deleted.map_err(fault::report)? as usize;
-    }
+        Ok::<_, Error>(deleted.map_err(fault::report)? as usize)
+    };
+    let swept = Swept {
+        journal_rows: delete(Sql::SweepJournal, sweep.journal_before).await?,
+        tombstones: delete(Sql::SweepTombstones, sweep.tombstones_before).await?,
+        revoked_keys: delete(Sql::SweepApiKeys, sweep.revoked_keys_before).await?,
+        deliveries: delete(Sql::SweepDeliveries, sweep.deliveries_before).await?,
+        results: delete(Sql::RemoveExpired, sweep.results_until).await?,
+        blobs: 0,
+    };
     loan.give_back();
-    Ok(n_rows)
+    Ok(swept)
 }
 
 struct Reader<'a> {

@@ -33,13 +33,13 @@ use forge_core::time::Time;
 use forge_core::{Changes, Wants};
 use tokio::sync::broadcast;
 
-use crate::{Blobs, Boxed, Decide, Error, Page, Query, Sink, Source, Store, Sweep, Wakeup};
+use crate::{Blobs, Boxed, Decide, Error, Page, Query, Sink, Source, Store, Sweep, Swept, Wakeup};
 use checkpoint::Checkpointer;
 use connect::Place;
 use files::Files;
 use readers::Readers;
 use threads::Threads;
-use writer::{Swept, Task, Writer};
+use writer::{Bite, Task, Writer};
 
 pub use connect::Options;
 
@@ -82,14 +82,14 @@ impl Sqlite {
 
 impl Sqlite {
     /// Rows first, then the files of blobs that the rows have given up. Killed in between, the next sweep finds them again.
-    async fn sweep_all(&self, sweep: Sweep) -> Result<usize, Error> {
-        let Swept { n_rows, doomed } = self.writer.ask(move |reply| Task::Sweep { sweep, reply }).await?;
+    async fn sweep_all(&self, sweep: Sweep) -> Result<Swept, Error> {
+        let Bite { swept, doomed } = self.writer.ask(move |reply| Task::Sweep { sweep, reply }).await?;
         let n_blobs = doomed.len();
         if n_blobs > 0 {
             self.files.delete(doomed.clone()).await?;
             self.writer.ask(move |reply| Task::Bury { blobs: doomed, reply }).await?;
         }
-        Ok(n_rows + n_blobs)
+        Ok(Swept { blobs: n_blobs, ..swept })
     }
 }
 
@@ -120,7 +120,7 @@ impl Store for Sqlite {
         Box::pin(self.readers.read(query))
     }
 
-    fn sweep(&self, sweep: Sweep) -> Boxed<'_, usize> {
+    fn sweep(&self, sweep: Sweep) -> Boxed<'_, Swept> {
         Box::pin(self.sweep_all(sweep))
     }
 

@@ -10,13 +10,14 @@ use forge_core::id::JobId;
 use forge_core::item::encode_ends;
 use forge_core::job::{IdempotencyKey, Input, Job, Name};
 use forge_core::rows::{Counts, Forgotten, KeyRow};
+use forge_core::time::Time;
 use rusqlite::{Connection, params};
 
 use super::load::{ALL_QUEUES, sql_limit};
 use super::many::many;
 use super::statements::statements;
 use super::{clients, post, results};
-use crate::{Error, Fault, Sweep};
+use crate::{Error, Fault, Sweep, Swept};
 
 statements! {
     /// The number of the newest job: one step to the end of the table.
@@ -174,15 +175,17 @@ pub(super) fn write(db: &Connection, changes: &Changes, numbers: &HashMap<JobId,
 }
 
 /// Deletes a bite of what is old and says how many rows that were.
-pub(super) fn sweep(db: &Connection, sweep: &Sweep) -> Result<usize, Error> {
+pub(super) fn sweep(db: &Connection, sweep: &Sweep) -> Result<Swept, Error> {
     let limit = sql_limit(sweep.limit);
-    let journal =
-        db.prepare_cached(SWEEP_JOURNAL)?.execute(params![sweep.journal_before.as_micros(), limit])?;
-    let stones =
-        db.prepare_cached(SWEEP_TOMBSTONES)?.execute(params![sweep.tombstones_before.as_micros(), limit])?;
-    let keys = clients::sweep(db, sweep.revoked_keys_before, limit)?;
-    let deliveries = post::sweep(db, sweep.deliveries_before, limit)?;
-    Ok(journal + stones + keys + deliveries + results::remove_expired(db, sweep)?)
+    let delete = |sql, before: Time| db.prepare_cached(sql)?.execute(params![before.as_micros(), limit]);
+    Ok(Swept {
+        journal_rows: delete(SWEEP_JOURNAL, sweep.journal_before)?,
+        tombstones: delete(SWEEP_TOMBSTONES, sweep.tombstones_before)?,
+        revoked_keys: clients::sweep(db, sweep.revoked_keys_before, limit)?,
+        deliveries: post::sweep(db, sweep.deliveries_before, limit)?,
+        results: results::remove_expired(db, sweep)?,
+        blobs: 0,
+    })
 }
 
 fn insert_jobs(db: &Connection, inserted: &[(Job, Arc<Input>)]) -> Result<(), Error> {

@@ -25,7 +25,7 @@ use super::load::{Loaded, load};
 use super::statements::statements;
 use super::threads::Reply;
 use super::{fault, results, write};
-use crate::{Decide, Error, Fault, Sweep, Wakeup};
+use crate::{Decide, Error, Fault, Sweep, Swept, Wakeup};
 
 statements! {
     BEGIN = "BEGIN IMMEDIATE";
@@ -39,16 +39,16 @@ statements! {
 /// What the writer can be asked.
 pub(super) enum Task {
     Transact { wants: Box<Wants>, decide: Decide, reply: Reply<Changes> },
-    Sweep { sweep: Sweep, reply: Reply<Swept> },
+    Sweep { sweep: Sweep, reply: Reply<Bite> },
     BeginBlob { blob: BlobId, now: Time, reply: Reply<()> },
     TouchBlob { blob: BlobId, now: Time, reply: Reply<()> },
     Bury { blobs: Vec<BlobId>, reply: Reply<()> },
 }
 
 /// What a sweep found.
-pub(super) struct Swept {
-    /// How many rows it deleted.
-    pub(super) n_rows: usize,
+pub(super) struct Bite {
+    /// The rows it deleted.
+    pub(super) swept: Swept,
     /// Blobs whose files are to be deleted next.
     pub(super) doomed: Vec<BlobId>,
 }
@@ -85,8 +85,8 @@ impl Writer {
             }
             Task::Sweep { sweep, reply } if !reply.is_closed() => {
                 let sweep = |db: &Connection| {
-                    let n_rows = write::sweep(db, &sweep)?;
-                    Ok(Swept { n_rows, doomed: results::doom(db, &sweep)? })
+                    let swept = write::sweep(db, &sweep)?;
+                    Ok(Bite { swept, doomed: results::doom(db, &sweep)? })
                 };
                 let _ = reply.send(self.alone(sweep));
             }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use forge_core::{Changes, Wants};
 use forge_store::memory::Memory;
-use forge_store::{Blobs, Boxed, Decide, Error, Fault, Page, Query, Store, Sweep, Wakeup};
+use forge_store::{Blobs, Boxed, Decide, Error, Fault, Page, Query, Store, Sweep, Swept, Wakeup};
 use tokio::sync::broadcast;
 
 /// How to misbehave.
@@ -72,7 +72,7 @@ impl Store for Faulty {
         }
     }
 
-    fn sweep(&self, sweep: Sweep) -> Boxed<'_, usize> {
+    fn sweep(&self, sweep: Sweep) -> Boxed<'_, Swept> {
         self.memory.sweep(sweep)
     }
 

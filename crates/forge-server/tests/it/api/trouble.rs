@@ -75,7 +75,7 @@ async fn a_job_whose_events_are_lost_is_still_a_job() {
         journal_before: forge_core::time::Time::MAX,
         ..forge_store::Sweep::nothing(1000)
     };
-    assert!(server.app.engine.store().sweep(everything).await.unwrap() > 0);
+    assert!(server.app.engine.store().sweep(everything).await.unwrap().total() > 0);
     let job = client.get(&format!("/v1/jobs/{id}")).await.expect(200);
     assert_eq!(job["state"], "SUCCEEDED");
     assert_eq!(client.get(&format!("/v1/jobs/{id}/events")).await.expect(200)["events"], json!([]));

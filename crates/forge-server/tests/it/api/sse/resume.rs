@@ -178,7 +178,7 @@ async fn a_client_that_was_away_too_long_is_told_so_and_gets_what_is_kept() {
     let kept_from = server.app.engine.now();
     let young = client.job().await;
     let sweep = Sweep { journal_before: kept_from, ..Sweep::nothing(1000) };
-    assert!(server.app.engine.store().sweep(sweep).await.unwrap() > 0);
+    assert!(server.app.engine.store().sweep(sweep).await.unwrap().total() > 0);
     let mut again = opened(Opening::new(&client, "/v1/events").after(&heard[1].id)).await;
     let messages = again.take(3).await;
     assert_eq!(names(&messages), ["reset", "job-created", "job-queued"]);
