@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Deliveries of one job to one endpoint form a [`Chain`]: only the first that is not settled waits or is taken, so they
-//! arrive in the order of the events. A delivery outside of a chain (a test, or one that somebody asked for again) waits
-//! for no other.
+//! arrive in the order of the events. A delivery outside of a chain (of what is about no job, or one that somebody asked
+//! for again) waits for no other.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -22,13 +22,14 @@ use crate::history::Event;
 use crate::id::{ClientId, DeliveryId, JobId, WebhookId};
 use crate::limits;
 use crate::time::Time;
+use crate::webhook::{Disabled, Notice, Reason};
 
 /// One thing to tell one endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
     /// Its identity, the same with every attempt: what a receiver knows repetitions by.
     pub id: DeliveryId,
-    /// Whose job it tells of.
+    /// Whose job or webhook it tells of.
     pub client: ClientId,
     /// Whom to tell.
     pub to: Endpoint,
@@ -77,6 +78,8 @@ pub enum Subject {
         /// What happened.
         event: Event,
     },
+    /// Another webhook of the client was disabled.
+    Notice(Notice),
     /// Nothing happened; the owner of the endpoint wants to see a delivery.
     Test,
 }
@@ -172,7 +175,7 @@ impl Delivery {
     pub const fn job(&self) -> Option<JobId> {
         match &self.about {
             Subject::Event { job, .. } => Some(*job),
-            Subject::Test => None,
+            Subject::Notice(_) | Subject::Test => None,
         }
     }
 
@@ -188,7 +191,7 @@ impl Delivery {
     pub const fn place(&self) -> Option<u32> {
         match &self.about {
             Subject::Event { event, .. } if self.chained && self.stage.is_open() => Some(event.n),
-            Subject::Event { .. } | Subject::Test => None,
+            Subject::Event { .. } | Subject::Notice(_) | Subject::Test => None,
         }
     }
 
@@ -240,9 +243,17 @@ impl Delivery {
             Endpoint::Webhook(id) => out.bytes(2, &id.to_bytes()),
             Endpoint::Callback(url) => out.text(3, Some(url)),
         }
-        if let Subject::Event { job, event } = &self.about {
-            out.bytes(4, &job.to_bytes());
-            out.bytes(5, &event.to_bytes());
+        match &self.about {
+            Subject::Event { job, event } => {
+                out.bytes(4, &job.to_bytes());
+                out.bytes(5, &event.to_bytes());
+            }
+            Subject::Notice(Notice { webhook, disabled }) => {
+                out.bytes(14, &webhook.to_bytes());
+                out.time(15, Some(disabled.at));
+                out.number(16, disabled.reason as u64);
+            }
+            Subject::Test => {}
         }
         out.time(6, Some(self.created_at));
         let (stage, at, why) = match self.stage {
@@ -279,6 +290,7 @@ impl Delivery {
             log: Vec::new(),
         };
         let (mut job, mut event) = (None, None);
+        let (mut webhook, mut disabled_at, mut reason) = (None, None, None);
         let (mut stage, mut at, mut why) = (0, None, 0);
         for field in Fields(bytes) {
             let field = field?;
@@ -296,11 +308,17 @@ impl Delivery {
                 11 => delivery.attempts = field.small()?,
                 12 => delivery.fence = field.small()?,
                 13 => delivery.log.push(Attempt::decode(&field)?),
+                14 => webhook = Some(WebhookId::from_u128(field.id()?)),
+                15 => disabled_at = Some(field.time()?),
+                16 => reason = Some(Reason::from_u64(field.number()?)?),
                 _ => {}
             }
         }
         if let Some((job, event)) = job.zip(event) {
             delivery.about = Subject::Event { job, event };
+        }
+        if let Some((webhook, (at, reason))) = webhook.zip(disabled_at.zip(reason)) {
+            delivery.about = Subject::Notice(Notice { webhook, disabled: Disabled { at, reason } });
         }
         delivery.stage = match (stage, at) {
             (0, _) => Stage::Blocked,
@@ -398,7 +416,11 @@ mod tests {
             let callback = Endpoint::Callback("http://localhost/x".into());
             let test =
                 Delivery { to: callback, about: Subject::Test, chained: false, log: vec![], ..delivery };
-            assert_eq!(Delivery::decode(test.id, &test.encode()), Ok(test));
+            assert_eq!(Delivery::decode(test.id, &test.encode()), Ok(test.clone()));
+            let disabled = Disabled { at, reason: Reason::Failing };
+            let notice = Notice { webhook: WebhookId::from_u128(3), disabled };
+            let notice = Delivery { about: Subject::Notice(notice), ..test };
+            assert_eq!(Delivery::decode(notice.id, &notice.encode()), Ok(notice));
         }
     }
 

@@ -1,4 +1,5 @@
-//! What happened to a job, as events; and the compact form in which a job row carries its own history.
+//! What happened to a job, as events; the compact form in which a job row carries its own history; and the journal, which has
+//! the events of all jobs and webhooks.
 //!
 //! Every change of state is one [`Event`]. Two kinds of news are no change of state (progress, and the notification of
 //! an EMIT_EVENT job): they go to the journal but not into the history.
@@ -6,10 +7,11 @@
 use alloc::vec::Vec;
 
 use crate::codec::{Corrupt, VARINT_MAX, lay_varint, put_varint, take_varint};
-use crate::id::{ClientId, EventId, JobId};
+use crate::id::{ClientId, EventId, JobId, WebhookId};
 use crate::limits;
 use crate::state::{Cause, State};
 use crate::time::Time;
+use crate::webhook::{Disabled, Notice, Reason};
 
 /// One thing that happened to a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,6 +184,8 @@ impl Event {
 
 const PROGRESS: u8 = 0x80;
 const EMITTED: u8 = 0x81;
+/// In the journal, where a job's event has its cause: what follows is about a webhook.
+const WEBHOOK_DISABLED: u8 = 0x82;
 const NO_STATE: u8 = 0xf;
 
 /// The changes of state of one job, oldest first, as stored with it.
@@ -265,24 +269,78 @@ impl History {
     }
 }
 
-/// One line of the journal: an event, and whose it is.
+/// One line of the journal: what happened, and who may hear of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The job it happened to.
-    pub job: JobId,
-    /// The owner of that job.
+    /// Whose job or webhook it is about.
     pub client: ClientId,
-    /// What happened.
-    pub event: Event,
+    /// What happened to which.
+    pub about: About,
+}
+
+/// What happened, and to what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum About {
+    /// Something happened to a job.
+    Job {
+        /// Which job.
+        job: JobId,
+        /// What happened.
+        event: Event,
+    },
+    /// A webhook was disabled.
+    Webhook(Notice),
+}
+
+impl Entry {
+    /// An event of a job of `client`.
+    pub const fn of_job(job: JobId, client: ClientId, event: Event) -> Entry {
+        Entry { client, about: About::Job { job, event } }
+    }
+
+    /// The job and its event, where it is about one.
+    pub const fn job_event(&self) -> Option<(JobId, &Event)> {
+        match &self.about {
+            About::Job { job, event } => Some((*job, event)),
+            About::Webhook(_) => None,
+        }
+    }
+
+    /// When it happened.
+    pub const fn at(&self) -> Time {
+        match &self.about {
+            About::Job { event, .. } => event.at,
+            About::Webhook(notice) => notice.disabled.at,
+        }
+    }
+
+    /// The id of what happened.
+    pub const fn id(&self) -> EventId {
+        match &self.about {
+            About::Job { job, event } => event.id(*job),
+            About::Webhook(notice) => notice.id(),
+        }
+    }
 }
 
 /// The bytes of one journal row: all entries of one transaction, in order.
 pub fn encode_entries(entries: &[Entry]) -> Vec<u8> {
     let mut out = Vec::with_capacity(entries.len() * 48);
     for entry in entries {
-        out.extend_from_slice(&entry.job.to_bytes());
-        out.extend_from_slice(&entry.client.to_bytes());
-        entry.event.encode(&mut out);
+        let client = entry.client.to_bytes();
+        match &entry.about {
+            About::Job { job, event } => {
+                out.extend_from_slice(&job.to_bytes());
+                out.extend_from_slice(&client);
+                event.encode(&mut out);
+            }
+            About::Webhook(Notice { webhook, disabled }) => {
+                out.extend_from_slice(&webhook.to_bytes());
+                out.extend_from_slice(&client);
+                out.extend_from_slice(&[WEBHOOK_DISABLED, disabled.reason as u8]);
+                put_varint(&mut out, disabled.at.as_micros() as u64);
+            }
+        }
     }
     out
 }
@@ -291,12 +349,20 @@ pub fn encode_entries(entries: &[Entry]) -> Vec<u8> {
 pub fn decode_entries(mut from: &[u8]) -> Result<Vec<Entry>, Corrupt> {
     let mut entries = Vec::new();
     while !from.is_empty() {
-        let (job, rest) = from.split_first_chunk::<16>().ok_or(Corrupt)?;
+        let (id, rest) = from.split_first_chunk::<16>().ok_or(Corrupt)?;
         let (client, rest) = rest.split_first_chunk::<16>().ok_or(Corrupt)?;
         from = rest;
-        let (job, client) = (u128::from_be_bytes(*job), u128::from_be_bytes(*client));
-        let (job, client) = (JobId::from_u128(job), ClientId::from_u128(client));
-        entries.push(Entry { job, client, event: Event::decode(&mut from)? });
+        let (id, client) = (u128::from_be_bytes(*id), ClientId::from_u128(u128::from_be_bytes(*client)));
+        let about = match from {
+            [WEBHOOK_DISABLED, reason, rest @ ..] => {
+                from = rest;
+                let at = Time::from_micros(take_varint(&mut from)? as i64);
+                let disabled = Disabled { at, reason: Reason::from_u64(u64::from(*reason))? };
+                About::Webhook(Notice { webhook: WebhookId::from_u128(id), disabled })
+            }
+            _ => About::Job { job: JobId::from_u128(id), event: Event::decode(&mut from)? },
+        };
+        entries.push(Entry { client, about });
     }
     Ok(entries)
 }
@@ -377,12 +443,15 @@ mod tests {
 
     #[test]
     fn journal_rows_come_back() {
-        let entry = |n, news| Entry {
-            job: JobId::from_u128(u128::MAX),
-            client: ClientId::from_u128(7),
-            event: Event { n, news, at: Time::from_millis(5), attempt: 300, execution: 2 },
+        let client = ClientId::from_u128(7);
+        let entry = |n, news| {
+            let event = Event { n, news, at: Time::from_millis(5), attempt: 300, execution: 2 };
+            Entry::of_job(JobId::from_u128(u128::MAX), client, event)
         };
-        let entries = [entry(1, News::Progress(40)), entry(2, News::Emitted)];
+        let disabled = Disabled { at: Time::from_micros(5_000_123), reason: Reason::Gone };
+        let notice = Notice { webhook: WebhookId::from_u128(u128::MAX), disabled };
+        let notice = Entry { client, about: About::Webhook(notice) };
+        let entries = [entry(1, News::Progress(40)), notice, entry(2, News::Emitted)];
         assert_eq!(decode_entries(&encode_entries(&entries)).unwrap(), entries);
     }
 

@@ -70,7 +70,7 @@ id! {
     ClientId
 }
 id! {
-    /// One event of a job.
+    /// One event of a job or of a webhook.
     EventId
 }
 id! {
@@ -117,8 +117,8 @@ impl SigningKeyId {
 }
 
 impl DeliveryId {
-    /// The id of the delivery to an endpoint about the `n`th event of a job: derived, so that two deliveries of one event
-    /// differ by endpoint and two events of one job by number. The number stands before the other bits, so that the
+    /// The id of the delivery to an endpoint about the event number `n` of a job or webhook: derived, so that two deliveries of
+    /// one event differ by endpoint and two events of one job by number. The number stands before the other bits, so that the
     /// deliveries of one transaction sort in the order of what they tell. What is about no event draws `bits`.
     pub const fn of(unix_ms: u64, n: u32, bits: u64, endpoint: WebhookId) -> Self {
         const LOW_62: u128 = (1 << 62) - 1;
@@ -170,6 +170,11 @@ impl EventId {
     pub const fn of(job: JobId, n: u32, unix_ms: u64) -> Self {
         const LAST_62: u128 = (1 << 62) - 1;
         Self(v7(unix_ms, ((n as u128 & 0xfff) << 62) | (job.0 & LAST_62)))
+    }
+
+    /// The id of the event of a webhook with this number, put together like that of a job.
+    pub const fn of_webhook(webhook: WebhookId, n: u32, unix_ms: u64) -> Self {
+        Self::of(JobId(webhook.0), n, unix_ms)
     }
 
     /// The moment it carries, in milliseconds since the epoch.

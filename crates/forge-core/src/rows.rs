@@ -235,8 +235,6 @@ pub struct Changes {
     pub webhooks: BTreeMap<WebhookId, Webhook>,
     /// Webhooks to delete. Their deliveries stay until they are settled and swept.
     pub webhooks_removed: Vec<WebhookId>,
-    /// Webhooks among the changed that were just disabled, not by their owner.
-    pub webhooks_disabled: Vec<WebhookId>,
     /// New deliveries.
     pub deliveries: Vec<Delivery>,
     /// Deliveries that changed. One whose job is deleted goes with it.

@@ -10,7 +10,7 @@ use core::fmt;
 
 use crate::codec::{Corrupt, Fields, Writer};
 use crate::history::{Event, Name, News, Outlook};
-use crate::id::{ClientId, SigningKeyId, WebhookId};
+use crate::id::{ClientId, EventId, SigningKeyId, WebhookId};
 use crate::time::Time;
 
 /// A registered endpoint.
@@ -98,6 +98,39 @@ pub enum Reason {
     Failing = 3,
 }
 
+impl Reason {
+    /// Reads the number it is stored as.
+    pub(crate) const fn from_u64(number: u64) -> Result<Reason, Corrupt> {
+        match number {
+            1 => Ok(Reason::Owner),
+            2 => Ok(Reason::Gone),
+            3 => Ok(Reason::Failing),
+            _ => Err(Corrupt),
+        }
+    }
+}
+
+/// The event of a webhook: the server has stopped sending to it. What its owner does to it is no event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// Which webhook.
+    pub webhook: WebhookId,
+    /// When and why.
+    pub disabled: Disabled,
+}
+
+impl Notice {
+    /// What tells it apart from others of the same millisecond: a webhook counts no events, so it is the microsecond.
+    pub const fn n(&self) -> u32 {
+        self.disabled.at.as_micros().rem_euclid(1000) as u32
+    }
+
+    /// The id of the event.
+    pub const fn id(&self) -> EventId {
+        EventId::of_webhook(self.webhook, self.n(), self.disabled.at.unix_ms())
+    }
+}
+
 /// How deliveries to an endpoint have gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Health {
@@ -122,6 +155,8 @@ impl Events {
     pub const ALL: Events = Events(u16::MAX);
     /// Nothing: where a set begins.
     pub const NONE: Events = Events(0);
+    /// Another webhook of the client was disabled. As with the names of jobs' events, the bit is stored.
+    pub const WEBHOOK_DISABLED: Events = Events(1 << 11);
     /// Failures after which no retry is left (ruling C-20).
     pub const RETRIES_EXHAUSTED: Events = Events(1 << 15);
 
@@ -242,14 +277,7 @@ impl Webhook {
                 8 => until = Some(field.time()?),
                 9 => webhook.created_at = field.time()?,
                 10 => webhook.updated_at = field.time()?,
-                11 => {
-                    reason = Some(match field.number()? {
-                        1 => Reason::Owner,
-                        2 => Reason::Gone,
-                        3 => Reason::Failing,
-                        _ => return Err(Corrupt),
-                    })
-                }
+                11 => reason = Some(Reason::from_u64(field.number()?)?),
                 12 => since = Some(field.time()?),
                 13 => webhook.health.failures = field.small()?,
                 14 => webhook.health.given_up = field.small()?,

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use forge_core::command::{Answer, Command, Holder};
-use forge_core::history::{News, Outlook};
+use forge_core::history::{Entry, News, Outlook};
 use forge_core::id::JobId;
 use forge_core::job::Parked;
 use forge_core::state::{Cause, State};
@@ -128,16 +128,16 @@ fn what_was_refused_changed_nothing(changes: &Changes) {
 }
 
 fn final_states_are_left_by_retry_only(memory: &mut Memory, changes: &Changes) {
-    for entry in &changes.journal {
-        let News::Moved { from, cause, outlook, .. } = entry.event.news else { continue };
+    for (job, event) in changes.journal.iter().filter_map(Entry::job_event) {
+        let News::Moved { from, cause, outlook, .. } = event.news else { continue };
         if from.is_some_and(State::is_final) {
-            let by_itself = memory.will_retry.contains(&entry.job);
+            let by_itself = memory.will_retry.contains(&job);
             let expected = if by_itself { Cause::RetryByPolicy } else { Cause::RetryByUser };
-            assert_eq!(cause, expected, "{entry:?}");
+            assert_eq!(cause, expected, "{event:?} of {job}");
         }
-        memory.will_retry.remove(&entry.job);
+        memory.will_retry.remove(&job);
         if outlook == Outlook::WillRetry {
-            memory.will_retry.insert(entry.job);
+            memory.will_retry.insert(job);
         }
     }
     assert!(memory.will_retry.is_empty(), "the server tries again in the batch that saw the failure");

@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use forge_core::Changes;
-use forge_core::history::{Event, Name, News, Outlook};
-use forge_core::id::JobId;
+use forge_core::history::{About, Entry, Event, Name, News, Outlook};
+use forge_core::id::{ClientId, JobId};
 use forge_core::job::Job;
 use forge_core::state::Cause;
 use forge_core::time::Time;
+use forge_core::webhook::Notice;
 use forge_engine::observer::{Commit, Observer};
 use forge_store::{Fault, Swept};
 use forge_wire::words::forge_outcome;
@@ -304,9 +305,11 @@ impl Observer for Metrics {
         }
         let expired = commit.changes.forgotten.iter().filter(|forgotten| forgotten.kept.is_some());
         self.jobs_expired.fetch_add(expired.count() as u64, Ordering::Relaxed);
-        for webhook_id in &commit.changes.webhooks_disabled {
-            self.webhooks.disabled.inc();
-            tracing::warn!(%webhook_id, event = "webhook_disabled", "webhook disabled: gone, or failing for too long");
+        for entry in &commit.changes.journal {
+            if let About::Webhook(notice) = &entry.about {
+                self.webhooks.disabled.inc();
+                log_disabled(entry.client, notice);
+            }
         }
     }
 
@@ -353,7 +356,11 @@ pub(crate) fn events(changes: &Changes) -> impl Iterator<Item = (&Job, &Event)> 
     // Nearly sorted as they are, for new jobs have ascending ids; a map would hash every id twice.
     jobs.sort_unstable_by_key(|job| job.id);
     let find = move |id: JobId| jobs.binary_search_by_key(&id, |job| job.id).ok().map(|at| jobs[at]);
-    changes.journal.iter().filter_map(move |entry| Some((find(entry.job)?, &entry.event)))
+    changes
+        .journal
+        .iter()
+        .filter_map(Entry::job_event)
+        .filter_map(move |(job, event)| Some((find(job)?, event)))
 }
 
 /// One line per change of state, with the fields of the specification.
@@ -372,6 +379,16 @@ fn log(job: &Job, event: &Event) {
         error_code = error.map(|error| error.kind.entry().rfa),
         error_message = error.map(|error| error.kind.entry().title),
         "job changed state"
+    );
+}
+
+fn log_disabled(client_id: ClientId, notice: &Notice) {
+    tracing::warn!(
+        webhook_id = %notice.webhook,
+        %client_id,
+        event = forge_wire::words::WEBHOOK_DISABLED,
+        reason = forge_wire::words::disabled_reason(notice.disabled.reason),
+        "webhook disabled"
     );
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
-use forge_core::history::{Event, Name as EventName, News};
+use forge_core::history::{Entry, Event, Name as EventName, News};
 use forge_core::id::{ExecutionId, JobId};
 use forge_core::job::{Job, Name};
 use forge_core::state::{State, is_legal};
@@ -72,18 +72,16 @@ impl Books {
     fn see_events(&mut self, changes: &Changes, broken: &mut Vec<String>) {
         let jobs = changes.inserted.iter().map(|(job, _)| job).chain(&changes.updated);
         let queues: BTreeMap<JobId, &Name> = jobs.map(|job| (job.id, &job.head.queue)).collect();
-        for entry in &changes.journal {
-            let last = self.last.get(&entry.job).copied();
-            match follow(last, &entry.event) {
-                Ok(stand) => drop(self.last.insert(entry.job, stand)),
-                Err(rule) => {
-                    broken.push(format!("job {}: {rule}: {:?} after {last:?}", entry.job, entry.event))
-                }
+        for (job, event) in changes.journal.iter().filter_map(Entry::job_event) {
+            let last = self.last.get(&job).copied();
+            match follow(last, event) {
+                Ok(stand) => drop(self.last.insert(job, stand)),
+                Err(rule) => broken.push(format!("job {job}: {rule}: {event:?} after {last:?}")),
             }
             // A pause in the same batch may have come after the claim.
-            let paused = queues.get(&entry.job).is_some_and(|queue| self.paused.contains(*queue));
-            if entry.event.name() == EventName::Assigned && paused && changes.queues.is_empty() {
-                broken.push(format!("job {} was handed out from a paused queue", entry.job));
+            let paused = queues.get(&job).is_some_and(|queue| self.paused.contains(*queue));
+            if event.name() == EventName::Assigned && paused && changes.queues.is_empty() {
+                broken.push(format!("job {job} was handed out from a paused queue"));
             }
         }
     }

@@ -234,8 +234,8 @@ async fn reckon_counts(stage: &Stage, store: &dyn Store) {
 async fn reckon_journal(stage: &Stage, store: &dyn Store) {
     let mut told: std::collections::BTreeMap<JobId, Vec<_>> = Default::default();
     for row in store.journal(0, usize::MAX).await.expect("the store is calm") {
-        for entry in row.entries.iter().filter(|entry| matches!(entry.event.news, News::Moved { .. })) {
-            told.entry(entry.job).or_default().push(entry.event);
+        for (job, event) in row.job_events().filter(|(_, event)| matches!(event.news, News::Moved { .. })) {
+            told.entry(job).or_default().push(*event);
         }
     }
     for job in all_jobs(store).await {

@@ -237,7 +237,7 @@ impl Tables {
         for (queue, counts) in &changes.counts {
             self.counts.entry(queue.clone()).or_default().merge(counts);
         }
-        if let Some(at) = changes.journal.iter().map(|entry| entry.event.at).max() {
+        if let Some(at) = changes.journal.iter().map(Entry::at).max() {
             self.journal_end += 1;
             self.journal.insert(self.journal_end, (at, changes.journal.clone()));
         }

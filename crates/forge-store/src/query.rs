@@ -6,7 +6,7 @@ use std::time::Duration;
 use forge_core::client::{ApiKey, Client};
 use forge_core::command::Content;
 use forge_core::delivery::{Delivery, Status};
-use forge_core::history::Entry;
+use forge_core::history::{Entry, Event};
 use forge_core::id::{ClientId, DeliveryId, ExecutionId, JobId, WebhookId};
 use forge_core::item::ItemEnd;
 use forge_core::job::{Input, Job, Lane, Name, Shelf};
@@ -123,6 +123,13 @@ pub struct JournalRow {
     pub seq: i64,
     /// What happened, in order.
     pub entries: Vec<Entry>,
+}
+
+impl JournalRow {
+    /// What happened to jobs, in order.
+    pub fn job_events(&self) -> impl Iterator<Item = (JobId, &Event)> {
+        self.entries.iter().filter_map(Entry::job_event)
+    }
 }
 
 /// What an execution left, as far as it is still there.

@@ -1,4 +1,5 @@
-//! What happened to a job, told to whoever listens: server-sent events today, webhooks and brokers by the same words.
+//! What happened to a job or a webhook, told to whoever listens: server-sent events today, webhooks and brokers by the same
+//! words.
 //!
 //! A body is a pure function of the event, the job and, for the end of an execution, its stored outcome. It says nothing that
 //! changes later, so a delivery that is repeated says the same bytes. Failures *are* the stored outcome, byte for byte.
@@ -8,9 +9,11 @@ use forge_core::history::{Event, Name, News, Outlook};
 use forge_core::job::Job;
 use forge_core::rows::Object;
 use forge_core::state::{Cause, State};
+use forge_core::webhook::Notice;
 use forge_problem::{CorrelationId, JobStatus, MEDIA_TYPE_JSON};
 use serde_json::{Map, Value};
 
+use crate::forge::NoticeView;
 use crate::{outcome, time, words};
 
 /// The media type of a body that is no problem.
@@ -44,6 +47,12 @@ impl Body {
             }
         }
     }
+
+    /// What is told of a webhook that was disabled. Not where it is: that may be a secret, and others are told.
+    pub fn of_notice(notice: &Notice) -> Body {
+        let bytes = serde_json::to_vec(&NoticeView::new(notice)).expect("texts are JSON");
+        Body { word: Word::WebhookDisabled, media_type: JSON, bytes }
+    }
 }
 
 /// The names of events: what [`Name`] tells apart, and what follows a failure besides.
@@ -63,11 +72,12 @@ pub enum Word {
     TimedOut,
     CompletedWithErrors,
     Cancelled,
+    WebhookDisabled,
 }
 
 impl Word {
-    /// Every word, in the order of a job's life.
-    pub const ALL: [Word; 13] = [
+    /// Every word: those of jobs in the order of a life, then that of webhooks.
+    pub const ALL: [Word; 14] = [
         Word::Created,
         Word::Queued,
         Word::Assigned,
@@ -81,6 +91,7 @@ impl Word {
         Word::TimedOut,
         Word::CompletedWithErrors,
         Word::Cancelled,
+        Word::WebhookDisabled,
     ];
 
     /// The word for an event.
@@ -119,6 +130,7 @@ impl Word {
             Word::TimedOut => "job-timed-out",
             Word::CompletedWithErrors => "job-completed-with-errors",
             Word::Cancelled => "job-cancelled",
+            Word::WebhookDisabled => "webhook-disabled",
         }
     }
 
@@ -138,7 +150,13 @@ impl Word {
             Word::TimedOut => "dev.forgerun.job.timed-out",
             Word::CompletedWithErrors => "dev.forgerun.job.completed-with-errors",
             Word::Cancelled => "dev.forgerun.job.cancelled",
+            Word::WebhookDisabled => "dev.forgerun.webhook.disabled",
         }
+    }
+
+    /// Whether it is told of jobs.
+    pub const fn is_of_job(self) -> bool {
+        !matches!(self, Word::WebhookDisabled)
     }
 
     /// Whether it tells that an execution ended, and not well: its body is a problem.
@@ -153,7 +171,8 @@ impl Word {
             | Word::Progress
             | Word::Emitted
             | Word::Completed
-            | Word::Retrying => false,
+            | Word::Retrying
+            | Word::WebhookDisabled => false,
         }
     }
 }

@@ -8,7 +8,7 @@ use forge_core::catalog::Kind;
 use forge_core::command::{
     Cancel, Claim, Conclude, Crew, Fail, Held, Holder, NewJob, Owned, Submit, WorkError,
 };
-use forge_core::history::Event;
+use forge_core::history::{Entry, Event};
 use forge_core::id::{ClientId, JobId};
 use forge_core::item::{ItemEnd, ItemError, Items};
 use forge_core::job::{Head, Input, Job, Name};
@@ -83,8 +83,8 @@ impl Story {
         let inserted = changes.inserted.into_iter().map(|(job, _)| job);
         let job = inserted.chain(changes.updated).last().or(before).expect("a story has a job");
         let outcome = changes.outcomes.into_iter().last().map(|outcome| outcome.object);
-        for entry in &changes.journal {
-            self.told.push(Told { event: entry.event, job: job.clone(), outcome: outcome.clone() });
+        for (_, event) in changes.journal.iter().filter_map(Entry::job_event) {
+            self.told.push(Told { event: *event, job: job.clone(), outcome: outcome.clone() });
         }
         self.job = Some(job);
         self.now = self.now + Duration::from_secs(2);

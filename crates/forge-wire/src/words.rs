@@ -1,9 +1,11 @@
 //! How each dialect names what the core knows. Every projection is an exhaustive match, so a new state does not compile
 //! until every dialect has a word for it.
 
+use forge_core::delivery::Subject;
 use forge_core::history::{Event, Name};
 use forge_core::job::{Form, Job};
 use forge_core::state::{Cause, State};
+use forge_core::webhook::Reason;
 use forge_problem::JobStatus;
 
 /// ForgeRun's word for a state.
@@ -95,6 +97,30 @@ pub const fn event_name(event: &Event) -> &'static str {
         Name::Failed | Name::Mixed => "job_failed",
         Name::TimedOut => "job_timed_out",
         Name::Canceled => "job_canceled",
+    }
+}
+
+/// ForgeRun's name of the event of a webhook.
+pub const WEBHOOK_DISABLED: &str = "webhook_disabled";
+
+/// What a delivery goes by that its owner asked for, to look at.
+pub const WEBHOOK_TEST: &str = "webhook_test";
+
+/// ForgeRun's name of what a delivery tells.
+pub const fn told_name(about: &Subject) -> &'static str {
+    match about {
+        Subject::Event { event, .. } => event_name(event),
+        Subject::Notice(_) => WEBHOOK_DISABLED,
+        Subject::Test => WEBHOOK_TEST,
+    }
+}
+
+/// Why a webhook was disabled, in a word.
+pub const fn disabled_reason(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Owner => "owner",
+        Reason::Gone => "gone",
+        Reason::Failing => "failing",
     }
 }
 

@@ -1,5 +1,6 @@
 //! What can be asked about webhooks, about what is sent to them, and about the keys it is signed with.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -90,7 +91,7 @@ pub enum DeliveryCommand {
     /// A courier wants deliveries that are due.
     Take(Take),
     /// A courier tells what became of one.
-    Settle(Settle),
+    Settle(Box<Settle>),
     /// Send it again, though it was delivered or given up; or now, though it waits.
     Redeliver {
         /// Which delivery.
@@ -116,6 +117,8 @@ pub struct Take {
 pub struct Settle {
     /// Which delivery.
     pub delivery: DeliveryId,
+    /// Whose it is.
+    pub client: ClientId,
     /// The chain it is in.
     pub chain: Option<Chain>,
     /// What the courier was given when it took it.

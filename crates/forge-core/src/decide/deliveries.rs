@@ -8,12 +8,12 @@ use alloc::vec::Vec;
 use super::desk::{Desk, Place};
 use crate::command::{Answer, DeliveryCommand, Refusal, Sent, Settle, Take, Taken};
 use crate::delivery::{Attempt, Delivery, Endpoint, Failure, Policy, Stage, Subject};
-use crate::history::Event;
+use crate::history::{About, Entry, Event};
 use crate::id::{ClientId, DeliveryId, WebhookId};
 use crate::limits;
 use crate::rows::{DueWant, Wants};
 use crate::time::Time;
-use crate::webhook::{Disabled, Health, Reason, Webhook};
+use crate::webhook::{Disabled, Health, Notice, Reason, Webhook};
 
 pub(super) fn wants(command: &DeliveryCommand, now: Time, wants: &mut Wants) {
     match command {
@@ -28,6 +28,10 @@ pub(super) fn wants(command: &DeliveryCommand, now: Time, wants: &mut Wants) {
                 None => drop(wants.deliveries.insert(settle.delivery)),
             }
             wants.webhooks.extend(settle.health_of);
+            if settle.health_of.is_some() && matches!(settle.sent, Sent::Failed { .. } | Sent::Gone(_)) {
+                // Perhaps it is the last straw, and then the others are told.
+                wants.webhooks_of.insert(settle.client);
+            }
         }
         DeliveryCommand::Redeliver { delivery, .. } => drop(wants.deliveries.insert(*delivery)),
     }
@@ -53,6 +57,7 @@ impl Desk<'_> {
     ) -> Delivery {
         let (n, bits) = match about {
             Subject::Event { job, event } => (event.n, job.as_u128() as u64),
+            Subject::Notice(notice) => (notice.n(), notice.webhook.as_u128() as u64),
             Subject::Test => (0, self.random()),
         };
         Delivery {
@@ -62,7 +67,7 @@ impl Desk<'_> {
             about,
             created_at,
             stage: Stage::Blocked,
-            chained: about != Subject::Test,
+            chained: matches!(about, Subject::Event { .. }),
             attempts: 0,
             fence: 0,
             log: Vec::new(),
@@ -171,11 +176,24 @@ impl Desk<'_> {
             }
             Sent::Dropped(_) | Sent::PutOff(_) => return,
         };
-        if let (None, Some(reason)) = (webhook.disabled, disable) {
-            webhook.disabled = Some(Disabled { at: now, reason });
-            self.changes.webhooks_disabled.push(webhook.id);
-        }
+        let disabled =
+            disable.filter(|_| webhook.disabled.is_none()).map(|reason| Disabled { at: now, reason });
+        webhook.disabled = webhook.disabled.or(disabled);
+        let (id, client) = (webhook.id, webhook.client);
         self.post.save_webhook(webhook, &mut self.changes);
+        if let Some(disabled) = disabled {
+            self.give_notice(client, Notice { webhook: id, disabled });
+        }
+    }
+
+    /// Tells the owner of a webhook that it was disabled, on the roads that are left. Its own is not among them any more, so
+    /// however many fail while they tell of each other, it comes to an end.
+    fn give_notice(&mut self, client: ClientId, notice: Notice) {
+        self.changes.journal.push(Entry { client, about: About::Webhook(notice) });
+        for to in self.post.noticed(client) {
+            let delivery = self.new_delivery(client, to, Subject::Notice(notice), notice.disabled.at);
+            self.post.add(delivery, self.now);
+        }
     }
 
     fn redeliver(&mut self, id: DeliveryId, client: ClientId) -> Result<Answer, Refusal> {

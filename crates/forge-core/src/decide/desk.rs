@@ -202,7 +202,7 @@ impl<'a> Desk<'a> {
             News::Progress(_) | News::Emitted => job.history.count(&event),
         }
         job.updated_at = at;
-        let entry = Entry { job: job.id, client: job.head.client, event };
+        let entry = Entry::of_job(job.id, job.head.client, event);
         let concerns_somebody = self.post.concerns(&job.head);
         self.changes.journal.push(entry);
         if concerns_somebody {

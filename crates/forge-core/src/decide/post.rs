@@ -10,7 +10,7 @@ use crate::invariants;
 use crate::job::Head;
 use crate::rows::{Changes, Rows};
 use crate::time::Time;
-use crate::webhook::{SigningKey, Webhook};
+use crate::webhook::{Events, SigningKey, Webhook};
 
 #[derive(Default)]
 pub(super) struct Post {
@@ -77,6 +77,14 @@ impl Post {
         let told = |url: &str| listening.iter().any(|webhook| webhook.url == url);
         let callback = head.callback.iter().filter(|url| !told(url)).cloned().map(Endpoint::Callback);
         listening.iter().map(|webhook| Endpoint::Webhook(webhook.id)).chain(callback).collect()
+    }
+
+    /// Who hears that a webhook of the client was disabled: the others that ask for it.
+    pub(super) fn noticed(&self, client: ClientId) -> Vec<Endpoint> {
+        let listens = |webhook: &&Webhook| {
+            webhook.disabled.is_none() && webhook.events.contains(Events::WEBHOOK_DISABLED)
+        };
+        self.webhooks_of(client).filter(listens).map(|webhook| Endpoint::Webhook(webhook.id)).collect()
     }
 
     /// The webhooks of a client, oldest first.

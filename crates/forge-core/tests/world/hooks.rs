@@ -11,7 +11,6 @@ use forge_core::command::{
     Answer, Command, DeliveryCommand, OwnedWebhook, Sent, Settle, Take, Taken, WebhookChange, WebhookCommand,
 };
 use forge_core::delivery::{Attempt, Delivery, Policy, Stage, Subject};
-use forge_core::history::Name;
 use forge_core::id::WebhookId;
 use forge_core::time::Time;
 use forge_core::webhook::{Envelope, Events, Health, Secrets, Webhook};
@@ -63,14 +62,16 @@ pub(crate) fn take_deliveries(limit: usize) -> Command {
 }
 
 pub(crate) fn settle(delivery: &Delivery, sent: Sent) -> Command {
-    Command::Delivery(DeliveryCommand::Settle(Settle {
+    let settle = Settle {
         delivery: delivery.id,
+        client: delivery.client,
         chain: delivery.chain(),
         fence: delivery.fence,
         sent,
         policy: POLICY,
         health_of: Some(delivery.to.key()),
-    }))
+    };
+    Command::Delivery(DeliveryCommand::Settle(settle.into()))
 }
 
 pub(crate) fn redeliver(delivery: &Delivery) -> Command {
@@ -92,9 +93,10 @@ pub(crate) fn broke() -> Sent {
 
 /// What a delivery tells and where: `Queued to http://receiver/1`.
 pub(crate) fn label(world: &World, delivery: &Delivery) -> String {
-    let what: Option<Name> = match &delivery.about {
-        Subject::Event { event, .. } => Some(event.name()),
-        Subject::Test => None,
+    let what = match &delivery.about {
+        Subject::Event { event, .. } => format!("{:?}", event.name()),
+        Subject::Notice(_) => "notice".into(),
+        Subject::Test => "test".into(),
     };
     let place = match &delivery.to {
         forge_core::delivery::Endpoint::Webhook(id) => {
@@ -102,10 +104,7 @@ pub(crate) fn label(world: &World, delivery: &Delivery) -> String {
         }
         forge_core::delivery::Endpoint::Callback(url) => url,
     };
-    match what {
-        Some(name) => format!("{name:?} to {place}"),
-        None => format!("test to {place}"),
-    }
+    format!("{what} to {place}")
 }
 
 impl World {

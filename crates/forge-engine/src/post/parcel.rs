@@ -30,7 +30,7 @@ pub struct Parcel {
     pub delivery: Delivery,
     /// The webhook it goes to; `None` for a job's callback.
     pub webhook: Option<Arc<Webhook>>,
-    /// The job it is about, as it stands by now; `None` for a test.
+    /// The job it is about, as it stands by now; `None` for what is about none.
     pub job: Option<Arc<Job>>,
     /// The outcome of the execution whose end it tells of.
     pub outcome: Option<Arc<Outcome>>,
@@ -46,11 +46,11 @@ impl Parcel {
         }
     }
 
-    /// The event it tells of; `None` for a test.
+    /// The event of a job that it tells of; `None` for what is about none.
     pub fn event(&self) -> Option<&Event> {
         match &self.delivery.about {
             Subject::Event { event, .. } => Some(event),
-            Subject::Test => None,
+            Subject::Notice(_) | Subject::Test => None,
         }
     }
 }

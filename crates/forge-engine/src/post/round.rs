@@ -188,6 +188,7 @@ impl Round {
         let (engine, until) = (self.engine.clone(), self.engine.now() + self.options.lease);
         let settle = Settle {
             delivery: delivery.id,
+            client: delivery.client,
             chain: delivery.chain(),
             fence: delivery.fence,
             health_of: webhook.as_ref().and_then(|webhook| health_of(webhook, &sent, engine.now())),
@@ -249,7 +250,7 @@ fn health_of(webhook: &Webhook, sent: &Sent, now: Time) -> Option<WebhookId> {
 /// Settles a delivery, again and again while the store fails and the lease lasts.
 async fn settle_until(engine: Engine, settle: Settle, until: Time) {
     loop {
-        let command = Command::Delivery(DeliveryCommand::Settle(settle.clone()));
+        let command = Command::Delivery(DeliveryCommand::Settle(settle.clone().into()));
         match engine.commands().run(command).await {
             Ok(Answer::Delivery(delivery)) => {
                 if let Some(attempt) = attempt_of(&settle.sent) {
@@ -326,7 +327,7 @@ async fn load(engine: &Engine, taken: Taken) -> Result<Look, Error> {
     };
     let end = |delivery: &Delivery| match &delivery.about {
         Subject::Event { job, event } => ended(jobs.get(job)?, event),
-        Subject::Test => None,
+        Subject::Notice(_) | Subject::Test => None,
     };
     let ends: BTreeSet<ExecutionId> = taken.deliveries.iter().filter_map(end).collect();
     let outcomes: BTreeMap<ExecutionId, _> = match ends.is_empty() {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use forge_core::history::{Entry, News};
+use forge_core::history::{Entry, Event, News};
 use forge_core::id::JobId;
 use forge_core::job::{Lane, Name, Shelf};
 use forge_core::limits;
@@ -121,8 +121,8 @@ impl Board {
         if self.inner.called_off.receiver_count() == 0 {
             return;
         }
-        let jobs: Vec<JobId> =
-            entries.iter().filter(|entry| is_call_off(entry)).map(|entry| entry.job).collect();
+        let events = entries.iter().filter_map(Entry::job_event);
+        let jobs: Vec<JobId> = events.filter(|(_, event)| is_call_off(event)).map(|(job, _)| job).collect();
         if !jobs.is_empty() {
             // The last hand may just have gone.
             let _ = self.inner.called_off.send(jobs.into());
@@ -204,8 +204,8 @@ impl Notices {
 }
 
 /// A holder learns what became of its own reports from their answers; here is the rest.
-fn is_call_off(entry: &Entry) -> bool {
-    match entry.event.news {
+fn is_call_off(event: &Event) -> bool {
+    match event.news {
         News::Moved { from: Some(from), to, cause, .. } if from.is_active() => {
             to == State::Canceled || matches!(cause, Cause::Timeout | Cause::RunnerLost)
         }

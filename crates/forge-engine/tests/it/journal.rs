@@ -13,7 +13,7 @@ async fn read(reader: &mut Reader, n: usize, limit: usize) -> Vec<JobId> {
     while n_entries < n {
         for row in reader.next(limit).await.unwrap() {
             n_entries += row.entries.len();
-            jobs.extend(row.entries.iter().map(|entry| entry.job));
+            jobs.extend(row.job_events().map(|(job, _)| job));
         }
     }
     jobs.dedup();
@@ -31,7 +31,7 @@ async fn a_reader_waits_for_the_next_row_and_gets_it_at_once() {
     let job = world.submit("a").await;
     let (rows, position) = reading.await.unwrap();
     assert_eq!((rows.len(), rows[0].seq), (1, position));
-    assert!(rows[0].entries.iter().all(|entry| entry.job == job.id));
+    assert!(rows[0].job_events().all(|(id, _)| id == job.id));
     assert_eq!(world.engine.now(), before);
 }
 

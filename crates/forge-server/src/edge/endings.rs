@@ -91,9 +91,9 @@ impl Endings {
 
     fn tell<'a>(&self, entries: impl Iterator<Item = &'a Entry>) {
         let hall = self.hall();
-        for entry in entries {
-            if entry.event.ends()
-                && let Some(seat) = hall.waiting.get(&entry.job)
+        for (job, event) in entries.filter_map(Entry::job_event) {
+            if event.ends()
+                && let Some(seat) = hall.waiting.get(&job)
             {
                 seat.ended.notify_waiters();
             }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use forge_core::delivery::Endpoint;
+use forge_core::delivery::{Endpoint, Subject};
+use forge_core::id::EventId;
+use forge_core::time::Time;
 use forge_core::webhook::Envelope as Wrapping;
 use forge_engine::{Clock, Courier, Parcel, Receipt, Sending, Verdict as Meaning};
 use forge_wire::event::{Body, JSON};
@@ -22,9 +24,7 @@ use crate::config::PrivateTargets;
 use crate::metrics::scenario;
 use crate::traces::{Attempt, Told, Traces};
 
-/// What a delivery without a job tells.
-const TEST_EVENT: &str = "webhook_test";
-/// See [`TEST_EVENT`].
+/// The `type` of a test as a CloudEvent.
 const TEST_KIND: &str = "dev.forgerun.webhook.test";
 
 /// Sends what the engine hands out.
@@ -130,41 +130,48 @@ impl Postman {
 
     /// What is told, without a wrapping.
     fn told(&self, parcel: &Parcel) -> Message {
-        let source = self.source.clone();
-        match (&parcel.job, parcel.event()) {
-            (Some(job), Some(event)) => {
+        let event = words::told_name(&parcel.delivery.about);
+        let message = |body: Body, id: EventId, subject: String, at: Time| Message {
+            event,
+            content_type: body.media_type,
+            envelope: Envelope {
+                id: id.to_string(),
+                source: self.source.clone(),
+                kind: body.word.cloud_event().to_owned(),
+                subject: Some(subject),
+                time: time::micros(at),
+            },
+            body: body.bytes.into(),
+        };
+        match (&parcel.delivery.about, &parcel.job) {
+            (Subject::Event { event, .. }, Some(job)) => {
                 let body = Body::new(job, event, parcel.outcome.as_deref().map(|outcome| &outcome.object));
-                Message {
-                    event: words::event_name(event),
-                    content_type: body.media_type,
-                    envelope: Envelope {
-                        id: event.id(job.id).to_string(),
-                        source,
-                        kind: body.word.cloud_event().to_owned(),
-                        subject: Some(job.id.to_string()),
-                        time: time::micros(event.at),
-                    },
-                    body: body.bytes.into(),
-                }
+                message(body, event.id(job.id), job.id.to_string(), event.at)
             }
-            _ => {
-                let delivery = &parcel.delivery;
-                let at = time::micros(delivery.created_at);
-                let webhook = parcel.webhook.as_ref().map(|webhook| webhook.id.to_string());
-                let body = json!({"event_name": TEST_EVENT, "webhook_id": webhook, "timestamp": at});
-                Message {
-                    event: TEST_EVENT,
-                    content_type: JSON,
-                    body: body.to_string().into(),
-                    envelope: Envelope {
-                        id: delivery.id.to_string(),
-                        source,
-                        kind: TEST_KIND.to_owned(),
-                        subject: None,
-                        time: at,
-                    },
-                }
+            (Subject::Notice(notice), _) => {
+                let (webhook, at) = (notice.webhook.to_string(), notice.disabled.at);
+                message(Body::of_notice(notice), notice.id(), webhook, at)
             }
+            (Subject::Test | Subject::Event { .. }, _) => self.test(parcel),
+        }
+    }
+
+    fn test(&self, parcel: &Parcel) -> Message {
+        let delivery = &parcel.delivery;
+        let at = time::micros(delivery.created_at);
+        let webhook = parcel.webhook.as_ref().map(|webhook| webhook.id.to_string());
+        let body = json!({"event_name": words::WEBHOOK_TEST, "webhook_id": webhook, "timestamp": at});
+        Message {
+            event: words::WEBHOOK_TEST,
+            content_type: JSON,
+            body: body.to_string().into(),
+            envelope: Envelope {
+                id: delivery.id.to_string(),
+                source: self.source.clone(),
+                kind: TEST_KIND.to_owned(),
+                subject: None,
+                time: at,
+            },
         }
     }
 }
@@ -221,7 +228,7 @@ fn log(parcel: &Parcel, verdict: &Verdict, took: std::time::Duration) {
         webhook_id = webhook_id.as_deref(),
         client_id = %delivery.client,
         job_id = job.map(|job| job.id.to_string()).as_deref(),
-        event = parcel.event().map_or(TEST_EVENT, words::event_name),
+        event = words::told_name(&delivery.about),
         scenario = job.map(scenario),
         correlation_id = job.and_then(|job| job.head.correlation_id.as_deref()),
         receiver = origin(parcel.url()).as_deref(),

@@ -284,7 +284,7 @@ impl Columns {
             outcomes: outcomes().map(|outcome| outcome.object.bytes.clone()).collect(),
             digests: outcomes().map(|outcome| outcome.object.digest.to_vec()).collect(),
             counts: counts.0,
-            at: changes.journal.last().map_or(0, |entry| entry.event.at.as_micros()),
+            at: changes.journal.last().map_or(0, |entry| entry.at().as_micros()),
             entries: encode_entries(&changes.journal),
         }
     }

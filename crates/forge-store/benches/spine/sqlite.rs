@@ -151,7 +151,7 @@ impl Rows {
             updated: changes.updated.iter().map(JobRow::of).collect(),
             outcomes: changes.outcomes.clone(),
             counts: counts.chain([(String::new(), sum.0)]).collect(),
-            at: changes.journal.last().map_or(0, |entry| entry.event.at.as_micros()),
+            at: changes.journal.last().map_or(0, |entry| entry.at().as_micros()),
             entries: encode_entries(&changes.journal),
         }
     }

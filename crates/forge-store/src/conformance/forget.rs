@@ -120,5 +120,5 @@ pub async fn a_swept_journal_goes_on_from_its_end(fixture: &dyn Fixture) {
     let rows = all_rows(&store, end).await;
     assert_eq!(rows.len(), 1, "a reader that had seen everything sees what is new");
     assert!(rows[0].seq > end);
-    assert!(rows[0].entries.iter().all(|entry| entry.job == id(5)));
+    assert!(rows[0].job_events().all(|(job, _)| job == id(5)));
 }

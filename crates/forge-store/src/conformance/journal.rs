@@ -25,7 +25,7 @@ pub async fn the_journal_tells_a_life_in_order(fixture: &dyn Fixture) {
     done(ask(&store, at(3), succeed(&taken)).await);
     let rows = all_rows(&store, 0).await;
     let names: Vec<Vec<Name>> =
-        rows.iter().map(|row| row.entries.iter().map(|entry| entry.event.name()).collect()).collect();
+        rows.iter().map(|row| row.job_events().map(|(_, event)| event.name()).collect()).collect();
     let expected = [
         vec![Name::Created, Name::Queued],
         vec![Name::Assigned],
@@ -35,7 +35,7 @@ pub async fn the_journal_tells_a_life_in_order(fixture: &dyn Fixture) {
     assert_eq!(names, expected);
     assert!(rows.is_sorted_by(|a, b| a.seq < b.seq) && rows[0].seq > 0);
     assert_eq!(store.journal_end().await.unwrap(), rows[3].seq);
-    let moved: Vec<_> = rows.iter().flat_map(|row| &row.entries).map(|entry| entry.event).collect();
+    let moved: Vec<_> = rows.iter().flat_map(|row| row.job_events()).map(|(_, event)| *event).collect();
     let kept = moved.iter().filter(|event| matches!(event.news, News::Moved { .. })).copied();
     let found = store.job(id(1)).await.unwrap().expect("it exists");
     assert_eq!(found.history.events().collect::<Vec<_>>(), kept.collect::<Vec<_>>());
@@ -128,7 +128,8 @@ pub async fn every_entry_names_the_owner_of_its_job(fixture: &dyn Fixture) {
     accepted(ask(&store, START, super::make::submit_all(jobs.collect())).await);
     let entries: Vec<Entry> = all_rows(&store, 0).await.into_iter().flat_map(|row| row.entries).collect();
     for entry in &entries {
-        let job = store.job(entry.job).await.unwrap().expect("it exists");
+        let (job, _) = entry.job_event().expect("about a job");
+        let job = store.job(job).await.unwrap().expect("it exists");
         assert_eq!(entry.client, job.head.client);
     }
     assert_eq!(entries.len(), 6);
@@ -154,8 +155,8 @@ pub async fn a_place_before_a_moment_misses_nothing_that_came_later(fixture: &dy
     let batch = vec![progress(&ahead, 50), submit(job(9, "q"))];
     run(&store, at(40), batch).await;
     let newest = store.journal(store.journal_end().await.unwrap() - 1, 9).await.unwrap();
-    let told = newest[0].entries.iter().map(|entry| entry.event.at).max().expect("an event");
-    assert!(told > newest[0].entries.last().expect("an event").event.at);
+    let told = newest[0].entries.iter().map(Entry::at).max().expect("an event");
+    assert!(told > newest[0].entries.last().expect("an event").at());
     let place = store.journal_before(told).await.unwrap();
     assert_eq!(store.journal(place, 9).await.unwrap().last(), newest.last());
     assert!(place < newest[0].seq);

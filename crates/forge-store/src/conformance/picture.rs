@@ -241,11 +241,11 @@ impl Picture {
 /// Per job, the journal tells every event once and in order. A forgotten id may be born again.
 pub(super) fn check_order(journal: &[Vec<Entry>]) {
     let mut last: BTreeMap<JobId, (u32, Time)> = BTreeMap::new();
-    for entry in journal.iter().flatten() {
-        let (n, at) = (entry.event.n, entry.event.at);
-        if let Some((before, earlier)) = last.insert(entry.job, (n, at)).filter(|_| n > 1) {
-            assert_eq!(n, before + 1, "no event of {} is skipped or told twice", entry.job);
-            assert!(at > earlier, "the events of {} are timed upwards", entry.job);
+    for (job, event) in journal.iter().flatten().filter_map(Entry::job_event) {
+        let (n, at) = (event.n, event.at);
+        if let Some((before, earlier)) = last.insert(job, (n, at)).filter(|_| n > 1) {
+            assert_eq!(n, before + 1, "no event of {job} is skipped or told twice");
+            assert!(at > earlier, "the events of {job} are timed upwards");
         }
     }
 }

@@ -62,14 +62,16 @@ pub(super) fn settle(delivery: &Delivery, sent: Sent) -> Command {
         Endpoint::Webhook(id) => Some(id),
         Endpoint::Callback(_) => None,
     };
-    Command::Delivery(DeliveryCommand::Settle(Settle {
+    let settle = Settle {
         delivery: delivery.id,
+        client: delivery.client,
         chain: delivery.chain(),
         fence: delivery.fence,
         sent,
         policy: POLICY,
         health_of,
-    }))
+    };
+    Command::Delivery(DeliveryCommand::Settle(settle.into()))
 }
 
 pub(super) fn redeliver(delivery: &Delivery, client: ClientId) -> Command {

@@ -103,6 +103,7 @@ macro_rules! conformance_suite {
             webhooks::a_webhook_is_kept_listed_changed_and_deleted,
             webhooks::fifty_registrations_of_one_url_make_one,
             webhooks::a_batch_sees_the_webhooks_and_chains_of_its_jobs,
+            webhooks::the_other_webhooks_hear_of_one_that_is_disabled,
             webhooks::a_life_is_delivered_in_order,
             webhooks::no_delivery_is_left_behind_however_events_and_couriers_meet,
             webhooks::two_couriers_take_every_delivery_once,

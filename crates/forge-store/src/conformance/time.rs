@@ -27,7 +27,7 @@ pub async fn what_is_due_happens_in_order_and_in_bites(fixture: &dyn Fixture) {
         let end = store.journal_end().await.unwrap();
         assert_eq!(n_due(ask(&store, at(30), Command::Due(bite)).await), order.len());
         let rows = super::picture::all_rows(&store, end).await;
-        let told: Vec<JobId> = rows.iter().flat_map(|row| &row.entries).map(|entry| entry.job).collect();
+        let told: Vec<JobId> = rows.iter().flat_map(|row| row.job_events()).map(|(job, _)| job).collect();
         assert_eq!(told, order.into_iter().map(id).collect::<Vec<_>>());
     }
     assert_eq!(n_due(ask(&store, at(98), Command::Due(10)).await), 0);

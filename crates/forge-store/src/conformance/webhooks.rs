@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use forge_core::Wants;
 use forge_core::command::{Answer, Command, Refusal, Sent, SigningCommand, WebhookCommand};
 use forge_core::delivery::{Chain, Delivery, Endpoint, Failure, Stage, Status, Subject};
+use forge_core::history::{About, Entry};
 use forge_core::id::{DeliveryId, JobId, WebhookId};
 use forge_core::rows::{DueWant, FailedWant};
 use forge_core::time::Time;
-use forge_core::webhook::{SigningKey, Webhook};
+use forge_core::webhook::{Disabled, Notice, Reason, SigningKey, Webhook};
 
 use super::Fixture;
 use super::harness::{accepted, ask, at_once, done, look, refused, run, the_one};
@@ -117,6 +118,29 @@ pub async fn a_batch_sees_the_webhooks_and_chains_of_its_jobs(fixture: &dyn Fixt
     let early =
         Wants { deliveries_due: Some(DueWant { now: START - secs(1), limit: 3 }), ..Wants::default() };
     assert_eq!(seen(early).await.2, []);
+}
+
+/// That a webhook was disabled is in the journal, and on its way to the others, as soon as it is.
+pub async fn the_other_webhooks_hear_of_one_that_is_disabled(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let stranger = Webhook { client: client(2), ..hook(3) };
+    run(&store, START, vec![register(hook(1)), register(hook(2)), register(stranger)]).await;
+    let test = Command::Webhook(WebhookCommand::Test(owned(&hook(1))));
+    run(&store, START, vec![test]).await;
+    let end = store.journal_end().await.unwrap();
+    let got = taken(ask(&store, at(1), courier(9)).await).deliveries;
+    let [delivery] = &got[..] else { panic!("one, not {got:?}") };
+    run(&fixture.second(), at(2), vec![settle(delivery, Sent::Gone(attempt(410)))]).await;
+    let disabled = Disabled { at: at(2), reason: Reason::Gone };
+    let notice = Notice { webhook: hook(1).id, disabled };
+    let rows = store.journal(end, 9).await.unwrap();
+    let entry = Entry { client: client(1), about: About::Webhook(notice) };
+    assert_eq!(rows.iter().map(|row| &row.entries[..]).collect::<Vec<_>>(), [&[entry]]);
+    assert_eq!(store.journal_before(at(2)).await.unwrap(), end, "it has its moment");
+    let got = taken(ask(&store, at(3), courier(9)).await).deliveries;
+    let told: Vec<(Endpoint, Subject)> = got.iter().map(|known| (known.to.clone(), known.about)).collect();
+    assert_eq!(told, [(Endpoint::Webhook(hook(2).id), Subject::Notice(notice))]);
+    picture(&store).await;
 }
 
 /// From the submission to the last event, through two nodes that take turns.

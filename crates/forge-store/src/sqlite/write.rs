@@ -341,7 +341,7 @@ fn add_counts(db: &Connection, counts: &BTreeMap<Name, Counts>) -> Result<(), Er
 }
 
 fn append(db: &Connection, journal: &[Entry]) -> Result<(), Error> {
-    if let Some(at) = journal.iter().map(|entry| entry.event.at).max() {
+    if let Some(at) = journal.iter().map(Entry::at).max() {
         let row = params![at.as_micros(), encode_entries(journal)];
         db.prepare_cached(APPEND)?.execute(row)?;
     }

@@ -1,10 +1,13 @@
-//! The messages: one per word for what can happen to a job.
+//! The messages: one per word for what can happen to a job or a webhook.
 
 use forge_core::Command;
 use forge_core::catalog::Kind;
 use forge_core::command::{Extend, Note, Succeed};
+use forge_core::id::WebhookId;
 use forge_core::job::{Form, Head};
 use forge_core::retry::Policy;
+use forge_core::time::Time;
+use forge_core::webhook::{Disabled, Notice, Reason};
 use forge_core::work::{Definition, WorkKind};
 use forge_problem::MEDIA_TYPE_JSON;
 use serde_json::{Value, json};
@@ -22,23 +25,27 @@ pub(super) fn name(word: Word) -> String {
 
 /// The message as the document has it.
 pub(super) fn describe(word: Word, base: &str) -> Value {
-    let (media_type, payload) = match word.is_failure() {
-        true => (MEDIA_TYPE_JSON, "FailedJob"),
-        false => (JSON, "Told"),
+    let (media_type, payload) = match word {
+        Word::WebhookDisabled => (JSON, "WebhookEvent"),
+        _ if word.is_failure() => (MEDIA_TYPE_JSON, "FailedJob"),
+        _ => (JSON, "Told"),
     };
-    json!({
+    let mut message = json!({
         "name": word.sse(),
         "title": word.sse(),
         "summary": summary(word),
         "contentType": media_type,
-        "correlationId": {
-            "description": "What the client called the job.",
-            "location": "$message.payload#/correlationId",
-        },
         "payload": {"$ref": format!("#/components/schemas/{payload}")},
         "examples": [{"name": word.sse(), "summary": summary(word), "payload": example(word, base)}],
         "x-cloudevents-type": word.cloud_event(),
-    })
+    });
+    if word.is_of_job() {
+        message["correlationId"] = json!({
+            "description": "What the client called the job.",
+            "location": "$message.payload#/correlationId",
+        });
+    }
+    message
 }
 
 /// The schema of what is no problem: an event with the members for asynchronous jobs.
@@ -69,6 +76,9 @@ const fn summary(word: Word) -> &'static str {
         Word::TimedOut => "The job ran longer than it may.",
         Word::CompletedWithErrors => "Some items of the batch succeeded and some failed.",
         Word::Cancelled => "The job was called off.",
+        Word::WebhookDisabled => {
+            "Nothing is sent to a webhook any more: it answered 410, or failed for too long. The others are told."
+        }
     }
 }
 
@@ -101,11 +111,20 @@ fn example(word: Word, base: &str) -> Value {
         Word::TimedOut => begin(usual).begins().fails(Kind::HandlerTimeout),
         Word::CompletedWithErrors => Story::of_batch(outcomes()).begins().ends_mixed(),
         Word::Cancelled => begin(usual).is_cancelled(),
+        Word::WebhookDisabled => return parsed(&Body::of_notice(&notice())),
     };
     let told = story.told().iter().find(|told| Word::of(&told.event) == word);
     let told = told.expect("each story comes to its word");
-    let body = Body::new(&told.job, &told.event, told.outcome.as_ref());
+    parsed(&Body::new(&told.job, &told.event, told.outcome.as_ref()))
+}
+
+fn parsed(body: &Body) -> Value {
     serde_json::from_slice(&body.bytes).expect("bodies are JSON")
+}
+
+fn notice() -> Notice {
+    let webhook = WebhookId::v7(1_780_000_000_000, 7);
+    Notice { webhook, disabled: Disabled { at: Time::from_millis(1_780_000_060_000), reason: Reason::Gone } }
 }
 
 fn emitting(head: &mut Head) {

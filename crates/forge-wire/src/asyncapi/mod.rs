@@ -26,7 +26,12 @@ struct Channel {
     summary: &'static str,
     operation: &'static str,
     method: &'static str,
+    /// What is told there.
+    tells: fn(Word) -> bool,
 }
+
+const OF_JOBS: fn(Word) -> bool = Word::is_of_job;
+const EVERYTHING: fn(Word) -> bool = |_| true;
 
 const CHANNELS: [Channel; 4] = [
     Channel {
@@ -35,13 +40,15 @@ const CHANNELS: [Channel; 4] = [
         summary: "What happens to one job, as server-sent events. The stream ends with the job.",
         operation: "tellOfJob",
         method: "GET",
+        tells: OF_JOBS,
     },
     Channel {
         name: "clientEvents",
         address: Some("/v1/events"),
-        summary: "What happens to all jobs of the caller, as server-sent events.",
+        summary: "What happens to all jobs and webhooks of the caller, as server-sent events.",
         operation: "tellOfClient",
         method: "GET",
+        tells: EVERYTHING,
     },
     Channel {
         name: "operationEvents",
@@ -49,13 +56,16 @@ const CHANNELS: [Channel; 4] = [
         summary: "What happens to one execution, as server-sent events. The stream ends with it.",
         operation: "tellOfOperation",
         method: "GET",
+        tells: OF_JOBS,
     },
     Channel {
         name: "webhooks",
         address: None,
-        summary: "What happens to a job, posted to its callback and to the webhooks that are registered for the event.",
+        summary: "What happens to a job, posted to its callback and to the webhooks that are registered for the event; and to these, \
+            that another one was disabled.",
         operation: "tellWebhook",
         method: "POST",
+        tells: EVERYTHING,
     },
 ];
 
@@ -108,7 +118,7 @@ pub fn document(base: &str) -> Value {
     document
 }
 
-const DESCRIPTION: &str = "What happens to jobs. The object of an execution that ended badly is a problem \
+const DESCRIPTION: &str = "What happens to jobs and webhooks. The object of an execution that ended badly is a problem \
     (application/problem+json), the same bytes on every road; everything else is plain JSON with the members for asynchronous \
     jobs and those of the event. Delivery is at least once and in order per job: the `event_id` tells repetitions apart. On \
     streams it is the `id`, and `Last-Event-ID` goes on after it.";
@@ -120,7 +130,8 @@ impl Channel {
             let target = format!("#/components/messages/{name}");
             (name, json!({"$ref": target}))
         };
-        let messages: Map<String, Value> = Word::ALL.iter().map(message).collect();
+        let told = Word::ALL.iter().filter(|word| (self.tells)(**word));
+        let messages: Map<String, Value> = told.map(message).collect();
         let mut channel = json!({"address": self.address, "summary": self.summary, "messages": messages});
         if let Some(name) =
             self.address.and_then(|address| Some(address.split_once('{')?.1.split_once('}')?.0))
@@ -192,12 +203,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_word_is_told_on_every_channel() {
+    fn every_word_is_told_on_every_channel_that_it_is_for() {
         let document = document("https://forge.example/jobs");
         assert_eq!(document["servers"]["forgerun"]["pathname"], "/jobs");
         for channel in CHANNELS {
             let messages = document["channels"][channel.name]["messages"].as_object().unwrap();
-            assert_eq!(messages.len(), Word::ALL.len());
+            let of_all = matches!(channel.name, "clientEvents" | "webhooks");
+            assert_eq!(messages.len(), if of_all { Word::ALL.len() } else { Word::ALL.len() - 1 });
+            assert_eq!(messages.contains_key("webhookDisabled"), of_all, "{}", channel.name);
         }
         assert!(super::document("").get("servers").is_none());
     }

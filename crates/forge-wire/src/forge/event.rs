@@ -1,9 +1,10 @@
-//! Events of a job.
+//! Events of jobs and webhooks.
 
 use forge_core::history::{Event, News, Outlook};
 use forge_core::id::JobId;
 use forge_core::job::Job;
 use forge_core::state::State;
+use forge_core::webhook::Notice;
 use serde::{Deserialize, Serialize};
 
 use crate::{time, words};
@@ -78,11 +79,49 @@ impl EventView {
     }
 }
 
+/// The event of a webhook: it was disabled. In the order of their names, so that the bytes are canonical.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NoticeView {
+    /// Which event.
+    pub event_id: String,
+    /// What happened.
+    pub event_name: String,
+    /// Why.
+    pub reason: String,
+    /// When, to the microsecond.
+    pub timestamp: String,
+    /// To which webhook.
+    pub webhook_id: String,
+}
+
+impl NoticeView {
+    /// The event of a webhook.
+    pub fn new(notice: &Notice) -> NoticeView {
+        NoticeView {
+            event_id: notice.id().to_string(),
+            event_name: words::WEBHOOK_DISABLED.into(),
+            reason: words::disabled_reason(notice.disabled.reason).into(),
+            timestamp: time::micros(notice.disabled.at),
+            webhook_id: notice.webhook.to_string(),
+        }
+    }
+}
+
+/// An event of a job or of a webhook.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum EntryView {
+    /// Of a job.
+    Job(EventView),
+    /// Of a webhook.
+    Webhook(NoticeView),
+}
+
 /// A page of events.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct EventsView {
+pub struct EventsView<E = EventView> {
     /// Oldest first.
-    pub events: Vec<EventView>,
+    pub events: Vec<E>,
     /// Where to go on; null at the end.
     pub next_cursor: Option<String>,
 }

@@ -10,11 +10,11 @@ mod webhook;
 pub use crate::error::ErrorView;
 pub use batch::read_batch;
 pub use client::{ClientView, KeyRequest, KeyView, RevokeRequest, RevokedView};
-pub use event::{EventView, EventsView};
+pub use event::{EntryView, EventView, EventsView, NoticeView};
 pub use job::{CanceledView, DefinitionView, JobView, JobsView, ReportView, RetriedView, SubmittedView};
 pub use submit::{SubmitRequest, read_submit, refused};
 pub use webhook::{
     AttemptView, DeletedView, DeliveriesView, DeliveryView, HealthView, RedeliverRequest, RedeliveredView,
-    RequestView, RotateRequest, TEST_EVENT, WebhookRequest, WebhookView, WebhooksView, event_names,
+    RequestView, RotateRequest, WebhookRequest, WebhookView, WebhooksView, event_names,
     parse_delivery_status, parse_event, read_webhook, read_webhook_change,
 };

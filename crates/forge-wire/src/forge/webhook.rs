@@ -4,7 +4,7 @@ use forge_core::catalog::Kind;
 use forge_core::delivery::{Delivery, Endpoint, Failure, Stage, Status, Subject};
 use forge_core::history::Name;
 use forge_core::time::Time;
-use forge_core::webhook::{Envelope, Events, Reason, Webhook};
+use forge_core::webhook::{Envelope, Events, Webhook};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -15,11 +15,8 @@ use crate::{time, words};
 /// The longest description, in bytes.
 pub(crate) const DESCRIPTION_BYTES_MAX: usize = 255;
 
-/// What a test delivery goes by.
-pub const TEST_EVENT: &str = "webhook_test";
-
 /// Every name that a filter may have, and what it stands for.
-const NAMES: [(&str, Events); 12] = [
+const NAMES: [(&str, Events); 13] = [
     ("job_created", Events::only(Name::Created)),
     ("job_queued", Events::only(Name::Queued)),
     ("job_assigned", Events::only(Name::Assigned)),
@@ -32,6 +29,7 @@ const NAMES: [(&str, Events); 12] = [
     ("job_timed_out", Events::only(Name::TimedOut)),
     ("job_canceled", Events::only(Name::Canceled)),
     ("job_retries_exhausted", Events::RETRIES_EXHAUSTED),
+    (words::WEBHOOK_DISABLED, Events::WEBHOOK_DISABLED),
 ];
 
 /// Every name that a filter may have, `*` aside.
@@ -248,11 +246,7 @@ impl WebhookView {
             updated_at: time::millis(webhook.updated_at),
             enabled: webhook.disabled.is_none(),
             disabled_at: webhook.disabled.map(|disabled| time::millis(disabled.at)),
-            disabled_reason: webhook.disabled.map(|disabled| match disabled.reason {
-                Reason::Owner => "owner",
-                Reason::Gone => "gone",
-                Reason::Failing => "failing",
-            }),
+            disabled_reason: webhook.disabled.map(|disabled| words::disabled_reason(disabled.reason)),
             health: HealthView {
                 failures_in_a_row: health.failures,
                 given_up_in_a_row: health.given_up,
@@ -338,8 +332,9 @@ pub fn parse_delivery_status(word: &str) -> Option<Status> {
 impl DeliveryView {
     /// The delivery as it stands, and where it goes.
     pub fn new(delivery: &Delivery, url: &str) -> DeliveryView {
-        let event = match &delivery.about {
-            Subject::Event { job, event } => Some((*job, event)),
+        let event_id = match &delivery.about {
+            Subject::Event { job, event } => Some(event.id(*job)),
+            Subject::Notice(notice) => Some(notice.id()),
             Subject::Test => None,
         };
         let reason = match delivery.stage {
@@ -361,9 +356,9 @@ impl DeliveryView {
                 Endpoint::Webhook(id) => Some(id.to_string()),
                 Endpoint::Callback(_) => None,
             },
-            job_id: event.map(|(job, _)| job.to_string()),
-            event: event.map_or(TEST_EVENT, |(_, event)| words::event_name(event)),
-            event_id: event.map(|(job, event)| event.id(job).to_string()),
+            job_id: delivery.job().map(|job| job.to_string()),
+            event: words::told_name(&delivery.about),
+            event_id: event_id.map(|id| id.to_string()),
             request: RequestView { method: "POST", url: url.into() },
             status: delivery_status(delivery.status()),
             reason,
@@ -421,6 +416,7 @@ mod tests {
         ] {
             assert_eq!(parse_event(word), Some(Events::only(name)), "{word}");
         }
+        assert_eq!(parse_event("webhook-disabled"), Some(Events::WEBHOOK_DISABLED));
         assert_eq!(parse_event("*"), Some(Events::ALL));
         for word in ["", "failed", "job failed", "job_exploded", "**"] {
             assert_eq!(parse_event(word), None, "{word}");

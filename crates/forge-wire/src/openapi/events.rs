@@ -8,6 +8,7 @@ use super::operations::{
     ANY, JOB, KEYED, OF_JOB, answer, header, limit, of_jobs, path_parameter, query, refusals,
 };
 use crate::event::Word;
+use crate::words::WEBHOOK_DISABLED;
 
 /// All of them.
 pub(super) fn all() -> Vec<Operation> {
@@ -44,13 +45,15 @@ pub(super) fn all() -> Vec<Operation> {
                 cursor("The `next_cursor` of the page before, or the id of an event of the caller."),
                 last(),
             ],
-            answers: vec![told("What happened to the caller's jobs; as a stream, from now on.")],
+            answers: vec![all_told(
+                "What happened to the caller's jobs and webhooks; as a stream, from now on.",
+            )],
             refusals: refusals(&[ANY, KEYED, &[Kind::Forbidden, Kind::MalformedRequest]]),
             ..of_jobs(
                 "get",
                 "/v1/events",
                 "listAllEvents",
-                "What happened to all jobs of the caller, oldest first; with `Accept: text/event-stream` as it happens.",
+                "What happened to all jobs and webhooks of the caller, oldest first; with `Accept: text/event-stream` as it happens.",
             )
         },
     ]
@@ -67,28 +70,42 @@ pub(super) fn example() -> Value {
 }
 
 pub(super) fn told(description: &'static str) -> Answer {
-    let page = json!({"events": [example()], "next_cursor": null});
+    page_or_stream(description, "Events", json!([example()]))
+}
+
+/// The same of jobs and webhooks.
+fn all_told(description: &'static str) -> Answer {
+    let disabled = json!({
+        "event_id": "01890a5d-b000-7000-bcce-b302099a8057", "event_name": WEBHOOK_DISABLED, "reason": "gone",
+        "timestamp": "2026-05-28T12:00:01.000000Z", "webhook_id": JOB,
+    });
+    page_or_stream(description, "AllEvents", json!([example(), disabled]))
+}
+
+fn page_or_stream(description: &'static str, schema: &'static str, events: Value) -> Answer {
+    let page = json!({"events": events, "next_cursor": null});
     Answer {
         content: vec![
-            ("application/json", Some("Events"), Some(page)),
+            ("application/json", Some(schema), Some(page)),
             ("text/event-stream", Some("EventStream"), Some(stream().into())),
         ],
         headers: vec![("Vary", Presence::Sometimes), ("X-Accel-Buffering", Presence::Sometimes)],
-        ..answer(200, description, "Events", json!({}))
+        ..answer(200, description, schema, json!({}))
     }
 }
 
 /// The schema of a stream: what there is to say of a text.
 pub(super) fn schema() -> Value {
-    let names: Vec<&str> = Word::ALL.map(Word::sse).to_vec();
+    let names: Vec<&str> = Word::ALL.into_iter().filter(|word| word.is_of_job()).map(Word::sse).collect();
     json!({
         "type": "string",
         "description": format!(
-            "Server-sent events as the HTML standard has them. `event` is one of {}, or `reset` when events after \
-             `Last-Event-ID` are not kept any more; `id` is the `event_id`; `data` is one JSON object: for an execution that \
-             ended badly its failure object (FailedJob), otherwise the members for asynchronous jobs and those of Event. \
-             Lines that begin with a colon are signs of life.",
-            names.join(", ")
+            "Server-sent events as the HTML standard has them. `event` is one of {}; on the stream of a client also `{}`, or \
+             `reset` when events after `Last-Event-ID` are not kept any more; `id` is the `event_id`; `data` is one JSON object: \
+             for an execution that ended badly its failure object (FailedJob), for a webhook that was disabled a WebhookEvent, \
+             otherwise the members for asynchronous jobs and those of Event. Lines that begin with a colon are signs of life.",
+            names.join(", "),
+            Word::WebhookDisabled.sse()
         ),
     })
 }

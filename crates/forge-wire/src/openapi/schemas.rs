@@ -6,7 +6,7 @@ use forge_core::state::{Cause, State};
 use forge_core::work::WorkKind;
 use serde_json::{Map, Value, json};
 
-use crate::words::{cause, forge_outcome, forge_state, forge_type};
+use crate::words::{WEBHOOK_DISABLED, cause, forge_outcome, forge_state, forge_type};
 
 /// Every schema by its name.
 pub(super) fn all() -> Value {
@@ -315,6 +315,21 @@ fn events() -> Value {
         "EventStream": super::events::schema(),
         "Events": object("A page of events, oldest first.", &["events", "next_cursor"], json!({
             "events": {"type": "array", "items": reference("Event"), "maxItems": 200},
+            "next_cursor": maybe(text("Where to go on; null at the end.")),
+        })),
+        "WebhookEvent": object(
+            "A webhook was disabled, and not by its owner.",
+            &["event_id", "event_name", "reason", "timestamp", "webhook_id"],
+            json!({
+                "event_id": id("Which event."),
+                "event_name": {"const": WEBHOOK_DISABLED, "description": "What happened."},
+                "reason": {"enum": ["gone", "failing"], "description": "It answered 410; or it failed for too long."},
+                "timestamp": time("When, to the microsecond."),
+                "webhook_id": id("To which webhook."),
+            }),
+        ),
+        "AllEvents": object("A page of events of jobs and webhooks, oldest first.", &["events", "next_cursor"], json!({
+            "events": {"type": "array", "items": {"anyOf": [reference("Event"), reference("WebhookEvent")]}, "maxItems": 200},
             "next_cursor": maybe(text("Where to go on; null at the end.")),
         })),
         "Report": object(

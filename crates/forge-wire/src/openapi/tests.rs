@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use super::{Declared, document, document_with};
 use crate::forge::{
-    CanceledView, ClientView, DefinitionView, ErrorView, EventView, EventsView, JobView, JobsView,
-    KeyRequest, KeyView, ReportView, RetriedView, RevokeRequest, RevokedView, SubmitRequest, SubmittedView,
-    read_submit,
+    CanceledView, ClientView, DefinitionView, EntryView, ErrorView, EventView, EventsView, JobView, JobsView,
+    KeyRequest, KeyView, NoticeView, ReportView, RetriedView, RevokeRequest, RevokedView, SubmitRequest,
+    SubmittedView, read_submit,
 };
 use crate::item::{ItemView, ItemsSummary, ItemsView};
 use crate::operations::{self, AcceptedView, CancelRequest, StatusView};
@@ -186,7 +186,18 @@ fn every_view_of_events_has_exactly_the_documented_members() {
     };
     check("Event", &full, &event());
     let events = EventsView { events: vec![full.clone(), event()], next_cursor: Some(ID.into()) };
-    check("Events", &events, &EventsView { events: vec![], next_cursor: None });
+    check("Events", &events, &EventsView::<EventView> { events: vec![], next_cursor: None });
+    let notice = NoticeView {
+        event_id: ID.into(),
+        event_name: "webhook_disabled".into(),
+        reason: "gone".into(),
+        timestamp: NOON.into(),
+        webhook_id: ID.into(),
+    };
+    check("WebhookEvent", &notice, &notice);
+    let all = vec![EntryView::Job(full.clone()), EntryView::Webhook(notice)];
+    let all = EventsView { events: all, next_cursor: Some(ID.into()) };
+    check("AllEvents", &all, &EventsView { next_cursor: None, ..all.clone() });
     let report = ReportView {
         job_id: ID.into(),
         outcome: "SUCCESS".into(),

@@ -2,6 +2,7 @@
 
 use std::vec;
 
+use super::events;
 use crate::catalog::Kind;
 use crate::history::{Name, Outlook};
 use crate::item::Tally;
@@ -24,7 +25,7 @@ fn a_batch_is_what_its_items_are() {
         let changes = world.tell(vec![conclude(1, 1, letters)]);
         let job = world.job(1);
         assert_eq!(job.state, state, "{letters}");
-        assert_eq!(changes.journal.last().unwrap().event.name(), name, "{letters}");
+        assert_eq!(events(&changes.journal).last().unwrap().name(), name, "{letters}");
         assert_eq!(job.last_error().map(|error| error.kind), kind, "{letters}");
         assert_eq!(job.last_error().map(|error| error.retryable), retryable, "{letters}");
         assert_eq!(job.is_mixed(), name == Name::Mixed);
@@ -84,7 +85,7 @@ fn what_is_not_worth_another_try_ends_a_batch_of_the_automatic_policy() {
     });
     let changes = world.tell(vec![conclude(1, 1, "cf")]);
     assert_eq!(world.job(1).state, State::Failed);
-    let crate::history::News::Moved { outlook, .. } = changes.journal.last().unwrap().event.news else {
+    let crate::history::News::Moved { outlook, .. } = events(&changes.journal).last().unwrap().news else {
         panic!()
     };
     assert_eq!(outlook, Outlook::Open);

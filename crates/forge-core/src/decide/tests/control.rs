@@ -3,6 +3,7 @@
 use std::vec;
 use std::vec::Vec;
 
+use super::events;
 use crate::command::{Answer, Refusal};
 use crate::history::{Name, News};
 use crate::id::ExecutionId;
@@ -20,7 +21,7 @@ fn a_cancel_ends_every_job_that_has_not_ended() {
         let job = world.job(1);
         assert_eq!(job.state, State::Canceled);
         assert_eq!(job.cancel, Some(Cancel { by: "user".into(), reason: "changed my mind".into() }));
-        let event = changes.journal[0].event;
+        let event = events(&changes.journal)[0];
         let moved =
             matches!(event.news, News::Moved { from, cause: Cause::CancelByUser, .. } if from == Some(state));
         assert!(moved && event.name() == Name::Canceled, "{event:?}");
@@ -74,7 +75,7 @@ fn a_cancel_by_the_operator_is_told_as_the_systems() {
     let crate::Command::Cancel(mut by_operator) = cancel(1) else { unreachable!() };
     by_operator.owned.client = None;
     let changes = world.tell(vec![crate::Command::Cancel(by_operator)]);
-    assert!(matches!(changes.journal[0].event.news, News::Moved { cause: Cause::CancelBySystem, .. }));
+    assert!(matches!(events(&changes.journal)[0].news, News::Moved { cause: Cause::CancelBySystem, .. }));
 }
 
 #[test]
@@ -191,7 +192,7 @@ fn executions_are_bounded_and_the_last_failure_says_so() {
         world.pass(secs(60)).due();
         world.fail_once(1, |_| {});
     }
-    let last = world.journal.last().unwrap().event.news;
+    let last = events(&world.journal).last().unwrap().news;
     assert!(matches!(last, News::Moved { outlook: crate::history::Outlook::Final, .. }), "{last:?}");
     assert!(matches!(world.ask(retry(1, 999)), Answer::Refused(Refusal::RetryLimitReached { .. })));
     assert!(matches!(world.ask(revive(1, 999)), Answer::Refused(Refusal::RetryLimitReached { .. })));

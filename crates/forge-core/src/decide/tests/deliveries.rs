@@ -1,18 +1,19 @@
 //! Deliveries: who is told, in which order, and what becomes of what does not arrive.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::string::String;
 use std::time::Duration;
 use std::vec;
 use std::vec::Vec;
 
-use crate::command::{Answer, Command, DeliveryCommand, Refusal, Sent, Take, WebhookChange};
+use crate::command::{Answer, Command, DeliveryCommand, Refusal, Sent, Take, WebhookChange, WebhookCommand};
 use crate::delivery::{Delivery, Endpoint, Failure, Stage};
-use crate::history::Name;
+use crate::history::{About, Entry, Name};
 use crate::id::{ClientId, WebhookId};
 use crate::limits;
 use crate::state::State;
-use crate::webhook::{Events, Reason};
+use crate::time::Time;
+use crate::webhook::{Disabled, Events, Reason};
 use crate::world::World;
 use crate::world::build::*;
 use crate::world::hooks::*;
@@ -187,6 +188,49 @@ fn an_endpoint_is_disabled_when_it_failed_for_long_and_often_and_not_before() {
     assert_eq!((health.given_up, health.failures), (21, 63));
     world.ask(update(1, WebhookChange { enabled: Some(true), ..WebhookChange::default() }));
     assert_eq!(give_up_one(&mut world, 22), None, "enabled again, it begins anew");
+}
+
+#[test]
+fn the_others_are_told_of_a_disabled_endpoint_until_none_is_left() {
+    let mut world = World::new();
+    let deaf = hook(4, |webhook| webhook.events = Events::only(Name::Created));
+    let resting =
+        hook(5, |webhook| webhook.disabled = Some(Disabled { at: Time::ZERO, reason: Reason::Owner }));
+    let stranger = hook(6, |webhook| webhook.client = ClientId::from_u128(2));
+    let hooks = [hook(1, |_| {}), hook(2, |_| {}), hook(3, |_| {}), deaf, resting, stranger];
+    world.tell(hooks.map(register).to_vec());
+    world.ask(Command::Webhook(WebhookCommand::Test(own(1))));
+    let mut told = Vec::new();
+    // Every one that is told answers that it is gone too.
+    while let Some(delivery) = world.courier(1).deliveries.pop() {
+        let webhook = world.webhooks[&delivery.to.key()].disabled;
+        let gone =
+            if webhook.is_none() { Sent::Gone(attempt(410)) } else { Sent::Dropped(Failure::Disabled) };
+        told.push(label(&world, &delivery));
+        world.now = world.now + secs(1);
+        world.ask(settle(&delivery, gone));
+    }
+    let notices: Vec<(u128, Disabled)> = world
+        .journal
+        .iter()
+        .filter_map(|entry| match &entry.about {
+            About::Webhook(notice) => Some((notice.webhook.as_u128(), notice.disabled)),
+            About::Job { .. } => None,
+        })
+        .collect();
+    let disabled = |n: u128| (n, world.webhooks[&WebhookId::from_u128(n)].disabled.unwrap());
+    assert_eq!(notices, [disabled(1), disabled(3), disabled(2)]);
+    // The second hears of the first after the third did, and is gone by the time that it would hear of the third.
+    let expected = [
+        "test to http://receiver/1",
+        "notice to http://receiver/3",
+        "notice to http://receiver/2",
+        "notice to http://receiver/2",
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(world.n_deliveries(Stage::is_open), 0);
+    let ids: BTreeSet<_> = world.journal.iter().map(Entry::id).collect();
+    assert_eq!(ids.len(), world.journal.len());
 }
 
 #[test]

@@ -20,7 +20,7 @@ use std::vec;
 use std::vec::Vec;
 
 use crate::command::{Answer, Command, Holder, Owned};
-use crate::history::{Event, Name};
+use crate::history::{Entry, Event, Name};
 use crate::id::ClientId;
 use crate::job::Shelf;
 use crate::state::State;
@@ -146,7 +146,7 @@ fn events_are_numbered_and_timed_upwards_whatever_the_clock_does() {
     world.ask(start(1, 1));
     world.tell(vec![progress(1, 1, 10), progress(1, 1, 20)]);
     world.ask(succeed(1, 1));
-    let events: Vec<Event> = world.journal.iter().map(|entry| entry.event).collect();
+    let events = events(&world.journal);
     let times: Vec<Duration> = events.iter().map(|event| event.at.since(birth)).collect();
     assert_eq!(events.iter().map(|event| event.n).collect::<Vec<_>>(), (1..=7).collect::<Vec<_>>());
     assert_eq!(times, (0..7).map(Duration::from_micros).collect::<Vec<_>>());
@@ -228,5 +228,10 @@ fn next_due_is_the_earliest_moment_of_what_was_written() {
 }
 
 fn names(world: &World) -> Vec<Name> {
-    world.journal.iter().map(|entry| entry.event.name()).collect()
+    events(&world.journal).iter().map(Event::name).collect()
+}
+
+/// The events of jobs in a journal.
+fn events(journal: &[Entry]) -> Vec<Event> {
+    journal.iter().filter_map(|entry| Some(*entry.job_event()?.1)).collect()
 }

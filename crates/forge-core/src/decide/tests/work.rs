@@ -5,9 +5,10 @@ use std::time::Duration;
 use std::vec;
 use std::vec::Vec;
 
+use super::events;
 use crate::catalog::Kind;
 use crate::command::{Answer, Command, Content, Extend, Held, Holder, Note, WorkError};
-use crate::history::{Name, News, Outlook};
+use crate::history::{Event, Name, News, Outlook};
 use crate::job::Head;
 use crate::limits;
 use crate::retry::{Exhaustion, Verdict};
@@ -86,7 +87,7 @@ fn progress_is_told_never_falls_and_ends_at_a_hundred() {
     for (reported, expected) in [(30, 30), (20, 30), (99, 99), (200, 100), (0, 100)] {
         let changes = world.tell(vec![progress(1, 1, reported)]);
         assert_eq!(world.job(1).progress, Some(expected));
-        assert_eq!(changes.journal[0].event.news, News::Progress(expected));
+        assert_eq!(events(&changes.journal)[0].news, News::Progress(expected));
     }
     assert_eq!(world.job(1).message.as_deref(), Some("0 done"));
     assert_eq!(world.job(1).history.len(), 4, "progress is no change of state");
@@ -110,7 +111,7 @@ fn a_notification_is_told_without_a_change_of_state() {
     let mut world = World::with_job_in(State::Running, |_| {});
     let held = Held { job: id(1), holder: Holder::Token(1) };
     let changes = world.tell(vec![Command::Extend(Extend { held, lease: None, note: Some(Note::Emitted) })]);
-    assert_eq!(changes.journal[0].event.name(), Name::Emitted);
+    assert_eq!(events(&changes.journal)[0].name(), Name::Emitted);
     assert_eq!(world.job(1).state, State::Running);
 }
 
@@ -164,7 +165,7 @@ fn a_failure_goes_on_as_mode_verdict_kind_and_budget_say() {
             world.ask(claim_as("q", 1, |claim| claim.start = true));
         }
         let changes = world.tell(vec![fail_as(1, attempt, said)]);
-        let News::Moved { outlook: told, cause, .. } = changes.journal[0].event.news else {
+        let News::Moved { outlook: told, cause, .. } = events(&changes.journal)[0].news else {
             panic!("{title}")
         };
         let job = world.job(1);
@@ -185,7 +186,7 @@ fn the_last_manual_attempt_is_told_as_final() {
     world.ask(retry(1, 100));
     world.pass(secs(60)).due();
     world.fail_once(1, |_| {});
-    let last = world.journal.last().unwrap().event;
+    let last = *events(&world.journal).last().unwrap();
     assert!(matches!(last.news, News::Moved { outlook: Outlook::Final, .. }));
     assert_eq!((last.attempt, last.execution), (2, 2));
 }
@@ -294,7 +295,7 @@ fn a_discarded_exhaustion_leaves_no_dead_letter() {
 fn a_timeout_that_the_worker_reports_is_told_as_one() {
     let mut world = World::with_job_in(State::Running, |_| {});
     let changes = world.tell(vec![fail_as(1, 1, |error| error.kind = Kind::HandlerTimeout)]);
-    assert_eq!(changes.journal[0].event.name(), Name::TimedOut);
+    assert_eq!(events(&changes.journal)[0].name(), Name::TimedOut);
     assert!(world.job(1).timed_out());
 }
 
@@ -306,7 +307,7 @@ fn handing_back_costs_no_attempt_and_no_time() {
         let job = world.job(1);
         assert_eq!((job.state, job.attempt, job.available_at), (State::Queued, 1, None));
         assert!(job.errors.is_empty() && changes.outcomes.is_empty());
-        let names: Vec<Name> = changes.journal.iter().map(|entry| entry.event.name()).collect();
+        let names: Vec<Name> = events(&changes.journal).iter().map(Event::name).collect();
         let expected: &[Name] =
             if state == State::Running { &[Name::Failed, Name::Queued] } else { &[Name::Requeued] };
         assert_eq!(names, expected);

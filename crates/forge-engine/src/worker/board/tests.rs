@@ -111,7 +111,7 @@ fn only_jobs_taken_from_a_holder_are_called_off() {
     let entry = |n: u128, from, to, cause| {
         let news = News::Moved { from: Some(from), to, cause, outlook: Outlook::Open };
         let event = Event { n: 1, news, at: forge_core::time::Time::ZERO, attempt: 1, execution: 1 };
-        Entry { job: JobId::from_u128(n), client: ClientId::from_u128(1), event }
+        Entry::of_job(JobId::from_u128(n), ClientId::from_u128(1), event)
     };
     board.call_off(&[
         entry(1, State::Queued, State::Canceled, Cause::CancelByUser),

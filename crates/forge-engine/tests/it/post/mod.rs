@@ -101,7 +101,7 @@ impl Courier for Receivers {
         let manner = self.manner(&url);
         let event = match &parcel.delivery.about {
             Subject::Event { event, .. } => Some(event.name()),
-            Subject::Test => None,
+            Subject::Notice(_) | Subject::Test => None,
         };
         assert_eq!(event.is_some(), parcel.job.is_some(), "what is about a job comes with it");
         let with = (parcel.job.is_some(), parcel.outcome.is_some());

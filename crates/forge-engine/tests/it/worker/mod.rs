@@ -63,7 +63,7 @@ impl World {
     /// Every event so far, in order.
     async fn events(&self) -> Vec<(JobId, Event)> {
         let rows = self.engine.store().journal(0, usize::MAX).await.unwrap();
-        rows.into_iter().flat_map(|row| row.entries).map(|entry| (entry.job, entry.event)).collect()
+        rows.iter().flat_map(|row| row.job_events()).map(|(job, event)| (job, *event)).collect()
     }
 
     /// The progress that a job has shown, in order.

@@ -1,4 +1,4 @@
-//! What happened: to one job, or to all jobs of the caller. A page by default, a stream for whoever asks for one.
+//! What happened: to one job, or to all jobs and webhooks of the caller. A page by default, a stream for whoever asks for one.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
@@ -7,9 +7,10 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use forge_core::history::About;
 use forge_core::id::{EventId, JobId};
 use forge_core::job::Job;
-use forge_wire::forge::{EventView, EventsView};
+use forge_wire::forge::{EntryView, EventView, EventsView, NoticeView};
 
 use crate::app::App;
 use crate::edge::query::Query;
@@ -29,7 +30,7 @@ pub(super) async fn of_job(
     events::show(app, exchange, caller, &query, job, Scope::Job).await
 }
 
-/// `GET /v1/events`: everything that happened to jobs of the caller and is still in the journal, oldest first.
+/// `GET /v1/events`: everything that happened to jobs and webhooks of the caller and is still in the journal, oldest first.
 pub(super) async fn of_client(app: &App, exchange: &Exchange, caller: &Caller) -> Result<Response, ApiError> {
     let query = events::query(exchange)?;
     if accept::wants_stream(&exchange.headers) {
@@ -58,11 +59,16 @@ pub(super) async fn of_client(app: &App, exchange: &Exchange, caller: &Caller) -
                 if found.len() == limit {
                     return Ok(page(found, Some(Place { row: row.seq, n_seen: n as u32 })));
                 }
-                let job = match jobs.entry(entry.job) {
-                    Slot::Occupied(known) => known.into_mut(),
-                    Slot::Vacant(unknown) => unknown.insert(store.job(entry.job).await?),
-                };
-                found.push(EventView::new(entry.job, job.as_deref(), &entry.event));
+                found.push(match &entry.about {
+                    About::Job { job: id, event } => {
+                        let job = match jobs.entry(*id) {
+                            Slot::Occupied(known) => known.into_mut(),
+                            Slot::Vacant(unknown) => unknown.insert(store.job(*id).await?),
+                        };
+                        EntryView::Job(EventView::new(*id, job.as_deref(), event))
+                    }
+                    About::Webhook(notice) => EntryView::Webhook(NoticeView::new(notice)),
+                });
             }
             place = Place { row: row.seq + 1, n_seen: 0 };
         }
@@ -71,7 +77,7 @@ pub(super) async fn of_client(app: &App, exchange: &Exchange, caller: &Caller) -
     Ok(page(found, Some(place)))
 }
 
-fn page(events: Vec<EventView>, next: Option<Place>) -> Response {
+fn page(events: Vec<EntryView>, next: Option<Place>) -> Response {
     let next_cursor = next.map(Place::write);
     respond::json(StatusCode::OK, &EventsView { events, next_cursor })
 }

@@ -151,14 +151,12 @@ impl Source {
             Source::Job { n_last, last, scope, listener, .. } => {
                 while let Some(seated) = listener {
                     let Some(line) = seated.next().await else { return Ok(None) };
-                    if line.event.n <= *n_last {
-                        continue;
-                    }
-                    *n_last = line.event.n;
-                    if line.event.ends() {
+                    let Some(event) = line.event.filter(|event| event.n > *n_last) else { continue };
+                    *n_last = event.n;
+                    if event.ends() {
                         *listener = None;
                     }
-                    if scope.has(&line.event) && last.is_none_or(|last| line.event.is_after(last)) {
+                    if scope.has(&event) && last.is_none_or(|last| event.is_after(last)) {
                         return Ok(Some(line.bytes));
                     }
                 }

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 use bytes::Bytes;
-use forge_core::history::{Entry, Event};
-use forge_core::id::{ClientId, JobId};
+use forge_core::history::{About, Entry, Event};
+use forge_core::id::{ClientId, JobId, WebhookId};
+use forge_core::time::Time;
 use forge_store::JournalRow;
 use tokio::sync::mpsc::{self, error::TrySendError};
 
@@ -14,19 +15,37 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 pub(super) enum Topic {
     /// One job.
     Job(JobId),
-    /// All jobs of a client.
+    /// All jobs and webhooks of a client.
     Client(ClientId),
 }
 
 /// One event, ready to be sent. The bytes are shared by all who get them.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
-    pub(super) event: Event,
+    /// The event of a job; `None` for what is about none.
+    pub(super) event: Option<Event>,
     pub(super) bytes: Bytes,
 }
 
-/// Events by job and number: `None` for one of which nothing can be told any more.
-pub(super) type Printed = HashMap<(JobId, u32), Option<Line>>;
+/// What tells one entry of the journal from all others. Not the id of the event: whoever chooses the ids of jobs could have it
+/// collide with another client's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Key {
+    Job(JobId, u32),
+    Webhook(WebhookId, Time),
+}
+
+impl Key {
+    pub(super) fn of(entry: &Entry) -> Key {
+        match &entry.about {
+            About::Job { job, event } => Key::Job(*job, event.n),
+            About::Webhook(notice) => Key::Webhook(notice.webhook, notice.disabled.at),
+        }
+    }
+}
+
+/// What is ready: `None` for an event of which nothing can be told any more.
+pub(super) type Printed = HashMap<Key, Option<Line>>;
 
 #[derive(Default)]
 pub(super) struct Hall {
@@ -119,9 +138,8 @@ impl Hall {
     /// Entries that somebody listens to and that are not printed yet.
     pub(super) fn unprinted(&self, rows: &[JournalRow], printed: &Printed) -> Vec<Entry> {
         let entries = rows.iter().flat_map(|row| &row.entries);
-        let wanted = entries
-            .filter(|entry| self.jobs.contains_key(&entry.job) || self.clients.contains_key(&entry.client));
-        wanted.filter(|entry| !printed.contains_key(&key(entry))).copied().collect()
+        let wanted = entries.filter(|entry| self.seats_of(entry).next().is_some());
+        wanted.filter(|entry| !printed.contains_key(&Key::of(entry))).copied().collect()
     }
 
     /// Tells everybody what concerns them. Whoever does not keep up loses the seat.
@@ -130,10 +148,8 @@ impl Hall {
         let mut gone = Vec::new();
         for row in rows {
             for entry in &row.entries {
-                let Some(Some(line)) = printed.get(&key(entry)) else { continue };
-                let of_job = self.jobs.get(&entry.job).into_iter().flatten();
-                let of_client = self.clients.get(&entry.client).into_iter().flatten();
-                for seat in of_job.chain(of_client) {
+                let Some(Some(line)) = printed.get(&Key::of(entry)) else { continue };
+                for seat in self.seats_of(entry) {
                     let Seat { after, lines, .. } = &self.seats[seat];
                     if row.seq <= *after || gone.contains(seat) {
                         continue;
@@ -155,10 +171,12 @@ impl Hall {
         gone.into_iter().for_each(|seat| self.leave(seat));
         told
     }
-}
 
-fn key(entry: &Entry) -> (JobId, u32) {
-    (entry.job, entry.event.n)
+    /// The seats of those whom an entry concerns.
+    fn seats_of(&self, entry: &Entry) -> impl Iterator<Item = &u64> {
+        let of_job = entry.job_event().and_then(|(job, _)| self.jobs.get(&job));
+        of_job.into_iter().chain(self.clients.get(&entry.client)).flatten()
+    }
 }
 
 fn remove<K: Eq + Hash>(seats: &mut HashMap<K, Vec<u64>>, topic: K, seat: u64) {
@@ -173,7 +191,7 @@ fn remove<K: Eq + Hash>(seats: &mut HashMap<K, Vec<u64>>, topic: K, seat: u64) {
 #[cfg(test)]
 mod tests {
     use forge_core::history::News;
-    use forge_core::time::Time;
+    use forge_core::webhook::{Disabled, Notice, Reason};
 
     use super::*;
 
@@ -191,16 +209,22 @@ mod tests {
             attempt: 1,
             execution: 1,
         };
-        JournalRow { seq, entries: vec![Entry { job: of, client: CLIENT, event }] }
+        JournalRow { seq, entries: vec![Entry::of_job(of, CLIENT, event)] }
     }
 
     fn printed(rows: &[JournalRow]) -> Printed {
         let entries = rows.iter().flat_map(|row| &row.entries);
-        entries.map(|entry| (key(entry), Some(Line { event: entry.event, bytes: Bytes::new() }))).collect()
+        let line = |entry: &Entry| {
+            let event = entry.job_event().map(|(_, event)| *event);
+            Line { event, bytes: Bytes::new() }
+        };
+        entries.map(|entry| (Key::of(entry), Some(line(entry)))).collect()
     }
 
+    /// The numbers of what was heard; zero for what is about no job.
     fn heard(lines: &mut mpsc::Receiver<Line>) -> Vec<u32> {
-        std::iter::from_fn(|| lines.try_recv().ok()).map(|line| line.event.n).collect()
+        let lines = std::iter::from_fn(|| lines.try_recv().ok());
+        lines.map(|line| line.event.map_or(0, |event| event.n)).collect()
     }
 
     #[test]
@@ -213,6 +237,22 @@ mod tests {
         let told = hall.tell(&rows, &printed(&rows));
         assert_eq!((heard(&mut one), heard(&mut all), heard(&mut other)), (vec![1, 3], vec![2, 3], vec![]));
         assert_eq!((told, hall.told), (Told { n_sent: 4, n_dropped: 0 }, Some(3)));
+    }
+
+    #[test]
+    fn only_its_client_hears_of_a_webhook() {
+        let mut hall = Hall::default();
+        let (_, mut client) = hall.sit(Topic::Client(CLIENT), 0, 9);
+        let (_, mut other) = hall.sit(Topic::Client(ClientId::v4(2)), 0, 9);
+        // A job that has the id of the webhook, as far as that is possible.
+        let webhook = WebhookId::v7(1, 1);
+        let (_, mut of_job) = hall.sit(Topic::Job(JobId::from_u128(webhook.as_u128())), 0, 9);
+        let disabled = Disabled { at: Time::from_millis(1), reason: Reason::Gone };
+        let about = About::Webhook(Notice { webhook, disabled });
+        let rows = [JournalRow { seq: 1, entries: vec![Entry { client: CLIENT, about }] }];
+        assert_eq!(hall.unprinted(&rows, &Printed::default()), rows[0].entries);
+        hall.tell(&rows, &printed(&rows));
+        assert_eq!((heard(&mut client), heard(&mut other), heard(&mut of_job)), (vec![0], vec![], vec![]));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use forge_core::history::Entry;
 use forge_core::id::ClientId;
 use forge_engine::{Clock, Engine, Error};
 use forge_store::JournalRow;
@@ -10,7 +11,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tracing::{debug, warn};
 
-use super::hall::{Hall, Line, Printed, Topic};
+use super::hall::{Hall, Key, Line, Printed, Topic};
 use super::printer::Printer;
 use crate::limits::{HUB_PAUSE, STREAM_ROWS_MAX};
 use crate::metrics::Metrics;
@@ -176,7 +177,7 @@ impl Inner {
 
     /// How far behind the journal telling is.
     fn note_lag(&self, rows: &[JournalRow]) {
-        let newest = rows.iter().flat_map(|row| &row.entries).map(|entry| entry.event.at).max();
+        let newest = rows.iter().flat_map(|row| &row.entries).map(Entry::at).max();
         if let Some(at) = newest {
             self.metrics.journal_lag.set(self.clock.now().since(at).as_secs_f64());
         }
@@ -210,7 +211,7 @@ impl Inner {
             };
             for entry in &missing {
                 let line = printer.print(entry).await?;
-                printed.insert((entry.job, entry.event.n), line);
+                printed.insert(Key::of(entry), line);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Server-sent events: what happens to a job, or to all jobs of a client, as it happens.
+//! Server-sent events: what happens to a job, or to all jobs and webhooks of a client, as it happens.
 //!
 //! ```text
 //!   journal ──► Hub (one reader for all) ──► Printer (each event once) ──► Hall ──► seat: a bounded queue per stream

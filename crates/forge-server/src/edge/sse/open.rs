@@ -88,7 +88,7 @@ pub async fn job(
     Ok(open(app, exchange, caller, ticket, source))
 }
 
-/// The events of all jobs of the caller: whatever happens from now on, or all after `Last-Event-ID`.
+/// The events of all jobs and webhooks of the caller: whatever happens from now on, or all after `Last-Event-ID`.
 pub async fn client(app: &App, exchange: &Exchange, caller: &Caller) -> Result<Response, ApiError> {
     let last = last_id::of(&exchange.headers)?;
     let client = caller.client;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
 
 use bytes::Bytes;
-use forge_core::history::{Entry, Event};
+use forge_core::history::{About, Entry, Event};
 use forge_core::id::{EventId, JobId};
 use forge_core::job::Job;
 use forge_store::{Error, Store};
@@ -25,12 +25,19 @@ impl<'a> Printer<'a> {
 
     /// The lines of an event; `None` when its job is forgotten. Being dropped loses nothing.
     pub(super) async fn print(&mut self, entry: &Entry) -> Result<Option<Line>, Error> {
-        let job = match self.jobs.entry(entry.job) {
+        let (id, event) = match &entry.about {
+            About::Job { job, event } => (*job, *event),
+            About::Webhook(notice) => {
+                let Body { word, bytes, .. } = Body::of_notice(notice);
+                return Ok(Some(Line { event: None, bytes: lines(word.sse(), Some(entry.id()), &bytes) }));
+            }
+        };
+        let job = match self.jobs.entry(id) {
             Slot::Occupied(known) => known.into_mut(),
-            Slot::Vacant(unknown) => unknown.insert(self.store.job(entry.job).await?),
+            Slot::Vacant(unknown) => unknown.insert(self.store.job(id).await?),
         };
         match job {
-            Some(job) => Ok(Some(line(self.store, job, entry.event).await?)),
+            Some(job) => Ok(Some(line(self.store, job, event).await?)),
             None => Ok(None),
         }
     }
@@ -44,7 +51,7 @@ pub(super) async fn line(store: &dyn Store, job: &Job, event: Event) -> Result<L
         None => None,
     };
     let body = Body::new(job, &event, outcome.as_ref().map(|outcome| &outcome.object));
-    Ok(Line { event, bytes: lines(body.word.sse(), Some(event.id(job.id)), &body.bytes) })
+    Ok(Line { event: Some(event), bytes: lines(body.word.sse(), Some(event.id(job.id)), &body.bytes) })
 }
 
 /// An event as the HTML standard writes it: its fields line by line, and an empty line.

@@ -10,6 +10,7 @@ use forge_core::{Answer, Command};
 use serde_json::{Value, json};
 
 use super::server::{Client, Server};
+use super::sse::reader::Opening;
 
 async fn register(client: &Client, url: &str) -> Value {
     let body = json!({"url": url, "events": ["*"]});
@@ -28,6 +29,7 @@ async fn settle(server: &Server, sent: impl Fn(&Delivery) -> Sent) -> usize {
     for delivery in &taken.deliveries {
         let settle = Settle {
             delivery: delivery.id,
+            client: delivery.client,
             chain: delivery.chain(),
             fence: delivery.fence,
             sent: sent(delivery),
@@ -39,7 +41,7 @@ async fn settle(server: &Server, sent: impl Fn(&Delivery) -> Sent) -> usize {
             },
             health_of: Some(delivery.to.key()),
         };
-        server.app.engine.run(Command::Delivery(DeliveryCommand::Settle(settle))).await.unwrap();
+        server.app.engine.run(Command::Delivery(DeliveryCommand::Settle(settle.into()))).await.unwrap();
     }
     taken.deliveries.len()
 }
@@ -234,4 +236,43 @@ async fn a_receiver_that_is_gone_disables_its_webhook_until_it_is_enabled_again(
     assert_eq!(page["deliveries"].as_array().unwrap().len(), 1, "nothing new is written for it");
     client.call("PATCH", &path(&made)).json(json!({"enabled": true})).send().await.expect(200);
     client.post(&format!("{}/test", path(&made))).await.expect(202);
+}
+
+#[tokio::test]
+async fn a_client_hears_that_its_webhook_was_disabled_on_every_road_that_is_left() {
+    let server = Server::start().await;
+    let (client, other) = (server.client().await, server.client().await);
+    let [gone, left] =
+        [register(&client, "http://127.0.0.1:9/1").await, register(&client, "http://127.0.0.1:9/2").await];
+    register(&other, "http://127.0.0.1:9/3").await;
+    let open = async |client: &Client| Opening::new(client, "/v1/events").open().await.unwrap();
+    let (mut stream, mut elsewhere) = (open(&client).await, open(&other).await);
+    client.post(&format!("{}/test", path(&gone))).await.expect(202);
+    settle(&server, |_| Sent::Gone(attempt(410))).await;
+
+    let told = stream.take(1).await.remove(0);
+    let event = told.json();
+    assert_eq!((told.name.as_str(), &event["event_id"]), ("webhook-disabled", &json!(told.id)));
+    let expected = json!({
+        "event_id": told.id, "event_name": "webhook_disabled", "reason": "gone",
+        "timestamp": event["timestamp"], "webhook_id": gone["webhook_id"],
+    });
+    assert_eq!(event, expected);
+    assert_eq!(client.get("/v1/events").await.expect(200), json!({"events": [event], "next_cursor": null}));
+
+    let sent = client.get(&format!("{}/deliveries", path(&left))).await.expect(200);
+    let [delivery] = &sent["deliveries"].as_array().unwrap()[..] else { panic!("{sent}") };
+    assert_eq!((&delivery["event"], &delivery["event_id"]), (&json!("webhook_disabled"), &json!(told.id)));
+    assert_eq!((&delivery["job_id"], &delivery["status"]), (&Value::Null, &json!("pending")));
+    let own = client.get(&format!("{}/deliveries", path(&gone))).await.expect(200);
+    assert_eq!(own["deliveries"].as_array().unwrap().len(), 1, "the test alone: it does not hear of itself");
+
+    // It is an event like others: a stream goes on after it, and so does a page.
+    let id = client.job().await;
+    let mut again = Opening::new(&client, "/v1/events").after(&told.id).open().await.unwrap();
+    assert_eq!(again.take(1).await[0].json()["job_id"], id);
+    let rest = client.get(&format!("/v1/events?cursor={}", told.id)).await.expect(200);
+    assert_eq!(rest["events"][0]["job_id"], id);
+    other.job().await;
+    assert_eq!(elsewhere.take(1).await[0].name, "job-created", "others hear nothing of it");
 }

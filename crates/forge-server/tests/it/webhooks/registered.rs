@@ -365,6 +365,31 @@ async fn a_receiver_that_answers_410_is_left_alone_until_its_owner_enables_it() 
 }
 
 #[tokio::test]
+async fn another_receiver_hears_that_one_was_disabled() {
+    let server = server(1).await;
+    let client = server.client().await;
+    let deaf = Recorder::start(|_| Temper::Answers(410)).await;
+    let mut recorder = Recorder::start(|_| Temper::Answers(204)).await;
+    let gone = register(&client, json!({"url": deaf.receiver.url(), "events": ["*"]})).await;
+    let events = json!(["webhook_disabled"]);
+    let webhook = json!({"url": recorder.receiver.url(), "events": events, "envelope": "cloudevents-binary"});
+    let webhook = register(&client, webhook).await;
+    let owner = Owner::of(&server, &webhook).await;
+    client.post(&path(&gone, "/test")).await.expect(202);
+
+    let arrival = recorder.next().await;
+    assert!(owner.accepts_both(&arrival).await, "{}", arrival.head);
+    assert_eq!(arrival.header("content-type"), "application/json");
+    assert_eq!(arrival.header("x-forgerun-event"), "webhook_disabled");
+    assert_eq!(arrival.header("ce-type"), "dev.forgerun.webhook.disabled");
+    assert_eq!(json!(arrival.header("ce-subject")), gone["webhook_id"]);
+    let page = client.get("/v1/events").await.expect(200);
+    assert_eq!(arrival.body, page["events"][0], "the same object as on other roads");
+    assert_eq!((&arrival.body["webhook_id"], &arrival.body["reason"]), (&gone["webhook_id"], &json!("gone")));
+    settled(&client, &webhook, "delivered", 1).await;
+}
+
+#[tokio::test]
 async fn a_receiver_that_fails_for_a_day_is_left_alone() {
     let server = server(1).await;
     let client = server.client().await;
