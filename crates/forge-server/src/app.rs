@@ -117,8 +117,7 @@ impl App {
         bounds: Bounds,
     ) -> Result<Arc<App>, forge_engine::Error> {
         let base = config.server.public_base_url.clone().unwrap_or_default();
-        let outcomes =
-            Outcomes { base: base.clone(), status: report_status(config.problem.job_report_status) };
+        let outcomes = outcomes(&config);
         let metrics = Arc::new(Metrics::new());
         let traces = config.telemetry.otlp_endpoint.as_deref().map(|endpoint| {
             Arc::new(Traces::start(endpoint, clock.clone(), metrics.trace_spans_dropped.clone()))
@@ -346,11 +345,16 @@ async fn default_client(engine: &Engine) -> Result<ClientId, forge_engine::Error
     Ok(DEFAULT_CLIENT)
 }
 
-const fn report_status(status: JobReportStatus) -> ReportStatus {
-    match status {
-        JobReportStatus::Equivalent => ReportStatus::Equivalent,
-        JobReportStatus::Http => ReportStatus::Http,
-        JobReportStatus::Omit => ReportStatus::Omit,
+/// What tells how executions ended, in the words that the configuration wants.
+pub(crate) fn outcomes(config: &Config) -> Outcomes {
+    Outcomes {
+        base: config.server.public_base_url.clone().unwrap_or_default(),
+        status: match config.problem.job_report_status {
+            JobReportStatus::Equivalent => ReportStatus::Equivalent,
+            JobReportStatus::Http => ReportStatus::Http,
+            JobReportStatus::Omit => ReportStatus::Omit,
+        },
+        coarse_times: config.problem.coarse_times,
     }
 }
 

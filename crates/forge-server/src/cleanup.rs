@@ -7,8 +7,8 @@ use forge_core::decide::Batch;
 use forge_core::{Command, decide, limits, wants};
 use forge_engine::{Clock, SystemClock};
 use forge_store::{Store, Sweep};
-use forge_wire::outcome::Outcomes;
 
+use crate::app::outcomes;
 use crate::config::Config;
 use crate::serve::{ServeError, open};
 
@@ -33,8 +33,8 @@ pub async fn cleanup(config: &Config) -> Result<Removed, ServeError> {
 
 async fn clean(store: &dyn Store, config: &Config, clock: &dyn Clock) -> Result<Removed, forge_store::Error> {
     let mut removed = Removed::default();
-    let base = config.server.public_base_url.clone().unwrap_or_default();
-    let outcomes = Arc::new(Outcomes { base, ..Outcomes::default() });
+    // What is due may also end a job.
+    let outcomes = Arc::new(outcomes(config));
     loop {
         let batch = Batch {
             now: clock.now(),

@@ -11,7 +11,8 @@ use forge_core::job::{Dialect, Job};
 use forge_core::retry::{Jitter, Policy};
 use forge_core::rows::{Object, Render};
 use forge_core::state::State;
-use forge_problem::{CorrelationId, Digest, Problem};
+use forge_core::time::Time;
+use forge_problem::{CorrelationId, Digest, Problem, Timestamp};
 use serde_json::{Map, Value, json};
 
 use crate::item::{self, Listing};
@@ -25,6 +26,8 @@ pub struct Outcomes {
     pub base: String,
     /// What `status` says.
     pub status: ReportStatus,
+    /// Failures tell their times in whole seconds, so that they give away less of how long the work took.
+    pub coarse_times: bool,
 }
 
 /// The `status` of a stored failure (ruling C-09).
@@ -63,8 +66,8 @@ impl Outcomes {
         let mut members = forge_problem::Job::builder()
             .id(job.execution.to_string())
             .status(words::job_status(job))
-            .submitted_at(time::timestamp(job.head.created_at))
-            .completed_at(time::timestamp(job.finished_at.unwrap_or(job.updated_at)))
+            .submitted_at(self.moment(job.head.created_at))
+            .completed_at(self.moment(job.finished_at.unwrap_or(job.updated_at)))
             .retryable(retryable(job, kind))
             .processing_stage(stage(job, kind))
             .correlation_id(job.head.correlation_id.as_deref().and_then(CorrelationId::sanitize));
@@ -93,10 +96,21 @@ impl Outcomes {
         if job.head.items.is_some() {
             builder = builder.extension("itemsUrl", self.items_url(job));
         }
-        for (name, value) in event_members(job) {
-            builder = builder.extension(&name, value);
+        if let Some(event) = job.history.events().last() {
+            let mut members = event::members(job, &event);
+            if self.coarse_times {
+                members.insert("timestamp".into(), self.moment(event.at).to_string().into());
+            }
+            for (name, value) in members {
+                builder = builder.extension(&name, value);
+            }
         }
         builder.build().expect("every member is of our own making; what a worker said is only text")
+    }
+
+    fn moment(&self, at: Time) -> Timestamp {
+        let moment = time::timestamp(at);
+        if self.coarse_times { moment.cut_to_seconds() } else { moment }
     }
 
     fn success(&self, job: &Job, items: &[ItemEnd]) -> Map<String, Value> {
@@ -190,10 +204,4 @@ pub fn stage(job: &Job, kind: Kind) -> &'static str {
         None if job.started_at.is_some() => "processing",
         None => "queuing",
     }
-}
-
-/// ForgeRun's members of the event that ended the execution.
-fn event_members(job: &Job) -> Map<String, Value> {
-    let last = job.history.events().last();
-    last.map_or_else(Map::new, |event| event::members(job, &event))
 }

@@ -58,6 +58,7 @@ impl Idempotency {
 pub struct Problem {
     pub job_report_status: JobReportStatus,
     pub header_field: bool,
+    pub coarse_times: bool,
 }
 
 impl Problem {
@@ -70,6 +71,7 @@ impl Problem {
         Problem {
             job_report_status: from.one_of("problem.job_report_status", &statuses),
             header_field: from.truth("problem.header_field"),
+            coarse_times: from.truth("problem.coarse_times"),
         }
     }
 }

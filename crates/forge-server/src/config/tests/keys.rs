@@ -82,6 +82,7 @@ const ROWS: &[Row] = rows! {
     "sim.time_scale" = "0.01" => sim.time_scale == "0.01", not "nan";
     "problem.job_report_status" = "omit" => problem.job_report_status == "Omit", not "500";
     "problem.header_field" = "false" => problem.header_field == "false", not "off";
+    "problem.coarse_times" = "true" => problem.coarse_times == "true", not "coarse";
     "asyncops.retry_after_s" = "1" => asyncops.retry_after == "1s", not "0";
     "asyncops.retry_base_ms" = "500" => asyncops.retry_base == "500ms", not "2s";
     "asyncops.extended_statuses" = "true" => asyncops.extended_statuses == "true", not "1";

@@ -218,6 +218,26 @@ async fn the_problem_field_and_the_status_of_reports_can_be_configured() {
 }
 
 #[tokio::test]
+async fn failures_tell_whole_seconds_where_the_operator_wants_it() {
+    for (coarse, has_fraction) in [("true", false), ("false", true)] {
+        let server = Server::with(&[("problem.coarse_times", coarse)]).await;
+        let client = server.client().await;
+        let path = format!("/v1/jobs/{}", client.job().await);
+        server.fail(Kind::HandlerError).await;
+        for accept in ["application/problem+json", "application/problem+xml"] {
+            let answer = client.call("GET", &path).header("accept", accept).send().await;
+            let text = answer.text();
+            let times: Vec<&str> = text
+                .split(['"', '<', '>'])
+                .filter(|part| part.ends_with('Z') && part.contains("T"))
+                .collect();
+            assert_eq!(times.len(), 3, "submittedAt, completedAt, timestamp: {text}");
+            assert!(times.iter().all(|time| time.contains('.') == has_fraction), "{times:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn cancel_works_in_every_state_before_the_end_and_leaves_a_report() {
     let server = Server::start().await;
     let client = server.client().await;
