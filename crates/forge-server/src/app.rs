@@ -129,6 +129,7 @@ impl App {
         let options = Options {
             tombstone_keep: config.retention.tombstones,
             revoked_key_keep: config.retention.revoked_keys,
+            delivery_keep: config.retention.deliveries,
             result_bytes_max: config.limits.max_result_bytes,
             observer,
             ..Options::default()
@@ -215,7 +216,7 @@ impl App {
                 attempts_max: webhooks.max_retries.saturating_add(1),
                 base: webhooks.wait_base,
                 max: webhooks.wait_max,
-                ..defaults.policy
+                disable_after: webhooks.disable_after,
             };
             let lease = webhooks.timeout + WEBHOOK_LEASE_MARGIN;
             let options = PostOptions { policy, lease, ..defaults };

@@ -54,7 +54,7 @@ async fn clean(store: &dyn Store, config: &Config, clock: &dyn Clock) -> Result<
             journal_before: now - forge_engine::Options::default().journal_keep,
             tombstones_before: now - config.retention.tombstones,
             revoked_keys_before: now - config.retention.revoked_keys,
-            deliveries_before: now - limits::DELIVERY_KEEP,
+            deliveries_before: now - config.retention.deliveries,
             results_until: now,
             loose_before: now - limits::LOOSE_BLOB,
             limit: SWEEP_MAX,

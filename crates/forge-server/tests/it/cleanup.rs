@@ -1,17 +1,22 @@
 //! What has outlived its time goes: by `forgerun cleanup`, also beside a running server, and by the server itself.
 
-use forge_core::Command;
-use forge_core::command::{Cancel, NewJob, Owned, Submit};
-use forge_core::id::{ClientId, JobId};
-use forge_core::job::{Head, Input, Name};
-use forge_core::time::Time;
-use forge_core::{decide, wants};
-use forge_store::Store;
-use forge_store::sqlite::Sqlite;
-use forge_wire::outcome::Outcomes;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use forge_core::command::{
+    Cancel, DeliveryCommand, NewJob, Owned, OwnedWebhook, Sent, Settle, Submit, Take, WebhookCommand,
+};
+use forge_core::delivery::Attempt;
+use forge_core::id::{ClientId, JobId, WebhookId};
+use forge_core::job::{Head, Input, Name};
+use forge_core::time::Time;
+use forge_core::webhook::{Envelope, Events, Health, Secrets, Webhook};
+use forge_core::{Answer, Command, decide, wants};
+use forge_engine::{Clock, PostOptions, SystemClock};
+use forge_store::Store;
+use forge_store::sqlite::Sqlite;
+use forge_wire::outcome::Outcomes;
 use serde_json::Value;
 
 use crate::process::{Server, forgerun, run};
@@ -31,9 +36,14 @@ async fn cancelled_jobs(store: &dyn Store, n: u128, now: Time, retention: Durati
         Command::Cancel(Cancel { owned, execution: None, by: "user".into(), reason: "done with it".into() })
     };
     let commands = std::iter::once(Command::Submit(submit)).chain(jobs.iter().map(cancel)).collect();
+    tell(store, now, commands).await;
+}
+
+async fn tell(store: &dyn Store, now: Time, commands: Vec<Command>) -> Vec<Answer> {
     let batch = forge_core::Batch { now, seed: 1, commands };
     let wants = wants(&batch);
-    store.transact(wants, Box::new(move |rows| decide(&batch, rows, &Outcomes::default()))).await.unwrap();
+    let decide = Box::new(move |rows| decide(&batch, rows, &Outcomes::default()));
+    store.transact(wants, decide).await.unwrap().answers
 }
 
 #[tokio::test]
@@ -55,6 +65,61 @@ async fn cleanup_removes_what_has_outlived_its_time_and_says_so() {
     let store: &dyn Store = &store;
     let left = store.jobs(forge_store::Filter { limit: 1000, ..Default::default() }).await.unwrap();
     assert_eq!(left.len(), 5);
+}
+
+/// Writes a delivery that arrived at `now`.
+async fn delivery(store: &dyn Store, now: Time) {
+    let id = WebhookId::v7(now.unix_ms(), 1);
+    let webhook = Webhook {
+        id,
+        client: ClientId::from_u128(1),
+        url: format!("http://127.0.0.1:9/{id}"),
+        events: Events::ALL,
+        envelope: Envelope::None,
+        description: None,
+        secrets: Secrets { current: vec![1; 32], previous: None },
+        created_at: now,
+        updated_at: now,
+        disabled: None,
+        health: Health::default(),
+    };
+    let test = WebhookCommand::Test(OwnedWebhook { webhook: id, client: webhook.client });
+    tell(store, now, vec![Command::Webhook(WebhookCommand::Register(webhook)), Command::Webhook(test)]).await;
+    let take = Take { limit: 1, lease: Duration::from_secs(1), closed: BTreeMap::new() };
+    let mut answers = tell(store, now, vec![Command::Delivery(DeliveryCommand::Take(take))]).await;
+    let Some(Answer::Taken(taken)) = answers.pop() else { panic!("not taken") };
+    let settle = Settle {
+        delivery: taken.deliveries[0].id,
+        client: taken.deliveries[0].client,
+        chain: None,
+        fence: taken.deliveries[0].fence,
+        sent: Sent::Delivered(Attempt { at: now, took: Duration::ZERO, status: Some(204), error: None }),
+        policy: PostOptions::default().policy,
+        health_of: None,
+    };
+    tell(store, now, vec![Command::Delivery(DeliveryCommand::Settle(settle.into()))]).await;
+}
+
+#[tokio::test]
+async fn how_long_deliveries_are_kept_is_the_operators_choice() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("jobs.db");
+    let store = Sqlite::open(&path).unwrap();
+    let url = format!("sqlite:{}", path.display());
+    let three_days_ago = SystemClock.now() - Duration::from_secs(3 * 24 * 3600);
+    let kept_for = |days: &str| {
+        let mut cleanup = forgerun(&["cleanup", "--database-url", &url]);
+        run(cleanup.env("FORGERUN_RETENTION__DELIVERIES_DAYS", days)).stdout
+    };
+    delivery(&store, three_days_ago).await;
+    assert_eq!(kept_for("4"), "removed 0 jobs and 0 old rows\n");
+    assert_eq!(kept_for("2"), "removed 0 jobs and 1 old rows\n");
+
+    delivery(&store, three_days_ago + Duration::from_secs(1)).await;
+    let mut serve = forgerun(&["serve", "--listen", "127.0.0.1:0", "--database-url", &url]);
+    let mut server = Server::start(serve.env("FORGERUN_RETENTION__DELIVERIES_DAYS", "2"));
+    let line: Value = serde_json::from_str(&server.wait_for_log("outlived its time")).unwrap();
+    assert_eq!((&line["deliveries"], &line["journal_rows"]), (&1.into(), &0.into()), "{line}");
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{DAY_MS, HOUR_S, RETRIES_MAX};
+use super::{DAY_MS, DAY_S, DAYS_MAX, HOUR_S, RETRIES_MAX};
 use crate::config::reader::Reader;
 use crate::config::values::{JobReportStatus, PrivateTargets, Reach};
 
@@ -15,6 +15,8 @@ pub struct Webhooks {
     pub max_retries: u32,
     pub wait_base: Duration,
     pub wait_max: Duration,
+    /// How long a webhook may fail.
+    pub disable_after: Duration,
     pub sign: bool,
     pub private_targets: PrivateTargets,
 }
@@ -30,6 +32,7 @@ impl Webhooks {
             max_retries: from.whole("webhooks.max_retries", 0..=RETRIES_MAX),
             wait_base: from.millis("webhooks.base_ms", 0..=DAY_MS),
             wait_max: from.millis("webhooks.max_ms", 0..=DAY_MS),
+            disable_after: from.seconds("webhooks.disable_after_s", 0..=DAYS_MAX * DAY_S),
             sign: from.truth("webhooks.sign"),
             private_targets: from.one_of(
                 "webhooks.private_targets",

@@ -127,6 +127,7 @@ pub struct Retention {
     pub jobs: Duration,
     pub tombstones: Duration,
     pub revoked_keys: Duration,
+    pub deliveries: Duration,
     pub allow_delete: bool,
 }
 
@@ -136,6 +137,7 @@ impl Retention {
             jobs: from.days("retention.jobs_days", 0..=DAYS_MAX),
             tombstones: from.days("retention.tombstone_days", 0..=DAYS_MAX),
             revoked_keys: from.days("retention.revoked_keys_days", 0..=DAYS_MAX),
+            deliveries: from.days("retention.deliveries_days", 0..=DAYS_MAX),
             allow_delete: from.truth("retention.allow_delete"),
         }
     }

@@ -66,11 +66,13 @@ const ROWS: &[Row] = rows! {
     "webhooks.max_retries" = "0" => webhooks.max_retries == "0", not "101";
     "webhooks.base_ms" = "0" => webhooks.wait_base == "0ns", not "-5";
     "webhooks.max_ms" = "1000" => webhooks.wait_max == "1s", not "1e3";
+    "webhooks.disable_after_s" = "0" => webhooks.disable_after == "0ns", not "1d";
     "webhooks.sign" = "false" => webhooks.sign == "false", not "0";
     "webhooks.private_targets" = "deny" => webhooks.private_targets == "Deny", not "block";
     "retention.jobs_days" = "0" => retention.jobs == "0ns", not "36501";
     "retention.tombstone_days" = "1" => retention.tombstones == "86400s", not "forever";
     "retention.revoked_keys_days" = "1" => retention.revoked_keys == "86400s", not "-1";
+    "retention.deliveries_days" = "1" => retention.deliveries == "86400s", not "0.5";
     "retention.allow_delete" = "false" => retention.allow_delete == "false", not "no";
     "jobRetention.completedJobs.defaultDays" = "1" => job_retention.completed_default == "86400s", not "x";
     "jobRetention.completedJobs.smallResultsDays" = "1" => job_retention.completed_small == "86400s", not "x";

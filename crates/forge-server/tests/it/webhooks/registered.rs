@@ -413,3 +413,19 @@ async fn a_receiver_that_fails_for_a_day_is_left_alone() {
     let shown = fail(11).await;
     assert_eq!((&shown["enabled"], &shown["disabled_reason"]), (&json!(false), &json!("failing")));
 }
+
+#[tokio::test]
+async fn how_long_a_receiver_may_fail_is_the_operators_choice() {
+    let settings = [("webhooks.max_retries", "0"), ("webhooks.disable_after_s", "0")];
+    let server = Server::with(&settings).await;
+    server.app.deliver();
+    let client = server.client().await;
+    let recorder = Recorder::start(|_| Temper::Answers(500)).await;
+    let webhook = register(&client, json!({"url": recorder.receiver.url(), "events": ["*"]})).await;
+    for n in 1..=10 {
+        client.post(&path(&webhook, "/test")).await.expect(202);
+        let given_up = |shown: &Value| shown["health"]["given_up_in_a_row"] == n;
+        let shown = until(&client, &path(&webhook, ""), given_up).await;
+        assert_eq!(shown["enabled"], n < 10, "with the tenth that is given up, however soon");
+    }
+}
