@@ -75,6 +75,9 @@ pub const PAGE_DEFAULT: usize = 50;
 /// See [`PAGE_DEFAULT`].
 pub const PAGE_MAX: usize = 200;
 
+/// Dead letters that are counted for a scrape, which costs a walk over as many entries of an index. More need no number.
+pub const DEAD_LETTERS_COUNTED_MAX: usize = 10_000;
+
 /// Pages of jobs that one request looks through for a type, which no index knows.
 pub const PAGES_SCANNED_MAX: usize = 10;
 

@@ -98,6 +98,8 @@ pub struct Metrics {
     pub journal_lag: Gauge<f64, AtomicU64>,
     /// Jobs that wait, over all queues.
     pub queue_depth: Gauge,
+    /// Dead letters that somebody has to look at, up to a bound.
+    pub dead_letter_depth: Gauge,
     /// Jobs that workers hold.
     pub active: Gauge,
     /// Places of the built-in worker that are busy.
@@ -150,6 +152,7 @@ impl Metrics {
             sse_streams_dropped: Counter::default(),
             journal_lag: Gauge::default(),
             queue_depth: Gauge::default(),
+            dead_letter_depth: Gauge::default(),
             active: Gauge::default(),
             worker_busy: Gauge::default(),
             worker_places: Gauge::default(),
@@ -176,6 +179,11 @@ impl Metrics {
             self.retried_ends.clone(),
         );
         registry.register("job_dead_letters", "Jobs that became dead letters", self.dead_letters.clone());
+        registry.register(
+            "job_dead_letter_depth",
+            "Dead letters that somebody has to look at",
+            self.dead_letter_depth.clone(),
+        );
         registry.register("job_leases_lost", "Leases that ran out", self.leases_lost.clone());
         registry.register("job_queue_depth", "Jobs that wait", self.queue_depth.clone());
         registry.register("jobs_active", "Jobs that workers hold", self.active.clone());

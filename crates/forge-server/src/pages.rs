@@ -18,7 +18,7 @@ use serde_json::json;
 use crate::app::{App, NotReady};
 use crate::documents::Document;
 use crate::edge::respond;
-use crate::limits::{TROUBLE_AFTER_S, WEBHOOK_KEYS_FRESH};
+use crate::limits::{DEAD_LETTERS_COUNTED_MAX, TROUBLE_AFTER_S, WEBHOOK_KEYS_FRESH};
 use crate::problems;
 
 /// Where the JSON Schema of problems is.
@@ -116,6 +116,9 @@ async fn metrics(State(app): State<Arc<App>>) -> Response {
         let active: i64 = queues.iter().map(|queue| queue.counts.active()).sum();
         app.metrics.queue_depth.set(waiting);
         app.metrics.active.set(active);
+    }
+    if let Ok(n_dead) = app.engine.store().dead_letters(DEAD_LETTERS_COUNTED_MAX).await {
+        app.metrics.dead_letter_depth.set(n_dead as i64);
     }
     if let Ok(due) = app.engine.store().next_delivery().await {
         let late = due.map_or(0, |due| app.clock.now().since(due).as_secs());

@@ -288,6 +288,10 @@ impl Tables {
                 let occupied = |shelf: &Shelf| self.shelves.get(shelf).is_some_and(|jobs| !jobs.is_empty());
                 Page::Shelves(shelves.into_iter().filter(occupied).collect())
             }
+            Query::DeadLetters { limit } => {
+                let dead = self.shelves.iter().filter(|(shelf, _)| shelf.lane == Lane::Dead);
+                Page::Count(dead.flat_map(|(_, jobs)| jobs).take(limit).count() as u64)
+            }
             Query::Ahead { shelf, priority, id, limit } => {
                 let place = (std::cmp::Reverse(priority), id);
                 let n = self.shelves.get(&shelf).map_or(0, |jobs| jobs.range(..place).take(limit).count());

@@ -31,6 +31,7 @@ pub enum Query {
     Jobs(Filter),
     Shelf { shelf: Shelf, after: Option<JobId>, limit: usize },
     Occupied(Vec<Shelf>),
+    DeadLetters { limit: usize },
     Ahead { shelf: Shelf, priority: i16, id: JobId, limit: usize },
     NextDue,
     Queues,
@@ -63,6 +64,7 @@ pub enum Page {
     Tombstone(Option<Tombstone>),
     Shelves(Vec<Shelf>),
     Ahead(Ahead),
+    Count(u64),
     Moment(Option<Time>),
     Queues(Vec<QueueStats>),
     Client(Option<Client>),
@@ -250,6 +252,11 @@ impl dyn Store {
     /// Those of these shelves on which a job stands.
     pub async fn occupied(&self, shelves: Vec<Shelf>) -> Result<Vec<Shelf>, Error> {
         page!(self, Query::Occupied(shelves), Shelves)
+    }
+
+    /// How many dead letters there are, over all queues; counting ends at `limit`.
+    pub async fn dead_letters(&self, limit: usize) -> Result<u64, Error> {
+        page!(self, Query::DeadLetters { limit }, Count)
     }
 
     /// How many jobs a claim would take before this one: exact below `limit`, an estimate beyond. `None` for a job that stands

@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 
 use forge_core::catalog::{Kind, Level};
-use forge_core::job::{Dialect, Job};
+use forge_core::job::{AttemptError, Dialect, Job};
 use forge_problem::Problem;
 use serde::{Deserialize, Serialize};
 
-use crate::{outcome, status, time};
+use crate::outcome::{self, said};
+use crate::{status, time};
 
 /// Why a job ended badly.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,6 +56,27 @@ impl ErrorView<'static> {
             retryable,
             timestamp,
         }
+    }
+}
+
+/// Why one attempt failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedAttemptView<'a> {
+    /// Which attempt, from 1.
+    pub attempt: u32,
+    /// Why.
+    #[serde(flatten)]
+    pub error: ErrorView<'a>,
+}
+
+impl FailedAttemptView<'static> {
+    /// All that are known of a job, oldest first.
+    pub fn all(job: &Job) -> Vec<FailedAttemptView<'static>> {
+        let view = |error: &AttemptError| FailedAttemptView {
+            attempt: error.attempt,
+            error: ErrorView::of(error.kind, said(error), error.retryable, time::millis(error.at)),
+        };
+        job.errors.iter().map(view).collect()
     }
 }
 

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use forge_core::catalog::Kind;
 use forge_core::item::ItemEnd;
-use forge_core::job::{Dialect, Job};
+use forge_core::job::{AttemptError, Dialect, Job};
 use forge_core::retry::{Jitter, Policy};
 use forge_core::rows::{Object, Render};
 use forge_core::state::State;
@@ -175,10 +175,14 @@ pub fn what_went_wrong(job: &Job) -> (Kind, String) {
             Kind::Cancelled,
             format!("The job was cancelled by {}: {}.", cancel.by, cancel.reason.trim_end_matches('.')),
         ),
-        (_, _, Some(error)) if error.message.is_empty() => (error.kind, error.kind.entry().meaning.into()),
-        (_, _, Some(error)) => (error.kind, error.message.clone()),
+        (_, _, Some(error)) => (error.kind, said(error)),
         (_, _, None) => (Kind::HandlerError, Kind::HandlerError.entry().meaning.into()),
     }
+}
+
+/// What is said about a failed attempt: the worker's words, or else the catalog's.
+pub(crate) fn said(error: &AttemptError) -> String {
+    if error.message.is_empty() { error.kind.entry().meaning.into() } else { error.message.clone() }
 }
 
 /// Whether submitting the same work again is worth it.

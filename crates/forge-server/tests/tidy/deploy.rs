@@ -363,3 +363,51 @@ fn the_manual_explains_every_metric_and_every_alert() {
     let alerts = values_of(&repo::read(ALERTS), "alert");
     crate::assert_tidy(&unexplained(metrics.iter().chain(&alerts), &manual));
 }
+
+/// A rule of the file: its name, and all that is said of it.
+fn rule<'a>(yaml: &'a str, key: &str, name: &str) -> &'a str {
+    let begin = format!("- {key}: {name}\n");
+    let (_, rest) = yaml.split_once(&begin).unwrap_or_else(|| panic!("{ALERTS} has no {key} {name}"));
+    rest.split("\n      - ").next().unwrap_or_default()
+}
+
+/// What the async-operations document (§9.3.2, §14.2.2, §16.2.1) asks to be alarmed by, and when to add workers.
+#[test]
+fn the_alerts_that_the_documents_ask_for_are_there() {
+    let alerts = repo::read(ALERTS);
+    for (key, name, condition) in [
+        ("alert", "ForgeRunQueueDeep", "forgerun:queue_depth > 1000"),
+        ("alert", "ForgeRunQueueOld", "forgerun:queue_age_seconds:estimate > 300"),
+        ("alert", "ForgeRunFailureRate", "forgerun:failure_ratio:rate10m > 0.05"),
+        ("alert", "ForgeRunWorkersGone", "sum by (job) (worker_places) == 0"),
+        ("alert", "ForgeRunDeadLetters", "max by (job) (job_dead_letter_depth) > 0"),
+        ("record", "forgerun:workers_to_add", "2 * (forgerun:queue_depth > bool 100)"),
+        ("record", "forgerun:workers_to_add", "(forgerun:queue_age_seconds:estimate > bool 60)"),
+    ] {
+        assert!(rule(&alerts, key, name).contains(condition), "{name} does not say {condition}");
+    }
+}
+
+/// Rates and quantiles are made of counters and histograms by whoever looks: the queue's (§14.2.2) and the jobs' (§16.2.1).
+#[test]
+fn the_dashboard_shows_what_the_documents_ask_for() {
+    let panels = expressions_of_dashboard(&repo::read(DASHBOARD));
+    for (what, part) in [
+        ("queue depth", "max(job_queue_depth"),
+        ("enqueue rate", "rate(jobs_queued_total"),
+        ("dequeue rate", "rate(job_queue_wait_seconds_count"),
+        ("mean age of messages", "rate(job_queue_wait_seconds_sum"),
+        ("age of the line", "max(job_queue_depth{job=\"$job\"}) / (sum (rate(job_queue_wait_seconds_count"),
+        ("creation rate", "rate(jobs_submitted_total"),
+        ("completion rate", "rate(jobs_succeeded_total"),
+        ("failure rate", "rate(jobs_failed_total"),
+        ("mean duration", "rate(job_execution_seconds_sum"),
+        ("P50", "histogram_quantile(0.5, sum by (le) (rate(job_execution_seconds_bucket"),
+        ("P95", "histogram_quantile(0.95, sum by (le) (rate(job_execution_seconds_bucket"),
+        ("P99", "histogram_quantile(0.99, sum by (le) (rate(job_execution_seconds_bucket"),
+        ("worker rate", "rate(job_execution_seconds_count"),
+        ("dead letters", "max(job_dead_letter_depth"),
+    ] {
+        assert!(panels.iter().any(|panel| panel.contains(part)), "no panel shows {what}");
+    }
+}

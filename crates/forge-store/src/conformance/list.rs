@@ -117,6 +117,8 @@ pub async fn shelves_are_read_in_pages_oldest_first(fixture: &dyn Fixture) {
     assert_eq!(page(Some(id(3)), 3).await, newest(&[5, 6]));
     assert_eq!(page(Some(id(6)), 3).await, []);
     assert_eq!(page(None, 0).await, []);
+    assert_eq!(store.dead_letters(100).await.unwrap(), 6, "those of all queues");
+    assert_eq!(store.dead_letters(4).await.unwrap(), 4, "counting has an end");
     picture(&store).await;
 }
 

@@ -92,16 +92,18 @@ pub async fn a_batch_keeps_the_list_of_every_execution(fixture: &dyn Fixture) {
     assert_eq!(store.items(execution(1)).await.unwrap(), None);
 }
 
-/// A dead letter is listed until it is revived; its past stays.
+/// A dead letter is listed and counted until it is revived; its past stays.
 pub async fn a_dead_letter_is_listed_until_it_is_revived(fixture: &dyn Fixture) {
     let (store, second) = (fixture.store(), fixture.second());
     accepted(ask(&store, START, submit(job_with(1, "q", |head| head.retry = patient(1, secs(1))))).await);
     let taken = the_one(ask(&store, at(1), take(&["q"], 1)).await);
     let dead = done(ask(&store, at(2), fail(&taken)).await);
     assert_eq!(second.shelf(shelf(Lane::Dead, "q"), None, 9).await.unwrap(), [dead]);
+    assert_eq!(second.dead_letters(9).await.unwrap(), 1);
     let revived = done(ask(&second, at(3), revive(1, execution(1))).await);
     assert_eq!((revived.state, revived.attempt, revived.errors.len()), (State::Queued, 1, 0));
     assert_eq!(store.shelf(shelf(Lane::Dead, "q"), None, 9).await.unwrap(), []);
+    assert_eq!(store.dead_letters(9).await.unwrap(), 0);
     assert_eq!(the_one(ask(&store, at(4), take(&["q"], 1)).await).execution, execution(1));
     picture(&store).await;
 }

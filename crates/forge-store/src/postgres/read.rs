@@ -101,6 +101,11 @@ impl Reader<'_> {
             }
             Query::Jobs(filter) => self.list(filter).await?,
             Query::Shelf { shelf, after, limit } => self.shelf(shelf, after, limit).await?,
+            Query::DeadLetters { limit } => {
+                let rows = self.rows(Sql::CountDead, &[&bounded(limit)]).await?;
+                let n = rows.first().map_or(Ok(0), |row| cell::<i64>(row, 0))?;
+                Page::Count(n.unsigned_abs())
+            }
             Query::Occupied(shelves) => self.occupied(shelves).await?,
             Query::Ahead { shelf, priority, id, limit } => {
                 Page::Ahead(self.ahead(shelf, (priority, id), limit).await?)

@@ -362,6 +362,7 @@ statements! {
          WHERE lane = 4 AND shelf = $1::text AND id > $2::uuid
          ORDER BY id
          LIMIT $3::bigint";
+    CountDead = "SELECT count(*) FROM (SELECT FROM jobs WHERE lane = 4 LIMIT $1::bigint) AS dead";
     /// For each shelf, by its number in the list, whether a job stands on it.
     ReadOccupied = "
         SELECT n

@@ -90,6 +90,7 @@ async fn check_plans(client: &Client) {
         (Sql::ListJobsOfClient, "Backward using jobs_client"),
         (Sql::ReadShelf, "using jobs_shelf"),
         (Sql::ReadDead, "using jobs_dead"),
+        (Sql::CountDead, "using jobs_dead"),
         (Sql::ReadOccupied, "using jobs_shelf"),
         (Sql::ReadNextDue, "using jobs_due"),
         (Sql::ReadJournal, "using journal_pkey"),

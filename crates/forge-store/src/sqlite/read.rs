@@ -6,7 +6,7 @@ use forge_core::codec::Corrupt;
 use forge_core::history::decode_entries;
 use forge_core::id::{ClientId, ExecutionId, JobId};
 use forge_core::item::decode_ends;
-use forge_core::job::{Input, Job, Shelf};
+use forge_core::job::{Input, Job, Lane, Shelf};
 use forge_core::rows::{Object, Outcome, QueueRow};
 use forge_core::time::Time;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
@@ -98,6 +98,16 @@ statements! {
         FROM jobs INDEXED BY jobs_shelf
         WHERE lane = ?1 AND shelf = ?2
         LIMIT 1
+    ";
+
+    DEAD_LETTERS = "
+        SELECT count(*)
+        FROM (
+            SELECT 1
+            FROM jobs INDEXED BY jobs_shelf
+            WHERE lane = ?1
+            LIMIT ?2
+        )
     ";
 
     /// In two ranges, each along the index: one condition with OR would walk the whole shelf. A job of the same priority
@@ -192,6 +202,11 @@ pub(super) fn read(db: &Connection, query: &Query) -> Result<Page, Error> {
             Page::Jobs(all(db, SHELF, params, listed)?)
         }
         Query::Occupied(shelves) => Page::Shelves(occupied(db, shelves)?),
+        Query::DeadLetters { limit } => {
+            let params = params![Lane::Dead as u8, sql_limit(*limit)];
+            let n = first(db, DEAD_LETTERS, params, |row| Ok(row.get::<_, i64>(0)?))?.unwrap_or(0);
+            Page::Count(n.unsigned_abs())
+        }
         Query::Ahead { shelf, priority, id, limit } => {
             Page::Ahead(ahead(db, shelf, (*priority, *id), *limit)?)
         }

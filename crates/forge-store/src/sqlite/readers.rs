@@ -92,6 +92,7 @@ fn road_of(query: &Query) -> Road {
         | Query::SigningKeys => Road::Lookup,
         Query::Jobs(_)
         | Query::Shelf { .. }
+        | Query::DeadLetters { .. }
         | Query::Queues
         | Query::Deliveries(_)
         | Query::JournalBefore(_) => Road::Search,

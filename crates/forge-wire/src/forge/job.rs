@@ -7,7 +7,7 @@ use forge_core::state::State;
 use serde::{Deserialize, Serialize};
 
 use super::event::EventView;
-use crate::error::ErrorView;
+use crate::error::{ErrorView, FailedAttemptView};
 use crate::item::ItemsSummary;
 use crate::{outcome, time, words};
 
@@ -76,6 +76,14 @@ impl RetriedView {
     }
 }
 
+/// What may be asked of a retry.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct RetryRequest {
+    /// Of a dead letter: begin again with all attempts, at once.
+    #[serde(default)]
+    pub revive: bool,
+}
+
 /// A job in full.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct JobView<'a> {
@@ -111,6 +119,12 @@ pub struct JobView<'a> {
     /// Why it ended badly.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub error: Option<ErrorView<'a>>,
+    /// Why its attempts failed, oldest first, whatever became of it after them.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub errors: Vec<FailedAttemptView<'a>>,
+    /// When it became a dead letter: the server has tried as often as it may, and somebody has to look.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub dead_lettered_at: Option<String>,
     /// The execution under way.
     #[serde(rename = "jobId")]
     pub execution_id: String,
@@ -176,6 +190,8 @@ impl<'a> JobView<'a> {
             items: ItemsSummary::of(job),
             progress: job.progress,
             error: failed.then(|| ErrorView::new(job)),
+            errors: FailedAttemptView::all(job),
+            dead_lettered_at: job.dead_lettered_at.map(time::millis),
             execution_id: job.execution.to_string(),
             job_status: words::job_status(job).as_str().into(),
             submitted_at: time::millis(job.head.created_at),

@@ -7,11 +7,13 @@ mod job;
 mod submit;
 mod webhook;
 
-pub use crate::error::ErrorView;
+pub use crate::error::{ErrorView, FailedAttemptView};
 pub use batch::read_batch;
 pub use client::{ClientView, KeyRequest, KeyView, RevokeRequest, RevokedView};
 pub use event::{EntryView, EventView, EventsView, NoticeView};
-pub use job::{CanceledView, DefinitionView, JobView, JobsView, ReportView, RetriedView, SubmittedView};
+pub use job::{
+    CanceledView, DefinitionView, JobView, JobsView, ReportView, RetriedView, RetryRequest, SubmittedView,
+};
 pub use submit::{SubmitRequest, read_submit, refused};
 pub use webhook::{
     AttemptView, DeletedView, DeliveriesView, DeliveryView, HealthView, RedeliverRequest, RedeliveredView,

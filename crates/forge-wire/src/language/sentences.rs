@@ -135,6 +135,10 @@ const SENTENCES: Table = &[
     ("The job has ended and is {1}.", "Der Auftrag ist beendet und ist {1}."),
     ("The job was cancelled.", "Der Auftrag wurde abgebrochen."),
     ("The worker does not hold the job, or no longer.", "Der Worker hat den Auftrag nicht oder nicht mehr."),
+    (
+        "The job is no dead letter, so it cannot be revived; a plain retry may do.",
+        "Der Auftrag ist nicht liegen geblieben und lässt sich daher nicht wiederbeleben; vielleicht genügt eine Wiederholung.",
+    ),
     ("No retry is left after {1} attempts.", "Nach {1} Versuchen ist keine Wiederholung mehr übrig."),
     (
         "The idempotency key was used for a request with another content.",
@@ -266,6 +270,7 @@ const CLAUSES: Table = &[
     ("names a state that does not exist", "nennt einen Zustand, den es nicht gibt"),
     ("is no name of a queue", "ist kein Name einer Warteschlange"),
     ("must be a whole number above 0", "muss eine ganze Zahl über 0 sein"),
+    ("must be true or false", "muss true oder false sein"),
 ];
 
 fn look_up(table: Table, english: &str) -> Option<String> {

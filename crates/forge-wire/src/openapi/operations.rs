@@ -151,6 +151,7 @@ fn jobs() -> Vec<Operation> {
         query("state", "Only jobs in one of these states, with commas.", json!({"type": "string"})),
         query("queue", "Only jobs of this queue.", json!({"type": "string", "maxLength": 255})),
         query("type", "Only jobs of this type.", json!({"enum": ["EXECUTE", "DEFERRED", "EMIT_EVENT"]})),
+        query("dead_letter", "Only dead letters, or only what is none.", json!({"type": "boolean"})),
         limit(),
         query("cursor", "The `next_cursor` of the page before.", json!({"type": "string", "format": "uuid"})),
     ];
@@ -271,7 +272,11 @@ fn steps() -> Vec<Operation> {
         },
         Operation {
             parameters: of_job(),
-            body: nothing(),
+            body: Some(Body {
+                schema: "RetryRequest",
+                required: false,
+                examples: vec![("dead_letter", json!({"revive": true}))],
+            }),
             answers: vec![answer(200, "Waiting for its next attempt.", "Retried", retried)],
             refusals: refusals(&[WRITING, ANY, KEYED, OF_JOB, retrying]),
             ..of_jobs("post", "/v1/jobs/{job_id}/retry", "retryJob", "Tries a failed job once more.")

@@ -160,6 +160,12 @@ fn requests() -> Value {
         "KeyRequest": object("What may be asked of a new key.", &[], json!({
             "rotate": {"type": "boolean", "default": false, "description": "Make one even if there is a good one."},
         })),
+        "RetryRequest": object("What may be asked of a retry.", &[], json!({
+            "revive": {
+                "type": "boolean", "default": false,
+                "description": "Of a dead letter: begin again with all attempts, at once.",
+            },
+        })),
         "RevokeRequest": object("Which key to revoke.", &["key_id"], json!({"key_id": text("The key.")})),
         "Nothing": {"type": "object", "description": "An object whose members do not matter."},
     })
@@ -223,6 +229,19 @@ fn jobs() -> Value {
                 "timestamp": time("When it happened."),
             }),
         ),
+        "FailedAttempt": object(
+            "Why an attempt failed.",
+            &["attempt", "type", "message", "detail", "errorCode", "retryable", "timestamp"],
+            json!({
+                "attempt": {"type": "integer", "minimum": 1, "description": "Which attempt."},
+                "type": text("The kind of failure."),
+                "message": text("In English."),
+                "detail": text("More about it."),
+                "errorCode": text("The canonical code."),
+                "retryable": {"type": "boolean", "description": "Whether another try is worth it."},
+                "timestamp": time("When it happened."),
+            }),
+        ),
         "Jobs": object("A page of jobs, newest first.", &["jobs", "next_cursor"], json!({
             "jobs": {"type": "array", "items": reference("Job"), "maxItems": 200},
             "next_cursor": maybe(text("Where to go on; null at the end.")),
@@ -267,6 +286,11 @@ fn job() -> Value {
             "items": reference("ItemsSummary"),
             "progress": {"type": "integer", "minimum": 0, "maximum": 100, "description": "Percent done."},
             "error": reference("JobError"),
+            "errors": {
+                "type": "array", "items": reference("FailedAttempt"),
+                "description": "Why its attempts failed, oldest first; the newest ones, if there were very many.",
+            },
+            "dead_lettered_at": time("When it became a dead letter: all attempts are used up, and somebody has to look."),
             "jobId": id("The execution under way."),
             "jobStatus": {"enum": statuses, "description": "Its status in the words of the async-job members."},
             "submittedAt": reference("UtcTime"),

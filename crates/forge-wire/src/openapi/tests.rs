@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use super::{Declared, document, document_with};
 use crate::forge::{
-    CanceledView, ClientView, DefinitionView, EntryView, ErrorView, EventView, EventsView, JobView, JobsView,
-    KeyRequest, KeyView, NoticeView, ReportView, RetriedView, RevokeRequest, RevokedView, SubmitRequest,
-    SubmittedView, read_submit,
+    CanceledView, ClientView, DefinitionView, EntryView, ErrorView, EventView, EventsView, FailedAttemptView,
+    JobView, JobsView, KeyRequest, KeyView, NoticeView, ReportView, RetriedView, RetryRequest, RevokeRequest,
+    RevokedView, SubmitRequest, SubmittedView, read_submit,
 };
 use crate::item::{ItemView, ItemsSummary, ItemsView};
 use crate::operations::{self, AcceptedView, CancelRequest, StatusView};
@@ -65,6 +65,8 @@ fn bare_job() -> JobView<'static> {
         items: None,
         progress: None,
         error: None,
+        errors: vec![],
+        dead_lettered_at: None,
         execution_id: ID.into(),
         job_status: "ACCEPTED".into(),
         submitted_at: NOON.into(),
@@ -96,6 +98,10 @@ fn error() -> ErrorView<'static> {
     }
 }
 
+fn failed_attempt() -> FailedAttemptView<'static> {
+    FailedAttemptView { attempt: 1, error: error() }
+}
+
 fn full_job() -> JobView<'static> {
     JobView {
         state: "FAILED".into(),
@@ -106,6 +112,8 @@ fn full_job() -> JobView<'static> {
         items: Some(ItemsSummary { total: 2, completed: 1, failed: 1 }),
         progress: Some(100),
         error: Some(error()),
+        errors: vec![failed_attempt()],
+        dead_lettered_at: Some(NOON.into()),
         job_status: "TIMED_OUT".into(),
         completed_at: Some(NOON.into()),
         retryable: Some(true),
@@ -162,6 +170,7 @@ fn every_view_of_a_job_has_exactly_the_documented_members() {
     check("Job", &full_job(), &bare_job());
     check("Definition", &definition(), &definition());
     check("JobError", &error(), &error());
+    check("FailedAttempt", &failed_attempt(), &failed_attempt());
     let jobs = JobsView { jobs: vec![full_job(), bare_job()], next_cursor: Some(ID.into()) };
     check("Jobs", &jobs, &JobsView { jobs: vec![], next_cursor: None });
     let submitted = SubmittedView { job_id: ID.into(), state: "QUEUED".into(), created_at: NOON.into() };
@@ -225,6 +234,7 @@ fn every_view_and_request_of_clients_has_exactly_the_documented_members() {
     check("Key", &full, &bare);
     check("Revoked", &RevokedView { revoked: true }, &RevokedView { revoked: true });
     check("KeyRequest", &KeyRequest { rotate: true }, &json!({}));
+    check("RetryRequest", &RetryRequest { revive: true }, &json!({}));
     let revoke = RevokeRequest { key_id: ID.into() };
     check("RevokeRequest", &revoke, &revoke);
 }

@@ -5,11 +5,13 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
 use forge_core::Command;
+use forge_core::catalog::Kind;
 use forge_core::command::{Cancel, Owned, Retry};
 use forge_core::id::JobId;
 use forge_core::job::Job;
 use forge_core::state::State;
-use forge_wire::forge::{CanceledView, JobView, RetriedView};
+use forge_wire::forge::{CanceledView, JobView, RetriedView, RetryRequest};
+use forge_wire::problem::Refused;
 
 use crate::app::App;
 use crate::edge::accept::{self, Form};
@@ -88,7 +90,8 @@ pub(super) async fn cancel(
     Ok(respond::json(StatusCode::OK, &CanceledView::new(&job)))
 }
 
-/// `POST /v1/jobs/{id}/retry`. While the retry is under way, another call changes nothing and tells the state (C-23).
+/// `POST /v1/jobs/{id}/retry`. While the retry is under way, another call changes nothing and tells the state (C-23). A dead
+/// letter has no retry left, but may be revived: somebody has looked at it.
 pub(super) async fn retry(
     app: &App,
     exchange: &Exchange,
@@ -96,9 +99,16 @@ pub(super) async fn retry(
     id: Option<JobId>,
     bytes: &Bytes,
 ) -> Result<Response, ApiError> {
-    body::expect_object(bytes)?;
+    let RetryRequest { revive } = body::object(bytes)?;
+    if revive {
+        let job = ownership::job(app, caller, id).await?;
+        if job.state == State::Failed && job.dead_lettered_at.is_none() {
+            let detail = "The job is no dead letter, so it cannot be revived; a plain retry may do.";
+            return Err(Refused::new(Kind::IllegalTransition, detail).fact("state", "FAILED").into());
+        }
+    }
     let execution = app.engine.execution_id();
-    let retry = Retry { owned: owned(caller, id)?, execution, afresh: false };
+    let retry = Retry { owned: owned(caller, id)?, execution, afresh: revive };
     let (job, _) = app.engine.act(Command::Retry(retry)).await?;
     exchange.is_about(About::job(&job, false));
     Ok(respond::json(StatusCode::OK, &RetriedView::new(&job)))

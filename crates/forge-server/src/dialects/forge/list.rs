@@ -12,10 +12,14 @@ use crate::edge::query::Query;
 use crate::edge::{ApiError, Caller, Exchange, respond};
 use crate::limits::PAGES_SCANNED_MAX;
 
-/// `GET /v1/jobs?state=…&queue=…&type=…&limit=…&cursor=…`. The cursor is the last job that was seen.
+/// `GET /v1/jobs?state=…&queue=…&type=…&dead_letter=…&limit=…&cursor=…`. The cursor is the last job that was seen.
 pub(super) async fn jobs(app: &App, exchange: &Exchange, caller: &Caller) -> Result<Response, ApiError> {
-    let query = Query::of(&exchange.uri, &["state", "queue", "type", "limit", "cursor"])?;
-    let form = form(&query)?;
+    let query = Query::of(&exchange.uri, &["state", "queue", "type", "dead_letter", "limit", "cursor"])?;
+    let (form, dead) = (form(&query)?, dead_letter(&query)?);
+    let fits = |job: &Job| {
+        form.is_none_or(|form| job.head.form == form)
+            && dead.is_none_or(|dead| job.dead_lettered_at.is_some() == dead)
+    };
     let mut filter = filter(&query, caller)?;
     let limit = filter.limit;
     // One more than is shown tells whether there are more.
@@ -26,7 +30,7 @@ pub(super) async fn jobs(app: &App, exchange: &Exchange, caller: &Caller) -> Res
         let page = app.engine.store().jobs(filter.clone()).await?;
         seen_all = page.len() < filter.limit;
         filter.before = page.last().map(|job| job.id).or(filter.before);
-        jobs.extend(page.into_iter().filter(|job| form.is_none_or(|form| job.head.form == form)));
+        jobs.extend(page.into_iter().filter(fits));
         if seen_all || jobs.len() > limit {
             break;
         }
@@ -70,5 +74,14 @@ fn form(query: &Query) -> Result<Option<Form>, ApiError> {
     match parse_forge_type(word) {
         Some(form) => Ok(Some(form)),
         None => Err(query.invalid("type", "must be EXECUTE, DEFERRED or EMIT_EVENT")),
+    }
+}
+
+fn dead_letter(query: &Query) -> Result<Option<bool>, ApiError> {
+    match query.get("dead_letter") {
+        None => Ok(None),
+        Some("true") => Ok(Some(true)),
+        Some("false") => Ok(Some(false)),
+        Some(_) => Err(query.malformed("dead_letter", "must be true or false")),
     }
 }

@@ -28,7 +28,7 @@ async fn wrong_methods_are_405_with_the_right_ones_listed() {
     let id = "01890a5d-ac96-774b-bcce-b302099a8057";
     for (path, allow, wrong) in [
         ("/v1/jobs".to_owned(), "GET, HEAD, POST", vec!["PUT", "PATCH", "DELETE", "OPTIONS"]),
-        (format!("/v1/jobs/{id}"), "GET, HEAD", vec!["POST", "PUT", "DELETE", "OPTIONS"]),
+        (format!("/v1/jobs/{id}"), "GET, HEAD, DELETE", vec!["POST", "PUT", "PATCH", "OPTIONS"]),
         (format!("/v1/jobs/{id}/cancel"), "POST", vec!["GET", "HEAD", "DELETE"]),
         (format!("/v1/jobs/{id}/report"), "GET, HEAD", vec!["POST"]),
         ("/v1/clients".to_owned(), "POST", vec!["GET", "PUT"]),

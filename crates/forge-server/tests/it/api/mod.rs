@@ -4,6 +4,7 @@ mod auth;
 mod batches;
 mod connections;
 mod contract;
+mod dead_letters;
 mod deleting;
 mod documents;
 mod edges;
