@@ -1,7 +1,6 @@
-//! Webhooks and deliveries: what may be asked, and what is shown.
+//! Webhooks: what may be asked, and what is shown.
 
 use forge_core::catalog::Kind;
-use forge_core::delivery::{Delivery, Endpoint, Failure, Stage, Status, Subject};
 use forge_core::history::Name;
 use forge_core::time::Time;
 use forge_core::webhook::{Envelope, Events, Webhook};
@@ -187,14 +186,6 @@ pub struct RotateRequest {
     pub overlap_s: Option<u64>,
 }
 
-/// What to send again.
-#[derive(Clone, Debug, Default, Deserialize)]
-pub struct RedeliverRequest {
-    /// What was given up at this moment or later; everything if absent.
-    #[serde(default)]
-    pub since: Option<String>,
-}
-
 /// A webhook. Its secret is shown once, when it is made.
 #[derive(Clone, Debug, Serialize)]
 #[expect(missing_docs, reason = "the schema of the API document describes each")]
@@ -274,130 +265,6 @@ pub struct WebhooksView {
 pub struct DeletedView {
     /// Always true.
     pub deleted: bool,
-}
-
-/// What was to be told to an endpoint, and what became of it.
-#[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "the schema of the API document describes each")]
-pub struct DeliveryView {
-    pub delivery_id: String,
-    pub webhook_id: Option<String>,
-    pub job_id: Option<String>,
-    pub event: &'static str,
-    pub event_id: Option<String>,
-    pub request: RequestView,
-    pub status: &'static str,
-    pub reason: Option<&'static str>,
-    pub attempts: u32,
-    pub created_at: String,
-    pub next_attempt_at: Option<String>,
-    pub settled_at: Option<String>,
-    pub log: Vec<AttemptView>,
-}
-
-/// What an attempt sends: the same with every one. Its body is that of the event, or the failure object.
-#[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "the schema of the API document describes each")]
-pub struct RequestView {
-    pub method: &'static str,
-    pub url: String,
-}
-
-/// One attempt.
-#[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "the schema of the API document describes each")]
-pub struct AttemptView {
-    pub at: String,
-    pub duration_ms: u64,
-    pub response_status: Option<u16>,
-    pub error: Option<String>,
-}
-
-/// The word for how far a delivery is.
-pub(crate) const fn delivery_status(status: Status) -> &'static str {
-    match status {
-        Status::Pending => "pending",
-        Status::Delivered => "delivered",
-        Status::Failed => "failed",
-    }
-}
-
-/// The status that a word stands for.
-pub fn parse_delivery_status(word: &str) -> Option<Status> {
-    [Status::Pending, Status::Delivered, Status::Failed]
-        .into_iter()
-        .find(|status| delivery_status(*status) == word)
-}
-
-impl DeliveryView {
-    /// The delivery as it stands, and where it goes.
-    pub fn new(delivery: &Delivery, url: &str) -> DeliveryView {
-        let event_id = match &delivery.about {
-            Subject::Event { job, event } => Some(event.id(*job)),
-            Subject::Notice(notice) => Some(notice.id()),
-            Subject::Test => None,
-        };
-        let reason = match delivery.stage {
-            Stage::Failed(_, Failure::Exhausted) => Some("exhausted"),
-            Stage::Failed(_, Failure::Gone) => Some("gone"),
-            Stage::Failed(_, Failure::Disabled) => Some("disabled"),
-            Stage::Failed(_, Failure::Deleted) => Some("deleted"),
-            Stage::Blocked => Some("in_order"),
-            Stage::Taken(_) => Some("under_way"),
-            Stage::Waiting(_) | Stage::Delivered(_) => None,
-        };
-        let next = match delivery.stage {
-            Stage::Waiting(at) => Some(at),
-            Stage::Blocked | Stage::Taken(_) | Stage::Delivered(_) | Stage::Failed(..) => None,
-        };
-        DeliveryView {
-            delivery_id: delivery.id.to_string(),
-            webhook_id: match &delivery.to {
-                Endpoint::Webhook(id) => Some(id.to_string()),
-                Endpoint::Callback(_) => None,
-            },
-            job_id: delivery.job().map(|job| job.to_string()),
-            event: words::told_name(&delivery.about),
-            event_id: event_id.map(|id| id.to_string()),
-            request: RequestView { method: "POST", url: url.into() },
-            status: delivery_status(delivery.status()),
-            reason,
-            attempts: delivery.attempts,
-            created_at: time::millis(delivery.created_at),
-            next_attempt_at: next.map(time::millis),
-            settled_at: delivery.settled_at().map(time::millis),
-            log: delivery.log.iter().map(AttemptView::new).collect(),
-        }
-    }
-}
-
-impl AttemptView {
-    fn new(attempt: &forge_core::delivery::Attempt) -> AttemptView {
-        AttemptView {
-            at: time::millis(attempt.at),
-            duration_ms: u64::try_from(attempt.took.as_millis()).unwrap_or(u64::MAX),
-            response_status: attempt.status,
-            error: attempt.error.clone(),
-        }
-    }
-}
-
-/// A page of deliveries, newest first.
-#[derive(Clone, Debug, Serialize)]
-pub struct DeliveriesView {
-    /// The deliveries.
-    pub deliveries: Vec<DeliveryView>,
-    /// Where the next page begins.
-    pub next_cursor: Option<String>,
-}
-
-/// What was given up is on its way again.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct RedeliveredView {
-    /// How many deliveries.
-    pub redelivered: usize,
-    /// Whether asking again finds more.
-    pub more: bool,
 }
 
 #[cfg(test)]
