@@ -206,7 +206,7 @@ impl App {
                 ),
                 keys: self.webhook_keys.clone(),
                 private: webhooks.private_targets,
-                source: if self.base.is_empty() { "/".to_owned() } else { self.base.clone() },
+                source: self.source().to_owned(),
                 metrics: self.metrics.webhooks.clone(),
                 traces: self.traces.clone(),
                 clock: self.clock.clone(),
@@ -222,6 +222,11 @@ impl App {
             let options = PostOptions { policy, lease, ..defaults };
             Post::start(self.engine.clone(), Arc::new(SharedPostman(Arc::new(postman))), options)
         });
+    }
+
+    /// Who tells, as CloudEvents name it.
+    pub fn source(&self) -> &str {
+        if self.base.is_empty() { "/" } else { &self.base }
     }
 
     /// Stops delivering: what is under way has a moment to end, the rest is sent by another node or after a restart.

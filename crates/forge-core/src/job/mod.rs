@@ -13,7 +13,7 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::catalog::Kind;
-use crate::history::History;
+use crate::history::{Event, History};
 use crate::id::{ClientId, ExecutionId, JobId};
 use crate::item::{Item, Items, Tally};
 use crate::limits;
@@ -481,6 +481,11 @@ impl Job {
     pub fn execution_id(&self, n: u32) -> Option<ExecutionId> {
         let past = self.executions_past.get((n as usize).checked_sub(1)?).copied();
         past.or_else(|| (n == self.execution_n()).then_some(self.execution))
+    }
+
+    /// The execution whose end an event of this job tells of, if it does.
+    pub fn execution_ended(&self, event: &Event) -> Option<ExecutionId> {
+        if event.ends() { self.execution_id(event.execution) } else { None }
     }
 
     /// Whether the job may have another execution at all.

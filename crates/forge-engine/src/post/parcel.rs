@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use forge_core::command::Sent;
 use forge_core::delivery::{Attempt, Delivery, Endpoint, Subject};
-use forge_core::history::{Event, News, Outlook};
-use forge_core::id::ExecutionId;
+use forge_core::history::Event;
 use forge_core::job::Job;
 use forge_core::rows::Outcome;
 use forge_core::time::Time;
 use forge_core::webhook::Webhook;
+use forge_store::Store;
 
 /// A send under way. Dropping it breaks it off.
 pub type Sending = Pin<Box<dyn Future<Output = Receipt> + Send>>;
@@ -44,6 +44,23 @@ impl Parcel {
             (None, Endpoint::Callback(url)) => url,
             (None, Endpoint::Webhook(_)) => "",
         }
+    }
+
+    /// The delivery with what is read for it, to look at: `None` if its job is forgotten.
+    pub async fn read(
+        store: &dyn Store,
+        delivery: Delivery,
+        webhook: Option<Arc<Webhook>>,
+    ) -> Result<Option<Parcel>, forge_store::Error> {
+        let Subject::Event { job, event } = delivery.about else {
+            return Ok(Some(Parcel { delivery, webhook, job: None, outcome: None }));
+        };
+        let Some(job) = store.job(job).await? else { return Ok(None) };
+        let outcome = match job.execution_ended(&event) {
+            Some(execution) => store.outcome(execution).await?.map(Arc::new),
+            None => None,
+        };
+        Ok(Some(Parcel { delivery, webhook, job: Some(Arc::new(*job)), outcome }))
     }
 
     /// The event of a job that it tells of; `None` for what is about none.
@@ -90,14 +107,4 @@ impl Receipt {
             Verdict::Gone => Sent::Gone(attempt),
         }
     }
-}
-
-/// The execution whose end an event tells of, if it does.
-pub(super) fn ended(job: &Job, event: &Event) -> Option<ExecutionId> {
-    let News::Moved { to, outlook, .. } = event.news else { return None };
-    if !to.is_final() || outlook == Outlook::WillRetry {
-        return None;
-    }
-    let n_past = event.execution.checked_sub(1)? as usize;
-    Some(job.executions_past.get(n_past).copied().unwrap_or(job.execution))
 }

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::task::{Id, JoinError, JoinSet};
 
 use super::PostOptions;
-use super::parcel::{Courier, Parcel, Receipt, Verdict, ended};
+use super::parcel::{Courier, Parcel, Receipt, Verdict};
 use super::standing::{Place, Standings};
 use crate::engine::Stop;
 use crate::observer::Attempted;
@@ -326,7 +326,7 @@ async fn load(engine: &Engine, taken: Taken) -> Result<Look, Error> {
         }
     };
     let end = |delivery: &Delivery| match &delivery.about {
-        Subject::Event { job, event } => ended(jobs.get(job)?, event),
+        Subject::Event { job, event } => jobs.get(job)?.execution_ended(event),
         Subject::Notice(_) | Subject::Test => None,
     };
     let ends: BTreeSet<ExecutionId> = taken.deliveries.iter().filter_map(end).collect();

@@ -2,17 +2,11 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use forge_core::delivery::{Endpoint, Subject};
-use forge_core::id::EventId;
-use forge_core::time::Time;
-use forge_core::webhook::Envelope as Wrapping;
+use forge_core::delivery::Endpoint;
 use forge_engine::{Clock, Courier, Parcel, Receipt, Sending, Verdict as Meaning};
-use forge_wire::event::{Body, JSON};
-use forge_wire::{time, words};
-use serde_json::json;
+use forge_wire::words;
 
-use super::envelope::{Envelope, STRUCTURED_MEDIA_TYPE};
+use super::contents::Contents;
 use super::keyring::Keyring;
 use super::letter::Letter;
 use super::metrics::WebhookMetrics;
@@ -23,9 +17,6 @@ use super::trouble::Trouble;
 use crate::config::PrivateTargets;
 use crate::metrics::scenario;
 use crate::traces::{Attempt, Told, Traces};
-
-/// The `type` of a test as a CloudEvent.
-const TEST_KIND: &str = "dev.forgerun.webhook.test";
 
 /// Sends what the engine hands out.
 pub struct Postman {
@@ -102,86 +93,16 @@ impl Postman {
     }
 
     fn letter(&self, parcel: &Parcel, target: Target, place: Option<&Attempt>) -> Letter {
-        let Parcel { delivery, webhook, .. } = parcel;
-        let told = self.told(parcel);
-        let wrapping = webhook.as_ref().map_or(Wrapping::None, |webhook| webhook.envelope);
-        let (content_type, body, envelope) = match wrapping {
-            Wrapping::None => (told.content_type, told.body, Vec::new()),
-            Wrapping::Structured => {
-                let body = told.envelope.structured(told.content_type, &told.body);
-                (STRUCTURED_MEDIA_TYPE, body, Vec::new())
-            }
-            Wrapping::Binary => (told.content_type, told.body, told.envelope.headers()),
-        };
         let now = self.clock.now();
-        let secrets = webhook.iter().flat_map(|webhook| webhook.secrets.at(now));
+        let secrets = parcel.webhook.iter().flat_map(|webhook| webhook.secrets.at(now));
         Letter {
             target,
-            id: delivery.id.to_string(),
-            event: told.event.to_owned(),
-            attempt: delivery.attempts,
-            content_type: content_type.to_owned(),
-            body,
-            envelope,
+            contents: Contents::new(parcel, &self.source),
+            attempt: parcel.delivery.attempts,
             secrets: secrets.filter_map(|secret| Secret::from_bytes(secret.to_vec())).collect(),
             traceparent: place.map(Attempt::traceparent),
         }
     }
-
-    /// What is told, without a wrapping.
-    fn told(&self, parcel: &Parcel) -> Message {
-        let event = words::told_name(&parcel.delivery.about);
-        let message = |body: Body, id: EventId, subject: String, at: Time| Message {
-            event,
-            content_type: body.media_type,
-            envelope: Envelope {
-                id: id.to_string(),
-                source: self.source.clone(),
-                kind: body.word.cloud_event().to_owned(),
-                subject: Some(subject),
-                time: time::micros(at),
-            },
-            body: body.bytes.into(),
-        };
-        match (&parcel.delivery.about, &parcel.job) {
-            (Subject::Event { event, .. }, Some(job)) => {
-                let body = Body::new(job, event, parcel.outcome.as_deref().map(|outcome| &outcome.object));
-                message(body, event.id(job.id), job.id.to_string(), event.at)
-            }
-            (Subject::Notice(notice), _) => {
-                let (webhook, at) = (notice.webhook.to_string(), notice.disabled.at);
-                message(Body::of_notice(notice), notice.id(), webhook, at)
-            }
-            (Subject::Test | Subject::Event { .. }, _) => self.test(parcel),
-        }
-    }
-
-    fn test(&self, parcel: &Parcel) -> Message {
-        let delivery = &parcel.delivery;
-        let at = time::micros(delivery.created_at);
-        let webhook = parcel.webhook.as_ref().map(|webhook| webhook.id.to_string());
-        let body = json!({"event_name": words::WEBHOOK_TEST, "webhook_id": webhook, "timestamp": at});
-        Message {
-            event: words::WEBHOOK_TEST,
-            content_type: JSON,
-            body: body.to_string().into(),
-            envelope: Envelope {
-                id: delivery.id.to_string(),
-                source: self.source.clone(),
-                kind: TEST_KIND.to_owned(),
-                subject: None,
-                time: at,
-            },
-        }
-    }
-}
-
-/// What is told of one event.
-struct Message {
-    event: &'static str,
-    content_type: &'static str,
-    body: Bytes,
-    envelope: Envelope,
 }
 
 /// Counts down also when a send is broken off.

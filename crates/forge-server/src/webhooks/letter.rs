@@ -1,11 +1,12 @@
-//! One attempt at a delivery, as the request that is sent: body, headers, both signatures.
+//! One attempt at a delivery, as the request that is sent: its contents, and what is this attempt's own, both signatures among it.
 
-use axum::http::header::{CONTENT_TYPE, HOST, USER_AGENT};
+use axum::http::header::{HOST, USER_AGENT};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
 use bytes::Bytes;
 use forge_core::time::Time;
 use http_body_util::Full;
 
+use super::contents::Contents;
 use super::keys::SigningKey;
 use super::signature::{self, Message};
 use super::standard::{Secret, Signed};
@@ -14,23 +15,15 @@ use super::target::Target;
 /// Who we are, to receivers.
 const AGENT: &str = concat!("forgerun/", env!("CARGO_PKG_VERSION"));
 
-/// A body for somebody.
+/// Something for somebody.
 #[derive(Clone, Debug)]
 pub struct Letter {
     /// For whom.
     pub target: Target,
-    /// The delivery: the same at every attempt, so that a receiver can tell a repetition.
-    pub id: String,
-    /// What happened: `job_failed`.
-    pub event: String,
+    /// What every attempt says.
+    pub contents: Contents,
     /// Which attempt this is, from 1.
     pub attempt: u32,
-    /// The media type of the body.
-    pub content_type: String,
-    /// What is told.
-    pub body: Bytes,
-    /// The envelope, where it is in headers.
-    pub envelope: Vec<(HeaderName, HeaderValue)>,
     /// The secrets shared with the receiver, newest first; none for the callback of a job.
     pub secrets: Vec<Secret>,
     /// The trace that the job belongs to.
@@ -41,19 +34,19 @@ impl Letter {
     /// The request, signed with what there is to sign with.
     pub fn request(&self, now: Time, key: Option<&SigningKey>) -> Request<Full<Bytes>> {
         let seconds = now.as_micros().div_euclid(1_000_000);
+        let Contents { id, body, .. } = &self.contents;
         let mut headers = self.plain_headers(seconds);
         if !self.secrets.is_empty() {
-            let signed = Signed { id: &self.id, timestamp: seconds, body: &self.body };
+            let signed = Signed { id, timestamp: seconds, body };
             put(&mut headers, "webhook-signature", &signed.header(&self.secrets));
         }
         if let Some(key) = key {
-            put(&mut headers, "content-digest", &signature::content_digest(&self.body));
             let message = Message { method: "POST", target: self.target.as_str(), headers: &headers };
             let fields = signature::sign(&message, key, seconds);
             put(&mut headers, "signature-input", &fields.input);
             put(&mut headers, "signature", &fields.signature);
         }
-        let mut request = Request::new(Full::new(self.body.clone()));
+        let mut request = Request::new(Full::new(body.clone()));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.target.path_and_query().parse().expect("the path of a URL");
         *request.headers_mut() = headers;
@@ -61,24 +54,20 @@ impl Letter {
     }
 
     fn plain_headers(&self, seconds: i64) -> HeaderMap {
-        let mut headers = HeaderMap::new();
+        let mut headers = self.contents.headers();
         put(&mut headers, HOST.as_str(), self.target.authority());
         put(&mut headers, USER_AGENT.as_str(), AGENT);
-        put(&mut headers, CONTENT_TYPE.as_str(), &self.content_type);
-        put(&mut headers, "webhook-id", &self.id);
         put(&mut headers, "webhook-timestamp", &seconds.to_string());
-        put(&mut headers, "x-forgerun-event", &self.event);
         put(&mut headers, "x-forgerun-attempt", &self.attempt.to_string());
         if let Some(traceparent) = &self.traceparent {
             put(&mut headers, "traceparent", traceparent);
         }
-        headers.extend(self.envelope.iter().cloned());
         headers
     }
 }
 
 /// Our own values are ASCII; one that is not is left out rather than sent mangled.
-fn put(headers: &mut HeaderMap, name: &str, value: &str) {
+pub(super) fn put(headers: &mut HeaderMap, name: &str, value: &str) {
     let name = HeaderName::try_from(name).expect("a name of ours");
     if let Ok(value) = HeaderValue::try_from(value) {
         headers.insert(name, value);
@@ -100,12 +89,14 @@ mod tests {
     fn letter() -> Letter {
         Letter {
             target: Target::parse("https://example.com/hook?a=b", PrivateTargets::Deny).unwrap(),
-            id: "d-1".into(),
-            event: "job_failed".into(),
+            contents: Contents {
+                id: "d-1".into(),
+                event: "job_failed",
+                content_type: "application/problem+json",
+                body: Bytes::from_static(b"{\"status\":500}"),
+                envelope: Vec::new(),
+            },
             attempt: 2,
-            content_type: "application/problem+json".into(),
-            body: Bytes::from_static(b"{\"status\":500}"),
-            envelope: Vec::new(),
             secrets: Vec::new(),
             traceparent: None,
         }
@@ -162,7 +153,8 @@ mod tests {
             subject: None,
             time: "2026-01-01T00:00:00Z".into(),
         };
-        let letter = Letter { envelope: envelope.headers(), ..letter() };
+        let contents = Contents { envelope: envelope.headers(), ..letter().contents };
+        let letter = Letter { contents, ..letter() };
         let request = || received(letter.request(NOW, Some(&keys.signing)));
         assert!(accepted(request(), &keys).await);
         let mut changed = request();
@@ -203,7 +195,7 @@ mod tests {
     #[test]
     fn without_keys_and_secrets_nothing_is_signed() {
         let request = letter().request(NOW, None);
-        for name in ["signature", "signature-input", "content-digest", "webhook-signature"] {
+        for name in ["signature", "signature-input", "webhook-signature"] {
             assert!(!request.headers().contains_key(name), "{name}");
         }
     }

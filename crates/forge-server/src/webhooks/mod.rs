@@ -10,10 +10,11 @@
 //! - `guard`: addresses that are not called; `target`: URLs that may be.
 //! - `keys`, `signature`: RFC 9421 with Ed25519; `standard`: Standard Webhooks.
 //! - `keyring`: the keys of a running server; `courier`: the engine's.
-//! - `envelope`: CloudEvents; `letter`: one attempt as a request.
+//! - `contents`: what a delivery says at every attempt; `envelope`: CloudEvents; `letter`: one attempt as a request.
 //! - `dial`, `pool`, `sender`, `trouble`: getting it there, and what can go wrong.
 //! - `verify`: why a signature does not match; `listen`: a receiver for trying things out; `fetch`: keys for both.
 
+mod contents;
 mod courier;
 mod dial;
 pub mod envelope;
@@ -32,6 +33,7 @@ mod target;
 mod trouble;
 pub mod verify;
 
+pub use contents::Contents;
 pub use courier::{Postman, SharedPostman};
 pub use dial::{Addresses, Resolve, SystemResolver};
 pub use keyring::{Keyring, rotate_in};

@@ -108,6 +108,7 @@ macro_rules! conformance_suite {
             webhooks::no_delivery_is_left_behind_however_events_and_couriers_meet,
             webhooks::two_couriers_take_every_delivery_once,
             webhooks::a_lost_courier_is_replaced_and_refused,
+            webhooks::deliveries_of_a_job_are_listed_in_pages,
             webhooks::what_was_given_up_is_found_and_sent_again,
             webhooks::a_test_event_needs_no_job,
             webhooks::deliveries_go_with_their_job_or_are_swept,

@@ -264,6 +264,40 @@ pub async fn a_lost_courier_is_replaced_and_refused(fixture: &dyn Fixture) {
     assert!(matches!(ask(&second, at(32), settle(&again, arrived())).await, Answer::Delivery(_)));
 }
 
+/// Of a job, whomever they go to: newest first, in pages, and by how they stand.
+pub async fn deliveries_of_a_job_are_listed_in_pages(fixture: &dyn Fixture) {
+    let (store, second) = (fixture.store(), fixture.second());
+    run(&store, START, vec![register(hook(1)), register(hook(2))]).await;
+    accepted(ask(&store, START, submit_all(vec![called_back(1), called_back(2)])).await);
+    the_one(ask(&store, at(1), take(&["q"], 1)).await);
+    for delivery in taken(ask(&store, at(2), courier(9)).await).deliveries {
+        let sent = if delivery.to.key() == hook(1).id { arrived() } else { Sent::Dropped(Failure::Disabled) };
+        run(&second, at(2), vec![settle(&delivery, sent)]).await;
+    }
+    let list = |status, before, limit| {
+        let filter = DeliveryFilter { of: DeliveriesOf::Job(id(1)), status, before, limit };
+        let store = second.clone();
+        async move { store.deliveries(filter).await.unwrap() }
+    };
+    let all = list(None, None, 99).await;
+    assert_eq!(all.len(), 4 * 3, "created, queued, assigned, started; to a callback and two webhooks");
+    assert!(all.iter().all(|known| known.job() == Some(id(1))) && all.is_sorted_by(|a, b| a.id > b.id));
+    for limit in [1, 5, 12] {
+        let mut pages = list(None, None, limit).await;
+        while let Some(last) = pages.last().filter(|_| pages.len() < all.len()) {
+            pages.extend(list(None, Some(last.id), limit).await);
+        }
+        assert_eq!(pages, all, "pages of {limit}");
+    }
+    for (status, n) in [(Status::Delivered, 1), (Status::Failed, 2), (Status::Pending, 9)] {
+        let like_this: Vec<&Delivery> = all.iter().filter(|known| known.status() == status).collect();
+        assert_eq!(like_this.len(), n, "{status:?}");
+        assert_eq!(list(Some(status), None, 99).await.iter().collect::<Vec<_>>(), like_this);
+        let older = list(Some(status), Some(like_this[0].id), 1).await;
+        assert_eq!(older.first(), like_this.get(1).copied());
+    }
+}
+
 /// Attempts, statuses and reasons come back; what was given up is listed, found by its moment, and sent again.
 pub async fn what_was_given_up_is_found_and_sent_again(fixture: &dyn Fixture) {
     let (store, second) = (fixture.store(), fixture.second());

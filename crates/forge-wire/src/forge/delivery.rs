@@ -1,7 +1,10 @@
 //! Deliveries: what may be asked, and what is shown.
 
+use std::collections::BTreeMap;
+
 use forge_core::delivery::{Delivery, Endpoint, Failure, Stage, Status, Subject};
 use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
 
 use crate::{time, words};
 
@@ -32,12 +35,16 @@ pub struct DeliveryView {
     pub log: Vec<AttemptView>,
 }
 
-/// What an attempt sends: the same with every one. Its body is that of the event, or the failure object.
+/// What an attempt sends: the same with every one. Headers and body only where one delivery is looked at.
 #[derive(Clone, Debug, Serialize)]
 #[expect(missing_docs, reason = "the schema of the API document describes each")]
 pub struct RequestView {
     pub method: &'static str,
-    pub url: String,
+    pub url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub headers: Option<BTreeMap<String, String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body: Option<Box<RawValue>>,
 }
 
 /// One attempt.
@@ -67,8 +74,8 @@ pub fn parse_delivery_status(word: &str) -> Option<Status> {
 }
 
 impl DeliveryView {
-    /// The delivery as it stands, and where it goes.
-    pub fn new(delivery: &Delivery, url: &str) -> DeliveryView {
+    /// The delivery as it stands, and where it goes if that is known.
+    pub fn new(delivery: &Delivery, url: Option<&str>) -> DeliveryView {
         let event_id = match &delivery.about {
             Subject::Event { job, event } => Some(event.id(*job)),
             Subject::Notice(notice) => Some(notice.id()),
@@ -96,7 +103,7 @@ impl DeliveryView {
             job_id: delivery.job().map(|job| job.to_string()),
             event: words::told_name(&delivery.about),
             event_id: event_id.map(|id| id.to_string()),
-            request: RequestView { method: "POST", url: url.into() },
+            request: RequestView { method: "POST", url: url.map(str::to_owned), headers: None, body: None },
             status: delivery_status(delivery.status()),
             reason,
             attempts: delivery.attempts,
@@ -105,6 +112,21 @@ impl DeliveryView {
             settled_at: delivery.settled_at().map(time::millis),
             log: delivery.log.iter().map(AttemptView::new).collect(),
         }
+    }
+
+    /// The same with what every attempt sends. The body stays as it is, byte for byte; one that is no JSON becomes a text.
+    #[must_use]
+    pub fn showing<'a>(
+        mut self,
+        headers: impl IntoIterator<Item = (&'a str, &'a str)>,
+        body: &[u8],
+    ) -> DeliveryView {
+        let text = String::from_utf8_lossy(body).into_owned();
+        let embedded = RawValue::from_string(text.clone()).or_else(|_| to_raw_value(&text));
+        let header = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        self.request.headers = Some(headers.into_iter().map(header).collect());
+        self.request.body = embedded.ok();
+        self
     }
 }
 

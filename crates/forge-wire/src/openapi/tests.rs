@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use forge_core::catalog::Kind;
 use forge_core::job::Dialect;
 use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{Declared, document, document_with};
 use crate::forge::{
     CanceledView, ClientView, DefinitionView, EntryView, ErrorView, EventView, EventsView, FailedAttemptView,
-    JobView, JobsView, KeyRequest, KeyView, NoticeView, ReportView, RetriedView, RetryRequest, RevokeRequest,
-    RevokedView, SubmitRequest, SubmittedView, read_submit,
+    JobView, JobsView, KeyRequest, KeyView, NoticeView, ReportView, RequestView, RetriedView, RetryRequest,
+    RevokeRequest, RevokedView, SubmitRequest, SubmittedView, read_submit,
 };
 use crate::item::{ItemView, ItemsSummary, ItemsView};
 use crate::operations::{self, AcceptedView, CancelRequest, StatusView};
@@ -180,6 +181,18 @@ fn every_view_of_a_job_has_exactly_the_documented_members() {
     let retried =
         RetriedView { job_id: ID.into(), state: "QUEUED".into(), updated_at: NOON.into(), attempt: 2 };
     check("Retried", &retried, &retried);
+}
+
+#[test]
+fn what_a_delivery_sends_has_exactly_the_documented_members() {
+    let bare = RequestView { method: "POST", url: None, headers: None, body: None };
+    let full = RequestView {
+        url: Some("https://client.example/".into()),
+        headers: Some([("webhook-id".into(), ID.into())].into()),
+        body: RawValue::from_string("{}".into()).ok(),
+        ..bare.clone()
+    };
+    check("DeliveryRequest", &full, &bare);
 }
 
 #[test]

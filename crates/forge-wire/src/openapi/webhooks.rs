@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::operation::{Body, Operation};
 use super::operations::{
-    ANY, JOB, KEYED, NOON, WRITING, answer, limit, of_jobs, path_parameter, query, refusals,
+    ANY, JOB, KEYED, NOON, OF_JOB, WRITING, answer, limit, of_jobs, path_parameter, query, refusals,
 };
 use super::schemas::{count, id, maybe, object, reference, text, time};
 use crate::forge::event_names;
@@ -19,6 +19,7 @@ const OF_WEBHOOK: &[Kind] = &[Kind::Forbidden, Kind::ForeignResource, Kind::Webh
 pub(super) fn all() -> Vec<Operation> {
     let mut all = webhooks();
     all.extend(deliveries());
+    all.extend(deliveries_of_jobs());
     all
 }
 
@@ -118,19 +119,68 @@ fn webhooks() -> Vec<Operation> {
     ]
 }
 
-fn deliveries() -> Vec<Operation> {
-    let mut listing = of_webhook();
-    listing.extend([
-        query(
-            "status",
-            "Only deliveries that stand like this.",
-            json!({"enum": ["pending", "delivered", "failed"]}),
-        ),
+/// The parameters of a list of deliveries.
+fn listing(of: Vec<Value>) -> Vec<Value> {
+    let status = json!({"enum": ["pending", "delivered", "failed"]});
+    let cursor = json!({"type": "string", "format": "uuid"});
+    let of_list = [
+        query("status", "Only deliveries that stand like this.", status),
         limit(),
-        query("cursor", "The `next_cursor` of the page before.", json!({"type": "string", "format": "uuid"})),
-    ]);
-    let of_delivery =
-        || vec![path_parameter("webhook_id", "The webhook."), path_parameter("delivery_id", "The delivery.")];
+        query("cursor", "The `next_cursor` of the page before.", cursor),
+    ];
+    of.into_iter().chain(of_list).collect()
+}
+
+/// The parameters of one delivery.
+fn one_of(mut of: Vec<Value>) -> Vec<Value> {
+    of.push(path_parameter("delivery_id", "The delivery."));
+    of
+}
+
+fn deliveries_of_jobs() -> Vec<Operation> {
+    let of_job = || vec![path_parameter("job_id", "The job.")];
+    let page = json!({"deliveries": [delivery()], "next_cursor": null});
+    let missing: &[Kind] = &[Kind::DeliveryNotFound];
+    let conflict: &[Kind] = &[Kind::WebhookNotFound, Kind::IllegalTransition];
+    vec![
+        Operation {
+            parameters: listing(of_job()),
+            answers: vec![answer(200, "A page.", "Deliveries", page)],
+            refusals: refusals(&[ANY, KEYED, OF_JOB, &[Kind::MalformedRequest, Kind::InvalidArgs]]),
+            ..operation(
+                "get",
+                "/v1/jobs/{job_id}/deliveries",
+                "listDeliveriesOfJob",
+                "What was sent about a job, to its callback and to webhooks, newest first.",
+            )
+        },
+        Operation {
+            parameters: one_of(of_job()),
+            answers: vec![answer(200, "The delivery.", "Delivery", shown())],
+            refusals: refusals(&[ANY, KEYED, OF_JOB, missing]),
+            ..operation(
+                "get",
+                "/v1/jobs/{job_id}/deliveries/{delivery_id}",
+                "getDeliveryOfJob",
+                "A delivery, what it sends, and its attempts.",
+            )
+        },
+        Operation {
+            parameters: one_of(of_job()),
+            body: body("Nothing", false, vec![]),
+            answers: vec![answer(202, "On its way, or under way already.", "Delivery", delivery())],
+            refusals: refusals(&[WRITING, ANY, KEYED, OF_JOB, missing, conflict]),
+            ..operation(
+                "post",
+                "/v1/jobs/{job_id}/deliveries/{delivery_id}/redeliver",
+                "redeliverOfJob",
+                "Sends a delivery again, also to a callback.",
+            )
+        },
+    ]
+}
+
+fn deliveries() -> Vec<Operation> {
     let page = json!({"deliveries": [delivery()], "next_cursor": null});
     let again = json!({"redelivered": 2, "more": false});
     vec![
@@ -159,7 +209,7 @@ fn deliveries() -> Vec<Operation> {
             )
         },
         Operation {
-            parameters: listing,
+            parameters: listing(of_webhook()),
             answers: vec![answer(200, "A page.", "Deliveries", page)],
             refusals: refusals(&[ANY, KEYED, OF_WEBHOOK, &[Kind::MalformedRequest, Kind::InvalidArgs]]),
             ..operation(
@@ -170,18 +220,18 @@ fn deliveries() -> Vec<Operation> {
             )
         },
         Operation {
-            parameters: of_delivery(),
-            answers: vec![answer(200, "The delivery.", "Delivery", delivery())],
+            parameters: one_of(of_webhook()),
+            answers: vec![answer(200, "The delivery.", "Delivery", shown())],
             refusals: refusals(&[ANY, KEYED, OF_WEBHOOK, &[Kind::DeliveryNotFound]]),
             ..operation(
                 "get",
                 "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}",
                 "getDelivery",
-                "A delivery and its attempts.",
+                "A delivery, what it sends, and its attempts.",
             )
         },
         Operation {
-            parameters: of_delivery(),
+            parameters: one_of(of_webhook()),
             body: body("Nothing", false, vec![]),
             answers: vec![answer(202, "On its way, or under way already.", "Delivery", delivery())],
             refusals: refusals(&[
@@ -224,6 +274,18 @@ fn delivery() -> Value {
         "next_attempt_at": NOON, "settled_at": null,
         "log": [{"at": NOON, "duration_ms": 12, "response_status": 503, "error": "the receiver answered 503"}],
     })
+}
+
+/// The same as it is shown alone.
+fn shown() -> Value {
+    let mut delivery = delivery();
+    delivery["request"]["headers"] = json!({
+        "content-digest": "sha-256=:X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=:", "content-type": "application/problem+json",
+        "webhook-id": DELIVERY, "x-forgerun-event": "job_failed",
+    });
+    delivery["request"]["body"] =
+        json!({"type": "/problems/job-failed", "title": "Job Failed", "jobId": JOB});
+    delivery
 }
 
 pub(super) fn schemas() -> Value {
@@ -324,9 +386,18 @@ pub(super) fn schemas() -> Value {
             }),
         ),
         "DeliveryRequest": object(
-            "What an attempt sends; the body is that of the event, or the failure object.",
+            "What every attempt sends, as the webhook is set now. Headers and body where a delivery is shown alone; what belongs to one \
+             attempt, its moment and its signatures, is never shown.",
             &["method", "url"],
-            json!({"method": {"const": "POST", "description": "Always."}, "url": text("Where it goes.")}),
+            json!({
+                "method": {"const": "POST", "description": "Always."},
+                "url": maybe(text("Where it goes; null if the webhook was deleted.")),
+                "headers": {
+                    "type": "object", "additionalProperties": {"type": "string"},
+                    "description": "The header fields that are the same with every attempt.",
+                },
+                "body": {"description": "The body, byte for byte: the event, the failure object, or either in its envelope."},
+            }),
         ),
         "DeliveryAttempt": object("One attempt.", &["at", "duration_ms", "response_status", "error"], json!({
             "at": time("When it began."),

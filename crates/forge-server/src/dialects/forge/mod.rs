@@ -8,7 +8,8 @@
 //! | `jobs.rs` | `jobs/{id}`, `…/cancel`, `…/retry` |
 //! | `delete.rs` | `DELETE jobs/{id}` |
 //! | `list.rs` | `GET jobs` |
-//! | `webhooks.rs` | `webhooks`, and what was sent to them |
+//! | `webhooks.rs` | `webhooks`, `webhooks/{id}` |
+//! | `deliveries.rs` | `…/deliveries` of webhooks and jobs |
 //! | `reading.rs` | `…/report`, `…/result`, `…/items` |
 //! | `events.rs` | `…/events`, `events` |
 //!
@@ -17,6 +18,7 @@
 mod action;
 mod clients;
 mod delete;
+mod deliveries;
 mod events;
 mod jobs;
 mod keys;
@@ -35,6 +37,7 @@ use forge_core::job::Dialect;
 
 use crate::app::App;
 use crate::edge::{ApiError, Caller, Exchange, accept, auth, body};
+use deliveries::Of;
 use routes::Route;
 
 /// The path below `/v1`, if that is where it is.
@@ -102,13 +105,38 @@ pub async fn serve(app: &App, exchange: &mut Exchange, body: Body) -> Result<Res
         | Route::WebhookRedeliver(_)
         | Route::Deliveries(_)
         | Route::Delivery(..)
-        | Route::Redeliver(..) => {
+        | Route::Redeliver(..)
+        | Route::JobDeliveries(_)
+        | Route::JobDelivery(..)
+        | Route::JobRedeliver(..) => {
             let caller = auth::client(app, exchange).await?;
             auth::count(app, exchange, &caller)?;
             accept::require_json(&exchange.headers)?;
             let body = received(app, exchange, body).await?;
-            webhooks::serve(app, exchange, &caller, route, &body).await
+            webhook_route(app, exchange, &caller, route, &body).await
         }
+    }
+}
+
+async fn webhook_route(
+    app: &App,
+    exchange: &Exchange,
+    caller: &Caller,
+    route: Route,
+    body: &Bytes,
+) -> Result<Response, ApiError> {
+    match route {
+        Route::Deliveries(id) => deliveries::list(app, exchange, caller, Of::Webhook(id)).await,
+        Route::JobDeliveries(id) => deliveries::list(app, exchange, caller, Of::Job(id)).await,
+        Route::Delivery(id, delivery) => deliveries::show(app, caller, Of::Webhook(id), delivery).await,
+        Route::JobDelivery(id, delivery) => deliveries::show(app, caller, Of::Job(id), delivery).await,
+        Route::Redeliver(id, delivery) => {
+            deliveries::redeliver(app, caller, Of::Webhook(id), delivery, body).await
+        }
+        Route::JobRedeliver(id, delivery) => {
+            deliveries::redeliver(app, caller, Of::Job(id), delivery, body).await
+        }
+        route => webhooks::serve(app, exchange, caller, route, body).await,
     }
 }
 
@@ -142,7 +170,10 @@ async fn job_route(
         | Route::WebhookRedeliver(_)
         | Route::Deliveries(_)
         | Route::Delivery(..)
-        | Route::Redeliver(..) => {
+        | Route::Redeliver(..)
+        | Route::JobDeliveries(_)
+        | Route::JobDelivery(..)
+        | Route::JobRedeliver(..) => {
             unreachable!("routes about clients and webhooks are served before")
         }
     }

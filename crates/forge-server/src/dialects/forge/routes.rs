@@ -20,6 +20,9 @@ pub(super) enum Route {
     Result(Option<JobId>),
     Items(Option<JobId>),
     Events(Option<JobId>),
+    JobDeliveries(Option<JobId>),
+    JobDelivery(Option<JobId>, Option<DeliveryId>),
+    JobRedeliver(Option<JobId>, Option<DeliveryId>),
     AllEvents,
     Webhooks,
     Webhook(Option<WebhookId>),
@@ -34,7 +37,7 @@ pub(super) enum Route {
 impl Route {
     /// Every route, with an id of nothing.
     #[cfg(test)]
-    const ALL: [Route; 22] = [
+    const ALL: [Route; 25] = [
         Route::Clients,
         Route::Keys(None),
         Route::KeysRenew(None),
@@ -48,6 +51,9 @@ impl Route {
         Route::Result(None),
         Route::Items(None),
         Route::Events(None),
+        Route::JobDeliveries(None),
+        Route::JobDelivery(None, None),
+        Route::JobRedeliver(None, None),
         Route::AllEvents,
         Route::Webhooks,
         Route::Webhook(None),
@@ -80,7 +86,16 @@ impl Route {
                     "result" => Some(Route::Result(id)),
                     "items" => Some(Route::Items(id)),
                     "events" => Some(Route::Events(id)),
+                    "deliveries" => Some(Route::JobDeliveries(id)),
                     _ => None,
+                }
+            }
+            ("jobs", Some(id), Some("deliveries"), Some(delivery), then) if !delivery.is_empty() => {
+                let (id, delivery) = (id.parse().ok(), delivery.parse().ok());
+                match then {
+                    None => Some(Route::JobDelivery(id, delivery)),
+                    Some("redeliver") => Some(Route::JobRedeliver(id, delivery)),
+                    Some(_) => None,
                 }
             }
             ("webhooks", None, ..) => Some(Route::Webhooks),
@@ -118,11 +133,14 @@ impl Route {
         match self {
             Route::Jobs | Route::Webhooks => "GET, HEAD, POST",
             Route::Webhook(_) => "GET, HEAD, PATCH, DELETE",
-            Route::Deliveries(_) | Route::Delivery(..) => "GET, HEAD",
+            Route::Deliveries(_) | Route::Delivery(..) | Route::JobDeliveries(_) | Route::JobDelivery(..) => {
+                "GET, HEAD"
+            }
             Route::WebhookRotate(_)
             | Route::WebhookTest(_)
             | Route::WebhookRedeliver(_)
-            | Route::Redeliver(..) => "POST",
+            | Route::Redeliver(..)
+            | Route::JobRedeliver(..) => "POST",
             Route::Job(_) => "GET, HEAD, DELETE",
             Route::Report(_) | Route::Result(_) | Route::Items(_) | Route::Events(_) | Route::AllEvents => {
                 "GET, HEAD"
@@ -166,6 +184,9 @@ impl Route {
             Route::Result(_) => "/v1/jobs/{job_id}/result",
             Route::Items(_) => "/v1/jobs/{job_id}/items",
             Route::Events(_) => "/v1/jobs/{job_id}/events",
+            Route::JobDeliveries(_) => "/v1/jobs/{job_id}/deliveries",
+            Route::JobDelivery(..) => "/v1/jobs/{job_id}/deliveries/{delivery_id}",
+            Route::JobRedeliver(..) => "/v1/jobs/{job_id}/deliveries/{delivery_id}/redeliver",
             Route::AllEvents => "/v1/events",
         }
     }
@@ -179,7 +200,10 @@ impl Route {
             | Route::Report(id)
             | Route::Result(id)
             | Route::Items(id)
-            | Route::Events(id) => id,
+            | Route::Events(id)
+            | Route::JobDeliveries(id)
+            | Route::JobDelivery(id, _)
+            | Route::JobRedeliver(id, _) => id,
             Route::Webhooks
             | Route::Webhook(_)
             | Route::WebhookRotate(_)

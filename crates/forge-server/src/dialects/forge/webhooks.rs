@@ -1,4 +1,4 @@
-//! Webhooks of a client, and what was sent to them.
+//! Webhooks of a client.
 
 use std::time::Duration;
 
@@ -6,28 +6,28 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use bytes::Bytes;
 use forge_core::catalog::Kind;
-use forge_core::command::{DeliveryCommand, OwnedWebhook, WebhookChange, WebhookCommand};
-use forge_core::delivery::{Delivery, Endpoint};
-use forge_core::id::{DeliveryId, WebhookId};
+use forge_core::command::{OwnedWebhook, WebhookChange, WebhookCommand};
+use forge_core::delivery::Delivery;
+use forge_core::id::WebhookId;
 use forge_core::time::Time;
 use forge_core::webhook::{Health, Secrets, Webhook};
 use forge_core::{Answer, Command, Refusal};
 use forge_wire::body::{refused as refused_body, violation};
 use forge_wire::forge::{
-    DeletedView, DeliveriesView, DeliveryView, RedeliverRequest, RedeliveredView, RotateRequest, WebhookView,
-    WebhooksView, parse_delivery_status, read_webhook, read_webhook_change,
+    DeletedView, DeliveryView, RedeliverRequest, RedeliveredView, RotateRequest, WebhookView, WebhooksView,
+    read_webhook, read_webhook_change,
 };
 use forge_wire::time;
 
 use super::routes::Route;
-use crate::app::{App, DeliveriesOf, DeliveryFilter};
+use crate::app::App;
 use crate::edge::query::Query;
 use crate::edge::{ApiError, Caller, Exchange, body, respond};
 use crate::limits::{WEBHOOK_SECRET_OVERLAP, WEBHOOK_SECRET_OVERLAP_MAX};
 use crate::webhooks::Target;
 use crate::webhooks::standard::Secret;
 
-/// Everything below `/v1/webhooks`.
+/// Everything below `/v1/webhooks` but deliveries one by one.
 pub(super) async fn serve(
     app: &App,
     exchange: &Exchange,
@@ -50,16 +50,9 @@ pub(super) async fn serve(
             let test = WebhookCommand::Test(asked(caller, id)?);
             let delivery = sent(app, test).await?;
             let url = owned(app, caller, id).await?.url;
-            Ok(respond::json(StatusCode::ACCEPTED, &DeliveryView::new(&delivery, &url)))
+            Ok(respond::json(StatusCode::ACCEPTED, &DeliveryView::new(&delivery, Some(&url))))
         }
         Route::WebhookRedeliver(id) => redeliver_failed(app, caller, id, bytes).await,
-        Route::Deliveries(id) => deliveries(app, exchange, caller, id).await,
-        Route::Delivery(id, delivery) => {
-            let delivery = owned_delivery(app, caller, id, delivery).await?;
-            let url = owned(app, caller, id).await?.url;
-            Ok(respond::json(StatusCode::OK, &DeliveryView::new(&delivery, &url)))
-        }
-        Route::Redeliver(id, delivery) => redeliver(app, caller, id, delivery, bytes).await,
         _ => unreachable!("only routes of webhooks lead here"),
     }
 }
@@ -192,73 +185,18 @@ async fn redeliver_failed(
     }
 }
 
-async fn deliveries(
-    app: &App,
-    exchange: &Exchange,
-    caller: &Caller,
-    id: Option<WebhookId>,
-) -> Result<Response, ApiError> {
-    let query = Query::of(&exchange.uri, &["status", "limit", "cursor"])?;
-    let (limit, before) = (query.limit()?, cursor::<DeliveryId>(&query)?);
-    let status = match query.get("status") {
-        Some(word) => Some(
-            parse_delivery_status(word)
-                .ok_or_else(|| query.invalid("status", "must be pending, delivered or failed"))?,
-        ),
-        None => None,
-    };
-    let webhook = owned(app, caller, id).await?;
-    let of = DeliveriesOf::Webhook(webhook.id);
-    let filter = DeliveryFilter { of, status, before, limit: limit + 1 };
-    let mut deliveries = app.engine.store().deliveries(filter).await?;
-    let more = deliveries.len() > limit;
-    deliveries.truncate(limit);
-    let next_cursor = deliveries.last().filter(|_| more).map(|delivery| delivery.id.to_string());
-    let deliveries = deliveries.iter().map(|delivery| DeliveryView::new(delivery, &webhook.url)).collect();
-    Ok(respond::json(StatusCode::OK, &DeliveriesView { deliveries, next_cursor }))
-}
-
-async fn redeliver(
-    app: &App,
-    caller: &Caller,
-    id: Option<WebhookId>,
-    delivery: Option<DeliveryId>,
-    bytes: &Bytes,
-) -> Result<Response, ApiError> {
-    body::expect_object(bytes)?;
-    let delivery = owned_delivery(app, caller, id, delivery).await?.id;
-    let url = owned(app, caller, id).await?.url;
-    let again = DeliveryCommand::Redeliver { delivery, client: caller.client };
-    match run(app, Command::Delivery(again)).await? {
-        Answer::Delivery(delivery) => {
-            Ok(respond::json(StatusCode::ACCEPTED, &DeliveryView::new(&delivery, &url)))
-        }
-        answer => Err(odd(&answer)),
-    }
-}
-
 /// The webhook, if it is there and the caller's. An id that is none is an id of nothing (C-52).
-async fn owned(app: &App, caller: &Caller, id: Option<WebhookId>) -> Result<Box<Webhook>, ApiError> {
+pub(super) async fn owned(
+    app: &App,
+    caller: &Caller,
+    id: Option<WebhookId>,
+) -> Result<Box<Webhook>, ApiError> {
     let id = id.ok_or_else(|| refused(Refusal::WebhookNotFound))?;
     match app.engine.store().webhook(id).await? {
         Some(webhook) if webhook.client == caller.client => Ok(webhook),
         Some(_) => Err(foreign()),
         None => Err(refused(Refusal::WebhookNotFound)),
     }
-}
-
-/// The delivery, if it is one of the caller's webhook.
-async fn owned_delivery(
-    app: &App,
-    caller: &Caller,
-    id: Option<WebhookId>,
-    delivery: Option<DeliveryId>,
-) -> Result<Box<Delivery>, ApiError> {
-    let webhook = owned(app, caller, id).await?.id;
-    let delivery = delivery.ok_or_else(|| refused(Refusal::DeliveryNotFound))?;
-    let known = app.engine.store().delivery(delivery).await?;
-    let known = known.filter(|known| known.to == Endpoint::Webhook(webhook));
-    known.ok_or_else(|| refused(Refusal::DeliveryNotFound))
 }
 
 fn asked(caller: &Caller, id: Option<WebhookId>) -> Result<OwnedWebhook, ApiError> {
@@ -281,7 +219,7 @@ async fn sent(app: &App, command: WebhookCommand) -> Result<Box<Delivery>, ApiEr
 }
 
 /// Runs a command; what the rules say of a job of another client holds for a webhook in other words.
-async fn run(app: &App, command: Command) -> Result<Answer, ApiError> {
+pub(super) async fn run(app: &App, command: Command) -> Result<Answer, ApiError> {
     match app.engine.run(command).await {
         Err(forge_engine::Error::Refused(Refusal::Foreign)) => Err(foreign()),
         answer => Ok(answer?),
@@ -292,15 +230,15 @@ fn foreign() -> ApiError {
     ApiError::new(Kind::ForeignResource, "The webhook belongs to another client.")
 }
 
-fn refused(refusal: Refusal) -> ApiError {
+pub(super) fn refused(refusal: Refusal) -> ApiError {
     forge_engine::Error::Refused(refusal).into()
 }
 
-fn odd(answer: &Answer) -> ApiError {
+pub(super) fn odd(answer: &Answer) -> ApiError {
     ApiError::internal(Kind::Internal, format!("a webhook was answered with {answer:?}"))
 }
 
-fn cursor<T: std::str::FromStr>(query: &Query) -> Result<Option<T>, ApiError> {
+pub(super) fn cursor<T: std::str::FromStr>(query: &Query) -> Result<Option<T>, ApiError> {
     let read = |cursor: &str| cursor.parse::<T>();
     query
         .get("cursor")

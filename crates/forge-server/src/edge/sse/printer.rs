@@ -45,8 +45,7 @@ impl<'a> Printer<'a> {
 
 /// The lines of an event of a job.
 pub(super) async fn line(store: &dyn Store, job: &Job, event: Event) -> Result<Line, Error> {
-    let execution = job.execution_id(event.execution).filter(|_| event.ends());
-    let outcome = match execution {
+    let outcome = match job.execution_ended(&event) {
         Some(execution) => store.outcome(execution).await?,
         None => None,
     };

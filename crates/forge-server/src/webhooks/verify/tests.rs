@@ -6,7 +6,7 @@ use bytes::Bytes;
 use super::*;
 use crate::config::PrivateTargets;
 use crate::webhooks::keys::SigningKey;
-use crate::webhooks::{Letter, Target};
+use crate::webhooks::{Contents, Letter, Target};
 
 const NOW: Time = Time::from_millis(1_700_000_000_000);
 const URL: &str = "https://example.com/hook?a=b";
@@ -34,12 +34,14 @@ fn key(byte: u8) -> SigningKey {
 fn scene() -> Scene {
     let letter = Letter {
         target: Target::parse(URL, PrivateTargets::Deny).unwrap(),
-        id: "d-1".into(),
-        event: "job_failed".into(),
+        contents: Contents {
+            id: "d-1".into(),
+            event: "job_failed",
+            content_type: "application/problem+json",
+            body: Bytes::from_static(BODY),
+            envelope: Vec::new(),
+        },
         attempt: 1,
-        content_type: "application/problem+json".into(),
-        body: Bytes::from_static(BODY),
-        envelope: Vec::new(),
         secrets: vec![secret(1), secret(2)],
         traceparent: None,
     };

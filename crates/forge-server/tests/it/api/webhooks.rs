@@ -185,7 +185,7 @@ async fn deliveries_show_attempts_and_can_be_sent_again() {
     assert_eq!(settle(&server, broke).await, 1);
     assert_eq!(settle(&server, broke).await, 1);
     let one = format!("{deliveries}/{}", first["delivery_id"].as_str().unwrap());
-    let failed = client.get(&one).await.expect(200);
+    let mut failed = client.get(&one).await.expect(200);
     assert_eq!((&failed["status"], &failed["reason"]), (&json!("failed"), &json!("exhausted")));
     assert_eq!(failed["log"].as_array().unwrap().len(), 2);
     assert_eq!(failed["request"]["method"], "POST");
@@ -193,6 +193,12 @@ async fn deliveries_show_attempts_and_can_be_sent_again() {
     assert_eq!(failed["log"][0]["response_status"], 503);
     assert_eq!(failed["log"][0]["duration_ms"], 12);
     let listed = client.get(&format!("{deliveries}?status=failed")).await.expect(200);
+    for alone in ["headers", "body"] {
+        assert!(
+            failed["request"].as_object_mut().unwrap().remove(alone).is_some(),
+            "{alone} of one delivery"
+        );
+    }
     assert_eq!(listed["deliveries"], json!([failed]));
     client.get(&format!("{deliveries}?status=lost")).await.refused(400, "RFA_JOB_VALIDATION_FAILED");
     let health = client.get(&path(&made)).await.expect(200)["health"].clone();
@@ -203,6 +209,75 @@ async fn deliveries_show_attempts_and_can_be_sent_again() {
     settle(&server, |_| Sent::Delivered(attempt(204))).await;
     assert_eq!(client.get(&one).await.expect(200)["status"], "delivered");
     client.post(&format!("{deliveries}/not-an-id/redeliver")).await.refused(404, "RFA_JOB_NOT_FOUND");
+}
+
+#[tokio::test]
+async fn the_deliveries_of_a_job_are_listed_whomever_they_go_to() {
+    let server = Server::start().await;
+    let (client, other) = (server.client().await, server.client().await);
+    let (kept, deleted) =
+        (register(&client, "http://127.0.0.1:9/1").await, register(&client, "http://127.0.0.1:9/2").await);
+    let job = client.job_like(json!({"type": "EXECUTE", "callback": "http://127.0.0.1:9/back"})).await;
+    client.job().await;
+    client.call("DELETE", &path(&deleted)).send().await.expect(200);
+    let list = format!("/v1/jobs/{job}/deliveries");
+    let all = client.get(&list).await.expect(200)["deliveries"].as_array().unwrap().clone();
+    let mut told: Vec<(&str, Option<&str>)> = all
+        .iter()
+        .map(|known| (known["event"].as_str().unwrap(), known["request"]["url"].as_str()))
+        .collect();
+    told.sort_unstable();
+    let urls = [None, Some("http://127.0.0.1:9/1"), Some("http://127.0.0.1:9/back")];
+    let expected = ["job_created", "job_queued"].map(|event| urls.map(|url| (event, url)));
+    assert_eq!(told, expected.concat(), "two events to three endpoints, of one job");
+    assert!(all.iter().all(|known| known["job_id"] == json!(job)));
+
+    // Pages, whose cursor is the last that was shown, and a filter.
+    let mut paged = Vec::new();
+    let mut next = format!("{list}?limit=4");
+    while paged.len() < all.len() {
+        let page = client.get(&next).await.expect(200);
+        paged.extend(page["deliveries"].as_array().unwrap().iter().cloned());
+        next = format!("{list}?limit=4&cursor={}", page["next_cursor"].as_str().unwrap_or("none"));
+    }
+    assert_eq!((paged, next.ends_with("none")), (all.clone(), true));
+    assert_eq!(client.get(&format!("{list}?status=failed")).await.expect(200)["deliveries"], json!([]));
+    for (query, code) in [("status=lost", "RFA_JOB_VALIDATION_FAILED"), ("cursor=x", "RFA_REQUEST_MALFORMED")]
+    {
+        client.get(&format!("{list}?{query}")).await.refused(400, code);
+    }
+
+    // One of them: also of a callback, which no webhook leads to.
+    let of = |url: Option<&str>| {
+        let found = all.iter().find(|known| known["request"]["url"].as_str() == url).unwrap();
+        format!("{list}/{}", found["delivery_id"].as_str().unwrap())
+    };
+    let back = client.get(&of(urls[2])).await.expect(200);
+    assert_eq!((&back["webhook_id"], &back["request"]["body"]["job_id"]), (&Value::Null, &json!(job)));
+    let orphan = client.get(&of(None)).await.expect(200);
+    assert_eq!((&orphan["webhook_id"], orphan["request"].get("body")), (&deleted["webhook_id"], None));
+    client.post(&format!("{}/redeliver", of(None))).await.refused(404, "RFA_JOB_NOT_FOUND");
+    settle(&server, |_| Sent::Dropped(Failure::Exhausted)).await;
+    let again = client.post(&format!("{}/redeliver", of(urls[2]))).await.expect(202);
+    assert_eq!((&again["status"], &again["request"]["url"]), (&json!("pending"), &json!(urls[2])));
+
+    // Nobody else's, and nothing of another job's.
+    for (method, path) in
+        [("GET", list.clone()), ("GET", of(urls[2])), ("POST", format!("{}/redeliver", of(urls[2])))]
+    {
+        other.call(method, &path).send().await.refused(403, "RFA_AUTH_FORBIDDEN");
+        server.call(method, &path).send().await.refused(401, "RFA_AUTH_INVALID_CREDENTIALS");
+    }
+    let elsewhere = client.get(&format!("{}/deliveries", path(&kept))).await.expect(200);
+    let of_other_job = elsewhere["deliveries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|known| known["job_id"] != json!(job))
+        .unwrap();
+    let crossed = format!("{list}/{}", of_other_job["delivery_id"].as_str().unwrap());
+    client.get(&crossed).await.refused(404, "RFA_JOB_NOT_FOUND");
+    client.get("/v1/jobs/none/deliveries").await.refused(404, "RFA_JOB_NOT_FOUND");
 }
 
 #[tokio::test]

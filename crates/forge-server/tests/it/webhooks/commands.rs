@@ -79,7 +79,7 @@ fn write(folder: &Path) {
     };
     let head: String = request.headers().iter().map(header).collect();
     fs::write(folder.join("headers"), format!("POST /hook HTTP/1.1\r\n{head}")).unwrap();
-    fs::write(folder.join("body"), &letter.body).unwrap();
+    fs::write(folder.join("body"), &letter.contents.body).unwrap();
     fs::write(folder.join("keys"), keys().document().to_string()).unwrap();
 }
 

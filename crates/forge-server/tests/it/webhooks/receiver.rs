@@ -10,7 +10,7 @@ use bytes::Bytes;
 use forge_engine::{Clock, SystemClock};
 use forge_server::config::PrivateTargets;
 use forge_server::webhooks::keys::SigningKey;
-use forge_server::webhooks::{Addresses, Letter, Options, Resolve, Sender, Target, Verdict};
+use forge_server::webhooks::{Addresses, Contents, Letter, Options, Resolve, Sender, Target, Verdict};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -129,12 +129,14 @@ pub(super) fn sender(options: Options) -> Sender {
 pub(super) fn letter(url: &str, body: impl Into<Bytes>) -> Letter {
     Letter {
         target: Target::parse(url, PrivateTargets::Allow).unwrap(),
-        id: "01890a5d-ac96-774b-bcce-b302099a8057".into(),
-        event: "job_failed".into(),
+        contents: Contents {
+            id: "01890a5d-ac96-774b-bcce-b302099a8057".into(),
+            event: "job_failed",
+            content_type: "application/problem+json",
+            body: body.into(),
+            envelope: Vec::new(),
+        },
         attempt: 1,
-        content_type: "application/problem+json".into(),
-        body: body.into(),
-        envelope: Vec::new(),
         secrets: Vec::new(),
         traceparent: None,
     }

@@ -305,6 +305,35 @@ async fn a_mixed_batch_arrives_as_a_problem_with_207_and_its_failed_items() {
 }
 
 #[tokio::test]
+async fn what_is_shown_of_a_delivery_is_what_arrived_and_no_signature() {
+    let server = server(1).await;
+    let client = server.client().await;
+    let mut recorder = Recorder::start(|_| Temper::Answers(204)).await;
+    let webhook = json!({"url": recorder.receiver.url(), "events": ["job_started", "job_failed"]});
+    let webhook = register(&client, webhook).await;
+    for envelope in ["none", "cloudevents", "cloudevents-binary"] {
+        change(&client, &webhook, json!({"envelope": envelope})).await;
+        let job = submit(&client, "FAIL_IMMEDIATE").await;
+        for arrival in [recorder.next().await, recorder.next().await] {
+            let address = format!("/v1/jobs/{job}/deliveries/{}", arrival.header("webhook-id"));
+            let shown = client.get(&address).await;
+            let embedded = [b"\"body\":", &arrival.bytes[..], b"}"].concat();
+            let found = shown.body.windows(embedded.len()).any(|bytes| bytes == embedded);
+            assert!(found, "{envelope}: byte for byte in {}", shown.text());
+            let headers = shown.expect(200)["request"]["headers"].as_object().unwrap().clone();
+            for (name, value) in &headers {
+                assert_eq!(value, arrival.header(name), "{envelope}: {name}");
+            }
+            let mut names: Vec<&str> = headers.keys().map(String::as_str).collect();
+            names.retain(|name| !name.starts_with("ce-"));
+            assert_eq!(names, ["content-digest", "content-type", "webhook-id", "x-forgerun-event"]);
+            let in_headers = envelope == "cloudevents-binary";
+            assert_eq!(headers.len() - names.len(), if in_headers { 6 } else { 0 }, "{headers:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn what_was_given_up_since_a_moment_is_sent_again() {
     let server = server(2).await;
     let client = server.client().await;

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use forge_engine::{Clock, SystemClock};
 use forge_server::webhooks::keys::{KeySet, SigningKey};
 use forge_server::webhooks::standard::Secret;
-use forge_server::webhooks::{Letter, envelope::Envelope};
+use forge_server::webhooks::{Contents, Letter, envelope::Envelope};
 use serde_json::{Value, json};
 
 use super::receiver::letter;
@@ -64,7 +64,7 @@ fn delivery(letter: &Letter, keys: &KeySet) -> Value {
         "method": "POST",
         "url": letter.target.as_str(),
         "headers": headers,
-        "body": String::from_utf8(letter.body.to_vec()).unwrap(),
+        "body": String::from_utf8(letter.contents.body.to_vec()).unwrap(),
         "secret": letter.secrets[0].to_text(),
         "keys": keys.document(),
     })
@@ -86,7 +86,8 @@ fn cases() -> [(Value, bool); 10] {
         subject: None,
         time: "2026-01-01T00:00:00Z".into(),
     };
-    let binary = Letter { envelope: envelope.headers(), ..plain.clone() };
+    let contents = Contents { envelope: envelope.headers(), ..plain.contents.clone() };
+    let binary = Letter { contents, ..plain.clone() };
     let good = delivery(&plain, &keys);
     let with = |member: &str, value: Value| {
         let mut changed = good.clone();

@@ -133,6 +133,9 @@ impl World {
         self.victim = registered(&self.server).await;
         self.refresh_webhooks().await;
         self.jobs = vec![self.other.job().await, self.client.job().await];
+        let told = self.client.get(&format!("/v1/jobs/{}/deliveries", self.jobs[1])).await.expect(200);
+        let told = told["deliveries"].as_array().unwrap().iter();
+        self.deliveries.extend(told.map(|known| known["delivery_id"].as_str().unwrap().to_owned()));
         let batch = self
             .client
             .call("POST", "/v1/jobs/batch")
@@ -176,7 +179,7 @@ impl World {
         self.executions.push(gone);
     }
 
-    /// A webhook of each client, and a delivery to it. The run may have deleted those before.
+    /// Webhooks of each client, and a delivery to each. The run may have deleted those before.
     async fn refresh_webhooks(&mut self) {
         let n = self.deliveries.len();
         for client in [&self.client, &self.other] {

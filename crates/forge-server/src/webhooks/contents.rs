@@ -1,0 +1,113 @@
+//! What a delivery says: the same at every attempt, so it can be shown to its owner at any time. What belongs to one attempt,
+//! its moment and its signatures, is the [`Letter`](super::Letter)'s.
+
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use bytes::Bytes;
+use forge_core::delivery::{Delivery, Subject};
+use forge_core::id::EventId;
+use forge_core::time::Time;
+use forge_core::webhook::Envelope as Wrapping;
+use forge_engine::Parcel;
+use forge_wire::event::{Body, JSON};
+use forge_wire::{time, words};
+use serde_json::json;
+
+use super::envelope::{Envelope, STRUCTURED_MEDIA_TYPE};
+use super::letter::put;
+use super::signature::content_digest;
+
+/// The `type` of a test as a CloudEvent.
+const TEST_KIND: &str = "dev.forgerun.webhook.test";
+
+/// What is in a letter.
+#[derive(Clone, Debug)]
+pub struct Contents {
+    /// The delivery: what a receiver knows a repetition by.
+    pub id: String,
+    /// What happened: `job_failed`.
+    pub event: &'static str,
+    /// The media type of the body.
+    pub content_type: &'static str,
+    /// What is told.
+    pub body: Bytes,
+    /// The envelope, where it is in headers.
+    pub envelope: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl Contents {
+    /// What is told of a delivery by the server at `source`, wrapped as its webhook wants it now.
+    pub fn new(parcel: &Parcel, source: &str) -> Contents {
+        let Plain { content_type, body, envelope } = Plain::new(parcel, source);
+        let wrapping = parcel.webhook.as_ref().map_or(Wrapping::None, |webhook| webhook.envelope);
+        let (content_type, body, envelope) = match wrapping {
+            Wrapping::None => (content_type, body, Vec::new()),
+            Wrapping::Structured => {
+                (STRUCTURED_MEDIA_TYPE, envelope.structured(content_type, &body), Vec::new())
+            }
+            Wrapping::Binary => (content_type, body, envelope.headers()),
+        };
+        let event = words::told_name(&parcel.delivery.about);
+        Contents { id: parcel.delivery.id.to_string(), event, content_type, body, envelope }
+    }
+
+    /// The header fields that every attempt has.
+    pub fn headers(&self) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        put(&mut headers, CONTENT_TYPE.as_str(), self.content_type);
+        put(&mut headers, "content-digest", &content_digest(&self.body));
+        put(&mut headers, "webhook-id", &self.id);
+        put(&mut headers, "x-forgerun-event", self.event);
+        headers.extend(self.envelope.iter().cloned());
+        headers
+    }
+}
+
+/// What is told, and what an envelope says of it.
+struct Plain {
+    content_type: &'static str,
+    body: Bytes,
+    envelope: Envelope,
+}
+
+impl Plain {
+    fn new(parcel: &Parcel, source: &str) -> Plain {
+        match &parcel.delivery.about {
+            Subject::Event { job: id, event } => {
+                let job = parcel.job.as_deref().expect("what is about a job comes with it");
+                let body = Body::new(job, event, parcel.outcome.as_deref().map(|outcome| &outcome.object));
+                Plain::of_event(body, event.id(*id), id.to_string(), event.at, source)
+            }
+            Subject::Notice(notice) => {
+                let (id, webhook) = (notice.id(), notice.webhook.to_string());
+                Plain::of_event(Body::of_notice(notice), id, webhook, notice.disabled.at, source)
+            }
+            Subject::Test => Plain::of_test(&parcel.delivery, source),
+        }
+    }
+
+    fn of_event(body: Body, id: EventId, subject: String, at: Time, source: &str) -> Plain {
+        let envelope = Envelope {
+            id: id.to_string(),
+            source: source.to_owned(),
+            kind: body.word.cloud_event().to_owned(),
+            subject: Some(subject),
+            time: time::micros(at),
+        };
+        Plain { content_type: body.media_type, body: body.bytes.into(), envelope }
+    }
+
+    fn of_test(delivery: &Delivery, source: &str) -> Plain {
+        let at = time::micros(delivery.created_at);
+        let webhook = delivery.to.key().to_string();
+        let body = json!({"event_name": words::WEBHOOK_TEST, "webhook_id": webhook, "timestamp": at});
+        let envelope = Envelope {
+            id: delivery.id.to_string(),
+            source: source.to_owned(),
+            kind: TEST_KIND.to_owned(),
+            subject: None,
+            time: at,
+        };
+        Plain { content_type: JSON, body: body.to_string().into(), envelope }
+    }
+}
