@@ -14,6 +14,9 @@ pub const ITEMS_MAX: usize = 1000;
 /// Bytes of the id of an item.
 pub const ITEM_ID_BYTES_MAX: usize = 128;
 
+/// Bytes of what is said about an item that failed. An outcome lists a hundred of them.
+pub const ITEM_MESSAGE_BYTES_MAX: usize = 1024;
+
 /// Jobs handed out by one claim.
 pub const CLAIM_JOBS_MAX: usize = 1024;
 

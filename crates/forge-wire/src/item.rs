@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use forge_core::catalog::Kind;
-use forge_core::item::{Item, ItemEnd, Tally};
+use forge_core::item::{Item, ItemEnd, ItemError, Tally};
 use forge_core::job::Job;
 use forge_core::limits::{ITEM_ID_BYTES_MAX, ITEMS_MAX};
 use forge_problem::{ItemOutcome, ItemStatus};
@@ -135,6 +135,11 @@ pub const fn status(end: &ItemEnd) -> ItemStatus {
     }
 }
 
+/// What is said about an item that failed: the worker's words, or else the catalog's.
+pub(crate) fn said(error: &ItemError) -> &str {
+    if error.message.is_empty() { error.kind.entry().meaning } else { &error.message }
+}
+
 /// The member of `results` for an item, in a language that it can be told in.
 pub fn outcome(end: &ItemEnd, language: Language) -> ItemOutcome {
     let outcome = ItemOutcome::new(&*end.id, status(end));
@@ -142,8 +147,7 @@ pub fn outcome(end: &ItemEnd, language: Language) -> ItemOutcome {
         None => outcome,
         Some(error) => outcome
             .with_detail(
-                language::phrase(error.kind, &error.message, language)
-                    .unwrap_or_else(|| error.message.clone()),
+                language::phrase(error.kind, said(error), language).unwrap_or_else(|| said(error).into()),
             )
             .with_retryable(error.retryable)
             .with_processing_stage(error.kind.entry().stage.map_or("processing", |stage| stage.as_str())),
@@ -243,6 +247,16 @@ mod tests {
         let error = ItemError { kind: Kind::HandlerError, message: "no".into(), retryable: false };
         let end = |n: usize| ItemEnd { id: n.to_string(), error: (n >= n_completed).then(|| error.clone()) };
         (0..n_completed + n_failed).map(end).collect()
+    }
+
+    #[test]
+    fn a_failed_item_of_which_nothing_is_said_has_the_words_of_its_kind() {
+        let error = ItemError { kind: Kind::HandlerError, message: String::new(), retryable: false };
+        let end = ItemEnd { id: "a".into(), error: Some(error) };
+        for language in Language::ALL {
+            let meaning = language::words(Kind::HandlerError, language).meaning;
+            assert_eq!(outcome(&end, language).detail(), Some(meaning));
+        }
     }
 
     #[test]

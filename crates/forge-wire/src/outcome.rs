@@ -152,7 +152,7 @@ fn spoken(job: &Job, kind: Kind, message: &str, listing: &Listing<'_>) -> Langua
     let wanted = job.head.language.as_deref().and_then(Language::parse).unwrap_or_default();
     let can_say = |kind, message: &str| language::phrase(kind, message, wanted).is_some();
     let mut of_items = listing.shown.iter().filter_map(|end| end.error.as_ref());
-    let all = can_say(kind, message) && of_items.all(|error| can_say(error.kind, &error.message));
+    let all = can_say(kind, message) && of_items.all(|error| can_say(error.kind, item::said(error)));
     if all { wanted } else { Language::English }
 }
 

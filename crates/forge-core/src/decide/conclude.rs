@@ -3,12 +3,15 @@
 //! with the execution.
 
 use alloc::format;
+use alloc::sync::Arc;
 
 use super::desk::Desk;
 use crate::catalog::Kind;
 use crate::command::{Answer, Conclude, Refusal, WorkError};
 use crate::history::Outlook;
-use crate::item::{ItemEnd, Tally};
+use crate::item::{ItemEnd, ItemError, Tally};
+use crate::job::cut;
+use crate::limits;
 use crate::state::{Cause, State};
 
 impl Desk<'_> {
@@ -24,7 +27,7 @@ impl Desk<'_> {
         }
         let execution = job.execution;
         self.change(place).tally = Tally::of(&conclude.ends);
-        self.changes.items.insert(execution, conclude.ends.clone());
+        self.changes.items.insert(execution, bounded(&conclude.ends));
         match verdict(&conclude.ends) {
             None => {
                 let at = self.step(place, Cause::Finish, Outlook::Open)?;
@@ -34,6 +37,19 @@ impl Desk<'_> {
         }
         Ok(Answer::Done(self.job(place).clone()))
     }
+}
+
+/// The same ends, with no more said of each than is kept.
+fn bounded(ends: &Arc<[ItemEnd]>) -> Arc<[ItemEnd]> {
+    let is_long = |error: &ItemError| error.message.len() > limits::ITEM_MESSAGE_BYTES_MAX;
+    if !ends.iter().filter_map(|end| end.error.as_ref()).any(is_long) {
+        return ends.clone();
+    }
+    let mut ends = ends.to_vec();
+    for error in ends.iter_mut().filter_map(|end| end.error.as_mut()) {
+        error.message = cut(core::mem::take(&mut error.message), limits::ITEM_MESSAGE_BYTES_MAX);
+    }
+    ends.into()
 }
 
 /// What is wrong with the batch as a whole, if anything is.

@@ -538,10 +538,15 @@ pub fn is_json(media_type: &str) -> bool {
     essence.eq_ignore_ascii_case(b"application/json") || ends(b"+json")
 }
 
-/// At most [`limits::TEXT_BYTES_MAX`] bytes of `text`, cut between characters.
-pub(crate) fn bounded(mut text: String) -> String {
-    if text.len() > limits::TEXT_BYTES_MAX {
-        let end = (0..=limits::TEXT_BYTES_MAX).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+/// At most [`limits::TEXT_BYTES_MAX`] bytes of `text`.
+pub(crate) fn bounded(text: String) -> String {
+    cut(text, limits::TEXT_BYTES_MAX)
+}
+
+/// At most so many bytes of `text`, cut between characters.
+pub(crate) fn cut(mut text: String, bytes_max: usize) -> String {
+    if text.len() > bytes_max {
+        let end = (0..=bytes_max).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
         text.truncate(end);
     }
     text

@@ -6,6 +6,7 @@ use super::events;
 use crate::catalog::Kind;
 use crate::history::{Name, Outlook};
 use crate::item::Tally;
+use crate::limits;
 use crate::state::State;
 use crate::world::World;
 use crate::world::build::*;
@@ -116,4 +117,20 @@ fn a_batch_that_is_simulated_waits_for_the_built_in_worker() {
     assert_eq!(world.job(1).shelf().unwrap().lane, Lane::BuiltIn);
     let world = World::with_job_in(State::Queued, batch(1));
     assert_eq!(world.job(1).shelf().unwrap().lane, Lane::External);
+}
+
+#[test]
+fn what_is_said_of_an_item_is_bounded() {
+    let mut world = World::with_job_in(State::Running, batch(3));
+    let crate::Command::Conclude(mut told) = conclude(1, 1, "cff") else { unreachable!() };
+    let mut ends = told.ends.to_vec();
+    let long = "é".repeat(limits::ITEM_MESSAGE_BYTES_MAX);
+    ends[1].error.as_mut().unwrap().message = std::format!("a{long}");
+    told.ends = ends.into();
+    world.ask(crate::Command::Conclude(told));
+    let kept = &world.items[&world.job(1).execution];
+    let lengths: vec::Vec<_> =
+        kept.iter().map(|end| end.error.as_ref().map(|error| error.message.len())).collect();
+    assert_eq!(lengths[1], Some(limits::ITEM_MESSAGE_BYTES_MAX - 1), "cut between characters");
+    assert!(lengths[0].is_none() && lengths[2].is_some_and(|length| length < 100));
 }

@@ -133,3 +133,32 @@ async fn what_a_worker_says_is_not_translated_and_not_called_german() {
         assert_eq!(problem["detail"] == problem["message"], language == "en", "{problem}");
     }
 }
+
+#[tokio::test]
+async fn the_outcome_of_a_batch_is_german_with_all_its_items_in_both_dialects() {
+    let server = Server::with(&[("sim.time_scale", "0.001"), ("retry.mode.api", "manual")]).await;
+    server.app.work();
+    let client = server.client().await;
+    let items = json!([{"work_kind": "SUCCESS_FAST"}, {"work_kind": "FAIL_IMMEDIATE"}]);
+    for (dialect, id, body) in [
+        ("/v1", "job_id", json!({"items": items})),
+        ("/api/v1", "jobId", json!({"type": "certificates", "items": items})),
+    ] {
+        let submit = client.call("POST", &format!("{dialect}/jobs/batch")).json(body);
+        let submit = submit.header("accept-language", "de").header("prefer", "wait=30");
+        let submitted = submit.send().await.expect(202);
+        let path = format!("{dialect}/jobs/{}", submitted[id].as_str().unwrap());
+        let read = client.call("GET", &path).header("accept", "application/problem+json");
+        let answer = read.header("prefer", "wait=30").send().await;
+        let problem = answer.expect(200);
+        assert_eq!(answer.header("content-language"), Some("de"), "{dialect}");
+        assert_eq!(
+            (&problem["status"], &problem["title"]),
+            (&json!(207), &json!("Stapel teilweise fehlgeschlagen"))
+        );
+        assert_eq!(problem["detail"], "1 von 2 Teilen sind gelungen.");
+        assert_eq!(problem["message"], "1 of 2 items completed successfully.");
+        let detail = "FAIL_IMMEDIATE schlägt in Versuch 1 fehl, wie es soll.";
+        assert_eq!(problem["results"][1]["detail"], detail, "{dialect}");
+    }
+}
