@@ -19,6 +19,10 @@ use crate::language::{self, Language};
 /// `itemsUrl`.
 pub const LISTED_MAX: usize = 100;
 
+/// A batch of which some items failed lists all of them up to this many, and those that failed beyond. Of the draft's examples,
+/// that of a batch of three lists all (§11.6) and that of a webhook, with ten, those that failed (§11.4).
+const MIXED_LISTED_MAX: usize = 9;
+
 /// Wrong items that a refusal names. Whoever made this many mistakes made one.
 const VIOLATIONS_MAX: usize = 20;
 
@@ -110,11 +114,13 @@ pub(crate) struct Listing<'a> {
 
 impl<'a> Listing<'a> {
     pub(crate) fn of(ends: &'a [ItemEnd]) -> Listing<'a> {
-        if ends.len() <= LISTED_MAX {
+        let failed = || ends.iter().filter(|end| end.error.is_some());
+        let n_failed = failed().count();
+        let is_mixed = n_failed > 0 && n_failed < ends.len();
+        if ends.len() <= if is_mixed { MIXED_LISTED_MAX } else { LISTED_MAX } {
             return Listing { shown: ends.iter().collect(), remark: "" };
         }
-        let failed = || ends.iter().filter(|end| end.error.is_some());
-        let remark = match failed().count() {
+        let remark = match n_failed {
             0 => "",
             1..=LISTED_MAX => " Only failed items are listed; see itemsUrl for all.",
             _ => " Only the first failed items are listed; see itemsUrl for all.",
@@ -304,7 +310,10 @@ mod tests {
     fn a_small_batch_lists_all_and_a_large_one_its_failures_up_to_a_bound() {
         for (n_completed, n_failed, n_shown, remark) in [
             (2, 1, 3, ""),
-            (99, 1, 100, ""),
+            (8, 1, 9, ""),
+            (8, 2, 2, "Only failed items"),
+            (100, 0, 100, ""),
+            (0, 100, 100, ""),
             (100, 1, 1, "Only failed items"),
             (1, 100, 100, "Only failed items"),
             (0, 101, 100, "Only the first failed items"),
