@@ -247,6 +247,33 @@ mod tests {
         }
     }
 
+    /// The async-operations document (§12.2.2) names them in general.
+    #[test]
+    fn what_passes_is_worth_another_try_and_what_stays_wrong_is_not() {
+        for (what, kinds, retryable) in [
+            ("timeouts", &[Kind::DependencyTimeout, Kind::OperationTimeout, Kind::HandlerTimeout][..], true),
+            (
+                "trouble with the database",
+                &[Kind::StorageError, Kind::StorageTimeout, Kind::ReplicationLag],
+                true,
+            ),
+            ("too many requests", &[Kind::RateLimited, Kind::QueueFull], true),
+            (
+                "passing absence",
+                &[Kind::StorageUnavailable, Kind::WorkerUnavailable, Kind::HandlerTransient],
+                true,
+            ),
+            ("bad input", &[Kind::MalformedRequest, Kind::InvalidArgs, Kind::SchemaMismatch], false),
+            ("broken rules", &[Kind::IllegalTransition, Kind::Duplicate, Kind::NonRetryable], false),
+            ("bad credentials", &[Kind::Unauthenticated, Kind::KeyExpired, Kind::Forbidden], false),
+            ("what is not there", &[Kind::JobNotFound, Kind::Expired, Kind::ResultNotFound], false),
+        ] {
+            for kind in kinds {
+                assert_eq!(kind.entry().retryable, retryable, "{what}: {kind:?}");
+            }
+        }
+    }
+
     #[test]
     fn a_timeout_a_transient_failure_and_a_lost_runner_are_worth_another_try() {
         let retryable = entries().filter(|entry| entry.level == Level::Job && entry.retryable);

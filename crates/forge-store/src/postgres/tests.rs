@@ -133,3 +133,16 @@ async fn claims_timers_and_lists_stop_after_the_last_row_wanted() {
         assert!(!plan.contains("Sort"), "{sql:?} sorts:\n{plan}");
     }
 }
+
+/// The async-operations document (§7.2): id, type, status, submission (in `head`) and input.
+#[tokio::test]
+async fn what_every_job_must_have_cannot_be_missing() {
+    let client = session().await;
+    let sql = "
+        SELECT attrelid::regclass::text || '.' || attname
+          FROM pg_attribute
+         WHERE attrelid IN ('jobs'::regclass, 'inputs'::regclass) AND attnum > 0 AND NOT attnotnull
+         ORDER BY 1";
+    let optional: Vec<String> = client.query(sql, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
+    assert_eq!(optional, ["jobs.due_at", "jobs.lane", "jobs.shelf"]);
+}

@@ -124,3 +124,17 @@ fn only_small_tables_are_scanned() {
         assert!(known || !scans, "{name}:\n{plan}");
     }
 }
+
+/// The async-operations document (§7.2): id, type, status, submission (in `head`) and input.
+#[test]
+fn what_every_job_must_have_cannot_be_missing() {
+    let db = schema();
+    let is_required = |table: &str, column: &str| -> bool {
+        let sql = "SELECT \"notnull\" FROM pragma_table_info(?1) WHERE name = ?2";
+        db.query_row(sql, [table, column], |row| row.get(0)).unwrap()
+    };
+    for column in ["id", "client", "queue", "job_type", "state", "head", "body"] {
+        assert!(is_required("jobs", column), "{column}");
+    }
+    assert!(is_required("inputs", "bytes") && !is_required("jobs", "due_at"));
+}

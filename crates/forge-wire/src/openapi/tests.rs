@@ -302,7 +302,7 @@ fn a_submission_is_read_by_exactly_the_documented_members() {
 fn a_problem_is_composed_of_problem_details_and_async_job_members() {
     let document = document("");
     let schemas = &document["components"]["schemas"];
-    for composed in ["Problem", "FailedJob"] {
+    for composed in ["Problem", "OperationProblem", "FailedJob"] {
         for part in ["ProblemDetails", "AsyncJob"] {
             let part = json!({"$ref": format!("#/components/schemas/{part}")});
             assert!(schemas[composed]["allOf"].as_array().unwrap().contains(&part), "{composed}");

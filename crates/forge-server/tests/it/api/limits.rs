@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use forge_core::catalog::Kind;
 use serde_json::json;
 
 use super::server::Server;
@@ -35,6 +36,24 @@ async fn requests_beyond_the_rate_are_429_with_both_families_of_headers() {
     other.get("/v1/jobs").await.expect(200);
     server.clock.advance(Duration::from_secs(after));
     client.get("/v1/jobs").await.expect(200);
+}
+
+#[tokio::test]
+async fn how_often_to_ask_is_told_apart_from_when_to_submit_again_in_both_dialects() {
+    for dialect in ["/v1", "/api/v1"] {
+        let server = Server::with(&[("limits.rate_per_minute", "2"), ("retry.mode.api", "manual")]).await;
+        let client = server.client().await;
+        let path = format!("{dialect}/jobs/{}", client.job().await);
+        server.fail(Kind::HandlerTransient).await;
+        let call = client.call("GET", &path).header("accept", "application/problem+json");
+        let report = call.send().await;
+        assert_eq!(report.expect(200)["retryAfter"], 1, "when to submit again, says the job");
+        assert!(report.header("ratelimit").unwrap().starts_with("\"minute\";r=0;t="), "{dialect}");
+        let refused = client.get(&path).await;
+        assert_eq!(refused.status, 429);
+        assert!(refused.header("ratelimit").is_some() && refused.header("retry-after").is_some());
+        assert_eq!(refused.json().get("retryAfter"), None, "of the job a refused poll says nothing");
+    }
 }
 
 #[tokio::test]
