@@ -14,9 +14,10 @@ pub enum Representation {
 
 /// Picks a representation by an `Accept` header.
 ///
-/// `application/json` counts as a wish for problem+json and `application/xml` as one for problem+xml, but
-/// the latter only where JSON is not acceptable at all: browsers list it without meaning it. Between
-/// equal weights the more specific wish wins, then JSON.
+/// `application/json` counts as a wish for problem+json and `application/xml` or `text/xml` as one for
+/// problem+xml, but the latter only where JSON is not acceptable at all: browsers list it without meaning
+/// it. A wildcard such as `text/*` is no wish for XML. Between equal weights the more specific wish wins,
+/// then JSON.
 #[must_use]
 pub fn representation(accept: Option<&str>) -> Representation {
     let ranges: Vec<_> = split(accept.unwrap_or("*/*"), b',').filter_map(Range::parse).collect();
@@ -31,12 +32,9 @@ pub fn representation(accept: Option<&str>) -> Representation {
         by_wildcard => by_wildcard.max(best("application/json")),
     };
     let xml = best("application/problem+xml");
-    let any_xml = best("application/xml").max(best("text/xml"));
-    if xml > json || (json.is_none() && any_xml.is_some()) {
-        Representation::Xml
-    } else {
-        Representation::Json
-    }
+    // By name only: whoever takes any text has not asked for XML.
+    let any_xml = ["application/xml", "text/xml"].iter().any(|name| names(name) && best(name).is_some());
+    if xml > json || (json.is_none() && any_xml) { Representation::Xml } else { Representation::Json }
 }
 
 /// Picks a language by an `Accept-Language` header: RFC 4647 lookup, that is, `de-CH` is served by `de`
@@ -145,6 +143,10 @@ mod tests {
             ("text/html", Json),
             ("application/xml", Xml),
             ("text/xml;q=0.5", Xml),
+            ("text/*", Json),
+            ("text/html, text/*;q=0.5", Json),
+            ("text/*, application/xml;q=0.1", Xml),
+            ("application/xml;q=0, text/*", Json),
             ("application/problem+xml, */*", Xml),
             ("application/problem+xml;q=0.5, application/problem+json;q=0.8", Json),
             ("application/problem+xml;q=0.9, application/json;q=0.8", Xml),

@@ -293,6 +293,10 @@ impl App {
         if self.is_stopping() {
             return Err(NotReady::Stopping);
         }
+        // A node that shall have no worker lacks none; one whose workers are gone does (C-51).
+        if self.worker().is_some_and(WorkerHandle::is_over) {
+            return Err(NotReady::Workers);
+        }
         // The cheapest question there is: it proves a connection and a schema.
         match timeout(READY_TIMEOUT, self.engine.store().journal_end()).await {
             Ok(Ok(_)) => Ok(()),
@@ -329,6 +333,8 @@ impl App {
 pub enum NotReady {
     /// It is on its way down.
     Stopping,
+    /// Its workers are gone.
+    Workers,
     /// The store answers with trouble.
     Store(forge_store::Error),
     /// The store does not answer.

@@ -68,7 +68,7 @@ async fn health() -> Response {
     ([(CONTENT_TYPE, "application/json")], "{\"status\":\"ok\"}\n").into_response()
 }
 
-/// Ready: the store answers, and the server is not on its way down.
+/// Ready: the store answers, the workers that there shall be are there, and the server is not on its way down.
 async fn ready(State(app): State<Arc<App>>) -> Response {
     let why_not = match app.readiness().await {
         Ok(()) => return ([(CONTENT_TYPE, "application/json")], "{\"status\":\"ready\"}\n").into_response(),
@@ -76,6 +76,7 @@ async fn ready(State(app): State<Arc<App>>) -> Response {
     };
     let (kind, reason) = match why_not {
         NotReady::Stopping => (Kind::StorageUnavailable, "stopping"),
+        NotReady::Workers => (Kind::WorkerUnavailable, "workers"),
         NotReady::Store(error) => {
             tracing::error!(%error, "the store does not work");
             (Kind::StorageUnavailable, "store")

@@ -135,6 +135,11 @@ impl WorkerHandle {
         self.running.closed().await;
     }
 
+    /// Whether there are workers, and all of them have ended.
+    pub fn is_over(&self) -> bool {
+        !self.hands.is_empty() && self.hands.iter().all(JoinHandle::is_finished)
+    }
+
     /// How busy the workers are.
     pub fn gauge(&self) -> Gauge {
         let busy = self.gauges.busy.load(Ordering::Relaxed);

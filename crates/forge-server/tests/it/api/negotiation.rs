@@ -8,7 +8,7 @@ use super::server::Server;
 async fn an_answer_nobody_could_read_is_406() {
     let server = Server::start().await;
     let client = server.client().await;
-    for accept in ["image/png", "text/html", "application/json;q=0"] {
+    for accept in ["image/png", "text/html", "text/*", "application/json;q=0"] {
         let answer = client.call("GET", "/v1/jobs").header("accept", accept).send().await;
         answer.refused(406, "RFA_REQUEST_NOT_ACCEPTABLE");
     }

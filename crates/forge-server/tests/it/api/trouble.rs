@@ -123,6 +123,21 @@ async fn ready_tells_whether_the_store_answers_and_the_server_stays() {
 }
 
 #[tokio::test]
+async fn a_server_is_ready_without_workers_of_its_own_but_not_with_workers_that_are_gone() {
+    for (count, ready) in [("0", true), ("2", false)] {
+        let server = Server::with(&[("workers.count", count)]).await;
+        server.app.work();
+        server.call("GET", "/ready").send().await.expect(200);
+        server.app.stop_work().await;
+        let answer = server.call("GET", "/ready").send().await;
+        match ready {
+            true => assert_eq!(answer.expect(200)["status"], "ready"),
+            false => assert_eq!(answer.expect(503)["code"], "RFA_EXEC_WORKER_UNAVAILABLE"),
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_stopped_engine_is_503() {
     let server = Server::start().await;
     let client = server.client().await;
