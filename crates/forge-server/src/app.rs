@@ -21,7 +21,7 @@ use tokio::time::timeout;
 
 use crate::config::{AuthMode, Config, JobReportStatus, RetryMode};
 use crate::edge::sse::Hub;
-use crate::edge::{Endings, KeyRing, Limiter};
+use crate::edge::{Endings, KeyRing, Limiter, Rendered};
 use crate::limits::{
     DOWNLOADS_MAX, READY_TIMEOUT, REQUEST_TIMEOUT, STREAM_EVENTS_WAITING_MAX, STREAM_HEARTBEAT, WAIT_MAX,
     WEBHOOK_LEASE_MARGIN,
@@ -57,6 +57,8 @@ pub struct App {
     pub limiter: Limiter,
     /// Places for downloads of large results.
     pub downloads: Arc<Semaphore>,
+    /// Jobs as they were last written out.
+    pub rendered: Rendered,
     /// Requests that wait for jobs to end.
     pub endings: Endings,
     /// Streams of events.
@@ -149,6 +151,7 @@ impl App {
             hub,
             limiter: Limiter::new(&config.limits),
             ring: KeyRing::default(),
+            rendered: Rendered::default(),
             endings: Endings::default(),
             downloads: Arc::new(Semaphore::new(DOWNLOADS_MAX)),
             default_queue: Name::new(DEFAULT_QUEUE).expect("a short name"),

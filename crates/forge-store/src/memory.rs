@@ -268,7 +268,7 @@ impl Tables {
 
     fn read(&self, query: Query) -> Page {
         match query {
-            Query::Job(id) => Page::Job(self.jobs.get(&id).cloned().map(Box::new)),
+            Query::Job(id) => Page::Job(self.jobs.get(&id).cloned().map(Arc::new)),
             Query::Inputs(ids) => Page::Inputs(
                 ids.into_iter().filter_map(|id| Some((id, self.inputs.get(&id)?.clone()))).collect(),
             ),

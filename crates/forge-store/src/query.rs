@@ -1,6 +1,7 @@
 //! What can be read without locking. [`Store::read`] takes a [`Query`] and gives a [`Page`]; the methods on `dyn Store`
 //! below give each query its own type back.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use forge_core::client::{ApiKey, Client};
@@ -54,7 +55,7 @@ pub enum Query {
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "each belongs to the query of the same shape")]
 pub enum Page {
-    Job(Option<Box<Job>>),
+    Job(Option<Arc<Job>>),
     Jobs(Vec<Job>),
     Inputs(Vec<(JobId, Input)>),
     JobId(Option<JobId>),
@@ -204,7 +205,7 @@ macro_rules! page {
 
 impl dyn Store {
     /// The job, if it exists.
-    pub async fn job(&self, id: JobId) -> Result<Option<Box<Job>>, Error> {
+    pub async fn job(&self, id: JobId) -> Result<Option<Arc<Job>>, Error> {
         page!(self, Query::Job(id), Job)
     }
 

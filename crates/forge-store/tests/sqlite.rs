@@ -11,10 +11,11 @@ use forge_core::id::{ClientId, JobId};
 use forge_core::item::ItemEnd;
 use forge_core::job::{Head, Input, Job, Name};
 use forge_core::rows::{Changes, Object, Render};
+use forge_core::state::State;
 use forge_core::time::Time;
 use forge_core::{Answer, Batch, Command, decide, wants};
 use forge_store::sqlite::{Options, Sqlite};
-use forge_store::{Error, Fault, Filter, Store, Sweep, Wakeup};
+use forge_store::{Ahead, Error, Fault, Filter, Store, Sweep, Wakeup};
 use tempfile::TempDir;
 
 const CLIENT: ClientId = ClientId::from_u128(7);
@@ -186,6 +187,53 @@ async fn a_process_alone_hears_of_no_others() {
         let heard = std::iter::from_fn(|| told.try_recv().ok()).collect::<Vec<_>>();
         assert_eq!(heard, [], "what it does itself is no news");
     }
+}
+
+#[tokio::test]
+async fn a_job_is_read_once_until_it_changes_or_another_process_writes() {
+    let (_folder, path) = file();
+    let (store, other) = (Sqlite::open(&path).unwrap(), Sqlite::open(&path).unwrap());
+    transact(&store, vec![submit([1])]).await.unwrap();
+    let read = async || (&store as &dyn Store).job(JobId::v7(1, 1)).await.unwrap().unwrap();
+    let first = read().await;
+    assert!(Arc::ptr_eq(&first, &read().await), "nothing happened");
+    transact(&store, vec![submit([2])]).await.unwrap();
+    assert!(Arc::ptr_eq(&first, &read().await), "another job was submitted");
+    let sweep = Sweep { journal_before: Time::from_micros(i64::MAX), ..Sweep::nothing(100) };
+    assert!(store.sweep(sweep).await.unwrap().total() > 0);
+    assert!(Arc::ptr_eq(&first, &read().await), "the journal was swept");
+    transact(&other, vec![submit([3])]).await.unwrap();
+    let second = read().await;
+    assert!(!Arc::ptr_eq(&first, &second), "nobody knows what the other did");
+    transact(&store, vec![submit([4])]).await.unwrap();
+    let third = read().await;
+    assert!(Arc::ptr_eq(&third, &read().await), "from the next commit on one knows again");
+    let jobs = claimed(&transact(&store, vec![claim(1)]).await.unwrap());
+    assert_eq!((&jobs[0], third.state), (&*read().await, State::Queued), "it changed");
+    succeed(&other, &jobs).await;
+    assert_eq!(read().await.state, State::Succeeded, "the other changed it");
+}
+
+#[tokio::test]
+async fn a_place_in_the_queue_follows_every_commit_of_anybody() {
+    let (_folder, path) = file();
+    let (store, other) = (Sqlite::open(&path).unwrap(), Sqlite::open(&path).unwrap());
+    transact(&store, vec![submit(1..=5)]).await.unwrap();
+    let places = async || {
+        let store = &store as &dyn Store;
+        let mut places = Vec::new();
+        for n in 4..=5 {
+            let job = store.job(JobId::v7(1, n)).await.unwrap().unwrap();
+            places.push(store.ahead(&job, 4).await.unwrap().unwrap());
+        }
+        places
+    };
+    assert_eq!(places().await, [Ahead::Exactly(3), Ahead::About(4)]);
+    assert_eq!(places().await, [Ahead::Exactly(3), Ahead::About(4)], "the same from memory");
+    transact(&store, vec![claim(1)]).await.unwrap();
+    assert_eq!(places().await, [Ahead::Exactly(2), Ahead::Exactly(3)]);
+    transact(&other, vec![claim(2)]).await.unwrap();
+    assert_eq!(places().await, [Ahead::Exactly(0), Ahead::Exactly(1)]);
 }
 
 #[tokio::test]

@@ -55,7 +55,7 @@ impl fmt::Display for Name {
 }
 
 /// Which contract the job was submitted on. It fixes the wording of its outcome.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Dialect {
     /// ForgeRun's own, `/v1`.

@@ -60,7 +60,7 @@ impl Parcel {
             Some(execution) => store.outcome(execution).await?.map(Arc::new),
             None => None,
         };
-        Ok(Some(Parcel { delivery, webhook, job: Some(Arc::new(*job)), outcome }))
+        Ok(Some(Parcel { delivery, webhook, job: Some(job), outcome }))
     }
 
     /// The event of a job that it tells of; `None` for what is about none.

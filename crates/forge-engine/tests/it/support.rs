@@ -162,7 +162,7 @@ impl World {
 
     pub(crate) async fn job(&self, id: JobId) -> Option<Job> {
         let store: Arc<dyn Store> = self.store.clone();
-        store.job(id).await.unwrap().map(|job| *job)
+        store.job(id).await.unwrap().map(|job| (*job).clone())
     }
 
     pub(crate) async fn state(&self, id: JobId) -> Option<State> {

@@ -1,5 +1,7 @@
 //! The events of one job or execution, for every dialect: a page by default, a stream for whoever asks for one.
 
+use std::sync::Arc;
+
 use axum::http::StatusCode;
 use axum::response::Response;
 use forge_core::job::Job;
@@ -29,7 +31,7 @@ pub(crate) async fn show(
     exchange: &Exchange,
     caller: &Caller,
     query: &Query,
-    job: Box<Job>,
+    job: Arc<Job>,
     scope: Scope,
 ) -> Result<Response, ApiError> {
     if accept::wants_stream(&exchange.headers) {

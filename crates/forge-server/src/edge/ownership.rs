@@ -1,5 +1,7 @@
 //! Jobs belong to clients, and only their client sees them.
 
+use std::sync::Arc;
+
 use forge_core::Refusal;
 use forge_core::catalog::Kind;
 use forge_core::id::{ExecutionId, JobId};
@@ -12,7 +14,7 @@ use super::refusal::ApiError;
 use crate::app::App;
 
 /// The job, if it is there and the caller's. An id that is none is an id of nothing (C-52).
-pub async fn job(app: &App, caller: &Caller, id: Option<JobId>) -> Result<Box<Job>, ApiError> {
+pub async fn job(app: &App, caller: &Caller, id: Option<JobId>) -> Result<Arc<Job>, ApiError> {
     let id = id.ok_or_else(not_found)?;
     match app.engine.store().job(id).await? {
         Some(job) if job.head.client == caller.client => Ok(job),
@@ -24,7 +26,7 @@ pub async fn job(app: &App, caller: &Caller, id: Option<JobId>) -> Result<Box<Jo
 /// One execution, and the job that it is or was an execution of (C-14).
 pub struct Execution {
     /// The job as it stands.
-    pub job: Box<Job>,
+    pub job: Arc<Job>,
     /// Which of its executions.
     pub id: ExecutionId,
 }

@@ -12,11 +12,19 @@ const HEADERS_USUAL: usize = 16;
 /// Bytes that most answers stay below, a job in full included; room for them at once saves growing the body thrice.
 const BODY_BYTES_USUAL: usize = 1024;
 
+/// The type of a JSON body.
+pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
 /// A JSON body.
 pub fn json(status: StatusCode, view: &impl Serialize) -> Response {
+    with_type(status, JSON, written(view))
+}
+
+/// The bytes of a JSON body.
+pub fn written(view: &impl Serialize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(BODY_BYTES_USUAL);
     serde_json::to_writer(&mut bytes, view).expect("our views have text keys and no numbers that JSON lacks");
-    with_type(status, HeaderValue::from_static("application/json"), bytes)
+    bytes
 }
 
 /// Any body.

@@ -1,6 +1,8 @@
 //! What submissions have in common, whatever dialect they come in: the rules their members must satisfy on this server, the
 //! idempotency key, the way to the engine, and what the answer says beside its body.
 
+use std::sync::Arc;
+
 use axum::http::header::{LINK, LOCATION, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
@@ -127,7 +129,7 @@ pub async fn submit(
 pub async fn awaited(app: &App, caller: &Caller, prefer: &Prefer, job: Job) -> Result<Job, ApiError> {
     let Some(wait) = prefer.wait else { return Ok(job) };
     app.endings.wait(app, &job, wait).await?;
-    Ok(*ownership::job(app, caller, Some(job.id)).await?)
+    Ok(Arc::unwrap_or_clone(ownership::job(app, caller, Some(job.id)).await?))
 }
 
 /// What a 202 says beside its body: where to look, when, and whether it tells of something that was there before.

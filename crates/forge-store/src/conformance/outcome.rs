@@ -117,7 +117,7 @@ pub async fn errors_of_many_attempts_come_back(fixture: &dyn Fixture) {
         let taken = the_one(ask(&store, at(n), take(&["q"], 1)).await);
         last = Some(done(ask(&store, at(n), fail(&taken)).await));
     }
-    let found = store.job(id(1)).await.unwrap().map(|job| *job);
+    let found = store.job(id(1)).await.unwrap().map(|job| (*job).clone());
     assert_eq!(found, last);
     let attempts: Vec<u32> = found.expect("it exists").errors.iter().map(|error| error.attempt).collect();
     assert_eq!(attempts, (5..=20).collect::<Vec<_>>());

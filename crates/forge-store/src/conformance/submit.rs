@@ -47,7 +47,7 @@ pub async fn a_submitted_job_is_read_back_whole(fixture: &dyn Fixture) {
     let new = job(1, "q");
     let answered = accepted(ask(&store, START, submit(new.clone())).await);
     let found = store.job(id(1)).await.unwrap().expect("it was accepted");
-    assert_eq!(answered, [*found.clone()]);
+    assert_eq!(answered, [(*found).clone()]);
     assert_eq!(found.head, new.head);
     assert_eq!(found.state, State::Queued);
     let moves: Vec<News> = found.history.events().map(|event| event.news).collect();
@@ -108,7 +108,7 @@ pub async fn a_head_with_every_field_set_comes_back(fixture: &dyn Fixture) {
     let answered = accepted(ask(&store, START, submit(new.clone())).await);
     let found = store.job(id(1)).await.unwrap().expect("it was accepted");
     assert_eq!(*found.head, *new.head);
-    assert_eq!(answered, [*found]);
+    assert_eq!(answered, [(*found).clone()]);
     picture(&store).await;
 }
 

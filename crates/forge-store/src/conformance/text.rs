@@ -59,7 +59,7 @@ pub async fn texts_come_back_as_they_went_in(fixture: &dyn Fixture) {
         assert_eq!(found.head.tags, new.head.tags, "{text:?}");
         assert_eq!(found.head.job_type, text);
         let filter = Filter { job_type: Some(text.into()), limit: 9, ..Filter::default() };
-        assert_eq!(store.jobs(filter).await.unwrap(), [*found], "{text:?}");
+        assert_eq!(store.jobs(filter).await.unwrap(), [Arc::unwrap_or_clone(found)], "{text:?}");
     }
     picture(&store).await;
 }
@@ -76,7 +76,7 @@ pub async fn what_workers_say_comes_back_as_they_said_it(fixture: &dyn Fixture) 
         let stop = Cancel { owned: owned(2 * n + 1), execution: None, by: text.into(), reason: text.into() };
         let commands = vec![Command::Fail(Fail { held: held(&taken[0]), error }), Command::Cancel(stop)];
         for ended in run(&store, at(2), commands).await.into_iter().map(done) {
-            assert_eq!(store.job(ended.id).await.unwrap(), Some(Box::new(ended)), "{text:?}");
+            assert_eq!(store.job(ended.id).await.unwrap(), Some(Arc::new(ended)), "{text:?}");
         }
     }
     picture(&store).await;
@@ -141,7 +141,7 @@ pub async fn a_text_that_cannot_be_kept_is_rejected_whole(fixture: &dyn Fixture)
         match commit(&store, START, vec![command, submit(job(9, "q"))]).await {
             Ok(changes) => {
                 for (job, _) in changes.inserted {
-                    assert_eq!(store.job(job.id).await.unwrap(), Some(Box::new(job)));
+                    assert_eq!(store.job(job.id).await.unwrap(), Some(Arc::new(job)));
                 }
                 run(&store, at(1), vec![cancel(9), super::make::forget(9)]).await;
             }
@@ -185,10 +185,10 @@ pub async fn a_clock_at_the_epoch_loses_nothing(fixture: &dyn Fixture) {
     let store = fixture.store();
     for (n, now) in (1..).zip([Time::ZERO, Time::from_micros(-5_000_000), Time::from_micros(1)]) {
         let born = accepted(ask(&store, now, submit(job(n, "q"))).await).remove(0);
-        assert_eq!(store.job(id(n)).await.unwrap(), Some(Box::new(born)));
+        assert_eq!(store.job(id(n)).await.unwrap(), Some(Arc::new(born)));
         let taken = the_one(ask(&store, now, take(&["q"], 1)).await);
         let ended = done(ask(&store, now, succeed_with(&taken, "text/plain", b"")).await);
-        assert_eq!(store.job(id(n)).await.unwrap(), Some(Box::new(ended)));
+        assert_eq!(store.job(id(n)).await.unwrap(), Some(Arc::new(ended)));
         let held = job_with(10 + n, "q", |head| head.hold = true);
         accepted(ask(&store, now, submit(held)).await);
         done(ask(&store, now, cancel(10 + n)).await);

@@ -1,6 +1,7 @@
 //! Reading without locks: one statement per question, on a connection that no transaction holds.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use forge_core::command::{Blob, Content};
@@ -75,7 +76,7 @@ impl Reader<'_> {
         Ok(match query {
             Query::Job(id) => {
                 let rows = self.rows(Sql::ReadJob, &[&Uuid::from(id)]).await?;
-                Page::Job(rows.first().map(read_job).transpose()?.map(Box::new))
+                Page::Job(rows.first().map(read_job).transpose()?.map(Arc::new))
             }
             Query::Inputs(ids) => self.inputs(ids).await?,
             Query::JobOf(execution) => {

@@ -1,11 +1,12 @@
 //! Jobs in one file: the default of the server, with nothing to install or run beside it.
 //!
 //! One thread writes ([`writer`]), and what it has committed is on the disk; readers have connections of their own and
-//! never wait for it ([`readers`]). Large results are files beside it ([`files`]). A second process may open the same file and write too: the two take turns.
+//! never wait for it ([`readers`]); what they just read they need not read again ([`recent`]). Large results are files beside it ([`files`]). A second process may open the same file and write too: the two take turns.
 
 mod cells;
 mod checkpoint;
 mod clients;
+mod commits;
 mod connect;
 mod fault;
 mod files;
@@ -16,6 +17,7 @@ mod migrate;
 mod post;
 mod read;
 mod readers;
+mod recent;
 mod results;
 mod statements;
 mod threads;
@@ -35,9 +37,11 @@ use tokio::sync::broadcast;
 
 use crate::{Blobs, Boxed, Decide, Error, Page, Query, Sink, Source, Store, Sweep, Swept, Wakeup};
 use checkpoint::Checkpointer;
+use commits::Commits;
 use connect::Place;
 use files::Files;
 use readers::Readers;
+use recent::Recent;
 use threads::Threads;
 use writer::{Bite, Task, Writer};
 
@@ -72,8 +76,9 @@ impl Sqlite {
         let first = place.writer()?;
         migrate::migrate(&first)?;
         let (checkpointer, bell) = Checkpointer::start(&place)?;
-        let mut writer = Writer::new(place.clone(), first, bell, wakeups.clone())?;
-        let readers = Readers::open(&place)?;
+        let recent = Arc::new(Recent::new(Commits::of(&place)?));
+        let mut writer = Writer::new(place.clone(), first, bell, recent.clone(), wakeups.clone())?;
+        let readers = Readers::open(&place, &recent)?;
         let writer = Threads::start("forge-writer", vec![move |task| writer.handle(task)])?;
         let files = Files::beside(path);
         Ok(Sqlite { readers, writer, _checkpointer: checkpointer, files, wakeups })

@@ -1,5 +1,6 @@
 //! From a [`Query`] to its [`Page`], on a connection that only reads.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use forge_core::codec::Corrupt;
@@ -12,9 +13,10 @@ use forge_core::time::Time;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::load::sql_limit;
+use super::recent::{Front, Recent};
 use super::statements::statements;
 use super::{cells, clients, post, results};
-use crate::{Ahead, Error, Filter, JournalRow, Page, Query, QueueStats, Tombstone};
+use crate::{Error, Filter, JournalRow, Page, Query, QueueStats, Tombstone};
 
 statements! {
     JOB = "
@@ -110,20 +112,13 @@ statements! {
         )
     ";
 
-    /// In two ranges, each along the index: one condition with OR would walk the whole shelf. A job of the same priority
-    /// that is older comes first.
-    AHEAD = "
-        SELECT count(*)
-        FROM (
-            SELECT 1
-            FROM jobs INDEXED BY jobs_shelf
-            WHERE lane = ?1 AND shelf = ?2 AND priority > ?3
-            UNION ALL
-            SELECT 1
-            FROM jobs INDEXED BY jobs_shelf
-            WHERE lane = ?1 AND shelf = ?2 AND priority = ?3 AND id < ?4
-            LIMIT ?5
-        )
+    /// In the order in which they will be taken, in the index alone.
+    FRONT = "
+        SELECT priority, id
+        FROM jobs INDEXED BY jobs_shelf
+        WHERE lane = ?1 AND shelf = ?2
+        ORDER BY priority DESC, id
+        LIMIT ?3
     ";
 
     WAITING = "
@@ -174,11 +169,15 @@ statements! {
 }
 
 /// Answers one question.
-pub(super) fn read(db: &Connection, query: &Query) -> Result<Page, Error> {
+pub(super) fn read(db: &Connection, recent: &Recent, query: &Query) -> Result<Page, Error> {
     Ok(match query {
         Query::Job(id) => {
-            let job = first(db, JOB, params![id.to_bytes()], |row| cells::job(*id, row, 0))?;
-            Page::Job(job.map(Box::new))
+            let reading = recent.reading();
+            let job = first(db, JOB, params![id.to_bytes()], |row| cells::job(*id, row, 0))?.map(Arc::new);
+            if let Some(job) = &job {
+                recent.keep_job(reading, job);
+            }
+            Page::Job(job)
         }
         Query::Inputs(ids) => Page::Inputs(inputs(db, ids)?),
         Query::JobOf(execution) => {
@@ -208,7 +207,9 @@ pub(super) fn read(db: &Connection, query: &Query) -> Result<Page, Error> {
             Page::Count(n.unsigned_abs())
         }
         Query::Ahead { shelf, priority, id, limit } => {
-            Page::Ahead(ahead(db, shelf, (*priority, *id), *limit)?)
+            let reading = recent.reading();
+            let front = recent.keep_front(reading, shelf, front(db, shelf, *limit)?);
+            Page::Ahead(front.ahead(*priority, *id))
         }
         Query::NextDue => Page::Moment(first(db, NEXT_DUE, [], |row| Ok(Time::from_micros(row.get(0)?)))?),
         Query::Queues => Page::Queues(all(db, QUEUES, [], queue)?),
@@ -282,15 +283,15 @@ fn occupied(db: &Connection, shelves: &[Shelf]) -> Result<Vec<Shelf>, Error> {
     Ok(occupied)
 }
 
-fn ahead(db: &Connection, shelf: &Shelf, place: (i16, JobId), limit: usize) -> Result<Ahead, Error> {
-    let (lane, name, (priority, id)) = (shelf.lane as u8, shelf.name.as_str(), place);
-    let params = params![lane, name, priority, id.to_bytes(), sql_limit(limit)];
-    let n: i64 = first(db, AHEAD, params, |row| Ok(row.get(0)?))?.unwrap_or(0);
-    let mut waiting = 0;
-    if n as u64 >= limit as u64 {
-        waiting = first(db, WAITING, params![name], |row| Ok(row.get(0)?))?.unwrap_or(0);
-    }
-    Ok(Ahead::counted(n as u64, limit, || waiting))
+fn front(db: &Connection, shelf: &Shelf, limit: usize) -> Result<Front, Error> {
+    let (lane, name) = (shelf.lane as u8, shelf.name.as_str());
+    let place = |row: &Row<'_>| Ok((row.get(0)?, cells::job_id(row, 1)?));
+    let places = all(db, FRONT, params![lane, name, sql_limit(limit)], place)?;
+    // Of interest only where more may stand behind them.
+    let is_all = places.len() < limit;
+    let waiting = || first(db, WAITING, params![name], |row| Ok(row.get(0)?));
+    let n_waiting = if is_all { None } else { waiting()? };
+    Ok(Front::new(places, limit, n_waiting.unwrap_or(0)))
 }
 
 fn listed(row: &Row<'_>) -> Result<Job, Error> {

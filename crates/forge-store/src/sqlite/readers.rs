@@ -5,12 +5,13 @@
 //! runtime waits for a disk: *pages* are found by key and bounded by their caller (inputs, the journal); a *search* may
 //! walk past many jobs, and must not keep workers from their inputs.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::Connection;
 
 use super::connect::Place;
 use super::read::read;
+use super::recent::Recent;
 use super::threads::{Reply, Threads};
 use crate::{Error, Page, Query};
 
@@ -25,6 +26,7 @@ pub(super) struct Readers {
     lookups: Vec<Mutex<Connection>>,
     pages: Threads<Task>,
     searches: Threads<Task>,
+    recent: Arc<Recent>,
 }
 
 struct Task {
@@ -40,12 +42,13 @@ enum Road {
 }
 
 impl Readers {
-    pub(super) fn open(place: &Place) -> Result<Readers, Error> {
+    pub(super) fn open(place: &Place, recent: &Arc<Recent>) -> Result<Readers, Error> {
         let lookups = (0..place.options.lookups.max(1)).map(|_| place.reader().map(Mutex::new));
         Ok(Readers {
             lookups: lookups.collect::<Result<_, _>>()?,
-            pages: start("forge-pages", 1, place)?,
-            searches: start("forge-search", SEARCH_THREADS, place)?,
+            pages: start("forge-pages", 1, place, recent)?,
+            searches: start("forge-search", SEARCH_THREADS, place, recent)?,
+            recent: recent.clone(),
         })
     }
 
@@ -60,9 +63,12 @@ impl Readers {
     /// On the first connection that is free, so that a quiet server warms one cache only. With all of them taken, waits
     /// for one: for as long as one lookup takes.
     fn look_up(&self, query: &Query) -> Result<Page, Error> {
+        if let Some(page) = self.recent.page(query) {
+            return Ok(page);
+        }
         let free = self.lookups.iter().find_map(|db| db.try_lock().ok());
         let db = free.unwrap_or_else(|| self.lookups[0].lock().unwrap_or_else(PoisonError::into_inner));
-        read(&db, query)
+        read(&db, &self.recent, query)
     }
 }
 
@@ -99,12 +105,13 @@ fn road_of(query: &Query) -> Road {
     }
 }
 
-fn start(name: &str, n: usize, place: &Place) -> Result<Threads<Task>, Error> {
+fn start(name: &str, n: usize, place: &Place, recent: &Arc<Recent>) -> Result<Threads<Task>, Error> {
     let worker = |db: Connection| {
+        let recent = recent.clone();
         move |Task { query, reply }: Task| {
             if !reply.is_closed() {
                 // Nobody waiting any more is fine.
-                let _ = reply.send(read(&db, &query));
+                let _ = reply.send(read(&db, &recent, &query));
             }
         }
     };

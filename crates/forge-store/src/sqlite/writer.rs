@@ -11,6 +11,7 @@
 //! another.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use forge_core::id::BlobId;
 use forge_core::time::Time;
@@ -22,6 +23,7 @@ use super::checkpoint::{Bell, watch};
 use super::connect::Place;
 use super::held::Held;
 use super::load::{Loaded, load};
+use super::recent::Recent;
 use super::statements::statements;
 use super::threads::Reply;
 use super::{fault, results, write};
@@ -61,6 +63,7 @@ pub(super) struct Writer {
     /// The data version seen last; `None` on a new connection.
     data_version: Option<i64>,
     held: Held,
+    recent: Arc<Recent>,
     bell: Bell,
     wakeups: broadcast::Sender<Wakeup>,
 }
@@ -71,10 +74,11 @@ impl Writer {
         place: Place,
         mut db: Connection,
         bell: Bell,
+        recent: Arc<Recent>,
         wakeups: broadcast::Sender<Wakeup>,
     ) -> Result<Writer, Error> {
         watch(&mut db, bell.clone())?;
-        Ok(Writer { place, db: Some(db), data_version: None, held: Held::default(), bell, wakeups })
+        Ok(Writer { place, db: Some(db), data_version: None, held: Held::default(), recent, bell, wakeups })
     }
 
     /// Does one task, unless nobody waits for it any more.
@@ -104,14 +108,19 @@ impl Writer {
     }
 
     fn transact(&mut self, wants: &Wants, mut decide: Decide) -> Result<Changes, Error> {
+        let recent = self.recent.clone();
         self.transaction(|db, held| {
             let Loaded { rows, numbers } = load(db, wants, held)?;
             let changes = decided(&mut decide, rows)?;
             if changes.is_empty() {
                 leave(db)?;
             } else {
+                let n_before = db.total_changes();
                 write::write(db, &changes, &numbers)?;
                 commit(db)?;
+                if db.total_changes() != n_before {
+                    recent.committed(Some(&changes));
+                }
                 held.note(&changes, &numbers);
             }
             Ok(changes)
@@ -120,9 +129,14 @@ impl Writer {
 
     /// Runs `work` in a transaction of its own.
     fn alone<T>(&mut self, work: impl FnOnce(&Connection) -> Result<T, Error>) -> Result<T, Error> {
+        let recent = self.recent.clone();
         self.transaction(|db, _| {
+            let n_before = db.total_changes();
             let done = work(db)?;
             commit(db)?;
+            if db.total_changes() != n_before {
+                recent.committed(None);
+            }
             Ok(done)
         })
     }
@@ -148,6 +162,7 @@ impl Writer {
 
     fn begin(&mut self, db: &Connection) -> Result<(), Error> {
         db.prepare_cached(BEGIN)?.execute([])?;
+        self.recent.begun();
         let version = db.prepare_cached(DATA_VERSION)?.query_row([], |row| row.get(0))?;
         let seen = self.data_version.replace(version);
         if seen.is_some_and(|seen| seen != version) {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
+use std::sync::Arc;
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -42,7 +43,7 @@ pub(super) async fn of_client(app: &App, exchange: &Exchange, caller: &Caller) -
         None => Place::default(),
     };
     let store = app.engine.store();
-    let mut jobs: HashMap<JobId, Option<Box<Job>>> = HashMap::new();
+    let mut jobs: HashMap<JobId, Option<Arc<Job>>> = HashMap::new();
     let mut found = Vec::new();
     for _ in 0..PAGES_SCANNED_MAX {
         let rows = store.journal(place.row - 1, STREAM_ROWS_MAX).await?;

@@ -1,5 +1,7 @@
 //! One job: look at it, cancel it, retry it.
 
+use std::sync::Arc;
+
 use axum::http::header::{LINK, RETRY_AFTER, VARY};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
@@ -8,7 +10,7 @@ use forge_core::Command;
 use forge_core::catalog::Kind;
 use forge_core::command::{Cancel, Owned, Retry};
 use forge_core::id::JobId;
-use forge_core::job::Job;
+use forge_core::job::{Dialect, Job};
 use forge_core::state::State;
 use forge_wire::forge::{CanceledView, JobView, RetriedView, RetryRequest};
 use forge_wire::problem::Refused;
@@ -41,7 +43,7 @@ pub(super) async fn get(
 }
 
 /// The last word on a job that ended badly, to whoever asks for it by name; otherwise the dialect's own JSON.
-async fn show(app: &App, exchange: &Exchange, job: &Job) -> Result<Response, ApiError> {
+async fn show(app: &App, exchange: &Exchange, job: &Arc<Job>) -> Result<Response, ApiError> {
     if matches!(job.state, State::Failed | State::Canceled) {
         let form = accept::form(&exchange.headers, Form::Json);
         if let Some(response) = failure::last_word(app, job, form).await? {
@@ -52,8 +54,9 @@ async fn show(app: &App, exchange: &Exchange, job: &Job) -> Result<Response, Api
 }
 
 /// The dialect's own JSON, with what went wrong in a header field beside it (C-08).
-fn view(app: &App, job: &Job) -> Response {
-    let mut response = respond::json(StatusCode::OK, &JobView::new(job));
+fn view(app: &App, job: &Arc<Job>) -> Response {
+    let bytes = app.rendered.of(Dialect::Forge, job, None, || respond::written(&JobView::new(job)));
+    let mut response = respond::with_type(StatusCode::OK, respond::JSON, bytes);
     match job.state {
         State::Created | State::Queued | State::Assigned | State::Running => {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(POLL_AFTER_S));

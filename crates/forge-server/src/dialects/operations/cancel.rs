@@ -1,6 +1,8 @@
 //! `DELETE /api/v1/jobs/{jobId}` and `POST /api/v1/jobs/{jobId}/cancel`: the same. On an execution that has ended they change
 //! nothing and tell how it stands (C-22).
 
+use std::sync::Arc;
+
 use axum::http::StatusCode;
 use axum::response::Response;
 use bytes::Bytes;
@@ -36,6 +38,6 @@ pub(super) async fn cancel(
     };
     let (job, _) = app.engine.act(Command::Cancel(cancel)).await?;
     exchange.is_about(About::job(&job, false));
-    let found = Execution { job: Box::new(job), id };
+    let found = Execution { job: Arc::new(job), id };
     Ok(status::json(StatusCode::OK, &status::view(app, &found).await?))
 }

@@ -6,7 +6,7 @@ use axum::http::header::{LINK, RETRY_AFTER, VARY};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use forge_core::id::ExecutionId;
-use forge_core::job::Job;
+use forge_core::job::{Dialect, Job};
 use forge_core::rows::Outcome;
 use forge_core::state::State;
 use forge_problem::{JobStatus, Problem};
@@ -23,6 +23,9 @@ use crate::edge::prefer::{APPLIED, Prefer};
 use crate::edge::{ApiError, Caller, Exchange, failure, hold, ownership, respond};
 use crate::limits::QUEUE_PLACES_COUNTED;
 use crate::traces::About;
+
+/// The type of JSON as the pattern's document has it.
+const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
 
 /// `GET /api/v1/jobs/{jobId}`.
 pub(super) async fn get(
@@ -51,7 +54,15 @@ async fn show(app: &App, exchange: &Exchange, found: &Execution) -> Result<Respo
     match job.state {
         _ if !found.is_under_way() => of_past(app, found, form).await,
         State::Created | State::Queued | State::Assigned | State::Running => {
-            let mut response = json(StatusCode::ACCEPTED, &view(app, found).await?);
+            let mut sight = sight_of(app, job);
+            sight.queue_position = place(app, job).await?;
+            let write = || respond::written(&StatusView::new(job, &sight));
+            let bytes = match job.state {
+                // How long it will take depends on the moment.
+                State::Running => write().into(),
+                _ => app.rendered.of(Dialect::Operations, job, sight.queue_position, write),
+            };
+            let mut response = respond::with_type(StatusCode::ACCEPTED, JSON, bytes);
             let seconds = app.config.asyncops.retry_after.as_secs();
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
             Ok(response)
@@ -105,14 +116,19 @@ pub(super) async fn view(app: &App, found: &Execution) -> Result<StatusView, Api
         return Ok(retried(found, &problem));
     }
     let mut sight = sight_of(app, job);
-    let store = app.engine.store();
-    if job.state == State::Queued && words::job_status(job) == JobStatus::Accepted {
-        let ahead = store.ahead(job, QUEUE_PLACES_COUNTED).await?;
-        sight.queue_position = ahead.map(|(Ahead::Exactly(n) | Ahead::About(n))| n + 1);
-    }
+    sight.queue_position = place(app, job).await?;
     let note = job.result.as_ref();
     sight.result = note.map(|note| ResultNote { media_type: &note.media_type, size: note.size });
     Ok(StatusView::new(job, &sight))
+}
+
+/// Where the job stands in its queue, from 1, if it waits there for its first attempt.
+async fn place(app: &App, job: &Job) -> Result<Option<u64>, ApiError> {
+    if job.state != State::Queued || words::job_status(job) != JobStatus::Accepted {
+        return Ok(None);
+    }
+    let ahead = app.engine.store().ahead(job, QUEUE_PLACES_COUNTED).await?;
+    Ok(ahead.map(|(Ahead::Exactly(n) | Ahead::About(n))| n + 1))
 }
 
 /// The answer to a submission that began this execution. Nothing has to be looked up for it, as a rule.
@@ -162,6 +178,5 @@ async fn last_word(app: &App, found: &Execution) -> Result<(Outcome, Problem), A
 
 /// JSON as the pattern's document has it.
 pub(super) fn json(status: StatusCode, view: &impl Serialize) -> Response {
-    let bytes = serde_json::to_vec(view).expect("our views have text keys and no numbers that JSON lacks");
-    respond::with_type(status, HeaderValue::from_static("application/json; charset=utf-8"), bytes)
+    respond::with_type(status, JSON, respond::written(view))
 }

@@ -103,7 +103,7 @@ async fn accepted(
     let prefer = Prefer::of(&exchange.headers, app.bounds.wait_max);
     let job = submission::awaited(app, caller, &prefer, job).await?;
     exchange.is_about(About::job(&job, !existing));
-    let found = Execution { id: job.id.first_execution(), job: Box::new(job) };
+    let found = Execution { id: job.id.first_execution(), job: Arc::new(job) };
     let view = status::accepted(app, &found).await?;
     let mut response = status::json(StatusCode::ACCEPTED, &view);
     let location = format!("{}{}", app.base, status_path(found.id));

@@ -1,5 +1,7 @@
 //! A request becomes a stream, or is refused. Whoever asks is known by now, and how often it asks is counted.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, VARY};
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
@@ -55,7 +57,7 @@ pub async fn job(
     app: &App,
     exchange: &Exchange,
     caller: &Caller,
-    job: Box<Job>,
+    job: Arc<Job>,
     scope: Scope,
 ) -> Result<Response, ApiError> {
     let last = last_id::of(&exchange.headers)?;

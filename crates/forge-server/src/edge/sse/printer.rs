@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use forge_core::history::{About, Entry, Event};
@@ -15,7 +16,7 @@ use super::hall::Line;
 
 pub(super) struct Printer<'a> {
     store: &'a dyn Store,
-    jobs: HashMap<JobId, Option<Box<Job>>>,
+    jobs: HashMap<JobId, Option<Arc<Job>>>,
 }
 
 impl<'a> Printer<'a> {

@@ -91,7 +91,7 @@ impl Store for Faulty {
 
 fn without_history(mut page: Page) -> Page {
     match &mut page {
-        Page::Job(Some(job)) => job.history = Default::default(),
+        Page::Job(Some(job)) => Arc::make_mut(job).history = Default::default(),
         Page::Jobs(jobs) => jobs.iter_mut().for_each(|job| job.history = Default::default()),
         _ => {}
     }

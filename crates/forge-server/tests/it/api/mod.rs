@@ -22,6 +22,7 @@ mod operations;
 mod pages;
 mod problems;
 mod refusals;
+mod rereading;
 mod restart;
 mod results;
 mod retention;

@@ -307,7 +307,7 @@ async fn jobs(sweep: &mut Sweep) {
             Kind::Cancelled => {
                 let id = client.job().await;
                 client.post(&format!("/v1/jobs/{id}/cancel")).await.expect(200);
-                *server.app.engine.store().job(id.parse().unwrap()).await.unwrap().unwrap()
+                (*server.app.engine.store().job(id.parse().unwrap()).await.unwrap().unwrap()).clone()
             }
             Kind::BatchPartial => {
                 let batch = json!({"items": [{}, {}], "work_kind": "SUCCESS_FAST"});

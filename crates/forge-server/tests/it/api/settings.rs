@@ -111,7 +111,7 @@ async fn leases_last_as_long_as_the_operator_says() {
         server.app.work();
         while client.get(&format!("/v1/jobs/{id}")).await.expect(200)["state"] != "RUNNING" {}
         let job = server.app.engine.store().job(id.parse().unwrap()).await.unwrap().unwrap();
-        assert_eq!(job.lease.unwrap().length.as_secs(), seconds);
+        assert_eq!(job.lease.as_ref().unwrap().length.as_secs(), seconds);
     }
 }
 

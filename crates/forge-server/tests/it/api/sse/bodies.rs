@@ -56,7 +56,7 @@ fn end(dice: &mut Dice, place: usize) -> ItemEnd {
 
 impl Story<'_> {
     async fn job(&self) -> Job {
-        *self.server.app.engine.store().job(self.id.parse().unwrap()).await.unwrap().unwrap()
+        (*self.server.app.engine.store().job(self.id.parse().unwrap()).await.unwrap().unwrap()).clone()
     }
 
     async fn step(&mut self, dice: &mut Dice) {

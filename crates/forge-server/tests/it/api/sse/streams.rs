@@ -212,7 +212,7 @@ async fn a_job_without_its_events_is_still_served_and_goes_on() {
     let client = server.client().await;
     let id = client.job().await;
     let store = server.app.engine.store();
-    let mut job = *store.job(id.parse().unwrap()).await.unwrap().unwrap();
+    let mut job = (*store.job(id.parse().unwrap()).await.unwrap().unwrap()).clone();
     job.history = Default::default();
     let lost = forge_core::Changes { updated: vec![job], ..Default::default() };
     store.transact(Default::default(), Box::new(move |_| lost.clone())).await.unwrap();

@@ -1,0 +1,125 @@
+//! How often anybody has committed to the file, this process or another: one number in the memory that all of them share.
+//!
+//! SQLite keeps it in the index of its log, at a place that its documented format fixes
+//! (<https://www.sqlite.org/walformat.html>, "iChange"). Looking at it takes a nanosecond; asking SQLite whether something has
+//! changed takes a transaction. The number moves when a commit becomes visible, which is after it is on the disk.
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rusqlite::{Connection, ffi};
+
+use super::connect::Place;
+use crate::Error;
+
+/// SQLite maps the index in regions of this size.
+const REGION_BYTES: i32 = 32 * 1024;
+
+/// Where the number is, counted in numbers of four bytes.
+const PLACE: usize = 2;
+
+/// Methods of a file from this version on know shared memory.
+const SHARES_MEMORY: i32 = 2;
+
+/// The number of commits, for as long as this lives.
+pub(super) struct Commits {
+    counter: &'static AtomicU32,
+    /// What is mapped stays so while a connection is open. Behind a lock only because it may be used by one thread at a time.
+    _anchor: Mutex<Connection>,
+}
+
+impl Commits {
+    /// `None` where the file system or SQLite has no shared memory to look at.
+    pub(super) fn of(place: &Place) -> Result<Option<Commits>, Error> {
+        let anchor = place.reader()?;
+        // The index is mapped by the first transaction.
+        anchor.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+        Ok(counter(&anchor).map(|counter| Commits { counter, _anchor: Mutex::new(anchor) }))
+    }
+
+    /// So many, modulo 2³². Equal numbers mean that nothing was committed in between.
+    pub(super) fn n(&self) -> u32 {
+        self.counter.load(Ordering::Acquire)
+    }
+}
+
+#[expect(unsafe_code, reason = "the one number that SQLite has no function for")]
+fn counter(db: &Connection) -> Option<&'static AtomicU32> {
+    let mut file: *mut ffi::sqlite3_file = ptr::null_mut();
+    // SAFETY: the connection is open, and for this operation SQLite writes one pointer to the place it is given.
+    let found = unsafe {
+        let place = (&raw mut file).cast::<c_void>();
+        ffi::sqlite3_file_control(db.handle(), c"main".as_ptr(), ffi::SQLITE_FCNTL_FILE_POINTER, place)
+    };
+    if found != ffi::SQLITE_OK || file.is_null() {
+        return None;
+    }
+    // SAFETY: the file belongs to the open connection; a file that could not be opened has no methods.
+    let methods = unsafe { (*file).pMethods.as_ref() }?;
+    let map = methods.xShmMap.filter(|_| methods.iVersion >= SHARES_MEMORY)?;
+    let mut region: *mut c_void = ptr::null_mut();
+    // SAFETY: called as SQLite does, for a region that exists (`0`: do not make it); nobody else uses the connection meanwhile.
+    let mapped = unsafe { map(file, 0, REGION_BYTES, 0, &raw mut region) };
+    if mapped != ffi::SQLITE_OK || region.is_null() {
+        return None;
+    }
+    // SAFETY: the region begins with the header, aligned to a page, and stays mapped while a connection to the file is open:
+    // `Commits` keeps one, and hands the reference to nobody. Others write the number whole, so that no load sees half of it.
+    Some(unsafe { AtomicU32::from_ptr(region.cast::<u32>().add(PLACE)) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Options;
+    use super::*;
+
+    #[test]
+    fn every_commit_of_anybody_is_counted_by_one_and_nothing_else_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place { path: folder.path().join("jobs.db"), options: Options::default() };
+        let (one, other) = (place.writer().unwrap(), place.writer().unwrap());
+        one.execute_batch("CREATE TABLE t (x)").unwrap();
+        let commits = Commits::of(&place).unwrap().expect("SQLite shares memory here");
+        let count = |what: &dyn Fn()| {
+            let before = commits.n();
+            what();
+            commits.n().wrapping_sub(before)
+        };
+        assert_eq!(count(&|| one.execute_batch("INSERT INTO t VALUES (1)").unwrap()), 1);
+        assert_eq!(
+            count(&|| other.execute_batch("BEGIN; INSERT INTO t VALUES (2), (3); COMMIT").unwrap()),
+            1
+        );
+        assert_eq!(count(&|| one.execute_batch("BEGIN; INSERT INTO t VALUES (4); ROLLBACK").unwrap()), 0);
+        assert_eq!(count(&|| one.execute_batch("BEGIN IMMEDIATE; COMMIT").unwrap()), 0);
+        assert_eq!(count(&|| one.execute_batch("DELETE FROM t WHERE x > 100").unwrap()), 0);
+        assert_eq!(
+            count(&|| place.copier().unwrap().execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap()),
+            0
+        );
+        assert_eq!(
+            count(&|| one.execute_batch("INSERT INTO t VALUES (5)").unwrap()),
+            1,
+            "after the log began anew"
+        );
+    }
+
+    #[test]
+    fn a_transaction_too_large_for_the_cache_counts_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place { path: folder.path().join("jobs.db"), options: Options::default() };
+        let db = place.writer().unwrap();
+        db.execute_batch("CREATE TABLE t (x); PRAGMA cache_size = 10").unwrap();
+        let commits = Commits::of(&place).unwrap().expect("SQLite shares memory here");
+        let before = commits.n();
+        db.execute_batch("BEGIN").unwrap();
+        for _ in 0..200 {
+            db.execute_batch("INSERT INTO t VALUES (zeroblob(4000))").unwrap();
+        }
+        assert_eq!(commits.n(), before, "what is not committed is not seen");
+        db.execute_batch("COMMIT").unwrap();
+        assert_eq!(commits.n(), before.wrapping_add(1));
+    }
+}

@@ -1,0 +1,169 @@
+//! What was just read, for those who ask again: most polls find nothing new.
+//!
+//! Only a copy, and never an old one: it is handed out only while the number of [`Commits`] is the one it was right for.
+//! The writer says which jobs a commit of its own changed, so that the others stay; of a commit of another process nothing
+//! is known, and everything goes.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use forge_core::Changes;
+use forge_core::id::JobId;
+use forge_core::job::{Job, Shelf};
+
+use super::commits::Commits;
+use crate::{Ahead, Page, Query};
+
+/// Jobs kept, of about a kilobyte each. When there are more, it starts over.
+const JOBS_MAX: usize = 4096;
+
+/// Shelves whose front is kept, at some kilobytes each.
+const FRONTS_MAX: usize = 256;
+
+/// What was just read.
+pub(super) struct Recent {
+    /// Without it nothing is kept.
+    commits: Option<Commits>,
+    copies: RwLock<Copies>,
+}
+
+#[derive(Default)]
+struct Copies {
+    /// The number of commits for which the jobs are right.
+    as_of: u32,
+    jobs: HashMap<JobId, Arc<Job>>,
+    fronts: HashMap<Shelf, Arc<Front>>,
+}
+
+/// The jobs that will be taken first from a shelf.
+pub(super) struct Front {
+    /// The number of commits for which this is right.
+    as_of: Option<u32>,
+    /// Where they stand, by priority and id, in the order in which they will be taken.
+    places: Vec<(i16, JobId)>,
+    /// At most so many were looked for: more may stand behind them.
+    depth: usize,
+    /// How many jobs wait in the whole queue.
+    n_waiting: i64,
+}
+
+/// Before which commit something was read.
+#[derive(Clone, Copy)]
+pub(super) struct Reading(Option<u32>);
+
+impl Recent {
+    /// Nothing yet.
+    pub(super) fn new(commits: Option<Commits>) -> Recent {
+        let as_of = commits.as_ref().map_or(0, Commits::n);
+        Recent { commits, copies: RwLock::new(Copies { as_of, ..Copies::default() }) }
+    }
+
+    /// To be called before reading what is to be kept.
+    pub(super) fn reading(&self) -> Reading {
+        Reading(self.n())
+    }
+
+    /// The answer, if it is known.
+    pub(super) fn page(&self, query: &Query) -> Option<Page> {
+        match query {
+            Query::Job(id) => self.job(*id).map(|job| Page::Job(Some(job))),
+            Query::Ahead { shelf, priority, id, limit } => {
+                self.front(shelf, *limit).map(|front| Page::Ahead(front.ahead(*priority, *id)))
+            }
+            _ => None,
+        }
+    }
+
+    /// The job as it is now, if that is known.
+    fn job(&self, id: JobId) -> Option<Arc<Job>> {
+        let copies = self.copies();
+        let job = copies.jobs.get(&id)?;
+        (self.n() == Some(copies.as_of)).then(|| job.clone())
+    }
+
+    /// Keeps a job, unless something was committed since.
+    pub(super) fn keep_job(&self, reading: Reading, job: &Arc<Job>) {
+        if reading.0.is_none() {
+            return;
+        }
+        let mut copies = self.copies_mut();
+        if reading.0 == Some(copies.as_of) && reading.0 == self.n() {
+            if copies.jobs.len() >= JOBS_MAX {
+                copies.jobs.clear();
+            }
+            copies.jobs.insert(job.id, job.clone());
+        }
+    }
+
+    /// The front of a shelf as it is now, so deep, if that is known.
+    fn front(&self, shelf: &Shelf, depth: usize) -> Option<Arc<Front>> {
+        let copies = self.copies();
+        let front = copies.fronts.get(shelf).filter(|front| front.depth == depth)?;
+        (front.as_of == self.n()).then(|| front.clone())
+    }
+
+    /// Keeps the front of a shelf until the next commit.
+    pub(super) fn keep_front(&self, reading: Reading, shelf: &Shelf, mut front: Front) -> Arc<Front> {
+        front.as_of = reading.0;
+        let front = Arc::new(front);
+        if reading.0.is_some() && reading.0 == self.n() {
+            let mut copies = self.copies_mut();
+            if copies.fronts.len() >= FRONTS_MAX {
+                copies.fronts.clear();
+            }
+            copies.fronts.insert(shelf.clone(), front.clone());
+        }
+        front
+    }
+
+    /// The writer has begun a transaction: until it ends, nobody else commits.
+    pub(super) fn begun(&self) {
+        let Some(n) = self.n() else { return };
+        if self.copies().as_of != n {
+            let mut copies = self.copies_mut();
+            copies.jobs.clear();
+            copies.as_of = n;
+        }
+    }
+
+    /// The transaction has written and committed; `changes` are what it did to jobs. To be called before anybody is told.
+    pub(super) fn committed(&self, changes: Option<&Changes>) {
+        let mut copies = self.copies_mut();
+        copies.as_of = copies.as_of.wrapping_add(1);
+        let Some(changes) = changes.filter(|_| !copies.jobs.is_empty()) else { return };
+        for job in &changes.updated {
+            copies.jobs.remove(&job.id);
+        }
+        for forgotten in &changes.forgotten {
+            copies.jobs.remove(&forgotten.job);
+        }
+    }
+
+    fn n(&self) -> Option<u32> {
+        self.commits.as_ref().map(Commits::n)
+    }
+
+    // There is no half-made state to fear from a thread that panicked.
+    fn copies(&self) -> RwLockReadGuard<'_, Copies> {
+        self.copies.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn copies_mut(&self) -> RwLockWriteGuard<'_, Copies> {
+        self.copies.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Front {
+    /// What was read of a shelf.
+    pub(super) fn new(places: Vec<(i16, JobId)>, depth: usize, n_waiting: i64) -> Front {
+        Front { as_of: None, places, depth, n_waiting }
+    }
+
+    /// How many of them will be taken before a job of this priority and id: of the same priority, the older comes first.
+    pub(super) fn ahead(&self, priority: i16, id: JobId) -> Ahead {
+        let is_before = |place: &(i16, JobId)| (Reverse(place.0), place.1) < (Reverse(priority), id);
+        let n = self.places.partition_point(is_before);
+        Ahead::counted(n as u64, self.depth, || self.n_waiting)
+    }
+}
