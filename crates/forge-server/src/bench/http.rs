@@ -5,7 +5,7 @@
 
 use std::io::{self, BufRead, BufReader};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -62,59 +62,56 @@ impl Drop for Server {
 }
 
 /// Serves the bare handlers until killed: the child of `run_http`.
-pub async fn serve_bare() -> io::Result<()> {
-    let address = super::bare::serve().await?;
+pub async fn serve_bare(data: &Path) -> io::Result<()> {
+    let address = super::bare::serve(data).await?;
     println!("bare handlers on http://{address}");
     std::future::pending().await
 }
 
 /// Measures, and prints a table.
 pub async fn run_http(options: &HttpOptions) -> io::Result<()> {
-    let bare = Server::start(&["bench", "bare"], &[])?;
+    let floor = options.data.join("floor").to_string_lossy().into_owned();
+    let bare = Server::start(&["bench", "bare", "--data", &floor], &[])?;
     let server = start_server(options, "0")?;
     let key = first_key(server.address).await?;
     println!("| what | connections | bare /s | ForgeRun /s | ratio | p50 | p99 |");
     println!("|---|---|---|---|---|---|---|");
     for n_connections in [64, 256] {
-        let post = |path: &str, key: &str| post(path, key);
-        let (bare_request, real_request) = (post("/bare", ""), post("/v1/jobs", &key));
         let one = |address, request| load(options, address, n_connections, 202, request);
-        let (there, here) =
-            alternate(options, &one(bare.address, bare_request), &one(server.address, real_request)).await?;
-        row("submit", n_connections, &there, &here);
+        let bare_post = one(bare.address, post("/bare", ""));
+        let floor = one(bare.address, post("/durable", ""));
+        let real = one(server.address, post("/v1/jobs", &key));
+        let [bare, floor, real] = alternate(options, [&bare_post, &floor, &real]).await?;
+        row("submit", n_connections, &bare, &real);
+        row("submit, of the least that is durable", n_connections, &floor, &real);
     }
     let id = one_job(server.address, &key).await?;
-    let one = |address, request| load(options, address, 64, 200, request);
-    let (there, here) = alternate(
-        options,
-        &one(bare.address, get(&format!("/bare/{id}"), "")),
-        &one(server.address, get(&format!("/v1/jobs/{id}"), &key)),
-    )
-    .await?;
-    row("read a job", 64, &there, &here);
-    // The same on /api/v1. The job that is polled stands behind all that were submitted, so its place is counted to the bound.
-    let bare_request = post("/bare", "");
-    let one = |address, request| load(options, address, 64, 202, request);
-    let real = one(server.address, post("/api/v1/jobs", &key));
-    let (there, here) = alternate(options, &one(bare.address, bare_request), &real).await?;
-    row("begin (/api/v1)", 64, &there, &here);
-    let id = one_job(server.address, &key).await?;
-    let polled = one(server.address, get(&format!("/api/v1/jobs/{id}"), &key));
     let bare_get = load(options, bare.address, 64, 200, get(&format!("/bare/{id}"), ""));
-    let (there, here) = alternate(options, &bare_get, &polled).await?;
-    row("poll (/api/v1)", 64, &there, &here);
+    let read = load(options, server.address, 64, 200, get(&format!("/v1/jobs/{id}"), &key));
+    let [bare_round, round] = alternate(options, [&bare_get, &read]).await?;
+    row("read a job", 64, &bare_round, &round);
+    // The same on /api/v1. The job that is polled stands behind all that were submitted, so its place is counted to the bound.
+    let bare_post = load(options, bare.address, 64, 202, post("/bare", ""));
+    let begin = load(options, server.address, 64, 202, post("/api/v1/jobs", &key));
+    let [bare_round, round] = alternate(options, [&bare_post, &begin]).await?;
+    row("begin (/api/v1)", 64, &bare_round, &round);
+    let id = one_job(server.address, &key).await?;
+    let poll = load(options, server.address, 64, 202, get(&format!("/api/v1/jobs/{id}"), &key));
+    let [bare_round, round] = alternate(options, [&bare_get, &poll]).await?;
+    row("poll (/api/v1)", 64, &bare_round, &round);
     drop(server);
     whole_jobs(options).await
 }
 
-/// Rounds of both, in turn; the median of each.
-async fn alternate(options: &HttpOptions, bare: &Load, real: &Load) -> io::Result<(Round, Round)> {
-    let (mut bares, mut reals) = (Vec::new(), Vec::new());
+/// Rounds of all, in turn; the median of each.
+async fn alternate<const N: usize>(options: &HttpOptions, loads: [&Load; N]) -> io::Result<[Round; N]> {
+    let mut rounds = [const { Vec::new() }; N];
     for _ in 0..options.n_rounds {
-        bares.push(drive(bare).await?);
-        reals.push(drive(real).await?);
+        for (rounds, load) in rounds.iter_mut().zip(loads) {
+            rounds.push(drive(load).await?);
+        }
     }
-    Ok((median(bares), median(reals)))
+    Ok(rounds.map(median))
 }
 
 pub(super) fn median(mut rounds: Vec<Round>) -> Round {

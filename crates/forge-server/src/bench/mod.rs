@@ -6,7 +6,7 @@
 //! - `sse`: many streams of events.
 //! - `webhooks`: deliveries to a fast receiver, and submissions while receivers hang.
 //! - `load`: the load generator: a fixed number of connections, one request under way on each, bounded in time.
-//! - `bare`: what axum does when nothing is stored.
+//! - `bare`: what axum does when nothing is stored, and the least it does when something is.
 
 mod bare;
 mod http;

@@ -10,6 +10,7 @@ mod commits;
 mod connect;
 mod fault;
 mod files;
+mod floor;
 mod held;
 mod load;
 mod many;
@@ -46,6 +47,7 @@ use threads::Threads;
 use writer::{Bite, Task, Writer};
 
 pub use connect::Options;
+pub use floor::Floor;
 
 /// Wake-ups kept for a listener that is late; one that is later still is told that it missed some.
 const WAKEUPS_MAX: usize = 1024;

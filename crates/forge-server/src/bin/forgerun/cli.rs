@@ -52,7 +52,14 @@ pub(crate) enum Bench {
     Result(BenchResult),
     /// The bare handlers that `bench http` compares with
     #[command(hide = true)]
-    Bare,
+    Bare(BenchBare),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchBare {
+    /// Where the durable one keeps its file; an empty folder, removed by the caller
+    #[arg(long)]
+    pub(crate) data: PathBuf,
 }
 
 #[derive(Debug, Args)]

@@ -67,7 +67,7 @@ pub(crate) fn bench(bench: &Bench) -> Exit {
     };
     let data = env::temp_dir().join(format!("forgerun-bench-{}", std::process::id()));
     let measured = match bench {
-        Bench::Bare => runtime.block_on(serve_bare()),
+        Bench::Bare(flags) => runtime.block_on(serve_bare(&flags.data)),
         Bench::Sse(flags) if !flags.raised => {
             let arguments = [
                 "bench".to_owned(),
