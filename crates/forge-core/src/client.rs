@@ -1,4 +1,4 @@
-//! Clients and their API keys. A client never changes; keys come and go. Secrets are not here: a key is known by the
+//! Clients and their API keys. Of a client nothing changes but that it has had a key; keys come and go. Secrets are not here: a key is known by the
 //! digest of its secret.
 
 use alloc::string::String;
@@ -13,6 +13,15 @@ pub struct Client {
     pub id: ClientId,
     /// When it registered.
     pub created_at: Time,
+    /// It has had a key, so the next one needs credentials: also when that key is long gone.
+    pub keyed: bool,
+}
+
+impl Client {
+    /// A client that registers now.
+    pub const fn new(id: ClientId, created_at: Time) -> Client {
+        Client { id, created_at, keyed: false }
+    }
 }
 
 /// A key that speaks for a client.

@@ -221,6 +221,8 @@ pub struct Changes {
     pub queues: BTreeMap<Name, QueueRow>,
     /// New clients.
     pub clients: Vec<Client>,
+    /// Clients, new or not, that have had a key from now on.
+    pub clients_keyed: BTreeSet<ClientId>,
     /// Keys that are new or changed, by id.
     pub api_keys: BTreeMap<KeyId, ApiKey>,
     /// By how much the counts of a queue change.

@@ -354,7 +354,7 @@ const fn by_default(mode: RetryMode) -> Mode {
 /// Registers the client of open mode, if no start before has.
 async fn default_client(engine: &Engine) -> Result<ClientId, forge_engine::Error> {
     if engine.store().client(DEFAULT_CLIENT).await?.is_none() {
-        let client = Client { id: DEFAULT_CLIENT, created_at: engine.now() };
+        let client = Client::new(DEFAULT_CLIENT, engine.now());
         engine.run(Command::Register(client)).await?;
     }
     Ok(DEFAULT_CLIENT)

@@ -233,6 +233,9 @@ impl Tables {
         self.limits.extend(changes.limits.iter().map(|(key, row)| (key.clone(), *row)));
         self.queues.extend(changes.queues.iter().map(|(name, row)| (name.clone(), *row)));
         self.clients.extend(changes.clients.iter().map(|client| (client.id, *client)));
+        for id in &changes.clients_keyed {
+            self.clients.entry(*id).and_modify(|client| client.keyed = true);
+        }
         self.api_keys.extend(changes.api_keys.iter().map(|(id, key)| (*id, key.clone())));
         for (queue, counts) in &changes.counts {
             self.counts.entry(queue.clone()).or_default().merge(counts);

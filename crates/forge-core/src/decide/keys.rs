@@ -16,11 +16,12 @@ impl Desk<'_> {
 
     pub(super) fn key(&mut self, command: &KeyCommand) -> Result<Answer, Refusal> {
         let client = command.client();
-        if !self.clients.contains_key(&client) {
-            return Err(Refusal::ClientNotFound);
-        }
+        let keyed = self.clients.get(&client).ok_or(Refusal::ClientNotFound)?.keyed;
         match command {
-            KeyCommand::Create { key, rotate, first_only } => self.create_key(key, *rotate, *first_only),
+            KeyCommand::Create { first_only: true, .. } if keyed || self.has_key(client) => {
+                Err(Refusal::KeyNeeded)
+            }
+            KeyCommand::Create { key, rotate, .. } => Ok(self.create_key(key, *rotate)),
             KeyCommand::Renew(key) => {
                 if self.good_keys(client).is_empty() {
                     return Err(Refusal::NoKeyToRenew);
@@ -44,19 +45,20 @@ impl Desk<'_> {
         }
     }
 
-    fn create_key(&mut self, key: &ApiKey, rotate: bool, first_only: bool) -> Result<Answer, Refusal> {
-        let had_one = self.api_keys.values().any(|known| known.client == key.client);
-        if first_only && had_one {
-            return Err(Refusal::KeyNeeded);
-        }
+    fn create_key(&mut self, key: &ApiKey, rotate: bool) -> Answer {
         let newest = self.good_keys(key.client).last().and_then(|id| self.api_keys.get(id)).cloned();
         match newest {
-            Some(key) if !rotate => Ok(Answer::Key { key, created: false }),
+            Some(key) if !rotate => Answer::Key { key, created: false },
             Some(_) | None => {
                 self.revoke_all(key.client);
-                Ok(self.put_key(key))
+                self.put_key(key)
             }
         }
+    }
+
+    /// Whether the client has a key, good or not. One that a node of an older version made is not noted with the client.
+    fn has_key(&self, client: ClientId) -> bool {
+        self.api_keys.values().any(|known| known.client == client)
     }
 
     /// The good keys of a client, oldest first.
@@ -78,6 +80,10 @@ impl Desk<'_> {
     }
 
     fn put_key(&mut self, key: &ApiKey) -> Answer {
+        if let Some(client) = self.clients.get_mut(&key.client).filter(|client| !client.keyed) {
+            client.keyed = true;
+            self.changes.clients_keyed.insert(client.id);
+        }
         self.save_key(key.clone());
         Answer::Key { key: key.clone(), created: true }
     }

@@ -11,7 +11,7 @@ use super::make::{START, at, client};
 use crate::{Fault, Sweep};
 
 fn registered(n: u128, created_at: Time) -> Client {
-    Client { id: client(n), created_at }
+    Client::new(client(n), created_at)
 }
 
 /// Key `n` of client 1.
@@ -143,4 +143,20 @@ pub async fn revoked_keys_are_swept(fixture: &dyn Fixture) {
     for n in 1..=4 {
         assert_eq!(store.api_key([n; 32]).await.unwrap(), (n == 4).then(|| key(4)));
     }
+}
+
+/// That a client has had a key is known when the key is gone: a first one is made without credentials, and only once.
+pub async fn a_client_whose_keys_were_swept_has_had_one(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    run(&store, START, vec![Command::Register(registered(1, START))]).await;
+    made(ask(&store, START, create(key(1), false, true)).await);
+    let revoke = KeyCommand::Revoke { client: client(1), key: key(1).id };
+    assert_eq!(ask(&store, at(1), Command::Key(revoke)).await, Answer::Settled);
+    let sweep = Sweep { revoked_keys_before: at(100), ..Sweep::nothing(9) };
+    assert_eq!(store.sweep(sweep).await.unwrap().revoked_keys, 1);
+    let store = fixture.reopen().await;
+    let keyed = Client { keyed: true, ..registered(1, START) };
+    assert_eq!(store.client(client(1)).await.unwrap(), Some(keyed));
+    assert_eq!(refused(ask(&store, at(101), create(key(2), false, true)).await), Refusal::KeyNeeded);
+    made(ask(&fixture.second(), at(102), create(key(2), false, false)).await);
 }

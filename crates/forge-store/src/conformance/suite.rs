@@ -100,6 +100,7 @@ macro_rules! conformance_suite {
             clients::keys_are_rotated_revoked_and_used,
             clients::fifty_first_keys_at_once_make_one,
             clients::revoked_keys_are_swept,
+            clients::a_client_whose_keys_were_swept_has_had_one,
             webhooks::a_webhook_is_kept_listed_changed_and_deleted,
             webhooks::fifty_registrations_of_one_url_make_one,
             webhooks::a_batch_sees_the_webhooks_and_chains_of_its_jobs,

@@ -202,10 +202,12 @@ impl<'a> Results<'a> {
     }
 }
 
-/// New clients, and keys that are new or changed.
+/// New clients, who has had a key, and keys that are new or changed.
 pub(super) struct Clients<'a> {
     ids: Vec<Uuid>,
     created_at: Vec<i64>,
+    keyed: Vec<bool>,
+    keyed_now: Vec<Uuid>,
     keys: Vec<Uuid>,
     key_clients: Vec<Uuid>,
     digests: Vec<&'a [u8]>,
@@ -225,6 +227,8 @@ impl<'a> Clients<'a> {
         Clients {
             ids: clients.iter().map(|client| client.id.into()).collect(),
             created_at: clients.iter().map(|client| client.created_at.as_micros()).collect(),
+            keyed: clients.iter().map(|client| client.keyed).collect(),
+            keyed_now: changes.clients_keyed.iter().map(|&id| id.into()).collect(),
             keys: keys().map(|key| key.id.into()).collect(),
             key_clients: keys().map(|key| key.client.into()).collect(),
             digests: keys().map(|key| key.digest.as_slice()).collect(),
@@ -238,7 +242,10 @@ impl<'a> Clients<'a> {
 
     pub(super) fn push<'p>(&'p self, pipeline: &mut Pipeline<'p>) {
         if !self.ids.is_empty() {
-            pipeline.push(Sql::InsertClients, [&self.ids, &self.created_at]);
+            pipeline.push(Sql::InsertClients, [&self.ids, &self.created_at, &self.keyed]);
+        }
+        if !self.keyed_now.is_empty() {
+            pipeline.push(Sql::MarkKeyed, [&self.keyed_now]);
         }
         if !self.keys.is_empty() {
             let Clients { keys, key_clients, digests, prefixes, key_created_at, .. } = self;

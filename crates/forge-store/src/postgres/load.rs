@@ -298,7 +298,8 @@ pub(super) fn read_digest(row: &Row, column: usize) -> Result<[u8; 32], Error> {
 
 /// A client from `id, created_at`.
 pub(super) fn read_client(row: &Row) -> Result<Client, Error> {
-    Ok(Client { id: cell::<Uuid>(row, 0)?.into(), created_at: Time::from_micros(cell(row, 1)?) })
+    let created_at = Time::from_micros(cell(row, 1)?);
+    Ok(Client { id: cell::<Uuid>(row, 0)?.into(), created_at, keyed: cell(row, 2)? })
 }
 
 /// A key from `id, client, digest, prefix, created_at, expires_at, revoked_at, last_used_at`.

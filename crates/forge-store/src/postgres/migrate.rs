@@ -32,6 +32,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "tombstones_kept",
         sql: include_str!("../../migrations/postgres/0006_tombstones_kept.sql"),
     },
+    Migration {
+        version: 7,
+        name: "clients_keyed",
+        sql: include_str!("../../migrations/postgres/0007_clients_keyed.sql"),
+    },
 ];
 
 /// An arbitrary number, unlikely to be anybody else's.

@@ -37,7 +37,7 @@ statements! {
     // ── Loading ──
 
     /// A client is locked for the sake of its keys.
-    LockClients = "SELECT id, created_at FROM clients WHERE id = ANY ($1::uuid[]) ORDER BY id FOR UPDATE";
+    LockClients = "SELECT id, created_at, keyed FROM clients WHERE id = ANY ($1::uuid[]) ORDER BY id FOR UPDATE";
     FindApiKeys = "
         SELECT id, client, digest, prefix, created_at, expires_at, revoked_at, last_used_at
           FROM api_keys
@@ -246,7 +246,10 @@ statements! {
     SetQueues = "
         INSERT INTO queues (name, paused) SELECT * FROM unnest($1::text[], $2::boolean[])
             ON CONFLICT (name) DO UPDATE SET paused = EXCLUDED.paused";
-    InsertClients = "INSERT INTO clients (id, created_at) SELECT * FROM unnest($1::uuid[], $2::bigint[])";
+    InsertClients = "
+        INSERT INTO clients (id, created_at, keyed)
+        SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::boolean[])";
+    MarkKeyed = "UPDATE clients SET keyed = true WHERE id = ANY ($1::uuid[])";
     SetApiKeys = "
         INSERT INTO api_keys (id, client, digest, prefix, created_at, expires_at, revoked_at, last_used_at)
         SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[],
@@ -390,7 +393,7 @@ statements! {
           FULL JOIN (SELECT queue AS name, counts.* FROM counts) AS counts USING (name)
          GROUP BY name, queues.paused
          ORDER BY name";
-    ReadClient = "SELECT id, created_at FROM clients WHERE id = $1::uuid";
+    ReadClient = "SELECT id, created_at, keyed FROM clients WHERE id = $1::uuid";
     ReadApiKey = "
         SELECT id, client, digest, prefix, created_at, expires_at, revoked_at, last_used_at
           FROM api_keys

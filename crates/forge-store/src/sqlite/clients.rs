@@ -13,15 +13,21 @@ use crate::Error;
 
 statements! {
     CLIENT = "
-        SELECT created_at
+        SELECT created_at, keyed
         FROM clients
         WHERE id = ?1
     ";
 
     /// An id that is taken is rejected.
     INSERT_CLIENT = "
-        INSERT INTO clients (id, created_at)
-        VALUES (?1, ?2)
+        INSERT INTO clients (id, created_at, keyed)
+        VALUES (?1, ?2, ?3)
+    ";
+
+    MARK_KEYED = "
+        UPDATE clients
+        SET keyed = 1
+        WHERE id = ?1
     ";
 
     /// Along `api_keys_client`, oldest first.
@@ -55,7 +61,8 @@ statements! {
 
 /// The client with this id.
 pub(super) fn client(db: &Connection, id: ClientId) -> Result<Option<Client>, Error> {
-    let read = |row: &Row<'_>| Ok(Client { id, created_at: Time::from_micros(row.get(0)?) });
+    let read =
+        |row: &Row<'_>| Ok(Client { id, created_at: Time::from_micros(row.get(0)?), keyed: row.get(1)? });
     Ok(db.prepare_cached(CLIENT)?.query_row(params![id.to_bytes()], read).optional()?)
 }
 
@@ -71,11 +78,14 @@ pub(super) fn key_by_digest(db: &Connection, digest: [u8; 32]) -> Result<Option<
     statement.query(params![digest])?.next()?.map(key).transpose()
 }
 
-/// Writes new clients, and keys that are new or changed.
+/// Writes new clients, who has had a key, and keys that are new or changed.
 pub(super) fn write(db: &Connection, changes: &Changes) -> Result<(), Error> {
     for client in &changes.clients {
-        let row = params![client.id.to_bytes(), client.created_at.as_micros()];
+        let row = params![client.id.to_bytes(), client.created_at.as_micros(), client.keyed];
         db.prepare_cached(INSERT_CLIENT)?.execute(row)?;
+    }
+    for id in &changes.clients_keyed {
+        db.prepare_cached(MARK_KEYED)?.execute(params![id.to_bytes()])?;
     }
     for key in changes.api_keys.values() {
         db.prepare_cached(PUT_KEY)?.execute(params![

@@ -24,6 +24,11 @@ const ALL: &[Migration] = &[
         name: "tombstones_kept",
         sql: include_str!("../../migrations/sqlite/0005_tombstones_kept.sql"),
     },
+    Migration {
+        version: 6,
+        name: "clients_keyed",
+        sql: include_str!("../../migrations/sqlite/0006_clients_keyed.sql"),
+    },
 ];
 
 const BEGIN: &str = "BEGIN IMMEDIATE";
@@ -123,6 +128,16 @@ mod tests {
             .query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?)))
             .unwrap();
         assert_eq!(row, ("text/plain".into(), 3, b"abc".to_vec(), None, 0));
+    }
+
+    #[test]
+    fn clients_of_an_older_schema_count_as_having_had_a_key() {
+        let connection = Connection::open_in_memory().unwrap();
+        migrate_to(&connection, &ALL[..5]).unwrap();
+        connection.execute("INSERT INTO clients (id, created_at) VALUES (x'01', 7)", []).unwrap();
+        migrate(&connection).unwrap();
+        let keyed: bool = connection.query_row("SELECT keyed FROM clients", [], |row| row.get(0)).unwrap();
+        assert!(keyed);
     }
 
     #[test]

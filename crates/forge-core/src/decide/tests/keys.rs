@@ -49,10 +49,15 @@ fn expired(number: u8) -> ApiKey {
 
 /// Decides one command about the keys of a client that has these.
 fn tell(known: Vec<ApiKey>, command: KeyCommand) -> (Answer, Changes) {
+    let keyed = !known.is_empty();
+    tell_of(Client { keyed, ..Client::new(OWNER, Time::ZERO) }, known, command)
+}
+
+fn tell_of(client: Client, known: Vec<ApiKey>, command: KeyCommand) -> (Answer, Changes) {
     let commands = vec![Command::Key(command)];
     let batch = Batch { now: NOW, seed: 1, commands };
     assert!(wants(&batch).clients.contains(&OWNER));
-    let clients = BTreeMap::from([(OWNER, Client { id: OWNER, created_at: Time::ZERO })]);
+    let clients = BTreeMap::from([(OWNER, client)]);
     let mut changes = decide(&batch, Rows { clients, api_keys: known, ..Rows::default() }, &Silent);
     (changes.answers.remove(0), changes)
 }
@@ -65,12 +70,39 @@ fn create(rotate: bool, first_only: bool) -> KeyCommand {
 fn a_first_key_is_made_without_one_and_the_next_needs_it() {
     let (answer, changes) = tell(vec![], create(false, true));
     assert_eq!(answer, Answer::Key { key: key(9), created: true });
-    assert_eq!(changes.api_keys.len(), 1);
+    assert_eq!((changes.api_keys.len(), changes.clients_keyed), (1, [OWNER].into()));
     for known in [key(1), revoked(1), expired(1)] {
         let (answer, changes) = tell(vec![known], create(false, true));
         assert_eq!(answer, Answer::Refused(Refusal::KeyNeeded));
         assert!(changes.is_empty());
     }
+    let unnoted = Client::new(OWNER, Time::ZERO);
+    let (answer, _) = tell_of(unnoted, vec![revoked(1)], create(false, true));
+    assert_eq!(answer, Answer::Refused(Refusal::KeyNeeded), "an older version made it");
+}
+
+#[test]
+fn a_client_whose_keys_are_all_gone_has_had_one_all_the_same() {
+    let client = Client { keyed: true, ..Client::new(OWNER, Time::ZERO) };
+    let (answer, changes) = tell_of(client, vec![], create(false, true));
+    assert_eq!(answer, Answer::Refused(Refusal::KeyNeeded));
+    assert!(changes.is_empty());
+    let (answer, changes) = tell_of(client, vec![], create(false, false));
+    assert_eq!(answer, Answer::Key { key: key(9), created: true }, "the operator may");
+    assert!(changes.clients_keyed.is_empty(), "it is known already");
+}
+
+#[test]
+fn of_two_first_keys_in_one_batch_the_second_is_refused() {
+    let commands = vec![
+        Command::Register(Client::new(OWNER, NOW)),
+        Command::Key(create(false, true)),
+        Command::Key(create(false, true)),
+    ];
+    let changes = decide(&Batch { now: NOW, seed: 1, commands }, Rows::default(), &Silent);
+    assert_eq!(changes.answers[1], Answer::Key { key: key(9), created: true });
+    assert_eq!(changes.answers[2], Answer::Refused(Refusal::KeyNeeded));
+    assert_eq!((changes.clients.len(), changes.clients_keyed), (1, [OWNER].into()));
 }
 
 #[test]

@@ -37,7 +37,7 @@ pub(super) async fn gate(app: &App, exchange: &mut Exchange) -> Result<(), ApiEr
 /// twice to whoever knows a key would give it away.
 pub(super) async fn create(app: &App, bytes: &Bytes) -> Result<Response, ApiError> {
     body::expect_object(bytes)?;
-    let client = Client { id: app.engine.client_id(), created_at: app.clock.now() };
+    let client = Client::new(app.engine.client_id(), app.clock.now());
     app.engine.run(Command::Register(client)).await?;
     Ok(respond::json(StatusCode::CREATED, &ClientView { client_id: client.id.to_string() }))
 }

@@ -1,10 +1,14 @@
 //! Clients and their keys.
 
+use std::time::Duration;
+
+use forge_store::Sweep;
 use serde_json::json;
 
 use super::http::shape;
 use super::server::Server;
 
+const SECOND: Duration = Duration::from_secs(1);
 const UNKNOWN: &str = "RFA_AUTH_INVALID_CREDENTIALS";
 
 #[tokio::test]
@@ -44,6 +48,19 @@ async fn after_the_first_key_nobody_makes_keys_without_one() {
         call.send().await.refused(401, UNKNOWN);
     }
     client.get("/v1/jobs").await.expect(200);
+}
+
+#[tokio::test]
+async fn a_client_whose_keys_are_long_gone_makes_no_first_key_again() {
+    let server = Server::with(&[("auth.admin_token", "t0p-secret")]).await;
+    let client = server.client().await;
+    let body = json!({"key_id": client.key_id});
+    client.call("POST", &format!("{}/revoke", client.keys_path())).json(body).send().await.expect(200);
+    let sweep = Sweep { revoked_keys_before: server.app.clock.now() + SECOND, ..Sweep::nothing(9) };
+    assert_eq!(server.app.engine.store().sweep(sweep).await.unwrap().revoked_keys, 1);
+    server.call("POST", &client.keys_path()).send().await.refused(401, UNKNOWN);
+    let admin = server.call("POST", &client.keys_path()).header("authorization", "Bearer t0p-secret");
+    assert!(admin.send().await.expect(201)["api_key"].is_string(), "the way back is the operator's");
 }
 
 #[tokio::test]
