@@ -248,10 +248,11 @@ impl Delivery {
                 out.bytes(4, &job.to_bytes());
                 out.bytes(5, &event.to_bytes());
             }
-            Subject::Notice(Notice { webhook, disabled }) => {
+            Subject::Notice(Notice { webhook, n, disabled }) => {
                 out.bytes(14, &webhook.to_bytes());
                 out.time(15, Some(disabled.at));
                 out.number(16, disabled.reason as u64);
+                out.number(17, u64::from(*n));
             }
             Subject::Test => {}
         }
@@ -290,7 +291,7 @@ impl Delivery {
             log: Vec::new(),
         };
         let (mut job, mut event) = (None, None);
-        let (mut webhook, mut disabled_at, mut reason) = (None, None, None);
+        let (mut webhook, mut disabled_at, mut reason, mut n) = (None, None, None, 0);
         let (mut stage, mut at, mut why) = (0, None, 0);
         for field in Fields(bytes) {
             let field = field?;
@@ -311,6 +312,7 @@ impl Delivery {
                 14 => webhook = Some(WebhookId::from_u128(field.id()?)),
                 15 => disabled_at = Some(field.time()?),
                 16 => reason = Some(Reason::from_u64(field.number()?)?),
+                17 => n = field.small()?,
                 _ => {}
             }
         }
@@ -318,7 +320,7 @@ impl Delivery {
             delivery.about = Subject::Event { job, event };
         }
         if let Some((webhook, (at, reason))) = webhook.zip(disabled_at.zip(reason)) {
-            delivery.about = Subject::Notice(Notice { webhook, disabled: Disabled { at, reason } });
+            delivery.about = Subject::Notice(Notice { webhook, n, disabled: Disabled { at, reason } });
         }
         delivery.stage = match (stage, at) {
             (0, _) => Stage::Blocked,
@@ -418,7 +420,7 @@ mod tests {
                 Delivery { to: callback, about: Subject::Test, chained: false, log: vec![], ..delivery };
             assert_eq!(Delivery::decode(test.id, &test.encode()), Ok(test.clone()));
             let disabled = Disabled { at, reason: Reason::Failing };
-            let notice = Notice { webhook: WebhookId::from_u128(3), disabled };
+            let notice = Notice { webhook: WebhookId::from_u128(3), n: 7, disabled };
             let notice = Delivery { about: Subject::Notice(notice), ..test };
             assert_eq!(Delivery::decode(notice.id, &notice.encode()), Ok(notice));
         }

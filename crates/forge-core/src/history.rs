@@ -334,10 +334,11 @@ pub fn encode_entries(entries: &[Entry]) -> Vec<u8> {
                 out.extend_from_slice(&client);
                 event.encode(&mut out);
             }
-            About::Webhook(Notice { webhook, disabled }) => {
+            About::Webhook(Notice { webhook, n, disabled }) => {
                 out.extend_from_slice(&webhook.to_bytes());
                 out.extend_from_slice(&client);
                 out.extend_from_slice(&[WEBHOOK_DISABLED, disabled.reason as u8]);
+                put_varint(&mut out, u64::from(*n));
                 put_varint(&mut out, disabled.at.as_micros() as u64);
             }
         }
@@ -356,9 +357,10 @@ pub fn decode_entries(mut from: &[u8]) -> Result<Vec<Entry>, Corrupt> {
         let about = match from {
             [WEBHOOK_DISABLED, reason, rest @ ..] => {
                 from = rest;
+                let n = u32::try_from(take_varint(&mut from)?).map_err(|_| Corrupt)?;
                 let at = Time::from_micros(take_varint(&mut from)? as i64);
                 let disabled = Disabled { at, reason: Reason::from_u64(u64::from(*reason))? };
-                About::Webhook(Notice { webhook: WebhookId::from_u128(id), disabled })
+                About::Webhook(Notice { webhook: WebhookId::from_u128(id), n, disabled })
             }
             _ => About::Job { job: JobId::from_u128(id), event: Event::decode(&mut from)? },
         };
@@ -449,7 +451,7 @@ mod tests {
             Entry::of_job(JobId::from_u128(u128::MAX), client, event)
         };
         let disabled = Disabled { at: Time::from_micros(5_000_123), reason: Reason::Gone };
-        let notice = Notice { webhook: WebhookId::from_u128(u128::MAX), disabled };
+        let notice = Notice { webhook: WebhookId::from_u128(u128::MAX), n: 300, disabled };
         let notice = Entry { client, about: About::Webhook(notice) };
         let entries = [entry(1, News::Progress(40)), notice, entry(2, News::Emitted)];
         assert_eq!(decode_entries(&encode_entries(&entries)).unwrap(), entries);

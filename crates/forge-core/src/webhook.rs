@@ -38,6 +38,8 @@ pub struct Webhook {
     pub disabled: Option<Disabled>,
     /// How deliveries to it have gone.
     pub health: Health,
+    /// How often the server has disabled it: the number of its newest event.
+    pub n_notices: u32,
 }
 
 /// How the body of a delivery is wrapped.
@@ -115,19 +117,16 @@ impl Reason {
 pub struct Notice {
     /// Which webhook.
     pub webhook: WebhookId,
+    /// 1 for its first event; no number occurs twice.
+    pub n: u32,
     /// When and why.
     pub disabled: Disabled,
 }
 
 impl Notice {
-    /// What tells it apart from others of the same millisecond: a webhook counts no events, so it is the microsecond.
-    pub const fn n(&self) -> u32 {
-        self.disabled.at.as_micros().rem_euclid(1000) as u32
-    }
-
     /// The id of the event.
     pub const fn id(&self) -> EventId {
-        EventId::of_webhook(self.webhook, self.n(), self.disabled.at.unix_ms())
+        EventId::of_webhook(self.webhook, self.n, self.disabled.at.unix_ms())
     }
 }
 
@@ -212,6 +211,13 @@ impl fmt::Debug for Events {
 }
 
 impl Webhook {
+    /// Sends nothing any more, by decision of the server; what to tell of it.
+    pub(crate) fn disable(&mut self, disabled: Disabled) -> Notice {
+        self.disabled = Some(disabled);
+        self.n_notices += 1;
+        Notice { webhook: self.id, n: self.n_notices, disabled }
+    }
+
     /// The bytes of everything but the id.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(160);
@@ -237,6 +243,7 @@ impl Webhook {
         out.time(15, self.health.failing_since);
         out.time(16, self.health.last_success_at);
         out.time(17, self.health.last_failure_at);
+        out.number(18, u64::from(self.n_notices));
         bytes
     }
 
@@ -254,6 +261,7 @@ impl Webhook {
             updated_at: Time::ZERO,
             disabled: None,
             health: Health::default(),
+            n_notices: 0,
         };
         let (mut previous, mut until) = (None, None);
         let (mut reason, mut since) = (None, None);
@@ -284,6 +292,7 @@ impl Webhook {
                 15 => webhook.health.failing_since = Some(field.time()?),
                 16 => webhook.health.last_success_at = Some(field.time()?),
                 17 => webhook.health.last_failure_at = Some(field.time()?),
+                18 => webhook.n_notices = field.small()?,
                 _ => {}
             }
         }
@@ -379,6 +388,7 @@ mod tests {
                 last_success_at: Some(Time::from_millis(6)),
                 last_failure_at: Some(Time::from_millis(7)),
             },
+            n_notices: 8,
         }
     }
 
@@ -389,6 +399,7 @@ mod tests {
             secrets: Secrets { current: vec![1], previous: None },
             disabled: None,
             health: Health::default(),
+            n_notices: 0,
             ..full()
         };
         for webhook in [full(), bare] {

@@ -57,7 +57,7 @@ impl Desk<'_> {
     ) -> Delivery {
         let (n, bits) = match about {
             Subject::Event { job, event } => (event.n, job.as_u128() as u64),
-            Subject::Notice(notice) => (notice.n(), notice.webhook.as_u128() as u64),
+            Subject::Notice(notice) => (notice.n, notice.webhook.as_u128() as u64),
             Subject::Test => (0, self.random()),
         };
         Delivery {
@@ -176,13 +176,12 @@ impl Desk<'_> {
             }
             Sent::Dropped(_) | Sent::PutOff(_) => return,
         };
-        let disabled =
-            disable.filter(|_| webhook.disabled.is_none()).map(|reason| Disabled { at: now, reason });
-        webhook.disabled = webhook.disabled.or(disabled);
-        let (id, client) = (webhook.id, webhook.client);
+        let disable = disable.filter(|_| webhook.disabled.is_none());
+        let notice = disable.map(|reason| webhook.disable(Disabled { at: now, reason }));
+        let client = webhook.client;
         self.post.save_webhook(webhook, &mut self.changes);
-        if let Some(disabled) = disabled {
-            self.give_notice(client, Notice { webhook: id, disabled });
+        if let Some(notice) = notice {
+            self.give_notice(client, notice);
         }
     }
 

@@ -40,6 +40,7 @@ pub(crate) fn hook(n: u128, set: impl FnOnce(&mut Webhook)) -> Webhook {
         updated_at: Time::from_millis(1_000_000),
         disabled: None,
         health: Health::default(),
+        n_notices: 0,
     };
     set(&mut webhook);
     webhook

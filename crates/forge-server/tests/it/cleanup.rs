@@ -82,6 +82,7 @@ async fn delivery(store: &dyn Store, now: Time) {
         updated_at: now,
         disabled: None,
         health: Health::default(),
+        n_notices: 0,
     };
     let test = WebhookCommand::Test(OwnedWebhook { webhook: id, client: webhook.client });
     tell(store, now, vec![Command::Webhook(WebhookCommand::Register(webhook)), Command::Webhook(test)]).await;

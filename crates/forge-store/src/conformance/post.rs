@@ -38,6 +38,7 @@ pub(super) fn hook(n: u128) -> Webhook {
         updated_at: START,
         disabled: None,
         health: Health::default(),
+        n_notices: 0,
     }
 }
 

@@ -132,7 +132,7 @@ pub async fn the_other_webhooks_hear_of_one_that_is_disabled(fixture: &dyn Fixtu
     let [delivery] = &got[..] else { panic!("one, not {got:?}") };
     run(&fixture.second(), at(2), vec![settle(delivery, Sent::Gone(attempt(410)))]).await;
     let disabled = Disabled { at: at(2), reason: Reason::Gone };
-    let notice = Notice { webhook: hook(1).id, disabled };
+    let notice = Notice { webhook: hook(1).id, n: 1, disabled };
     let rows = store.journal(end, 9).await.unwrap();
     let entry = Entry { client: client(1), about: About::Webhook(notice) };
     assert_eq!(rows.iter().map(|row| &row.entries[..]).collect::<Vec<_>>(), [&[entry]]);

@@ -124,7 +124,8 @@ fn parsed(body: &Body) -> Value {
 
 fn notice() -> Notice {
     let webhook = WebhookId::v7(1_780_000_000_000, 7);
-    Notice { webhook, disabled: Disabled { at: Time::from_millis(1_780_000_060_000), reason: Reason::Gone } }
+    let disabled = Disabled { at: Time::from_millis(1_780_000_060_000), reason: Reason::Gone };
+    Notice { webhook, n: 1, disabled }
 }
 
 fn emitting(head: &mut Head) {

@@ -7,7 +7,7 @@ use std::vec;
 use std::vec::Vec;
 
 use crate::command::{Answer, Command, DeliveryCommand, Refusal, Sent, Take, WebhookChange, WebhookCommand};
-use crate::delivery::{Delivery, Endpoint, Failure, Stage};
+use crate::delivery::{Delivery, Endpoint, Failure, Stage, Subject};
 use crate::history::{About, Entry, Name};
 use crate::id::{ClientId, WebhookId};
 use crate::limits;
@@ -231,6 +231,21 @@ fn the_others_are_told_of_a_disabled_endpoint_until_none_is_left() {
     assert_eq!(world.n_deliveries(Stage::is_open), 0);
     let ids: BTreeSet<_> = world.journal.iter().map(Entry::id).collect();
     assert_eq!(ids.len(), world.journal.len());
+}
+
+#[test]
+fn two_notices_of_one_moment_are_two() {
+    let mut world = World::new();
+    world.tell(vec![register(hook(1, |_| {})), register(hook(2, |_| {}))]);
+    for _ in 0..2 {
+        world.ask(Command::Webhook(WebhookCommand::Test(own(1))));
+        let taken = world.courier(9).deliveries;
+        let test = taken.iter().find(|known| known.about == Subject::Test).unwrap();
+        world.ask(settle(test, Sent::Gone(attempt(410))));
+        world.ask(update(1, WebhookChange { enabled: Some(true), ..WebhookChange::default() }));
+    }
+    let ids: BTreeSet<_> = world.journal.iter().map(Entry::id).collect();
+    assert_eq!((ids.len(), world.n_deliveries(|_| true)), (2, 4));
 }
 
 #[test]

@@ -153,6 +153,7 @@ fn hook(n: u128, url: &str) -> Webhook {
         updated_at: Time::ZERO,
         disabled: None,
         health: Health::default(),
+        n_notices: 0,
     }
 }
 

@@ -74,6 +74,7 @@ async fn register(app: &App, caller: &Caller, bytes: &Bytes) -> Result<Response,
         updated_at: now,
         disabled: None,
         health: Health::default(),
+        n_notices: 0,
     };
     let id = webhook.id;
     let mut webhook = changed(app, WebhookCommand::Register(webhook)).await?;

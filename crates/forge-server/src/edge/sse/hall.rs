@@ -6,7 +6,6 @@ use std::hash::Hash;
 use bytes::Bytes;
 use forge_core::history::{About, Entry, Event};
 use forge_core::id::{ClientId, JobId, WebhookId};
-use forge_core::time::Time;
 use forge_store::JournalRow;
 use tokio::sync::mpsc::{self, error::TrySendError};
 
@@ -32,14 +31,14 @@ pub(super) struct Line {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Key {
     Job(JobId, u32),
-    Webhook(WebhookId, Time),
+    Webhook(WebhookId, u32),
 }
 
 impl Key {
     pub(super) fn of(entry: &Entry) -> Key {
         match &entry.about {
             About::Job { job, event } => Key::Job(*job, event.n),
-            About::Webhook(notice) => Key::Webhook(notice.webhook, notice.disabled.at),
+            About::Webhook(notice) => Key::Webhook(notice.webhook, notice.n),
         }
     }
 }
@@ -191,6 +190,7 @@ fn remove<K: Eq + Hash>(seats: &mut HashMap<K, Vec<u64>>, topic: K, seat: u64) {
 #[cfg(test)]
 mod tests {
     use forge_core::history::News;
+    use forge_core::time::Time;
     use forge_core::webhook::{Disabled, Notice, Reason};
 
     use super::*;
@@ -248,7 +248,7 @@ mod tests {
         let webhook = WebhookId::v7(1, 1);
         let (_, mut of_job) = hall.sit(Topic::Job(JobId::from_u128(webhook.as_u128())), 0, 9);
         let disabled = Disabled { at: Time::from_millis(1), reason: Reason::Gone };
-        let about = About::Webhook(Notice { webhook, disabled });
+        let about = About::Webhook(Notice { webhook, n: 1, disabled });
         let rows = [JournalRow { seq: 1, entries: vec![Entry { client: CLIENT, about }] }];
         assert_eq!(hall.unprinted(&rows, &Printed::default()), rows[0].entries);
         hall.tell(&rows, &printed(&rows));
