@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
+use forge_core::delivery::{Delivery, Stage};
 use forge_core::history::{Entry, Event, Name as EventName, News};
 use forge_core::id::{ExecutionId, JobId};
 use forge_core::job::{Job, Name};
@@ -10,6 +11,7 @@ use forge_core::state::{State, is_legal};
 use forge_core::time::Time;
 use forge_core::{Changes, invariants};
 
+use crate::postbook::PostBook;
 use crate::story::Story;
 
 pub(crate) struct Auditor {
@@ -25,6 +27,7 @@ struct Books {
     held: BTreeMap<Name, BTreeSet<JobId>>,
     unique: BTreeMap<[u8; 32], BTreeSet<JobId>>,
     paused: BTreeSet<Name>,
+    post: PostBook,
     n_commits: u64,
     n_events: u64,
 }
@@ -45,6 +48,18 @@ impl Auditor {
         self.books.lock().expect("nobody panics while auditing").outcomes.clone()
     }
 
+    /// Whether the courier that brings this still holds it.
+    pub(crate) fn holds(&self, delivery: &Delivery) -> bool {
+        let books = self.books.lock().expect("nobody panics while auditing");
+        let known = books.post.delivery(delivery.id);
+        known.is_some_and(|known| known.fence == delivery.fence && matches!(known.stage, Stage::Taken(_)))
+    }
+
+    /// What the book says of webhooks and deliveries.
+    pub(crate) fn with_post<T>(&self, look: impl FnOnce(&PostBook) -> T) -> T {
+        look(&self.books.lock().expect("nobody panics while auditing").post)
+    }
+
     pub(crate) fn see(&self, changes: &Changes) {
         let mut books = self.books.lock().expect("nobody panics while auditing");
         books.n_commits += 1;
@@ -56,6 +71,7 @@ impl Auditor {
         let jobs = changes.updated.iter().chain(changes.inserted.iter().map(|(job, _)| job));
         jobs.for_each(|job| books.see_job(job, &mut broken));
         books.see_limits(changes, &mut broken);
+        books.post.see(changes, &mut broken);
         for (queue, row) in &changes.queues {
             if row.paused {
                 books.paused.insert(queue.clone())

@@ -11,6 +11,7 @@ use forge_core::{Command, Refusal};
 use forge_engine::{Clock, Engine, Error};
 
 use crate::run::Stage;
+use crate::subscribers;
 
 const QUEUES: [&str; 3] = ["red", "green", "blue"];
 
@@ -29,6 +30,9 @@ pub(crate) async fn live(stage: Arc<Stage>, number: u64, n_actions: u64) {
         stage.world.pass(stage.world.up_to_ms(3000)).await;
         let Some(engine) = stage.nodes.any() else { continue };
         match stage.world.below(10) {
+            _ if stage.receivers.is_some() && stage.world.chance(150) => {
+                subscribers::act(&stage, &engine, client).await;
+            }
             0 => cancel(&stage, &engine, client).await,
             1 => retry(&stage, &engine, client).await,
             2 => pause(&stage, &engine).await,
@@ -94,6 +98,8 @@ fn head(stage: &Stage, client: ClientId) -> Head {
         concurrency: Some(2),
         rate: world.chance(500).then(|| Rate { count: 3, per: Duration::from_secs(1) }),
     });
+    head.callback =
+        (stage.receivers.is_some() && world.chance(200)).then(|| format!("http://callback/{client}"));
     head.unique = world.chance(150).then(|| Unique {
         key: [world.below(3) as u8; 32],
         states: Unique::UNFINISHED,

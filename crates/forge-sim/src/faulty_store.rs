@@ -6,6 +6,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use forge_core::delivery::Stage;
+use forge_core::time::Time;
 use forge_core::{Answer, Changes, Wants};
 use forge_store::memory::Memory;
 use forge_store::{Blobs, Boxed, Decide, Error, Fault, Page, Query, Store, Sweep, Swept, Wakeup};
@@ -99,6 +101,35 @@ impl FaultyStore {
                     changes
                 });
                 self.audited(wants, forget).await
+            }
+            Some(Sabotage::LostDelivery) => {
+                let forget: Decide = Box::new(move |rows| {
+                    let mut changes = decide(rows);
+                    changes.deliveries.pop();
+                    changes
+                });
+                self.audited(wants, forget).await
+            }
+            Some(Sabotage::SharedDelivery) => {
+                let share: Decide = Box::new(move |rows| {
+                    let mut changes = decide(rows);
+                    let taken = changes.deliveries_changed.iter_mut();
+                    for delivery in taken.filter(|known| matches!(known.stage, Stage::Taken(_))) {
+                        delivery.stage = Stage::Taken(Time::ZERO);
+                    }
+                    changes
+                });
+                self.audited(wants, share).await
+            }
+            Some(Sabotage::HastyDelivery) => {
+                let hurry: Decide = Box::new(move |rows| {
+                    let mut changes = decide(rows);
+                    for delivery in changes.deliveries.iter_mut().filter(|new| new.stage == Stage::Blocked) {
+                        delivery.stage = Stage::Waiting(delivery.created_at);
+                    }
+                    changes
+                });
+                self.audited(wants, hurry).await
             }
             Some(Sabotage::FencingOff) | None => self.audited(wants, decide).await,
         }

@@ -1,5 +1,6 @@
 //! ForgeRun in a world that one seed decides: clients that repeat themselves, workers that are slow, die or come back as
-//! zombies, a clock that jumps, a store that fails before or after the commit, nodes that crash at any step.
+//! zombies, receivers of webhooks that are slow, refuse or fall silent, a clock that jumps, a store that fails before or after the
+//! commit, nodes that crash at any step.
 //!
 //! [`run`] plays one seed and checks what must always hold; a [`Failure`] names the seed and tells the story. Time is
 //! virtual, so minutes of it pass in milliseconds, and the same seed always gives the same story.
@@ -9,7 +10,9 @@
 //! | `world.rs` | the clock and the dice |
 //! | `faulty_store.rs` | the disk that fails, and the auditor who sees every commit |
 //! | `nodes.rs` | engines that crash and come back |
-//! | `clients.rs`, `workers.rs` | who asks for what |
+//! | `clients.rs`, `subscribers.rs`, `workers.rs` | who asks for what |
+//! | `receivers.rs` | where deliveries go |
+//! | `postbook.rs` | the auditor's book of deliveries |
 //! | `truth.rs` | what was acknowledged, and what must follow from it |
 //! | `story.rs` | what happened, for the one who has to find out why |
 
@@ -17,8 +20,11 @@ mod auditor;
 mod clients;
 mod faulty_store;
 mod nodes;
+mod postbook;
+mod receivers;
 mod run;
 mod story;
+mod subscribers;
 mod truth;
 mod workers;
 mod world;
@@ -36,4 +42,10 @@ pub enum Sabotage {
     LostEvent,
     /// Some claims hand out a job that is not recorded as held.
     LostClaim,
+    /// The store forgets some deliveries of what it writes.
+    LostDelivery,
+    /// Couriers may take what others hold.
+    SharedDelivery,
+    /// Some deliveries do not wait for the one before.
+    HastyDelivery,
 }

@@ -19,13 +19,14 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let (mut n_jobs, mut n_commits, mut n_events) = (0, 0, 0);
+    let (mut n_jobs, mut n_commits, mut n_events, mut n_sends) = (0, 0, 0, 0);
     for seed in from..from + n_seeds {
         match run(seed, None) {
             Ok(report) => {
                 n_jobs += report.n_jobs;
                 n_commits += report.n_commits;
                 n_events += report.n_events;
+                n_sends += report.n_sends;
             }
             Err(failure) => {
                 println!("{failure}");
@@ -34,7 +35,8 @@ fn main() -> ExitCode {
         }
     }
     println!(
-        "{n_seeds} seeds from {from} kept every rule: {n_jobs} jobs, {n_commits} commits, {n_events} events"
+        "{n_seeds} seeds from {from} kept every rule: {n_jobs} jobs, {n_commits} commits, {n_events} events, \
+         {n_sends} deliveries sent"
     );
     ExitCode::SUCCESS
 }

@@ -1,14 +1,15 @@
 //! Nodes: engines that share the disk, crash and come back.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use forge_core::item::ItemEnd;
 use forge_core::job::Job;
 use forge_core::rows::{Object, Render};
-use forge_engine::{Engine, Options};
+use forge_engine::{Engine, Options, Post, PostHandle, PostOptions};
 
 use crate::faulty_store::FaultyStore;
+use crate::receivers::{self, Receivers};
 use crate::story::Story;
 use crate::world::World;
 
@@ -32,11 +33,24 @@ pub(crate) struct Nodes {
     story: Story,
     store: Arc<FaultyStore>,
     options: Options,
-    engines: Arc<Mutex<Vec<Option<Engine>>>>,
+    /// Where deliveries go, and how; nobody delivers in a world without webhooks.
+    post: Option<(Receivers, PostOptions)>,
+    nodes: Arc<Mutex<Vec<Option<Node>>>>,
+}
+
+/// What is gone when a node crashes.
+struct Node {
+    engine: Engine,
+    post: Option<PostHandle>,
 }
 
 impl Nodes {
-    pub(crate) fn new(world: Arc<World>, story: Story, store: Arc<FaultyStore>) -> Nodes {
+    pub(crate) fn new(
+        world: Arc<World>,
+        story: Story,
+        store: Arc<FaultyStore>,
+        receivers: Option<Receivers>,
+    ) -> Nodes {
         let n_nodes = 1 + world.below(2) as usize;
         // Tiny bounds now and then, so that full queues and split bites happen.
         let tiny = world.chance(300);
@@ -47,34 +61,42 @@ impl Nodes {
             sweep_every: Duration::from_secs(10),
             ..Options::default()
         };
-        let nodes =
-            Nodes { world, story, store, options, engines: Arc::new(Mutex::new(vec![None; n_nodes])) };
+        let post = receivers.map(|receivers| (receivers, receivers::options(&world)));
+        let down = (0..n_nodes).map(|_| None).collect();
+        let nodes = Nodes { world, story, store, options, post, nodes: Arc::new(Mutex::new(down)) };
         (0..n_nodes).for_each(|n| nodes.start(n));
         nodes
     }
 
+    fn nodes(&self) -> MutexGuard<'_, Vec<Option<Node>>> {
+        self.nodes.lock().expect("nobody panics here")
+    }
+
     /// One of the nodes that are up.
     pub(crate) fn any(&self) -> Option<Engine> {
-        let engines = self.engines.lock().expect("nobody panics here");
-        let up: Vec<&Engine> = engines.iter().flatten().collect();
-        up.get(self.world.below(up.len() as u64) as usize).map(|engine| (*engine).clone())
+        let nodes = self.nodes();
+        let up: Vec<&Node> = nodes.iter().flatten().collect();
+        up.get(self.world.below(up.len() as u64) as usize).map(|node| node.engine.clone())
     }
 
     /// Crashes a node and leaves it down for a while.
     pub(crate) async fn crash(&self) {
-        let n = self.world.below(self.engines.lock().expect("nobody panics here").len() as u64) as usize;
+        let n = self.world.below(self.nodes().len() as u64) as usize;
         self.story.tell(|| format!("node {n} crashes"));
-        self.engines.lock().expect("nobody panics here")[n] = None;
+        self.nodes()[n] = None;
         self.world.pass(self.world.up_to_ms(3000)).await;
         self.start(n);
     }
 
     /// Stops a node in good order, and starts it again.
     pub(crate) async fn restart(&self) {
-        let n = self.world.below(self.engines.lock().expect("nobody panics here").len() as u64) as usize;
-        let engine = self.engines.lock().expect("nobody panics here")[n].take();
-        if let Some(engine) = engine {
+        let n = self.world.below(self.nodes().len() as u64) as usize;
+        let node = self.nodes()[n].take();
+        if let Some(Node { engine, post }) = node {
             self.story.tell(|| format!("node {n} stops"));
+            if let Some(post) = post {
+                post.stop().await;
+            }
             engine.stop().await;
             self.start(n);
         }
@@ -84,6 +106,10 @@ impl Nodes {
         self.story.tell(|| format!("node {n} starts"));
         let engine =
             Engine::start(self.store.clone(), self.world.clone(), Arc::new(Plain), self.options.clone());
-        self.engines.lock().expect("nobody panics here")[n] = Some(engine);
+        let post = self
+            .post
+            .clone()
+            .map(|(receivers, options)| Post::start(engine.clone(), Arc::new(receivers), options));
+        self.nodes()[n] = Some(Node { engine, post });
     }
 }

@@ -17,6 +17,7 @@ use forge_store::{Filter, Store};
 use crate::Sabotage;
 use crate::faulty_store::FaultyStore;
 use crate::nodes::Nodes;
+use crate::receivers::Receivers;
 use crate::story::Story;
 use crate::truth::Truth;
 use crate::world::World;
@@ -33,6 +34,8 @@ pub struct Report {
     pub n_events: u64,
     /// Executions that ended.
     pub n_outcomes: usize,
+    /// Deliveries that a courier set out with, each time counted.
+    pub n_sends: u64,
 }
 
 /// A seed that broke a rule.
@@ -60,6 +63,8 @@ pub(crate) struct Stage {
     pub(crate) story: Story,
     pub(crate) truth: Truth,
     pub(crate) nodes: Nodes,
+    /// Who hears of jobs; `None` in a world without webhooks.
+    pub(crate) receivers: Option<Receivers>,
     pub(crate) sabotage: Option<Sabotage>,
     act: AtomicU8,
 }
@@ -90,13 +95,17 @@ async fn play(seed: u64, sabotage: Option<Sabotage>) -> Result<Report, Box<Failu
     let world = Arc::new(World::new(seed));
     let story = Story::new(world.clone());
     let store = Arc::new(FaultyStore::new(world.clone(), story.clone(), sabotage));
-    let nodes = Nodes::new(world.clone(), story.clone(), store.clone());
+    // Deliveries make a world cost three times as much, so most have none, and those that have are shorter.
+    let receivers =
+        world.chance(250).then(|| Receivers::new(world.clone(), story.clone(), store.auditor.clone()));
+    let nodes = Nodes::new(world.clone(), story.clone(), store.clone(), receivers.clone());
     let truth = Truth::new(story.clone());
-    let stage = Arc::new(Stage { world, story, truth, nodes, sabotage, act: AtomicU8::new(TROUBLE) });
+    let act = AtomicU8::new(TROUBLE);
+    let stage = Arc::new(Stage { world, story, truth, nodes, receivers, sabotage, act });
 
     let workers: Vec<_> =
         (0..2 + stage.world.below(4)).map(|n| tokio::spawn(workers::live(stage.clone(), n))).collect();
-    let n_actions = 10 + stage.world.below(40);
+    let n_actions = 10 + stage.world.below(if stage.receivers.is_some() { 15 } else { 40 });
     let clients: Vec<_> = (0..3).map(|n| tokio::spawn(clients::live(stage.clone(), n, n_actions))).collect();
     let chaos = tokio::spawn(chaos(stage.clone()));
     for client in clients {
@@ -121,6 +130,7 @@ async fn play(seed: u64, sabotage: Option<Sabotage>) -> Result<Report, Box<Failu
             n_commits,
             n_events,
             n_outcomes: store.auditor.outcomes().len(),
+            n_sends: stage.receivers.as_ref().map_or(0, Receivers::n_sends),
         }),
     }
 }
@@ -146,6 +156,7 @@ async fn calm_down(stage: &Stage, store: &FaultyStore) {
     stage.story.tell(|| "calm".into());
     store.calm_down();
     stage.act.store(CALM, Ordering::Relaxed);
+    stage.receivers.iter().for_each(Receivers::calm_down);
     // Chaos may have been cut off with a node down.
     while stage.nodes.any().is_none() {
         stage.nodes.crash().await;
@@ -159,13 +170,18 @@ async fn calm_down(stage: &Stage, store: &FaultyStore) {
             }
         }
     }
+    let auditor = &store.auditor;
     let store: &dyn Store = store;
+    let open = || auditor.with_post(|post| post.deliveries().filter(|known| known.stage.is_open()).count());
     for _ in 0..600 {
         stage.world.pass(Duration::from_secs(1)).await;
         let jobs = all_jobs(store).await;
-        if stage.story.is_broken() || jobs.iter().all(|job| job.state.is_final()) {
+        if stage.story.is_broken() || jobs.iter().all(|job| job.state.is_final()) && open() == 0 {
             return;
         }
+    }
+    if open() > 0 {
+        stage.story.broken(format!("{} deliveries never came to an end", open()));
     }
     for job in all_jobs(store).await.iter().filter(|job| !job.state.is_final()) {
         stage.story.broken(format!("job {} never ended: {:?} {:?}", job.id, job.state, job.shelf()));
@@ -176,6 +192,9 @@ async fn calm_down(stage: &Stage, store: &FaultyStore) {
 async fn reckon(stage: &Stage, store: &FaultyStore) {
     let digests = store.auditor.outcomes();
     let store: &dyn Store = store;
+    if let Some(receivers) = &stage.receivers {
+        receivers.reckon(store).await;
+    }
     for id in stage.truth.jobs().into_keys() {
         let job = store.job(id).await.expect("the store is calm");
         let tombstone = store.tombstone(id.first_execution()).await.expect("the store is calm");

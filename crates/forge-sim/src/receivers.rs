@@ -1,0 +1,247 @@
+//! Receivers of webhooks and callbacks, and the courier that goes to them. Most take what comes; some are slow, refuse, are away,
+//! take it and say nothing, or want no more.
+//!
+//! What arrives is looked at where it arrives: nobody may bring what another courier holds, and what happened to a job must
+//! come in order. A courier that was too slow may still come, under an old fence; that is why deliveries have an id.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use forge_core::delivery::{Chain, Delivery, Failure, Policy, Stage, Subject};
+use forge_core::id::DeliveryId;
+use forge_core::time::Time;
+use forge_engine::{Courier, Parcel, PostOptions, Receipt, Sending, Verdict};
+use forge_store::Store;
+
+use crate::auditor::Auditor;
+use crate::story::Story;
+use crate::world::World;
+
+/// How long a delivery is held without a word.
+pub(crate) const LEASE: Duration = Duration::from_secs(5);
+
+/// How long the courier waits for an answer; shorter than the lease.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Settings of the post office, tiny bounds now and then, so that some find no slot.
+pub(crate) fn options(world: &World) -> PostOptions {
+    let tiny = world.chance(500);
+    let slots = |most: u64| 1 + world.below(if tiny { 2 } else { most }) as usize;
+    PostOptions {
+        policy: Policy {
+            attempts_max: 2 + world.below(3) as u32,
+            base: Duration::from_millis(200),
+            max: Duration::from_secs(2),
+            disable_after: Duration::from_secs(10),
+        },
+        lease: LEASE,
+        good_max: slots(16),
+        untried_max: slots(8),
+        suspect_max: slots(8),
+        per_endpoint_max: slots(8),
+        waiting_max: slots(32),
+        ..PostOptions::default()
+    }
+}
+
+/// What a receiver does with a delivery.
+#[derive(Clone, Copy, Debug)]
+enum Manner {
+    Takes,
+    /// Takes it, after a while.
+    Slow,
+    Refuses,
+    /// Refuses, and says when to come back.
+    Busy,
+    /// Nobody is there.
+    Away,
+    /// Takes it, and the answer is lost.
+    Mute,
+    /// Wants no more.
+    Gone,
+}
+
+#[derive(Clone)]
+pub(crate) struct Receivers {
+    world: Arc<World>,
+    story: Story,
+    auditor: Arc<Auditor>,
+    calm: Arc<AtomicBool>,
+    books: Arc<Mutex<Books>>,
+}
+
+#[derive(Default)]
+struct Books {
+    under_way: BTreeMap<u64, Flight>,
+    n_sends: u64,
+    visits: BTreeMap<DeliveryId, Visits>,
+    /// The number of the newest event that arrived in each chain.
+    newest: BTreeMap<Chain, u32>,
+}
+
+/// A courier on its way.
+struct Flight {
+    delivery: DeliveryId,
+    chain: Option<Chain>,
+    until: Time,
+}
+
+/// How a delivery was received.
+#[derive(Clone, Copy, Debug, Default)]
+struct Visits {
+    n_taken: u32,
+    n_gone: u32,
+    n_failed: u32,
+}
+
+impl Receivers {
+    pub(crate) fn new(world: Arc<World>, story: Story, auditor: Arc<Auditor>) -> Receivers {
+        Receivers { world, story, auditor, calm: Arc::default(), books: Arc::default() }
+    }
+
+    /// From now on everybody takes what comes.
+    pub(crate) fn calm_down(&self) {
+        self.calm.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn n_sends(&self) -> u64 {
+        self.books().n_sends
+    }
+
+    /// What was delivered was received, what was given up has its reason, and the disk has both.
+    pub(crate) async fn reckon(&self, disk: &dyn Store) {
+        let settled: Vec<Delivery> = self.auditor.with_post(|post| post.deliveries().cloned().collect());
+        for delivery in settled {
+            let visits = self.books().visits.get(&delivery.id).copied().unwrap_or_default();
+            let has_reason = match delivery.stage {
+                Stage::Blocked | Stage::Waiting(_) | Stage::Taken(_) => false,
+                Stage::Delivered(_) => visits.n_taken > 0,
+                Stage::Failed(_, Failure::Gone) => visits.n_gone > 0,
+                Stage::Failed(_, Failure::Exhausted) => visits.n_failed > 0,
+                Stage::Failed(_, Failure::Disabled | Failure::Deleted) => {
+                    self.auditor.with_post(|post| post.was_ever_off(delivery.to.key()))
+                }
+            };
+            if !has_reason {
+                self.story.broken(format!("{delivery:?} came to this end without a reason: {visits:?}"));
+            }
+            if disk.delivery(delivery.id).await.expect("the store is calm").as_deref() != Some(&delivery) {
+                self.story.broken(format!("delivery {} is lost, or not what was written", delivery.id));
+            }
+        }
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().expect("nobody panics while receiving")
+    }
+
+    fn manner(&self) -> Manner {
+        match self.world.below(40) {
+            _ if self.calm.load(Ordering::Relaxed) => Manner::Takes,
+            0..=3 => Manner::Slow,
+            4..=7 => Manner::Refuses,
+            8 => Manner::Busy,
+            9..=11 => Manner::Away,
+            12..=14 => Manner::Mute,
+            15 => Manner::Gone,
+            _ => Manner::Takes,
+        }
+    }
+
+    async fn receive(&self, delivery: Delivery) -> Receipt {
+        let manner = self.manner();
+        self.story.tell(|| format!("{} goes out under {}: {manner:?}", delivery.id, delivery.fence));
+        let under_way = self.set_out(&delivery);
+        if !matches!(manner, Manner::Away) {
+            self.arrive(&delivery);
+        }
+        self.world.pass(self.span(manner)).await;
+        drop(under_way);
+        let receipt = self.answer(manner);
+        let mut books = self.books();
+        let visits = books.visits.entry(delivery.id).or_default();
+        match receipt.verdict {
+            Verdict::Delivered => visits.n_taken += 1,
+            Verdict::Gone => visits.n_gone += 1,
+            Verdict::Failed { .. } => visits.n_failed += 1,
+        }
+        receipt
+    }
+
+    /// Nobody else may be on the way with it, or with another of its chain, unless its time was over when this one was taken.
+    fn set_out(&self, delivery: &Delivery) -> OnItsWay {
+        let Stage::Taken(until) = delivery.stage else { unreachable!("only what is taken is sent") };
+        let taken_at = until - LEASE;
+        let (id, chain) = (delivery.id, delivery.chain());
+        let mut books = self.books();
+        let same = |other: &&Flight| other.delivery == id || chain.is_some() && other.chain == chain;
+        let held = books.under_way.values().filter(same).any(|other| other.until > taken_at);
+        let send = books.n_sends;
+        books.n_sends += 1;
+        books.under_way.insert(send, Flight { delivery: id, chain, until });
+        drop(books);
+        if held {
+            self.story
+                .broken(format!("delivery {id} was sent while another courier held it or the one before"));
+        }
+        OnItsWay { receivers: self.clone(), send }
+    }
+
+    /// What happened to a job comes in order, as far as couriers bring it who still hold it.
+    fn arrive(&self, delivery: &Delivery) {
+        let (Some(chain), Subject::Event { event, .. }) = (delivery.chain(), &delivery.about) else { return };
+        if !self.auditor.holds(delivery) {
+            return;
+        }
+        let mut books = self.books();
+        let newest = books.newest.entry(chain).or_default();
+        let before = std::mem::replace(newest, event.n.max(*newest));
+        drop(books);
+        if before > event.n {
+            self.story.broken(format!("event {} of {chain:?} came after event {before}", event.n));
+        }
+    }
+
+    fn span(&self, manner: Manner) -> Duration {
+        match manner {
+            Manner::Takes | Manner::Refuses | Manner::Busy | Manner::Away | Manner::Gone => {
+                self.world.up_to_ms(200)
+            }
+            Manner::Slow => self.world.up_to_ms(PATIENCE.as_millis() as u64),
+            Manner::Mute => PATIENCE,
+        }
+    }
+
+    fn answer(&self, manner: Manner) -> Receipt {
+        let failed = |retry_after| Verdict::Failed { retry_after };
+        let (verdict, status) = match manner {
+            Manner::Takes | Manner::Slow => (Verdict::Delivered, Some(204)),
+            Manner::Refuses => (failed(None), Some(500)),
+            Manner::Busy => (failed(Some(self.world.up_to_ms(10_000))), Some(503)),
+            Manner::Away | Manner::Mute => (failed(None), None),
+            Manner::Gone => (Verdict::Gone, Some(410)),
+        };
+        Receipt { verdict, status, error: None }
+    }
+}
+
+impl Courier for Receivers {
+    fn send(&self, parcel: Parcel) -> Sending {
+        let receivers = self.clone();
+        Box::pin(async move { receivers.receive(parcel.delivery).await })
+    }
+}
+
+/// A courier on its way, until it has its answer or its node is gone.
+struct OnItsWay {
+    receivers: Receivers,
+    send: u64,
+}
+
+impl Drop for OnItsWay {
+    fn drop(&mut self) {
+        self.receivers.books().under_way.remove(&self.send);
+    }
+}
