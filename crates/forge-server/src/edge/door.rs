@@ -4,7 +4,6 @@ use std::convert::Infallible;
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use axum::Router;
 use axum::body::Body;
@@ -12,42 +11,42 @@ use axum::extract::Request;
 use axum::response::Response;
 use forge_core::catalog::Kind;
 use hyper::body::Incoming;
+use hyper::service::Service;
 use tokio::time::timeout;
-use tower_service::Service;
+use tower_service::Service as _;
 
 use super::exchange::Exchange;
 use super::finish::finish;
 use super::panic::{Panicked, caught};
-use super::prefer::Prefer;
 use super::refusal::ApiError;
 use crate::app::App;
 use crate::dialects;
 
 /// Opens a door for each connection.
-#[derive(Clone)]
-pub struct Doors {
+pub struct Doors(Arc<House>);
+
+/// The way in for one connection.
+pub struct Door {
+    house: Arc<House>,
+    address: IpAddr,
+}
+
+/// What is behind every door.
+struct House {
     app: Arc<App>,
     /// What is no dialect: health, metrics, pages.
     pages: Router,
 }
 
-/// The way in for one connection.
-#[derive(Clone)]
-pub struct Door {
-    app: Arc<App>,
-    pages: Router,
-    address: IpAddr,
-}
-
 impl Doors {
     /// Doors to this server; `pages` answers what no dialect does.
     pub fn new(app: Arc<App>, pages: Router) -> Doors {
-        Doors { app, pages }
+        Doors(Arc::new(House { app, pages }))
     }
 
     /// The door for a connection from this address.
     pub fn open(&self, address: IpAddr) -> Door {
-        Door { app: self.app.clone(), pages: self.pages.clone(), address }
+        Door { house: self.0.clone(), address }
     }
 }
 
@@ -56,26 +55,21 @@ impl Service<Request<Incoming>> for Door {
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Incoming>) -> Self::Future {
-        let door = self.clone();
-        Box::pin(async move { Ok(door.answer(request.map(Body::new)).await) })
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let (house, address) = (self.house.clone(), self.address);
+        Box::pin(async move { Ok(house.answer(request.map(Body::new), address).await) })
     }
 }
 
-impl Door {
-    async fn answer(self, request: Request) -> Response {
+impl House {
+    async fn answer(&self, request: Request, address: IpAddr) -> Response {
         let (parts, body) = request.into_parts();
         if !dialects::speaks(parts.uri.path()) {
-            return self.show(Request::from_parts(parts, body)).await;
+            return self.show(Request::from_parts(parts, body), address).await;
         }
         let app = &*self.app;
-        let mut exchange = Exchange::begin(app, parts, self.address);
-        let wait = Prefer::of(&exchange.headers, app.bounds.wait_max).wait.unwrap_or_default();
-        let span = app.bounds.request_timeout + wait;
+        let mut exchange = Exchange::begin(app, parts, address);
+        let span = app.bounds.request_timeout + exchange.prefer.wait.unwrap_or_default();
         let done = {
             let work = pin!(timeout(span, dialects::serve(app, &mut exchange, body)));
             caught(work).await
@@ -89,12 +83,12 @@ impl Door {
     }
 
     /// Shows a page that belongs to no dialect.
-    async fn show(mut self, request: Request<Body>) -> Response {
+    async fn show(&self, request: Request<Body>, address: IpAddr) -> Response {
         let (parts, body) = request.into_parts();
-        let mut exchange = Exchange::begin(&self.app, parts.clone(), self.address);
+        let mut exchange = Exchange::begin(&self.app, parts.clone(), address);
         exchange.route = "page";
         let request = Request::from_parts(parts, body);
-        let work = pin!(timeout(self.app.bounds.request_timeout, self.pages.call(request)));
+        let work = pin!(timeout(self.app.bounds.request_timeout, self.pages.clone().call(request)));
         let answer = match caught(work).await {
             Ok(Ok(Ok(page))) => Ok(page),
             Ok(Err(_)) => Err(timed_out(&exchange)),

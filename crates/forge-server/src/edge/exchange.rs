@@ -13,6 +13,7 @@ use forge_problem::CorrelationId;
 use forge_wire::language::Language;
 
 use super::auth::Caller;
+use super::prefer::Prefer;
 use super::rate::Standing;
 use crate::app::App;
 use crate::limits::TRACESTATE_BYTES_MAX;
@@ -47,6 +48,8 @@ pub struct Exchange {
     pub subject: Option<JobId>,
     /// Who asks, once that is known.
     pub caller: Option<Caller>,
+    /// What the client would like.
+    pub prefer: Prefer,
     /// Where the caller stands with its limit.
     pub(crate) standing: Option<Standing>,
     /// The trace-id of the caller, the best correlation there is.
@@ -66,6 +69,7 @@ impl Exchange {
         Exchange {
             trace_id: traceparent.and_then(CorrelationId::from_traceparent),
             correlation_id: headers.get(CORRELATION_ID).and_then(sanitized),
+            prefer: Prefer::of(&headers, app.bounds.wait_max),
             method,
             uri,
             headers,

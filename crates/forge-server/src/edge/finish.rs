@@ -34,7 +34,7 @@ pub(crate) fn finish(app: &App, exchange: &Exchange, answer: Result<Response, Ap
     // What is said about jobs is private and changes (C-87).
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     if let Some(standing) = &exchange.standing {
-        standing.write(headers);
+        app.limiter.write(standing, headers);
     }
     let now = app.clock.now();
     let (status, took) = (response.status().as_u16(), now.since(exchange.began));

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use axum::http::HeaderMap;
 use forge_core::catalog::Kind;
 use forge_core::id::ClientId;
 use forge_core::time::Time;
@@ -79,6 +80,13 @@ impl Limiter {
             return (standing, Err(refused.retry_after(QUOTA_AFTER_S).into()));
         }
         (standing, Ok(()))
+    }
+
+    /// Writes where a client stands.
+    pub(crate) fn write(&self, standing: &Standing, headers: &mut HeaderMap) {
+        if let Some(pace) = &self.rate {
+            standing.write(pace, headers);
+        }
     }
 
     /// Counts a registration from an address: anybody may try, so somebody has to count (ruling C-93).

@@ -30,7 +30,7 @@ pub(super) async fn get(
     id: Option<JobId>,
 ) -> Result<Response, ApiError> {
     let mut job = ownership::job(app, caller, id).await?;
-    let prefer = Prefer { respond_async: false, ..Prefer::of(&exchange.headers, app.bounds.wait_max) };
+    let prefer = Prefer { respond_async: false, ..exchange.prefer };
     if hold::look(app, &job, prefer).await? {
         job = ownership::job(app, caller, id).await?;
     }

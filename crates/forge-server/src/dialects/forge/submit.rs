@@ -16,7 +16,6 @@ use forge_wire::forge::{SubmitRequest, SubmittedView, read_batch, read_submit};
 
 use super::rules::{self, Subject, Verdict};
 use crate::app::App;
-use crate::edge::prefer::Prefer;
 use crate::edge::{ApiError, Caller, Exchange, respond, submission};
 use crate::limits::POLL_AFTER_S;
 use crate::traces::About;
@@ -105,7 +104,7 @@ async fn accepted(
     job: Job,
     existing: bool,
 ) -> Result<Response, ApiError> {
-    let prefer = Prefer::of(&exchange.headers, app.bounds.wait_max);
+    let prefer = exchange.prefer;
     let job = submission::awaited(app, caller, &prefer, job).await?;
     exchange.is_about(About::job(&job, !existing));
     let view = SubmittedView::new(&job);

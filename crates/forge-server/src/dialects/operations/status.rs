@@ -35,7 +35,7 @@ pub(super) async fn get(
     id: Option<ExecutionId>,
 ) -> Result<Response, ApiError> {
     let mut found = ownership::execution(app, caller, id).await?;
-    let prefer = Prefer { respond_async: false, ..Prefer::of(&exchange.headers, app.bounds.wait_max) };
+    let prefer = Prefer { respond_async: false, ..exchange.prefer };
     if found.is_under_way() && hold::look(app, &found.job, prefer).await? {
         found = ownership::execution(app, caller, id).await?;
     }
@@ -49,10 +49,10 @@ pub(super) async fn get(
 
 /// An execution that ended badly is a problem to whoever does not ask for JSON by name (C-08).
 async fn show(app: &App, exchange: &Exchange, found: &Execution) -> Result<Response, ApiError> {
-    let form = accept::form(&exchange.headers, Form::ProblemJson);
+    let form = || accept::form(&exchange.headers, Form::ProblemJson);
     let job = &found.job;
     match job.state {
-        _ if !found.is_under_way() => of_past(app, found, form).await,
+        _ if !found.is_under_way() => of_past(app, found, form()).await,
         State::Created | State::Queued | State::Assigned | State::Running => {
             let mut sight = sight_of(app, job);
             sight.queue_position = place(app, job).await?;
@@ -76,7 +76,7 @@ async fn show(app: &App, exchange: &Exchange, found: &Execution) -> Result<Respo
             Ok(response)
         }
         State::Failed | State::Canceled => {
-            if let Some(response) = failure::last_word(app, job, form).await? {
+            if let Some(response) = failure::last_word(app, job, form()).await? {
                 return Ok(response);
             }
             let mut response = json(StatusCode::OK, &view(app, found).await?);

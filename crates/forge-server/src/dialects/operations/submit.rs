@@ -16,7 +16,6 @@ use super::routes::Declared;
 use super::status;
 use crate::app::App;
 use crate::edge::ownership::Execution;
-use crate::edge::prefer::Prefer;
 use crate::edge::submission::{self, Complaints};
 use crate::edge::{ApiError, Caller, Exchange};
 use crate::traces::About;
@@ -100,7 +99,7 @@ async fn accepted(
     job: Job,
     existing: bool,
 ) -> Result<Response, ApiError> {
-    let prefer = Prefer::of(&exchange.headers, app.bounds.wait_max);
+    let prefer = exchange.prefer;
     let job = submission::awaited(app, caller, &prefer, job).await?;
     exchange.is_about(About::job(&job, !existing));
     let found = Execution { id: job.id.first_execution(), job: Arc::new(job) };
