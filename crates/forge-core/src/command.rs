@@ -331,6 +331,8 @@ pub struct Retry {
     pub execution: ExecutionId,
     /// Begin with a full budget and an empty error history, at once: how a dead letter is revived.
     pub afresh: bool,
+    /// The unique key that the job has; refused if it has another. Who holds it now must be loaded with the job.
+    pub unique: Option<[u8; 32]>,
 }
 
 /// Something about the keys of a client.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use forge_core::command::{Claim, Submit};
+use forge_core::command::{Claim, Owned, Retry, Submit};
 use forge_core::id::{ClientId, ExecutionId, JobId, KeyId, SigningKeyId, WebhookId};
 use forge_core::job::{Job, Shelf};
 use forge_core::rows::Render;
@@ -122,6 +122,14 @@ impl Engine {
             Answer::Unchanged(job) => Ok((job, false)),
             answer => unreachable!("a command about one job was answered with {answer:?}"),
         }
+    }
+
+    /// Opens another execution of a failed job: the job as it stands, and whether that changed it. `afresh` as in [`Retry`].
+    pub async fn retry(&self, owned: Owned, afresh: bool) -> Result<(Job, bool), Error> {
+        // What was fixed at submission does not change until the command is decided.
+        let head = self.store().job(owned.job).await?.map(|job| job.head.clone());
+        let unique = head.and_then(|head| head.unique.as_ref().map(|unique| unique.key));
+        self.act(Command::Retry(Retry { owned, execution: self.execution_id(), afresh, unique })).await
     }
 
     /// Claims jobs, waiting up to `wait` for the first one. Nothing to be had, or an engine that is told to stop meanwhile,

@@ -139,8 +139,7 @@ impl Books {
         }
         if let Some(unique) = &job.head.unique {
             let holders = self.unique.entry(unique.key).or_default();
-            // Uniqueness is a rule of submission: a retry does not ask for the key again.
-            match job.state.is_final() || !job.executions_past.is_empty() {
+            match job.state.is_final() {
                 true => holders.remove(&job.id),
                 false => holders.insert(job.id),
             };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use forge_core::command::{Cancel, Idempotency, NewJob, Owned, Retry, Submit};
+use forge_core::command::{Cancel, Idempotency, NewJob, Owned, Submit};
 use forge_core::id::ClientId;
 use forge_core::job::{Conflict, Head, IdempotencyKey, Input, Limit, Name, Rate, Unique};
 use forge_core::retry::Policy;
@@ -126,9 +126,9 @@ async fn cancel(stage: &Stage, engine: &Engine, client: ClientId) {
 
 async fn retry(stage: &Stage, engine: &Engine, client: ClientId) {
     let Some(job) = stage.truth.some_job_of(client, stage.world.roll()) else { return };
-    let (owned, execution) = (Owned { job, client: Some(client) }, engine.execution_id());
+    let owned = Owned { job, client: Some(client) };
     let afresh = stage.world.chance(200);
-    if let Ok((job, true)) = engine.act(Command::Retry(Retry { owned, execution, afresh })).await {
+    if let Ok((job, true)) = engine.retry(owned, afresh).await {
         stage.story.tell(|| format!("client {client} retries {}", job.id));
     }
 }

@@ -26,7 +26,8 @@ impl Desk<'_> {
         Ok(Answer::Done(self.job(place).clone()))
     }
 
-    /// Opens another execution of a failed job. Repeating the call while that execution is under way is a no-op.
+    /// Opens another execution of a failed job, unless another job has taken its unique key. Repeating the call while that
+    /// execution is under way is a no-op.
     pub(super) fn retry(&mut self, retry: &Retry) -> Result<Answer, Refusal> {
         let place = self.owned(&retry.owned)?;
         let job = self.job(place);
@@ -45,6 +46,12 @@ impl Desk<'_> {
         if !allowed {
             return Err(Refusal::RetryLimitReached { attempts: job.attempt });
         }
+        let unique = job.head.unique.as_ref().map(|unique| unique.key);
+        if unique != retry.unique {
+            // Another job by the same id than the caller saw; nobody has looked whether its key is free.
+            return Err(Refusal::WrongState(job.state));
+        }
+        self.hold_again(place)?;
         let random = self.random();
         let now = self.now;
         let job = self.change(place);

@@ -67,7 +67,10 @@ pub fn wants(batch: &Batch) -> Wants {
             Command::Fail(fail) => drop(wants.jobs.insert(fail.held.job)),
             Command::Conclude(conclude) => drop(wants.jobs.insert(conclude.held.job)),
             Command::Cancel(cancel) => drop(wants.jobs.insert(cancel.owned.job)),
-            Command::Retry(retry) => drop(wants.jobs.insert(retry.owned.job)),
+            Command::Retry(retry) => {
+                wants.jobs.insert(retry.owned.job);
+                wants.uniques.extend(retry.unique);
+            }
             Command::Activate(owned) | Command::Forget(owned) => drop(wants.jobs.insert(owned.job)),
             Command::Due(limit) => {
                 let before = wants.due.map_or(0, |due| due.limit);

@@ -7,7 +7,8 @@ use alloc::vec::Vec;
 use super::desk::{Desk, Place};
 use crate::command::{Answer, NewJob, Refusal, Submit};
 use crate::history::Outlook;
-use crate::job::{Cancel, Conflict, IdempotencyKey, Job, Name};
+use crate::id::JobId;
+use crate::job::{Cancel, Conflict, IdempotencyKey, Job, Name, Unique};
 use crate::rows::{KeyRow, Wants};
 use crate::state::{Cause, State};
 use crate::time::Time;
@@ -116,21 +117,44 @@ impl Desk<'_> {
 
     fn plan_unique(&self, new: &NewJob) -> Result<Plan, Refusal> {
         let Some(unique) = &new.head.unique else { return Ok(Plan::Insert) };
-        let Some(place) = self.uniques.get(&unique.key).and_then(|&holder| self.find(holder)) else {
-            return Ok(Plan::Insert);
-        };
+        let Some(place) = self.blocking(unique) else { return Ok(Plan::Insert) };
         let holder = self.job(place);
-        let held_until = holder.head.unique.as_ref().and_then(|unique| unique.until);
-        let blocking = unique.states & (1 << holder.state.as_u8()) != 0;
-        if !blocking || held_until.is_some_and(|until| until <= self.now) {
-            return Ok(Plan::Insert);
-        }
         match unique.on_conflict {
             Conflict::Ignore => Ok(Plan::Use(place)),
             Conflict::Replace if !holder.state.is_active() && !holder.state.is_final() => {
                 Ok(Plan::Replace(place))
             }
             Conflict::Replace | Conflict::Reject => Err(self.duplicate(place)),
+        }
+    }
+
+    /// The job that holds the unique key, if it stands in the way of whoever wants it.
+    fn blocking(&self, unique: &Unique) -> Option<Place> {
+        let place = self.uniques.get(&unique.key).and_then(|&holder| self.find(holder))?;
+        let holder = self.job(place);
+        let held_until = holder.head.unique.as_ref().and_then(|unique| unique.until);
+        let is_over = held_until.is_some_and(|until| until <= self.now);
+        let blocks = unique.states & (1 << holder.state.as_u8()) != 0;
+        (blocks && !is_over).then_some(place)
+    }
+
+    /// Lets a job that has ended hold its unique key again, unless another blocks it by now. Whatever the policy says of
+    /// newcomers, that one was there first: it is neither met nor replaced.
+    pub(super) fn hold_again(&mut self, place: Place) -> Result<(), Refusal> {
+        let (id, head) = (self.job(place).id, self.job(place).head.clone());
+        let Some(unique) = &head.unique else { return Ok(()) };
+        match self.blocking(unique) {
+            Some(holder) if holder != place => Err(self.duplicate(holder)),
+            Some(_) | None => {
+                self.hold(unique.key, id);
+                Ok(())
+            }
+        }
+    }
+
+    fn hold(&mut self, key: [u8; 32], id: JobId) {
+        if self.uniques.insert(key, id) != Some(id) {
+            self.changes.uniques.insert(key, id);
         }
     }
 
@@ -167,8 +191,7 @@ impl Desk<'_> {
             ..Job::blank(new.id, new.head.clone())
         };
         if let Some(unique) = &new.head.unique {
-            self.uniques.insert(unique.key, new.id);
-            self.changes.uniques.insert(unique.key, new.id);
+            self.hold(unique.key, new.id);
         }
         let place = self.add(job, new.input.clone());
         if starts_now(new, self.now) {

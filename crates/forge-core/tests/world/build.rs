@@ -167,11 +167,16 @@ pub(crate) fn cancel(n: u128) -> Command {
 
 /// A retry whose execution is number `execution`.
 pub(crate) fn retry(n: u128, execution: u128) -> Command {
-    Command::Retry(Retry { owned: owned(n), execution: ExecutionId::from_u128(execution), afresh: false })
+    again(n, execution, false)
 }
 
 pub(crate) fn revive(n: u128, execution: u128) -> Command {
-    Command::Retry(Retry { owned: owned(n), execution: ExecutionId::from_u128(execution), afresh: true })
+    again(n, execution, true)
+}
+
+fn again(n: u128, execution: u128, afresh: bool) -> Command {
+    let execution = ExecutionId::from_u128(execution);
+    Command::Retry(Retry { owned: owned(n), execution, afresh, unique: None })
 }
 
 pub(crate) fn activate(n: u128) -> Command {

@@ -6,7 +6,7 @@ use std::vec::Vec;
 use forge_core::history::{Entry, Event};
 use forge_core::id::JobId;
 use forge_core::invariants;
-use forge_core::job::{Name, Parked};
+use forge_core::job::{Name, Parked, Unique};
 use forge_core::rows::Counts;
 use forge_core::state::State;
 
@@ -100,6 +100,12 @@ impl World {
                 unique.is_some_and(|unique| unique.key == *key),
                 "a unique key is forgotten with its holder"
             );
+        }
+        let unfinished = self.jobs.values().filter(|job| !job.state.is_final());
+        let uniques = unfinished.filter_map(|job| job.head.unique.as_ref());
+        let mut held = BTreeSet::new();
+        for unique in uniques.filter(|unique| unique.until.is_none() && unique.states == Unique::UNFINISHED) {
+            assert!(held.insert(unique.key), "of the jobs with one unique key one is unfinished");
         }
     }
 }

@@ -88,12 +88,20 @@ impl World {
     }
 
     /// What a batch would change.
-    pub(crate) fn decide(&self, commands: Vec<Command>) -> Changes {
+    pub(crate) fn decide(&self, mut commands: Vec<Command>) -> Changes {
+        commands.iter_mut().for_each(|command| self.name_unique_key(command));
         let batch = Batch { now: self.now, seed: self.seed, commands };
         let n_commands = batch.commands.len();
         let changes = decide(&batch, self.load(&wants(&batch)), &Plain);
         assert_eq!(changes.answers.len(), n_commands, "every command has its answer");
         changes
+    }
+
+    /// A retry names the unique key of its job, which was fixed at submission.
+    fn name_unique_key(&self, command: &mut Command) {
+        let Command::Retry(retry) = command else { return };
+        let job = self.jobs.get(&retry.owned.job);
+        retry.unique = job.and_then(|job| job.head.unique.as_ref()).map(|unique| unique.key);
     }
 
     /// What a store loads for these wants.

@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
-use forge_core::command::{Cancel, Claim, Idempotency, Owned, Submit};
+use forge_core::catalog::Kind;
+use forge_core::command::{Cancel, Claim, Fail, Idempotency, Owned, Submit, WorkError};
 use forge_core::id::ClientId;
-use forge_core::job::IdempotencyKey;
+use forge_core::job::{Conflict, IdempotencyKey, Unique};
 use forge_core::retry::Policy;
 use forge_core::state::State;
 use forge_core::{Command, Refusal, limits};
 use forge_engine::Error;
 
 use crate::store::TestStore;
-use crate::support::{HOUR, SECOND, World, at_once, claim, client, new_job, submit, succeed};
+use crate::support::{HOUR, SECOND, World, at_once, claim, client, held, new_job, submit, succeed};
 
 #[tokio::test(start_paused = true)]
 async fn a_job_wakes_a_waiting_worker_and_succeeds() {
@@ -101,4 +102,25 @@ async fn jobs_are_claimed_in_the_order_in_which_their_ids_were_drawn() {
     let all = Claim { limit: 100, ..claim(&["a"]) };
     let taken = world.engine.claim(all, SECOND).await.unwrap();
     assert_eq!(taken.iter().map(|job| job.id).collect::<Vec<_>>(), ids);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_is_refused_while_another_job_has_the_unique_key() {
+    let world = World::new();
+    let unique = || {
+        let states = Unique::UNFINISHED;
+        Some(Unique { key: [7; 32], states, until: None, on_conflict: Conflict::Reject })
+    };
+    let failed = world.submit_with("a", |head| head.unique = unique()).await;
+    let job = world.take("a").await;
+    let error = WorkError::new(Kind::HandlerError, "it went wrong");
+    world.engine.act(Command::Fail(Fail { held: held(&job), error })).await.unwrap();
+    let newer = world.submit_with("a", |head| head.unique = unique()).await;
+    let retry = || world.engine.retry(Owned { job: failed.id, client: Some(client()) }, false);
+    let refused = retry().await;
+    let is_taken =
+        matches!(refused, Err(Error::Refused(Refusal::Duplicate { existing, .. })) if existing == newer.id);
+    assert!(is_taken, "{refused:?}");
+    world.engine.act(succeed(&world.take("a").await)).await.unwrap();
+    assert_eq!(retry().await.unwrap().0.state, State::Queued);
 }

@@ -1,5 +1,6 @@
 //! Chance: random commands about a small world, so that they meet.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use forge_core::command::{
     Submit, Succeed, WorkError,
 };
 use forge_core::delivery::Delivery;
+use forge_core::id::JobId;
 use forge_core::item::{ItemEnd, ItemError, Items};
 use forge_core::job::{Conflict, Head, Input, Job, Keep, Limit, Rate};
 use forge_core::retry::Verdict;
@@ -64,6 +66,8 @@ pub(super) struct Commands {
     given: Vec<Job>,
     /// Deliveries that couriers were given.
     taken: Vec<Delivery>,
+    /// The unique keys of jobs that have one.
+    uniques: BTreeMap<JobId, [u8; 32]>,
 }
 
 impl Commands {
@@ -76,6 +80,12 @@ impl Commands {
             if let Answer::Taken(taken) = answer {
                 self.taken.extend(taken.deliveries.iter().cloned());
             }
+        }
+        for (job, _) in &changes.inserted {
+            match &job.head.unique {
+                Some(unique) => self.uniques.insert(job.id, unique.key),
+                None => self.uniques.remove(&job.id),
+            };
         }
         let n_old = self.given.len().saturating_sub(12);
         self.given.drain(..n_old);
@@ -101,7 +111,9 @@ impl Commands {
             19 => {
                 self.youngest += 1;
                 let execution = execution(self.youngest);
-                Command::Retry(Retry { owned: self.owned(dice), execution, afresh: dice.one_in(2) })
+                let owned = self.owned(dice);
+                let unique = self.uniques.get(&owned.job).copied();
+                Command::Retry(Retry { owned, execution, afresh: dice.one_in(2), unique })
             }
             20 => Command::Activate(self.owned(dice)),
             21 => Command::Due(dice.below(20) as usize + 1),

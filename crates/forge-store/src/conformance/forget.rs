@@ -7,8 +7,8 @@ use forge_core::time::Time;
 use super::Fixture;
 use super::harness::{accepted, ask, done, n_due, run, the_one};
 use super::make::{
-    START, at, cancel, client, execution, fail, forget, id, job, job_with, patient, revive, secs, submit,
-    submit_all, submit_once, succeed_with, take, unique,
+    START, at, cancel, client, execution, fail, forget, id, job, job_with, patient, revive_unique, secs,
+    submit, submit_all, submit_once, succeed_with, take, unique,
 };
 use super::picture::{all_rows, picture};
 use crate::{Sweep, Tombstone};
@@ -22,7 +22,7 @@ pub async fn a_forgotten_job_leaves_only_tombstones(fixture: &dyn Fixture) {
     });
     accepted(ask(&store, START, submit_once(new, "key", 1)).await);
     let first = the_one(ask(&store, at(1), take(&["q"], 1)).await);
-    run(&store, at(2), vec![fail(&first), revive(1, execution(1))]).await;
+    run(&store, at(2), vec![fail(&first), revive_unique(1, execution(1), 1)]).await;
     let second = the_one(ask(&store, at(3), take(&["q"], 1)).await);
     done(ask(&store, at(4), succeed_with(&second, "text/plain", b"x")).await);
     assert!(matches!(ask(&fixture.second(), at(5), forget(1)).await, Answer::Settled));

@@ -11,8 +11,8 @@ use forge_core::state::State;
 use super::Fixture;
 use super::harness::{accepted, ask, at_once, done, existing, refused, run, the_one};
 use super::make::{
-    START, at, cancel, client, forget, id, job, job_with, submit, submit_keyed, submit_once, succeed, take,
-    unique,
+    START, at, cancel, client, execution, fail, forget, id, job, job_with, revive, revive_unique, submit,
+    submit_keyed, submit_once, succeed, take, unique,
 };
 use super::picture::picture;
 
@@ -210,6 +210,31 @@ pub async fn a_unique_key_passes_to_the_next_once_its_holder_has_ended(fixture: 
     let answer = ask(&store, at(3), submit(rival(3, Conflict::Reject))).await;
     assert_eq!(refused(answer), Refusal::Duplicate { existing: id(2), state: State::Queued });
     picture(&store).await;
+}
+
+/// A failed job that is retried holds its key again, unless another holds it by then: also of two that are retried at once.
+pub async fn a_retry_asks_for_the_unique_key_again(fixture: &dyn Fixture) {
+    let stores = [fixture.store(), fixture.second()];
+    let store = &stores[0];
+    for n in [1, 2] {
+        accepted(ask(store, START, submit(rival(n, Conflict::Reject))).await);
+        let taken = the_one(ask(store, at(n), take(&["q"], 1)).await);
+        assert_eq!(done(ask(store, at(n), fail(&taken)).await).state, State::Failed);
+    }
+    let refusal = refused(ask(store, at(4), revive(1, execution(1))).await);
+    assert_eq!(refusal, Refusal::WrongState(State::Failed), "nobody has looked who holds it");
+    let answers = at_once(2, |n| {
+        let store = stores[n as usize].clone();
+        async move { ask(&store, at(5), revive_unique(n + 1, execution(n + 1), 1)).await }
+    });
+    let (back, refusals): (Vec<Answer>, Vec<Answer>) =
+        answers.await.into_iter().partition(|answer| matches!(answer, Answer::Done(_)));
+    assert_eq!((back.len(), refusals.len()), (1, 1), "{back:?} {refusals:?}");
+    let winner = back.into_iter().map(done).next().unwrap().id;
+    let taken = || Refusal::Duplicate { existing: winner, state: State::Queued };
+    assert_eq!(refusals.into_iter().map(refused).next().unwrap(), taken());
+    assert_eq!(refused(ask(store, at(6), submit(rival(3, Conflict::Reject))).await), taken());
+    picture(store).await;
 }
 
 /// Forgetting a former holder does not release the key of the present one; forgetting the present one does.

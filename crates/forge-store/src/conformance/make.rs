@@ -169,12 +169,17 @@ pub(super) fn cancel(n: u64) -> Command {
 }
 
 pub(super) fn retry(n: u64, execution: ExecutionId) -> Command {
-    Command::Retry(Retry { owned: owned(n), execution, afresh: false })
+    Command::Retry(Retry { owned: owned(n), execution, afresh: false, unique: None })
 }
 
 /// A retry with a full budget, at once.
 pub(super) fn revive(n: u64, execution: ExecutionId) -> Command {
-    Command::Retry(Retry { owned: owned(n), execution, afresh: true })
+    Command::Retry(Retry { owned: owned(n), execution, afresh: true, unique: None })
+}
+
+/// The same for a job with a unique key.
+pub(super) fn revive_unique(n: u64, execution: ExecutionId, key: u8) -> Command {
+    Command::Retry(Retry { owned: owned(n), execution, afresh: true, unique: Some([key; 32]) })
 }
 
 pub(super) fn forget(n: u64) -> Command {

@@ -60,6 +60,7 @@ macro_rules! conformance_suite {
             keys::fifty_unique_jobs_that_replace_each_other_leave_one_standing,
             keys::fifty_jobs_with_one_given_id_make_one,
             keys::a_unique_key_passes_to_the_next_once_its_holder_has_ended,
+            keys::a_retry_asks_for_the_unique_key_again,
             keys::a_unique_key_is_released_only_by_its_holder,
             keys::a_key_is_usable_again_once_its_job_is_forgotten,
             limits::a_job_without_a_place_steps_aside_until_one_is_free,

@@ -242,7 +242,7 @@ fn steps() -> Vec<Operation> {
     let retried = json!({"job_id": JOB, "state": "QUEUED", "updated_at": NOON, "attempt": 2});
     let of_job = || vec![path_parameter("job_id", "The job.")];
     let nothing = || Some(Body { schema: "Nothing", required: false, examples: vec![] });
-    let retrying = &[Kind::IllegalTransition, Kind::RetryLimitReached];
+    let retrying = &[Kind::IllegalTransition, Kind::RetryLimitReached, Kind::Duplicate];
     vec![
         Operation {
             parameters: getting,

@@ -7,7 +7,7 @@ use super::events;
 use crate::command::{Answer, Refusal};
 use crate::history::{Name, News};
 use crate::id::ExecutionId;
-use crate::job::{Cancel, Lane};
+use crate::job::{Cancel, Conflict, Lane, Unique};
 use crate::limits;
 use crate::state::{Cause, State};
 use crate::world::World;
@@ -182,6 +182,34 @@ fn a_dead_letter_is_revived_with_a_full_budget_and_a_clean_record() {
     assert!(matches!(world.ask(revive(1, 101)), Answer::Unchanged(_)), "reviving twice is safe");
     world.ask(claim("q", 1));
     assert_eq!((world.job(1).fence, world.job(1).attempt), (3, 1), "tokens go on where they were");
+}
+
+#[test]
+fn a_retry_is_refused_while_another_job_has_its_unique_key() {
+    let unique = |head: &mut crate::job::Head| {
+        let states = Unique::UNFINISHED;
+        head.unique = Some(Unique { key: [7; 32], states, until: None, on_conflict: Conflict::Replace });
+    };
+    for again in [retry as fn(u128, u128) -> crate::Command, revive] {
+        let mut world = World::with_job_in(State::Failed, unique);
+        world.ask(submit([job(2, unique)]));
+        let changes = world.tell(vec![again(1, 100)]);
+        let taken = Refusal::Duplicate { existing: id(2), state: State::Queued };
+        assert_eq!(changes.answers, [Answer::Refused(taken)], "it is not replaced, whatever the policy");
+        assert!(changes.is_empty());
+        world.ask(cancel(2));
+        let changes = world.tell(vec![again(1, 100), submit([job(3, unique)])]);
+        assert_eq!(word(&changes.answers[0]), "Queued");
+        assert_eq!(changes.uniques.get(&[7; 32]), Some(&id(3)), "a newcomer replaces it as any other");
+        assert_eq!(world.job(1).state, State::Canceled);
+    }
+    let mut alone = World::with_job_in(State::Failed, unique);
+    let changes = alone.tell(vec![retry(1, 100)]);
+    assert_eq!(
+        (word(&changes.answers[0]).as_str(), changes.uniques.len()),
+        ("Queued", 0),
+        "it still holds it"
+    );
 }
 
 #[test]

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use forge_core::Command;
 use forge_core::catalog::Kind;
-use forge_core::command::{Claim, Crew, Owned, Retry};
+use forge_core::command::{Claim, Crew, Owned};
 use forge_core::item::{Item, ItemEnd, Items, Tally};
 use forge_core::job::{Head, Job};
 use forge_core::retry::Policy;
@@ -73,8 +72,7 @@ async fn a_manual_retry_runs_the_failed_items_only() {
     let first = world.found(id).await;
     assert!(first.is_mixed());
     let owned = Owned { job: id, client: Some(client()) };
-    let retry = Retry { owned, execution: world.engine.execution_id(), afresh: false };
-    world.engine.act(Command::Retry(retry)).await.unwrap();
+    world.engine.retry(owned, false).await.unwrap();
     world.pass(HOUR).await;
     let job = world.found(id).await;
     assert_eq!((job.state, job.tally.completed), (State::Succeeded, 2));
@@ -104,8 +102,7 @@ async fn what_went_well_stays_out_of_a_retry_even_if_an_execution_between_was_lo
     let worker = world.worker(WorkerOptions::default());
     let retry = async |id| {
         let owned = Owned { job: id, client: Some(client()) };
-        let retry = Retry { owned, execution: world.engine.execution_id(), afresh: false };
-        world.engine.act(Command::Retry(retry)).await.unwrap();
+        world.engine.retry(owned, false).await.unwrap();
     };
     let kinds = [WorkKind::SuccessSlow, WorkKind::RetryOnFail];
     let id = world.submit_batch(&kinds, |_| {}).await.id;

@@ -1,12 +1,12 @@
 //! Kinds that fail, and come again.
 
+use forge_core::Refusal;
 use forge_core::catalog::Kind;
-use forge_core::command::{Owned, Retry};
+use forge_core::command::Owned;
 use forge_core::id::JobId;
 use forge_core::retry::Policy;
 use forge_core::state::State;
 use forge_core::work::WorkKind;
-use forge_core::{Command, Refusal};
 use forge_engine::{Error, WorkerOptions};
 
 use super::simulated;
@@ -14,8 +14,7 @@ use crate::support::{HOUR, World, client};
 
 async fn retry(world: &World, job: JobId) -> Result<(), Error> {
     let owned = Owned { job, client: Some(client()) };
-    let retry = Retry { owned, execution: world.engine.execution_id(), afresh: false };
-    world.engine.act(Command::Retry(retry)).await.map(|_| ())
+    world.engine.retry(owned, false).await.map(|_| ())
 }
 
 #[tokio::test(start_paused = true)]

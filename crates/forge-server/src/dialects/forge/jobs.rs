@@ -8,7 +8,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use forge_core::Command;
 use forge_core::catalog::Kind;
-use forge_core::command::{Cancel, Owned, Retry};
+use forge_core::command::{Cancel, Owned};
 use forge_core::id::JobId;
 use forge_core::job::{Dialect, Job};
 use forge_core::state::State;
@@ -110,9 +110,7 @@ pub(super) async fn retry(
             return Err(Refused::new(Kind::IllegalTransition, detail).fact("state", "FAILED").into());
         }
     }
-    let execution = app.engine.execution_id();
-    let retry = Retry { owned: owned(caller, id)?, execution, afresh: revive };
-    let (job, _) = app.engine.act(Command::Retry(retry)).await?;
+    let (job, _) = app.engine.retry(owned(caller, id)?, revive).await?;
     exchange.is_about(About::job(&job, false));
     Ok(respond::json(StatusCode::OK, &RetriedView::new(&job)))
 }

@@ -1,10 +1,15 @@
 //! Every route of a job's life, with the exact shape of what it answers.
 
+use std::sync::Arc;
+
 use forge_core::catalog::Kind;
+use forge_core::command::{NewJob, Submit};
+use forge_core::job::{Conflict, Head, Name, Unique};
+use forge_core::work::{Definition, WorkKind};
 use serde_json::{Value, json};
 
 use super::http::shape;
-use super::server::Server;
+use super::server::{Client, Server};
 
 #[tokio::test]
 async fn a_submission_is_answered_with_id_state_and_time_and_where_to_look() {
@@ -372,4 +377,31 @@ async fn jobs_without_a_work_kind_get_one_by_the_configured_chance() {
             assert!(definition["work_kind"].is_string());
         }
     }
+}
+
+/// A job with a unique key, which no request of this dialect can ask for.
+async fn unique_job(server: &Server, client: &Client) -> String {
+    let now = server.app.clock.now();
+    let unique =
+        Unique { key: [7; 32], states: Unique::UNFINISHED, until: None, on_conflict: Conflict::Reject };
+    let definition = Some(Definition::of(WorkKind::SuccessFast, 125_000));
+    let head = Head::new(client.id.parse().unwrap(), Name::new("default").unwrap(), now);
+    let head = Arc::new(Head { unique: Some(unique), definition, ..head });
+    let job = NewJob { id: server.app.engine.job_id(), id_given: false, head, input: Arc::default() };
+    let submit = Submit { jobs: vec![job], idempotency: None, queue_max: None };
+    server.app.engine.submit(submit).await.unwrap().0[0].id.to_string()
+}
+
+#[tokio::test]
+async fn a_retry_names_the_job_that_has_the_unique_key_by_now() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let failed = unique_job(&server, &client).await;
+    server.fail(Kind::HandlerError).await;
+    let newer = unique_job(&server, &client).await;
+    let problem = client.post(&format!("/v1/jobs/{failed}/retry")).await.refused(409, "RFA_JOB_CONFLICT");
+    assert_eq!(problem["type"], "/problems/conflict");
+    assert_eq!(problem["details"], json!({"existing_job_id": newer, "existing_state": "QUEUED"}));
+    server.succeed().await;
+    client.post(&format!("/v1/jobs/{failed}/retry")).await.expect(200);
 }
