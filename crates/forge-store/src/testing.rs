@@ -48,6 +48,9 @@ const KEEPER: &str = r#"
     rm -rf "$1"
 "#;
 
+/// Where the server finds what it encrypts with.
+const CERTIFICATE_AND_KEY: [&str; 2] = ["server.crt", "server.key"];
+
 /// A server with its data.
 pub struct Cluster {
     folder: PathBuf,
@@ -55,6 +58,7 @@ pub struct Cluster {
     port: u16,
     durability: Durability,
     owner: Option<(u32, u32)>,
+    is_encrypted: bool,
     server: Mutex<Option<Child>>,
     n_databases: AtomicU32,
     /// Holds the pipe that keeps the folder's keeper waiting.
@@ -79,6 +83,15 @@ impl Cluster {
 
     /// Starts a server of one's own.
     pub fn start(durability: Durability) -> Cluster {
+        Cluster::started(durability, None)
+    }
+
+    /// The same, and it encrypts connections of those who ask for it, with this certificate and its key in PEM.
+    pub fn start_encrypted(certificate: &str, key: &str) -> Cluster {
+        Cluster::started(Durability::None, Some([certificate, key]))
+    }
+
+    fn started(durability: Durability, certificate_and_key: Option<[&str; 2]>) -> Cluster {
         let programs = find_programs();
         let folder = make_folder();
         let owner = owner_of(&folder);
@@ -97,9 +110,13 @@ impl Cluster {
             programs,
             durability,
             owner,
+            is_encrypted: certificate_and_key.is_some(),
             keeper,
         };
         cluster.make_data();
+        for (name, pem) in CERTIFICATE_AND_KEY.into_iter().zip(certificate_and_key.into_iter().flatten()) {
+            cluster.give(name, pem);
+        }
         cluster.start_again();
         cluster
     }
@@ -177,6 +194,17 @@ impl Cluster {
         assert!(output.status.success(), "initdb failed: {}", String::from_utf8_lossy(&output.stderr));
     }
 
+    /// Puts a file into the folder that nobody but the server can read.
+    fn give(&self, name: &str, text: &str) {
+        let path = self.folder.join(name);
+        fs::write(&path, text).expect("cannot write into the folder");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600))
+            .expect("cannot close the file to others");
+        if let Some((user, group)) = self.owner {
+            chown(&path, Some(user), Some(group)).expect("cannot give the file away");
+        }
+    }
+
     fn spawn(&self) -> Child {
         let mut postgres = self.program("postgres");
         postgres.arg("-D").arg(self.folder.join("data"));
@@ -184,6 +212,12 @@ impl Cluster {
         postgres.arg("-c").arg(format!("unix_socket_directories={}", self.folder.display()));
         if self.durability == Durability::None {
             postgres.args(["-c", "fsync=off", "-c", "full_page_writes=off"]);
+        }
+        if self.is_encrypted {
+            let [certificate, key] = CERTIFICATE_AND_KEY.map(|name| self.folder.join(name));
+            postgres.args(["-c", "ssl=on"]);
+            postgres.arg("-c").arg(format!("ssl_cert_file={}", certificate.display()));
+            postgres.arg("-c").arg(format!("ssl_key_file={}", key.display()));
         }
         let log =
             fs::OpenOptions::new().create(true).append(true).open(self.folder.join("log")).expect("log");

@@ -4,13 +4,16 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use tokio::time::timeout;
+use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Config, Error as PgError, NoTls, Row, Statement};
+use tokio_postgres::{Client, Config, Error as PgError, Row, Socket, Statement};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::Options;
 use super::fault;
 use super::pipeline::in_order;
 use super::sql::Sql;
+use super::tls::Wishes;
 use crate::{Error, Fault};
 
 /// Answers later than the server's own limit by this much will not come: the server or the way to it is gone.
@@ -26,8 +29,8 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Opens a connection and prepares every statement. The schema must be there.
-    pub(super) async fn open(config: &Config, options: &Options, slot: i16) -> Result<Connection, PgError> {
-        let client = open_bare(config).await?;
+    pub(super) async fn open(address: &Address, options: &Options, slot: i16) -> Result<Connection, PgError> {
+        let client = open_bare(address).await?;
         client.batch_execute(&settings(options)).await?;
         let requests = Sql::ALL.iter().map(|sql| Box::pin(client.prepare(sql.text()))).collect();
         let statements = in_order(requests).await.into_iter().collect::<Result<_, _>>()?;
@@ -50,8 +53,29 @@ impl Connection {
     }
 }
 
-/// Reads a `postgres://` URL or a list of `key=value`.
-pub(super) fn parse(url: &str) -> Result<Config, Error> {
+/// Where the database is, and how to get there unseen.
+#[derive(Clone)]
+pub(super) struct Address {
+    config: Config,
+    tls: MakeRustlsConnect,
+}
+
+/// What moves the bytes of a connection.
+type Driver = tokio_postgres::Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>;
+
+impl Address {
+    /// Reads a `postgres://` URL or a list of `key=value`.
+    pub(super) fn parse(url: &str) -> Result<Address, Error> {
+        let wishes = Wishes::of(url)?;
+        Ok(Address { config: parsed(&wishes.url)?, tls: wishes.connector()? })
+    }
+
+    pub(super) async fn connect(&self) -> Result<(Client, Driver), PgError> {
+        self.config.connect(self.tls.clone()).await
+    }
+}
+
+fn parsed(url: &str) -> Result<Config, Error> {
     let mut config = Config::from_str(url)
         .map_err(|error| Error::new(Fault::Unavailable, format!("bad database URL: {error}")))?;
     if config.get_application_name().is_none() {
@@ -69,8 +93,8 @@ pub(super) fn parse(url: &str) -> Result<Config, Error> {
 }
 
 /// A connection without settings or statements. The task that moves its bytes ends with the client.
-pub(super) async fn open_bare(config: &Config) -> Result<Client, PgError> {
-    let (client, connection) = config.connect(NoTls).await?;
+pub(super) async fn open_bare(address: &Address) -> Result<Client, PgError> {
+    let (client, connection) = address.connect().await?;
     tokio::spawn(async move {
         if let Err(error) = connection.await {
             // Whoever uses the connection gets the error too, and reports it.
@@ -117,7 +141,7 @@ pub(super) async fn in_time<T>(options: &Options, stage: impl Future<Output = T>
 /// Opens a connection, trying again with growing pauses until `options.wait` is over, because a database that restarts is
 /// away for a moment. A wrong password is reported at once.
 pub(super) async fn open_patiently(
-    config: &Config,
+    address: &Address,
     options: &Options,
     slot: i16,
 ) -> Result<Connection, Error> {
@@ -125,7 +149,7 @@ pub(super) async fn open_patiently(
     let mut last = None;
     let opened = timeout(options.wait, async {
         loop {
-            match Connection::open(config, options, slot).await {
+            match Connection::open(address, options, slot).await {
                 Ok(connection) => return Ok(connection),
                 Err(error) if fault::is_lasting(&error) => return Err(fault::report(error)),
                 Err(error) => last = Some(fault::report(error)),

@@ -10,9 +10,9 @@ use std::time::Duration;
 use forge_core::job::{Lane, Name, Shelf};
 use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
-use tokio_postgres::{AsyncMessage, Client, Config, Error as PgError, NoTls};
+use tokio_postgres::{AsyncMessage, Client, Error as PgError};
 
-use super::connect;
+use super::connect::{self, Address};
 use super::fault;
 use crate::{Error, Wakeup};
 
@@ -83,15 +83,15 @@ impl Drop for Listener {
 impl Listener {
     /// Listens from now on, and again whenever the connection broke.
     pub(super) async fn start(
-        config: Config,
+        address: Address,
         node: u64,
         news: broadcast::Sender<Wakeup>,
     ) -> Result<Listener, Error> {
-        let mut session = Session::open(&config, node, news.clone()).await.map_err(fault::report)?;
+        let mut session = Session::open(&address, node, news.clone()).await.map_err(fault::report)?;
         let task = tokio::spawn(async move {
             loop {
                 session.ended().await;
-                session = reopen(&config, node, &news).await;
+                session = reopen(&address, node, &news).await;
                 // Nobody listening is fine.
                 let _ = news.send(Wakeup::Everything);
             }
@@ -100,10 +100,10 @@ impl Listener {
     }
 }
 
-async fn reopen(config: &Config, node: u64, news: &broadcast::Sender<Wakeup>) -> Session {
+async fn reopen(address: &Address, node: u64, news: &broadcast::Sender<Wakeup>) -> Session {
     let mut pause = Duration::from_millis(50);
     loop {
-        match Session::open(config, node, news.clone()).await {
+        match Session::open(address, node, news.clone()).await {
             Ok(session) => return session,
             Err(error) => {
                 let error = fault::report(error);
@@ -129,8 +129,8 @@ impl Drop for Session {
 }
 
 impl Session {
-    async fn open(config: &Config, node: u64, news: broadcast::Sender<Wakeup>) -> Result<Session, PgError> {
-        let (client, mut connection) = config.connect(NoTls).await?;
+    async fn open(address: &Address, node: u64, news: broadcast::Sender<Wakeup>) -> Result<Session, PgError> {
+        let (client, mut connection) = address.connect().await?;
         let driver = tokio::spawn(async move {
             while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
                 if let AsyncMessage::Notification(notification) = message {

@@ -2,7 +2,7 @@
 //!
 //! A node has a few connections that write (`lanes`), a few that read, and one that listens for news of the others. They must be
 //! sessions of their own: a pooler in between that shares sessions between transactions loses prepared statements,
-//! settings and notifications. Connections are not encrypted yet; `sslmode=require` is refused.
+//! settings and notifications.
 //!
 //! Isolation is READ COMMITTED. What a batch looks at is locked by row (`load.rs`); a key that does not exist yet cannot be,
 //! so two nodes that insert it at once meet in its unique index, and the loser decides again
@@ -16,7 +16,7 @@
 //! | `read.rs` | reading without locks |
 //! | `blobs.rs` | large results, in chunks |
 //! | `pipeline.rs` | many statements in one trip |
-//! | `connect.rs`, `pool.rs` | connections |
+//! | `connect.rs`, `tls.rs`, `pool.rs` | connections |
 //! | `listen.rs` | news between nodes |
 //! | `migrate.rs` | the schema |
 //! | `fault.rs` | what went wrong |
@@ -33,6 +33,7 @@ mod pool;
 mod post;
 mod read;
 mod sql;
+mod tls;
 mod transact;
 mod value;
 mod write;
@@ -47,6 +48,7 @@ use forge_core::{Changes, Wants};
 use tokio::sync::broadcast;
 
 use crate::{Blobs, Boxed, Decide, Error, Fault, Page, Query, Store, Sweep, Swept, Wakeup};
+use connect::Address;
 use listen::Listener;
 use pool::Pool;
 
@@ -103,17 +105,17 @@ impl Postgres {
     pub async fn connect(url: &str, options: Options) -> Result<Postgres, Error> {
         assert!(options.lanes > 0, "a node needs a connection to write");
         assert!(options.readers > 0, "a node needs a connection to read");
-        let config = connect::parse(url)?;
-        let mut client = connect::open_bare(&config).await.map_err(fault::report)?;
+        let address = Address::parse(url)?;
+        let mut client = connect::open_bare(&address).await.map_err(fault::report)?;
         migrate::migrate(&mut client).await?;
         drop(client);
         let slot = |n: usize| {
             (options.node.wrapping_mul(options.lanes as u64).wrapping_add(n as u64) % SLOTS) as i16
         };
-        let writers = Pool::open(&config, &options, (0..options.lanes).map(slot).collect()).await?;
-        let readers = Pool::open(&config, &options, vec![0; options.readers]).await?;
+        let writers = Pool::open(&address, &options, (0..options.lanes).map(slot).collect()).await?;
+        let readers = Pool::open(&address, &options, vec![0; options.readers]).await?;
         let news = broadcast::channel(WAKEUPS_MAX).0;
-        let listener = Listener::start(config, options.node, news.clone()).await?;
+        let listener = Listener::start(address, options.node, news.clone()).await?;
         let (writers, readers) = (Arc::new(writers), Arc::new(readers));
         Ok(Postgres { options, writers, readers, news, _listener: listener })
     }

@@ -9,10 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use tokio_postgres::Config;
 
 use super::Options;
-use super::connect::{self, Connection};
+use super::connect::{self, Address, Connection};
 use super::fault;
 use crate::{Error, Fault};
 
@@ -22,7 +21,7 @@ pub(super) struct Pool {
 }
 
 struct Shared {
-    config: Config,
+    address: Address,
     options: Options,
     n_places: u32,
     /// The last attempt to open a connection failed, or has not succeeded yet.
@@ -48,10 +47,10 @@ pub(super) struct Loan {
 
 impl Pool {
     /// A pool with one open connection per slot. They are opened at once: a session takes the server a while to make.
-    pub(super) async fn open(config: &Config, options: &Options, slots: Vec<i16>) -> Result<Pool, Error> {
+    pub(super) async fn open(address: &Address, options: &Options, slots: Vec<i16>) -> Result<Pool, Error> {
         let open = |slot| {
-            let (config, options) = (config.clone(), options.clone());
-            async move { Connection::open(&config, &options, slot).await }
+            let (address, options) = (address.clone(), options.clone());
+            async move { Connection::open(&address, &options, slot).await }
         };
         let mut opening: JoinSet<_> = slots.into_iter().map(open).collect();
         let mut places = Vec::with_capacity(opening.len());
@@ -62,8 +61,8 @@ impl Pool {
         }
         let n_places = u32::try_from(places.len()).expect("a handful of connections");
         let free = Arc::new(Semaphore::new(places.len()));
-        let (config, options, places) = (config.clone(), options.clone(), Mutex::new(places));
-        let shared = Shared { config, options, n_places, down: AtomicBool::new(false), free, places };
+        let (address, options, places) = (address.clone(), options.clone(), Mutex::new(places));
+        let shared = Shared { address, options, n_places, down: AtomicBool::new(false), free, places };
         Ok(Pool { shared: Arc::new(shared) })
     }
 
@@ -109,7 +108,7 @@ impl Loan {
         let place = self.place.as_mut().expect("a loan has its place until it is given back");
         if place.connection.is_none() {
             shared.down.store(true, Ordering::Relaxed);
-            let opened = connect::open_patiently(&shared.config, &shared.options, place.slot).await?;
+            let opened = connect::open_patiently(&shared.address, &shared.options, place.slot).await?;
             shared.down.store(false, Ordering::Relaxed);
             place.connection = Some(opened);
         }

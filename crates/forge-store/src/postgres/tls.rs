@@ -1,0 +1,198 @@
+//! Who can read along on the way to the database, in libpq's words at the end of the URL:
+//!
+//! | `sslmode` | encrypted | who the server is |
+//! |---|---|---|
+//! | `disable` | no | taken on trust |
+//! | `prefer`, the default | if the server can | taken on trust |
+//! | `require` | yes, or no connection | taken on trust |
+//! | `verify-full` | yes, or no connection | its certificate must be good for the host's name, by the system's authorities or those of `sslrootcert=FILE` |
+//!
+//! An `sslrootcert` says that somebody wants to know, so with `require` too the server must prove who it is.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use percent_encoding::percent_decode_str;
+use tokio_postgres_rustls::MakeRustlsConnect;
+use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use tokio_rustls::rustls::crypto::{
+    CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature,
+};
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio_rustls::rustls::{self, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+use crate::{Error, Fault};
+
+/// What a URL says of encryption that the driver does not know, and the rest of the URL.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Wishes {
+    /// For the driver.
+    pub(super) url: String,
+    trust: Trust,
+}
+
+/// Whom to believe.
+#[derive(Debug, PartialEq, Eq)]
+enum Trust {
+    /// Whoever answers.
+    Anybody,
+    /// Those for whom the system's authorities speak.
+    System,
+    /// Those for whom the authorities in this file speak.
+    File(PathBuf),
+}
+
+impl Wishes {
+    /// Takes out of a URL what the driver does not know. A list of `key=value` is left as it is.
+    pub(super) fn of(url: &str) -> Result<Wishes, Error> {
+        let (head, parameters) = match url.split_once('?') {
+            Some((head, parameters)) if head.contains("://") => (head, parameters),
+            _ => return Ok(Wishes { url: url.to_owned(), trust: Trust::Anybody }),
+        };
+        let (mut rest, mut trust) = (Vec::new(), Trust::Anybody);
+        for parameter in parameters.split('&') {
+            match parameter.split_once('=') {
+                Some(("sslmode", "verify-full")) => {
+                    rest.push("sslmode=require");
+                    if trust == Trust::Anybody {
+                        trust = Trust::System;
+                    }
+                }
+                Some(("sslmode", "verify-ca")) => {
+                    let why = "bad database URL: sslmode=verify-ca is not known here; verify-full also looks at the name";
+                    return Err(Error::new(Fault::Unavailable, why));
+                }
+                Some(("sslrootcert", "system")) => trust = Trust::System,
+                Some(("sslrootcert", file)) => {
+                    trust = Trust::File(percent_decode_str(file).decode_utf8_lossy().into_owned().into())
+                }
+                _ => rest.push(parameter),
+            }
+        }
+        Ok(Wishes { url: [head, &rest.join("&")].join("?"), trust })
+    }
+
+    /// What encrypts connections.
+    pub(super) fn connector(&self) -> Result<MakeRustlsConnect, Error> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| Error::new(Fault::Unavailable, error))?;
+        let config = match self.trust.authorities()? {
+            Some(authorities) => builder.with_root_certificates(authorities).with_no_client_auth(),
+            None => builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(Trusting(provider)))
+                .with_no_client_auth(),
+        };
+        Ok(MakeRustlsConnect::new(config))
+    }
+}
+
+impl Trust {
+    fn authorities(&self) -> Result<Option<RootCertStore>, Error> {
+        let mut authorities = RootCertStore::empty();
+        match self {
+            Trust::Anybody => return Ok(None),
+            Trust::System => {
+                authorities.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            }
+            Trust::File(path) => {
+                let bad = |error: &dyn std::fmt::Display| {
+                    let why = format!("bad database URL: sslrootcert {}: {error}", path.display());
+                    Error::new(Fault::Unavailable, why)
+                };
+                for certificate in CertificateDer::pem_file_iter(path).map_err(|error| bad(&error))? {
+                    let certificate = certificate.map_err(|error| bad(&error))?;
+                    authorities.add(certificate).map_err(|error| bad(&error))?;
+                }
+                if authorities.is_empty() {
+                    return Err(bad(&"no certificate in it"));
+                }
+            }
+        }
+        Ok(Some(authorities))
+    }
+}
+
+/// Takes every server for the one that was meant, but still wants it to hold the key of its certificate.
+#[derive(Debug)]
+struct Trusting(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Trusting {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_driver_does_not_know_is_taken_out_of_the_url() {
+        let file = |path: &str| Trust::File(path.into());
+        for (url, rest, trust) in [
+            ("postgres://h/d", "postgres://h/d", Trust::Anybody),
+            ("postgres://h/d?sslmode=require", "postgres://h/d?sslmode=require", Trust::Anybody),
+            ("postgres://h/d?sslmode=verify-full", "postgres://h/d?sslmode=require", Trust::System),
+            (
+                "postgres://h/d?sslrootcert=%2Fetc%2Fca.pem&sslmode=verify-full&user=u",
+                "postgres://h/d?sslmode=require&user=u",
+                file("/etc/ca.pem"),
+            ),
+            (
+                "postgres://h/d?sslmode=verify-full&sslrootcert=a%zz",
+                "postgres://h/d?sslmode=require",
+                file("a%zz"),
+            ),
+            ("postgres://h/d?sslrootcert=system&user=u", "postgres://h/d?user=u", Trust::System),
+            ("host=h sslmode=disable password=a?b", "host=h sslmode=disable password=a?b", Trust::Anybody),
+        ] {
+            assert_eq!(Wishes::of(url).unwrap(), Wishes { url: rest.into(), trust }, "{url}");
+        }
+        assert!(Wishes::of("postgres://h/d?sslmode=verify-ca").is_err());
+    }
+
+    #[test]
+    fn a_file_without_certificates_is_refused_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let empty = folder.path().join("empty.pem");
+        std::fs::write(&empty, "").unwrap();
+        for path in [folder.path().join("missing.pem"), empty] {
+            let wishes = Wishes::of(&format!("postgres://h/d?sslrootcert={}", path.display())).unwrap();
+            let error = wishes.connector().err().unwrap();
+            assert!(error.to_string().contains(&*path.to_string_lossy()), "{error}");
+        }
+    }
+}
