@@ -213,5 +213,5 @@ pub const CONNECTIONS_MAX: usize = 32_768;
 /// so long is closed.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 
-/// Bytes of the head of a request; more is 431.
+/// Bytes of the head of a request; more is 431, though a last read may bring it up to twice as many.
 pub const HEAD_BYTES_MAX: usize = 64 * 1024;

@@ -1,10 +1,12 @@
 //! Rules between keys: values that are fine alone and wrong together.
 
+use forge_store::postgres::Postgres;
+
 use super::Config;
 use super::complaint::Complaint;
 use super::secret::shown;
 use super::sources::Mode;
-use super::values::{AuthMode, Reach, Registration};
+use super::values::{AuthMode, Database, Reach, Registration};
 
 /// Whether the rule holds, the key to change, and what is wrong with it.
 type Rule = (bool, &'static str, &'static str);
@@ -24,7 +26,15 @@ pub(crate) fn broken(config: &Config, mode: Mode) -> Vec<Complaint> {
         )),
     }
     let broken = rules.into_iter().filter(|(holds, ..)| !holds);
-    broken.map(|(_, key, reason)| conflict(config, key, reason)).collect()
+    let broken = broken.map(|(_, key, reason)| conflict(config, key, reason));
+    broken.chain(bad_url(config)).collect()
+}
+
+/// What the driver of the database has against its URL.
+fn bad_url(config: &Config) -> Option<Complaint> {
+    let Database::Postgres(url) = &config.server.database else { return None };
+    let why = Postgres::check_url(url.expose()).err()?;
+    Some(conflict(config, "server.database_url", &why))
 }
 
 /// What must fit on any address.

@@ -1,5 +1,6 @@
 //! One connection: opened, told its settings, all statements prepared.
 
+use std::error::Error as _;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -66,8 +67,9 @@ type Driver = tokio_postgres::Connection<Socket, <MakeRustlsConnect as MakeTlsCo
 impl Address {
     /// Reads a `postgres://` URL or a list of `key=value`.
     pub(super) fn parse(url: &str) -> Result<Address, Error> {
-        let wishes = Wishes::of(url)?;
-        Ok(Address { config: parsed(&wishes.url)?, tls: wishes.connector()? })
+        let bad = |why| Error::new(Fault::Unavailable, format!("bad database URL: {why}"));
+        let (config, wishes) = parsed(url).map_err(bad)?;
+        Ok(Address { config, tls: wishes.connector()? })
     }
 
     pub(super) async fn connect(&self) -> Result<(Client, Driver), PgError> {
@@ -75,9 +77,12 @@ impl Address {
     }
 }
 
-fn parsed(url: &str) -> Result<Config, Error> {
-    let mut config = Config::from_str(url)
-        .map_err(|error| Error::new(Fault::Unavailable, format!("bad database URL: {error}")))?;
+/// What a URL says, without looking at any file it names, or what is wrong with it.
+pub(super) fn parsed(url: &str) -> Result<(Config, Wishes), String> {
+    let wishes = Wishes::of(url)?;
+    // The driver says only below the surface which parameter it is.
+    let mut config = Config::from_str(&wishes.url)
+        .map_err(|error| error.source().map_or_else(|| error.to_string(), ToString::to_string))?;
     if config.get_application_name().is_none() {
         config.application_name("forgerun");
     }
@@ -89,7 +94,7 @@ fn parsed(url: &str) -> Result<Config, Error> {
         .keepalives_idle(Duration::from_secs(30))
         .keepalives_interval(Duration::from_secs(10))
         .keepalives_retries(3);
-    Ok(config)
+    Ok((config, wishes))
 }
 
 /// A connection without settings or statements. The task that moves its bytes ends with the client.

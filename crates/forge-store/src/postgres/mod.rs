@@ -100,6 +100,11 @@ pub struct Postgres {
 }
 
 impl Postgres {
+    /// What is wrong with a URL, as far as it can be told without connecting.
+    pub fn check_url(url: &str) -> Result<(), String> {
+        connect::parsed(url).map(|_| ())
+    }
+
     /// Connects, brings the schema up to date, and opens all connections. The URL is `postgres://user:password@host:port/name`,
     /// or a list of `key=value`. Fails at once when the database cannot be reached.
     pub async fn connect(url: &str, options: Options) -> Result<Postgres, Error> {

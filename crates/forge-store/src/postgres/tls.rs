@@ -7,7 +7,8 @@
 //! | `require` | yes, or no connection | taken on trust |
 //! | `verify-full` | yes, or no connection | its certificate must be good for the host's name, by the system's authorities or those of `sslrootcert=FILE` |
 //!
-//! An `sslrootcert` says that somebody wants to know, so with `require` too the server must prove who it is.
+//! An `sslrootcert` says that somebody wants to know: with `require` too the server must prove who it is, and so it must
+//! without an `sslmode`. Beside a mode that may send in the clear it is refused, for nobody would prove anything then.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -44,32 +45,36 @@ enum Trust {
 }
 
 impl Wishes {
-    /// Takes out of a URL what the driver does not know. A list of `key=value` is left as it is.
-    pub(super) fn of(url: &str) -> Result<Wishes, Error> {
+    /// Takes out of a URL what the driver does not know, or says what is wrong with it. A list of `key=value` is left as it is.
+    pub(super) fn of(url: &str) -> Result<Wishes, String> {
         let (head, parameters) = match url.split_once('?') {
             Some((head, parameters)) if head.contains("://") => (head, parameters),
             _ => return Ok(Wishes { url: url.to_owned(), trust: Trust::Anybody }),
         };
-        let (mut rest, mut trust) = (Vec::new(), Trust::Anybody);
+        let (mut rest, mut mode, mut named) = (Vec::new(), None, None);
         for parameter in parameters.split('&') {
             match parameter.split_once('=') {
-                Some(("sslmode", "verify-full")) => {
-                    rest.push("sslmode=require");
-                    if trust == Trust::Anybody {
-                        trust = Trust::System;
-                    }
-                }
-                Some(("sslmode", "verify-ca")) => {
-                    let why = "bad database URL: sslmode=verify-ca is not known here; verify-full also looks at the name";
-                    return Err(Error::new(Fault::Unavailable, why));
-                }
-                Some(("sslrootcert", "system")) => trust = Trust::System,
+                Some(("sslmode", value)) => mode = Some(value),
+                Some(("sslrootcert", "system")) => named = Some(Trust::System),
                 Some(("sslrootcert", file)) => {
-                    trust = Trust::File(percent_decode_str(file).decode_utf8_lossy().into_owned().into())
+                    let path = percent_decode_str(file).decode_utf8_lossy().into_owned();
+                    named = Some(Trust::File(path.into()));
                 }
-                _ => rest.push(parameter),
+                _ => rest.push(parameter.to_owned()),
             }
         }
+        let (mode, trust) = match (mode, named) {
+            (Some("verify-ca"), _) => {
+                return Err("sslmode=verify-ca is not known here; verify-full also looks at the name".into());
+            }
+            (Some("verify-full"), named) => (Some("require"), named.unwrap_or(Trust::System)),
+            (None | Some("require"), Some(named)) => (Some("require"), named),
+            (Some(mode), Some(_)) => {
+                return Err(format!("sslrootcert does nothing with sslmode={mode}; verify-full looks at it"));
+            }
+            (mode, None) => (mode, Trust::Anybody),
+        };
+        rest.extend(mode.map(|mode| format!("sslmode={mode}")));
         Ok(Wishes { url: [head, &rest.join("&")].join("?"), trust })
     }
 
@@ -100,7 +105,7 @@ impl Trust {
             }
             Trust::File(path) => {
                 let bad = |error: &dyn std::fmt::Display| {
-                    let why = format!("bad database URL: sslrootcert {}: {error}", path.display());
+                    let why = format!("sslrootcert {}: {error}", path.display());
                     Error::new(Fault::Unavailable, why)
                 };
                 for certificate in CertificateDer::pem_file_iter(path).map_err(|error| bad(&error))? {
@@ -168,7 +173,7 @@ mod tests {
             ("postgres://h/d?sslmode=verify-full", "postgres://h/d?sslmode=require", Trust::System),
             (
                 "postgres://h/d?sslrootcert=%2Fetc%2Fca.pem&sslmode=verify-full&user=u",
-                "postgres://h/d?sslmode=require&user=u",
+                "postgres://h/d?user=u&sslmode=require",
                 file("/etc/ca.pem"),
             ),
             (
@@ -176,12 +181,33 @@ mod tests {
                 "postgres://h/d?sslmode=require",
                 file("a%zz"),
             ),
-            ("postgres://h/d?sslrootcert=system&user=u", "postgres://h/d?user=u", Trust::System),
+            (
+                "postgres://h/d?sslrootcert=system&user=u",
+                "postgres://h/d?user=u&sslmode=require",
+                Trust::System,
+            ),
+            (
+                "postgres://h/d?sslmode=require&sslrootcert=ca.pem",
+                "postgres://h/d?sslmode=require",
+                file("ca.pem"),
+            ),
             ("host=h sslmode=disable password=a?b", "host=h sslmode=disable password=a?b", Trust::Anybody),
         ] {
             assert_eq!(Wishes::of(url).unwrap(), Wishes { url: rest.into(), trust }, "{url}");
         }
-        assert!(Wishes::of("postgres://h/d?sslmode=verify-ca").is_err());
+    }
+
+    #[test]
+    fn a_wish_to_know_the_server_is_not_combined_with_sending_in_the_clear() {
+        for parameters in [
+            "sslmode=verify-ca",
+            "sslrootcert=system&sslmode=prefer",
+            "sslmode=disable&sslrootcert=ca.pem",
+            "sslmode=verify-full&sslrootcert=ca.pem&sslmode=disable",
+        ] {
+            let why = Wishes::of(&format!("postgres://h/d?{parameters}")).unwrap_err();
+            assert!(why.contains("sslmode"), "{parameters}: {why}");
+        }
     }
 
     #[test]

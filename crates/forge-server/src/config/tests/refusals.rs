@@ -80,6 +80,20 @@ fn a_flag_is_named_as_origin() {
 }
 
 #[test]
+fn a_database_url_that_no_server_could_be_reached_by_is_refused_before_trying() {
+    for (parameters, expected) in [
+        ("sslmode=foo", "invalid value for option `sslmode`"),
+        ("sslcert=c.pem", "unknown option `sslcert`"),
+        ("sslmode=verify-ca", "sslmode=verify-ca is not known here"),
+        ("sslmode=prefer&sslrootcert=ca.pem", "sslrootcert does nothing with sslmode=prefer"),
+    ] {
+        let url = format!("postgres://me:hunter2@h/d?{parameters}");
+        let shown = format!("server.database_url = \"postgres://me:***@h/d?{parameters}\"");
+        check(&environment(&[("FORGERUN_SERVER__DATABASE_URL", &url)]), &[&shown, expected]);
+    }
+}
+
+#[test]
 fn the_type_in_a_file_counts() {
     for (text, expected) in [
         ("[limits]\nquota = '5'", "limits.quota = \"5\" (from my.toml): accepted is a whole number"),
