@@ -37,13 +37,18 @@ pub enum Who {
 /// What a request brings to prove who asks.
 enum Credentials<'a> {
     None,
-    /// Blank, of another scheme, or not text.
+    /// Blank, of another scheme, not text, or more than one: whoever passes it on may believe another than we do.
     Unreadable,
     Bearer(&'a str),
 }
 
 fn credentials(headers: &HeaderMap) -> Credentials<'_> {
-    let Some(value) = headers.get(AUTHORIZATION) else { return Credentials::None };
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let value = match (values.next(), values.next()) {
+        (None, _) => return Credentials::None,
+        (Some(value), None) => value,
+        (Some(_), Some(_)) => return Credentials::Unreadable,
+    };
     let Ok(value) = value.to_str() else { return Credentials::Unreadable };
     match value.trim().split_once(' ') {
         Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") && !token.trim().is_empty() => {

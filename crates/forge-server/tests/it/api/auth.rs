@@ -57,6 +57,16 @@ async fn bad_credentials_are_401_on_every_route_and_show_nothing() {
 }
 
 #[tokio::test]
+async fn a_second_authorization_header_is_not_passed_over() {
+    let server = Server::start().await;
+    let (one, other) = (server.client().await, server.client().await);
+    for second in [format!("Bearer {}", other.key), "Bearer nonsense".to_owned(), String::new()] {
+        let call = server.call("GET", "/v1/jobs").header("authorization", &format!("Bearer {}", one.key));
+        call.header("authorization", &second).send().await.refused(401, UNKNOWN);
+    }
+}
+
+#[tokio::test]
 async fn the_scheme_is_read_in_any_case() {
     let server = Server::start().await;
     let client = server.client().await;
