@@ -139,6 +139,11 @@ pub fn standard_signature(delivery: &Delivery<'_>, means: &Means<'_>) -> Report 
                 report.bad(format!("there is no {name} header"));
             }
         }
+        if header("webhook-signature").is_none() {
+            report.hint(
+                "the callback of a job has no secret, and so no such signature: verify the one of RFC 9421",
+            );
+        }
         return report;
     };
     report.good("webhook-id, webhook-timestamp and webhook-signature are there");

@@ -147,8 +147,8 @@ fn missing_headers_are_named() {
         "webhook-id is signed, and the request has no such",
         "",
     );
-    for name in ["webhook-id", "webhook-timestamp", "webhook-signature"] {
-        standard(|scene| drop(scene.headers.remove(name)), &format!("there is no {name} header"), "");
+    for (name, hint) in [("webhook-id", ""), ("webhook-timestamp", ""), ("webhook-signature", "callback")] {
+        standard(|scene| drop(scene.headers.remove(name)), &format!("there is no {name} header"), hint);
     }
 }
 
