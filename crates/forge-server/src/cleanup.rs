@@ -10,7 +10,7 @@ use forge_store::{Store, Sweep};
 
 use crate::app::outcomes;
 use crate::config::Config;
-use crate::serve::{ServeError, open};
+use crate::serve::{ServeError, open_existing};
 
 /// Journal rows, tombstones, keys and deliveries deleted in one bite.
 const SWEEP_MAX: usize = 1000;
@@ -27,7 +27,7 @@ pub struct Removed {
 /// Applies retention to the store that the configuration names.
 pub async fn cleanup(config: &Config) -> Result<Removed, ServeError> {
     let clock = SystemClock;
-    let store = open(&config.server.database, &clock).await.map_err(ServeError::Store)?;
+    let store = open_existing(&config.server.database, &clock).await?;
     clean(&*store, config, &clock).await.map_err(ServeError::Store)
 }
 

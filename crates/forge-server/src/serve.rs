@@ -12,6 +12,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -40,6 +41,9 @@ pub enum ServeError {
     /// The store cannot be opened.
     #[error("could not open the store: {0}")]
     Store(#[source] forge_store::Error),
+    /// There is none to do something to.
+    #[error("there is no store at {}; forgerun serve makes one", .0.display())]
+    NoStore(PathBuf),
     /// The engine did not start.
     #[error("could not start: {0}")]
     Start(#[source] forge_engine::Error),
@@ -103,11 +107,21 @@ async fn listening(app: &Arc<App>, listener: TcpListener, stop: &mut StopSignals
     }
 }
 
-/// Opens the store that the configuration names, and brings its schema up to date.
-pub(crate) async fn open(
+/// Opens a store that is there already: a mistyped path must not pass for a store with nothing in it.
+pub(crate) async fn open_existing(
     database: &Database,
     clock: &dyn Clock,
-) -> Result<Arc<dyn Store>, forge_store::Error> {
+) -> Result<Arc<dyn Store>, ServeError> {
+    match database {
+        Database::Sqlite(path) if !path.exists() => Err(ServeError::NoStore(path.clone())),
+        Database::Sqlite(_) | Database::Postgres(_) | Database::Memory => {
+            open(database, clock).await.map_err(ServeError::Store)
+        }
+    }
+}
+
+/// Opens the store that the configuration names, and brings its schema up to date.
+async fn open(database: &Database, clock: &dyn Clock) -> Result<Arc<dyn Store>, forge_store::Error> {
     match database {
         Database::Memory => Ok(Arc::new(Memory::new())),
         Database::Sqlite(path) => {

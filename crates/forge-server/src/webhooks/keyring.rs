@@ -17,7 +17,7 @@ use tokio::sync::Mutex;
 use super::keys::{KeySet, SigningKey};
 use crate::config::Config;
 use crate::limits::{WEBHOOK_KEY_OVERLAP, WEBHOOK_KEYS_FRESH};
-use crate::serve::{ServeError, open};
+use crate::serve::{ServeError, open_existing};
 
 /// The signing keys of a running server.
 pub struct Keyring {
@@ -100,7 +100,7 @@ fn key_set(stored: &[StoredKey], now: Time) -> Option<KeySet> {
 /// Changes the keys in the store that the configuration names, also while servers run.
 pub async fn rotate_in(config: &Config) -> Result<KeySet, ServeError> {
     let clock = Arc::new(SystemClock);
-    let store = open(&config.server.database, &*clock).await.map_err(ServeError::Store)?;
+    let store = open_existing(&config.server.database, &*clock).await?;
     let engine = Engine::start(store, clock.clone(), Arc::new(Outcomes::default()), Options::default());
     let keys = rotate(&engine, &*clock).await.map_err(ServeError::Start);
     engine.stop().await;

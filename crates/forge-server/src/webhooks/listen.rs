@@ -55,7 +55,10 @@ pub async fn listen(
     tell: impl Fn(&str) + Send + Sync + 'static,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).await?;
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, options.port));
+    let taken =
+        |error: io::Error| io::Error::new(error.kind(), format!("could not listen on {address}: {error}"));
+    let listener = TcpListener::bind(address).await.map_err(taken)?;
     ready(listener.local_addr()?);
     let receiver = Arc::new(Receiver { options, state: Mutex::default(), tell: Box::new(tell) });
     let router = Router::new().fallback(receive).with_state(receiver);

@@ -67,6 +67,19 @@ async fn cleanup_removes_what_has_outlived_its_time_and_says_so() {
     assert_eq!(left.len(), 5);
 }
 
+#[test]
+fn a_mistyped_path_does_not_pass_for_an_empty_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("typo");
+    let data = missing.to_str().unwrap();
+    for command in [&["cleanup", "--data", data][..], &["webhook", "rotate-key", "--data", data]] {
+        let ended = run(&mut forgerun(command));
+        assert_eq!(ended.code, Some(1), "{command:?}");
+        assert!(ended.stderr.contains(&format!("there is no store at {data}")), "{}", ended.stderr);
+        assert!(!missing.exists(), "{command:?} left something behind");
+    }
+}
+
 /// Writes a delivery that arrived at `now`.
 async fn delivery(store: &dyn Store, now: Time) {
     let id = WebhookId::v7(now.unix_ms(), 1);

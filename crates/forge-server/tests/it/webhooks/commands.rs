@@ -150,3 +150,12 @@ fn verify_without_means_or_files_is_a_mistake_of_usage() {
     assert_eq!(no_keys.code, Some(1));
     assert!(no_keys.stderr.contains("JWK set"), "{}", no_keys.stderr);
 }
+
+#[test]
+fn a_listener_whose_port_is_taken_says_which() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let ended = run(&mut forgerun(&["webhook", "listen", "--port", &address.port().to_string()]));
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stderr.contains(&format!("could not listen on {address}")), "{}", ended.stderr);
+}
