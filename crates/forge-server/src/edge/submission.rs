@@ -95,11 +95,18 @@ impl Complaints {
     }
 }
 
-/// The key of the header, which may stand in quotes as the draft has it; a blank one is none.
-pub fn header_key(headers: &HeaderMap) -> Option<&str> {
-    let key = std::str::from_utf8(headers.get(IDEMPOTENCY_KEY)?.as_bytes()).ok()?.trim();
+/// The key of the header, which may stand in quotes as the draft has it; a blank one is none. Whoever sends a key relies on
+/// it, so one that cannot be read, or is not the only one, is not passed over.
+pub fn header_key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
+    let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let key = std::str::from_utf8(value.as_bytes()).ok().filter(|_| values.next().is_none());
+    let Some(key) = key.map(str::trim) else {
+        let detail = "The Idempotency-Key header is not one key in UTF-8.";
+        return Err(ApiError::new(Kind::MalformedRequest, detail));
+    };
     let key = key.strip_prefix('"').and_then(|key| key.strip_suffix('"')).unwrap_or(key);
-    Some(key).filter(|key| !key.is_empty())
+    Ok(Some(key).filter(|key| !key.is_empty()))
 }
 
 /// A key of `caller`. Keys of one operation meet no keys of others (C-65).
@@ -141,5 +148,29 @@ pub fn announce(response: &mut Response, location: String, pause_s: u64, prefer:
     headers.extend(prefer.applied().map(|applied| (APPLIED, applied)));
     if existing {
         headers.insert(REPLAYED, HeaderValue::from_static("true"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_read_whole_or_refused() {
+        for (values, expected) in [
+            (&[][..], Ok(None)),
+            (&[b" " as &[u8]], Ok(None)),
+            (&[b"A"], Ok(Some("A"))),
+            (&["\"Ä\"".as_bytes()], Ok(Some("Ä"))),
+            (&[b"\xff"], Err(())),
+            (&[b"A", b"A"], Err(())),
+        ] {
+            let header = |value: &&[u8]| (IDEMPOTENCY_KEY, HeaderValue::from_bytes(value).unwrap());
+            let mut headers = HeaderMap::new();
+            for (name, value) in values.iter().map(header) {
+                headers.append(name, value);
+            }
+            assert_eq!(header_key(&headers).map_err(|_| ()), expected, "{headers:?}");
+        }
     }
 }

@@ -70,6 +70,10 @@ const SENTENCES: Table = &[
         "Registering needs the admin token, and the server has none: auth.admin_token is not set.",
         "Zum Registrieren braucht es das Verwaltungs-Token, und der Server hat keines: auth.admin_token ist nicht gesetzt.",
     ),
+    (
+        "The Idempotency-Key header is not one key in UTF-8.",
+        "Der Idempotency-Key-Header ist nicht ein einzelner Schlüssel in UTF-8.",
+    ),
     // Who asks, and how often.
     ("The request has no API key.", "Die Anfrage hat keinen API-Schlüssel."),
     (

@@ -63,7 +63,7 @@ async fn take_in(
     mut submission: Submission,
 ) -> Result<Response, ApiError> {
     let operation = submission.operation();
-    let of_header = submission::header_key(&exchange.headers);
+    let of_header = submission::header_key(&exchange.headers)?;
     let of_body = submission.request.idempotency_key.take().filter(|key| !key.is_empty());
     // The header counts only where the body has none (C-66).
     let key = of_body.as_deref().or(of_header);

@@ -69,7 +69,7 @@ async fn take_in(
     submission: Submission<'_>,
 ) -> Result<Response, ApiError> {
     let Submission { request, items, declared } = &submission;
-    let key = submission::header_key(&exchange.headers);
+    let key = submission::header_key(&exchange.headers)?;
     let mut wrong = Complaints::default();
     let own_queue =
         declared.and_then(|declared| declared.operation.queue.as_ref()).map(|queue| queue.as_str());

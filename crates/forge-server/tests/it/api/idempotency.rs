@@ -66,6 +66,19 @@ async fn the_key_of_the_body_counts_and_the_header_stands_in_for_it() {
 }
 
 #[tokio::test]
+async fn a_header_that_is_not_one_key_is_refused_and_not_passed_over() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let before = server.traces().await;
+    for path in ["/v1/jobs", "/api/v1/jobs"] {
+        let call = client.call("POST", path).json(json!({"type": "EXECUTE"})).header("idempotency-key", "A");
+        let problem = call.header("idempotency-key", "B").send().await.expect(400);
+        assert_eq!(problem["type"], "/problems/malformed-request", "{path}");
+    }
+    assert_eq!(server.traces().await, before);
+}
+
+#[tokio::test]
 async fn different_keys_in_header_and_body_can_be_refused() {
     let server = Server::with(&[("idempotency.reject_mismatch", "true")]).await;
     let client = server.client().await;
