@@ -3,7 +3,7 @@
 //! A loop of our own rather than axum's, for what that one does not have: a bound on connections, and an end to those that never
 //! finish their request's head.
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,11 +54,7 @@ pub async fn serve(listener: TcpListener, doors: Doors, terms: Terms, stopping: 
         };
         match accepted {
             Ok((stream, address)) => {
-                let (door, stopped) = (doors.open(address.ip()), stop.subscribe());
-                tokio::spawn(async move {
-                    converse(stream, door, terms, stopped).await;
-                    drop(place);
-                });
+                tokio::spawn(converse(stream, doors.open(address.ip()), terms, stop.subscribe(), place));
             }
             Err(error) => pause_for(&error).await,
         }
@@ -68,8 +64,17 @@ pub async fn serve(listener: TcpListener, doors: Doors, terms: Terms, stopping: 
     stop.closed().await;
 }
 
-/// One connection, request by request.
-async fn converse(stream: TcpStream, door: Door, terms: Terms, mut stop: watch::Receiver<bool>) {
+/// One connection, request by request. `place` is held as long as it lasts.
+///
+/// No `async fn`, which would keep its arguments beside what is made of them: the future of every open connection would be
+/// larger by a third.
+fn converse(
+    stream: TcpStream,
+    door: Door,
+    terms: Terms,
+    mut stop: watch::Receiver<bool>,
+    place: impl Send,
+) -> impl Future<Output = ()> + Send {
     // Answers are written whole; waiting for more to send would only delay them.
     if let Err(error) = stream.set_nodelay(true) {
         debug!(%error, "could not set TCP_NODELAY");
@@ -80,21 +85,27 @@ async fn converse(stream: TcpStream, door: Door, terms: Terms, mut stop: watch::
         .timer(TokioTimer::new())
         .header_read_timeout(terms.head_timeout)
         .max_buf_size(HEAD_BYTES_MAX);
-    let connection = http.serve_connection(TokioIo::new(stream), door);
-    let mut connection = pin!(connection);
-    let stopped = async {
-        // A sender that is gone has stopped too.
-        let _ = stop.wait_for(|stopping| *stopping).await;
-    };
-    let ended = tokio::select! {
-        ended = &mut connection => ended,
-        () = stopped => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+    let mut connection = http.serve_connection(TokioIo::new(stream), door);
+    async move {
+        let stopped = async {
+            // A sender that is gone has stopped too.
+            let _ = stop.wait_for(|stopping| *stopping).await;
+        };
+        let ended = tokio::select! {
+            ended = &mut connection => Some(ended),
+            () = stopped => None,
+        };
+        let ended = match ended {
+            Some(ended) => ended,
+            None => {
+                Pin::new(&mut connection).graceful_shutdown();
+                (&mut connection).await
+            }
+        };
+        if let Err(error) = ended {
+            debug!(%error, "a connection broke off");
         }
-    };
-    if let Err(error) = ended {
-        debug!(%error, "a connection broke off");
+        drop(place);
     }
 }
 

@@ -98,25 +98,31 @@ impl Feed {
     }
 
     /// The next bytes, and the feed that goes on; `None` when it is over.
-    async fn next(mut self) -> Option<(Bytes, Feed)> {
-        let Feed { app, source, beat, ticket, .. } = &mut self;
-        // The heart first, or a busy stream would never be asked whether its key is still good.
-        let bytes = tokio::select! {
-            biased;
-            () = beat.as_mut() => None,
-            next = source.next(app, ticket) => Some(next),
-        };
-        match bytes {
-            Some(Ok(Some(bytes))) => Some((bytes, self)),
-            Some(Ok(None)) => None,
-            Some(Err(error)) => {
-                debug!(request_id = &*self.about.request_id, %error, "stream given up");
-                None
-            }
-            None => {
-                self.beat = self.app.clock.sleep(self.app.bounds.stream_heartbeat);
-                let welcome = Box::pin(auth::is_good(&self.app, &self.caller)).await;
-                welcome.then_some((HEARTBEAT, self))
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an `async fn` would hold the feed twice, in every open stream"
+    )]
+    fn next(mut self) -> impl Future<Output = Option<(Bytes, Feed)>> + Send {
+        async move {
+            let Feed { app, source, beat, ticket, .. } = &mut self;
+            // The heart first, or a busy stream would never be asked whether its key is still good.
+            let bytes = tokio::select! {
+                biased;
+                () = beat.as_mut() => None,
+                next = source.next(app, ticket) => Some(next),
+            };
+            match bytes {
+                Some(Ok(Some(bytes))) => Some((bytes, self)),
+                Some(Ok(None)) => None,
+                Some(Err(error)) => {
+                    debug!(request_id = &*self.about.request_id, %error, "stream given up");
+                    None
+                }
+                None => {
+                    self.beat = self.app.clock.sleep(self.app.bounds.stream_heartbeat);
+                    let welcome = Box::pin(auth::is_good(&self.app, &self.caller)).await;
+                    welcome.then_some((HEARTBEAT, self))
+                }
             }
         }
     }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use forge_core::history::{About, Entry, Event};
 use forge_core::id::{ClientId, JobId, WebhookId};
 use forge_store::JournalRow;
-use tokio::sync::mpsc::{self, error::TrySendError};
+use futures_channel::mpsc;
 
 /// What a stream is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,8 +49,7 @@ pub(super) type Printed = HashMap<Key, Option<Line>>;
 #[derive(Default)]
 pub(super) struct Hall {
     seats: HashMap<u64, Seat>,
-    jobs: HashMap<JobId, Vec<u64>>,
-    clients: HashMap<ClientId, Vec<u64>>,
+    plan: Plan,
     next_seat: u64,
     /// Streams of each client, seated or still catching up.
     n_streams: HashMap<ClientId, usize>,
@@ -66,7 +65,15 @@ struct Seat {
     topic: Topic,
     /// Rows up to this one were told on another way.
     after: i64,
+    /// Not tokio's channel: that one sets room for 32 lines aside, 2.3 kB for every stream that has nothing to hear.
     lines: mpsc::Sender<Line>,
+}
+
+/// The seats by what is heard there.
+#[derive(Default)]
+struct Plan {
+    jobs: HashMap<JobId, Vec<u64>>,
+    clients: HashMap<ClientId, Vec<u64>>,
 }
 
 /// What came of telling.
@@ -98,14 +105,12 @@ impl Hall {
 
     /// A seat for somebody who knows all up to the row `after`. In an empty hall, telling begins there.
     pub(super) fn sit(&mut self, topic: Topic, after: i64, room: usize) -> (u64, mpsc::Receiver<Line>) {
-        let (lines, heard) = mpsc::channel(room.max(1));
+        // The channel counts a place of its own for each sender.
+        let (lines, heard) = mpsc::channel(room.saturating_sub(1));
         let seat = self.next_seat;
         self.next_seat += 1;
         self.seats.insert(seat, Seat { topic, after, lines });
-        match topic {
-            Topic::Job(job) => self.jobs.entry(job).or_default().push(seat),
-            Topic::Client(client) => self.clients.entry(client).or_default().push(seat),
-        }
+        self.plan.add(topic, seat);
         if self.told.is_none() {
             self.told = Some(after);
             self.epoch += 1;
@@ -116,10 +121,7 @@ impl Hall {
     /// Gives a seat back, if it was not taken away already.
     pub(super) fn leave(&mut self, seat: u64) {
         let Some(left) = self.seats.remove(&seat) else { return };
-        match left.topic {
-            Topic::Job(job) => remove(&mut self.jobs, job, seat),
-            Topic::Client(client) => remove(&mut self.clients, client, seat),
-        }
+        self.plan.remove(left.topic, seat);
         if self.seats.is_empty() {
             self.told = None;
         }
@@ -129,15 +131,14 @@ impl Hall {
     pub(super) fn close(&mut self) {
         self.closed = true;
         self.seats.clear();
-        self.jobs.clear();
-        self.clients.clear();
+        self.plan = Plan::default();
         self.told = None;
     }
 
     /// Entries that somebody listens to and that are not printed yet.
     pub(super) fn unprinted(&self, rows: &[JournalRow], printed: &Printed) -> Vec<Entry> {
         let entries = rows.iter().flat_map(|row| &row.entries);
-        let wanted = entries.filter(|entry| self.seats_of(entry).next().is_some());
+        let wanted = entries.filter(|entry| self.plan.seats(entry).next().is_some());
         wanted.filter(|entry| !printed.contains_key(&Key::of(entry))).copied().collect()
     }
 
@@ -148,17 +149,16 @@ impl Hall {
         for row in rows {
             for entry in &row.entries {
                 let Some(Some(line)) = printed.get(&Key::of(entry)) else { continue };
-                for seat in self.seats_of(entry) {
-                    let Seat { after, lines, .. } = &self.seats[seat];
-                    if row.seq <= *after || gone.contains(seat) {
+                for id in self.plan.seats(entry) {
+                    let seat = self.seats.get_mut(id).expect("a seat of the plan is taken");
+                    if row.seq <= seat.after || gone.contains(id) {
                         continue;
                     }
-                    match lines.try_send(line.clone()) {
+                    match seat.lines.try_send(line.clone()) {
                         Ok(()) => told.n_sent += 1,
-                        Err(TrySendError::Closed(_)) => gone.push(*seat),
-                        Err(TrySendError::Full(_)) => {
-                            told.n_dropped += 1;
-                            gone.push(*seat);
+                        Err(error) => {
+                            told.n_dropped += u64::from(error.is_full());
+                            gone.push(*id);
                         }
                     }
                 }
@@ -170,9 +170,25 @@ impl Hall {
         gone.into_iter().for_each(|seat| self.leave(seat));
         told
     }
+}
+
+impl Plan {
+    fn add(&mut self, topic: Topic, seat: u64) {
+        match topic {
+            Topic::Job(job) => self.jobs.entry(job).or_default().push(seat),
+            Topic::Client(client) => self.clients.entry(client).or_default().push(seat),
+        }
+    }
+
+    fn remove(&mut self, topic: Topic, seat: u64) {
+        match topic {
+            Topic::Job(job) => remove(&mut self.jobs, job, seat),
+            Topic::Client(client) => remove(&mut self.clients, client, seat),
+        }
+    }
 
     /// The seats of those whom an entry concerns.
-    fn seats_of(&self, entry: &Entry) -> impl Iterator<Item = &u64> {
+    fn seats(&self, entry: &Entry) -> impl Iterator<Item = &u64> {
         let of_job = entry.job_event().and_then(|(job, _)| self.jobs.get(&job));
         of_job.into_iter().chain(self.clients.get(&entry.client)).flatten()
     }
@@ -227,6 +243,11 @@ mod tests {
         lines.map(|line| line.event.map_or(0, |event| event.n)).collect()
     }
 
+    /// Whether nothing more will be heard.
+    fn is_over(lines: &mut mpsc::Receiver<Line>) -> bool {
+        matches!(lines.try_recv(), Err(mpsc::TryRecvError::Closed))
+    }
+
     #[test]
     fn each_hears_what_it_listens_to_from_its_place_on() {
         let mut hall = Hall::default();
@@ -262,8 +283,8 @@ mod tests {
         let (_, mut quick) = hall.sit(Topic::Job(job(1)), 0, 9);
         let rows = [row(1, job(1)), row(2, job(1)), row(3, job(1))];
         assert_eq!(hall.tell(&rows, &printed(&rows)), Told { n_sent: 5, n_dropped: 1 });
-        assert_eq!((heard(&mut slow), slow.is_closed()), (vec![1, 2], true));
-        assert_eq!((heard(&mut quick), quick.is_closed()), (vec![1, 2, 3], false));
+        assert_eq!((heard(&mut slow), is_over(&mut slow)), (vec![1, 2], true));
+        assert_eq!((heard(&mut quick), is_over(&mut quick)), (vec![1, 2, 3], false));
     }
 
     #[test]
@@ -294,7 +315,7 @@ mod tests {
         let rows = [row(1, job(1))];
         hall.tell(&rows, &printed(&rows));
         hall.close();
-        assert_eq!((heard(&mut lines), lines.is_closed()), (vec![1], true));
+        assert_eq!((heard(&mut lines), is_over(&mut lines)), (vec![1], true));
         hall.leave(seat);
     }
 }

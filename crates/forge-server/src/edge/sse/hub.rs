@@ -7,7 +7,8 @@ use forge_core::history::Entry;
 use forge_core::id::ClientId;
 use forge_engine::{Clock, Engine, Error};
 use forge_store::JournalRow;
-use tokio::sync::{mpsc, watch};
+use futures_channel::mpsc;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tracing::{debug, warn};
 
@@ -130,7 +131,7 @@ pub(super) struct Listener {
 impl Listener {
     /// The next event; `None` when the seat was taken away. Safe to drop.
     pub(super) async fn next(&mut self) -> Option<Line> {
-        self.lines.recv().await
+        self.lines.recv().await.ok()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::http::header::{CACHE_CONTROL, VARY};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, VARY};
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
@@ -20,8 +20,11 @@ use super::hub::Ticket;
 use super::last_id::{self, Start, find};
 use super::printer;
 use crate::app::App;
-use crate::edge::{ApiError, Caller, Exchange, ownership, respond};
+use crate::edge::{ApiError, Caller, Exchange, ownership};
 use crate::limits::{STREAM_RECONNECT_MS, STREAMS_FULL_AFTER_S};
+
+/// Header fields of a stream's answer, no more: hyper keeps their map as long as the connection lasts.
+const HEADERS: usize = 12;
 
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
@@ -136,9 +139,10 @@ fn open(app: &App, exchange: &Exchange, caller: &Caller, ticket: Ticket, source:
 }
 
 fn response(body: Body) -> Response {
-    let mut response =
-        respond::with_type(StatusCode::OK, HeaderValue::from_static("text/event-stream"), body);
+    let mut response = Response::new(body);
     let headers = response.headers_mut();
+    headers.reserve(HEADERS);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(VARY, HeaderValue::from_static("Accept"));
     // Proxies that gather answers before they pass them on would hold events back.
