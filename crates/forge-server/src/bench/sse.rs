@@ -45,22 +45,27 @@ const OPENING: usize = 64;
 /// How long the last events may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Files that a process has open beside its streams.
+const OTHER_FILES: usize = 200;
+
 #[derive(Default)]
 struct Heard {
     n_open: AtomicU64,
     delays_us: Mutex<Vec<u64>>,
 }
 
-/// Starts this program again with as many file descriptors as the system allows: each stream takes one on each side.
-pub fn run_sse_raised(arguments: &[String]) -> io::Result<()> {
-    let script = "ulimit -n \"$(ulimit -Hn)\" && exec \"$0\" \"$@\"";
+/// Starts this program again with as many open files as the streams need, each one on either side, or as the system allows.
+pub fn run_sse_raised(n_streams: usize, arguments: &[String]) -> io::Result<()> {
+    let script = "ulimit -n \"$0\" 2>/dev/null || ulimit -n \"$(ulimit -Hn)\"; exec \"$@\"";
+    let n_files = (n_streams + OTHER_FILES).to_string();
     let program = std::env::current_exe()?;
-    let ended = Command::new("sh").arg("-c").arg(script).arg(program).args(arguments).status()?;
+    let ended = Command::new("sh").args(["-c", script, &n_files]).arg(program).args(arguments).status()?;
     if ended.success() { Ok(()) } else { Err(io::Error::other("the benchmark did not end well")) }
 }
 
 /// Measures, and prints a table.
 pub async fn run_sse(options: &SseOptions) -> io::Result<()> {
+    check_files(options.n_streams)?;
     let server = start(options)?;
     let n_clients = options.n_streams.clamp(1, CLIENTS_MAX);
     let mut keys = Vec::new();
@@ -73,26 +78,32 @@ pub async fn run_sse(options: &SseOptions) -> io::Result<()> {
     open(server.address, &keys, 1, &heard, &mut streams).await?;
     let before = resident_bytes(&server)?;
     open(server.address, &keys, options.n_streams.saturating_sub(1), &heard, &mut streams).await?;
-    let after = resident_bytes(&server)?;
+    let opened = resident_bytes(&server)?;
     heard.delays().clear();
     let n_expected = drive(options, server.address, &keys, &heard).await?;
+    let told = resident_bytes(&server)?;
+    let per_stream =
+        |bytes: u64| bytes.saturating_sub(before) as f64 / 1000.0 / options.n_streams.max(2) as f64;
     let mut delays = heard.delays().clone();
     delays.sort_unstable();
     let at = |share: f64| {
         let last = delays.len().saturating_sub(1);
         delays.get(((delays.len() as f64 * share) as usize).min(last)).map_or(0.0, |us| *us as f64 / 1e3)
     };
-    println!("| streams | deliveries | of | per second | p50 | p99 | most | memory per stream |");
-    println!("|---|---|---|---|---|---|---|---|");
     println!(
-        "| {} | {} | {n_expected} | {:.0} | {:.1} ms | {:.1} ms | {:.1} ms | {:.1} kB |",
+        "| streams | deliveries | of | per second | p50 | p99 | most | memory per stream, opened | told |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|");
+    println!(
+        "| {} | {} | {n_expected} | {:.0} | {:.1} ms | {:.1} ms | {:.1} ms | {:.1} kB | {:.1} kB |",
         heard.n_open.load(Ordering::Relaxed),
         delays.len(),
         delays.len() as f64 / options.span.as_secs_f64(),
         at(0.5),
         at(0.99),
         at(1.0),
-        after.saturating_sub(before) as f64 / 1000.0 / options.n_streams.max(2) as f64,
+        per_stream(opened),
+        per_stream(told),
     );
     Ok(())
 }
@@ -193,6 +204,21 @@ async fn drive(options: &SseOptions, address: SocketAddr, keys: &[String], heard
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     Ok(n_expected)
+}
+
+/// Without enough files the server would leave the last streams waiting, and so would we.
+fn check_files(n_streams: usize) -> io::Result<()> {
+    let limits = std::fs::read_to_string("/proc/self/limits")?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    let n_files = line.and_then(|line| line.split_whitespace().next()?.parse::<usize>().ok());
+    match n_files {
+        Some(n_files) if n_files < n_streams + OTHER_FILES => {
+            let text =
+                format!("{n_streams} streams are too many: a process may have {n_files} files open here");
+            Err(io::Error::other(text))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Memory of the server that is in use, as Linux counts it.

@@ -77,7 +77,7 @@ pub(crate) fn bench(bench: &Bench) -> Exit {
                 format!("--seconds={}", flags.seconds),
                 "--raised".to_owned(),
             ];
-            run_sse_raised(&arguments)
+            run_sse_raised(flags.streams, &arguments)
         }
         Bench::Sse(flags) => {
             let options = SseOptions {
