@@ -8,8 +8,8 @@
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
-use rusqlite::Connection;
 use rusqlite::hooks::Wal;
+use rusqlite::{Connection, ErrorCode};
 
 use super::connect::Place;
 use crate::{Error, Fault};
@@ -51,7 +51,9 @@ impl Drop for Checkpointer {
 fn run(db: &Connection, rings: &Receiver<()>) {
     while rings.recv().is_ok() {
         // Nothing is lost when it fails: the log stays as it is, and the next step tries again.
-        if let Err(error) = db.wal_checkpoint_v2(Some("main"), Default::default()) {
+        if let Err(error) = db.wal_checkpoint_v2(Some("main"), Default::default())
+            && !is_done_by_another(&error)
+        {
             tracing::warn!(%error, "could not copy the log back");
         }
     }
@@ -79,7 +81,30 @@ pub(super) fn watch(db: &mut Connection, bell: Bell) -> Result<(), Error> {
 
 fn copy_rest(log: &mut Wal) {
     // The commit is done, whatever becomes of this.
-    if let Err(error) = log.checkpoint() {
+    if let Err(error) = log.checkpoint()
+        && !is_done_by_another(&error)
+    {
         tracing::warn!(%error, "could not copy the rest of the log back");
+    }
+}
+
+/// One copies at a time, of all threads and processes that have the file open: whoever comes second has nothing to do.
+fn is_done_by_another(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::ffi;
+
+    use super::*;
+
+    #[test]
+    fn only_a_copy_that_another_makes_is_no_failure() {
+        let failed = |code| rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
+        assert!(is_done_by_another(&failed(ffi::SQLITE_BUSY)));
+        for code in [ffi::SQLITE_IOERR, ffi::SQLITE_FULL, ffi::SQLITE_CORRUPT, ffi::SQLITE_LOCKED] {
+            assert!(!is_done_by_another(&failed(code)), "{code}");
+        }
     }
 }
