@@ -3,6 +3,9 @@
 //! SQLite keeps it in the index of its log, at a place that its documented format fixes
 //! (<https://www.sqlite.org/walformat.html>, "iChange"). Looking at it takes a nanosecond; asking SQLite whether something has
 //! changed takes a transaction. The number moves when a commit becomes visible, which is after it is on the disk.
+//!
+//! When a process is killed while it writes the index, the next one makes the index anew and counts from zero. So that an old
+//! number does not come back as if nothing had happened, the checksum of the newest page in the log goes with it.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -17,15 +20,27 @@ use crate::Error;
 /// SQLite maps the index in regions of this size.
 const REGION_BYTES: i32 = 32 * 1024;
 
-/// Where the number is, counted in numbers of four bytes.
-const PLACE: usize = 2;
+/// Where the number is in the index, counted in numbers of four bytes.
+const N_PLACE: usize = 2;
+
+/// Where the first half of the checksum is ("aFrameCksum"), likewise.
+const PAGE_PLACE: usize = 6;
 
 /// Methods of a file from this version on know shared memory.
 const SHARES_MEMORY: i32 = 2;
 
+/// A moment between two commits. Equal ones mean that nothing was committed in between.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Stamp {
+    /// So many commits, modulo 2³².
+    n: u32,
+    /// The checksum of the newest page in the log.
+    page: u32,
+}
+
 /// The number of commits, for as long as this lives.
 pub(super) struct Commits {
-    counter: &'static AtomicU32,
+    index: Index,
     /// What is mapped stays so while a connection is open. Behind a lock only because it may be used by one thread at a time.
     _anchor: Mutex<Connection>,
 }
@@ -36,17 +51,28 @@ impl Commits {
         let anchor = place.reader()?;
         // The index is mapped by the first transaction.
         anchor.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
-        Ok(counter(&anchor).map(|counter| Commits { counter, _anchor: Mutex::new(anchor) }))
+        Ok(index(&anchor).map(|index| Commits { index, _anchor: Mutex::new(anchor) }))
     }
 
-    /// So many, modulo 2³². Equal numbers mean that nothing was committed in between.
-    pub(super) fn n(&self) -> u32 {
-        self.counter.load(Ordering::Acquire)
+    /// The moment that this is.
+    pub(super) fn now(&self) -> Stamp {
+        Stamp { n: self.index.n.load(Ordering::Acquire), page: self.index.page.load(Ordering::Acquire) }
+    }
+
+    /// The moment after the commit that the caller made at `before`. If others have committed since, it is past already.
+    pub(super) fn after(&self, before: Stamp) -> Stamp {
+        Stamp { n: before.n.wrapping_add(1), page: self.now().page }
     }
 }
 
-#[expect(unsafe_code, reason = "the one number that SQLite has no function for")]
-fn counter(db: &Connection) -> Option<&'static AtomicU32> {
+/// What is looked at in the index of the log.
+struct Index {
+    n: &'static AtomicU32,
+    page: &'static AtomicU32,
+}
+
+#[expect(unsafe_code, reason = "numbers that SQLite has no function for")]
+fn index(db: &Connection) -> Option<Index> {
     let mut file: *mut ffi::sqlite3_file = ptr::null_mut();
     // SAFETY: the connection is open, and for this operation SQLite writes one pointer to the place it is given.
     let found = unsafe {
@@ -66,14 +92,21 @@ fn counter(db: &Connection) -> Option<&'static AtomicU32> {
         return None;
     }
     // SAFETY: the region begins with the header, aligned to a page, and stays mapped while a connection to the file is open:
-    // `Commits` keeps one, and hands the reference to nobody. Others write the number whole, so that no load sees half of it.
-    Some(unsafe { AtomicU32::from_ptr(region.cast::<u32>().add(PLACE)) })
+    // `Commits` keeps one, and hands the references to nobody. Others write each number whole, so that no load sees half of it.
+    let at = |place| unsafe { AtomicU32::from_ptr(region.cast::<u32>().add(place)) };
+    Some(Index { n: at(N_PLACE), page: at(PAGE_PLACE) })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::OpenOptions;
+    use std::os::unix::fs::FileExt;
+
     use super::super::Options;
     use super::*;
+
+    /// Bytes of the index before the second copy of its header's count.
+    const SECOND_COPY: u64 = 48 + 8;
 
     #[test]
     fn every_commit_of_anybody_is_counted_by_one_and_nothing_else_is() {
@@ -83,9 +116,9 @@ mod tests {
         one.execute_batch("CREATE TABLE t (x)").unwrap();
         let commits = Commits::of(&place).unwrap().expect("SQLite shares memory here");
         let count = |what: &dyn Fn()| {
-            let before = commits.n();
+            let before = commits.now().n;
             what();
-            commits.n().wrapping_sub(before)
+            commits.now().n.wrapping_sub(before)
         };
         assert_eq!(count(&|| one.execute_batch("INSERT INTO t VALUES (1)").unwrap()), 1);
         assert_eq!(
@@ -113,13 +146,33 @@ mod tests {
         let db = place.writer().unwrap();
         db.execute_batch("CREATE TABLE t (x); PRAGMA cache_size = 10").unwrap();
         let commits = Commits::of(&place).unwrap().expect("SQLite shares memory here");
-        let before = commits.n();
+        let before = commits.now().n;
         db.execute_batch("BEGIN").unwrap();
         for _ in 0..200 {
             db.execute_batch("INSERT INTO t VALUES (zeroblob(4000))").unwrap();
         }
-        assert_eq!(commits.n(), before, "what is not committed is not seen");
+        assert_eq!(commits.now().n, before, "what is not committed is not seen");
         db.execute_batch("COMMIT").unwrap();
-        assert_eq!(commits.n(), before.wrapping_add(1));
+        assert_eq!(commits.now().n, before.wrapping_add(1));
+    }
+
+    #[test]
+    fn a_count_that_began_anew_is_not_taken_for_the_old_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place { path: folder.path().join("jobs.db"), options: Options::default() };
+        let db = place.writer().unwrap();
+        db.execute_batch("CREATE TABLE t (x)").unwrap();
+        let commits = Commits::of(&place).unwrap().expect("SQLite shares memory here");
+        let before = commits.now();
+        // What a process leaves behind that was killed between the two copies of the header.
+        let index = OpenOptions::new().write(true).open(folder.path().join("jobs.db-shm")).unwrap();
+        index.write_all_at(&[0xff; 4], SECOND_COPY).unwrap();
+        let mut n = 0;
+        while n != before.n {
+            db.execute_batch("INSERT INTO t VALUES (1)").unwrap();
+            n = commits.now().n;
+            assert!(n <= before.n, "it counts from zero again");
+        }
+        assert_ne!(commits.now(), before);
     }
 }

@@ -1,6 +1,6 @@
 //! What was just read, for those who ask again: most polls find nothing new.
 //!
-//! Only a copy, and never an old one: it is handed out only while the number of [`Commits`] is the one it was right for.
+//! Only a copy, and never an old one: it is handed out only while the [`Stamp`] is the one it was right for.
 //! The writer says which jobs a commit of its own changed, so that the others stay; of a commit of another process nothing
 //! is known, and everything goes.
 
@@ -12,7 +12,7 @@ use forge_core::Changes;
 use forge_core::id::JobId;
 use forge_core::job::{Job, Shelf};
 
-use super::commits::Commits;
+use super::commits::{Commits, Stamp};
 use crate::{Ahead, Page, Query};
 
 /// Jobs kept, of about a kilobyte each. When there are more, it starts over.
@@ -30,16 +30,16 @@ pub(super) struct Recent {
 
 #[derive(Default)]
 struct Copies {
-    /// The number of commits for which the jobs are right.
-    as_of: u32,
+    /// The moment for which the jobs are right.
+    as_of: Stamp,
     jobs: HashMap<JobId, Arc<Job>>,
     fronts: HashMap<Shelf, Arc<Front>>,
 }
 
 /// The jobs that will be taken first from a shelf.
 pub(super) struct Front {
-    /// The number of commits for which this is right.
-    as_of: Option<u32>,
+    /// The moment for which this is right.
+    as_of: Option<Stamp>,
     /// Where they stand, by priority and id, in the order in which they will be taken.
     places: Vec<(i16, JobId)>,
     /// At most so many were looked for: more may stand behind them.
@@ -50,18 +50,18 @@ pub(super) struct Front {
 
 /// Before which commit something was read.
 #[derive(Clone, Copy)]
-pub(super) struct Reading(Option<u32>);
+pub(super) struct Reading(Option<Stamp>);
 
 impl Recent {
     /// Nothing yet.
     pub(super) fn new(commits: Option<Commits>) -> Recent {
-        let as_of = commits.as_ref().map_or(0, Commits::n);
+        let as_of = commits.as_ref().map(Commits::now).unwrap_or_default();
         Recent { commits, copies: RwLock::new(Copies { as_of, ..Copies::default() }) }
     }
 
     /// To be called before reading what is to be kept.
     pub(super) fn reading(&self) -> Reading {
-        Reading(self.n())
+        Reading(self.now())
     }
 
     /// The answer, if it is known.
@@ -79,7 +79,7 @@ impl Recent {
     fn job(&self, id: JobId) -> Option<Arc<Job>> {
         let copies = self.copies();
         let job = copies.jobs.get(&id)?;
-        (self.n() == Some(copies.as_of)).then(|| job.clone())
+        (self.now() == Some(copies.as_of)).then(|| job.clone())
     }
 
     /// Keeps a job, unless something was committed since.
@@ -88,7 +88,7 @@ impl Recent {
             return;
         }
         let mut copies = self.copies_mut();
-        if reading.0 == Some(copies.as_of) && reading.0 == self.n() {
+        if reading.0 == Some(copies.as_of) && reading.0 == self.now() {
             if copies.jobs.len() >= JOBS_MAX {
                 copies.jobs.clear();
             }
@@ -100,14 +100,14 @@ impl Recent {
     fn front(&self, shelf: &Shelf, depth: usize) -> Option<Arc<Front>> {
         let copies = self.copies();
         let front = copies.fronts.get(shelf).filter(|front| front.depth == depth)?;
-        (front.as_of == self.n()).then(|| front.clone())
+        (front.as_of == self.now()).then(|| front.clone())
     }
 
     /// Keeps the front of a shelf until the next commit.
     pub(super) fn keep_front(&self, reading: Reading, shelf: &Shelf, mut front: Front) -> Arc<Front> {
         front.as_of = reading.0;
         let front = Arc::new(front);
-        if reading.0.is_some() && reading.0 == self.n() {
+        if reading.0.is_some() && reading.0 == self.now() {
             let mut copies = self.copies_mut();
             if copies.fronts.len() >= FRONTS_MAX {
                 copies.fronts.clear();
@@ -119,18 +119,19 @@ impl Recent {
 
     /// The writer has begun a transaction: until it ends, nobody else commits.
     pub(super) fn begun(&self) {
-        let Some(n) = self.n() else { return };
-        if self.copies().as_of != n {
+        let Some(now) = self.now() else { return };
+        if self.copies().as_of != now {
             let mut copies = self.copies_mut();
             copies.jobs.clear();
-            copies.as_of = n;
+            copies.as_of = now;
         }
     }
 
     /// The transaction has written and committed; `changes` are what it did to jobs. To be called before anybody is told.
     pub(super) fn committed(&self, changes: Option<&Changes>) {
+        let Some(commits) = &self.commits else { return };
         let mut copies = self.copies_mut();
-        copies.as_of = copies.as_of.wrapping_add(1);
+        copies.as_of = commits.after(copies.as_of);
         let Some(changes) = changes.filter(|_| !copies.jobs.is_empty()) else { return };
         for job in &changes.updated {
             copies.jobs.remove(&job.id);
@@ -140,8 +141,8 @@ impl Recent {
         }
     }
 
-    fn n(&self) -> Option<u32> {
-        self.commits.as_ref().map(Commits::n)
+    fn now(&self) -> Option<Stamp> {
+        self.commits.as_ref().map(Commits::now)
     }
 
     // There is no half-made state to fear from a thread that panicked.
