@@ -1,6 +1,6 @@
 //! What belongs to no dialect: is it alive, is it ready, what does it count, what does the API say of itself.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use axum::extract::State;
@@ -13,7 +13,7 @@ use forge_core::state::State as JobState;
 use forge_engine::WorkerHandle;
 use forge_problem::schema;
 use forge_wire::{asyncapi, openapi};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::app::{App, NotReady};
 use crate::documents::Document;
@@ -29,38 +29,46 @@ const WEBHOOK_KEYS: &str = "/.well-known/forgerun/webhook-keys";
 
 /// All pages.
 pub fn router(app: &Arc<App>) -> Router {
-    let operations = app.config.operations.iter();
-    let declared: Vec<openapi::Declared<'_>> = operations
-        .map(|(name, operation)| openapi::Declared { name, expected: operation.expected })
-        .collect();
-    let pages = table(&app.base, &declared)
-        .into_iter()
-        .fold(Router::new(), |pages, (path, page)| pages.route(path, page));
+    let pages = table().into_iter().fold(Router::new(), |pages, (path, page)| pages.route(path, page));
     pages.with_state(app.clone()).merge(problems::router(&app.base))
 }
 
 /// The paths of all pages; those of problem types have a parameter.
 pub fn paths() -> Vec<&'static str> {
-    table("", &[]).into_iter().map(|(path, _)| path).chain(problems::PATHS).collect()
+    table().into_iter().map(|(path, _)| path).chain(problems::PATHS).collect()
 }
 
-fn table(base: &str, declared: &[openapi::Declared<'_>]) -> [(&'static str, MethodRouter<Arc<App>>); 7] {
-    let problem_schema = schema::document_at(&format!("{base}{SCHEMA}"));
+fn table() -> [(&'static str, MethodRouter<Arc<App>>); 7] {
     [
         ("/health", get(health)),
         ("/ready", get(ready)),
         ("/metrics", get(metrics)),
         (WEBHOOK_KEYS, get(webhook_keys)),
-        ("/openapi.json", document(openapi::MEDIA_TYPE, openapi::document_with(base, declared).to_string())),
-        ("/asyncapi.yaml", document(asyncapi::MEDIA_TYPE, asyncapi::text(base))),
-        (SCHEMA, document(schema::MEDIA_TYPE_SCHEMA, problem_schema.to_string())),
+        ("/openapi.json", document(openapi::MEDIA_TYPE, openapi_text)),
+        ("/asyncapi.yaml", document(asyncapi::MEDIA_TYPE, |app| asyncapi::text(&app.base))),
+        (SCHEMA, document(schema::MEDIA_TYPE_SCHEMA, |app| problem_schema(app).to_string())),
     ]
 }
 
-/// A document that stays the same as long as the server runs.
-fn document(media_type: &'static str, text: String) -> MethodRouter<Arc<App>> {
-    let document = Document::new(media_type, text);
-    get(move |headers: HeaderMap| async move { document.answer(&headers) })
+/// A document that stays the same as long as the server runs. Written when it is first asked for: to write all of them takes
+/// longer than everything else that a server does before it is ready.
+fn document(media_type: &'static str, write: fn(&App) -> String) -> MethodRouter<Arc<App>> {
+    let document = Arc::new(OnceLock::new());
+    get(async move |State(app): State<Arc<App>>, headers: HeaderMap| {
+        document.get_or_init(|| Document::new(media_type, write(&app))).answer(&headers)
+    })
+}
+
+fn openapi_text(app: &App) -> String {
+    let operations = app.config.operations.iter();
+    let declared: Vec<openapi::Declared<'_>> = operations
+        .map(|(name, operation)| openapi::Declared { name, expected: operation.expected })
+        .collect();
+    openapi::document_with(&app.base, &declared).to_string()
+}
+
+fn problem_schema(app: &App) -> Value {
+    schema::document_at(&format!("{}{SCHEMA}", app.base))
 }
 
 /// Alive: the process answers. Says nothing of the store; that is `/ready`.
