@@ -77,16 +77,7 @@ pub async fn serve(app: &App, exchange: &mut Exchange, body: Body) -> Result<Res
             let body = received(app, exchange, body).await?;
             delete::job(app, asker.as_ref(), id, &body).await
         }
-        Route::Jobs
-        | Route::Batch
-        | Route::Job(_)
-        | Route::Cancel(_)
-        | Route::Retry(_)
-        | Route::Report(_)
-        | Route::Result(_)
-        | Route::Items(_)
-        | Route::Events(_)
-        | Route::AllEvents => {
+        route => {
             let caller = auth::client(app, exchange).await?;
             auth::count(app, exchange, &caller)?;
             // A result comes in a type of its own, which is not known yet.
@@ -96,29 +87,13 @@ pub async fn serve(app: &App, exchange: &mut Exchange, body: Body) -> Result<Res
                 accept::require_json(&exchange.headers)?;
             }
             let body = received(app, exchange, body).await?;
-            job_route(app, exchange, &caller, route, body).await
-        }
-        Route::Webhooks
-        | Route::Webhook(_)
-        | Route::WebhookRotate(_)
-        | Route::WebhookTest(_)
-        | Route::WebhookRedeliver(_)
-        | Route::Deliveries(_)
-        | Route::Delivery(..)
-        | Route::Redeliver(..)
-        | Route::JobDeliveries(_)
-        | Route::JobDelivery(..)
-        | Route::JobRedeliver(..) => {
-            let caller = auth::client(app, exchange).await?;
-            auth::count(app, exchange, &caller)?;
-            accept::require_json(&exchange.headers)?;
-            let body = received(app, exchange, body).await?;
-            webhook_route(app, exchange, &caller, route, &body).await
+            of_client(app, exchange, &caller, route, &body).await
         }
     }
 }
 
-async fn webhook_route(
+/// What only a client may ask: its jobs, its webhooks, and what was sent about the ones or to the others.
+async fn of_client(
     app: &App,
     exchange: &Exchange,
     caller: &Caller,
@@ -126,6 +101,17 @@ async fn webhook_route(
     body: &Bytes,
 ) -> Result<Response, ApiError> {
     match route {
+        Route::Jobs if exchange.is_read() => list::jobs(app, exchange, caller).await,
+        Route::Jobs => submit::submit(app, exchange, caller, body).await,
+        Route::Batch => submit::submit_batch(app, exchange, caller, body).await,
+        Route::Job(id) => jobs::get(app, exchange, caller, id).await,
+        Route::Cancel(id) => jobs::cancel(app, exchange, caller, id, body).await,
+        Route::Retry(id) => jobs::retry(app, exchange, caller, id, body).await,
+        Route::Report(id) => reading::report(app, exchange, caller, id).await,
+        Route::Result(id) => reading::result(app, exchange, caller, id).await,
+        Route::Items(id) => reading::items(app, exchange, caller, id).await,
+        Route::Events(id) => events::of_job(app, exchange, caller, id).await,
+        Route::AllEvents => events::of_client(app, exchange, caller).await,
         Route::Deliveries(id) => deliveries::list(app, exchange, caller, Of::Webhook(id)).await,
         Route::JobDeliveries(id) => deliveries::list(app, exchange, caller, Of::Job(id)).await,
         Route::Delivery(id, delivery) => deliveries::show(app, caller, Of::Webhook(id), delivery).await,
@@ -136,45 +122,13 @@ async fn webhook_route(
         Route::JobRedeliver(id, delivery) => {
             deliveries::redeliver(app, caller, Of::Job(id), delivery, body).await
         }
-        route => webhooks::serve(app, exchange, caller, route, body).await,
-    }
-}
-
-async fn job_route(
-    app: &App,
-    exchange: &Exchange,
-    caller: &Caller,
-    route: Route,
-    body: Bytes,
-) -> Result<Response, ApiError> {
-    match route {
-        Route::Jobs if exchange.is_read() => list::jobs(app, exchange, caller).await,
-        Route::Jobs => submit::submit(app, exchange, caller, &body).await,
-        Route::Batch => submit::submit_batch(app, exchange, caller, &body).await,
-        Route::Job(id) => jobs::get(app, exchange, caller, id).await,
-        Route::Cancel(id) => jobs::cancel(app, exchange, caller, id, &body).await,
-        Route::Retry(id) => jobs::retry(app, exchange, caller, id, &body).await,
-        Route::Report(id) => reading::report(app, exchange, caller, id).await,
-        Route::Result(id) => reading::result(app, exchange, caller, id).await,
-        Route::Items(id) => reading::items(app, exchange, caller, id).await,
-        Route::Events(id) => events::of_job(app, exchange, caller, id).await,
-        Route::AllEvents => events::of_client(app, exchange, caller).await,
-        Route::Clients
-        | Route::Keys(_)
-        | Route::KeysRenew(_)
-        | Route::KeysRevoke(_)
-        | Route::Webhooks
+        Route::Webhooks
         | Route::Webhook(_)
         | Route::WebhookRotate(_)
         | Route::WebhookTest(_)
-        | Route::WebhookRedeliver(_)
-        | Route::Deliveries(_)
-        | Route::Delivery(..)
-        | Route::Redeliver(..)
-        | Route::JobDeliveries(_)
-        | Route::JobDelivery(..)
-        | Route::JobRedeliver(..) => {
-            unreachable!("routes about clients and webhooks are served before")
+        | Route::WebhookRedeliver(_) => webhooks::serve(app, exchange, caller, route, body).await,
+        Route::Clients | Route::Keys(_) | Route::KeysRenew(_) | Route::KeysRevoke(_) => {
+            unreachable!("others than clients ask for these too, and are served before")
         }
     }
 }

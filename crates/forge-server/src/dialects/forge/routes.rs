@@ -211,8 +211,8 @@ impl Route {
             | Route::WebhookRedeliver(_)
             | Route::Deliveries(_)
             | Route::Delivery(..)
-            | Route::Redeliver(..) => None,
-            Route::Clients
+            | Route::Redeliver(..)
+            | Route::Clients
             | Route::Keys(_)
             | Route::KeysRenew(_)
             | Route::KeysRevoke(_)
