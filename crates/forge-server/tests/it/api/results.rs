@@ -396,7 +396,7 @@ async fn a_job_that_left_nothing_has_no_result() {
 
 #[tokio::test]
 async fn a_download_outlives_the_time_that_a_request_may_take() {
-    let bounds = Bounds { request_timeout: Duration::from_millis(300), ..Bounds::default() };
+    let bounds = Bounds { request_timeout: Duration::from_millis(1500), ..Bounds::default() };
     let folder = tempfile::tempdir().unwrap();
     let store = Sqlite::open(&folder.path().join("jobs.db")).unwrap();
     let server = Server::on(Arc::new(store), &[], bounds).await;
@@ -416,7 +416,7 @@ async fn a_download_outlives_the_time_that_a_request_may_take() {
         clippy::disallowed_methods,
         reason = "the reader is slow in real time, which is what is bounded"
     )]
-    tokio::time::sleep(Duration::from_millis(900)).await;
+    tokio::time::sleep(Duration::from_millis(2500)).await;
     connection.read_to_end(&mut received).await.unwrap();
     assert!(received.ends_with(&bytes(SIZE)[SIZE - 1000..]));
     assert!(received.len() > SIZE);
