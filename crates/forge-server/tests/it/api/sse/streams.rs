@@ -155,14 +155,14 @@ async fn the_stream_of_an_ended_job_replays_it_and_says_204_to_whoever_knows_all
 #[tokio::test]
 async fn a_silent_stream_gives_signs_of_life_and_outlives_the_patience_for_requests() {
     let bounds = Bounds {
-        request_timeout: Duration::from_millis(100),
+        request_timeout: Duration::from_millis(500),
         stream_heartbeat: Duration::from_millis(40),
         ..Bounds::default()
     };
     let server = Server::on(Arc::new(forge_store::memory::Memory::new()), &[], bounds).await;
     let client = server.client().await;
     let mut stream = of_client(&client).await;
-    stream.comments(5).await;
+    stream.comments(15).await;
     let id = client.job().await;
     let messages = stream.take(2).await;
     assert!(messages.iter().all(|message| message.json()["job_id"] == json!(id)));
