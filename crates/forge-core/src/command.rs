@@ -17,11 +17,12 @@ use crate::delivery::Delivery;
 use crate::id::{BlobId, ClientId, ExecutionId, JobId, KeyId, WebhookId};
 use crate::item::ItemEnd;
 use crate::job::{Head, IdempotencyKey, Input, Job, Lane, Name};
-use crate::retry::Verdict;
+use crate::retry::RetryVerdict;
 use crate::state::State;
 use crate::webhook::{SigningKey, Webhook};
 pub use webhook::{
-    DeliveryCommand, OwnedWebhook, Sent, Settle, SigningCommand, Take, Taken, WebhookChange, WebhookCommand,
+    DeliveryCommand, OwnedWebhook, SendResult, Settle, SigningCommand, Take, Taken, WebhookChange,
+    WebhookCommand,
 };
 
 /// One thing asked of the core.
@@ -111,7 +112,7 @@ pub struct Claim {
     /// Who asks.
     pub worker: Name,
     /// Real or simulated work.
-    pub crew: Crew,
+    pub crew: WorkerKind,
     /// Where to look, in this order; within a queue by priority, then by age.
     pub queues: Vec<Name>,
     /// At most so many jobs.
@@ -128,19 +129,19 @@ pub struct Claim {
 
 /// Who does the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Crew {
+pub enum WorkerKind {
     /// Workers outside, with real work.
     External,
     /// The built-in worker, with simulated work.
     BuiltIn,
 }
 
-impl Crew {
+impl WorkerKind {
     /// Where the crew looks for work.
     pub const fn lane(self) -> Lane {
         match self {
-            Crew::External => Lane::External,
-            Crew::BuiltIn => Lane::BuiltIn,
+            WorkerKind::External => Lane::External,
+            WorkerKind::BuiltIn => Lane::BuiltIn,
         }
     }
 }
@@ -289,7 +290,7 @@ pub struct WorkError {
     /// Whether the worker thinks another try is worth it; `None` leaves it to the kind.
     pub retryable: Option<bool>,
     /// What the worker wants done, before any policy.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<RetryVerdict>,
     /// Whatever else it sent.
     pub details: Vec<u8>,
 }

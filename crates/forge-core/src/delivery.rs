@@ -22,7 +22,7 @@ use crate::history::Event;
 use crate::id::{ClientId, DeliveryId, JobId, WebhookId};
 use crate::limits;
 use crate::time::Time;
-use crate::webhook::{Disabled, Notice, Reason};
+use crate::webhook::{Disabled, DisabledReason, Notice};
 
 /// One thing to tell one endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,11 +34,11 @@ pub struct Delivery {
     /// Whom to tell.
     pub to: Endpoint,
     /// What to tell.
-    pub about: Subject,
+    pub about: DeliverySubject,
     /// When it was written.
     pub created_at: Time,
     /// How far it is.
-    pub stage: Stage,
+    pub stage: DeliveryStage,
     /// Whether it keeps its place among the deliveries of its job to its endpoint.
     pub chained: bool,
     /// Attempts begun since it was made, or asked for again.
@@ -46,7 +46,7 @@ pub struct Delivery {
     /// Grows each time it is taken: a courier that took it earlier has lost it.
     pub fence: u32,
     /// The newest attempts, oldest first; at most [`limits::ATTEMPTS_KEPT`].
-    pub log: Vec<Attempt>,
+    pub log: Vec<DeliveryAttempt>,
 }
 
 /// Whom to tell.
@@ -70,7 +70,7 @@ impl Endpoint {
 
 /// What to tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Subject {
+pub enum DeliverySubject {
     /// Something happened to a job.
     Event {
         /// The job.
@@ -86,7 +86,7 @@ pub enum Subject {
 
 /// How far a delivery is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum DeliveryStage {
     /// Another one comes first.
     Blocked,
     /// To be sent at this moment or later.
@@ -96,15 +96,15 @@ pub enum Stage {
     /// The endpoint has it.
     Delivered(Time),
     /// Given up.
-    Failed(Time, Failure),
+    Failed(Time, DeliveryFailure),
 }
 
-impl Stage {
+impl DeliveryStage {
     /// Whether something is still to be done.
     pub const fn is_open(&self) -> bool {
         match self {
-            Stage::Blocked | Stage::Waiting(_) | Stage::Taken(_) => true,
-            Stage::Delivered(_) | Stage::Failed(..) => false,
+            DeliveryStage::Blocked | DeliveryStage::Waiting(_) | DeliveryStage::Taken(_) => true,
+            DeliveryStage::Delivered(_) | DeliveryStage::Failed(..) => false,
         }
     }
 }
@@ -112,7 +112,7 @@ impl Stage {
 /// Why a delivery was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Failure {
+pub enum DeliveryFailure {
     /// No attempt is left.
     Exhausted = 1,
     /// The endpoint answered 410 Gone.
@@ -125,7 +125,7 @@ pub enum Failure {
 
 /// One attempt to deliver.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attempt {
+pub struct DeliveryAttempt {
     /// When it began.
     pub at: Time,
     /// How long it took.
@@ -147,7 +147,7 @@ pub struct Chain {
 
 /// What becomes of a delivery that failed, and of an endpoint that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Policy {
+pub struct DeliveryPolicy {
     /// Attempts in all, the first included.
     pub attempts_max: u32,
     /// The longest that the first wait may be; each after it may be twice as long.
@@ -158,7 +158,7 @@ pub struct Policy {
     pub disable_after: Duration,
 }
 
-impl Policy {
+impl DeliveryPolicy {
     /// The wait after attempt number `n` failed: full jitter below an exponential bound, but not less than the endpoint
     /// asked for, within [`limits::RETRY_AFTER_MAX`].
     pub fn wait(&self, n: u32, asked: Option<Duration>, random: u64) -> Duration {
@@ -174,8 +174,8 @@ impl Delivery {
     /// The job it tells of.
     pub const fn job(&self) -> Option<JobId> {
         match &self.about {
-            Subject::Event { job, .. } => Some(*job),
-            Subject::Notice(_) | Subject::Test => None,
+            DeliverySubject::Event { job, .. } => Some(*job),
+            DeliverySubject::Notice(_) | DeliverySubject::Test => None,
         }
     }
 
@@ -188,35 +188,37 @@ impl Delivery {
     }
 
     /// Its place in its chain, for as long as it has one: what orders a chain.
-    pub const fn place(&self) -> Option<u32> {
+    pub const fn position(&self) -> Option<u32> {
         match &self.about {
-            Subject::Event { event, .. } if self.chained && self.stage.is_open() => Some(event.n),
-            Subject::Event { .. } | Subject::Notice(_) | Subject::Test => None,
+            DeliverySubject::Event { event, .. } if self.chained && self.stage.is_open() => Some(event.n),
+            DeliverySubject::Event { .. } | DeliverySubject::Notice(_) | DeliverySubject::Test => None,
         }
     }
 
     /// When a courier should look at it.
     pub const fn due_at(&self) -> Option<Time> {
         match self.stage {
-            Stage::Waiting(at) | Stage::Taken(at) => Some(at),
-            Stage::Blocked | Stage::Delivered(_) | Stage::Failed(..) => None,
+            DeliveryStage::Waiting(at) | DeliveryStage::Taken(at) => Some(at),
+            DeliveryStage::Blocked | DeliveryStage::Delivered(_) | DeliveryStage::Failed(..) => None,
         }
     }
 
     /// When it was delivered or given up.
     pub const fn settled_at(&self) -> Option<Time> {
         match self.stage {
-            Stage::Delivered(at) | Stage::Failed(at, _) => Some(at),
-            Stage::Blocked | Stage::Waiting(_) | Stage::Taken(_) => None,
+            DeliveryStage::Delivered(at) | DeliveryStage::Failed(at, _) => Some(at),
+            DeliveryStage::Blocked | DeliveryStage::Waiting(_) | DeliveryStage::Taken(_) => None,
         }
     }
 
     /// What a list can be filtered by.
-    pub const fn status(&self) -> Status {
+    pub const fn status(&self) -> DeliveryStatus {
         match self.stage {
-            Stage::Blocked | Stage::Waiting(_) | Stage::Taken(_) => Status::Pending,
-            Stage::Delivered(_) => Status::Delivered,
-            Stage::Failed(..) => Status::Failed,
+            DeliveryStage::Blocked | DeliveryStage::Waiting(_) | DeliveryStage::Taken(_) => {
+                DeliveryStatus::Pending
+            }
+            DeliveryStage::Delivered(_) => DeliveryStatus::Delivered,
+            DeliveryStage::Failed(..) => DeliveryStatus::Failed,
         }
     }
 }
@@ -224,7 +226,7 @@ impl Delivery {
 /// How far a delivery is, in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum Status {
+pub enum DeliveryStatus {
     /// Still to be delivered.
     Pending = 0,
     /// Delivered.
@@ -244,25 +246,25 @@ impl Delivery {
             Endpoint::Callback(url) => out.text(3, Some(url)),
         }
         match &self.about {
-            Subject::Event { job, event } => {
+            DeliverySubject::Event { job, event } => {
                 out.bytes(4, &job.to_bytes());
                 out.bytes(5, &event.to_bytes());
             }
-            Subject::Notice(Notice { webhook, n, disabled }) => {
+            DeliverySubject::Notice(Notice { webhook, n, disabled }) => {
                 out.bytes(14, &webhook.to_bytes());
                 out.time(15, Some(disabled.at));
                 out.number(16, disabled.reason as u64);
                 out.number(17, u64::from(*n));
             }
-            Subject::Test => {}
+            DeliverySubject::Test => {}
         }
         out.time(6, Some(self.created_at));
         let (stage, at, why) = match self.stage {
-            Stage::Blocked => (0, None, 0),
-            Stage::Waiting(at) => (1, Some(at), 0),
-            Stage::Taken(until) => (2, Some(until), 0),
-            Stage::Delivered(at) => (3, Some(at), 0),
-            Stage::Failed(at, why) => (4, Some(at), why as u64),
+            DeliveryStage::Blocked => (0, None, 0),
+            DeliveryStage::Waiting(at) => (1, Some(at), 0),
+            DeliveryStage::Taken(until) => (2, Some(until), 0),
+            DeliveryStage::Delivered(at) => (3, Some(at), 0),
+            DeliveryStage::Failed(at, why) => (4, Some(at), why as u64),
         };
         out.number(7, stage);
         out.time(8, at);
@@ -282,9 +284,9 @@ impl Delivery {
             id,
             client: ClientId::from_u128(0),
             to: Endpoint::Callback(String::new()),
-            about: Subject::Test,
+            about: DeliverySubject::Test,
             created_at: Time::ZERO,
-            stage: Stage::Blocked,
+            stage: DeliveryStage::Blocked,
             chained: false,
             attempts: 0,
             fence: 0,
@@ -308,43 +310,44 @@ impl Delivery {
                 10 => delivery.chained = field.flag()?,
                 11 => delivery.attempts = field.small()?,
                 12 => delivery.fence = field.small()?,
-                13 => delivery.log.push(Attempt::decode(&field)?),
+                13 => delivery.log.push(DeliveryAttempt::decode(&field)?),
                 14 => webhook = Some(WebhookId::from_u128(field.id()?)),
                 15 => disabled_at = Some(field.time()?),
-                16 => reason = Some(Reason::from_u64(field.number()?)?),
+                16 => reason = Some(DisabledReason::from_u64(field.number()?)?),
                 17 => n = field.small()?,
                 _ => {}
             }
         }
         if let Some((job, event)) = job.zip(event) {
-            delivery.about = Subject::Event { job, event };
+            delivery.about = DeliverySubject::Event { job, event };
         }
         if let Some((webhook, (at, reason))) = webhook.zip(disabled_at.zip(reason)) {
-            delivery.about = Subject::Notice(Notice { webhook, n, disabled: Disabled { at, reason } });
+            delivery.about =
+                DeliverySubject::Notice(Notice { webhook, n, disabled: Disabled { at, reason } });
         }
         delivery.stage = match (stage, at) {
-            (0, _) => Stage::Blocked,
-            (1, Some(at)) => Stage::Waiting(at),
-            (2, Some(until)) => Stage::Taken(until),
-            (3, Some(at)) => Stage::Delivered(at),
-            (4, Some(at)) => Stage::Failed(at, failure(why)?),
+            (0, _) => DeliveryStage::Blocked,
+            (1, Some(at)) => DeliveryStage::Waiting(at),
+            (2, Some(until)) => DeliveryStage::Taken(until),
+            (3, Some(at)) => DeliveryStage::Delivered(at),
+            (4, Some(at)) => DeliveryStage::Failed(at, failure(why)?),
             _ => return Err(Corrupt),
         };
         Ok(delivery)
     }
 }
 
-fn failure(number: u64) -> Result<Failure, Corrupt> {
+fn failure(number: u64) -> Result<DeliveryFailure, Corrupt> {
     match number {
-        1 => Ok(Failure::Exhausted),
-        2 => Ok(Failure::Gone),
-        3 => Ok(Failure::Disabled),
-        4 => Ok(Failure::Deleted),
+        1 => Ok(DeliveryFailure::Exhausted),
+        2 => Ok(DeliveryFailure::Gone),
+        3 => Ok(DeliveryFailure::Disabled),
+        4 => Ok(DeliveryFailure::Deleted),
         _ => Err(Corrupt),
     }
 }
 
-impl Attempt {
+impl DeliveryAttempt {
     fn encode(&self, out: &mut Writer<'_>) {
         out.time(1, Some(self.at));
         out.span(2, Some(self.took));
@@ -352,8 +355,8 @@ impl Attempt {
         out.text(4, self.error.as_deref());
     }
 
-    fn decode(from: &Field<'_>) -> Result<Attempt, Corrupt> {
-        let mut attempt = Attempt { at: Time::ZERO, took: Duration::ZERO, status: None, error: None };
+    fn decode(from: &Field<'_>) -> Result<DeliveryAttempt, Corrupt> {
+        let mut attempt = DeliveryAttempt { at: Time::ZERO, took: Duration::ZERO, status: None, error: None };
         for field in Fields(from.bytes) {
             let field = field?;
             match field.tag {
@@ -371,31 +374,36 @@ impl Attempt {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::News;
+    use crate::history::EventKind;
     use proptest::prelude::*;
     use std::vec;
 
-    fn sample(stage: Stage) -> Delivery {
+    fn sample(stage: DeliveryStage) -> Delivery {
         let event =
-            Event { n: 3, news: News::Progress(40), at: Time::from_millis(5), attempt: 2, execution: 1 };
+            Event { n: 3, kind: EventKind::Progress(40), at: Time::from_millis(5), attempt: 2, execution: 1 };
         Delivery {
             id: DeliveryId::from_u128(9),
             client: ClientId::from_u128(8),
             to: Endpoint::Webhook(WebhookId::from_u128(7)),
-            about: Subject::Event { job: JobId::from_u128(6), event },
+            about: DeliverySubject::Event { job: JobId::from_u128(6), event },
             created_at: Time::from_millis(5),
             stage,
             chained: true,
             attempts: 2,
             fence: 3,
             log: vec![
-                Attempt {
+                DeliveryAttempt {
                     at: Time::ZERO,
                     took: Duration::from_millis(7),
                     status: None,
                     error: Some("could not connect".into()),
                 },
-                Attempt { at: Time::from_millis(9), took: Duration::ZERO, status: Some(503), error: None },
+                DeliveryAttempt {
+                    at: Time::from_millis(9),
+                    took: Duration::ZERO,
+                    status: Some(503),
+                    error: None,
+                },
             ],
         }
     }
@@ -404,31 +412,36 @@ mod tests {
     fn a_delivery_comes_back_as_it_was_written() {
         let at = Time::from_millis(4);
         for stage in [
-            Stage::Blocked,
-            Stage::Waiting(Time::ZERO),
-            Stage::Taken(at),
-            Stage::Delivered(at),
-            Stage::Failed(at, Failure::Exhausted),
-            Stage::Failed(at, Failure::Gone),
-            Stage::Failed(at, Failure::Disabled),
-            Stage::Failed(at, Failure::Deleted),
+            DeliveryStage::Blocked,
+            DeliveryStage::Waiting(Time::ZERO),
+            DeliveryStage::Taken(at),
+            DeliveryStage::Delivered(at),
+            DeliveryStage::Failed(at, DeliveryFailure::Exhausted),
+            DeliveryStage::Failed(at, DeliveryFailure::Gone),
+            DeliveryStage::Failed(at, DeliveryFailure::Disabled),
+            DeliveryStage::Failed(at, DeliveryFailure::Deleted),
         ] {
             let delivery = sample(stage);
             assert_eq!(Delivery::decode(delivery.id, &delivery.encode()), Ok(delivery.clone()));
             let callback = Endpoint::Callback("http://localhost/x".into());
-            let test =
-                Delivery { to: callback, about: Subject::Test, chained: false, log: vec![], ..delivery };
+            let test = Delivery {
+                to: callback,
+                about: DeliverySubject::Test,
+                chained: false,
+                log: vec![],
+                ..delivery
+            };
             assert_eq!(Delivery::decode(test.id, &test.encode()), Ok(test.clone()));
-            let disabled = Disabled { at, reason: Reason::Failing };
+            let disabled = Disabled { at, reason: DisabledReason::Failing };
             let notice = Notice { webhook: WebhookId::from_u128(3), n: 7, disabled };
-            let notice = Delivery { about: Subject::Notice(notice), ..test };
+            let notice = Delivery { about: DeliverySubject::Notice(notice), ..test };
             assert_eq!(Delivery::decode(notice.id, &notice.encode()), Ok(notice));
         }
     }
 
     #[test]
     fn waits_double_up_to_their_bound_and_honour_what_the_endpoint_asks() {
-        let policy = Policy {
+        let policy = DeliveryPolicy {
             attempts_max: 6,
             base: Duration::from_millis(500),
             max: Duration::from_secs(30),

@@ -11,7 +11,7 @@ use crate::id::{ClientId, EventId, JobId, WebhookId};
 use crate::limits;
 use crate::state::{Cause, State};
 use crate::time::Time;
-use crate::webhook::{Disabled, Notice, Reason};
+use crate::webhook::{Disabled, DisabledReason, Notice};
 
 /// One thing that happened to a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct Event {
     /// 1 for the first event of the job; no number occurs twice.
     pub n: u32,
     /// What happened.
-    pub news: News,
+    pub kind: EventKind,
     /// When; strictly later than the event before.
     pub at: Time,
     /// The attempt that was under way or about to begin, from 1.
@@ -30,7 +30,7 @@ pub struct Event {
 
 /// What an event tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum News {
+pub enum EventKind {
     /// The job changed state.
     Moved {
         /// `None` for the birth of the job.
@@ -64,7 +64,7 @@ pub enum Outlook {
 /// The name of an event; each transport derives its own spelling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the names are the documentation")]
-pub enum Name {
+pub enum EventName {
     Created,
     Queued,
     Assigned,
@@ -81,21 +81,21 @@ pub enum Name {
 
 impl Event {
     /// The name this event goes by.
-    pub const fn name(&self) -> Name {
-        match self.news {
-            News::Progress(_) => Name::Progress,
-            News::Emitted => Name::Emitted,
-            News::Moved { to, cause, .. } => match (to, cause) {
-                (State::Created, _) => Name::Created,
-                (State::Queued, Cause::LeaseExpired | Cause::HandBack) => Name::Requeued,
-                (State::Queued, _) => Name::Queued,
-                (State::Assigned, _) => Name::Assigned,
-                (State::Running, _) => Name::Started,
-                (State::Succeeded, _) => Name::Succeeded,
-                (State::Failed, Cause::Timeout) => Name::TimedOut,
-                (State::Failed, Cause::Mixed) => Name::Mixed,
-                (State::Failed, _) => Name::Failed,
-                (State::Canceled, _) => Name::Canceled,
+    pub const fn name(&self) -> EventName {
+        match self.kind {
+            EventKind::Progress(_) => EventName::Progress,
+            EventKind::Emitted => EventName::Emitted,
+            EventKind::Moved { to, cause, .. } => match (to, cause) {
+                (State::Created, _) => EventName::Created,
+                (State::Queued, Cause::LeaseExpired | Cause::HandBack) => EventName::Requeued,
+                (State::Queued, _) => EventName::Queued,
+                (State::Assigned, _) => EventName::Assigned,
+                (State::Running, _) => EventName::Started,
+                (State::Succeeded, _) => EventName::Succeeded,
+                (State::Failed, Cause::Timeout) => EventName::TimedOut,
+                (State::Failed, Cause::Mixed) => EventName::Mixed,
+                (State::Failed, _) => EventName::Failed,
+                (State::Canceled, _) => EventName::Canceled,
             },
         }
     }
@@ -107,9 +107,9 @@ impl Event {
 
     /// Whether it ended its execution: the outcome was written with it.
     pub const fn ends(&self) -> bool {
-        match self.news {
-            News::Moved { to, outlook, .. } => to.is_final() && !matches!(outlook, Outlook::WillRetry),
-            News::Progress(_) | News::Emitted => false,
+        match self.kind {
+            EventKind::Moved { to, outlook, .. } => to.is_final() && !matches!(outlook, Outlook::WillRetry),
+            EventKind::Progress(_) | EventKind::Emitted => false,
         }
     }
 
@@ -135,16 +135,16 @@ impl Event {
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
-        let news = match self.news {
-            News::Moved { from, to, cause, outlook } => {
+        let kind = match self.kind {
+            EventKind::Moved { from, to, cause, outlook } => {
                 let from = from.map_or(NO_STATE, State::as_u8);
                 [cause.as_u8(), from << 4 | to.as_u8(), outlook as u8]
             }
-            News::Progress(percent) => [PROGRESS, percent, 0],
-            News::Emitted => [EMITTED, 0, 0],
+            EventKind::Progress(percent) => [PROGRESS, percent, 0],
+            EventKind::Emitted => [EMITTED, 0, 0],
         };
         let mut bytes = [0; 3 + 4 * VARINT_MAX];
-        bytes[..3].copy_from_slice(&news);
+        bytes[..3].copy_from_slice(&kind);
         let mut len = 3;
         let micros = self.at.as_micros() as u64;
         for number in [u64::from(self.n), micros, u64::from(self.attempt), u64::from(self.execution)] {
@@ -156,10 +156,10 @@ impl Event {
     fn decode(from: &mut &[u8]) -> Result<Event, Corrupt> {
         let (&[what, data, more], rest) = from.split_first_chunk::<3>().ok_or(Corrupt)?;
         *from = rest;
-        let news = match what {
-            PROGRESS => News::Progress(data),
-            EMITTED => News::Emitted,
-            cause => News::Moved {
+        let kind = match what {
+            PROGRESS => EventKind::Progress(data),
+            EMITTED => EventKind::Emitted,
+            cause => EventKind::Moved {
                 from: match data >> 4 {
                     NO_STATE => None,
                     state => Some(State::from_u8(state).ok_or(Corrupt)?),
@@ -178,7 +178,7 @@ impl Event {
         let n = small()?;
         let at = Time::from_micros(take_varint(from)? as i64);
         let mut small = || u32::try_from(take_varint(from)?).map_err(|_| Corrupt);
-        Ok(Event { n, news, at, attempt: small()?, execution: small()? })
+        Ok(Event { n, kind, at, attempt: small()?, execution: small()? })
     }
 }
 
@@ -271,16 +271,16 @@ impl History {
 
 /// One line of the journal: what happened, and who may hear of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct JournalEntry {
     /// Whose job or webhook it is about.
     pub client: ClientId,
     /// What happened to which.
-    pub about: About,
+    pub about: JournalSubject,
 }
 
 /// What happened, and to what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum About {
+pub enum JournalSubject {
     /// Something happened to a job.
     Job {
         /// Which job.
@@ -292,49 +292,49 @@ pub enum About {
     Webhook(Notice),
 }
 
-impl Entry {
+impl JournalEntry {
     /// An event of a job of `client`.
-    pub const fn of_job(job: JobId, client: ClientId, event: Event) -> Entry {
-        Entry { client, about: About::Job { job, event } }
+    pub const fn of_job(job: JobId, client: ClientId, event: Event) -> JournalEntry {
+        JournalEntry { client, about: JournalSubject::Job { job, event } }
     }
 
     /// The job and its event, where it is about one.
     pub const fn job_event(&self) -> Option<(JobId, &Event)> {
         match &self.about {
-            About::Job { job, event } => Some((*job, event)),
-            About::Webhook(_) => None,
+            JournalSubject::Job { job, event } => Some((*job, event)),
+            JournalSubject::Webhook(_) => None,
         }
     }
 
     /// When it happened.
     pub const fn at(&self) -> Time {
         match &self.about {
-            About::Job { event, .. } => event.at,
-            About::Webhook(notice) => notice.disabled.at,
+            JournalSubject::Job { event, .. } => event.at,
+            JournalSubject::Webhook(notice) => notice.disabled.at,
         }
     }
 
     /// The id of what happened.
     pub const fn id(&self) -> EventId {
         match &self.about {
-            About::Job { job, event } => event.id(*job),
-            About::Webhook(notice) => notice.id(),
+            JournalSubject::Job { job, event } => event.id(*job),
+            JournalSubject::Webhook(notice) => notice.id(),
         }
     }
 }
 
 /// The bytes of one journal row: all entries of one transaction, in order.
-pub fn encode_entries(entries: &[Entry]) -> Vec<u8> {
+pub fn encode_entries(entries: &[JournalEntry]) -> Vec<u8> {
     let mut out = Vec::with_capacity(entries.len() * 48);
     for entry in entries {
         let client = entry.client.to_bytes();
         match &entry.about {
-            About::Job { job, event } => {
+            JournalSubject::Job { job, event } => {
                 out.extend_from_slice(&job.to_bytes());
                 out.extend_from_slice(&client);
                 event.encode(&mut out);
             }
-            About::Webhook(Notice { webhook, n, disabled }) => {
+            JournalSubject::Webhook(Notice { webhook, n, disabled }) => {
                 out.extend_from_slice(&webhook.to_bytes());
                 out.extend_from_slice(&client);
                 out.extend_from_slice(&[WEBHOOK_DISABLED, disabled.reason as u8]);
@@ -347,7 +347,7 @@ pub fn encode_entries(entries: &[Entry]) -> Vec<u8> {
 }
 
 /// Reads what [`encode_entries`] wrote.
-pub fn decode_entries(mut from: &[u8]) -> Result<Vec<Entry>, Corrupt> {
+pub fn decode_entries(mut from: &[u8]) -> Result<Vec<JournalEntry>, Corrupt> {
     let mut entries = Vec::new();
     while !from.is_empty() {
         let (id, rest) = from.split_first_chunk::<16>().ok_or(Corrupt)?;
@@ -359,12 +359,12 @@ pub fn decode_entries(mut from: &[u8]) -> Result<Vec<Entry>, Corrupt> {
                 from = rest;
                 let n = u32::try_from(take_varint(&mut from)?).map_err(|_| Corrupt)?;
                 let at = Time::from_micros(take_varint(&mut from)? as i64);
-                let disabled = Disabled { at, reason: Reason::from_u64(u64::from(*reason))? };
-                About::Webhook(Notice { webhook: WebhookId::from_u128(id), n, disabled })
+                let disabled = Disabled { at, reason: DisabledReason::from_u64(u64::from(*reason))? };
+                JournalSubject::Webhook(Notice { webhook: WebhookId::from_u128(id), n, disabled })
             }
-            _ => About::Job { job: JobId::from_u128(id), event: Event::decode(&mut from)? },
+            _ => JournalSubject::Job { job: JobId::from_u128(id), event: Event::decode(&mut from)? },
         };
-        entries.push(Entry { client, about });
+        entries.push(JournalEntry { client, about });
     }
     Ok(entries)
 }
@@ -376,8 +376,8 @@ mod tests {
     use std::vec::Vec;
 
     fn moved(n: u32, from: Option<State>, to: State, cause: Cause) -> Event {
-        let news = News::Moved { from, to, cause, outlook: Outlook::Open };
-        Event { n, news, at: Time::from_millis(i64::from(n)), attempt: 1, execution: 1 }
+        let kind = EventKind::Moved { from, to, cause, outlook: Outlook::Open };
+        Event { n, kind, at: Time::from_millis(i64::from(n)), attempt: 1, execution: 1 }
     }
 
     #[test]
@@ -436,8 +436,8 @@ mod tests {
     fn only_a_final_state_without_a_retry_to_come_ends_an_execution() {
         for to in State::ALL {
             for outlook in [Outlook::Open, Outlook::WillRetry, Outlook::Final] {
-                let news = News::Moved { from: None, to, cause: Cause::Fail, outlook };
-                let event = Event { news, ..moved(1, None, to, Cause::Fail) };
+                let kind = EventKind::Moved { from: None, to, cause: Cause::Fail, outlook };
+                let event = Event { kind, ..moved(1, None, to, Cause::Fail) };
                 assert_eq!(event.ends(), to.is_final() && outlook != Outlook::WillRetry);
             }
         }
@@ -446,14 +446,14 @@ mod tests {
     #[test]
     fn journal_rows_come_back() {
         let client = ClientId::from_u128(7);
-        let entry = |n, news| {
-            let event = Event { n, news, at: Time::from_millis(5), attempt: 300, execution: 2 };
-            Entry::of_job(JobId::from_u128(u128::MAX), client, event)
+        let entry = |n, kind| {
+            let event = Event { n, kind, at: Time::from_millis(5), attempt: 300, execution: 2 };
+            JournalEntry::of_job(JobId::from_u128(u128::MAX), client, event)
         };
-        let disabled = Disabled { at: Time::from_micros(5_000_123), reason: Reason::Gone };
+        let disabled = Disabled { at: Time::from_micros(5_000_123), reason: DisabledReason::Gone };
         let notice = Notice { webhook: WebhookId::from_u128(u128::MAX), n: 300, disabled };
-        let notice = Entry { client, about: About::Webhook(notice) };
-        let entries = [entry(1, News::Progress(40)), notice, entry(2, News::Emitted)];
+        let notice = JournalEntry { client, about: JournalSubject::Webhook(notice) };
+        let entries = [entry(1, EventKind::Progress(40)), notice, entry(2, EventKind::Emitted)];
         assert_eq!(decode_entries(&encode_entries(&entries)).unwrap(), entries);
     }
 

@@ -1,7 +1,7 @@
 //! What must always hold, as named pure functions. Tests, the simulator and debug assertions all ask these.
 
-use crate::delivery::{Delivery, Stage};
-use crate::history::{Event, News};
+use crate::delivery::{Delivery, DeliveryStage};
+use crate::history::{Event, EventKind};
 use crate::job::{Job, Parked};
 use crate::limits;
 use crate::state::{State, is_legal};
@@ -73,7 +73,7 @@ pub fn chain(events: impl IntoIterator<Item = Event>) -> Result<(), Broken> {
         if last.is_some_and(|before| event.execution < before.execution) {
             return Err(Broken("executions are counted upwards"));
         }
-        if let News::Moved { from, to, .. } = event.news {
+        if let EventKind::Moved { from, to, .. } = event.kind {
             let gap = place == 1 && last.is_some_and(|before| event.n > before.n + 1);
             if from != stood && !gap {
                 return Err(Broken("each move begins where the last one ended"));
@@ -94,8 +94,11 @@ pub fn chain(events: impl IntoIterator<Item = Event>) -> Result<(), Broken> {
 pub fn delivery(delivery: &Delivery) -> Result<(), Broken> {
     let rules = [
         ("only what is about a job is chained", !delivery.chained || delivery.job().is_some()),
-        ("only what is chained is blocked", delivery.stage != Stage::Blocked || delivery.chained),
-        ("what is taken was counted", !matches!(delivery.stage, Stage::Taken(_)) || delivery.attempts > 0),
+        ("only what is chained is blocked", delivery.stage != DeliveryStage::Blocked || delivery.chained),
+        (
+            "what is taken was counted",
+            !matches!(delivery.stage, DeliveryStage::Taken(_)) || delivery.attempts > 0,
+        ),
         ("no attempt without a fence", delivery.attempts <= delivery.fence),
         ("the log is bounded", delivery.log.len() <= limits::ATTEMPTS_KEPT),
     ];
@@ -111,13 +114,15 @@ pub fn order<'a>(open: impl IntoIterator<Item = &'a Delivery>) -> Result<(), Bro
     let mut last: Option<&Delivery> = None;
     for delivery in open {
         match last {
-            None if delivery.stage == Stage::Blocked => {
+            None if delivery.stage == DeliveryStage::Blocked => {
                 return Err(Broken("the first of a chain waits for nobody"));
             }
-            Some(_) if delivery.stage != Stage::Blocked => {
+            Some(_) if delivery.stage != DeliveryStage::Blocked => {
                 return Err(Broken("what is behind in a chain waits for the first"));
             }
-            Some(before) if delivery.place() <= before.place() => return Err(Broken("a chain has an order")),
+            Some(before) if delivery.position() <= before.position() => {
+                return Err(Broken("a chain has an order"));
+            }
             None | Some(_) => {}
         }
         last = Some(delivery);
@@ -130,9 +135,9 @@ fn may_park(job: &Job) -> bool {
 }
 
 fn last_state(job: &Job) -> Option<State> {
-    let moves = job.history.events().filter_map(|event| match event.news {
-        News::Moved { to, .. } => Some(to),
-        News::Progress(_) | News::Emitted => None,
+    let moves = job.history.events().filter_map(|event| match event.kind {
+        EventKind::Moved { to, .. } => Some(to),
+        EventKind::Progress(_) | EventKind::Emitted => None,
     });
     moves.last()
 }
@@ -148,7 +153,7 @@ mod tests {
 
     use super::Broken;
     use crate::codec::put_varint;
-    use crate::history::{Event, History, News, Outlook};
+    use crate::history::{Event, EventKind, History, Outlook};
     use crate::id::ExecutionId;
     use crate::job::{Job, Parked, ResultNote};
     use crate::limits;
@@ -242,8 +247,8 @@ mod tests {
     }
 
     fn moved(n: u32, from: Option<State>, to: State) -> Event {
-        let news = News::Moved { from, to, cause: Cause::Due, outlook: Outlook::Open };
-        Event { n, news, at: Time::from_millis(i64::from(n)), attempt: 1, execution: 1 }
+        let kind = EventKind::Moved { from, to, cause: Cause::Due, outlook: Outlook::Open };
+        Event { n, kind, at: Time::from_millis(i64::from(n)), attempt: 1, execution: 1 }
     }
 
     #[test]
@@ -251,7 +256,7 @@ mod tests {
         use State::{Assigned, Created, Queued, Running};
         let birth = moved(1, None, Created);
         let queued = moved(2, Some(Created), Queued);
-        let progress = |n| Event { news: News::Progress(1), ..moved(n, None, Created) };
+        let progress = |n| Event { kind: EventKind::Progress(1), ..moved(n, None, Created) };
         let check = |events: &[Event], expected: Result<(), Broken>| {
             assert_eq!(super::chain(events.iter().copied()), expected, "{events:?}");
         };

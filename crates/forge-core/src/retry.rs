@@ -8,7 +8,7 @@ use crate::codec::{Corrupt, Fields, Writer, micros};
 
 /// What the submitter wants done about failures. Fixed when the job is submitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Policy {
+pub struct RetryPolicy {
     /// Who starts the next attempt.
     pub mode: Mode,
     /// Attempts allowed in all, the first included; at least one.
@@ -70,7 +70,7 @@ pub enum Exhaustion {
 
 /// What a handler asked for in so many words; it goes before the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RetryVerdict {
     /// Try again while attempts are left, whatever the error.
     Retry,
     /// End here, without a dead letter.
@@ -81,13 +81,13 @@ pub enum Verdict {
 
 /// What is known of a failure when deciding what follows.
 #[derive(Clone, Copy, Debug)]
-pub struct Failure<'a> {
+pub struct AttemptFailure<'a> {
     /// The attempt that failed, from 1.
     pub attempt: u32,
     /// Whether this kind of failure is worth another try.
     pub retryable: bool,
     /// What the handler asked for, if anything.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<RetryVerdict>,
     /// The code the handler gave.
     pub code: &'a str,
     /// The error class the handler gave.
@@ -108,10 +108,10 @@ pub enum Next {
     },
 }
 
-impl Policy {
+impl RetryPolicy {
     /// ForgeRun's own: a client retries, up to three times, with exponential waits and full jitter.
-    pub fn manual() -> Policy {
-        Policy {
+    pub fn manual() -> RetryPolicy {
+        RetryPolicy {
             mode: Mode::Manual,
             attempts_max: 4,
             strategy: Strategy::Exponential,
@@ -125,12 +125,12 @@ impl Policy {
     }
 
     /// The async-operations default: the server retries what is worth it, and keeps what is lost as a dead letter.
-    pub fn auto() -> Policy {
-        Policy {
+    pub fn auto() -> RetryPolicy {
+        RetryPolicy {
             mode: Mode::Auto,
             initial: Duration::from_secs(2),
             on_exhaustion: Exhaustion::DeadLetter,
-            ..Policy::manual()
+            ..RetryPolicy::manual()
         }
     }
 
@@ -157,14 +157,14 @@ impl Policy {
     }
 
     /// What follows a failure: first the handler's verdict, then the kind of failure, then the budget.
-    pub fn after(&self, failure: Failure<'_>, random: u64) -> Next {
+    pub fn after(&self, failure: AttemptFailure<'_>, random: u64) -> Next {
         let listed = self.lists(failure.code) || failure.class.is_some_and(|class| self.lists(class));
         let exhausted = failure.attempt >= self.attempts_max;
         let end = |dead_letter| Next::End { dead_letter, listed };
         match failure.verdict {
-            Some(Verdict::Discard) => return end(false),
-            Some(Verdict::DeadLetter) => return end(true),
-            Some(Verdict::Retry) => {}
+            Some(RetryVerdict::Discard) => return end(false),
+            Some(RetryVerdict::DeadLetter) => return end(true),
+            Some(RetryVerdict::Retry) => {}
             None if listed || !failure.retryable => return end(false),
             None => {}
         }
@@ -194,9 +194,9 @@ impl Policy {
         out.number(9, self.on_exhaustion as u64);
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Policy, Corrupt> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<RetryPolicy, Corrupt> {
         // Every number starts from zero, because zero is what is left out.
-        let mut policy = Policy {
+        let mut policy = RetryPolicy {
             mode: Mode::Manual,
             attempts_max: 0,
             strategy: Strategy::Constant,
@@ -241,18 +241,18 @@ mod tests {
     use super::*;
     use std::vec;
 
-    fn failure(attempt: u32) -> Failure<'static> {
-        Failure { attempt, retryable: true, verdict: None, code: "handler_error", class: None }
+    fn failure(attempt: u32) -> AttemptFailure<'static> {
+        AttemptFailure { attempt, retryable: true, verdict: None, code: "handler_error", class: None }
     }
 
-    fn exact(strategy: Strategy, coefficient_milli: u32) -> Policy {
-        Policy { strategy, coefficient_milli, jitter: Jitter::None, ..Policy::auto() }
+    fn exact(strategy: Strategy, coefficient_milli: u32) -> RetryPolicy {
+        RetryPolicy { strategy, coefficient_milli, jitter: Jitter::None, ..RetryPolicy::auto() }
     }
 
     #[test]
     fn waits_grow_by_their_formula_up_to_the_maximum() {
-        let secs = |policy: &Policy| [1, 2, 3, 9].map(|n| policy.delay(n, 0).as_secs_f64());
-        let initial = |policy: Policy| Policy { initial: Duration::from_secs(1), ..policy };
+        let secs = |policy: &RetryPolicy| [1, 2, 3, 9].map(|n| policy.delay(n, 0).as_secs_f64());
+        let initial = |policy: RetryPolicy| RetryPolicy { initial: Duration::from_secs(1), ..policy };
         assert_eq!(secs(&initial(exact(Strategy::Constant, 1000))), [1.0, 1.0, 1.0, 1.0]);
         assert_eq!(secs(&initial(exact(Strategy::Linear, 1000))), [1.0, 2.0, 3.0, 9.0]);
         assert_eq!(secs(&initial(exact(Strategy::Exponential, 2000))), [1.0, 2.0, 4.0, 60.0]);
@@ -263,18 +263,21 @@ mod tests {
     fn jitter_stays_in_its_bounds() {
         let wait = Duration::from_secs(4);
         for random in [0, 1, u64::MAX / 3, u64::MAX] {
-            let full = Policy { jitter: Jitter::Full, ..exact(Strategy::Constant, 1000) };
-            let full = Policy { initial: wait, ..full }.delay(1, random);
+            let full = RetryPolicy { jitter: Jitter::Full, ..exact(Strategy::Constant, 1000) };
+            let full = RetryPolicy { initial: wait, ..full }.delay(1, random);
             assert!(full <= wait);
-            let around = Policy { jitter: Jitter::Around, ..exact(Strategy::Constant, 1000) };
-            let around = Policy { initial: wait, ..around }.delay(1, random);
+            let around = RetryPolicy { jitter: Jitter::Around, ..exact(Strategy::Constant, 1000) };
+            let around = RetryPolicy { initial: wait, ..around }.delay(1, random);
             assert!(around >= wait / 2 && around <= wait * 3 / 2, "{around:?}");
         }
     }
 
     #[test]
     fn a_manual_policy_never_retries_by_itself() {
-        assert_eq!(Policy::manual().after(failure(1), 0), Next::End { dead_letter: false, listed: false });
+        assert_eq!(
+            RetryPolicy::manual().after(failure(1), 0),
+            Next::End { dead_letter: false, listed: false }
+        );
     }
 
     #[test]
@@ -287,33 +290,37 @@ mod tests {
 
     #[test]
     fn a_failure_that_is_not_worth_it_is_not_retried_and_no_dead_letter() {
-        let hopeless = Failure { retryable: false, ..failure(1) };
-        assert_eq!(Policy::auto().after(hopeless, 0), Next::End { dead_letter: false, listed: false });
+        let hopeless = AttemptFailure { retryable: false, ..failure(1) };
+        assert_eq!(RetryPolicy::auto().after(hopeless, 0), Next::End { dead_letter: false, listed: false });
     }
 
     #[test]
     fn listed_classes_and_prefixes_end_the_job() {
-        let policy = Policy { non_retryable: vec!["Gone".into(), "auth.*".into()], ..Policy::auto() };
+        let policy =
+            RetryPolicy { non_retryable: vec!["Gone".into(), "auth.*".into()], ..RetryPolicy::auto() };
         for (class, listed) in
             [("Gone", true), ("auth.expired", true), ("authority", false), ("Gone2", false)]
         {
-            let next = policy.after(Failure { class: Some(class), ..failure(1) }, 0);
+            let next = policy.after(AttemptFailure { class: Some(class), ..failure(1) }, 0);
             assert_eq!(matches!(next, Next::End { listed: true, .. }), listed, "{class}");
         }
     }
 
     #[test]
     fn the_verdict_of_the_handler_goes_first() {
-        let policy = Policy { non_retryable: vec!["handler_error".into()], ..Policy::auto() };
-        let with = |verdict| Failure { verdict: Some(verdict), retryable: false, ..failure(1) };
-        assert!(matches!(policy.after(with(Verdict::Retry), 0), Next::RetryIn(_)));
-        assert!(matches!(policy.after(with(Verdict::Discard), 0), Next::End { dead_letter: false, .. }));
-        assert!(matches!(policy.after(with(Verdict::DeadLetter), 0), Next::End { dead_letter: true, .. }));
+        let policy = RetryPolicy { non_retryable: vec!["handler_error".into()], ..RetryPolicy::auto() };
+        let with = |verdict| AttemptFailure { verdict: Some(verdict), retryable: false, ..failure(1) };
+        assert!(matches!(policy.after(with(RetryVerdict::Retry), 0), Next::RetryIn(_)));
+        assert!(matches!(policy.after(with(RetryVerdict::Discard), 0), Next::End { dead_letter: false, .. }));
+        assert!(matches!(
+            policy.after(with(RetryVerdict::DeadLetter), 0),
+            Next::End { dead_letter: true, .. }
+        ));
     }
 
     #[test]
     fn a_policy_comes_back_as_it_was_stored() {
-        let odd = Policy {
+        let odd = RetryPolicy {
             mode: Mode::Auto,
             attempts_max: 7,
             strategy: Strategy::Constant,
@@ -324,10 +331,10 @@ mod tests {
             initial: Duration::ZERO,
             max: Duration::from_millis(1),
         };
-        for policy in [Policy::manual(), Policy::auto(), odd] {
+        for policy in [RetryPolicy::manual(), RetryPolicy::auto(), odd] {
             let mut bytes = Vec::new();
             policy.encode(&mut Writer(&mut bytes));
-            assert_eq!(Policy::decode(&bytes), Ok(policy));
+            assert_eq!(RetryPolicy::decode(&bytes), Ok(policy));
         }
     }
 }

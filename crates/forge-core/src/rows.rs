@@ -13,7 +13,7 @@ use core::time::Duration;
 use crate::client::{ApiKey, Client};
 use crate::command::{Answer, Output};
 use crate::delivery::{Chain, Delivery};
-use crate::history::Entry;
+use crate::history::JournalEntry;
 use crate::id::{ClientId, DeliveryId, ExecutionId, JobId, KeyId, SigningKeyId, WebhookId};
 use crate::item::ItemEnd;
 use crate::job::{IdempotencyKey, Input, Job, Name, Shelf};
@@ -228,7 +228,7 @@ pub struct Changes {
     /// By how much the counts of a queue change.
     pub counts: BTreeMap<Name, Counts>,
     /// What happened, in order: one journal row.
-    pub journal: Vec<Entry>,
+    pub journal: Vec<JournalEntry>,
     /// Shelves on which there is claimable work that no worker of this batch took.
     pub woken: BTreeSet<Shelf>,
     /// The earliest moment at which one of the written jobs is due.

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::codec::{Corrupt, Fields, Writer};
-use crate::history::{Event, Name, News, Outlook};
+use crate::history::{Event, EventKind, EventName, Outlook};
 use crate::id::{ClientId, EventId, SigningKeyId, WebhookId};
 use crate::time::Time;
 
@@ -85,13 +85,13 @@ pub struct Disabled {
     /// Since when.
     pub at: Time,
     /// Why.
-    pub reason: Reason,
+    pub reason: DisabledReason,
 }
 
 /// Why an endpoint was disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Reason {
+pub enum DisabledReason {
     /// Its owner said so.
     Owner = 1,
     /// It answered 410 Gone.
@@ -100,13 +100,13 @@ pub enum Reason {
     Failing = 3,
 }
 
-impl Reason {
+impl DisabledReason {
     /// Reads the number it is stored as.
-    pub(crate) const fn from_u64(number: u64) -> Result<Reason, Corrupt> {
+    pub(crate) const fn from_u64(number: u64) -> Result<DisabledReason, Corrupt> {
         match number {
-            1 => Ok(Reason::Owner),
-            2 => Ok(Reason::Gone),
-            3 => Ok(Reason::Failing),
+            1 => Ok(DisabledReason::Owner),
+            2 => Ok(DisabledReason::Gone),
+            3 => Ok(DisabledReason::Failing),
             _ => Err(Corrupt),
         }
     }
@@ -160,20 +160,20 @@ impl Events {
     pub const RETRIES_EXHAUSTED: Events = Events(1 << 15);
 
     /// The event of this name alone. The bits are stored, so they stay what they are.
-    pub const fn only(name: Name) -> Events {
+    pub const fn only(name: EventName) -> Events {
         Events(match name {
-            Name::Created => 1 << 0,
-            Name::Queued => 1 << 1,
-            Name::Assigned => 1 << 2,
-            Name::Requeued => 1 << 3,
-            Name::Started => 1 << 4,
-            Name::Progress => 1 << 5,
-            Name::Emitted => 1 << 6,
-            Name::Succeeded => 1 << 7,
+            EventName::Created => 1 << 0,
+            EventName::Queued => 1 << 1,
+            EventName::Assigned => 1 << 2,
+            EventName::Requeued => 1 << 3,
+            EventName::Started => 1 << 4,
+            EventName::Progress => 1 << 5,
+            EventName::Emitted => 1 << 6,
+            EventName::Succeeded => 1 << 7,
             // A mixed batch goes by the name of a failure.
-            Name::Failed | Name::Mixed => 1 << 8,
-            Name::TimedOut => 1 << 9,
-            Name::Canceled => 1 << 10,
+            EventName::Failed | EventName::Mixed => 1 << 8,
+            EventName::TimedOut => 1 << 9,
+            EventName::Canceled => 1 << 10,
         })
     }
 
@@ -191,15 +191,15 @@ impl Events {
     /// Whether somebody with this filter hears of the event.
     pub const fn matches(self, event: &Event) -> bool {
         let name = event.name();
-        let last_word = match event.news {
-            News::Moved { outlook: Outlook::Final, .. } => true,
-            News::Moved { outlook: Outlook::Open | Outlook::WillRetry, .. } => false,
-            News::Progress(_) | News::Emitted => false,
+        let last_word = match event.kind {
+            EventKind::Moved { outlook: Outlook::Final, .. } => true,
+            EventKind::Moved { outlook: Outlook::Open | Outlook::WillRetry, .. } => false,
+            EventKind::Progress(_) | EventKind::Emitted => false,
         };
-        let failure = matches!(name, Name::Failed | Name::TimedOut | Name::Mixed);
+        let failure = matches!(name, EventName::Failed | EventName::TimedOut | EventName::Mixed);
         self.contains(Events::only(name))
             // A timeout is a failure too.
-            || failure && self.contains(Events::only(Name::Failed))
+            || failure && self.contains(Events::only(EventName::Failed))
             || failure && last_word && self.contains(Events::RETRIES_EXHAUSTED)
     }
 }
@@ -285,7 +285,7 @@ impl Webhook {
                 8 => until = Some(field.time()?),
                 9 => webhook.created_at = field.time()?,
                 10 => webhook.updated_at = field.time()?,
-                11 => reason = Some(Reason::from_u64(field.number()?)?),
+                11 => reason = Some(DisabledReason::from_u64(field.number()?)?),
                 12 => since = Some(field.time()?),
                 13 => webhook.health.failures = field.small()?,
                 14 => webhook.health.given_up = field.small()?,
@@ -339,16 +339,16 @@ mod tests {
     use std::vec;
 
     fn failed(cause: Cause, outlook: Outlook) -> Event {
-        let news = News::Moved { from: Some(State::Running), to: State::Failed, cause, outlook };
-        Event { n: 5, news, at: Time::ZERO, attempt: 1, execution: 1 }
+        let kind = EventKind::Moved { from: Some(State::Running), to: State::Failed, cause, outlook };
+        Event { n: 5, kind, at: Time::ZERO, attempt: 1, execution: 1 }
     }
 
     #[test]
     fn who_hears_of_failures() {
-        let job_failed = Events::only(Name::Failed);
-        let timed_out = Events::only(Name::TimedOut);
+        let job_failed = Events::only(EventName::Failed);
+        let timed_out = Events::only(EventName::TimedOut);
         let exhausted = Events::RETRIES_EXHAUSTED;
-        let succeeded = Events::only(Name::Succeeded);
+        let succeeded = Events::only(EventName::Succeeded);
         // An ordinary failure, a timeout, a failure that is the last word, a timeout that is.
         for (filter, expected) in [
             (job_failed, [true, true, true, true]),
@@ -374,13 +374,13 @@ mod tests {
             id: WebhookId::from_u128(7),
             client: ClientId::from_u128(8),
             url: "https://example.com/hook".into(),
-            events: Events::only(Name::Failed).with(Events::RETRIES_EXHAUSTED),
+            events: Events::only(EventName::Failed).with(Events::RETRIES_EXHAUSTED),
             envelope: Envelope::Binary,
             description: Some("for tests".into()),
             secrets: Secrets { current: vec![1; 32], previous: Some((vec![2; 24], Time::from_millis(9))) },
             created_at: Time::from_millis(1),
             updated_at: Time::from_millis(2),
-            disabled: Some(Disabled { at: Time::from_millis(3), reason: Reason::Failing }),
+            disabled: Some(Disabled { at: Time::from_millis(3), reason: DisabledReason::Failing }),
             health: Health {
                 failures: 4,
                 given_up: 5,

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use forge_core::command::{Answer, Command, Holder};
-use forge_core::history::{Entry, News, Outlook};
+use forge_core::history::{EventKind, JournalEntry, Outlook};
 use forge_core::id::JobId;
 use forge_core::job::Parked;
 use forge_core::state::{Cause, State};
@@ -128,8 +128,8 @@ fn what_was_refused_changed_nothing(changes: &Changes) {
 }
 
 fn final_states_are_left_by_retry_only(memory: &mut Memory, changes: &Changes) {
-    for (job, event) in changes.journal.iter().filter_map(Entry::job_event) {
-        let News::Moved { from, cause, outlook, .. } = event.news else { continue };
+    for (job, event) in changes.journal.iter().filter_map(JournalEntry::job_event) {
+        let EventKind::Moved { from, cause, outlook, .. } = event.kind else { continue };
         if from.is_some_and(State::is_final) {
             let by_itself = memory.will_retry.contains(&job);
             let expected = if by_itself { Cause::RetryByPolicy } else { Cause::RetryByUser };

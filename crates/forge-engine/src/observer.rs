@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use forge_core::Changes;
-use forge_core::delivery::{Attempt, Delivery};
+use forge_core::delivery::{Delivery, DeliveryAttempt};
 use forge_store::{Fault, Swept};
 
 /// Watches commits. Called by the committer, so it must be quick.
@@ -28,7 +28,7 @@ pub struct Attempted<'a> {
     /// The delivery as it stands now.
     pub delivery: &'a Delivery,
     /// How the attempt went.
-    pub attempt: &'a Attempt,
+    pub attempt: &'a DeliveryAttempt,
 }
 
 /// A batch that is durable.

@@ -4,10 +4,10 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use forge_core::client::Client;
-use forge_core::delivery::Policy as DeliveryPolicy;
+use forge_core::delivery::DeliveryPolicy;
 use forge_core::id::ClientId;
 use forge_core::job::{Dialect, Keep, Name};
-use forge_core::retry::{Mode, Policy};
+use forge_core::retry::{Mode, RetryPolicy};
 use forge_core::{Command, limits as core_limits};
 use forge_engine::observer::Observer;
 use forge_engine::{
@@ -254,26 +254,26 @@ impl App {
     }
 
     /// What to do about failures of a job of `/v1`.
-    pub fn retry_policy(&self, mode: Option<Mode>) -> Policy {
+    pub fn retry_policy(&self, mode: Option<Mode>) -> RetryPolicy {
         let retry = &self.config.retry;
         self.policy(mode.unwrap_or(by_default(retry.mode.v1)), retry.max, retry.wait_base)
     }
 
     /// What to do about failures of a job of `/api/v1`, where waits are longer (C-24).
-    pub fn operation_policy(&self, mode: Option<Mode>, retries: Option<u32>) -> Policy {
+    pub fn operation_policy(&self, mode: Option<Mode>, retries: Option<u32>) -> RetryPolicy {
         let retry = &self.config.retry;
         let mode = mode.unwrap_or(by_default(retry.mode.api));
         self.policy(mode, retries.unwrap_or(retry.max), self.config.asyncops.retry_base)
     }
 
-    fn policy(&self, mode: Mode, retries: u32, initial: Duration) -> Policy {
+    fn policy(&self, mode: Mode, retries: u32, initial: Duration) -> RetryPolicy {
         let retry = &self.config.retry;
         let policy = match mode {
-            Mode::Manual => Policy::manual(),
-            Mode::Auto => Policy::auto(),
+            Mode::Manual => RetryPolicy::manual(),
+            Mode::Auto => RetryPolicy::auto(),
         };
         let attempts_max = retries.saturating_add(1).min(core_limits::EXECUTIONS_MAX as u32);
-        Policy { attempts_max, initial, max: retry.wait_max, jitter: retry.jitter, ..policy }
+        RetryPolicy { attempts_max, initial, max: retry.wait_max, jitter: retry.jitter, ..policy }
     }
 
     /// How long what a job of this dialect leaves is kept. On `/api/v1` the record of a failed job has a period of its own;

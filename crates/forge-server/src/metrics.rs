@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use forge_core::Changes;
-use forge_core::history::{About, Entry, Event, Name, News, Outlook};
+use forge_core::history::{Event, EventKind, EventName, JournalEntry, JournalSubject, Outlook};
 use forge_core::id::{ClientId, JobId};
 use forge_core::job::Job;
 use forge_core::state::Cause;
@@ -258,7 +258,7 @@ impl Metrics {
     }
 
     fn event(&self, job: &Job, event: &Event) {
-        let News::Moved { cause, to, outlook, .. } = event.news else { return };
+        let EventKind::Moved { cause, to, outlook, .. } = event.kind else { return };
         if let Some(outcome) = forge_outcome(to).filter(|_| outlook != Outlook::WillRetry) {
             if event.attempt > 1 {
                 self.retried_ends.get_or_create(&Ended { outcome }).inc();
@@ -272,21 +272,21 @@ impl Metrics {
             counter.get_or_create(&scenario).inc();
         };
         match event.name() {
-            Name::Created => add(&self.submitted),
-            Name::Queued => add(&self.queued),
-            Name::Requeued => add(&self.queued),
-            Name::Assigned => self.queue_wait.observe(between(job.queued_at, event.at)),
-            Name::Started => add(&self.running),
-            Name::Succeeded => add(&self.succeeded),
+            EventName::Created => add(&self.submitted),
+            EventName::Queued => add(&self.queued),
+            EventName::Requeued => add(&self.queued),
+            EventName::Assigned => self.queue_wait.observe(between(job.queued_at, event.at)),
+            EventName::Started => add(&self.running),
+            EventName::Succeeded => add(&self.succeeded),
             // Work that is handed back did not fail; it only passes through FAILED on its way to the queue.
-            Name::Failed if cause == Cause::HandBack => {}
-            Name::Failed | Name::Mixed => add(&self.failed),
-            Name::TimedOut => {
+            EventName::Failed if cause == Cause::HandBack => {}
+            EventName::Failed | EventName::Mixed => add(&self.failed),
+            EventName::TimedOut => {
                 add(&self.failed);
                 add(&self.timed_out);
             }
-            Name::Canceled => add(&self.canceled),
-            Name::Progress | Name::Emitted => {}
+            EventName::Canceled => add(&self.canceled),
+            EventName::Progress | EventName::Emitted => {}
         }
         match cause {
             Cause::RetryByUser => self.retried("user"),
@@ -314,7 +314,7 @@ impl Observer for Metrics {
         let expired = commit.changes.forgotten.iter().filter(|forgotten| forgotten.kept.is_some());
         self.jobs_expired.fetch_add(expired.count() as u64, Ordering::Relaxed);
         for entry in &commit.changes.journal {
-            if let About::Webhook(notice) = &entry.about {
+            if let JournalSubject::Webhook(notice) = &entry.about {
                 self.webhooks.disabled.inc();
                 log_disabled(entry.client, notice);
             }
@@ -367,14 +367,14 @@ pub(crate) fn events(changes: &Changes) -> impl Iterator<Item = (&Job, &Event)> 
     changes
         .journal
         .iter()
-        .filter_map(Entry::job_event)
+        .filter_map(JournalEntry::job_event)
         .filter_map(move |(job, event)| Some((find(job)?, event)))
 }
 
 /// One line per change of state, with the fields of the specification.
 fn log(job: &Job, event: &Event) {
-    let News::Moved { from, to, .. } = event.news else { return };
-    let error = job.last_error().filter(|_| matches!(event.name(), Name::Failed | Name::TimedOut));
+    let EventKind::Moved { from, to, .. } = event.kind else { return };
+    let error = job.last_error().filter(|_| matches!(event.name(), EventName::Failed | EventName::TimedOut));
     tracing::info!(
         job_id = %job.id,
         client_id = %job.head.client,

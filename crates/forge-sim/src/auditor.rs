@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
-use forge_core::delivery::{Delivery, Stage};
-use forge_core::history::{Entry, Event, Name as EventName, News};
+use forge_core::delivery::{Delivery, DeliveryStage};
+use forge_core::history::{Event, EventKind, EventName, JournalEntry};
 use forge_core::id::{ExecutionId, JobId};
 use forge_core::job::{Job, Name};
 use forge_core::state::{State, is_legal};
@@ -52,7 +52,9 @@ impl Auditor {
     pub(crate) fn holds(&self, delivery: &Delivery) -> bool {
         let books = self.books.lock().expect("nobody panics while auditing");
         let known = books.post.delivery(delivery.id);
-        known.is_some_and(|known| known.fence == delivery.fence && matches!(known.stage, Stage::Taken(_)))
+        known.is_some_and(|known| {
+            known.fence == delivery.fence && matches!(known.stage, DeliveryStage::Taken(_))
+        })
     }
 
     /// What the book says of webhooks and deliveries.
@@ -88,7 +90,7 @@ impl Books {
     fn see_events(&mut self, changes: &Changes, broken: &mut Vec<String>) {
         let jobs = changes.inserted.iter().map(|(job, _)| job).chain(&changes.updated);
         let queues: BTreeMap<JobId, &Name> = jobs.map(|job| (job.id, &job.head.queue)).collect();
-        for (job, event) in changes.journal.iter().filter_map(Entry::job_event) {
+        for (job, event) in changes.journal.iter().filter_map(JournalEntry::job_event) {
             let last = self.last.get(&job).copied();
             match follow(last, event) {
                 Ok(stand) => drop(self.last.insert(job, stand)),
@@ -167,11 +169,13 @@ fn follow(last: Option<Stand>, event: &Event) -> Result<Stand, &'static str> {
         return Err("events are timed upwards");
     }
     let before = last.map(|last| last.state);
-    let state = match event.news {
-        News::Moved { from, .. } if from != before => return Err("a move begins where the last one ended"),
-        News::Moved { from, to, .. } if !is_legal(from, to) => return Err("only allowed moves happen"),
-        News::Moved { to, .. } => to,
-        News::Progress(_) | News::Emitted => before.ok_or("a job begins with a move")?,
+    let state = match event.kind {
+        EventKind::Moved { from, .. } if from != before => {
+            return Err("a move begins where the last one ended");
+        }
+        EventKind::Moved { from, to, .. } if !is_legal(from, to) => return Err("only allowed moves happen"),
+        EventKind::Moved { to, .. } => to,
+        EventKind::Progress(_) | EventKind::Emitted => before.ok_or("a job begins with a move")?,
     };
     Ok(Stand { n: event.n, at: event.at, state })
 }

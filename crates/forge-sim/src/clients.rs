@@ -6,7 +6,7 @@ use std::time::Duration;
 use forge_core::command::{Cancel, Idempotency, NewJob, Owned, Submit};
 use forge_core::id::ClientId;
 use forge_core::job::{Conflict, Head, IdempotencyKey, Input, Limit, Name, Rate, Unique};
-use forge_core::retry::Policy;
+use forge_core::retry::RetryPolicy;
 use forge_core::{Command, Refusal};
 use forge_engine::{Clock, Engine, Error};
 
@@ -87,7 +87,7 @@ fn head(stage: &Stage, client: ClientId) -> Head {
     let now = world.now();
     let mut head = Head::new(client, queue(world.below(3)), now);
     head.priority = world.below(3) as i16 - 1;
-    head.retry = if world.chance(500) { Policy::auto() } else { Policy::manual() };
+    head.retry = if world.chance(500) { RetryPolicy::auto() } else { RetryPolicy::manual() };
     head.execution_at = world.chance(200).then(|| now + world.up_to_ms(20_000));
     head.expires_at = world.chance(100).then(|| now + world.up_to_ms(30_000));
     head.timeout = world.chance(300).then(|| Duration::from_millis(500) + world.up_to_ms(5000));

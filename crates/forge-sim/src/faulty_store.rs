@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use forge_core::delivery::Stage;
+use forge_core::delivery::DeliveryStage;
 use forge_core::time::Time;
 use forge_core::{Answer, Changes, Wants};
 use forge_store::memory::Memory;
@@ -114,8 +114,8 @@ impl FaultyStore {
                 let share: Decide = Box::new(move |rows| {
                     let mut changes = decide(rows);
                     let taken = changes.deliveries_changed.iter_mut();
-                    for delivery in taken.filter(|known| matches!(known.stage, Stage::Taken(_))) {
-                        delivery.stage = Stage::Taken(Time::ZERO);
+                    for delivery in taken.filter(|known| matches!(known.stage, DeliveryStage::Taken(_))) {
+                        delivery.stage = DeliveryStage::Taken(Time::ZERO);
                     }
                     changes
                 });
@@ -124,8 +124,10 @@ impl FaultyStore {
             Some(Sabotage::HastyDelivery) => {
                 let hurry: Decide = Box::new(move |rows| {
                     let mut changes = decide(rows);
-                    for delivery in changes.deliveries.iter_mut().filter(|new| new.stage == Stage::Blocked) {
-                        delivery.stage = Stage::Waiting(delivery.created_at);
+                    for delivery in
+                        changes.deliveries.iter_mut().filter(|new| new.stage == DeliveryStage::Blocked)
+                    {
+                        delivery.stage = DeliveryStage::Waiting(delivery.created_at);
                     }
                     changes
                 });

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use forge_core::delivery::{Chain, Delivery, Stage, Subject};
-use forge_core::history::Entry;
+use forge_core::delivery::{Chain, Delivery, DeliveryStage, DeliverySubject};
+use forge_core::history::JournalEntry;
 use forge_core::id::{DeliveryId, JobId, WebhookId};
 use forge_core::job::Job;
 use forge_core::webhook::Webhook;
@@ -74,8 +74,8 @@ impl PostBook {
             .deliveries
             .iter()
             .filter_map(|delivery| match &delivery.about {
-                Subject::Event { job, event } => Some((*job, event.n, delivery.to.key())),
-                Subject::Notice(_) | Subject::Test => None,
+                DeliverySubject::Event { job, event } => Some((*job, event.n, delivery.to.key())),
+                DeliverySubject::Notice(_) | DeliverySubject::Test => None,
             })
             .collect();
         let jobs: BTreeMap<JobId, &Job> = changes
@@ -86,7 +86,7 @@ impl PostBook {
             .map(|job| (job.id, job))
             .collect();
         let callback = WebhookId::from_u128(0);
-        for (id, event) in changes.journal.iter().filter_map(Entry::job_event) {
+        for (id, event) in changes.journal.iter().filter_map(JournalEntry::job_event) {
             let Some(job) = jobs.get(&id) else { continue };
             let untouched = |webhook: &&Webhook| {
                 webhook.client == job.head.client
@@ -118,10 +118,11 @@ impl PostBook {
     /// Enters a delivery as it is now; gives back as it was.
     fn enter(&mut self, delivery: &Delivery) -> Option<Delivery> {
         let before = self.deliveries.insert(delivery.id, delivery.clone());
-        if let Some((chain, place)) = before.as_ref().and_then(|before| before.chain().zip(before.place())) {
+        if let Some((chain, place)) = before.as_ref().and_then(|before| before.chain().zip(before.position()))
+        {
             self.chains.entry(chain).or_default().remove(&place);
         }
-        if let Some((chain, place)) = delivery.chain().zip(delivery.place()) {
+        if let Some((chain, place)) = delivery.chain().zip(delivery.position()) {
             self.chains.entry(chain).or_default().insert(place, delivery.id);
         }
         before
@@ -135,19 +136,24 @@ fn follow(before: &Delivery, now: &Delivery) -> Result<(), &'static str> {
         return Err("a fence never goes back");
     }
     match (before.stage, now.stage) {
-        (Stage::Taken(until), Stage::Taken(again)) if until > again - LEASE => {
+        (DeliveryStage::Taken(until), DeliveryStage::Taken(again)) if until > again - LEASE => {
             Err("nobody takes what another courier holds")
         }
-        (_, Stage::Taken(_)) if now.fence == before.fence => {
+        (_, DeliveryStage::Taken(_)) if now.fence == before.fence => {
             Err("whoever takes a delivery has a fence of its own")
         }
-        (Stage::Taken(_), Stage::Delivered(_) | Stage::Failed(..)) if now.fence != before.fence => {
+        (DeliveryStage::Taken(_), DeliveryStage::Delivered(_) | DeliveryStage::Failed(..))
+            if now.fence != before.fence =>
+        {
             Err("only the holder settles a delivery")
         }
-        (Stage::Blocked | Stage::Waiting(_), Stage::Delivered(_) | Stage::Failed(..)) => {
-            Err("only what was taken is settled")
-        }
-        (Stage::Delivered(_) | Stage::Failed(..), Stage::Waiting(_)) if now.chained => {
+        (
+            DeliveryStage::Blocked | DeliveryStage::Waiting(_),
+            DeliveryStage::Delivered(_) | DeliveryStage::Failed(..),
+        ) => Err("only what was taken is settled"),
+        (DeliveryStage::Delivered(_) | DeliveryStage::Failed(..), DeliveryStage::Waiting(_))
+            if now.chained =>
+        {
             Err("what was settled has lost its place")
         }
         _ => Ok(()),

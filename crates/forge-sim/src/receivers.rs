@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use forge_core::delivery::{Chain, Delivery, Failure, Policy, Stage, Subject};
+use forge_core::delivery::{
+    Chain, Delivery, DeliveryFailure, DeliveryPolicy, DeliveryStage, DeliverySubject,
+};
 use forge_core::id::DeliveryId;
 use forge_core::time::Time;
 use forge_engine::{Courier, Parcel, PostOptions, Receipt, Sending, Verdict};
@@ -30,7 +32,7 @@ pub(crate) fn options(world: &World) -> PostOptions {
     let tiny = world.chance(500);
     let slots = |most: u64| 1 + world.below(if tiny { 2 } else { most }) as usize;
     PostOptions {
-        policy: Policy {
+        policy: DeliveryPolicy {
             attempts_max: 2 + world.below(3) as u32,
             base: Duration::from_millis(200),
             max: Duration::from_secs(2),
@@ -116,11 +118,11 @@ impl Receivers {
         for delivery in settled {
             let visits = self.books().visits.get(&delivery.id).copied().unwrap_or_default();
             let has_reason = match delivery.stage {
-                Stage::Blocked | Stage::Waiting(_) | Stage::Taken(_) => false,
-                Stage::Delivered(_) => visits.n_taken > 0,
-                Stage::Failed(_, Failure::Gone) => visits.n_gone > 0,
-                Stage::Failed(_, Failure::Exhausted) => visits.n_failed > 0,
-                Stage::Failed(_, Failure::Disabled | Failure::Deleted) => {
+                DeliveryStage::Blocked | DeliveryStage::Waiting(_) | DeliveryStage::Taken(_) => false,
+                DeliveryStage::Delivered(_) => visits.n_taken > 0,
+                DeliveryStage::Failed(_, DeliveryFailure::Gone) => visits.n_gone > 0,
+                DeliveryStage::Failed(_, DeliveryFailure::Exhausted) => visits.n_failed > 0,
+                DeliveryStage::Failed(_, DeliveryFailure::Disabled | DeliveryFailure::Deleted) => {
                     self.auditor.with_post(|post| post.was_ever_off(delivery.to.key()))
                 }
             };
@@ -172,7 +174,7 @@ impl Receivers {
 
     /// Nobody else may be on the way with it, or with another of its chain, unless its time was over when this one was taken.
     fn set_out(&self, delivery: &Delivery) -> OnItsWay {
-        let Stage::Taken(until) = delivery.stage else { unreachable!("only what is taken is sent") };
+        let DeliveryStage::Taken(until) = delivery.stage else { unreachable!("only what is taken is sent") };
         let taken_at = until - LEASE;
         let (id, chain) = (delivery.id, delivery.chain());
         let mut books = self.books();
@@ -191,7 +193,9 @@ impl Receivers {
 
     /// What happened to a job comes in order, as far as couriers bring it who still hold it.
     fn arrive(&self, delivery: &Delivery) {
-        let (Some(chain), Subject::Event { event, .. }) = (delivery.chain(), &delivery.about) else { return };
+        let (Some(chain), DeliverySubject::Event { event, .. }) = (delivery.chain(), &delivery.about) else {
+            return;
+        };
         if !self.auditor.holds(delivery) {
             return;
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use forge_core::history::News;
+use forge_core::history::EventKind;
 use forge_core::id::JobId;
 use forge_core::invariants;
 use forge_core::job::Job;
@@ -253,7 +253,9 @@ async fn reckon_counts(stage: &Stage, store: &dyn Store) {
 async fn reckon_journal(stage: &Stage, store: &dyn Store) {
     let mut told: std::collections::BTreeMap<JobId, Vec<_>> = Default::default();
     for row in store.journal(0, usize::MAX).await.expect("the store is calm") {
-        for (job, event) in row.job_events().filter(|(_, event)| matches!(event.news, News::Moved { .. })) {
+        for (job, event) in
+            row.job_events().filter(|(_, event)| matches!(event.kind, EventKind::Moved { .. }))
+        {
             told.entry(job).or_default().push(*event);
         }
     }

@@ -2,7 +2,7 @@
 
 use forge_core::Command;
 use forge_core::command::{OwnedWebhook, WebhookChange, WebhookCommand};
-use forge_core::history::Name;
+use forge_core::history::EventName;
 use forge_core::id::ClientId;
 use forge_core::time::Time;
 use forge_core::webhook::{Envelope, Events, Health, Secrets, Webhook};
@@ -41,8 +41,8 @@ fn webhook(stage: &Stage, engine: &Engine, client: ClientId) -> Webhook {
     let (id, now) = (engine.webhook_id(), stage.world.now());
     let filters = [
         Events::ALL,
-        Events::only(Name::Failed).with(Events::WEBHOOK_DISABLED),
-        Events::only(Name::Created).with(Events::only(Name::Succeeded)),
+        Events::only(EventName::Failed).with(Events::WEBHOOK_DISABLED),
+        Events::only(EventName::Created).with(Events::only(EventName::Succeeded)),
     ];
     Webhook {
         id,

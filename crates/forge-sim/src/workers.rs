@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forge_core::catalog::Kind;
-use forge_core::command::{Claim, Crew, Extend, Fail, Held, Holder, Note, Output, Succeed, WorkError};
+use forge_core::command::{Claim, Extend, Fail, Held, Holder, Note, Output, Succeed, WorkError, WorkerKind};
 use forge_core::job::{Job, Name};
 use forge_core::{Command, limits};
 use forge_engine::Error;
@@ -35,7 +35,7 @@ pub(crate) async fn live(stage: Arc<Stage>, number: u64) {
         };
         let claim = Claim {
             worker: name.clone(),
-            crew: Crew::External,
+            crew: WorkerKind::External,
             queues: queues(),
             limit: 1 + stage.world.below(4) as usize,
             lease: None,

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use forge_core::client::{ApiKey, Client};
 use forge_core::command::Content;
-use forge_core::history::Entry;
+use forge_core::history::JournalEntry;
 use forge_core::id::{BlobId, ClientId, ExecutionId, JobId, KeyId};
 use forge_core::item::ItemEnd;
 use forge_core::job::{IdempotencyKey, Input, Job, Lane, Name, Shelf};
@@ -53,7 +53,7 @@ struct Tables {
     clients: BTreeMap<ClientId, Client>,
     api_keys: BTreeMap<KeyId, ApiKey>,
     counts: BTreeMap<Name, Counts>,
-    journal: BTreeMap<i64, (Time, Vec<Entry>)>,
+    journal: BTreeMap<i64, (Time, Vec<JournalEntry>)>,
     /// The place of the newest journal row, deleted or not: a number given twice would hide a row from its readers.
     journal_end: i64,
     post: Post,
@@ -240,7 +240,7 @@ impl Tables {
         for (queue, counts) in &changes.counts {
             self.counts.entry(queue.clone()).or_default().merge(counts);
         }
-        if let Some(at) = changes.journal.iter().map(Entry::at).max() {
+        if let Some(at) = changes.journal.iter().map(JournalEntry::at).max() {
             self.journal_end += 1;
             self.journal.insert(self.journal_end, (at, changes.journal.clone()));
         }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use forge_core::client::{ApiKey, Client};
 use forge_core::command::Content;
-use forge_core::delivery::{Delivery, Status};
-use forge_core::history::{Entry, Event};
+use forge_core::delivery::{Delivery, DeliveryStatus};
+use forge_core::history::{Event, JournalEntry};
 use forge_core::id::{ClientId, DeliveryId, ExecutionId, JobId, WebhookId};
 use forge_core::item::ItemEnd;
 use forge_core::job::{Input, Job, Lane, Name, Shelf};
@@ -103,7 +103,7 @@ pub struct DeliveryFilter {
     /// Whose.
     pub of: DeliveriesOf,
     /// Only those that stand like this.
-    pub status: Option<Status>,
+    pub status: Option<DeliveryStatus>,
     /// Only deliveries older than this one: where the last page ended.
     pub before: Option<DeliveryId>,
     /// At most so many.
@@ -125,13 +125,13 @@ pub struct JournalRow {
     /// Its place: a reader that has seen this one has seen all before it.
     pub seq: i64,
     /// What happened, in order.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<JournalEntry>,
 }
 
 impl JournalRow {
     /// What happened to jobs, in order.
     pub fn job_events(&self) -> impl Iterator<Item = (JobId, &Event)> {
-        self.entries.iter().filter_map(Entry::job_event)
+        self.entries.iter().filter_map(JournalEntry::job_event)
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use forge_core::command::{Claim, Content, Crew, Held, Holder, NewJob, Output, Submit, Succeed};
+use forge_core::command::{Claim, Content, Held, Holder, NewJob, Output, Submit, Succeed, WorkerKind};
 use forge_core::id::{ClientId, JobId};
 use forge_core::item::ItemEnd;
 use forge_core::job::{Head, Input, Job, Name};
@@ -50,7 +50,7 @@ fn submit(jobs: impl IntoIterator<Item = u128>) -> Command {
 fn claim(limit: usize) -> Command {
     Command::Claim(Claim {
         worker: name("worker"),
-        crew: Crew::External,
+        crew: WorkerKind::External,
         queues: vec![name("mail")],
         limit,
         lease: None,

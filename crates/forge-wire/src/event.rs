@@ -4,8 +4,8 @@
 //! A body is a pure function of the event, the job and, for the end of an execution, its stored outcome. It says nothing that
 //! changes later, so a delivery that is repeated says the same bytes. Failures *are* the stored outcome, byte for byte.
 
-use forge_core::catalog::Stage;
-use forge_core::history::{Event, Name, News, Outlook};
+use forge_core::catalog::ProcessingStage;
+use forge_core::history::{Event, EventKind, EventName, Outlook};
 use forge_core::job::Job;
 use forge_core::rows::Object;
 use forge_core::state::{Cause, State};
@@ -55,7 +55,7 @@ impl Body {
     }
 }
 
-/// The names of events: what [`Name`] tells apart, and what follows a failure besides.
+/// The names of events: what [`EventName`] tells apart, and what follows a failure besides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the documentation")]
 pub enum Word {
@@ -96,21 +96,21 @@ impl Word {
 
     /// The word for an event.
     pub const fn of(event: &Event) -> Word {
-        let retries = matches!(event.news, News::Moved { outlook: Outlook::WillRetry, .. });
+        let retries = matches!(event.kind, EventKind::Moved { outlook: Outlook::WillRetry, .. });
         match event.name() {
-            Name::Created => Word::Created,
-            Name::Queued => Word::Queued,
-            Name::Assigned => Word::Assigned,
-            Name::Requeued => Word::Requeued,
-            Name::Started => Word::Started,
-            Name::Progress => Word::Progress,
-            Name::Emitted => Word::Emitted,
-            Name::Succeeded => Word::Completed,
-            Name::Failed | Name::TimedOut | Name::Mixed if retries => Word::Retrying,
-            Name::Failed => Word::Failed,
-            Name::Mixed => Word::CompletedWithErrors,
-            Name::TimedOut => Word::TimedOut,
-            Name::Canceled => Word::Cancelled,
+            EventName::Created => Word::Created,
+            EventName::Queued => Word::Queued,
+            EventName::Assigned => Word::Assigned,
+            EventName::Requeued => Word::Requeued,
+            EventName::Started => Word::Started,
+            EventName::Progress => Word::Progress,
+            EventName::Emitted => Word::Emitted,
+            EventName::Succeeded => Word::Completed,
+            EventName::Failed | EventName::TimedOut | EventName::Mixed if retries => Word::Retrying,
+            EventName::Failed => Word::Failed,
+            EventName::Mixed => Word::CompletedWithErrors,
+            EventName::TimedOut => Word::TimedOut,
+            EventName::Canceled => Word::Cancelled,
         }
     }
 
@@ -191,7 +191,7 @@ pub(crate) fn object(job: &Job, event: &Event) -> Map<String, Value> {
     if let Some(stage) = stage(event) {
         object.insert("processingStage".into(), stage.as_str().into());
     }
-    if let News::Moved { cause, outlook: Outlook::WillRetry, .. } = event.news {
+    if let EventKind::Moved { cause, outlook: Outlook::WillRetry, .. } = event.kind {
         object.insert("retryable".into(), true.into());
         // Work whose runner is gone or gave it back waits for nothing.
         if !matches!(cause, Cause::RunnerLost | Cause::HandBack) {
@@ -219,11 +219,11 @@ pub(crate) fn members(job: &Job, event: &Event) -> Map<String, Value> {
     members.insert("event_name".into(), words::event_name(event).into());
     members.insert("timestamp".into(), time::micros(event.at).into());
     members.insert("attempt".into(), event.attempt.into());
-    if event.name() == Name::Mixed {
+    if event.name() == EventName::Mixed {
         members.insert("partial".into(), true.into());
     }
-    match event.news {
-        News::Moved { from, to, cause, outlook } => {
+    match event.kind {
+        EventKind::Moved { from, to, cause, outlook } => {
             members.insert("prev_state".into(), from.map(words::forge_state).into());
             members.insert("next_state".into(), words::forge_state(to).into());
             members.insert("cause".into(), words::cause(cause).into());
@@ -236,11 +236,11 @@ pub(crate) fn members(job: &Job, event: &Event) -> Map<String, Value> {
                 Outlook::Final => drop(members.insert("final".into(), true.into())),
             }
         }
-        News::Progress(percent) => {
+        EventKind::Progress(percent) => {
             unmoved(&mut members);
             members.insert("progress".into(), percent.into());
         }
-        News::Emitted => unmoved(&mut members),
+        EventKind::Emitted => unmoved(&mut members),
     }
     members
 }
@@ -277,15 +277,15 @@ fn reason(job: &Job, cause: Cause) -> Option<&str> {
 
 /// The `jobStatus` of the event's execution right after it. Never goes back from PROCESSING to ACCEPTED.
 fn status(job: &Job, event: &Event) -> JobStatus {
-    let News::Moved { to, outlook, .. } = event.news else { return JobStatus::Processing };
+    let EventKind::Moved { to, outlook, .. } = event.kind else { return JobStatus::Processing };
     match to {
         State::Created | State::Queued | State::Assigned if had_begun(job, event) => JobStatus::Processing,
         State::Created | State::Queued | State::Assigned => JobStatus::Accepted,
         State::Running => JobStatus::Processing,
         State::Succeeded => JobStatus::Completed,
         State::Failed if outlook == Outlook::WillRetry => JobStatus::Processing,
-        State::Failed if event.name() == Name::TimedOut => JobStatus::TimedOut,
-        State::Failed if event.name() == Name::Mixed => JobStatus::CompletedWithErrors,
+        State::Failed if event.name() == EventName::TimedOut => JobStatus::TimedOut,
+        State::Failed if event.name() == EventName::Mixed => JobStatus::CompletedWithErrors,
         State::Failed => JobStatus::Failed,
         State::Canceled => JobStatus::Cancelled,
     }
@@ -294,17 +294,21 @@ fn status(job: &Job, event: &Event) -> JobStatus {
 /// Whether work on the event's execution had begun before it.
 fn had_begun(job: &Job, event: &Event) -> bool {
     let mut before = job.history.events().take_while(|before| before.n < event.n);
-    before.any(|before| before.execution == event.execution && before.name() == Name::Started)
+    before.any(|before| before.execution == event.execution && before.name() == EventName::Started)
 }
 
 /// How far the job is. One that went well is through with all stages.
-const fn stage(event: &Event) -> Option<Stage> {
+const fn stage(event: &Event) -> Option<ProcessingStage> {
     match event.name() {
-        Name::Created | Name::Queued | Name::Assigned | Name::Requeued => Some(Stage::Queuing),
-        Name::Started | Name::Progress | Name::Emitted | Name::Failed | Name::TimedOut => {
-            Some(Stage::Processing)
+        EventName::Created | EventName::Queued | EventName::Assigned | EventName::Requeued => {
+            Some(ProcessingStage::Queuing)
         }
+        EventName::Started
+        | EventName::Progress
+        | EventName::Emitted
+        | EventName::Failed
+        | EventName::TimedOut => Some(ProcessingStage::Processing),
         // A batch of which some items failed has no stage at which it did.
-        Name::Succeeded | Name::Mixed | Name::Canceled => None,
+        EventName::Succeeded | EventName::Mixed | EventName::Canceled => None,
     }
 }

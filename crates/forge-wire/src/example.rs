@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use forge_core::catalog::Kind;
 use forge_core::command::{
-    Cancel, Claim, Conclude, Crew, Fail, Held, Holder, NewJob, Owned, Submit, WorkError,
+    Cancel, Claim, Conclude, Fail, Held, Holder, NewJob, Owned, Submit, WorkError, WorkerKind,
 };
-use forge_core::history::{Entry, Event};
+use forge_core::history::{Event, JournalEntry};
 use forge_core::id::{ClientId, JobId};
 use forge_core::item::{ItemEnd, ItemError, Items};
 use forge_core::job::{Head, Input, Job, Name};
@@ -83,7 +83,7 @@ impl Story {
         let inserted = changes.inserted.into_iter().map(|(job, _)| job);
         let job = inserted.chain(changes.updated).last().or(before).expect("a story has a job");
         let outcome = changes.outcomes.into_iter().last().map(|outcome| outcome.object);
-        for (_, event) in changes.journal.iter().filter_map(Entry::job_event) {
+        for (_, event) in changes.journal.iter().filter_map(JournalEntry::job_event) {
             self.told.push(Told { event: *event, job: job.clone(), outcome: outcome.clone() });
         }
         self.job = Some(job);
@@ -98,7 +98,7 @@ impl Story {
 
     /// A worker takes the job, and begins if it likes.
     pub fn claimed(self, start: bool) -> Story {
-        let crew = if self.job().head.is_simulated() { Crew::BuiltIn } else { Crew::External };
+        let crew = if self.job().head.is_simulated() { WorkerKind::BuiltIn } else { WorkerKind::External };
         let claim = Claim {
             worker: Name::new("worker-1").expect("a name"),
             crew,
@@ -198,7 +198,7 @@ mod tests {
     fn a_story_is_told_event_by_event() {
         let story = Story::begin(Outcomes::default(), |_| {}).begins().fails(Kind::HandlerError);
         let states: Vec<_> = story.told().iter().map(|told| told.event.name()).collect();
-        use forge_core::history::Name::{Assigned, Created, Failed, Queued, Started};
+        use forge_core::history::EventName::{Assigned, Created, Failed, Queued, Started};
         assert_eq!(states, [Created, Queued, Assigned, Started, Failed]);
         assert!(story.told().last().unwrap().outcome.is_some());
     }

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use forge_core::catalog::Kind;
 use forge_core::item::ItemEnd;
 use forge_core::job::{AttemptError, Dialect, Job};
-use forge_core::retry::{Jitter, Policy};
+use forge_core::retry::{Jitter, RetryPolicy};
 use forge_core::rows::{Object, Render};
 use forge_core::state::State;
 use forge_core::time::Time;
@@ -196,8 +196,8 @@ pub fn retry_after_s(job: &Job) -> u64 {
 }
 
 /// How long a policy waits after this attempt, without chance, in whole seconds.
-pub(crate) fn wait_s(policy: &Policy, attempt: u32) -> u64 {
-    let policy = Policy { jitter: Jitter::None, ..policy.clone() };
+pub(crate) fn wait_s(policy: &RetryPolicy, attempt: u32) -> u64 {
+    let policy = RetryPolicy { jitter: Jitter::None, ..policy.clone() };
     policy.delay(attempt, 0).as_secs_f64().ceil().max(1.0) as u64
 }
 

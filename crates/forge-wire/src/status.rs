@@ -1,7 +1,7 @@
 //! Which HTTP status and which `code` each kind of the catalog has in each dialect. Exhaustive: a new kind does not
 //! compile until every dialect has a status for it.
 
-use forge_core::catalog::{Kind, Stage};
+use forge_core::catalog::{Kind, ProcessingStage};
 use forge_core::job::Dialect;
 
 /// The HTTP status of a request-level kind, and the status a synchronous answer would have had for a job-level one.
@@ -121,5 +121,5 @@ pub fn code(kind: Kind, dialect: Dialect) -> &'static str {
 
 /// Whether a refused submission may name the stage it was refused at. Answers about credentials never do (C-87).
 pub fn stage(kind: Kind) -> Option<&'static str> {
-    kind.entry().stage.filter(|stage| *stage != Stage::Authorization).map(Stage::as_str)
+    kind.entry().stage.filter(|stage| *stage != ProcessingStage::Authorization).map(ProcessingStage::as_str)
 }

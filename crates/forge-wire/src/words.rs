@@ -1,11 +1,11 @@
 //! How each dialect names what the core knows. Every projection is an exhaustive match, so a new state does not compile
 //! until every dialect has a word for it.
 
-use forge_core::delivery::Subject;
-use forge_core::history::{Event, Name};
-use forge_core::job::{Form, Job};
+use forge_core::delivery::DeliverySubject;
+use forge_core::history::{Event, EventName};
+use forge_core::job::{Job, JobForm};
 use forge_core::state::{Cause, State};
-use forge_core::webhook::Reason;
+use forge_core::webhook::DisabledReason;
 use forge_problem::JobStatus;
 
 /// ForgeRun's word for a state.
@@ -39,17 +39,17 @@ pub const fn forge_outcome(state: State) -> Option<&'static str> {
 }
 
 /// ForgeRun's word for the form of a job.
-pub const fn forge_type(form: Form) -> &'static str {
+pub const fn forge_type(form: JobForm) -> &'static str {
     match form {
-        Form::Execute => "EXECUTE",
-        Form::Deferred => "DEFERRED",
-        Form::EmitEvent => "EMIT_EVENT",
+        JobForm::Execute => "EXECUTE",
+        JobForm::Deferred => "DEFERRED",
+        JobForm::EmitEvent => "EMIT_EVENT",
     }
 }
 
 /// Reads ForgeRun's word for the form of a job, in any case.
-pub fn parse_forge_type(word: &str) -> Option<Form> {
-    let forms = [Form::Execute, Form::Deferred, Form::EmitEvent];
+pub fn parse_forge_type(word: &str) -> Option<JobForm> {
+    let forms = [JobForm::Execute, JobForm::Deferred, JobForm::EmitEvent];
     forms.into_iter().find(|&form| forge_type(form).eq_ignore_ascii_case(word))
 }
 
@@ -85,18 +85,18 @@ pub fn operation_status(status: &JobStatus) -> &'static str {
 /// ForgeRun's name of an event, which webhooks use too.
 pub const fn event_name(event: &Event) -> &'static str {
     match event.name() {
-        Name::Created => "job_created",
-        Name::Queued => "job_queued",
-        Name::Assigned => "job_assigned",
-        Name::Requeued => "job_requeued",
-        Name::Started => "job_started",
-        Name::Progress => "job_progress",
-        Name::Emitted => "job_event_emitted",
-        Name::Succeeded => "job_succeeded",
+        EventName::Created => "job_created",
+        EventName::Queued => "job_queued",
+        EventName::Assigned => "job_assigned",
+        EventName::Requeued => "job_requeued",
+        EventName::Started => "job_started",
+        EventName::Progress => "job_progress",
+        EventName::Emitted => "job_event_emitted",
+        EventName::Succeeded => "job_succeeded",
         // Subscribers of failures hear of a mixed batch; `partial` tells it apart.
-        Name::Failed | Name::Mixed => "job_failed",
-        Name::TimedOut => "job_timed_out",
-        Name::Canceled => "job_canceled",
+        EventName::Failed | EventName::Mixed => "job_failed",
+        EventName::TimedOut => "job_timed_out",
+        EventName::Canceled => "job_canceled",
     }
 }
 
@@ -107,20 +107,20 @@ pub const WEBHOOK_DISABLED: &str = "webhook_disabled";
 pub const WEBHOOK_TEST: &str = "webhook_test";
 
 /// ForgeRun's name of what a delivery tells.
-pub const fn told_name(about: &Subject) -> &'static str {
+pub const fn told_name(about: &DeliverySubject) -> &'static str {
     match about {
-        Subject::Event { event, .. } => event_name(event),
-        Subject::Notice(_) => WEBHOOK_DISABLED,
-        Subject::Test => WEBHOOK_TEST,
+        DeliverySubject::Event { event, .. } => event_name(event),
+        DeliverySubject::Notice(_) => WEBHOOK_DISABLED,
+        DeliverySubject::Test => WEBHOOK_TEST,
     }
 }
 
 /// Why a webhook was disabled, in a word.
-pub const fn disabled_reason(reason: Reason) -> &'static str {
+pub const fn disabled_reason(reason: DisabledReason) -> &'static str {
     match reason {
-        Reason::Owner => "owner",
-        Reason::Gone => "gone",
-        Reason::Failing => "failing",
+        DisabledReason::Owner => "owner",
+        DisabledReason::Gone => "gone",
+        DisabledReason::Failing => "failing",
     }
 }
 
@@ -159,7 +159,7 @@ mod tests {
         }
         assert_eq!(parse_forge_state("cancelled"), Some(State::Canceled));
         assert_eq!(parse_forge_state("DONE"), None);
-        for form in [Form::Execute, Form::Deferred, Form::EmitEvent] {
+        for form in [JobForm::Execute, JobForm::Deferred, JobForm::EmitEvent] {
             assert_eq!(parse_forge_type(&forge_type(form).to_lowercase()), Some(form));
         }
     }

@@ -1,6 +1,6 @@
 //! The error catalog: every way a request or a job can go wrong, each exactly once.
 //!
-//! A [`Kind`] is what the rules decide; its [`Entry`] says what does not depend on who asks: the codes of the
+//! A [`Kind`] is what the rules decide; its [`CatalogEntry`] says what does not depend on who asks: the codes of the
 //! two vocabularies (`RFA_*` and Open Job Spec), the slug and title of its problem type, whether trying again
 //! can help, and where in the pipeline it happens. The rows are in `table.rs`, the closed Open Job Spec set
 //! in `ojs.rs`.
@@ -17,7 +17,7 @@ pub use table::Kind;
 
 /// What is known about a [`Kind`] in every dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct CatalogEntry {
     /// The kind this row is about.
     pub kind: Kind,
     /// Whether a request or a job goes wrong.
@@ -34,14 +34,14 @@ pub struct Entry {
     /// permission: a manual retry is limited by the retry budget alone.
     pub retryable: bool,
     /// Where in the pipeline it happens; `None` if it has no place there or only the occurrence knows it.
-    pub stage: Option<Stage>,
+    pub stage: Option<ProcessingStage>,
     /// One sentence: what happened.
     pub meaning: &'static str,
     /// One sentence: what the reader can do about it.
     pub remedy: &'static str,
 }
 
-impl Entry {
+impl CatalogEntry {
     /// The code to use where Open Job Spec rules: the canonical one, else the `RFA_*` code, which is a legal
     /// custom code there.
     pub fn ojs_or_custom(&self) -> &'static str {
@@ -60,7 +60,7 @@ pub enum Level {
 
 /// A place in the pipeline, the `processingStage` of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Stage {
+pub enum ProcessingStage {
     /// The input is checked.
     Validation,
     /// The caller's rights are checked.
@@ -79,36 +79,36 @@ pub enum Stage {
     Delivery,
 }
 
-impl Stage {
+impl ProcessingStage {
     /// Every stage, in pipeline order.
-    pub const ALL: &'static [Stage] = &[
-        Stage::Validation,
-        Stage::Authorization,
-        Stage::Queuing,
-        Stage::Processing,
-        Stage::Rendering,
-        Stage::Conversion,
-        Stage::Storage,
-        Stage::Delivery,
+    pub const ALL: &'static [ProcessingStage] = &[
+        ProcessingStage::Validation,
+        ProcessingStage::Authorization,
+        ProcessingStage::Queuing,
+        ProcessingStage::Processing,
+        ProcessingStage::Rendering,
+        ProcessingStage::Conversion,
+        ProcessingStage::Storage,
+        ProcessingStage::Delivery,
     ];
 
     /// The spelling on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
-            Stage::Validation => "validation",
-            Stage::Authorization => "authorization",
-            Stage::Queuing => "queuing",
-            Stage::Processing => "processing",
-            Stage::Rendering => "rendering",
-            Stage::Conversion => "conversion",
-            Stage::Storage => "storage",
-            Stage::Delivery => "delivery",
+            ProcessingStage::Validation => "validation",
+            ProcessingStage::Authorization => "authorization",
+            ProcessingStage::Queuing => "queuing",
+            ProcessingStage::Processing => "processing",
+            ProcessingStage::Rendering => "rendering",
+            ProcessingStage::Conversion => "conversion",
+            ProcessingStage::Storage => "storage",
+            ProcessingStage::Delivery => "delivery",
         }
     }
 
     /// The stage spelled `text`, if there is one.
-    pub fn parse(text: &str) -> Option<Stage> {
-        Stage::ALL.iter().copied().find(|stage| stage.as_str() == text)
+    pub fn parse(text: &str) -> Option<ProcessingStage> {
+        ProcessingStage::ALL.iter().copied().find(|stage| stage.as_str() == text)
     }
 }
 
@@ -126,7 +126,7 @@ mod tests {
     use std::format;
     use std::string::String;
 
-    fn entries() -> impl Iterator<Item = &'static Entry> {
+    fn entries() -> impl Iterator<Item = &'static CatalogEntry> {
         Kind::ALL.iter().map(|kind| kind.entry())
     }
 
@@ -240,7 +240,7 @@ mod tests {
             assert!(!never.contains(&entry.rfa), "{:?}", entry.kind);
             assert!(!entry.rfa.starts_with("RFA_AUTH_"), "{:?}", entry.kind);
             assert!(
-                !matches!(entry.stage, Some(Stage::Validation | Stage::Authorization)),
+                !matches!(entry.stage, Some(ProcessingStage::Validation | ProcessingStage::Authorization)),
                 "{:?}",
                 entry.kind
             );
@@ -327,12 +327,12 @@ mod tests {
 
     #[test]
     fn a_stage_is_spelled_as_its_name_in_lower_case() {
-        for stage in Stage::ALL {
+        for stage in ProcessingStage::ALL {
             let name: String = format!("{stage:?}").to_ascii_lowercase();
             assert_eq!(stage.as_str(), name);
-            assert_eq!(Stage::parse(&name), Some(*stage));
+            assert_eq!(ProcessingStage::parse(&name), Some(*stage));
         }
-        assert_eq!(Stage::ALL.len(), 8);
-        assert_eq!(Stage::parse("Storage"), None);
+        assert_eq!(ProcessingStage::ALL.len(), 8);
+        assert_eq!(ProcessingStage::parse("Storage"), None);
     }
 }

@@ -1,8 +1,8 @@
-//! The rows of the catalog. One row makes the variant of [`Kind`], its name and its [`Entry`], so that they
+//! The rows of the catalog. One row makes the variant of [`Kind`], its name and its [`CatalogEntry`], so that they
 //! cannot drift apart; the doc comment of a row is also the `meaning` shown to users.
 
-use super::Stage::{Authorization, Processing, Queuing, Storage, Validation};
-use super::{Entry, Level};
+use super::ProcessingStage::{Authorization, Processing, Queuing, Storage, Validation};
+use super::{CatalogEntry, Level};
 
 macro_rules! catalog {
     ($($level:ident {
@@ -24,7 +24,7 @@ macro_rules! catalog {
             pub const ALL: &'static [Kind] = &[$($(Kind::$kind,)+)+];
 
             /// What is known about this kind in every dialect.
-            pub fn entry(self) -> &'static Entry {
+            pub fn entry(self) -> &'static CatalogEntry {
                 &TABLE[self as usize]
             }
 
@@ -37,8 +37,8 @@ macro_rules! catalog {
         }
 
         // In the order of the enum by construction, so that a kind is its own index.
-        static TABLE: [Entry; Kind::ALL.len()] = [
-            $($(Entry {
+        static TABLE: [CatalogEntry; Kind::ALL.len()] = [
+            $($(CatalogEntry {
                 kind: Kind::$kind,
                 level: Level::$level,
                 rfa: $rfa,

@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::delivery::{Attempt, Chain, Delivery, Endpoint, Failure, Policy};
+use crate::delivery::{Chain, Delivery, DeliveryAttempt, DeliveryFailure, DeliveryPolicy, Endpoint};
 use crate::id::{ClientId, DeliveryId, WebhookId};
 use crate::time::Time;
 use crate::webhook::{Envelope, Events, SigningKey, Webhook};
@@ -124,29 +124,29 @@ pub struct Settle {
     /// What the courier was given when it took it.
     pub fence: u32,
     /// How it went.
-    pub sent: Sent,
+    pub sent: SendResult,
     /// What to do about failures.
-    pub policy: Policy,
+    pub policy: DeliveryPolicy,
     /// The webhook on whose health this has a bearing.
     pub health_of: Option<WebhookId>,
 }
 
 /// How an attempt went.
 #[derive(Clone, Debug)]
-pub enum Sent {
+pub enum SendResult {
     /// The endpoint has it.
-    Delivered(Attempt),
+    Delivered(DeliveryAttempt),
     /// It did not work; try again.
     Failed {
         /// What happened.
-        attempt: Attempt,
+        attempt: DeliveryAttempt,
         /// How long the endpoint asked to be left alone.
         retry_after: Option<Duration>,
     },
     /// The endpoint said that it is gone for good.
-    Gone(Attempt),
+    Gone(DeliveryAttempt),
     /// It was not sent: there is no use in it.
-    Dropped(Failure),
+    Dropped(DeliveryFailure),
     /// It was not sent, and does not count as an attempt: another time.
     PutOff(Time),
 }

@@ -11,10 +11,10 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::desk::{Desk, Place};
+use super::working_set::{Slot, WorkingSet};
 use crate::command::{Answer, Claim, Refusal};
 use crate::history::Outlook;
-use crate::job::{Cancel, Lease, Limit, Parked, Rate, Shelf};
+use crate::job::{Cancellation, Lease, Limit, Parked, Rate, Shelf};
 use crate::limits;
 use crate::rows::Wants;
 use crate::state::Cause;
@@ -39,7 +39,7 @@ enum Gate {
     NotBefore(Time),
 }
 
-impl Desk<'_> {
+impl WorkingSet<'_> {
     pub(super) fn claim(&mut self, claim: &Claim) -> Result<Answer, Refusal> {
         let mut jobs = Vec::new();
         let limit = claim.limit.min(limits::CLAIM_JOBS_MAX);
@@ -50,12 +50,12 @@ impl Desk<'_> {
             }
             let shelf = Shelf { lane: claim.crew.lane(), name: queue.clone() };
             while jobs.len() < limit && !capped {
-                let Some(place) = self.first_on(&shelf) else { break };
+                let Some(slot) = self.first_on(&shelf) else { break };
                 if claim.active_max.is_some_and(|active_max| self.active >= active_max) {
                     capped = true;
-                } else if self.may_go(place)? {
-                    self.hand_out(place, claim)?;
-                    jobs.push(self.job(place).clone());
+                } else if self.may_go(slot)? {
+                    self.hand_out(slot, claim)?;
+                    jobs.push(self.job(slot).clone());
                 }
             }
             more |= self.has_more(&shelf);
@@ -65,28 +65,28 @@ impl Desk<'_> {
     }
 
     /// Whether the job can be handed out now. If not, it is taken off its shelf: expired or parked.
-    fn may_go(&mut self, place: Place) -> Result<bool, Refusal> {
-        if self.job(place).head.expires_at.is_some_and(|expires_at| expires_at <= self.now) {
-            self.expire(place)?;
+    fn may_go(&mut self, slot: Slot) -> Result<bool, Refusal> {
+        if self.job(slot).head.expires_at.is_some_and(|expires_at| expires_at <= self.now) {
+            self.expire(slot)?;
             return Ok(false);
         }
-        let Some(limit) = self.job(place).head.limit.clone() else { return Ok(true) };
-        let turn_came = self.job(place).parked == Parked::TurnCame;
+        let Some(limit) = self.job(slot).head.limit.clone() else { return Ok(true) };
+        let turn_came = self.job(slot).parked == Parked::TurnCame;
         match self.gate(&limit, turn_came) {
             Gate::Open => return Ok(true),
             Gate::NoPlace => {
                 let look_again_at = self.now + limits::PARKED;
-                let job = self.change(place);
+                let job = self.change(slot);
                 job.parked = Parked::ForPlace;
                 job.available_at = Some(look_again_at);
             }
             Gate::NotBefore(at) => {
-                let job = self.change(place);
+                let job = self.change(slot);
                 job.parked = Parked::ForTurn;
                 job.available_at = Some(at);
             }
         }
-        self.reshelve(place);
+        self.reshelve(slot);
         Ok(false)
     }
 
@@ -105,24 +105,24 @@ impl Desk<'_> {
         if earliest <= now { Gate::Open } else { Gate::NotBefore(earliest) }
     }
 
-    fn hand_out(&mut self, place: Place, claim: &Claim) -> Result<(), Refusal> {
-        let at = self.step(place, Cause::Claim, Outlook::Open)?;
-        let job = self.change(place);
+    fn hand_out(&mut self, slot: Slot, claim: &Claim) -> Result<(), Refusal> {
+        let at = self.step(slot, Cause::Claim, Outlook::Open)?;
+        let job = self.change(slot);
         let length = claim.lease.or(job.head.lease).unwrap_or(claim.lease_default);
         job.fence += 1;
         job.attempt_handed = job.attempt;
         job.parked = Parked::No;
         job.lease =
             Some(Lease { worker: claim.worker.clone(), until: at + length, length, timeout_at: None });
-        if claim.start { self.begin(place) } else { Ok(()) }
+        if claim.start { self.begin(slot) } else { Ok(()) }
     }
 
     /// Calls off a job that was not begun in time.
-    pub(super) fn expire(&mut self, place: Place) -> Result<(), Refusal> {
+    pub(super) fn expire(&mut self, slot: Slot) -> Result<(), Refusal> {
         let reason = "not begun before it expired".into();
-        self.change(place).cancel = Some(Cancel { by: "system".into(), reason });
-        let at = self.step(place, Cause::Expire, Outlook::Open)?;
-        self.end(place, at);
+        self.change(slot).cancel = Some(Cancellation { by: "system".into(), reason });
+        let at = self.step(slot, Cause::Expire, Outlook::Open)?;
+        self.end(slot, at);
         Ok(())
     }
 }

@@ -5,7 +5,7 @@
 use alloc::format;
 use alloc::sync::Arc;
 
-use super::desk::Desk;
+use super::working_set::WorkingSet;
 use crate::catalog::Kind;
 use crate::command::{Answer, Conclude, Refusal, WorkError};
 use crate::history::Outlook;
@@ -14,10 +14,10 @@ use crate::job::cut;
 use crate::limits;
 use crate::state::{Cause, State};
 
-impl Desk<'_> {
+impl WorkingSet<'_> {
     pub(super) fn conclude(&mut self, conclude: &Conclude) -> Result<Answer, Refusal> {
-        let place = self.held(conclude.held.job, &conclude.held.holder)?;
-        let job = self.job(place);
+        let slot = self.held(conclude.held.job, &conclude.held.holder)?;
+        let job = self.job(slot);
         let expected = job.head.items.map_or(0, |items| items.n);
         if expected == 0 || expected as usize != conclude.ends.len() {
             return Err(Refusal::WrongItems { expected });
@@ -26,16 +26,16 @@ impl Desk<'_> {
             return Err(Refusal::WrongState(job.state));
         }
         let execution = job.execution;
-        self.change(place).tally = Tally::of(&conclude.ends);
+        self.change(slot).tally = Tally::of(&conclude.ends);
         self.changes.items.insert(execution, bounded(&conclude.ends));
         match verdict(&conclude.ends) {
             None => {
-                let at = self.step(place, Cause::Finish, Outlook::Open)?;
-                self.end(place, at);
+                let at = self.step(slot, Cause::Finish, Outlook::Open)?;
+                self.end(slot, at);
             }
-            Some((cause, error)) => self.break_off(place, cause, &error)?,
+            Some((cause, error)) => self.break_off(slot, cause, &error)?,
         }
-        Ok(Answer::Done(self.job(place).clone()))
+        Ok(Answer::Done(self.job(slot).clone()))
     }
 }
 

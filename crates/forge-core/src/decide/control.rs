@@ -1,6 +1,6 @@
 //! What owners and operators ask: cancel, retry, activate, forget, pause.
 
-use super::desk::Desk;
+use super::working_set::WorkingSet;
 use crate::command::{Answer, Cancel, Owned, Refusal, Retry};
 use crate::history::Outlook;
 use crate::item::Tally;
@@ -8,29 +8,29 @@ use crate::job::{self, Lane, Name, Shelf, bounded};
 use crate::rows::QueueRow;
 use crate::state::{Cause, State};
 
-impl Desk<'_> {
+impl WorkingSet<'_> {
     /// Works in every state that is not final; on a final job it is a no-op that tells the state, and so it is where
     /// another execution is meant than the one under way, since that one has ended. A worker that holds the job learns of
     /// it at its next sign of life.
     pub(super) fn cancel(&mut self, cancel: &Cancel) -> Result<Answer, Refusal> {
-        let place = self.owned(&cancel.owned)?;
-        let job = self.job(place);
+        let slot = self.owned(&cancel.owned)?;
+        let job = self.job(slot);
         if job.state.is_final() || cancel.execution.is_some_and(|meant| meant != job.execution) {
             return Ok(Answer::Unchanged(job.clone()));
         }
         let cause = if cancel.owned.client.is_some() { Cause::CancelByUser } else { Cause::CancelBySystem };
         let (by, reason) = (bounded(cancel.by.clone()), bounded(cancel.reason.clone()));
-        self.change(place).cancel = Some(job::Cancel { by, reason });
-        let at = self.step(place, cause, Outlook::Open)?;
-        self.end(place, at);
-        Ok(Answer::Done(self.job(place).clone()))
+        self.change(slot).cancel = Some(job::Cancellation { by, reason });
+        let at = self.step(slot, cause, Outlook::Open)?;
+        self.end(slot, at);
+        Ok(Answer::Done(self.job(slot).clone()))
     }
 
     /// Opens another execution of a failed job, unless another job has taken its unique key. Repeating the call while that
     /// execution is under way is a no-op.
     pub(super) fn retry(&mut self, retry: &Retry) -> Result<Answer, Refusal> {
-        let place = self.owned(&retry.owned)?;
-        let job = self.job(place);
+        let slot = self.owned(&retry.owned)?;
+        let job = self.job(slot);
         let retried = job.attempt > 1 || !job.executions_past.is_empty();
         match job.state {
             State::Failed => {}
@@ -51,10 +51,10 @@ impl Desk<'_> {
             // Another job by the same id than the caller saw; nobody has looked whether its key is free.
             return Err(Refusal::WrongState(job.state));
         }
-        self.hold_again(place)?;
+        self.hold_again(slot)?;
         let random = self.random();
         let now = self.now;
-        let job = self.change(place);
+        let job = self.change(slot);
         let wait = job.head.retry.delay(job.attempt, random);
         job.available_at = (!retry.afresh && !wait.is_zero()).then(|| now + wait);
         job.executions_past.push(job.execution);
@@ -72,29 +72,29 @@ impl Desk<'_> {
         job.message = None;
         job.tally = Tally::default();
         self.changes.executions.push((retry.execution, retry.owned.job));
-        self.enqueue(place, Cause::RetryByUser)?;
-        Ok(Answer::Done(self.job(place).clone()))
+        self.enqueue(slot, Cause::RetryByUser)?;
+        Ok(Answer::Done(self.job(slot).clone()))
     }
 
     pub(super) fn activate(&mut self, owned: &Owned) -> Result<Answer, Refusal> {
-        let place = self.owned(owned)?;
-        let job = self.job(place);
+        let slot = self.owned(owned)?;
+        let job = self.job(slot);
         if job.state != State::Created || !job.hold {
             return Err(Refusal::WrongState(job.state));
         }
-        self.change(place).hold = false;
-        if self.job(place).head.execution_at.is_none_or(|at| at <= self.now) {
-            self.enqueue(place, Cause::Activate)?;
+        self.change(slot).hold = false;
+        if self.job(slot).head.execution_at.is_none_or(|at| at <= self.now) {
+            self.enqueue(slot, Cause::Activate)?;
         }
-        Ok(Answer::Done(self.job(place).clone()))
+        Ok(Answer::Done(self.job(slot).clone()))
     }
 
     pub(super) fn forget(&mut self, owned: &Owned) -> Result<Answer, Refusal> {
-        let place = self.owned(owned)?;
-        if !self.job(place).state.is_final() {
-            return Err(Refusal::WrongState(self.job(place).state));
+        let slot = self.owned(owned)?;
+        if !self.job(slot).state.is_final() {
+            return Err(Refusal::WrongState(self.job(slot).state));
         }
-        self.erase(place, None);
+        self.erase(slot, None);
         Ok(Answer::Settled)
     }
 

@@ -5,15 +5,17 @@
 
 use alloc::vec::Vec;
 
-use super::desk::{Desk, Place};
-use crate::command::{Answer, DeliveryCommand, Refusal, Sent, Settle, Take, Taken};
-use crate::delivery::{Attempt, Delivery, Endpoint, Failure, Policy, Stage, Subject};
-use crate::history::{About, Entry, Event};
+use super::working_set::{Slot, WorkingSet};
+use crate::command::{Answer, DeliveryCommand, Refusal, SendResult, Settle, Take, Taken};
+use crate::delivery::{
+    Delivery, DeliveryAttempt, DeliveryFailure, DeliveryPolicy, DeliveryStage, DeliverySubject, Endpoint,
+};
+use crate::history::{Event, JournalEntry, JournalSubject};
 use crate::id::{ClientId, DeliveryId, WebhookId};
 use crate::limits;
 use crate::rows::{DueWant, Wants};
 use crate::time::Time;
-use crate::webhook::{Disabled, Health, Notice, Reason, Webhook};
+use crate::webhook::{Disabled, DisabledReason, Health, Notice, Webhook};
 
 pub(super) fn wants(command: &DeliveryCommand, now: Time, wants: &mut Wants) {
     match command {
@@ -28,7 +30,9 @@ pub(super) fn wants(command: &DeliveryCommand, now: Time, wants: &mut Wants) {
                 None => drop(wants.deliveries.insert(settle.delivery)),
             }
             wants.webhooks.extend(settle.health_of);
-            if settle.health_of.is_some() && matches!(settle.sent, Sent::Failed { .. } | Sent::Gone(_)) {
+            if settle.health_of.is_some()
+                && matches!(settle.sent, SendResult::Failed { .. } | SendResult::Gone(_))
+            {
                 // Perhaps it is the last straw, and then the others are told.
                 wants.webhooks_of.insert(settle.client);
             }
@@ -37,14 +41,14 @@ pub(super) fn wants(command: &DeliveryCommand, now: Time, wants: &mut Wants) {
     }
 }
 
-impl Desk<'_> {
+impl WorkingSet<'_> {
     /// Writes down whom to tell of an event.
-    pub(super) fn announce(&mut self, place: Place, event: Event) {
-        let (job, head) = (self.job(place).id, self.job(place).head.clone());
-        for to in self.post.listeners(&head, &event) {
-            let about = Subject::Event { job, event };
+    pub(super) fn announce(&mut self, slot: Slot, event: Event) {
+        let (job, head) = (self.job(slot).id, self.job(slot).head.clone());
+        for to in self.outbox.listeners(&head, &event) {
+            let about = DeliverySubject::Event { job, event };
             let delivery = self.new_delivery(head.client, to, about, event.at);
-            self.post.add(delivery, self.now);
+            self.outbox.add(delivery, self.now);
         }
     }
 
@@ -52,13 +56,13 @@ impl Desk<'_> {
         &mut self,
         client: ClientId,
         to: Endpoint,
-        about: Subject,
+        about: DeliverySubject,
         created_at: Time,
     ) -> Delivery {
         let (n, bits) = match about {
-            Subject::Event { job, event } => (event.n, job.as_u128() as u64),
-            Subject::Notice(notice) => (notice.n, notice.webhook.as_u128() as u64),
-            Subject::Test => (0, self.random()),
+            DeliverySubject::Event { job, event } => (event.n, job.as_u128() as u64),
+            DeliverySubject::Notice(notice) => (notice.n, notice.webhook.as_u128() as u64),
+            DeliverySubject::Test => (0, self.random()),
         };
         Delivery {
             id: DeliveryId::of(created_at.unix_ms(), n, bits, to.key()),
@@ -66,8 +70,8 @@ impl Desk<'_> {
             to,
             about,
             created_at,
-            stage: Stage::Blocked,
-            chained: matches!(about, Subject::Event { .. }),
+            stage: DeliveryStage::Blocked,
+            chained: matches!(about, DeliverySubject::Event { .. }),
             attempts: 0,
             fence: 0,
             log: Vec::new(),
@@ -84,65 +88,70 @@ impl Desk<'_> {
 
     fn take_deliveries(&mut self, take: &Take) -> Taken {
         let limit = take.limit.min(limits::TAKE_MAX);
-        let mut taken = Taken { more: self.post.due.len() >= limit, ..Taken::default() };
-        let rest = self.post.due.split_off(self.post.due.len().min(limit));
+        let mut taken = Taken { more: self.outbox.due.len() >= limit, ..Taken::default() };
+        let rest = self.outbox.due.split_off(self.outbox.due.len().min(limit));
         let until = self.now + take.lease;
-        for id in core::mem::replace(&mut self.post.due, rest) {
+        for id in core::mem::replace(&mut self.outbox.due, rest) {
             // An earlier command of the batch may have changed it.
-            let due = self.post.delivery(id).filter(|known| known.due_at().is_some_and(|at| at <= self.now));
+            let due =
+                self.outbox.delivery(id).filter(|known| known.due_at().is_some_and(|at| at <= self.now));
             let Some(mut delivery) = due.cloned() else { continue };
             if let Some(&opens_at) = take.closed.get(&delivery.to) {
-                delivery.stage = Stage::Waiting(opens_at.max(self.now));
+                delivery.stage = DeliveryStage::Waiting(opens_at.max(self.now));
                 taken.n_put_off += 1;
             } else {
-                delivery.stage = Stage::Taken(until);
+                delivery.stage = DeliveryStage::Taken(until);
                 delivery.attempts = delivery.attempts.saturating_add(1);
                 delivery.fence = delivery.fence.saturating_add(1);
                 if let Endpoint::Webhook(id) = delivery.to
-                    && let Some(webhook) = self.post.webhook(id)
+                    && let Some(webhook) = self.outbox.webhook(id)
                     && taken.webhooks.iter().all(|known| known.id != id)
                 {
                     taken.webhooks.push(webhook.clone());
                 }
                 taken.deliveries.push(delivery.clone());
             }
-            self.post.save(delivery, self.now);
+            self.outbox.save(delivery, self.now);
         }
         taken
     }
 
     fn settle(&mut self, settle: &Settle) -> Result<Answer, Refusal> {
-        let known = self.post.delivery(settle.delivery).cloned();
+        let known = self.outbox.delivery(settle.delivery).cloned();
         let mut delivery = known.ok_or(Refusal::DeliveryNotFound)?;
-        if delivery.fence != settle.fence || !matches!(delivery.stage, Stage::Taken(_)) {
+        if delivery.fence != settle.fence || !matches!(delivery.stage, DeliveryStage::Taken(_)) {
             return Err(Refusal::DeliveryLost);
         }
         let random = self.random();
         delivery.stage = self.next_stage(&delivery, settle, random);
         match &settle.sent {
-            Sent::Delivered(attempt) | Sent::Failed { attempt, .. } | Sent::Gone(attempt) => {
+            SendResult::Delivered(attempt)
+            | SendResult::Failed { attempt, .. }
+            | SendResult::Gone(attempt) => {
                 record(&mut delivery, attempt);
             }
-            Sent::Dropped(_) | Sent::PutOff(_) => delivery.attempts = delivery.attempts.saturating_sub(1),
+            SendResult::Dropped(_) | SendResult::PutOff(_) => {
+                delivery.attempts = delivery.attempts.saturating_sub(1)
+            }
         }
-        if let Some(webhook) = settle.health_of.and_then(|id| self.post.webhook(id)).cloned() {
+        if let Some(webhook) = settle.health_of.and_then(|id| self.outbox.webhook(id)).cloned() {
             self.note_health(webhook, settle, &delivery);
         }
-        self.post.save(delivery.clone(), self.now);
+        self.outbox.save(delivery.clone(), self.now);
         Ok(Answer::Delivery(delivery.into()))
     }
 
-    fn next_stage(&self, delivery: &Delivery, settle: &Settle, random: u64) -> Stage {
+    fn next_stage(&self, delivery: &Delivery, settle: &Settle, random: u64) -> DeliveryStage {
         match &settle.sent {
-            Sent::Delivered(_) => Stage::Delivered(self.now),
-            Sent::Gone(_) => Stage::Failed(self.now, Failure::Gone),
-            Sent::Dropped(failure) => Stage::Failed(self.now, *failure),
-            Sent::PutOff(until) => Stage::Waiting((*until).max(self.now)),
-            Sent::Failed { .. } if delivery.attempts >= settle.policy.attempts_max => {
-                Stage::Failed(self.now, Failure::Exhausted)
+            SendResult::Delivered(_) => DeliveryStage::Delivered(self.now),
+            SendResult::Gone(_) => DeliveryStage::Failed(self.now, DeliveryFailure::Gone),
+            SendResult::Dropped(failure) => DeliveryStage::Failed(self.now, *failure),
+            SendResult::PutOff(until) => DeliveryStage::Waiting((*until).max(self.now)),
+            SendResult::Failed { .. } if delivery.attempts >= settle.policy.attempts_max => {
+                DeliveryStage::Failed(self.now, DeliveryFailure::Exhausted)
             }
-            Sent::Failed { retry_after, .. } => {
-                Stage::Waiting(self.now + settle.policy.wait(delivery.attempts, *retry_after, random))
+            SendResult::Failed { retry_after, .. } => {
+                DeliveryStage::Waiting(self.now + settle.policy.wait(delivery.attempts, *retry_after, random))
             }
         }
     }
@@ -151,7 +160,7 @@ impl Desk<'_> {
     fn note_health(&mut self, mut webhook: Webhook, settle: &Settle, delivery: &Delivery) {
         let (now, health) = (self.now, &mut webhook.health);
         let disable = match &settle.sent {
-            Sent::Delivered(_) => {
+            SendResult::Delivered(_) => {
                 let noted = health.last_success_at.is_some_and(|at| now < at + limits::LAST_SUCCESS);
                 if noted && health.failures == 0 {
                     return;
@@ -163,23 +172,23 @@ impl Desk<'_> {
                 };
                 None
             }
-            Sent::Failed { .. } | Sent::Gone(_) => {
+            SendResult::Failed { .. } | SendResult::Gone(_) => {
                 health.failures = health.failures.saturating_add(1);
                 health.given_up = health.given_up.saturating_add(u32::from(!delivery.stage.is_open()));
                 health.failing_since = health.failing_since.or(Some(now));
                 health.last_failure_at = Some(now);
                 match settle.sent {
-                    Sent::Gone(_) => Some(Reason::Gone),
-                    _ if has_failed_enough(health, &settle.policy, now) => Some(Reason::Failing),
+                    SendResult::Gone(_) => Some(DisabledReason::Gone),
+                    _ if has_failed_enough(health, &settle.policy, now) => Some(DisabledReason::Failing),
                     _ => None,
                 }
             }
-            Sent::Dropped(_) | Sent::PutOff(_) => return,
+            SendResult::Dropped(_) | SendResult::PutOff(_) => return,
         };
         let disable = disable.filter(|_| webhook.disabled.is_none());
         let notice = disable.map(|reason| webhook.disable(Disabled { at: now, reason }));
         let client = webhook.client;
-        self.post.save_webhook(webhook, &mut self.changes);
+        self.outbox.save_webhook(webhook, &mut self.changes);
         if let Some(notice) = notice {
             self.give_notice(client, notice);
         }
@@ -188,15 +197,15 @@ impl Desk<'_> {
     /// Tells the owner of a webhook that it was disabled, on the roads that are left. Its own is not among them any more, so
     /// however many fail while they tell of each other, it comes to an end.
     fn give_notice(&mut self, client: ClientId, notice: Notice) {
-        self.changes.journal.push(Entry { client, about: About::Webhook(notice) });
-        for to in self.post.noticed(client) {
-            let delivery = self.new_delivery(client, to, Subject::Notice(notice), notice.disabled.at);
-            self.post.add(delivery, self.now);
+        self.changes.journal.push(JournalEntry { client, about: JournalSubject::Webhook(notice) });
+        for to in self.outbox.noticed(client) {
+            let delivery = self.new_delivery(client, to, DeliverySubject::Notice(notice), notice.disabled.at);
+            self.outbox.add(delivery, self.now);
         }
     }
 
     fn redeliver(&mut self, id: DeliveryId, client: ClientId) -> Result<Answer, Refusal> {
-        let delivery = self.post.delivery(id).cloned().ok_or(Refusal::DeliveryNotFound)?;
+        let delivery = self.outbox.delivery(id).cloned().ok_or(Refusal::DeliveryNotFound)?;
         if delivery.client != client {
             return Err(Refusal::Foreign);
         }
@@ -209,7 +218,7 @@ impl Desk<'_> {
 
     /// Whether deliveries can be sent to a webhook.
     pub(super) fn enabled(&self, webhook: WebhookId) -> Result<(), Refusal> {
-        match self.post.webhook(webhook) {
+        match self.outbox.webhook(webhook) {
             None => Err(Refusal::WebhookNotFound),
             Some(webhook) if webhook.disabled.is_some() => Err(Refusal::WebhookDisabled),
             Some(_) => Ok(()),
@@ -221,23 +230,23 @@ impl Desk<'_> {
     pub(super) fn send_again(&mut self, delivery: Delivery) -> Delivery {
         let now = self.now;
         let again = match delivery.stage {
-            Stage::Blocked | Stage::Taken(_) => return delivery,
-            Stage::Waiting(_) => Delivery { stage: Stage::Waiting(now), ..delivery },
-            Stage::Delivered(_) | Stage::Failed(..) => {
-                Delivery { stage: Stage::Waiting(now), chained: false, attempts: 0, ..delivery }
+            DeliveryStage::Blocked | DeliveryStage::Taken(_) => return delivery,
+            DeliveryStage::Waiting(_) => Delivery { stage: DeliveryStage::Waiting(now), ..delivery },
+            DeliveryStage::Delivered(_) | DeliveryStage::Failed(..) => {
+                Delivery { stage: DeliveryStage::Waiting(now), chained: false, attempts: 0, ..delivery }
             }
         };
-        self.post.save(again.clone(), now);
+        self.outbox.save(again.clone(), now);
         again
     }
 }
 
-fn has_failed_enough(health: &Health, policy: &Policy, now: Time) -> bool {
+fn has_failed_enough(health: &Health, policy: &DeliveryPolicy, now: Time) -> bool {
     let long_enough = health.failing_since.is_some_and(|since| since + policy.disable_after <= now);
     long_enough && health.given_up >= limits::GIVEN_UP_MAX
 }
 
-fn record(delivery: &mut Delivery, attempt: &Attempt) {
+fn record(delivery: &mut Delivery, attempt: &DeliveryAttempt) {
     if delivery.log.len() >= limits::ATTEMPTS_KEPT {
         delivery.log.remove(0);
     }

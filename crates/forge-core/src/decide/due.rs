@@ -3,7 +3,7 @@
 //!
 //! [`Job::due_at`]: crate::job::Job::due_at
 
-use super::desk::{Desk, Place};
+use super::working_set::{Slot, WorkingSet};
 use crate::catalog::Kind;
 use crate::command::{Answer, Refusal, WorkError};
 use crate::job::Parked;
@@ -11,7 +11,7 @@ use crate::limits;
 use crate::state::{Cause, State};
 use crate::time::Time;
 
-impl Desk<'_> {
+impl WorkingSet<'_> {
     pub(super) fn due(&mut self, limit: usize) -> Answer {
         let limit = limit.min(limits::DUE_JOBS_MAX);
         let more = self.due.len() >= limit;
@@ -19,45 +19,45 @@ impl Desk<'_> {
         let due = core::mem::replace(&mut self.due, rest);
         let mut n_jobs = 0;
         for id in due {
-            let Some(place) = self.find(id) else { continue };
+            let Some(slot) = self.find(id) else { continue };
             // An earlier command of the batch may have changed it.
-            if self.job(place).due_at().is_some_and(|at| at <= self.now) {
-                let done = self.happen(place);
-                debug_assert_eq!(done, Ok(()), "{:?}", self.job(place));
+            if self.job(slot).due_at().is_some_and(|at| at <= self.now) {
+                let done = self.happen(slot);
+                debug_assert_eq!(done, Ok(()), "{:?}", self.job(slot));
                 n_jobs += 1;
             }
         }
         Answer::Due { n_jobs, more }
     }
 
-    fn happen(&mut self, place: Place) -> Result<(), Refusal> {
-        let job = self.job(place);
+    fn happen(&mut self, slot: Slot) -> Result<(), Refusal> {
+        let job = self.job(slot);
         let come = |at: Option<Time>| at.is_some_and(|at| at <= self.now);
         match job.state {
-            State::Created | State::Queued if come(job.head.expires_at) => self.expire(place),
-            State::Created => self.enqueue(place, Cause::Due),
+            State::Created | State::Queued if come(job.head.expires_at) => self.expire(slot),
+            State::Created => self.enqueue(slot, Cause::Due),
             State::Queued => {
-                let job = self.change(place);
+                let job = self.change(slot);
                 job.available_at = None;
                 job.parked = match job.parked {
                     Parked::ForTurn => Parked::TurnCame,
                     Parked::No | Parked::ForPlace | Parked::TurnCame => Parked::No,
                 };
-                self.reshelve(place);
+                self.reshelve(slot);
                 Ok(())
             }
-            State::Assigned => self.take_back(place, Cause::LeaseExpired),
+            State::Assigned => self.take_back(slot, Cause::LeaseExpired),
             State::Running if come(job.lease.as_ref().and_then(|lease| lease.timeout_at)) => {
                 let error = WorkError::new(Kind::HandlerTimeout, "the attempt ran longer than it may");
-                self.break_off(place, Cause::Timeout, &error)
+                self.break_off(slot, Cause::Timeout, &error)
             }
             State::Running => {
                 let error = WorkError::new(Kind::RunnerLost, "the worker gave no sign of life");
-                self.break_off(place, Cause::RunnerLost, &error)
+                self.break_off(slot, Cause::RunnerLost, &error)
             }
             State::Succeeded | State::Failed | State::Canceled => {
                 let kept = job.record_kept();
-                self.erase(place, Some(kept));
+                self.erase(slot, Some(kept));
                 Ok(())
             }
         }

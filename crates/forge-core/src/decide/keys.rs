@@ -2,12 +2,12 @@
 
 use alloc::vec::Vec;
 
-use super::desk::Desk;
+use super::working_set::WorkingSet;
 use crate::client::{ApiKey, Client};
 use crate::command::{Answer, KeyCommand, Refusal};
 use crate::id::{ClientId, KeyId};
 
-impl Desk<'_> {
+impl WorkingSet<'_> {
     pub(super) fn register(&mut self, client: &Client) -> Answer {
         self.clients.insert(client.id, *client);
         self.changes.clients.push(*client);

@@ -15,20 +15,20 @@
 //! | `webhooks.rs` | webhooks, and the keys that deliveries are signed with |
 //! | `deliveries.rs` | deliveries: written, taken, settled, repeated |
 //! | `due.rs` | what time does: schedules, leases, timeouts, expiry, retention |
-//! | `desk.rs` | the working set they share, and the one way to move a job |
-//! | `post.rs` | the part of it that concerns webhooks |
+//! | `working_set.rs` | the working set they share, and the one way to move a job |
+//! | `outbox.rs` | the part of it that concerns webhooks |
 
 mod claim;
 mod conclude;
 mod control;
 mod deliveries;
-mod desk;
 mod due;
 mod keys;
-mod post;
+mod outbox;
 mod submit;
 mod webhooks;
 mod work;
+mod working_set;
 
 #[cfg(test)]
 mod tests;
@@ -41,7 +41,7 @@ use crate::job::Shelf;
 use crate::limits;
 use crate::rows::{Changes, DueWant, Render, Rows, Wants};
 use crate::time::Time;
-use desk::Desk;
+use working_set::WorkingSet;
 
 /// Commands decided together, in one transaction.
 #[derive(Clone, Debug)]
@@ -100,31 +100,31 @@ fn shelves_asked(batch: &Batch) -> BTreeMap<Shelf, usize> {
 
 /// Decides a batch. Deterministic: the same batch and rows give the same changes.
 pub fn decide(batch: &Batch, rows: Rows, render: &dyn Render) -> Changes {
-    let mut desk = Desk::new(batch, rows, render);
+    let mut set = WorkingSet::new(batch, rows, render);
     let mut answers = Vec::with_capacity(batch.commands.len());
     for command in &batch.commands {
         let answer = match command {
-            Command::Submit(submit) => desk.submit(submit),
-            Command::Claim(claim) => desk.claim(claim),
-            Command::Start(held) => desk.start(held),
-            Command::Extend(extend) => desk.extend(extend),
-            Command::Succeed(succeed) => desk.succeed(succeed),
-            Command::Fail(fail) => desk.fail(fail),
-            Command::Conclude(conclude) => desk.conclude(conclude),
-            Command::HandBack(held) => desk.hand_back(held),
-            Command::Cancel(cancel) => desk.cancel(cancel),
-            Command::Retry(retry) => desk.retry(retry),
-            Command::Activate(owned) => desk.activate(owned),
-            Command::Due(limit) => Ok(desk.due(*limit)),
-            Command::Forget(owned) => desk.forget(owned),
-            Command::Register(client) => Ok(desk.register(client)),
-            Command::Key(key) => desk.key(key),
-            Command::Pause { queue, paused } => Ok(desk.pause(queue, *paused)),
-            Command::Webhook(webhook) => desk.webhook(webhook),
-            Command::Delivery(delivery) => desk.delivery(delivery),
-            Command::Signing(signing) => Ok(desk.signing(signing)),
+            Command::Submit(submit) => set.submit(submit),
+            Command::Claim(claim) => set.claim(claim),
+            Command::Start(held) => set.start(held),
+            Command::Extend(extend) => set.extend(extend),
+            Command::Succeed(succeed) => set.succeed(succeed),
+            Command::Fail(fail) => set.fail(fail),
+            Command::Conclude(conclude) => set.conclude(conclude),
+            Command::HandBack(held) => set.hand_back(held),
+            Command::Cancel(cancel) => set.cancel(cancel),
+            Command::Retry(retry) => set.retry(retry),
+            Command::Activate(owned) => set.activate(owned),
+            Command::Due(limit) => Ok(set.due(*limit)),
+            Command::Forget(owned) => set.forget(owned),
+            Command::Register(client) => Ok(set.register(client)),
+            Command::Key(key) => set.key(key),
+            Command::Pause { queue, paused } => Ok(set.pause(queue, *paused)),
+            Command::Webhook(webhook) => set.webhook(webhook),
+            Command::Delivery(delivery) => set.delivery(delivery),
+            Command::Signing(signing) => Ok(set.signing(signing)),
         };
         answers.push(answer.unwrap_or_else(Answer::Refused));
     }
-    desk.finish(answers)
+    set.finish(answers)
 }

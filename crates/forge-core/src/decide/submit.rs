@@ -4,11 +4,11 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use super::desk::{Desk, Place};
+use super::working_set::{Slot, WorkingSet};
 use crate::command::{Answer, NewJob, Refusal, Submit};
 use crate::history::Outlook;
 use crate::id::JobId;
-use crate::job::{Cancel, Conflict, IdempotencyKey, Job, Name, Unique};
+use crate::job::{Cancellation, Conflict, IdempotencyKey, Job, Name, Unique};
 use crate::rows::{KeyRow, Wants};
 use crate::state::{Cause, State};
 use crate::time::Time;
@@ -31,12 +31,12 @@ pub(super) fn wants(submit: &Submit, wants: &mut Wants) {
 enum Plan {
     Insert,
     /// Insert, and cancel the job that holds its unique key.
-    Replace(Place),
+    Replace(Slot),
     /// Answer with the job that holds its unique key.
-    Use(Place),
+    Use(Slot),
 }
 
-impl Desk<'_> {
+impl WorkingSet<'_> {
     pub(super) fn submit(&mut self, submit: &Submit) -> Result<Answer, Refusal> {
         if let Some(answer) = self.repeated(submit)? {
             return Ok(answer);
@@ -45,10 +45,10 @@ impl Desk<'_> {
         let mut jobs = Vec::with_capacity(plans.len());
         let mut existing = false;
         for (new, plan) in submit.jobs.iter().zip(plans) {
-            let place = match plan {
-                Plan::Use(place) => {
+            let slot = match plan {
+                Plan::Use(slot) => {
                     existing = true;
-                    place
+                    slot
                 }
                 Plan::Replace(holder) => {
                     self.replace(holder)?;
@@ -56,7 +56,7 @@ impl Desk<'_> {
                 }
                 Plan::Insert => self.insert(new)?,
             };
-            jobs.push(self.job(place).clone());
+            jobs.push(self.job(slot).clone());
         }
         if let Some(idempotency) = &submit.idempotency {
             let ids = jobs.iter().map(|job| job.id).collect();
@@ -70,8 +70,7 @@ impl Desk<'_> {
     fn repeated(&self, submit: &Submit) -> Result<Option<Answer>, Refusal> {
         let Some(idempotency) = &submit.idempotency else { return Ok(None) };
         let Some(row) = self.keys.get(&idempotency.key) else { return Ok(None) };
-        let mut jobs =
-            row.jobs.iter().filter_map(|&id| self.find(id)).map(|place| self.job(place)).peekable();
+        let mut jobs = row.jobs.iter().filter_map(|&id| self.find(id)).map(|slot| self.job(slot)).peekable();
         let Some(first) = jobs.peek() else { return Ok(None) };
         if row.fingerprint != idempotency.fingerprint {
             return Err(Refusal::IdempotencyConflict(first.id));
@@ -93,8 +92,8 @@ impl Desk<'_> {
         let mut arrivals: BTreeMap<&Name, u64> = BTreeMap::new();
         let (mut ids, mut taken) = (BTreeSet::new(), BTreeSet::new());
         for new in &submit.jobs {
-            if let Some(place) = self.met(new.id) {
-                return Err(self.duplicate(place));
+            if let Some(slot) = self.met(new.id) {
+                return Err(self.duplicate(slot));
             }
             let id_twice = new.id_given && !ids.insert(new.id);
             if id_twice || new.head.unique.as_ref().is_some_and(|unique| !taken.insert(unique.key)) {
@@ -117,34 +116,34 @@ impl Desk<'_> {
 
     fn plan_unique(&self, new: &NewJob) -> Result<Plan, Refusal> {
         let Some(unique) = &new.head.unique else { return Ok(Plan::Insert) };
-        let Some(place) = self.blocking(unique) else { return Ok(Plan::Insert) };
-        let holder = self.job(place);
+        let Some(slot) = self.blocking(unique) else { return Ok(Plan::Insert) };
+        let holder = self.job(slot);
         match unique.on_conflict {
-            Conflict::Ignore => Ok(Plan::Use(place)),
+            Conflict::Ignore => Ok(Plan::Use(slot)),
             Conflict::Replace if !holder.state.is_active() && !holder.state.is_final() => {
-                Ok(Plan::Replace(place))
+                Ok(Plan::Replace(slot))
             }
-            Conflict::Replace | Conflict::Reject => Err(self.duplicate(place)),
+            Conflict::Replace | Conflict::Reject => Err(self.duplicate(slot)),
         }
     }
 
     /// The job that holds the unique key, if it stands in the way of whoever wants it.
-    fn blocking(&self, unique: &Unique) -> Option<Place> {
-        let place = self.uniques.get(&unique.key).and_then(|&holder| self.find(holder))?;
-        let holder = self.job(place);
+    fn blocking(&self, unique: &Unique) -> Option<Slot> {
+        let slot = self.uniques.get(&unique.key).and_then(|&holder| self.find(holder))?;
+        let holder = self.job(slot);
         let held_until = holder.head.unique.as_ref().and_then(|unique| unique.until);
         let is_over = held_until.is_some_and(|until| until <= self.now);
         let blocks = unique.states & (1 << holder.state.as_u8()) != 0;
-        (blocks && !is_over).then_some(place)
+        (blocks && !is_over).then_some(slot)
     }
 
     /// Lets a job that has ended hold its unique key again, unless another blocks it by now. Whatever the policy says of
     /// newcomers, that one was there first: it is neither met nor replaced.
-    pub(super) fn hold_again(&mut self, place: Place) -> Result<(), Refusal> {
-        let (id, head) = (self.job(place).id, self.job(place).head.clone());
+    pub(super) fn hold_again(&mut self, slot: Slot) -> Result<(), Refusal> {
+        let (id, head) = (self.job(slot).id, self.job(slot).head.clone());
         let Some(unique) = &head.unique else { return Ok(()) };
         match self.blocking(unique) {
-            Some(holder) if holder != place => Err(self.duplicate(holder)),
+            Some(holder) if holder != slot => Err(self.duplicate(holder)),
             Some(_) | None => {
                 self.hold(unique.key, id);
                 Ok(())
@@ -162,28 +161,28 @@ impl Desk<'_> {
     fn needs_room(&self, new: &NewJob, plan: &Plan) -> bool {
         match plan {
             Plan::Insert => true,
-            Plan::Replace(place) => {
-                let holder = self.job(*place);
+            Plan::Replace(slot) => {
+                let holder = self.job(*slot);
                 holder.state != State::Queued || holder.head.queue != new.head.queue
             }
             Plan::Use(_) => false,
         }
     }
 
-    fn duplicate(&self, place: Place) -> Refusal {
-        let job = self.job(place);
+    fn duplicate(&self, slot: Slot) -> Refusal {
+        let job = self.job(slot);
         Refusal::Duplicate { existing: job.id, state: job.state }
     }
 
-    fn replace(&mut self, place: Place) -> Result<(), Refusal> {
+    fn replace(&mut self, slot: Slot) -> Result<(), Refusal> {
         let reason = "replaced by a newer job with the same unique key".into();
-        self.change(place).cancel = Some(Cancel { by: "system".into(), reason });
-        let at = self.step(place, Cause::Replace, Outlook::Open)?;
-        self.end(place, at);
+        self.change(slot).cancel = Some(Cancellation { by: "system".into(), reason });
+        let at = self.step(slot, Cause::Replace, Outlook::Open)?;
+        self.end(slot, at);
         Ok(())
     }
 
-    fn insert(&mut self, new: &NewJob) -> Result<Place, Refusal> {
+    fn insert(&mut self, new: &NewJob) -> Result<Slot, Refusal> {
         let job = Job {
             attempt: 1,
             hold: new.head.hold,
@@ -193,17 +192,17 @@ impl Desk<'_> {
         if let Some(unique) = &new.head.unique {
             self.hold(unique.key, new.id);
         }
-        let place = self.add(job, new.input.clone());
+        let slot = self.add(job, new.input.clone());
         if starts_now(new, self.now) {
-            self.enqueue(place, Cause::Due)?;
+            self.enqueue(slot, Cause::Due)?;
         }
-        Ok(place)
+        Ok(slot)
     }
 
     /// Makes a waiting job claimable.
-    pub(super) fn enqueue(&mut self, place: Place, cause: Cause) -> Result<(), Refusal> {
-        let at = self.step(place, cause, Outlook::Open)?;
-        self.change(place).queued_at = Some(at);
+    pub(super) fn enqueue(&mut self, slot: Slot, cause: Cause) -> Result<(), Refusal> {
+        let at = self.step(slot, cause, Outlook::Open)?;
+        self.change(slot).queued_at = Some(at);
         Ok(())
     }
 }

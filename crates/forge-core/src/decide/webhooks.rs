@@ -2,14 +2,14 @@
 
 use alloc::vec::Vec;
 
-use super::desk::Desk;
+use super::working_set::WorkingSet;
 use crate::command::{Answer, OwnedWebhook, Refusal, SigningCommand, WebhookChange, WebhookCommand};
-use crate::delivery::{Delivery, Endpoint, Stage, Subject};
+use crate::delivery::{Delivery, DeliveryStage, DeliverySubject, Endpoint};
 use crate::id::{ClientId, WebhookId};
 use crate::limits;
 use crate::rows::{FailedWant, Wants};
 use crate::time::Time;
-use crate::webhook::{Disabled, Health, Reason, SigningKey, Webhook};
+use crate::webhook::{Disabled, DisabledReason, Health, SigningKey, Webhook};
 
 pub(super) fn wants(command: &WebhookCommand, wants: &mut Wants) {
     let OwnedWebhook { webhook, client } = command.webhook();
@@ -30,12 +30,12 @@ pub(super) fn wants(command: &WebhookCommand, wants: &mut Wants) {
     }
 }
 
-impl Desk<'_> {
+impl WorkingSet<'_> {
     pub(super) fn webhook(&mut self, command: &WebhookCommand) -> Result<Answer, Refusal> {
         match command {
             WebhookCommand::Register(webhook) => {
                 self.check_url(webhook.client, webhook.id, &webhook.url)?;
-                if self.post.webhooks_of(webhook.client).count() >= limits::WEBHOOKS_MAX {
+                if self.outbox.webhooks_of(webhook.client).count() >= limits::WEBHOOKS_MAX {
                     return Err(Refusal::TooManyWebhooks);
                 }
                 Ok(self.save_webhook(webhook.clone()))
@@ -50,15 +50,15 @@ impl Desk<'_> {
             }
             WebhookCommand::Delete(webhook) => {
                 let id = self.own_webhook(*webhook)?.id;
-                self.post.remove_webhook(id, &mut self.changes);
+                self.outbox.remove_webhook(id, &mut self.changes);
                 Ok(Answer::Settled)
             }
             WebhookCommand::Test(webhook) => {
                 let Webhook { id, client, .. } = *self.own_webhook(*webhook)?;
                 self.enabled(id)?;
-                let test = self.new_delivery(client, Endpoint::Webhook(id), Subject::Test, self.now);
-                self.post.add(test.clone(), self.now);
-                Ok(Answer::Delivery(Delivery { stage: Stage::Waiting(self.now), ..test }.into()))
+                let test = self.new_delivery(client, Endpoint::Webhook(id), DeliverySubject::Test, self.now);
+                self.outbox.add(test.clone(), self.now);
+                Ok(Answer::Delivery(Delivery { stage: DeliveryStage::Waiting(self.now), ..test }.into()))
             }
             WebhookCommand::RedeliverFailed { webhook, since } => self.redeliver_failed(*webhook, *since),
         }
@@ -66,12 +66,12 @@ impl Desk<'_> {
 
     /// The webhook of an owner, or why they may not have it.
     fn own_webhook(&self, owned: OwnedWebhook) -> Result<&Webhook, Refusal> {
-        let webhook = self.post.webhook(owned.webhook).ok_or(Refusal::WebhookNotFound)?;
+        let webhook = self.outbox.webhook(owned.webhook).ok_or(Refusal::WebhookNotFound)?;
         if webhook.client == owned.client { Ok(webhook) } else { Err(Refusal::Foreign) }
     }
 
     fn check_url(&self, client: ClientId, id: WebhookId, url: &str) -> Result<(), Refusal> {
-        let other = self.post.webhooks_of(client).find(|other| other.url == url && other.id != id);
+        let other = self.outbox.webhooks_of(client).find(|other| other.url == url && other.id != id);
         other.map_or(Ok(()), |other| Err(Refusal::WebhookExists(other.id)))
     }
 
@@ -94,7 +94,7 @@ impl Desk<'_> {
                 webhook.health = Health { last_success_at, last_failure_at, ..Health::default() };
             }
             Some(false) => {
-                let by_owner = Disabled { at: self.now, reason: Reason::Owner };
+                let by_owner = Disabled { at: self.now, reason: DisabledReason::Owner };
                 webhook.disabled = webhook.disabled.or(Some(by_owner));
             }
             None => {}
@@ -107,10 +107,10 @@ impl Desk<'_> {
         let id = self.own_webhook(owned)?.id;
         self.enabled(id)?;
         let given_up = |delivery: &&Delivery| {
-            matches!(delivery.stage, Stage::Failed(at, _) if at >= since)
+            matches!(delivery.stage, DeliveryStage::Failed(at, _) if at >= since)
                 && delivery.to == Endpoint::Webhook(id)
         };
-        let mut failed: Vec<Delivery> = self.post.deliveries().filter(given_up).cloned().collect();
+        let mut failed: Vec<Delivery> = self.outbox.deliveries().filter(given_up).cloned().collect();
         failed.sort_unstable_by_key(|delivery| (delivery.settled_at(), delivery.id));
         let more = failed.len() >= limits::REDELIVER_MAX;
         failed.truncate(limits::REDELIVER_MAX);
@@ -122,19 +122,19 @@ impl Desk<'_> {
     }
 
     fn save_webhook(&mut self, webhook: Webhook) -> Answer {
-        self.post.save_webhook(webhook.clone(), &mut self.changes);
+        self.outbox.save_webhook(webhook.clone(), &mut self.changes);
         Answer::Webhook(webhook.into())
     }
 
     pub(super) fn signing(&mut self, command: &SigningCommand) -> Answer {
         match command {
             SigningCommand::Ensure(key) => {
-                if !self.post.signing_keys.values().any(|known| known.is_good(self.now)) {
+                if !self.outbox.signing_keys.values().any(|known| known.is_good(self.now)) {
                     self.save_signing_key(key.clone());
                 }
             }
             SigningCommand::Rotate { key, retire_at } => {
-                let before: Vec<SigningKey> = self.post.signing_keys.values().cloned().collect();
+                let before: Vec<SigningKey> = self.outbox.signing_keys.values().cloned().collect();
                 for known in before {
                     let retired_at = known.retired_at.map_or(*retire_at, |at| at.min(*retire_at));
                     if known.retired_at != Some(retired_at) {
@@ -142,18 +142,18 @@ impl Desk<'_> {
                     }
                 }
                 self.save_signing_key(key.clone());
-                while self.post.signing_keys.len() > limits::SIGNING_KEYS_MAX {
-                    let Some((oldest, _)) = self.post.signing_keys.pop_first() else { break };
+                while self.outbox.signing_keys.len() > limits::SIGNING_KEYS_MAX {
+                    let Some((oldest, _)) = self.outbox.signing_keys.pop_first() else { break };
                     self.changes.signing_keys.remove(&oldest);
                     self.changes.signing_keys_removed.push(oldest);
                 }
             }
         }
-        Answer::SigningKeys(self.post.signing_keys.values().cloned().collect())
+        Answer::SigningKeys(self.outbox.signing_keys.values().cloned().collect())
     }
 
     fn save_signing_key(&mut self, key: SigningKey) {
         self.changes.signing_keys.insert(key.id, key.clone());
-        self.post.signing_keys.insert(key.id, key);
+        self.outbox.signing_keys.insert(key.id, key);
     }
 }

@@ -6,28 +6,28 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::time::Duration;
 
-use super::desk::{Desk, Place};
+use super::working_set::{Slot, WorkingSet};
 use crate::catalog::Kind;
 use crate::command::{Answer, Extend, Fail, Held, Note, Output, Refusal, Succeed, WorkError};
-use crate::history::{News, Outlook};
+use crate::history::{EventKind, Outlook};
 use crate::job::{AttemptError, ResultNote, bounded};
 use crate::limits;
-use crate::retry::{Failure, Next, Verdict};
+use crate::retry::{AttemptFailure, Next, RetryVerdict};
 use crate::rows::NewResult;
 use crate::state::{Cause, State};
 use crate::time::Time;
 
-impl Desk<'_> {
+impl WorkingSet<'_> {
     pub(super) fn start(&mut self, held: &Held) -> Result<Answer, Refusal> {
-        let place = self.held(held.job, &held.holder)?;
-        self.begin(place)?;
-        Ok(Answer::Done(self.job(place).clone()))
+        let slot = self.held(held.job, &held.holder)?;
+        self.begin(slot)?;
+        Ok(Answer::Done(self.job(slot).clone()))
     }
 
     /// ASSIGNED to RUNNING; the time of the attempt begins to run.
-    pub(super) fn begin(&mut self, place: Place) -> Result<(), Refusal> {
-        let at = self.step(place, Cause::Start, Outlook::Open)?;
-        let job = self.change(place);
+    pub(super) fn begin(&mut self, slot: Slot) -> Result<(), Refusal> {
+        let at = self.step(slot, Cause::Start, Outlook::Open)?;
+        let job = self.change(slot);
         job.started_at = Some(at);
         job.progress = None;
         job.message = None;
@@ -39,9 +39,9 @@ impl Desk<'_> {
     }
 
     pub(super) fn extend(&mut self, extend: &Extend) -> Result<Answer, Refusal> {
-        let place = self.held(extend.held.job, &extend.held.holder)?;
+        let slot = self.held(extend.held.job, &extend.held.holder)?;
         let now = self.now;
-        let job = self.change(place);
+        let job = self.change(slot);
         if let Some(lease) = &mut job.lease {
             // A late or shorter extension never takes away what the worker was promised.
             lease.until = lease.until.max(now + extend.lease.unwrap_or(lease.length));
@@ -53,33 +53,33 @@ impl Desk<'_> {
                 if let Some(message) = message {
                     job.message = Some(bounded(message.clone()));
                 }
-                self.tell(place, News::Progress(percent));
+                self.append_event(slot, EventKind::Progress(percent));
             }
             Some(Note::Emitted) if job.state == State::Running => {
-                self.tell(place, News::Emitted);
+                self.append_event(slot, EventKind::Emitted);
             }
             Some(_) | None => {}
         }
-        Ok(Answer::Done(self.job(place).clone()))
+        Ok(Answer::Done(self.job(slot).clone()))
     }
 
     pub(super) fn succeed(&mut self, succeed: &Succeed) -> Result<Answer, Refusal> {
-        let place = self.held(succeed.held.job, &succeed.held.holder)?;
-        if let Some(items) = self.job(place).head.items {
+        let slot = self.held(succeed.held.job, &succeed.held.holder)?;
+        if let Some(items) = self.job(slot).head.items {
             // A batch ends as its items did, so these must be told.
             return Err(Refusal::WrongItems { expected: items.n });
         }
-        let at = self.step(place, Cause::Finish, Outlook::Open)?;
+        let at = self.step(slot, Cause::Finish, Outlook::Open)?;
         if let Some(output) = &succeed.output {
-            self.leave(place, at, output);
+            self.leave(slot, at, output);
         }
-        self.end(place, at);
-        Ok(Answer::Done(self.job(place).clone()))
+        self.end(slot, at);
+        Ok(Answer::Done(self.job(slot).clone()))
     }
 
     /// Notes what the job left, and until when. Nothing outlives the job itself.
-    fn leave(&mut self, place: Place, at: Time, output: &Arc<Output>) {
-        let job = self.change(place);
+    fn leave(&mut self, slot: Slot, at: Time, output: &Arc<Output>) {
+        let job = self.change(slot);
         let kept = job.head.keep.map(|keep| keep.of(output));
         let expires_at = kept.filter(|&kept| kept < job.record_kept()).map(|kept| at + kept);
         let media_type = bounded(output.media_type.clone());
@@ -89,21 +89,21 @@ impl Desk<'_> {
     }
 
     pub(super) fn fail(&mut self, fail: &Fail) -> Result<Answer, Refusal> {
-        let place = self.held(fail.held.job, &fail.held.holder)?;
+        let slot = self.held(fail.held.job, &fail.held.holder)?;
         let cause = if fail.error.kind == Kind::HandlerTimeout { Cause::Timeout } else { Cause::Fail };
-        self.break_off(place, cause, &fail.error)?;
-        Ok(Answer::Done(self.job(place).clone()))
+        self.break_off(slot, cause, &fail.error)?;
+        Ok(Answer::Done(self.job(slot).clone()))
     }
 
     /// Ends the attempt under way with an error, and goes on as the retry policy says.
-    pub(super) fn break_off(&mut self, place: Place, cause: Cause, error: &WorkError) -> Result<(), Refusal> {
-        if self.job(place).state != State::Running {
-            return Err(Refusal::WrongState(self.job(place).state));
+    pub(super) fn break_off(&mut self, slot: Slot, cause: Cause, error: &WorkError) -> Result<(), Refusal> {
+        if self.job(slot).state != State::Running {
+            return Err(Refusal::WrongState(self.job(slot).state));
         }
         let random = self.random();
-        let job = self.job(place);
+        let job = self.job(slot);
         let retryable = error.retryable.unwrap_or(error.kind.entry().retryable);
-        let failure = Failure {
+        let failure = AttemptFailure {
             attempt: job.attempt,
             retryable,
             verdict: error.verdict,
@@ -116,19 +116,19 @@ impl Desk<'_> {
             Next::End { .. } if job.can_retry() => Outlook::Open,
             Next::End { .. } => Outlook::Final,
         };
-        let at = self.step(place, cause, outlook)?;
+        let at = self.step(slot, cause, outlook)?;
         // Ended in so many words, by the handler or by the policy's list, rather than by the kind of failure.
         let settled = match error.verdict {
-            Some(Verdict::Discard | Verdict::DeadLetter) => true,
-            Some(Verdict::Retry) => false,
+            Some(RetryVerdict::Discard | RetryVerdict::DeadLetter) => true,
+            Some(RetryVerdict::Retry) => false,
             None => matches!(next, Next::End { listed: true, .. }),
         };
         // A timeout stays one, whoever decided not to try again.
         let kind = if settled && cause != Cause::Timeout { Kind::NonRetryable } else { error.kind };
         self.record(
-            place,
+            slot,
             AttemptError {
-                attempt: self.job(place).attempt,
+                attempt: self.job(slot).attempt,
                 at,
                 kind,
                 code: bounded(String::from(code(error, kind))),
@@ -140,46 +140,46 @@ impl Desk<'_> {
         );
         match next {
             // A lost runner says nothing about the work: try again at once.
-            Next::RetryIn(_) if cause == Cause::RunnerLost => self.try_again(place, Duration::ZERO, 1),
-            Next::RetryIn(wait) => self.try_again(place, wait, 1),
+            Next::RetryIn(_) if cause == Cause::RunnerLost => self.try_again(slot, Duration::ZERO, 1),
+            Next::RetryIn(wait) => self.try_again(slot, wait, 1),
             Next::End { dead_letter, .. } => {
-                self.change(place).dead_lettered_at = dead_letter.then_some(at);
-                self.end(place, at);
+                self.change(slot).dead_lettered_at = dead_letter.then_some(at);
+                self.end(slot, at);
                 Ok(())
             }
         }
     }
 
     pub(super) fn hand_back(&mut self, held: &Held) -> Result<Answer, Refusal> {
-        let place = self.held(held.job, &held.holder)?;
-        match self.job(place).state {
+        let slot = self.held(held.job, &held.holder)?;
+        match self.job(slot).state {
             State::Running => {
-                self.step(place, Cause::HandBack, Outlook::WillRetry)?;
-                self.try_again(place, Duration::ZERO, 0)?;
+                self.step(slot, Cause::HandBack, Outlook::WillRetry)?;
+                self.try_again(slot, Duration::ZERO, 0)?;
             }
-            _ => self.take_back(place, Cause::HandBack)?,
+            _ => self.take_back(slot, Cause::HandBack)?,
         }
-        Ok(Answer::Done(self.job(place).clone()))
+        Ok(Answer::Done(self.job(slot).clone()))
     }
 
     /// ASSIGNED to QUEUED: the attempt never began.
-    pub(super) fn take_back(&mut self, place: Place, cause: Cause) -> Result<(), Refusal> {
-        self.change(place).lease = None;
-        self.enqueue(place, cause)
+    pub(super) fn take_back(&mut self, slot: Slot, cause: Cause) -> Result<(), Refusal> {
+        self.change(slot).lease = None;
+        self.enqueue(slot, cause)
     }
 
     /// FAILED to QUEUED by the server's own doing. `raise` is 0 where the broken attempt does not count.
-    fn try_again(&mut self, place: Place, wait: Duration, raise: u32) -> Result<(), Refusal> {
+    fn try_again(&mut self, slot: Slot, wait: Duration, raise: u32) -> Result<(), Refusal> {
         let available_at = (!wait.is_zero()).then(|| self.now + wait);
-        let job = self.change(place);
+        let job = self.change(slot);
         job.lease = None;
         job.attempt += raise;
         job.available_at = available_at;
-        self.enqueue(place, Cause::RetryByPolicy)
+        self.enqueue(slot, Cause::RetryByPolicy)
     }
 
-    fn record(&mut self, place: Place, error: AttemptError) {
-        let errors = &mut self.change(place).errors;
+    fn record(&mut self, slot: Slot, error: AttemptError) {
+        let errors = &mut self.change(slot).errors;
         if errors.len() >= limits::ERRORS_MAX {
             errors.remove(0);
         }

@@ -8,15 +8,15 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::{
-    AttemptError, Cancel, Conflict, Dialect, Form, Head, IdempotencyKey, Input, Job, Keep, Lease, Limit,
-    Name, Parked, Rate, ResultNote, Step, Unique,
+    AttemptError, Cancellation, Conflict, Dialect, Head, IdempotencyKey, Input, Job, JobForm, Keep, Lease,
+    Limit, Name, Parked, Rate, ResultNote, Unique, WorkflowStep,
 };
 use crate::catalog::Kind;
 use crate::codec::{Corrupt, Field, Fields, Writer, micros, put_varint, take_slice};
 use crate::history::History;
 use crate::id::{ClientId, ExecutionId, JobId};
 use crate::item::{Items, decode_items, encode_items};
-use crate::retry::Policy;
+use crate::retry::RetryPolicy;
 use crate::state::State;
 use crate::time::Time;
 use crate::work::{Definition, WorkKind};
@@ -80,7 +80,7 @@ impl Head {
         let nobody = ClientId::from_u128(0);
         let mut head = Head::new(nobody, Name("".into()), Time::ZERO);
         let mut key = IdempotencyKey { client: nobody, operation: "".into(), key: "".into() };
-        let mut workflow = Step { workflow: 0, index: 0 };
+        let mut workflow = WorkflowStep { workflow: 0, index: 0 };
         for field in Fields(bytes) {
             let field = field?;
             match field.tag {
@@ -105,7 +105,7 @@ impl Head {
         match field.tag {
             1 => self.client = ClientId::from_u128(field.id()?),
             2 => self.dialect = pick(field, [Dialect::Forge, Dialect::Operations, Dialect::Ojs])?,
-            3 => self.form = pick(field, [Form::Execute, Form::Deferred, Form::EmitEvent])?,
+            3 => self.form = pick(field, [JobForm::Execute, JobForm::Deferred, JobForm::EmitEvent])?,
             4 => self.job_type = field.text()?,
             5 => self.queue = Name::new(field.str()?).ok_or(Corrupt)?,
             6 => {
@@ -118,7 +118,7 @@ impl Head {
             10 => self.expires_at = Some(field.time()?),
             11 => self.lease = Some(field.span()?),
             12 => self.timeout = Some(field.span()?),
-            13 => self.retry = Policy::decode(field.bytes)?,
+            13 => self.retry = RetryPolicy::decode(field.bytes)?,
             14 => self.limit = Some(decode_limit(field.bytes)?),
             15 => self.hold = field.flag()?,
             16 => self.unique = Some(decode_unique(field.bytes)?),
@@ -239,7 +239,7 @@ impl Job {
             15 => self.progress = Some(u8::try_from(field.number()?.wrapping_sub(1)).map_err(|_| Corrupt)?),
             16 => self.message = Some(field.text()?),
             17 => self.errors.push(decode_error(field.bytes)?),
-            18 => self.cancel = Some(Cancel { by: field.text()?, reason: "".into() }),
+            18 => self.cancel = Some(Cancellation { by: field.text()?, reason: "".into() }),
             19 => self.cancel.as_mut().ok_or(Corrupt)?.reason = field.text()?,
             20 => self.dead_lettered_at = Some(field.time()?),
             21 => self.forget_at = Some(field.time()?),
@@ -438,7 +438,7 @@ mod tests {
         let client = ClientId::from_u128(42);
         Head {
             dialect: Dialect::Ojs,
-            form: Form::EmitEvent,
+            form: JobForm::EmitEvent,
             job_type: "mail.send".into(),
             priority: -7,
             definition: Some(Definition {
@@ -451,7 +451,7 @@ mod tests {
             expires_at: Some(Time::from_millis(9)),
             lease: Some(Duration::ZERO),
             timeout: Some(Duration::from_secs(3)),
-            retry: Policy::auto(),
+            retry: RetryPolicy::auto(),
             limit: Some(Limit {
                 key: Name::new("k").unwrap(),
                 concurrency: Some(0),
@@ -471,7 +471,7 @@ mod tests {
             tracestate: Some("ts".into()),
             language: Some("de".into()),
             tags: vec!["x".into(), "".into()],
-            workflow: Some(Step { workflow: 5, index: 0 }),
+            workflow: Some(WorkflowStep { workflow: 5, index: 0 }),
             retention: Some(Duration::from_secs(1)),
             operation: Some("reports/generate".into()),
             keep: Some(Keep {
@@ -523,7 +523,7 @@ mod tests {
             retryable: true,
             details: vec![1, 2],
         }];
-        job.cancel = Some(Cancel { by: "user".into(), reason: "".into() });
+        job.cancel = Some(Cancellation { by: "user".into(), reason: "".into() });
         job.dead_lettered_at = Some(Time::from_millis(6));
         job.forget_at = Some(Time::from_millis(7));
         job.result = Some(ResultNote {

@@ -17,7 +17,7 @@ use crate::history::{Event, History};
 use crate::id::{ClientId, ExecutionId, JobId};
 use crate::item::{Item, Items, Tally};
 use crate::limits;
-use crate::retry::Policy;
+use crate::retry::RetryPolicy;
 use crate::state::State;
 use crate::time::Time;
 use crate::work::Definition;
@@ -69,7 +69,7 @@ pub enum Dialect {
 /// ForgeRun's three forms of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Form {
+pub enum JobForm {
     /// Run as soon as possible.
     Execute = 0,
     /// Run at a given time.
@@ -86,7 +86,7 @@ pub struct Head {
     /// Which contract it came by.
     pub dialect: Dialect,
     /// ForgeRun's form; EXECUTE for the other dialects.
-    pub form: Form,
+    pub form: JobForm,
     /// The free-form type of the other dialects; empty on `/v1`.
     pub job_type: String,
     /// The operation it was submitted as, where operations have names: `reports/generate`.
@@ -110,7 +110,7 @@ pub struct Head {
     /// How long one attempt may run.
     pub timeout: Option<Duration>,
     /// What to do about failures.
-    pub retry: Policy,
+    pub retry: RetryPolicy,
     /// A limit it shares with other jobs.
     pub limit: Option<Limit>,
     /// Held back until somebody activates it.
@@ -133,7 +133,7 @@ pub struct Head {
     /// Labels for people.
     pub tags: Vec<String>,
     /// The workflow it is a step of.
-    pub workflow: Option<Step>,
+    pub workflow: Option<WorkflowStep>,
     /// How long it is kept after it ended; `None` means [`limits::RETENTION`].
     pub retention: Option<Duration>,
     /// How long what it leaves is kept; `None` for as long as the job.
@@ -146,7 +146,7 @@ impl Head {
         Head {
             client,
             dialect: Dialect::Forge,
-            form: Form::Execute,
+            form: JobForm::Execute,
             job_type: String::new(),
             operation: None,
             queue,
@@ -158,7 +158,7 @@ impl Head {
             expires_at: None,
             lease: None,
             timeout: None,
-            retry: Policy::manual(),
+            retry: RetryPolicy::manual(),
             limit: None,
             hold: false,
             unique: None,
@@ -266,7 +266,7 @@ pub struct IdempotencyKey {
 
 /// A place in a workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct WorkflowStep {
     /// The workflow.
     pub workflow: u128,
     /// The step within it.
@@ -317,7 +317,7 @@ pub struct Job {
     /// Why attempts failed, oldest first; bounded by [`limits::ERRORS_MAX`].
     pub errors: Vec<AttemptError>,
     /// Who cancelled it and why.
-    pub cancel: Option<Cancel>,
+    pub cancel: Option<Cancellation>,
     /// When it became a dead letter.
     pub dead_lettered_at: Option<Time>,
     /// What it left, if it succeeded and left anything.
@@ -379,7 +379,7 @@ pub struct AttemptError {
 
 /// Who cancelled a job and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cancel {
+pub struct Cancellation {
     /// `user`, or what the system calls itself.
     pub by: String,
     /// In English.

@@ -69,7 +69,7 @@ pub enum WorkKind {
     PayloadInvalid,
 }
 
-/// From this duration on a succeeding kind counts as [`Class::Slow`]. The catalog has a wide gap here:
+/// From this duration on a succeeding kind counts as [`WorkClass::Slow`]. The catalog has a wide gap here:
 /// nothing between 15 s and 90 s.
 const SLOW_FROM_MS: u32 = 60_000;
 
@@ -131,13 +131,13 @@ impl WorkKind {
     }
 
     /// The class of the kind.
-    pub fn class(self) -> Class {
+    pub fn class(self) -> WorkClass {
         if self.behaviour() != Behaviour::Succeeds {
-            Class::Failure
+            WorkClass::Failure
         } else if self.duration_ms(0) < SLOW_FROM_MS {
-            Class::Success
+            WorkClass::Success
         } else {
-            Class::Slow
+            WorkClass::Slow
         }
     }
 
@@ -157,7 +157,7 @@ impl WorkKind {
         }
     }
 
-    fn row(self) -> &'static Row {
+    fn row(self) -> &'static KindRow {
         &TABLE[self as usize]
     }
 }
@@ -201,7 +201,7 @@ pub enum Behaviour {
 
 /// The three classes a random choice has to cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Class {
+pub enum WorkClass {
     /// Succeeds in less than a minute.
     Success,
     /// Fails at least once, or is refused.
@@ -210,7 +210,7 @@ pub enum Class {
     Slow,
 }
 
-struct Row {
+struct KindRow {
     kind: WorkKind,
     name: &'static str,
     length: Length,
@@ -230,12 +230,12 @@ const fn row(
     length: Length,
     payload_kb: u16,
     behaviour: Behaviour,
-) -> Row {
-    Row { kind, name, length, payload_kb, behaviour }
+) -> KindRow {
+    KindRow { kind, name, length, payload_kb, behaviour }
 }
 
 /// In the order of the enum, so that a kind is its own index.
-static TABLE: [Row; 31] = {
+static TABLE: [KindRow; 31] = {
     use Behaviour::*;
     use Length::{Ms, OverLimit};
     use WorkKind::*;
@@ -379,9 +379,9 @@ mod tests {
 
     #[test]
     fn slow_kinds_succeed_late_and_failing_kinds_are_never_slow() {
-        let slow = WorkKind::ALL.iter().filter(|kind| kind.class() == Class::Slow);
+        let slow = WorkKind::ALL.iter().filter(|kind| kind.class() == WorkClass::Slow);
         assert!(slow.eq(&[WorkKind::SuccessSlow, WorkKind::RunsLong]));
-        let n_failing = WorkKind::ALL.iter().filter(|kind| kind.class() == Class::Failure).count();
+        let n_failing = WorkKind::ALL.iter().filter(|kind| kind.class() == WorkClass::Failure).count();
         assert_eq!(n_failing, 7);
     }
 }

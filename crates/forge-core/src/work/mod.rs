@@ -11,7 +11,7 @@
 
 mod kind;
 
-pub use kind::{Behaviour, Class, End, WorkKind};
+pub use kind::{Behaviour, End, WorkClass, WorkKind};
 
 /// What the server decided a job shall do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -152,9 +152,9 @@ mod tests {
             *n_of.entry(definition.work_kind.class()).or_insert(0) += 1;
         }
         // Expected: 800 × 10/12, 200, 800 × 2/12; a generous margin around each.
-        assert!((600..735).contains(&n_of[&Class::Success]), "{n_of:?}");
-        assert!((150..250).contains(&n_of[&Class::Failure]), "{n_of:?}");
-        assert!((90..180).contains(&n_of[&Class::Slow]), "{n_of:?}");
+        assert!((600..735).contains(&n_of[&WorkClass::Success]), "{n_of:?}");
+        assert!((150..250).contains(&n_of[&WorkClass::Failure]), "{n_of:?}");
+        assert!((90..180).contains(&n_of[&WorkClass::Slow]), "{n_of:?}");
         let chosen: BTreeSet<_> =
             randoms(200, MAX_RUNTIME_MS).map(|definition| definition.work_kind).collect();
         let pools: BTreeSet<_> = CHOOSABLE_SUCCEEDING.into_iter().chain(CHOOSABLE_FAILING).collect();

@@ -7,13 +7,13 @@ use std::vec::Vec;
 
 use forge_core::catalog::Kind;
 use forge_core::command::{
-    Answer, Cancel, Claim, Command, Conclude, Crew, Extend, Fail, Held, Holder, Idempotency, NewJob, Note,
-    Output, Owned, Refusal, Retry, Submit, Succeed, WorkError,
+    Answer, Cancel, Claim, Command, Conclude, Extend, Fail, Held, Holder, Idempotency, NewJob, Note, Output,
+    Owned, Refusal, Retry, Submit, Succeed, WorkError, WorkerKind,
 };
 use forge_core::id::{ClientId, ExecutionId, JobId};
 use forge_core::item::{ItemEnd, ItemError, Items};
 use forge_core::job::{Head, IdempotencyKey, Job, Limit, Name};
-use forge_core::retry::{Jitter, Policy};
+use forge_core::retry::{Jitter, RetryPolicy};
 use forge_core::state::State;
 use forge_core::time::Time;
 
@@ -52,7 +52,7 @@ pub(crate) fn plain(n: u128) -> NewJob {
 
 /// The automatic policy, with exact waits of 2 s, 4 s, …
 pub(crate) fn auto(head: &mut Head) {
-    head.retry = Policy { jitter: Jitter::None, ..Policy::auto() };
+    head.retry = RetryPolicy { jitter: Jitter::None, ..RetryPolicy::auto() };
 }
 
 pub(crate) fn limit(concurrency: Option<u32>) -> Limit {
@@ -82,7 +82,7 @@ pub(crate) fn claim(queues: &str, limit: usize) -> Command {
 pub(crate) fn claim_as(queues: &str, limit: usize, set: impl FnOnce(&mut Claim)) -> Command {
     let mut claim = Claim {
         worker: name("w"),
-        crew: Crew::External,
+        crew: WorkerKind::External,
         queues: queues.split(' ').map(name).collect(),
         limit,
         lease: None,

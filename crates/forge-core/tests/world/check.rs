@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::vec::Vec;
 
-use forge_core::history::{Entry, Event};
+use forge_core::history::{Event, JournalEntry};
 use forge_core::id::JobId;
 use forge_core::invariants;
 use forge_core::job::{Name, Parked, Unique};
@@ -38,7 +38,7 @@ impl World {
     /// The journal tells every job's life without a gap, the forgotten ones included.
     fn check_journal(&self) {
         let mut lives: BTreeMap<JobId, Vec<Event>> = BTreeMap::new();
-        for (job, event) in self.journal.iter().filter_map(Entry::job_event) {
+        for (job, event) in self.journal.iter().filter_map(JournalEntry::job_event) {
             lives.entry(job).or_default().push(*event);
         }
         for (job, events) in lives {

@@ -8,9 +8,10 @@ use std::vec;
 use std::vec::Vec;
 
 use forge_core::command::{
-    Answer, Command, DeliveryCommand, OwnedWebhook, Sent, Settle, Take, Taken, WebhookChange, WebhookCommand,
+    Answer, Command, DeliveryCommand, OwnedWebhook, SendResult, Settle, Take, Taken, WebhookChange,
+    WebhookCommand,
 };
-use forge_core::delivery::{Attempt, Delivery, Policy, Stage, Subject};
+use forge_core::delivery::{Delivery, DeliveryAttempt, DeliveryPolicy, DeliveryStage, DeliverySubject};
 use forge_core::id::WebhookId;
 use forge_core::time::Time;
 use forge_core::webhook::{Envelope, Events, Health, Secrets, Webhook};
@@ -19,7 +20,7 @@ use super::World;
 use super::build::{CLIENT, secs};
 
 /// Three attempts, waits of exactly nothing, disabled after a minute of failures.
-pub(crate) const POLICY: Policy = Policy {
+pub(crate) const POLICY: DeliveryPolicy = DeliveryPolicy {
     attempts_max: 3,
     base: Duration::ZERO,
     max: Duration::ZERO,
@@ -62,7 +63,7 @@ pub(crate) fn take_deliveries(limit: usize) -> Command {
     Command::Delivery(DeliveryCommand::Take(Take { limit, lease: secs(10), closed: BTreeMap::new() }))
 }
 
-pub(crate) fn settle(delivery: &Delivery, sent: Sent) -> Command {
+pub(crate) fn settle(delivery: &Delivery, sent: SendResult) -> Command {
     let settle = Settle {
         delivery: delivery.id,
         client: delivery.client,
@@ -79,25 +80,30 @@ pub(crate) fn redeliver(delivery: &Delivery) -> Command {
     Command::Delivery(DeliveryCommand::Redeliver { delivery: delivery.id, client: CLIENT })
 }
 
-pub(crate) fn attempt(status: u16) -> Attempt {
+pub(crate) fn attempt(status: u16) -> DeliveryAttempt {
     let error = (status >= 300).then(|| format!("the endpoint answered {status}"));
-    Attempt { at: Time::from_millis(1_000_000), took: Duration::from_millis(5), status: Some(status), error }
+    DeliveryAttempt {
+        at: Time::from_millis(1_000_000),
+        took: Duration::from_millis(5),
+        status: Some(status),
+        error,
+    }
 }
 
-pub(crate) fn arrived() -> Sent {
-    Sent::Delivered(attempt(204))
+pub(crate) fn arrived() -> SendResult {
+    SendResult::Delivered(attempt(204))
 }
 
-pub(crate) fn broke() -> Sent {
-    Sent::Failed { attempt: attempt(500), retry_after: None }
+pub(crate) fn broke() -> SendResult {
+    SendResult::Failed { attempt: attempt(500), retry_after: None }
 }
 
 /// What a delivery tells and where: `Queued to http://receiver/1`.
 pub(crate) fn label(world: &World, delivery: &Delivery) -> String {
     let what = match &delivery.about {
-        Subject::Event { event, .. } => format!("{:?}", event.name()),
-        Subject::Notice(_) => "notice".into(),
-        Subject::Test => "test".into(),
+        DeliverySubject::Event { event, .. } => format!("{:?}", event.name()),
+        DeliverySubject::Notice(_) => "notice".into(),
+        DeliverySubject::Test => "test".into(),
     };
     let place = match &delivery.to {
         forge_core::delivery::Endpoint::Webhook(id) => {
@@ -133,7 +139,7 @@ impl World {
     }
 
     /// The deliveries that stand like this.
-    pub(crate) fn n_deliveries(&self, like: impl Fn(&Stage) -> bool) -> usize {
+    pub(crate) fn n_deliveries(&self, like: impl Fn(&DeliveryStage) -> bool) -> usize {
         self.deliveries.values().filter(|known| like(&known.stage)).count()
     }
 }

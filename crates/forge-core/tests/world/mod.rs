@@ -18,7 +18,7 @@ use std::vec::Vec;
 
 use forge_core::command::{Answer, Command, Output};
 use forge_core::delivery::Delivery;
-use forge_core::history::Entry;
+use forge_core::history::JournalEntry;
 use forge_core::id::{DeliveryId, ExecutionId, JobId, SigningKeyId, WebhookId};
 use forge_core::item::ItemEnd;
 use forge_core::job::{IdempotencyKey, Job, Lane, Name, Shelf};
@@ -43,7 +43,7 @@ pub(crate) struct World {
     pub(crate) limits: BTreeMap<Name, LimitRow>,
     pub(crate) queues: BTreeMap<Name, QueueRow>,
     pub(crate) counts: BTreeMap<Name, Counts>,
-    pub(crate) journal: Vec<Entry>,
+    pub(crate) journal: Vec<JournalEntry>,
     pub(crate) webhooks: BTreeMap<WebhookId, Webhook>,
     pub(crate) deliveries: BTreeMap<DeliveryId, Delivery>,
     pub(crate) signing_keys: BTreeMap<SigningKeyId, SigningKey>,

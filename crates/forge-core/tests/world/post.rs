@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::vec::Vec;
 
-use forge_core::delivery::{Chain, Delivery, Endpoint, Stage};
+use forge_core::delivery::{Chain, Delivery, DeliveryStage, Endpoint};
 use forge_core::id::{DeliveryId, WebhookId};
 use forge_core::invariants;
 use forge_core::{Changes, Rows, Wants};
@@ -38,7 +38,7 @@ impl World {
         for want in &wants.deliveries_failed {
             let failed = self.deliveries.values().filter(|known| {
                 known.to == Endpoint::Webhook(want.webhook)
-                    && matches!(known.stage, Stage::Failed(at, _) if at >= want.since)
+                    && matches!(known.stage, DeliveryStage::Failed(at, _) if at >= want.since)
             });
             let found: BTreeSet<_> = failed.map(|known| (known.settled_at(), known.id)).collect();
             ids.extend(found.into_iter().take(want.limit).map(|(_, id)| id));
@@ -58,7 +58,7 @@ impl World {
     /// The deliveries of a chain that are not settled, in order.
     pub(crate) fn open(&self, chain: Chain) -> Vec<DeliveryId> {
         let open = self.deliveries.values().filter(|known| known.chain() == Some(chain));
-        let order: BTreeSet<_> = open.filter_map(|known| Some((known.place()?, known.id))).collect();
+        let order: BTreeSet<_> = open.filter_map(|known| Some((known.position()?, known.id))).collect();
         order.into_iter().map(|(_, id)| id).collect()
     }
 

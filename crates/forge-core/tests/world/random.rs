@@ -5,7 +5,7 @@ use forge_core::Command;
 use forge_core::command::{Cancel, Idempotency, NewJob, Owned, Retry, Submit};
 use forge_core::id::{ClientId, ExecutionId};
 use forge_core::job::{Conflict, Head, IdempotencyKey, Limit, Rate, Unique};
-use forge_core::retry::Verdict;
+use forge_core::retry::RetryVerdict;
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,8 +91,13 @@ impl Drawer {
             11 => progress(n, token, which),
             12 => succeed(n, token),
             13 => fail_as(n, token, |error| {
-                let verdicts =
-                    [None, None, Some(Verdict::Retry), Some(Verdict::Discard), Some(Verdict::DeadLetter)];
+                let verdicts = [
+                    None,
+                    None,
+                    Some(RetryVerdict::Retry),
+                    Some(RetryVerdict::Discard),
+                    Some(RetryVerdict::DeadLetter),
+                ];
                 error.verdict = verdicts[usize::from(how >> 3) % 5];
             }),
             14 => hand_back(n, token),

@@ -33,7 +33,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use forge_core::delivery::Policy;
+use forge_core::delivery::DeliveryPolicy;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -45,7 +45,7 @@ use round::Round;
 #[derive(Clone, Debug)]
 pub struct PostOptions {
     /// What to do about failures.
-    pub policy: Policy,
+    pub policy: DeliveryPolicy,
     /// How long a delivery is held without a word; longer than the courier takes at most.
     pub lease: Duration,
     /// Sends under way to endpoints that answer well and quickly.
@@ -67,7 +67,7 @@ pub struct PostOptions {
 impl Default for PostOptions {
     fn default() -> Self {
         PostOptions {
-            policy: Policy {
+            policy: DeliveryPolicy {
                 attempts_max: 6,
                 base: Duration::from_millis(500),
                 max: Duration::from_secs(30),

@@ -4,8 +4,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use forge_core::command::Sent;
-use forge_core::delivery::{Attempt, Delivery, Endpoint, Subject};
+use forge_core::command::SendResult;
+use forge_core::delivery::{Delivery, DeliveryAttempt, DeliverySubject, Endpoint};
 use forge_core::history::Event;
 use forge_core::job::Job;
 use forge_core::rows::Outcome;
@@ -52,7 +52,7 @@ impl Parcel {
         delivery: Delivery,
         webhook: Option<Arc<Webhook>>,
     ) -> Result<Option<Parcel>, forge_store::Error> {
-        let Subject::Event { job, event } = delivery.about else {
+        let DeliverySubject::Event { job, event } = delivery.about else {
             return Ok(Some(Parcel { delivery, webhook, job: None, outcome: None }));
         };
         let Some(job) = store.job(job).await? else { return Ok(None) };
@@ -66,8 +66,8 @@ impl Parcel {
     /// The event of a job that it tells of; `None` for what is about none.
     pub fn event(&self) -> Option<&Event> {
         match &self.delivery.about {
-            Subject::Event { event, .. } => Some(event),
-            Subject::Notice(_) | Subject::Test => None,
+            DeliverySubject::Event { event, .. } => Some(event),
+            DeliverySubject::Notice(_) | DeliverySubject::Test => None,
         }
     }
 }
@@ -99,12 +99,12 @@ pub enum Verdict {
 
 impl Receipt {
     /// The same in the words of the core.
-    pub(super) fn into_sent(self, at: Time, took: Duration) -> Sent {
-        let attempt = Attempt { at, took, status: self.status, error: self.error };
+    pub(super) fn into_sent(self, at: Time, took: Duration) -> SendResult {
+        let attempt = DeliveryAttempt { at, took, status: self.status, error: self.error };
         match self.verdict {
-            Verdict::Delivered => Sent::Delivered(attempt),
-            Verdict::Failed { retry_after } => Sent::Failed { attempt, retry_after },
-            Verdict::Gone => Sent::Gone(attempt),
+            Verdict::Delivered => SendResult::Delivered(attempt),
+            Verdict::Failed { retry_after } => SendResult::Failed { attempt, retry_after },
+            Verdict::Gone => SendResult::Gone(attempt),
         }
     }
 }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use forge_core::command::{DeliveryCommand, Sent, Settle, Take, Taken};
-use forge_core::delivery::{Attempt, Delivery, Endpoint, Failure, Subject};
+use forge_core::command::{DeliveryCommand, SendResult, Settle, Take, Taken};
+use forge_core::delivery::{Delivery, DeliveryAttempt, DeliveryFailure, DeliverySubject, Endpoint};
 use forge_core::id::{ExecutionId, JobId, WebhookId};
 use forge_core::job::Job;
 use forge_core::time::Time;
@@ -59,7 +59,7 @@ enum Look {
     /// Nothing is due; the alarm knows what will be.
     Nothing,
     /// Deliveries, perhaps not all that are due; and those that are pointless.
-    Found { parcels: Vec<Parcel>, pointless: Vec<(Delivery, Failure)> },
+    Found { parcels: Vec<Parcel>, pointless: Vec<(Delivery, DeliveryFailure)> },
 }
 
 impl Round {
@@ -133,7 +133,7 @@ impl Round {
             Ok(Look::Found { parcels, pointless }) => {
                 self.due = true;
                 for (delivery, failure) in pointless {
-                    self.settle(delivery, None, Sent::Dropped(failure));
+                    self.settle(delivery, None, SendResult::Dropped(failure));
                 }
                 let now = self.engine.now();
                 for parcel in parcels {
@@ -180,11 +180,11 @@ impl Round {
 
     fn put_off(&mut self, parcels: Vec<(Time, Parcel)>) {
         for (until, parcel) in parcels {
-            self.settle(parcel.delivery, parcel.webhook, Sent::PutOff(until));
+            self.settle(parcel.delivery, parcel.webhook, SendResult::PutOff(until));
         }
     }
 
-    fn settle(&mut self, delivery: Delivery, webhook: Option<Arc<Webhook>>, sent: Sent) {
+    fn settle(&mut self, delivery: Delivery, webhook: Option<Arc<Webhook>>, sent: SendResult) {
         let (engine, until) = (self.engine.clone(), self.engine.now() + self.options.lease);
         let settle = Settle {
             delivery: delivery.id,
@@ -236,14 +236,14 @@ async fn sleep(engine: &Engine, span: Option<Duration>) {
 
 /// The webhook whose health is to be noted. A success of an endpoint in good health is noted once in a while, so that
 /// settlements do not all wait for one row.
-fn health_of(webhook: &Webhook, sent: &Sent, now: Time) -> Option<WebhookId> {
+fn health_of(webhook: &Webhook, sent: &SendResult, now: Time) -> Option<WebhookId> {
     let health = &webhook.health;
     let noted =
         health.failures == 0 && health.last_success_at.is_some_and(|at| now < at + limits::LAST_SUCCESS);
     match sent {
-        Sent::Delivered(_) if noted => None,
-        Sent::Delivered(_) | Sent::Failed { .. } | Sent::Gone(_) => Some(webhook.id),
-        Sent::Dropped(_) | Sent::PutOff(_) => None,
+        SendResult::Delivered(_) if noted => None,
+        SendResult::Delivered(_) | SendResult::Failed { .. } | SendResult::Gone(_) => Some(webhook.id),
+        SendResult::Dropped(_) | SendResult::PutOff(_) => None,
     }
 }
 
@@ -274,10 +274,12 @@ async fn settle_until(engine: Engine, settle: Settle, until: Time) {
     }
 }
 
-const fn attempt_of(sent: &Sent) -> Option<&Attempt> {
+const fn attempt_of(sent: &SendResult) -> Option<&DeliveryAttempt> {
     match sent {
-        Sent::Delivered(attempt) | Sent::Failed { attempt, .. } | Sent::Gone(attempt) => Some(attempt),
-        Sent::Dropped(_) | Sent::PutOff(_) => None,
+        SendResult::Delivered(attempt) | SendResult::Failed { attempt, .. } | SendResult::Gone(attempt) => {
+            Some(attempt)
+        }
+        SendResult::Dropped(_) | SendResult::PutOff(_) => None,
     }
 }
 
@@ -326,8 +328,8 @@ async fn load(engine: &Engine, taken: Taken) -> Result<Look, Error> {
         }
     };
     let end = |delivery: &Delivery| match &delivery.about {
-        Subject::Event { job, event } => jobs.get(job)?.execution_ended(event),
-        Subject::Notice(_) | Subject::Test => None,
+        DeliverySubject::Event { job, event } => jobs.get(job)?.execution_ended(event),
+        DeliverySubject::Notice(_) | DeliverySubject::Test => None,
     };
     let ends: BTreeSet<ExecutionId> = taken.deliveries.iter().filter_map(end).collect();
     let outcomes: BTreeMap<ExecutionId, _> = match ends.is_empty() {
@@ -344,11 +346,11 @@ async fn load(engine: &Engine, taken: Taken) -> Result<Look, Error> {
             Endpoint::Webhook(id) => match webhooks.get(id) {
                 Some(webhook) if webhook.disabled.is_none() => Some(webhook.clone()),
                 Some(_) => {
-                    pointless.push((delivery, Failure::Disabled));
+                    pointless.push((delivery, DeliveryFailure::Disabled));
                     continue;
                 }
                 None => {
-                    pointless.push((delivery, Failure::Deleted));
+                    pointless.push((delivery, DeliveryFailure::Deleted));
                     continue;
                 }
             },

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use forge_core::history::{Entry, Event, News};
+use forge_core::history::{Event, EventKind, JournalEntry};
 use forge_core::id::JobId;
 use forge_core::job::{Lane, Name, Shelf};
 use forge_core::limits;
@@ -117,11 +117,11 @@ impl Board {
     }
 
     /// Tells the hands which of these events ended or moved a job that somebody held without the holder's doing.
-    pub(crate) fn call_off(&self, entries: &[Entry]) {
+    pub(crate) fn call_off(&self, entries: &[JournalEntry]) {
         if self.inner.called_off.receiver_count() == 0 {
             return;
         }
-        let events = entries.iter().filter_map(Entry::job_event);
+        let events = entries.iter().filter_map(JournalEntry::job_event);
         let jobs: Vec<JobId> = events.filter(|(_, event)| is_call_off(event)).map(|(job, _)| job).collect();
         if !jobs.is_empty() {
             // The last hand may just have gone.
@@ -205,11 +205,11 @@ impl Notices {
 
 /// A holder learns what became of its own reports from their answers; here is the rest.
 fn is_call_off(event: &Event) -> bool {
-    match event.news {
-        News::Moved { from: Some(from), to, cause, .. } if from.is_active() => {
+    match event.kind {
+        EventKind::Moved { from: Some(from), to, cause, .. } if from.is_active() => {
             to == State::Canceled || matches!(cause, Cause::Timeout | Cause::RunnerLost)
         }
-        News::Moved { .. } | News::Progress(_) | News::Emitted => false,
+        EventKind::Moved { .. } | EventKind::Progress(_) | EventKind::Emitted => false,
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use forge_core::command::{Claim, Content, Crew, Output};
+use forge_core::command::{Claim, Content, Output, WorkerKind};
 use forge_core::id::JobId;
 use forge_core::job::{Job, Name};
 use forge_core::state::State;
@@ -236,7 +236,7 @@ impl Hand {
     fn claim(&self, look: &Look, limit: usize) -> Command {
         Command::Claim(Claim {
             worker: self.name.clone(),
-            crew: Crew::BuiltIn,
+            crew: WorkerKind::BuiltIn,
             queues: look.queues.clone(),
             limit,
             lease: None,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use forge_core::catalog::Kind;
 use forge_core::command::{Note, WorkError};
 use forge_core::item::ItemEnd;
-use forge_core::job::{Form, Head};
+use forge_core::job::{Head, JobForm};
 use forge_core::work::{Definition, End, WorkKind};
 
 /// Shorter work shows no progress, unless its kind asks for it: nobody would see it, and each note is a write.
@@ -57,7 +57,7 @@ pub(super) enum Fate {
 /// The runtime limit is simulated time like the work itself, so that a scale below one does not keep `RUNS_OVER_TIMEOUT` from
 /// timing out. Scales above one stretch the work alone: the limit of the job is also watched in real time, by the timers.
 pub(super) fn plan(head: &Head, attempt: u32, max_runtime: Duration, time_scale: f64) -> Plan {
-    if let (Form::EmitEvent, Some(definition)) = (head.form, head.definition) {
+    if let (JobForm::EmitEvent, Some(definition)) = (head.form, head.definition) {
         let emitted = Mark { after: Duration::ZERO, note: Note::Emitted, needed: true };
         return Plan { length: Duration::ZERO, marks: vec![emitted], fate: success(definition) };
     }

@@ -6,7 +6,7 @@ use forge_core::catalog::Kind;
 use forge_core::command::{Cancel, Claim, Fail, Idempotency, Owned, Submit, WorkError};
 use forge_core::id::ClientId;
 use forge_core::job::{Conflict, IdempotencyKey, Unique};
-use forge_core::retry::Policy;
+use forge_core::retry::RetryPolicy;
 use forge_core::state::State;
 use forge_core::{Command, Refusal, limits};
 use forge_engine::Error;
@@ -32,7 +32,7 @@ async fn a_job_wakes_a_waiting_worker_and_succeeds() {
 #[tokio::test(start_paused = true)]
 async fn a_zombie_worker_cannot_end_an_attempt_whose_lease_was_taken_back() {
     let world = World::new();
-    world.submit_with("a", |head| head.retry = Policy::auto()).await;
+    world.submit_with("a", |head| head.retry = RetryPolicy::auto()).await;
     let zombie = world.take("a").await;
     world.pass(limits::LEASE + SECOND).await;
     let heir = world.take("a").await;

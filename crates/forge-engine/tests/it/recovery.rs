@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use forge_core::limits;
-use forge_core::retry::Policy;
+use forge_core::retry::RetryPolicy;
 use forge_core::state::State;
 
 use crate::support::{HOUR, SECOND, World, claim, is_ready, new_job, submit, succeed};
@@ -33,7 +33,7 @@ async fn schedules_missed_while_the_engine_was_down_run_at_once() {
 #[tokio::test(start_paused = true)]
 async fn leases_of_workers_that_died_with_the_engine_come_back() {
     let world = World::new();
-    world.submit_with("a", |head| head.retry = Policy::auto()).await;
+    world.submit_with("a", |head| head.retry = RetryPolicy::auto()).await;
     let dead = world.take("a").await;
     let world = world.crash(limits::LEASE / 2).await;
     assert!(world.claim_now("a").await.is_empty(), "the lease still runs");

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use forge_core::command::{Claim, Crew, Held, Holder, NewJob, Submit, Succeed};
+use forge_core::command::{Claim, Held, Holder, NewJob, Submit, Succeed, WorkerKind};
 use forge_core::id::{ClientId, JobId};
 use forge_core::item::ItemEnd;
 use forge_core::job::{Head, Job, Name, Shelf};
@@ -172,7 +172,7 @@ impl World {
     /// How many jobs stand on a shelf.
     pub(crate) async fn n_claimable(&self, queue: &str) -> usize {
         let store: Arc<dyn Store> = self.store.clone();
-        let shelf = Shelf { lane: Crew::External.lane(), name: name(queue) };
+        let shelf = Shelf { lane: WorkerKind::External.lane(), name: name(queue) };
         store.shelf(shelf, None, usize::MAX).await.unwrap().len()
     }
 }
@@ -204,7 +204,7 @@ pub(crate) async fn submit(engine: &Engine, new: NewJob) -> Result<Job, Error> {
 pub(crate) fn claim(queues: &[&str]) -> Claim {
     Claim {
         worker: name("worker"),
-        crew: Crew::External,
+        crew: WorkerKind::External,
         queues: queues.iter().map(|queue| name(queue)).collect(),
         limit: 1,
         lease: None,

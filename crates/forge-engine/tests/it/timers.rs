@@ -7,7 +7,7 @@ use forge_core::catalog::Kind;
 use forge_core::command::{Claim, Fail, WorkError};
 use forge_core::job::{Lane, Shelf};
 use forge_core::limits;
-use forge_core::retry::{Jitter, Policy};
+use forge_core::retry::{Jitter, RetryPolicy};
 use forge_core::state::State;
 use forge_core::time::Time;
 use forge_engine::Options;
@@ -50,7 +50,7 @@ async fn an_earlier_moment_set_later_wakes_the_timers() {
 async fn expired_leases_come_back_with_nobody_calling() {
     let world = without_refresh();
     for (start, state) in [(false, State::Assigned), (true, State::Running)] {
-        let job = world.submit_with("a", |head| head.retry = Policy::auto()).await;
+        let job = world.submit_with("a", |head| head.retry = RetryPolicy::auto()).await;
         let dying = Claim { start, ..claim(&["a"]) };
         let taken = world.engine.claim(dying, HOUR).await.unwrap().remove(0);
         let until = taken.lease.as_ref().unwrap().until;
@@ -75,7 +75,7 @@ async fn a_job_without_retries_ends_when_its_worker_is_lost() {
 #[tokio::test(start_paused = true)]
 async fn a_failed_attempt_is_tried_again_after_its_wait() {
     let world = without_refresh();
-    let policy = Policy { jitter: Jitter::None, initial: 7 * SECOND, ..Policy::auto() };
+    let policy = RetryPolicy { jitter: Jitter::None, initial: 7 * SECOND, ..RetryPolicy::auto() };
     world.submit_with("a", |head| head.retry = policy).await;
     let job = world.take("a").await;
     let error = WorkError::new(Kind::RunnerLost, "broken");

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use forge_core::Command;
-use forge_core::command::{Claim, Crew};
+use forge_core::command::{Claim, WorkerKind};
 use forge_core::id::JobId;
 use forge_core::job::{Head, Limit};
 
@@ -180,7 +180,7 @@ async fn queues_past_the_bound_of_a_claim_are_not_believed_to_be_empty() {
 #[tokio::test(start_paused = true)]
 async fn real_and_simulated_work_do_not_wake_each_others_workers() {
     let world = World::new();
-    let built_in = Claim { crew: Crew::BuiltIn, ..claim(&["a"]) };
+    let built_in = Claim { crew: WorkerKind::BuiltIn, ..claim(&["a"]) };
     assert!(world.engine.claim(built_in.clone(), Duration::ZERO).await.unwrap().is_empty());
     let n_before = world.store.n_begun();
     world.submit("a").await;

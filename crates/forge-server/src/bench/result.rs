@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use forge_core::Command;
-use forge_core::command::{Claim, Content, Crew, Held, Holder, NewJob, Submit, Succeed};
+use forge_core::command::{Claim, Content, Held, Holder, NewJob, Submit, Succeed, WorkerKind};
 use forge_core::id::JobId;
 use forge_core::job::{Head, Name};
 use forge_engine::SystemClock;
@@ -99,7 +99,7 @@ async fn keep(options: &ResultOptions) -> io::Result<Kept> {
     app.engine.submit(Submit { jobs: vec![new], idempotency: None, queue_max: None }).await.map_err(other)?;
     let claim = Claim {
         worker: queue.clone(),
-        crew: Crew::External,
+        crew: WorkerKind::External,
         queues: vec![queue],
         limit: 1,
         lease: Some(Duration::from_secs(3600)),

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use forge_core::history::Entry;
+use forge_core::history::JournalEntry;
 use forge_core::id::JobId;
 use forge_core::job::Job;
 use forge_engine::journal::Reader;
@@ -89,9 +89,9 @@ impl Endings {
         }
     }
 
-    fn tell<'a>(&self, entries: impl Iterator<Item = &'a Entry>) {
+    fn tell<'a>(&self, entries: impl Iterator<Item = &'a JournalEntry>) {
         let hall = self.hall();
-        for (job, event) in entries.filter_map(Entry::job_event) {
+        for (job, event) in entries.filter_map(JournalEntry::job_event) {
             if event.ends()
                 && let Some(seat) = hall.waiting.get(&job)
             {

@@ -1,6 +1,6 @@
 //! What there is to say about a problem type. Kinds that share a slug share a page.
 
-use forge_core::catalog::{Entry, Kind, Level};
+use forge_core::catalog::{CatalogEntry, Kind, Level};
 use forge_core::job::Dialect;
 use forge_problem::Problem;
 use forge_wire::language::{self, Language};
@@ -128,7 +128,7 @@ pub(super) fn slugs() -> Vec<&'static str> {
     slugs
 }
 
-fn entries(slug: &str) -> impl Iterator<Item = &'static Entry> {
+fn entries(slug: &str) -> impl Iterator<Item = &'static CatalogEntry> {
     Kind::ALL.iter().map(|kind| kind.entry()).filter(move |entry| entry.slug == slug)
 }
 
@@ -151,7 +151,7 @@ fn statuses(kinds: &[Kind], dialect: Dialect) -> Vec<u16> {
 }
 
 /// A problem of this kind, by the code that makes all of them.
-fn example_of(entry: &Entry, base: &str, language: Language) -> Problem {
+fn example_of(entry: &CatalogEntry, base: &str, language: Language) -> Problem {
     match entry.level {
         Level::Job => {
             let outcomes = Outcomes { base: base.to_owned(), ..Outcomes::default() };

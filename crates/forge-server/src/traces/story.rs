@@ -1,6 +1,6 @@
 //! The steps of jobs, told from commits: what is durable, with the times of the job's own history.
 
-use forge_core::history::{Event, News, Outlook};
+use forge_core::history::{Event, EventKind, Outlook};
 use forge_core::job::Job;
 use forge_core::state::{Cause, State};
 use forge_core::time::Time;
@@ -14,7 +14,7 @@ use crate::metrics;
 /// Tells every step that ended with the commit.
 pub(super) fn of_commit(commit: &Commit<'_>, mut tell: impl FnMut(Span)) {
     for (job, event) in metrics::events(commit.changes) {
-        let News::Moved { from: Some(from), to, cause, outlook } = event.news else { continue };
+        let EventKind::Moved { from: Some(from), to, cause, outlook } = event.kind else { continue };
         let context = Context::of_job(job.id, &job.head);
         if !context.sampled {
             continue;

@@ -4,7 +4,7 @@
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
-use forge_core::delivery::{Delivery, Subject};
+use forge_core::delivery::{Delivery, DeliverySubject};
 use forge_core::id::EventId;
 use forge_core::time::Time;
 use forge_core::webhook::Envelope as Wrapping;
@@ -73,16 +73,16 @@ struct Plain {
 impl Plain {
     fn new(parcel: &Parcel, source: &str) -> Plain {
         match &parcel.delivery.about {
-            Subject::Event { job: id, event } => {
+            DeliverySubject::Event { job: id, event } => {
                 let job = parcel.job.as_deref().expect("what is about a job comes with it");
                 let body = Body::new(job, event, parcel.outcome.as_deref().map(|outcome| &outcome.object));
                 Plain::of_event(body, event.id(*id), id.to_string(), event.at, source)
             }
-            Subject::Notice(notice) => {
+            DeliverySubject::Notice(notice) => {
                 let (id, webhook) = (notice.id(), notice.webhook.to_string());
                 Plain::of_event(Body::of_notice(notice), id, webhook, notice.disabled.at, source)
             }
-            Subject::Test => Plain::of_test(&parcel.delivery, source),
+            DeliverySubject::Test => Plain::of_test(&parcel.delivery, source),
         }
     }
 

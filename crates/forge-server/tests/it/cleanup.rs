@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forge_core::command::{
-    Cancel, DeliveryCommand, NewJob, Owned, OwnedWebhook, Sent, Settle, Submit, Take, WebhookCommand,
+    Cancel, DeliveryCommand, NewJob, Owned, OwnedWebhook, SendResult, Settle, Submit, Take, WebhookCommand,
 };
-use forge_core::delivery::Attempt;
+use forge_core::delivery::DeliveryAttempt;
 use forge_core::id::{ClientId, JobId, WebhookId};
 use forge_core::job::{Head, Input, Name};
 use forge_core::time::Time;
@@ -107,7 +107,12 @@ async fn delivery(store: &dyn Store, now: Time) {
         client: taken.deliveries[0].client,
         chain: None,
         fence: taken.deliveries[0].fence,
-        sent: Sent::Delivered(Attempt { at: now, took: Duration::ZERO, status: Some(204), error: None }),
+        sent: SendResult::Delivered(DeliveryAttempt {
+            at: now,
+            took: Duration::ZERO,
+            status: Some(204),
+            error: None,
+        }),
         policy: PostOptions::default().policy,
         health_of: None,
     };

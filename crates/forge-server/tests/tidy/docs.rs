@@ -1,7 +1,7 @@
 //! Rules for our pages: the README names its two commands, links lead to files that exist, and the guide names all that the
 //! drafts want documented.
 
-use forge_core::catalog::Stage;
+use forge_core::catalog::ProcessingStage;
 use forge_problem::JobStatus;
 use forge_wire::item::LISTED_MAX;
 
@@ -31,7 +31,7 @@ fn dead_links(page: &File, exists: impl Fn(&str) -> bool) -> Vec<String> {
 
 /// Stages, statuses and limits of batches that the guide does not name.
 fn unexplained(guide: &str) -> Vec<String> {
-    let stages = Stage::ALL.iter().map(|stage| stage.as_str().to_owned());
+    let stages = ProcessingStage::ALL.iter().map(|stage| stage.as_str().to_owned());
     let statuses = JobStatus::REGISTERED.into_iter().map(|status| status.as_str().to_owned());
     let words = stages.chain(statuses).chain(["itemId".to_owned()]).map(|word| format!("`{word}`"));
     let listed = format!("no more than {LISTED_MAX} of them");

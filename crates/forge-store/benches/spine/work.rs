@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use forge_core::command::{Claim, Crew, Held, Holder, NewJob, Submit, Succeed};
+use forge_core::command::{Claim, Held, Holder, NewJob, Submit, Succeed, WorkerKind};
 use forge_core::id::{ClientId, JobId};
 use forge_core::item::ItemEnd;
 use forge_core::job::{Head, Input, Job, Name};
@@ -58,7 +58,7 @@ impl Work {
     pub(crate) fn claim(&mut self, limit: usize) -> Batch {
         self.batch(vec![Command::Claim(Claim {
             worker: self.worker.clone(),
-            crew: Crew::External,
+            crew: WorkerKind::External,
             queues: vec![self.queue.clone()],
             limit,
             lease: None,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use forge_core::command::{Answer, Claim, Command, Crew, Refusal};
+use forge_core::command::{Answer, Claim, Command, Refusal, WorkerKind};
 use forge_core::id::JobId;
 use forge_core::job::Job;
 use forge_core::state::State;
@@ -84,7 +84,7 @@ pub async fn real_and_simulated_work_are_claimed_apart(fixture: &dyn Fixture) {
         ask(&store, START, submit_all(vec![simulated(1), job(2, "q"), simulated(3), job(4, "q")])).await,
     );
     let crew = |crew| Command::Claim(Claim { crew, ..claim(&["q"], 10) });
-    let [outside, inside] = run(&store, at(1), vec![crew(Crew::External), crew(Crew::BuiltIn)])
+    let [outside, inside] = run(&store, at(1), vec![crew(WorkerKind::External), crew(WorkerKind::BuiltIn)])
         .await
         .try_into()
         .expect("two answers");

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use forge_core::catalog::Kind;
 use forge_core::command::{
-    Answer, Claim, Command, Conclude, Crew, Extend, Fail, Held, Holder, NewJob, Note, Output, Owned, Retry,
-    Submit, Succeed, WorkError,
+    Answer, Claim, Command, Conclude, Extend, Fail, Held, Holder, NewJob, Note, Output, Owned, Retry, Submit,
+    Succeed, WorkError, WorkerKind,
 };
 use forge_core::delivery::Delivery;
 use forge_core::id::JobId;
 use forge_core::item::{ItemEnd, ItemError, Items};
 use forge_core::job::{Conflict, Head, Input, Job, Keep, Limit, Rate};
-use forge_core::retry::Verdict;
+use forge_core::retry::RetryVerdict;
 use forge_core::rows::Changes;
 use forge_core::time::Time;
 use forge_core::work::{Definition, WorkKind};
@@ -234,7 +234,7 @@ fn draw_claim(dice: &mut Dice) -> Command {
     let queues = [QUEUES[first], QUEUES[(first + 1) % 3]];
     Command::Claim(Claim {
         worker: name(dice.pick(&WORKERS)),
-        crew: dice.pick(&[Crew::External, Crew::External, Crew::BuiltIn]),
+        crew: dice.pick(&[WorkerKind::External, WorkerKind::External, WorkerKind::BuiltIn]),
         lease: dice.one_in(3).then(|| Duration::from_secs(dice.below(40))),
         start: dice.one_in(2),
         active_max: dice.one_in(5).then(|| dice.below(20)),
@@ -261,9 +261,9 @@ fn draw_error(dice: &mut Dice) -> WorkError {
         None,
         None,
         None,
-        Some(Verdict::Retry),
-        Some(Verdict::Discard),
-        Some(Verdict::DeadLetter),
+        Some(RetryVerdict::Retry),
+        Some(RetryVerdict::Discard),
+        Some(RetryVerdict::DeadLetter),
     ]);
     WorkError {
         retryable: dice.pick(&[None, None, Some(false)]),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use forge_core::command::Command;
-use forge_core::history::{Entry, Name, News};
+use forge_core::history::{EventKind, EventName, JournalEntry};
 use forge_core::state::State;
 
 use super::Fixture;
@@ -24,19 +24,19 @@ pub async fn the_journal_tells_a_life_in_order(fixture: &dyn Fixture) {
     run(&store, at(2), vec![start(&taken), progress(&taken, 50)]).await;
     done(ask(&store, at(3), succeed(&taken)).await);
     let rows = all_rows(&store, 0).await;
-    let names: Vec<Vec<Name>> =
+    let names: Vec<Vec<EventName>> =
         rows.iter().map(|row| row.job_events().map(|(_, event)| event.name()).collect()).collect();
     let expected = [
-        vec![Name::Created, Name::Queued],
-        vec![Name::Assigned],
-        vec![Name::Started, Name::Progress],
-        vec![Name::Succeeded],
+        vec![EventName::Created, EventName::Queued],
+        vec![EventName::Assigned],
+        vec![EventName::Started, EventName::Progress],
+        vec![EventName::Succeeded],
     ];
     assert_eq!(names, expected);
     assert!(rows.is_sorted_by(|a, b| a.seq < b.seq) && rows[0].seq > 0);
     assert_eq!(store.journal_end().await.unwrap(), rows[3].seq);
     let moved: Vec<_> = rows.iter().flat_map(|row| row.job_events()).map(|(_, event)| *event).collect();
-    let kept = moved.iter().filter(|event| matches!(event.news, News::Moved { .. })).copied();
+    let kept = moved.iter().filter(|event| matches!(event.kind, EventKind::Moved { .. })).copied();
     let found = store.job(id(1)).await.unwrap().expect("it exists");
     assert_eq!(found.history.events().collect::<Vec<_>>(), kept.collect::<Vec<_>>());
     picture(&store).await;
@@ -126,7 +126,8 @@ pub async fn every_entry_names_the_owner_of_its_job(fixture: &dyn Fixture) {
     let store = fixture.store();
     let jobs = (1..=3).map(|n| job_with(n, "q", |head| head.client = super::make::client(n.into())));
     accepted(ask(&store, START, super::make::submit_all(jobs.collect())).await);
-    let entries: Vec<Entry> = all_rows(&store, 0).await.into_iter().flat_map(|row| row.entries).collect();
+    let entries: Vec<JournalEntry> =
+        all_rows(&store, 0).await.into_iter().flat_map(|row| row.entries).collect();
     for entry in &entries {
         let (job, _) = entry.job_event().expect("about a job");
         let job = store.job(job).await.unwrap().expect("it exists");
@@ -155,7 +156,7 @@ pub async fn a_place_before_a_moment_misses_nothing_that_came_later(fixture: &dy
     let batch = vec![progress(&ahead, 50), submit(job(9, "q"))];
     run(&store, at(40), batch).await;
     let newest = store.journal(store.journal_end().await.unwrap() - 1, 9).await.unwrap();
-    let told = newest[0].entries.iter().map(Entry::at).max().expect("an event");
+    let told = newest[0].entries.iter().map(JournalEntry::at).max().expect("an event");
     assert!(told > newest[0].entries.last().expect("an event").at());
     let place = store.journal_before(told).await.unwrap();
     assert_eq!(store.journal(place, 9).await.unwrap().last(), newest.last());

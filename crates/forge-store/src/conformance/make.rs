@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use forge_core::catalog::Kind;
 use forge_core::command::{
-    Cancel, Claim, Command, Conclude, Crew, Extend, Fail, Held, Holder, Idempotency, NewJob, Note, Output,
-    Owned, Retry, Submit, Succeed, WorkError,
+    Cancel, Claim, Command, Conclude, Extend, Fail, Held, Holder, Idempotency, NewJob, Note, Output, Owned,
+    Retry, Submit, Succeed, WorkError, WorkerKind,
 };
 use forge_core::id::{ClientId, ExecutionId, JobId};
 use forge_core::item::ItemEnd;
 use forge_core::job::{Conflict, Head, IdempotencyKey, Input, Job, Lane, Limit, Name, Shelf, Unique};
 use forge_core::limits;
-use forge_core::retry::{Jitter, Policy};
+use forge_core::retry::{Jitter, RetryPolicy};
 use forge_core::time::Time;
 
 /// When every case begins.
@@ -59,8 +59,8 @@ pub(super) fn job_with(n: u64, queue: &str, set: impl FnOnce(&mut Head)) -> NewJ
 }
 
 /// A policy that retries by itself, `wait` after each failure.
-pub(super) fn patient(attempts_max: u32, wait: Duration) -> Policy {
-    Policy { attempts_max, initial: wait, max: wait, jitter: Jitter::None, ..Policy::auto() }
+pub(super) fn patient(attempts_max: u32, wait: Duration) -> RetryPolicy {
+    RetryPolicy { attempts_max, initial: wait, max: wait, jitter: Jitter::None, ..RetryPolicy::auto() }
 }
 
 /// A unique key that blocks while its holder has not ended.
@@ -103,7 +103,7 @@ pub(super) fn submit_keyed(mut new: NewJob, key: IdempotencyKey, fingerprint: u8
 pub(super) fn claim(queues: &[&str], limit: usize) -> Claim {
     Claim {
         worker: name("worker"),
-        crew: Crew::External,
+        crew: WorkerKind::External,
         queues: queues.iter().map(|queue| name(queue)).collect(),
         limit,
         lease: None,

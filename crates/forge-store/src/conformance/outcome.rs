@@ -33,7 +33,8 @@ pub async fn every_end_leaves_the_rendered_outcome(fixture: &dyn Fixture) {
 /// Another execution leaves the first one's object alone, has its own, and finds its way to the job.
 pub async fn an_outcome_never_changes_after_a_manual_retry(fixture: &dyn Fixture) {
     let store = fixture.store();
-    let policy = forge_core::retry::Policy { mode: forge_core::retry::Mode::Manual, ..patient(3, secs(0)) };
+    let policy =
+        forge_core::retry::RetryPolicy { mode: forge_core::retry::Mode::Manual, ..patient(3, secs(0)) };
     accepted(ask(&store, START, submit(job_with(1, "q", |head| head.retry = policy))).await);
     let first = the_one(ask(&store, at(1), take(&["q"], 1)).await);
     done(ask(&store, at(2), fail(&first)).await);
@@ -60,7 +61,8 @@ pub async fn an_outcome_never_changes_after_a_manual_retry(fixture: &dyn Fixture
 /// execution replaces the list, another execution does not.
 pub async fn a_batch_keeps_the_list_of_every_execution(fixture: &dyn Fixture) {
     let store = fixture.store();
-    let policy = forge_core::retry::Policy { mode: forge_core::retry::Mode::Manual, ..patient(4, secs(0)) };
+    let policy =
+        forge_core::retry::RetryPolicy { mode: forge_core::retry::Mode::Manual, ..patient(4, secs(0)) };
     let mut batch = job_with(1, "q", |head| {
         head.items = Some(Items { n: 2, simulated: false });
         head.retry = policy;

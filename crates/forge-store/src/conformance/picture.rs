@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use forge_core::delivery::{Chain, Delivery};
-use forge_core::history::Entry;
+use forge_core::history::JournalEntry;
 use forge_core::id::{DeliveryId, ExecutionId, JobId, WebhookId};
 use forge_core::invariants;
 use forge_core::item::ItemEnd;
@@ -37,7 +37,7 @@ pub(super) struct Picture {
     /// Whose the executions are that a manual retry opened.
     pub(super) owners: BTreeMap<ExecutionId, JobId>,
     /// One list per transaction.
-    pub(super) journal: Vec<Vec<Entry>>,
+    pub(super) journal: Vec<Vec<JournalEntry>>,
     /// Those of the clients that random commands are about.
     pub(super) webhooks: BTreeMap<WebhookId, Webhook>,
     /// Those of the jobs and webhooks that are there.
@@ -223,7 +223,7 @@ impl Picture {
         for delivery in self.deliveries.values() {
             assert_eq!(invariants::delivery(delivery), Ok(()), "{delivery:?}");
             assert!(delivery.job().is_none_or(|job| self.jobs.contains_key(&job)), "{delivery:?}");
-            if let Some((chain, place)) = delivery.chain().zip(delivery.place()) {
+            if let Some((chain, place)) = delivery.chain().zip(delivery.position()) {
                 chains.entry(chain).or_default().insert(place, delivery);
             }
         }
@@ -239,9 +239,9 @@ impl Picture {
 }
 
 /// Per job, the journal tells every event once and in order. A forgotten id may be born again.
-pub(super) fn check_order(journal: &[Vec<Entry>]) {
+pub(super) fn check_order(journal: &[Vec<JournalEntry>]) {
     let mut last: BTreeMap<JobId, (u32, Time)> = BTreeMap::new();
-    for (job, event) in journal.iter().flatten().filter_map(Entry::job_event) {
+    for (job, event) in journal.iter().flatten().filter_map(JournalEntry::job_event) {
         let (n, at) = (event.n, event.at);
         if let Some((before, earlier)) = last.insert(job, (n, at)).filter(|_| n > 1) {
             assert_eq!(n, before + 1, "no event of {job} is skipped or told twice");

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use forge_core::command::{
-    Answer, Command, DeliveryCommand, OwnedWebhook, Sent, Settle, SigningCommand, Take, Taken, WebhookChange,
-    WebhookCommand,
+    Answer, Command, DeliveryCommand, OwnedWebhook, SendResult, Settle, SigningCommand, Take, Taken,
+    WebhookChange, WebhookCommand,
 };
-use forge_core::delivery::{Attempt, Delivery, Endpoint, Failure, Policy};
-use forge_core::history::Name;
+use forge_core::delivery::{Delivery, DeliveryAttempt, DeliveryFailure, DeliveryPolicy, Endpoint};
+use forge_core::history::EventName;
 use forge_core::id::{ClientId, SigningKeyId, WebhookId};
 use forge_core::time::Time;
 use forge_core::webhook::{Envelope, Events, Health, Secrets, SigningKey, Webhook};
@@ -17,7 +17,7 @@ use super::dice::Dice;
 use super::make::{START, client, secs};
 
 /// Three attempts a second apart.
-pub(super) const POLICY: Policy = Policy {
+pub(super) const POLICY: DeliveryPolicy = DeliveryPolicy {
     attempts_max: 3,
     base: Duration::from_secs(1),
     max: Duration::from_secs(1),
@@ -58,7 +58,7 @@ pub(super) fn courier(limit: usize) -> Command {
     Command::Delivery(DeliveryCommand::Take(Take { limit, lease: secs(30), closed: BTreeMap::new() }))
 }
 
-pub(super) fn settle(delivery: &Delivery, sent: Sent) -> Command {
+pub(super) fn settle(delivery: &Delivery, sent: SendResult) -> Command {
     let health_of = match delivery.to {
         Endpoint::Webhook(id) => Some(id),
         Endpoint::Callback(_) => None,
@@ -79,17 +79,17 @@ pub(super) fn redeliver(delivery: &Delivery, client: ClientId) -> Command {
     Command::Delivery(DeliveryCommand::Redeliver { delivery: delivery.id, client })
 }
 
-pub(super) fn attempt(status: u16) -> Attempt {
+pub(super) fn attempt(status: u16) -> DeliveryAttempt {
     let error = (status >= 300).then(|| format!("answered {status}"));
-    Attempt { at: START, took: Duration::from_millis(3), status: Some(status), error }
+    DeliveryAttempt { at: START, took: Duration::from_millis(3), status: Some(status), error }
 }
 
-pub(super) fn arrived() -> Sent {
-    Sent::Delivered(attempt(204))
+pub(super) fn arrived() -> SendResult {
+    SendResult::Delivered(attempt(204))
 }
 
-pub(super) fn broke() -> Sent {
-    Sent::Failed { attempt: attempt(503), retry_after: None }
+pub(super) fn broke() -> SendResult {
+    SendResult::Failed { attempt: attempt(503), retry_after: None }
 }
 
 pub(super) fn ensure_key(n: u8) -> Command {
@@ -117,7 +117,7 @@ pub(super) fn draw(dice: &mut Dice, now: Time, taken: &[Delivery]) -> Command {
     let webhook = Webhook {
         client: client(u128::from(n % 2)),
         url: format!("http://receiver/{}", dice.below(3)),
-        events: [Events::ALL, Events::only(Name::Failed), Events::only(Name::Created)]
+        events: [Events::ALL, Events::only(EventName::Failed), Events::only(EventName::Created)]
             [dice.below(3) as usize],
         created_at: now,
         ..hook(u128::from(n))
@@ -154,13 +154,13 @@ fn pick<'a>(dice: &mut Dice, taken: &'a [Delivery]) -> Option<&'a Delivery> {
     if taken.is_empty() { None } else { taken.get(dice.below(taken.len() as u64) as usize) }
 }
 
-fn draw_sent(dice: &mut Dice, now: Time) -> Sent {
+fn draw_sent(dice: &mut Dice, now: Time) -> SendResult {
     match dice.below(12) {
-        0 => Sent::Gone(attempt(410)),
-        1 => Sent::Dropped(Failure::Disabled),
-        2 => Sent::PutOff(now + secs(dice.below(20))),
+        0 => SendResult::Gone(attempt(410)),
+        1 => SendResult::Dropped(DeliveryFailure::Disabled),
+        2 => SendResult::PutOff(now + secs(dice.below(20))),
         3..=5 => broke(),
-        6 => Sent::Failed { attempt: attempt(429), retry_after: Some(secs(dice.below(30))) },
+        6 => SendResult::Failed { attempt: attempt(429), retry_after: Some(secs(dice.below(30))) },
         _ => arrived(),
     }
 }

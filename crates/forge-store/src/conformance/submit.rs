@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forge_core::command::{Answer, Command, NewJob, Refusal, Submit};
-use forge_core::history::News;
+use forge_core::history::EventKind;
 use forge_core::id::ExecutionId;
-use forge_core::job::{Conflict, Dialect, Form, Head, Input, Keep, Lane, Limit, Rate, Step};
-use forge_core::retry::{Exhaustion, Jitter, Mode, Policy, Strategy};
+use forge_core::job::{Conflict, Dialect, Head, Input, JobForm, Keep, Lane, Limit, Rate, WorkflowStep};
+use forge_core::retry::{Exhaustion, Jitter, Mode, RetryPolicy, Strategy};
 use forge_core::state::State;
 use forge_core::work::{Definition, WorkKind};
 
@@ -50,7 +50,7 @@ pub async fn a_submitted_job_is_read_back_whole(fixture: &dyn Fixture) {
     assert_eq!(answered, [(*found).clone()]);
     assert_eq!(found.head, new.head);
     assert_eq!(found.state, State::Queued);
-    let moves: Vec<News> = found.history.events().map(|event| event.news).collect();
+    let moves: Vec<EventKind> = found.history.events().map(|event| event.kind).collect();
     assert_eq!(moves.len(), 2, "created and queued: {moves:?}");
     assert_eq!(store.inputs(vec![id(1)]).await.unwrap(), [(id(1), Input::clone(&new.input))]);
     assert_eq!(fixture.second().job(id(1)).await.unwrap(), Some(found), "the other node sees it too");
@@ -61,7 +61,7 @@ pub async fn a_submitted_job_is_read_back_whole(fixture: &dyn Fixture) {
 fn full_head() -> Head {
     Head {
         dialect: Dialect::Ojs,
-        form: Form::Deferred,
+        form: JobForm::Deferred,
         job_type: "email.send".into(),
         priority: -7,
         definition: Some(Definition::of(WorkKind::FailAfterProgress, 120_000)),
@@ -69,7 +69,7 @@ fn full_head() -> Head {
         expires_at: Some(at(600)),
         lease: Some(secs(45)),
         timeout: Some(Duration::from_millis(1500)),
-        retry: Policy {
+        retry: RetryPolicy {
             mode: Mode::Auto,
             attempts_max: 9,
             strategy: Strategy::Polynomial,
@@ -93,7 +93,7 @@ fn full_head() -> Head {
         tracestate: Some("vendor=1".into()),
         language: Some("de-AT".into()),
         tags: vec!["a".into(), "b".into(), "a".into()],
-        workflow: Some(Step { workflow: u128::MAX, index: 3 }),
+        workflow: Some(WorkflowStep { workflow: u128::MAX, index: 3 }),
         retention: Some(secs(86_400)),
         operation: Some("reports/generate".into()),
         keep: Some(Keep { small: secs(3), medium: secs(2), large: secs(0), failed: Some(secs(1)) }),

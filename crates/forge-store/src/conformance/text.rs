@@ -6,7 +6,7 @@ use forge_core::catalog::Kind;
 use forge_core::command::{Cancel, Command, Fail, NewJob, WorkError};
 use forge_core::job::Head;
 use forge_core::limits;
-use forge_core::retry::Policy;
+use forge_core::retry::RetryPolicy;
 use forge_core::time::Time;
 
 use super::Fixture;
@@ -45,7 +45,7 @@ fn odd_job(n: u64, text: &str) -> NewJob {
         head.tracestate = Some(text.into());
         head.language = Some(text.into());
         head.tags = vec![text.into(), text.into()];
-        head.retry = Policy { non_retryable: vec![text.into()], ..Policy::manual() };
+        head.retry = RetryPolicy { non_retryable: vec![text.into()], ..RetryPolicy::manual() };
     })
 }
 

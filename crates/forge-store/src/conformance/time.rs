@@ -166,7 +166,8 @@ pub async fn a_lease_is_lost_or_its_work_is_done_never_both(fixture: &dyn Fixtur
 /// A manual retry with a wait is scheduled; nobody gets it before.
 pub async fn a_manual_retry_waits_its_turn(fixture: &dyn Fixture) {
     let store = fixture.store();
-    let policy = forge_core::retry::Policy { mode: forge_core::retry::Mode::Manual, ..patient(3, secs(60)) };
+    let policy =
+        forge_core::retry::RetryPolicy { mode: forge_core::retry::Mode::Manual, ..patient(3, secs(60)) };
     accepted(ask(&store, START, submit(job_with(1, "q", |head| head.retry = policy))).await);
     let taken = the_one(ask(&store, at(1), take(&["q"], 1)).await);
     assert_eq!(done(ask(&store, at(2), fail(&taken)).await).state, State::Failed);

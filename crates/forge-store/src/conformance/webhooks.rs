@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use forge_core::Wants;
-use forge_core::command::{Answer, Command, Refusal, Sent, SigningCommand, WebhookCommand};
-use forge_core::delivery::{Chain, Delivery, Endpoint, Failure, Stage, Status, Subject};
-use forge_core::history::{About, Entry};
+use forge_core::command::{Answer, Command, Refusal, SendResult, SigningCommand, WebhookCommand};
+use forge_core::delivery::{
+    Chain, Delivery, DeliveryFailure, DeliveryStage, DeliveryStatus, DeliverySubject, Endpoint,
+};
+use forge_core::history::{JournalEntry, JournalSubject};
 use forge_core::id::{DeliveryId, JobId, WebhookId};
 use forge_core::rows::{DueWant, FailedWant};
 use forge_core::time::Time;
-use forge_core::webhook::{Disabled, Notice, Reason, SigningKey, Webhook};
+use forge_core::webhook::{Disabled, DisabledReason, Notice, SigningKey, Webhook};
 
 use super::Fixture;
 use super::harness::{accepted, ask, at_once, done, look, refused, run, the_one};
@@ -79,7 +81,7 @@ pub async fn a_batch_sees_the_webhooks_and_chains_of_its_jobs(fixture: &dyn Fixt
     accepted(ask(&store, START, submit_all(vec![called_back(1), called_back(2)])).await);
     let all = deliveries_of(&store, DeliveriesOf::Job(id(1))).await;
     assert_eq!(all.len(), 4, "two events to two endpoints");
-    let place = |known: &&Delivery| known.place();
+    let place = |known: &&Delivery| known.position();
     let to = |endpoint: WebhookId| -> Vec<&Delivery> {
         let mut chain: Vec<&Delivery> = all.values().filter(|known| known.to.key() == endpoint).collect();
         chain.sort_by_key(place);
@@ -130,16 +132,17 @@ pub async fn the_other_webhooks_hear_of_one_that_is_disabled(fixture: &dyn Fixtu
     let end = store.journal_end().await.unwrap();
     let got = taken(ask(&store, at(1), courier(9)).await).deliveries;
     let [delivery] = &got[..] else { panic!("one, not {got:?}") };
-    run(&fixture.second(), at(2), vec![settle(delivery, Sent::Gone(attempt(410)))]).await;
-    let disabled = Disabled { at: at(2), reason: Reason::Gone };
+    run(&fixture.second(), at(2), vec![settle(delivery, SendResult::Gone(attempt(410)))]).await;
+    let disabled = Disabled { at: at(2), reason: DisabledReason::Gone };
     let notice = Notice { webhook: hook(1).id, n: 1, disabled };
     let rows = store.journal(end, 9).await.unwrap();
-    let entry = Entry { client: client(1), about: About::Webhook(notice) };
+    let entry = JournalEntry { client: client(1), about: JournalSubject::Webhook(notice) };
     assert_eq!(rows.iter().map(|row| &row.entries[..]).collect::<Vec<_>>(), [&[entry]]);
     assert_eq!(store.journal_before(at(2)).await.unwrap(), end, "it has its moment");
     let got = taken(ask(&store, at(3), courier(9)).await).deliveries;
-    let told: Vec<(Endpoint, Subject)> = got.iter().map(|known| (known.to.clone(), known.about)).collect();
-    assert_eq!(told, [(Endpoint::Webhook(hook(2).id), Subject::Notice(notice))]);
+    let told: Vec<(Endpoint, DeliverySubject)> =
+        got.iter().map(|known| (known.to.clone(), known.about)).collect();
+    assert_eq!(told, [(Endpoint::Webhook(hook(2).id), DeliverySubject::Notice(notice))]);
     picture(&store).await;
 }
 
@@ -160,7 +163,7 @@ pub async fn a_life_is_delivered_in_order(fixture: &dyn Fixture) {
         }
         assert_eq!(got.deliveries.len(), 2, "one per endpoint");
         for delivery in &got.deliveries {
-            let Subject::Event { event, job } = delivery.about else { panic!("{delivery:?}") };
+            let DeliverySubject::Event { event, job } = delivery.about else { panic!("{delivery:?}") };
             assert_eq!(job, id(1));
             told.entry(delivery.to.key()).or_default().push(event.n);
             run(&stores[(n + 1) % 2], at(4), vec![settle(delivery, arrived())]).await;
@@ -206,7 +209,7 @@ pub async fn no_delivery_is_left_behind_however_events_and_couriers_meet(fixture
                     tokio::task::yield_now().await;
                 }
                 for delivery in &got {
-                    let Subject::Event { event, .. } = delivery.about else { panic!("{delivery:?}") };
+                    let DeliverySubject::Event { event, .. } = delivery.about else { panic!("{delivery:?}") };
                     told.extend(delivery.chain().map(|chain| (chain, event.n)));
                 }
                 run(&store, START, got.iter().map(|delivery| settle(delivery, arrived())).collect()).await;
@@ -225,7 +228,7 @@ async fn all_delivered(store: &std::sync::Arc<dyn Store>, jobs: u64) -> u64 {
     let mut n = 0;
     for job in 1..=jobs {
         let all = deliveries_of(store, DeliveriesOf::Job(id(job))).await;
-        n += all.values().filter(|known| known.status() == Status::Delivered).count() as u64;
+        n += all.values().filter(|known| known.status() == DeliveryStatus::Delivered).count() as u64;
     }
     n
 }
@@ -271,7 +274,11 @@ pub async fn deliveries_of_a_job_are_listed_in_pages(fixture: &dyn Fixture) {
     accepted(ask(&store, START, submit_all(vec![called_back(1), called_back(2)])).await);
     the_one(ask(&store, at(1), take(&["q"], 1)).await);
     for delivery in taken(ask(&store, at(2), courier(9)).await).deliveries {
-        let sent = if delivery.to.key() == hook(1).id { arrived() } else { Sent::Dropped(Failure::Disabled) };
+        let sent = if delivery.to.key() == hook(1).id {
+            arrived()
+        } else {
+            SendResult::Dropped(DeliveryFailure::Disabled)
+        };
         run(&second, at(2), vec![settle(&delivery, sent)]).await;
     }
     let list = |status, before, limit| {
@@ -289,7 +296,9 @@ pub async fn deliveries_of_a_job_are_listed_in_pages(fixture: &dyn Fixture) {
         }
         assert_eq!(pages, all, "pages of {limit}");
     }
-    for (status, n) in [(Status::Delivered, 1), (Status::Failed, 2), (Status::Pending, 9)] {
+    for (status, n) in
+        [(DeliveryStatus::Delivered, 1), (DeliveryStatus::Failed, 2), (DeliveryStatus::Pending, 9)]
+    {
         let like_this: Vec<&Delivery> = all.iter().filter(|known| known.status() == status).collect();
         assert_eq!(like_this.len(), n, "{status:?}");
         assert_eq!(list(Some(status), None, 99).await.iter().collect::<Vec<_>>(), like_this);
@@ -315,11 +324,14 @@ pub async fn what_was_given_up_is_found_and_sent_again(fixture: &dyn Fixture) {
         let (store, filter) = (second.clone(), DeliveryFilter { of, status, before, limit });
         async move { store.deliveries(filter).await.unwrap() }
     };
-    let failed = list(Some(Status::Failed), None, 9).await;
-    assert_eq!((failed.len(), list(Some(Status::Pending), None, 9).await.len()), (3, 0));
+    let failed = list(Some(DeliveryStatus::Failed), None, 9).await;
+    assert_eq!((failed.len(), list(Some(DeliveryStatus::Pending), None, 9).await.len()), (3, 0));
     assert_eq!(list(None, Some(failed[0].id), 1).await, failed[1..2], "pages go on from a cursor");
     for delivery in &failed {
-        assert!(matches!(delivery.stage, Stage::Failed(_, Failure::Exhausted)), "{delivery:?}");
+        assert!(
+            matches!(delivery.stage, DeliveryStage::Failed(_, DeliveryFailure::Exhausted)),
+            "{delivery:?}"
+        );
         assert_eq!(delivery.log, vec![attempt(503); 3]);
         assert_eq!(store.delivery(delivery.id).await.unwrap().as_deref(), Some(delivery));
     }
@@ -351,7 +363,7 @@ pub async fn a_test_event_needs_no_job(fixture: &dyn Fixture) {
     let listed = deliveries_of(&store, DeliveriesOf::Webhook(hook(1).id)).await;
     assert_eq!(listed.into_values().collect::<Vec<_>>(), [*made]);
     let got = taken(ask(&fixture.second(), START, courier(9)).await);
-    assert_eq!((got.deliveries[0].about, &got.webhooks[0]), (Subject::Test, &hook(1)));
+    assert_eq!((got.deliveries[0].about, &got.webhooks[0]), (DeliverySubject::Test, &hook(1)));
     let settled = ask(&store, at(1), settle(&got.deliveries[0], arrived())).await;
     assert!(matches!(settled, Answer::Delivery(_)), "{settled:?}");
 }
@@ -401,7 +413,7 @@ pub async fn webhooks_and_deliveries_survive_a_restart(fixture: &dyn Fixture) {
     run(&store, START, vec![register(hook(1)), ensure_key(1)]).await;
     accepted(ask(&store, START, submit_all(vec![called_back(1), called_back(2)])).await);
     let got = taken(ask(&store, START, courier(2)).await).deliveries;
-    let failed = Sent::Failed { attempt: attempt(429), retry_after: Some(secs(17)) };
+    let failed = SendResult::Failed { attempt: attempt(429), retry_after: Some(secs(17)) };
     run(&store, at(1), vec![settle(&got[0], failed)]).await;
     let before = picture(&store).await;
     drop(store);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use forge_core::delivery::{Chain, Delivery, Endpoint, Status};
+use forge_core::delivery::{Chain, Delivery, DeliveryStatus, Endpoint};
 use forge_core::id::{ClientId, DeliveryId, JobId, SigningKeyId, WebhookId};
 use forge_core::time::Time;
 use forge_core::webhook::{SigningKey, Webhook};
@@ -51,7 +51,7 @@ impl Post {
             let since = self.settled.range((want.since, DeliveryId::from_u128(0))..).map(|(_, id)| id);
             let failed = since.filter(|id| {
                 self.deliveries.get(id).is_some_and(|known| {
-                    known.status() == Status::Failed && known.to == Endpoint::Webhook(want.webhook)
+                    known.status() == DeliveryStatus::Failed && known.to == Endpoint::Webhook(want.webhook)
                 })
             });
             ids.extend(failed.take(want.limit));
@@ -100,7 +100,7 @@ impl Post {
         let id = delivery.id;
         self.due.extend(delivery.due_at().map(|at| (at, id)));
         self.settled.extend(delivery.settled_at().map(|at| (at, id)));
-        if let Some((chain, place)) = delivery.chain().zip(delivery.place()) {
+        if let Some((chain, place)) = delivery.chain().zip(delivery.position()) {
             self.chains.entry(chain).or_default().insert(place, id);
         }
         if let Some(job) = delivery.job() {
@@ -119,7 +119,7 @@ impl Post {
         if let Some(at) = delivery.settled_at() {
             self.settled.remove(&(at, id));
         }
-        if let Some((chain, place)) = delivery.chain().zip(delivery.place())
+        if let Some((chain, place)) = delivery.chain().zip(delivery.position())
             && let Some(open) = self.chains.get_mut(&chain)
         {
             open.remove(&place);

@@ -202,7 +202,7 @@ impl Columns {
         Columns {
             ids: all().map(|delivery| delivery.id.into()).collect(),
             statuses: all().map(|delivery| delivery.status() as i16).collect(),
-            places: all().map(|delivery| delivery.place().map(i64::from)).collect(),
+            places: all().map(|delivery| delivery.position().map(i64::from)).collect(),
             due_at: all().map(|delivery| moment(delivery.due_at())).collect(),
             settled_at: all().map(|delivery| moment(delivery.settled_at())).collect(),
             bodies: all().map(Delivery::encode).collect(),

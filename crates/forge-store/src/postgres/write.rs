@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use forge_core::Changes;
-use forge_core::history::{Entry, encode_entries};
+use forge_core::history::{JournalEntry, encode_entries};
 use forge_core::job::{IdempotencyKey, Name};
 use forge_core::rows::{Counts, Forgotten, LimitRow, QueueRow};
 
@@ -38,7 +38,7 @@ pub(super) struct Writes<'a> {
 
 impl<'a> Writes<'a> {
     pub(super) fn new(changes: &'a Changes, loaded: &Loaded, node: u64, slot: i16) -> Writes<'a> {
-        let at = changes.journal.iter().map(Entry::at).max();
+        let at = changes.journal.iter().map(JournalEntry::at).max();
         let to_deliver = !changes.deliveries.is_empty();
         let news = at.is_some() || to_deliver || !changes.woken.is_empty();
         Writes {

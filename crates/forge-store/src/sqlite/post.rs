@@ -252,7 +252,7 @@ pub(super) fn write(db: &Connection, changes: &Changes) -> Result<(), Error> {
         row.put(delivery.job().map(|job| job.to_bytes()))?;
         row.put(delivery.to.key().to_bytes())?;
         row.put(delivery.status() as u8)?;
-        row.put(delivery.place())?;
+        row.put(delivery.position())?;
         row.put(delivery.due_at().map(Time::as_micros))?;
         row.put(delivery.settled_at().map(Time::as_micros))?;
         row.put(delivery.encode())
@@ -261,7 +261,7 @@ pub(super) fn write(db: &Connection, changes: &Changes) -> Result<(), Error> {
         db.prepare_cached(UPDATE_DELIVERY)?.execute(params![
             delivery.id.to_bytes(),
             delivery.status() as u8,
-            delivery.place(),
+            delivery.position(),
             delivery.due_at().map(Time::as_micros),
             delivery.settled_at().map(Time::as_micros),
             delivery.encode(),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use forge_core::Changes;
-use forge_core::history::{Entry, encode_entries};
+use forge_core::history::{JournalEntry, encode_entries};
 use forge_core::id::JobId;
 use forge_core::item::encode_ends;
 use forge_core::job::{IdempotencyKey, Input, Job, Name};
@@ -340,8 +340,8 @@ fn add_counts(db: &Connection, counts: &BTreeMap<Name, Counts>) -> Result<(), Er
     Ok(())
 }
 
-fn append(db: &Connection, journal: &[Entry]) -> Result<(), Error> {
-    if let Some(at) = journal.iter().map(Entry::at).max() {
+fn append(db: &Connection, journal: &[JournalEntry]) -> Result<(), Error> {
+    if let Some(at) = journal.iter().map(JournalEntry::at).max() {
         let row = params![at.as_micros(), encode_entries(journal)];
         db.prepare_cached(APPEND)?.execute(row)?;
     }

@@ -4,10 +4,10 @@ use forge_core::Command;
 use forge_core::catalog::Kind;
 use forge_core::command::{Extend, Note, Succeed};
 use forge_core::id::WebhookId;
-use forge_core::job::{Form, Head};
-use forge_core::retry::Policy;
+use forge_core::job::{Head, JobForm};
+use forge_core::retry::RetryPolicy;
 use forge_core::time::Time;
-use forge_core::webhook::{Disabled, Notice, Reason};
+use forge_core::webhook::{Disabled, DisabledReason, Notice};
 use forge_core::work::{Definition, WorkKind};
 use forge_problem::MEDIA_TYPE_JSON;
 use serde_json::{Value, json};
@@ -106,7 +106,9 @@ fn example(word: Word, base: &str) -> Value {
             let succeed = Succeed { held: story.held(), output: None };
             story.then(Command::Succeed(succeed))
         }
-        Word::Retrying => begin(|head| head.retry = Policy::auto()).begins().fails(Kind::HandlerTransient),
+        Word::Retrying => {
+            begin(|head| head.retry = RetryPolicy::auto()).begins().fails(Kind::HandlerTransient)
+        }
         Word::Failed => begin(usual).begins().fails(Kind::HandlerError),
         Word::TimedOut => begin(usual).begins().fails(Kind::HandlerTimeout),
         Word::CompletedWithErrors => Story::of_batch(outcomes()).begins().ends_mixed(),
@@ -124,12 +126,12 @@ fn parsed(body: &Body) -> Value {
 
 fn notice() -> Notice {
     let webhook = WebhookId::v7(1_780_000_000_000, 7);
-    let disabled = Disabled { at: Time::from_millis(1_780_000_060_000), reason: Reason::Gone };
+    let disabled = Disabled { at: Time::from_millis(1_780_000_060_000), reason: DisabledReason::Gone };
     Notice { webhook, n: 1, disabled }
 }
 
 fn emitting(head: &mut Head) {
-    head.form = Form::EmitEvent;
+    head.form = JobForm::EmitEvent;
     head.definition = Some(Definition::of(WorkKind::SuccessFast, 1_000));
 }
 

@@ -2,7 +2,7 @@
 
 use forge_core::catalog::Kind;
 use forge_core::item::Item;
-use forge_core::job::Form;
+use forge_core::job::JobForm;
 use serde_json::Value;
 
 use super::submit::{SubmitRequest, read_submit, refused};
@@ -17,7 +17,7 @@ pub fn read_batch(bytes: &[u8]) -> Result<(SubmitRequest, Vec<Item>), Box<Refuse
     let mut items = take_items(&mut members, "payload")?;
     members.entry("type").or_insert_with(|| Value::from("EXECUTE"));
     let request = read_submit(Value::Object(members).to_string().as_bytes())?;
-    if request.form == Form::EmitEvent {
+    if request.form == JobForm::EmitEvent {
         let wrong = violation("type", "must be EXECUTE or DEFERRED for a batch", "enum");
         return Err(refused(Kind::UnknownJobType, vec![wrong]));
     }
@@ -38,7 +38,7 @@ mod tests {
         let body =
             br#"{"items":[{},{"work_kind":"FAIL_IMMEDIATE"}],"work_kind":"SUCCESS_FAST","priority":3}"#;
         let (request, items) = read_batch(body).unwrap();
-        assert_eq!((request.form, request.priority), (Form::Execute, Some(3)));
+        assert_eq!((request.form, request.priority), (JobForm::Execute, Some(3)));
         let kinds: Vec<_> = items.iter().map(|item| item.work_kind).collect();
         assert_eq!(kinds, [Some(WorkKind::SuccessFast), Some(WorkKind::FailImmediate)]);
     }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use forge_core::delivery::{Delivery, Endpoint, Failure, Stage, Status, Subject};
+use forge_core::delivery::{
+    Delivery, DeliveryFailure, DeliveryStage, DeliveryStatus, DeliverySubject, Endpoint,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -58,17 +60,17 @@ pub struct AttemptView {
 }
 
 /// The word for how far a delivery is.
-pub(crate) const fn delivery_status(status: Status) -> &'static str {
+pub(crate) const fn delivery_status(status: DeliveryStatus) -> &'static str {
     match status {
-        Status::Pending => "pending",
-        Status::Delivered => "delivered",
-        Status::Failed => "failed",
+        DeliveryStatus::Pending => "pending",
+        DeliveryStatus::Delivered => "delivered",
+        DeliveryStatus::Failed => "failed",
     }
 }
 
 /// The status that a word stands for.
-pub fn parse_delivery_status(word: &str) -> Option<Status> {
-    [Status::Pending, Status::Delivered, Status::Failed]
+pub fn parse_delivery_status(word: &str) -> Option<DeliveryStatus> {
+    [DeliveryStatus::Pending, DeliveryStatus::Delivered, DeliveryStatus::Failed]
         .into_iter()
         .find(|status| delivery_status(*status) == word)
 }
@@ -77,22 +79,25 @@ impl DeliveryView {
     /// The delivery as it stands, and where it goes if that is known.
     pub fn new(delivery: &Delivery, url: Option<&str>) -> DeliveryView {
         let event_id = match &delivery.about {
-            Subject::Event { job, event } => Some(event.id(*job)),
-            Subject::Notice(notice) => Some(notice.id()),
-            Subject::Test => None,
+            DeliverySubject::Event { job, event } => Some(event.id(*job)),
+            DeliverySubject::Notice(notice) => Some(notice.id()),
+            DeliverySubject::Test => None,
         };
         let reason = match delivery.stage {
-            Stage::Failed(_, Failure::Exhausted) => Some("exhausted"),
-            Stage::Failed(_, Failure::Gone) => Some("gone"),
-            Stage::Failed(_, Failure::Disabled) => Some("disabled"),
-            Stage::Failed(_, Failure::Deleted) => Some("deleted"),
-            Stage::Blocked => Some("in_order"),
-            Stage::Taken(_) => Some("under_way"),
-            Stage::Waiting(_) | Stage::Delivered(_) => None,
+            DeliveryStage::Failed(_, DeliveryFailure::Exhausted) => Some("exhausted"),
+            DeliveryStage::Failed(_, DeliveryFailure::Gone) => Some("gone"),
+            DeliveryStage::Failed(_, DeliveryFailure::Disabled) => Some("disabled"),
+            DeliveryStage::Failed(_, DeliveryFailure::Deleted) => Some("deleted"),
+            DeliveryStage::Blocked => Some("in_order"),
+            DeliveryStage::Taken(_) => Some("under_way"),
+            DeliveryStage::Waiting(_) | DeliveryStage::Delivered(_) => None,
         };
         let next = match delivery.stage {
-            Stage::Waiting(at) => Some(at),
-            Stage::Blocked | Stage::Taken(_) | Stage::Delivered(_) | Stage::Failed(..) => None,
+            DeliveryStage::Waiting(at) => Some(at),
+            DeliveryStage::Blocked
+            | DeliveryStage::Taken(_)
+            | DeliveryStage::Delivered(_)
+            | DeliveryStage::Failed(..) => None,
         };
         DeliveryView {
             delivery_id: delivery.id.to_string(),
@@ -131,7 +136,7 @@ impl DeliveryView {
 }
 
 impl AttemptView {
-    fn new(attempt: &forge_core::delivery::Attempt) -> AttemptView {
+    fn new(attempt: &forge_core::delivery::DeliveryAttempt) -> AttemptView {
         AttemptView {
             at: time::millis(attempt.at),
             duration_ms: u64::try_from(attempt.took.as_millis()).unwrap_or(u64::MAX),

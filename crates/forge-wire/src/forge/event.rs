@@ -1,6 +1,6 @@
 //! Events of jobs and webhooks.
 
-use forge_core::history::{Event, News, Outlook};
+use forge_core::history::{Event, EventKind, Outlook};
 use forge_core::id::JobId;
 use forge_core::job::Job;
 use forge_core::state::State;
@@ -47,10 +47,10 @@ impl EventView {
     /// The event of a job, which may be known no more.
     pub fn new(id: JobId, job: Option<&Job>, event: &Event) -> EventView {
         let scenario = job.and_then(|job| job.head.definition);
-        let (states, cause, outlook) = match event.news {
-            News::Moved { from, to, cause, outlook } => ((from, to), Some(cause), outlook),
+        let (states, cause, outlook) = match event.kind {
+            EventKind::Moved { from, to, cause, outlook } => ((from, to), Some(cause), outlook),
             // Only a running job tells more than its changes of state.
-            News::Progress(_) | News::Emitted => {
+            EventKind::Progress(_) | EventKind::Emitted => {
                 ((Some(State::Running), State::Running), None, Outlook::Open)
             }
         };
@@ -63,9 +63,9 @@ impl EventView {
             timestamp: time::micros(event.at),
             attempt: event.attempt,
             cause: cause.map(|cause| words::cause(cause).into()),
-            progress: match event.news {
-                News::Progress(percent) => Some(percent),
-                News::Moved { .. } | News::Emitted => None,
+            progress: match event.kind {
+                EventKind::Progress(percent) => Some(percent),
+                EventKind::Moved { .. } | EventKind::Emitted => None,
             },
             scenario: scenario.map(|definition| definition.work_kind.as_str().into()),
             will_retry: outlook == Outlook::WillRetry,

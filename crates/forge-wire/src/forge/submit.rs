@@ -2,7 +2,7 @@
 //! with the care that good error messages need, so that every wrong member is named at once.
 
 use forge_core::catalog::Kind;
-use forge_core::job::Form;
+use forge_core::job::JobForm;
 use forge_core::retry::Mode;
 use forge_core::time::Time;
 use forge_core::work::WorkKind;
@@ -18,7 +18,7 @@ use crate::{time, words};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubmitRequest {
     /// EXECUTE, DEFERRED or EMIT_EVENT.
-    pub form: Form,
+    pub form: JobForm,
     /// When to run it.
     pub execution_at: Option<Time>,
     /// Whom to tell.
@@ -156,7 +156,7 @@ impl Reader {
         })
     }
 
-    fn form(&mut self, word: Option<&str>) -> Option<Form> {
+    fn form(&mut self, word: Option<&str>) -> Option<JobForm> {
         let Some(word) = word else {
             self.mandatory("type", "is mandatory");
             return None;
@@ -169,9 +169,9 @@ impl Reader {
         form
     }
 
-    fn execution_at(&mut self, text: Option<&str>, form: Option<Form>) -> Option<Time> {
+    fn execution_at(&mut self, text: Option<&str>, form: Option<JobForm>) -> Option<Time> {
         let Some(text) = text else {
-            if form == Some(Form::Deferred) {
+            if form == Some(JobForm::Deferred) {
                 self.mandatory("execution_at", "is mandatory for a DEFERRED job");
             }
             return None;
@@ -180,7 +180,7 @@ impl Reader {
         if moment.is_none() {
             let detail = "must be a time like 2030-01-31T12:00:00Z";
             self.malformed.push(violation("execution_at", detail, "format"));
-        } else if form == Some(Form::Execute) {
+        } else if form == Some(JobForm::Execute) {
             let detail = "is only for DEFERRED jobs; leave it out to run at once";
             self.invalid("execution_at", detail, "forbidden");
         }
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn the_shortest_submission_is_understood() {
         let request = read_submit(br#"{"type":"execute"}"#).unwrap();
-        assert_eq!((request.form, request.work_kind, request.payload), (Form::Execute, None, None));
+        assert_eq!((request.form, request.work_kind, request.payload), (JobForm::Execute, None, None));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Webhooks: what may be asked, and what is shown.
 
 use forge_core::catalog::Kind;
-use forge_core::history::Name;
+use forge_core::history::EventName;
 use forge_core::time::Time;
 use forge_core::webhook::{Envelope, Events, Webhook};
 use serde::{Deserialize, Serialize};
@@ -16,17 +16,17 @@ pub(crate) const DESCRIPTION_BYTES_MAX: usize = 255;
 
 /// Every name that a filter may have, and what it stands for.
 const NAMES: [(&str, Events); 13] = [
-    ("job_created", Events::only(Name::Created)),
-    ("job_queued", Events::only(Name::Queued)),
-    ("job_assigned", Events::only(Name::Assigned)),
-    ("job_requeued", Events::only(Name::Requeued)),
-    ("job_started", Events::only(Name::Started)),
-    ("job_progress", Events::only(Name::Progress)),
-    ("job_event_emitted", Events::only(Name::Emitted)),
-    ("job_succeeded", Events::only(Name::Succeeded)),
-    ("job_failed", Events::only(Name::Failed)),
-    ("job_timed_out", Events::only(Name::TimedOut)),
-    ("job_canceled", Events::only(Name::Canceled)),
+    ("job_created", Events::only(EventName::Created)),
+    ("job_queued", Events::only(EventName::Queued)),
+    ("job_assigned", Events::only(EventName::Assigned)),
+    ("job_requeued", Events::only(EventName::Requeued)),
+    ("job_started", Events::only(EventName::Started)),
+    ("job_progress", Events::only(EventName::Progress)),
+    ("job_event_emitted", Events::only(EventName::Emitted)),
+    ("job_succeeded", Events::only(EventName::Succeeded)),
+    ("job_failed", Events::only(EventName::Failed)),
+    ("job_timed_out", Events::only(EventName::TimedOut)),
+    ("job_canceled", Events::only(EventName::Canceled)),
     ("job_retries_exhausted", Events::RETRIES_EXHAUSTED),
     (words::WEBHOOK_DISABLED, Events::WEBHOOK_DISABLED),
 ];
@@ -274,12 +274,12 @@ mod tests {
     #[test]
     fn names_of_events_are_read_in_every_spelling() {
         for (word, name) in [
-            ("job_failed", Name::Failed),
-            ("JOB-FAILED", Name::Failed),
-            ("job.timed-out", Name::TimedOut),
-            ("job.cancelled", Name::Canceled),
-            ("job_canceled", Name::Canceled),
-            ("job-completed", Name::Succeeded),
+            ("job_failed", EventName::Failed),
+            ("JOB-FAILED", EventName::Failed),
+            ("job.timed-out", EventName::TimedOut),
+            ("job.cancelled", EventName::Canceled),
+            ("job_canceled", EventName::Canceled),
+            ("job-completed", EventName::Succeeded),
         ] {
             assert_eq!(parse_event(word), Some(Events::only(name)), "{word}");
         }

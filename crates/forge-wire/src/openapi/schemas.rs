@@ -1,7 +1,7 @@
 //! The bodies, as JSON Schema (2020-12).
 
-use forge_core::catalog::{Kind, Stage};
-use forge_core::job::Form;
+use forge_core::catalog::{Kind, ProcessingStage};
+use forge_core::job::JobForm;
 use forge_core::state::{Cause, State};
 use forge_core::work::WorkKind;
 use serde_json::{Map, Value, json};
@@ -469,7 +469,7 @@ fn outcomes_or_null() -> Vec<Option<&'static str>> {
 }
 
 fn forms() -> [&'static str; 3] {
-    [Form::Execute, Form::Deferred, Form::EmitEvent].map(forge_type)
+    [JobForm::Execute, JobForm::Deferred, JobForm::EmitEvent].map(forge_type)
 }
 
 pub(super) fn work_kinds() -> Vec<&'static str> {
@@ -477,5 +477,5 @@ pub(super) fn work_kinds() -> Vec<&'static str> {
 }
 
 pub(super) fn stages() -> Vec<&'static str> {
-    Stage::ALL.iter().map(|stage| stage.as_str()).collect()
+    ProcessingStage::ALL.iter().map(|stage| stage.as_str()).collect()
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use forge_core::history::News;
+use forge_core::history::EventKind;
 use forge_core::id::ExecutionId;
 use forge_core::job::Job;
 use forge_core::state::State;
@@ -339,10 +339,9 @@ pub fn live_status(job: &Job, extended: bool) -> &'static str {
 
 /// When work on an execution began: its first attempt, as far as the job remembers.
 fn started_at(job: &Job, n: u32) -> Option<Time> {
-    let began = job
-        .history
-        .events()
-        .find(|event| event.execution == n && matches!(event.news, News::Moved { to: State::Running, .. }));
+    let began = job.history.events().find(|event| {
+        event.execution == n && matches!(event.kind, EventKind::Moved { to: State::Running, .. })
+    });
     began.map(|event| event.at).or(job.started_at.filter(|_| n == job.execution_n()))
 }
 

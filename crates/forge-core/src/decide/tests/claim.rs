@@ -4,7 +4,7 @@ use std::time::Duration;
 use std::vec;
 use std::vec::Vec;
 
-use crate::command::{Answer, Claim, Command, Crew, NewJob};
+use crate::command::{Answer, Claim, Command, NewJob, WorkerKind};
 use crate::id::JobId;
 use crate::job::Head;
 use crate::state::State;
@@ -136,8 +136,8 @@ fn simulated_work_goes_to_the_built_in_worker_and_real_work_to_the_others() {
     let mut world = World::new();
     let simulated = job(1, |head| head.definition = Some(Definition::random(0, 0, 1000)));
     world.ask(submit([simulated, plain(2)]));
-    assert_eq!(named(&world.ask(claim_as("q", 9, |claim| claim.crew = Crew::External))), ids([2]));
-    assert_eq!(named(&world.ask(claim_as("q", 9, |claim| claim.crew = Crew::BuiltIn))), ids([1]));
+    assert_eq!(named(&world.ask(claim_as("q", 9, |claim| claim.crew = WorkerKind::External))), ids([2]));
+    assert_eq!(named(&world.ask(claim_as("q", 9, |claim| claim.crew = WorkerKind::BuiltIn))), ids([1]));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::vec;
 
 use super::events;
 use crate::catalog::Kind;
-use crate::history::{Name, Outlook};
+use crate::history::{EventName, Outlook};
 use crate::item::Tally;
 use crate::limits;
 use crate::state::State;
@@ -14,13 +14,13 @@ use crate::world::build::*;
 #[test]
 fn a_batch_is_what_its_items_are() {
     for (letters, state, name, kind, retryable) in [
-        ("ccc", State::Succeeded, Name::Succeeded, None, None),
-        ("cfc", State::Failed, Name::Mixed, Some(Kind::BatchPartial), Some(false)),
-        ("crf", State::Failed, Name::Mixed, Some(Kind::BatchPartial), Some(true)),
-        ("fff", State::Failed, Name::Failed, Some(Kind::HandlerError), Some(false)),
-        ("frf", State::Failed, Name::Failed, Some(Kind::HandlerTransient), Some(true)),
-        ("ttt", State::Failed, Name::TimedOut, Some(Kind::HandlerTimeout), Some(true)),
-        ("tct", State::Failed, Name::Mixed, Some(Kind::BatchPartial), Some(true)),
+        ("ccc", State::Succeeded, EventName::Succeeded, None, None),
+        ("cfc", State::Failed, EventName::Mixed, Some(Kind::BatchPartial), Some(false)),
+        ("crf", State::Failed, EventName::Mixed, Some(Kind::BatchPartial), Some(true)),
+        ("fff", State::Failed, EventName::Failed, Some(Kind::HandlerError), Some(false)),
+        ("frf", State::Failed, EventName::Failed, Some(Kind::HandlerTransient), Some(true)),
+        ("ttt", State::Failed, EventName::TimedOut, Some(Kind::HandlerTimeout), Some(true)),
+        ("tct", State::Failed, EventName::Mixed, Some(Kind::BatchPartial), Some(true)),
     ] {
         let mut world = World::with_job_in(State::Running, batch(3));
         let changes = world.tell(vec![conclude(1, 1, letters)]);
@@ -29,7 +29,7 @@ fn a_batch_is_what_its_items_are() {
         assert_eq!(events(&changes.journal).last().unwrap().name(), name, "{letters}");
         assert_eq!(job.last_error().map(|error| error.kind), kind, "{letters}");
         assert_eq!(job.last_error().map(|error| error.retryable), retryable, "{letters}");
-        assert_eq!(job.is_mixed(), name == Name::Mixed);
+        assert_eq!(job.is_mixed(), name == EventName::Mixed);
         let completed = letters.matches('c').count() as u32;
         assert_eq!(job.tally, Tally { completed, failed: 3 - completed });
         assert_eq!(world.items[&job.execution].len(), 3);
@@ -86,7 +86,8 @@ fn what_is_not_worth_another_try_ends_a_batch_of_the_automatic_policy() {
     });
     let changes = world.tell(vec![conclude(1, 1, "cf")]);
     assert_eq!(world.job(1).state, State::Failed);
-    let crate::history::News::Moved { outlook, .. } = events(&changes.journal).last().unwrap().news else {
+    let crate::history::EventKind::Moved { outlook, .. } = events(&changes.journal).last().unwrap().kind
+    else {
         panic!()
     };
     assert_eq!(outlook, Outlook::Open);

@@ -5,9 +5,9 @@ use std::vec::Vec;
 
 use super::events;
 use crate::command::{Answer, Refusal};
-use crate::history::{Name, News};
+use crate::history::{EventKind, EventName};
 use crate::id::ExecutionId;
-use crate::job::{Cancel, Conflict, Lane, Unique};
+use crate::job::{Cancellation, Conflict, Lane, Unique};
 use crate::limits;
 use crate::state::{Cause, State};
 use crate::world::World;
@@ -20,11 +20,10 @@ fn a_cancel_ends_every_job_that_has_not_ended() {
         let changes = world.tell(vec![cancel(1)]);
         let job = world.job(1);
         assert_eq!(job.state, State::Canceled);
-        assert_eq!(job.cancel, Some(Cancel { by: "user".into(), reason: "changed my mind".into() }));
+        assert_eq!(job.cancel, Some(Cancellation { by: "user".into(), reason: "changed my mind".into() }));
         let event = events(&changes.journal)[0];
-        let moved =
-            matches!(event.news, News::Moved { from, cause: Cause::CancelByUser, .. } if from == Some(state));
-        assert!(moved && event.name() == Name::Canceled, "{event:?}");
+        let moved = matches!(event.kind, EventKind::Moved { from, cause: Cause::CancelByUser, .. } if from == Some(state));
+        assert!(moved && event.name() == EventName::Canceled, "{event:?}");
         assert_eq!(changes.outcomes.len(), 1);
     }
 }
@@ -75,7 +74,10 @@ fn a_cancel_by_the_operator_is_told_as_the_systems() {
     let crate::Command::Cancel(mut by_operator) = cancel(1) else { unreachable!() };
     by_operator.owned.client = None;
     let changes = world.tell(vec![crate::Command::Cancel(by_operator)]);
-    assert!(matches!(events(&changes.journal)[0].news, News::Moved { cause: Cause::CancelBySystem, .. }));
+    assert!(matches!(
+        events(&changes.journal)[0].kind,
+        EventKind::Moved { cause: Cause::CancelBySystem, .. }
+    ));
 }
 
 #[test]
@@ -220,8 +222,8 @@ fn executions_are_bounded_and_the_last_failure_says_so() {
         world.pass(secs(60)).due();
         world.fail_once(1, |_| {});
     }
-    let last = events(&world.journal).last().unwrap().news;
-    assert!(matches!(last, News::Moved { outlook: crate::history::Outlook::Final, .. }), "{last:?}");
+    let last = events(&world.journal).last().unwrap().kind;
+    assert!(matches!(last, EventKind::Moved { outlook: crate::history::Outlook::Final, .. }), "{last:?}");
     assert!(matches!(world.ask(retry(1, 999)), Answer::Refused(Refusal::RetryLimitReached { .. })));
     assert!(matches!(world.ask(revive(1, 999)), Answer::Refused(Refusal::RetryLimitReached { .. })));
 }

@@ -6,14 +6,16 @@ use std::time::Duration;
 use std::vec;
 use std::vec::Vec;
 
-use crate::command::{Answer, Command, DeliveryCommand, Refusal, Sent, Take, WebhookChange, WebhookCommand};
-use crate::delivery::{Delivery, Endpoint, Failure, Stage, Subject};
-use crate::history::{About, Entry, Name};
+use crate::command::{
+    Answer, Command, DeliveryCommand, Refusal, SendResult, Take, WebhookChange, WebhookCommand,
+};
+use crate::delivery::{Delivery, DeliveryFailure, DeliveryStage, DeliverySubject, Endpoint};
+use crate::history::{EventName, JournalEntry, JournalSubject};
 use crate::id::{ClientId, WebhookId};
 use crate::limits;
 use crate::state::State;
 use crate::time::Time;
-use crate::webhook::{Disabled, Events, Reason};
+use crate::webhook::{Disabled, DisabledReason, Events};
 use crate::world::World;
 use crate::world::build::*;
 use crate::world::hooks::*;
@@ -35,9 +37,9 @@ fn a_callback_is_told_of_every_change_of_state_in_order() {
 #[test]
 fn webhooks_hear_what_they_asked_for_of_their_own_clients_jobs() {
     let mut world = World::new();
-    let failures = hook(1, |webhook| webhook.events = Events::only(Name::Failed));
+    let failures = hook(1, |webhook| webhook.events = Events::only(EventName::Failed));
     let stranger = hook(2, |webhook| webhook.client = ClientId::from_u128(2));
-    let births = hook(3, |webhook| webhook.events = Events::only(Name::Created));
+    let births = hook(3, |webhook| webhook.events = Events::only(EventName::Created));
     world.tell(vec![register(failures), register(stranger), register(births)]);
     world.ask(submit([plain(1)]));
     world.fail_once(1, |_| {});
@@ -49,7 +51,7 @@ fn the_same_url_is_told_once_per_event_and_the_webhook_wins() {
     let mut world = World::new();
     world.ask(register(hook(1, |webhook| {
         webhook.url = CALLBACK.into();
-        webhook.events = Events::only(Name::Created);
+        webhook.events = Events::only(EventName::Created);
     })));
     world.ask(submit([called_back(1)]));
     let to_callback = |known: &&Delivery| matches!(known.to, Endpoint::Callback(_));
@@ -66,7 +68,7 @@ fn what_is_behind_waits_until_the_first_is_delivered_or_given_up() {
     world.ask(submit([called_back(1)]));
     let first = world.courier(9).deliveries;
     assert_eq!(first.len(), 1, "one per chain");
-    assert_eq!(world.n_deliveries(|stage| *stage == Stage::Blocked), 1);
+    assert_eq!(world.n_deliveries(|stage| *stage == DeliveryStage::Blocked), 1);
     world.ask(claim("q", 1));
     for _ in 0..POLICY.attempts_max - 1 {
         let taken = world.courier(9).deliveries.into_iter().chain(first.clone()).next().unwrap();
@@ -76,7 +78,10 @@ fn what_is_behind_waits_until_the_first_is_delivered_or_given_up() {
     let last = world.courier(9).deliveries.remove(0);
     assert_eq!((last.id, last.attempts), (first[0].id, POLICY.attempts_max));
     world.ask(settle(&last, broke()));
-    assert_eq!(world.deliveries[&last.id].stage, Stage::Failed(world.now, Failure::Exhausted));
+    assert_eq!(
+        world.deliveries[&last.id].stage,
+        DeliveryStage::Failed(world.now, DeliveryFailure::Exhausted)
+    );
     assert_eq!(world.deliver_all(), ["Queued to http://caller/", "Assigned to http://caller/"]);
 }
 
@@ -97,7 +102,7 @@ fn an_event_and_the_settling_of_the_one_before_it_in_one_batch_lose_nothing() {
     })]));
     let first = world.courier(9).deliveries.remove(0);
     world.tell(vec![activate(1), settle(&first, arrived())]);
-    assert_eq!(world.n_deliveries(|stage| matches!(stage, Stage::Waiting(_))), 1);
+    assert_eq!(world.n_deliveries(|stage| matches!(stage, DeliveryStage::Waiting(_))), 1);
     let second = world.courier(9).deliveries.remove(0);
     world.tell(vec![settle(&second, arrived()), cancel(1)]);
     assert_eq!(world.deliver_all(), ["Canceled to http://caller/"]);
@@ -122,14 +127,14 @@ fn retry_after_moves_the_next_attempt_and_putting_off_costs_none() {
     let mut world = World::new();
     world.ask(submit([called_back(1)]));
     let taken = world.courier(9).deliveries.remove(0);
-    let failed = Sent::Failed { attempt: attempt(503), retry_after: Some(secs(7)) };
+    let failed = SendResult::Failed { attempt: attempt(503), retry_after: Some(secs(7)) };
     world.ask(settle(&taken, failed));
-    assert_eq!(world.deliveries[&taken.id].stage, Stage::Waiting(world.now + secs(7)));
+    assert_eq!(world.deliveries[&taken.id].stage, DeliveryStage::Waiting(world.now + secs(7)));
     world.now = world.now + secs(7);
     let taken = world.courier(9).deliveries.remove(0);
-    world.ask(settle(&taken, Sent::PutOff(world.now + secs(3))));
+    world.ask(settle(&taken, SendResult::PutOff(world.now + secs(3))));
     let known = &world.deliveries[&taken.id];
-    assert_eq!((known.attempts, known.stage), (1, Stage::Waiting(world.now + secs(3))));
+    assert_eq!((known.attempts, known.stage), (1, DeliveryStage::Waiting(world.now + secs(3))));
     assert_eq!(known.log.iter().map(|attempt| attempt.status).collect::<Vec<_>>(), [Some(503)]);
 }
 
@@ -144,7 +149,8 @@ fn deliveries_to_a_closed_endpoint_are_put_off_and_not_counted() {
     let Answer::Taken(taken) = world.ask(Command::Delivery(DeliveryCommand::Take(take))) else { panic!() };
     let labels: Vec<String> = taken.deliveries.iter().map(|known| label(&world, known)).collect();
     assert_eq!(labels, ["Created to http://receiver/1"]);
-    let put_off = world.deliveries.values().find(|known| known.stage == Stage::Waiting(opens_at)).unwrap();
+    let put_off =
+        world.deliveries.values().find(|known| known.stage == DeliveryStage::Waiting(opens_at)).unwrap();
     assert_eq!((put_off.attempts, put_off.fence), (0, 0));
 }
 
@@ -154,23 +160,23 @@ fn an_endpoint_that_is_gone_is_disabled_at_once() {
     world.ask(register(hook(1, |_| {})));
     world.ask(submit([plain(1)]));
     let taken = world.courier(9).deliveries.remove(0);
-    world.ask(settle(&taken, Sent::Gone(attempt(410))));
+    world.ask(settle(&taken, SendResult::Gone(attempt(410))));
     let webhook = &world.webhooks[&WebhookId::from_u128(1)];
-    assert_eq!(webhook.disabled.map(|disabled| disabled.reason), Some(Reason::Gone));
+    assert_eq!(webhook.disabled.map(|disabled| disabled.reason), Some(DisabledReason::Gone));
     // What was written before is handed out all the same, for the courier to drop; nothing new is written.
     let n_before = world.deliveries.len();
     world.ask(claim("q", 1));
     assert_eq!(world.deliveries.len(), n_before);
     let behind = world.courier(9);
     assert!(behind.webhooks[0].disabled.is_some());
-    world.ask(settle(&behind.deliveries[0], Sent::Dropped(Failure::Disabled)));
-    assert_eq!(world.n_deliveries(Stage::is_open), 0);
+    world.ask(settle(&behind.deliveries[0], SendResult::Dropped(DeliveryFailure::Disabled)));
+    assert_eq!(world.n_deliveries(DeliveryStage::is_open), 0);
 }
 
 #[test]
 fn an_endpoint_is_disabled_when_it_failed_for_long_and_often_and_not_before() {
     let mut world = World::new();
-    world.ask(register(hook(1, |webhook| webhook.events = Events::only(Name::Created))));
+    world.ask(register(hook(1, |webhook| webhook.events = Events::only(EventName::Created))));
     let give_up_one = |world: &mut World, n: u128| {
         world.ask(submit([plain(n)]));
         for _ in 0..POLICY.attempts_max {
@@ -183,7 +189,7 @@ fn an_endpoint_is_disabled_when_it_failed_for_long_and_often_and_not_before() {
         assert_eq!(give_up_one(&mut world, n), None, "often, but not for long");
     }
     world.now = world.now + POLICY.disable_after;
-    assert_eq!(give_up_one(&mut world, 21), Some(Reason::Failing));
+    assert_eq!(give_up_one(&mut world, 21), Some(DisabledReason::Failing));
     let health = world.webhooks[&WebhookId::from_u128(1)].health;
     assert_eq!((health.given_up, health.failures), (21, 63));
     world.ask(update(1, WebhookChange { enabled: Some(true), ..WebhookChange::default() }));
@@ -193,9 +199,10 @@ fn an_endpoint_is_disabled_when_it_failed_for_long_and_often_and_not_before() {
 #[test]
 fn the_others_are_told_of_a_disabled_endpoint_until_none_is_left() {
     let mut world = World::new();
-    let deaf = hook(4, |webhook| webhook.events = Events::only(Name::Created));
-    let resting =
-        hook(5, |webhook| webhook.disabled = Some(Disabled { at: Time::ZERO, reason: Reason::Owner }));
+    let deaf = hook(4, |webhook| webhook.events = Events::only(EventName::Created));
+    let resting = hook(5, |webhook| {
+        webhook.disabled = Some(Disabled { at: Time::ZERO, reason: DisabledReason::Owner })
+    });
     let stranger = hook(6, |webhook| webhook.client = ClientId::from_u128(2));
     let hooks = [hook(1, |_| {}), hook(2, |_| {}), hook(3, |_| {}), deaf, resting, stranger];
     world.tell(hooks.map(register).to_vec());
@@ -204,8 +211,11 @@ fn the_others_are_told_of_a_disabled_endpoint_until_none_is_left() {
     // Every one that is told answers that it is gone too.
     while let Some(delivery) = world.courier(1).deliveries.pop() {
         let webhook = world.webhooks[&delivery.to.key()].disabled;
-        let gone =
-            if webhook.is_none() { Sent::Gone(attempt(410)) } else { Sent::Dropped(Failure::Disabled) };
+        let gone = if webhook.is_none() {
+            SendResult::Gone(attempt(410))
+        } else {
+            SendResult::Dropped(DeliveryFailure::Disabled)
+        };
         told.push(label(&world, &delivery));
         world.now = world.now + secs(1);
         world.ask(settle(&delivery, gone));
@@ -214,8 +224,8 @@ fn the_others_are_told_of_a_disabled_endpoint_until_none_is_left() {
         .journal
         .iter()
         .filter_map(|entry| match &entry.about {
-            About::Webhook(notice) => Some((notice.webhook.as_u128(), notice.disabled)),
-            About::Job { .. } => None,
+            JournalSubject::Webhook(notice) => Some((notice.webhook.as_u128(), notice.disabled)),
+            JournalSubject::Job { .. } => None,
         })
         .collect();
     let disabled = |n: u128| (n, world.webhooks[&WebhookId::from_u128(n)].disabled.unwrap());
@@ -228,8 +238,8 @@ fn the_others_are_told_of_a_disabled_endpoint_until_none_is_left() {
         "notice to http://receiver/2",
     ];
     assert_eq!(told, expected);
-    assert_eq!(world.n_deliveries(Stage::is_open), 0);
-    let ids: BTreeSet<_> = world.journal.iter().map(Entry::id).collect();
+    assert_eq!(world.n_deliveries(DeliveryStage::is_open), 0);
+    let ids: BTreeSet<_> = world.journal.iter().map(JournalEntry::id).collect();
     assert_eq!(ids.len(), world.journal.len());
 }
 
@@ -240,11 +250,11 @@ fn two_notices_of_one_moment_are_two() {
     for _ in 0..2 {
         world.ask(Command::Webhook(WebhookCommand::Test(own(1))));
         let taken = world.courier(9).deliveries;
-        let test = taken.iter().find(|known| known.about == Subject::Test).unwrap();
-        world.ask(settle(test, Sent::Gone(attempt(410))));
+        let test = taken.iter().find(|known| known.about == DeliverySubject::Test).unwrap();
+        world.ask(settle(test, SendResult::Gone(attempt(410))));
         world.ask(update(1, WebhookChange { enabled: Some(true), ..WebhookChange::default() }));
     }
-    let ids: BTreeSet<_> = world.journal.iter().map(Entry::id).collect();
+    let ids: BTreeSet<_> = world.journal.iter().map(JournalEntry::id).collect();
     assert_eq!((ids.len(), world.n_deliveries(|_| true)), (2, 4));
 }
 
@@ -278,7 +288,7 @@ fn a_settled_delivery_can_be_asked_for_again_without_holding_up_others() {
     world.deliver_all();
     let old = world.deliveries.values().next().unwrap().clone();
     let Answer::Delivery(again) = world.ask(redeliver(&old)) else { panic!() };
-    assert_eq!((again.stage, again.attempts, again.chained), (Stage::Waiting(world.now), 0, false));
+    assert_eq!((again.stage, again.attempts, again.chained), (DeliveryStage::Waiting(world.now), 0, false));
     assert_eq!(again.log, old.log, "what was tried stays known");
     world.ask(cancel(1));
     assert_eq!(world.courier(9).deliveries.len(), 2, "the news does not wait for it");
@@ -286,7 +296,7 @@ fn a_settled_delivery_can_be_asked_for_again_without_holding_up_others() {
     assert_eq!(world.ask(Command::Delivery(stranger)), Answer::Refused(Refusal::Foreign));
     // It is under way by now.
     let Answer::Delivery(same) = world.ask(redeliver(&old)) else { panic!() };
-    assert!(matches!(same.stage, Stage::Taken(_)));
+    assert!(matches!(same.stage, DeliveryStage::Taken(_)));
 }
 
 #[test]
@@ -294,9 +304,9 @@ fn a_waiting_delivery_can_be_asked_for_at_once_and_keeps_its_place() {
     let mut world = World::new();
     world.ask(submit([called_back(1)]));
     let taken = world.courier(9).deliveries.remove(0);
-    world.ask(settle(&taken, Sent::Failed { attempt: attempt(503), retry_after: Some(secs(600)) }));
+    world.ask(settle(&taken, SendResult::Failed { attempt: attempt(503), retry_after: Some(secs(600)) }));
     let Answer::Delivery(now) = world.ask(redeliver(&taken)) else { panic!() };
-    assert_eq!((now.stage, now.chained, now.attempts), (Stage::Waiting(world.now), true, 1));
+    assert_eq!((now.stage, now.chained, now.attempts), (DeliveryStage::Waiting(world.now), true, 1));
     assert_eq!(world.deliver_all(), ["Created to http://caller/", "Queued to http://caller/"]);
 }
 
@@ -337,7 +347,7 @@ fn an_error_is_kept_within_bounds_and_whole_characters() {
     let mut long = attempt(500);
     long.error = Some("ä".repeat(limits::ATTEMPT_ERROR_BYTES_MAX));
     long.took = Duration::MAX;
-    world.ask(settle(&taken, Sent::Failed { attempt: long, retry_after: None }));
+    world.ask(settle(&taken, SendResult::Failed { attempt: long, retry_after: None }));
     let kept = world.deliveries[&taken.id].log[0].error.clone().unwrap();
     assert_eq!(kept.len(), limits::ATTEMPT_ERROR_BYTES_MAX);
 }

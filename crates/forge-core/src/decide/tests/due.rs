@@ -6,7 +6,7 @@ use std::vec::Vec;
 use super::events;
 use crate::catalog::Kind;
 use crate::command::{Answer, Command};
-use crate::history::{Event, Name, News};
+use crate::history::{Event, EventKind, EventName};
 use crate::job::Head;
 use crate::limits;
 use crate::state::{Cause, State};
@@ -46,7 +46,7 @@ fn each_moment_does_its_work_when_it_comes_and_not_before() {
         world.now = due_at;
         let changes = world.tell(vec![Command::Due(9)]);
         assert!(matches!(changes.answers[0], Answer::Due { n_jobs: 1, more: false }), "{title}");
-        let News::Moved { cause, to: moved_to, .. } = events(&changes.journal)[0].news else {
+        let EventKind::Moved { cause, to: moved_to, .. } = events(&changes.journal)[0].kind else {
             panic!("{title}")
         };
         assert_eq!((moved_to, cause, world.job(1).state), (to, because, to), "{title}");
@@ -123,8 +123,8 @@ fn a_lost_runner_is_replaced_at_once_in_automatic_mode() {
     let mut world = World::with_job_in(State::Running, auto);
     world.pass(secs(11));
     let changes = world.tell(vec![Command::Due(9)]);
-    let names: Vec<Name> = events(&changes.journal).iter().map(Event::name).collect();
-    assert_eq!(names, [Name::Failed, Name::Queued], "never straight from RUNNING to QUEUED");
+    let names: Vec<EventName> = events(&changes.journal).iter().map(Event::name).collect();
+    assert_eq!(names, [EventName::Failed, EventName::Queued], "never straight from RUNNING to QUEUED");
     assert_eq!((world.job(1).attempt, world.job(1).available_at), (2, None));
     assert_eq!(named(&world.ask(claim("q", 1))), ids([1]));
 }
@@ -143,7 +143,7 @@ fn a_timeout_waits_its_time_in_automatic_mode_and_is_told_as_a_timeout() {
     world.ask(claim_as("q", 1, |claim| claim.start = true));
     world.pass(secs(6)).due();
     assert!(world.job(1).timed_out());
-    assert_eq!(events(&world.journal).last().unwrap().name(), Name::TimedOut);
+    assert_eq!(events(&world.journal).last().unwrap().name(), EventName::TimedOut);
     assert_eq!(world.job(1).last_error().unwrap().code, "HANDLER_TIMEOUT");
 }
 

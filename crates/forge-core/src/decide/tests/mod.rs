@@ -20,7 +20,7 @@ use std::vec;
 use std::vec::Vec;
 
 use crate::command::{Answer, Command, Holder, Owned};
-use crate::history::{Entry, Event, Name};
+use crate::history::{Event, EventName, JournalEntry};
 use crate::id::ClientId;
 use crate::job::Shelf;
 use crate::state::State;
@@ -129,10 +129,26 @@ fn a_job_of_another_client_is_out_of_reach_but_not_for_the_operator() {
 #[test]
 fn a_life_is_told_in_events_one_per_change_of_state() {
     let mut world = World::with_job_in(State::Succeeded, |_| {});
-    assert_eq!(names(&world), [Name::Created, Name::Queued, Name::Assigned, Name::Started, Name::Succeeded]);
+    assert_eq!(
+        names(&world),
+        [
+            EventName::Created,
+            EventName::Queued,
+            EventName::Assigned,
+            EventName::Started,
+            EventName::Succeeded
+        ]
+    );
     world.ask(submit([job(2, auto)]));
     world.fail_once(2, |_| {});
-    let retried = [Name::Created, Name::Queued, Name::Assigned, Name::Started, Name::Failed, Name::Queued];
+    let retried = [
+        EventName::Created,
+        EventName::Queued,
+        EventName::Assigned,
+        EventName::Started,
+        EventName::Failed,
+        EventName::Queued,
+    ];
     assert_eq!(names(&world)[5..], retried);
 }
 
@@ -169,7 +185,7 @@ fn a_refused_command_does_not_disturb_its_neighbours() {
 #[test]
 fn the_same_batch_and_rows_give_the_same_changes() {
     let mut world = World::new();
-    world.ask(submit((1..=8).map(|n| job(n, |head| head.retry = crate::retry::Policy::auto()))));
+    world.ask(submit((1..=8).map(|n| job(n, |head| head.retry = crate::retry::RetryPolicy::auto()))));
     world.ask(claim_as("q", 4, |claim| claim.start = true));
     let batch = || {
         let failures = (1..=4).map(|n| fail(n, 1));
@@ -227,11 +243,11 @@ fn next_due_is_the_earliest_moment_of_what_was_written() {
     assert_eq!(world.tell(vec![claim("q", 1)]).next_due, Some(lease_end));
 }
 
-fn names(world: &World) -> Vec<Name> {
+fn names(world: &World) -> Vec<EventName> {
     events(&world.journal).iter().map(Event::name).collect()
 }
 
 /// The events of jobs in a journal.
-fn events(journal: &[Entry]) -> Vec<Event> {
+fn events(journal: &[JournalEntry]) -> Vec<Event> {
     journal.iter().filter_map(|entry| Some(*entry.job_event()?.1)).collect()
 }

@@ -4,14 +4,14 @@ use std::vec;
 use std::vec::Vec;
 
 use crate::command::{
-    Answer, Command, OwnedWebhook, Refusal, Sent, SigningCommand, WebhookChange, WebhookCommand,
+    Answer, Command, OwnedWebhook, Refusal, SendResult, SigningCommand, WebhookChange, WebhookCommand,
 };
-use crate::delivery::{Failure, Stage, Subject};
-use crate::history::Name;
+use crate::delivery::{DeliveryFailure, DeliveryStage, DeliverySubject};
+use crate::history::EventName;
 use crate::id::{ClientId, SigningKeyId, WebhookId};
 use crate::limits;
 use crate::time::Time;
-use crate::webhook::{Envelope, Events, Reason, SigningKey, Webhook};
+use crate::webhook::{DisabledReason, Envelope, Events, SigningKey, Webhook};
 use crate::world::World;
 use crate::world::build::*;
 use crate::world::hooks::*;
@@ -84,7 +84,7 @@ fn an_update_changes_what_it_names() {
     assert_eq!(webhook(world.ask(update(1, nothing))), Webhook { updated_at: world.now, ..before.clone() });
     let change = WebhookChange {
         url: Some("http://elsewhere/".into()),
-        events: Some(Events::only(Name::Failed)),
+        events: Some(Events::only(EventName::Failed)),
         envelope: Some(Envelope::Binary),
         description: Some(Some("mine".into())),
         enabled: Some(false),
@@ -92,11 +92,11 @@ fn an_update_changes_what_it_names() {
     let after = webhook(world.ask(update(1, change)));
     assert_eq!(
         (after.url.as_str(), after.events, after.envelope, after.description.as_deref()),
-        ("http://elsewhere/", Events::only(Name::Failed), Envelope::Binary, Some("mine"))
+        ("http://elsewhere/", Events::only(EventName::Failed), Envelope::Binary, Some("mine"))
     );
     assert_eq!(
         after.disabled.map(|disabled| (disabled.at, disabled.reason)),
-        Some((world.now, Reason::Owner))
+        Some((world.now, DisabledReason::Owner))
     );
     assert_eq!(after.secrets, before.secrets);
     let taken = WebhookChange { url: Some("http://receiver/2".into()), ..WebhookChange::default() };
@@ -130,10 +130,13 @@ fn what_is_under_way_to_a_deleted_webhook_is_handed_out_without_it() {
     assert_eq!(again, Answer::Refused(Refusal::WebhookNotFound));
     let taken = world.courier(9);
     assert_eq!((taken.deliveries.len(), taken.webhooks.len()), (1, 0));
-    world.ask(settle(&taken.deliveries[0], Sent::Dropped(Failure::Deleted)));
+    world.ask(settle(&taken.deliveries[0], SendResult::Dropped(DeliveryFailure::Deleted)));
     let next = world.courier(9).deliveries.remove(0);
-    world.ask(settle(&next, Sent::Dropped(Failure::Deleted)));
-    assert_eq!(world.n_deliveries(|stage| matches!(stage, Stage::Failed(_, Failure::Deleted))), 2);
+    world.ask(settle(&next, SendResult::Dropped(DeliveryFailure::Deleted)));
+    assert_eq!(
+        world.n_deliveries(|stage| matches!(stage, DeliveryStage::Failed(_, DeliveryFailure::Deleted))),
+        2
+    );
     assert_eq!(world.ask(redeliver(&next)), Answer::Refused(Refusal::WebhookNotFound));
 }
 
@@ -142,7 +145,7 @@ fn a_test_is_sent_outside_of_every_chain_unless_the_webhook_is_disabled() {
     let mut world = with_hook();
     let test = || Command::Webhook(WebhookCommand::Test(own(1)));
     let Answer::Delivery(delivery) = world.ask(test()) else { panic!() };
-    assert_eq!(delivery.about, Subject::Test);
+    assert_eq!(delivery.about, DeliverySubject::Test);
     assert_eq!(world.deliveries[&delivery.id], *delivery, "the answer is what was written");
     world.ask(test());
     assert_eq!(world.deliver_all(), ["test to http://receiver/1", "test to http://receiver/1"]);
@@ -158,7 +161,7 @@ fn all_that_failed_since_a_moment_is_sent_again() {
         world.now = world.now + secs(100);
         world.ask(submit([job(n, |head| head.hold = true)]));
         let taken = world.courier(9).deliveries.remove(0);
-        world.ask(settle(&taken, Sent::Dropped(Failure::Disabled)));
+        world.ask(settle(&taken, SendResult::Dropped(DeliveryFailure::Disabled)));
     }
     let since = world.now - secs(100);
     let again = |world: &mut World, webhook| {

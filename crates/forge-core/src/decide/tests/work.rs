@@ -8,10 +8,10 @@ use std::vec::Vec;
 use super::events;
 use crate::catalog::Kind;
 use crate::command::{Answer, Command, Content, Extend, Held, Holder, Note, WorkError};
-use crate::history::{Event, Name, News, Outlook};
+use crate::history::{Event, EventKind, EventName, Outlook};
 use crate::job::Head;
 use crate::limits;
-use crate::retry::{Exhaustion, Verdict};
+use crate::retry::{Exhaustion, RetryVerdict};
 use crate::state::{Cause, State};
 use crate::world::World;
 use crate::world::build::*;
@@ -87,7 +87,7 @@ fn progress_is_told_never_falls_and_ends_at_a_hundred() {
     for (reported, expected) in [(30, 30), (20, 30), (99, 99), (200, 100), (0, 100)] {
         let changes = world.tell(vec![progress(1, 1, reported)]);
         assert_eq!(world.job(1).progress, Some(expected));
-        assert_eq!(events(&changes.journal)[0].news, News::Progress(expected));
+        assert_eq!(events(&changes.journal)[0].kind, EventKind::Progress(expected));
     }
     assert_eq!(world.job(1).message.as_deref(), Some("0 done"));
     assert_eq!(world.job(1).history.len(), 4, "progress is no change of state");
@@ -111,7 +111,7 @@ fn a_notification_is_told_without_a_change_of_state() {
     let mut world = World::with_job_in(State::Running, |_| {});
     let held = Held { job: id(1), holder: Holder::Token(1) };
     let changes = world.tell(vec![Command::Extend(Extend { held, lease: None, note: Some(Note::Emitted) })]);
-    assert_eq!(events(&changes.journal)[0].name(), Name::Emitted);
+    assert_eq!(events(&changes.journal)[0].name(), EventName::Emitted);
     assert_eq!(world.job(1).state, State::Running);
 }
 
@@ -137,10 +137,10 @@ fn a_failure_goes_on_as_mode_verdict_kind_and_budget_say() {
     let told_hopeless: fn(&mut WorkError) = |error| error.retryable = Some(false);
     let retry: fn(&mut WorkError) = |error| {
         error.kind = Kind::HandlerError;
-        error.verdict = Some(Verdict::Retry);
+        error.verdict = Some(RetryVerdict::Retry);
     };
-    let discard: fn(&mut WorkError) = |error| error.verdict = Some(Verdict::Discard);
-    let dead_letter: fn(&mut WorkError) = |error| error.verdict = Some(Verdict::DeadLetter);
+    let discard: fn(&mut WorkError) = |error| error.verdict = Some(RetryVerdict::Discard);
+    let dead_letter: fn(&mut WorkError) = |error| error.verdict = Some(RetryVerdict::DeadLetter);
     let table = [
         ("manual", manual, 1, nothing, Failed, Open, false),
         ("manual, asked to retry", manual, 1, retry, Failed, Open, false),
@@ -165,7 +165,7 @@ fn a_failure_goes_on_as_mode_verdict_kind_and_budget_say() {
             world.ask(claim_as("q", 1, |claim| claim.start = true));
         }
         let changes = world.tell(vec![fail_as(1, attempt, said)]);
-        let News::Moved { outlook: told, cause, .. } = events(&changes.journal)[0].news else {
+        let EventKind::Moved { outlook: told, cause, .. } = events(&changes.journal)[0].kind else {
             panic!("{title}")
         };
         let job = world.job(1);
@@ -187,7 +187,7 @@ fn the_last_manual_attempt_is_told_as_final() {
     world.pass(secs(60)).due();
     world.fail_once(1, |_| {});
     let last = *events(&world.journal).last().unwrap();
-    assert!(matches!(last.news, News::Moved { outlook: Outlook::Final, .. }));
+    assert!(matches!(last.kind, EventKind::Moved { outlook: Outlook::Final, .. }));
     assert_eq!((last.attempt, last.execution), (2, 2));
 }
 
@@ -270,11 +270,11 @@ fn errors_that_the_policy_lists_are_not_retried() {
     check("Away", gone, State::Queued, Kind::HandlerTransient);
     check("HANDLER_ERROR", nothing, State::Failed, Kind::NonRetryable);
     check("HANDLER_TIMEOUT", |error| error.kind = Kind::HandlerTimeout, State::Failed, Kind::HandlerTimeout);
-    check("Gone", |error| error.verdict = Some(Verdict::Discard), State::Failed, Kind::NonRetryable);
-    check("Gone", |error| error.verdict = Some(Verdict::DeadLetter), State::Failed, Kind::NonRetryable);
+    check("Gone", |error| error.verdict = Some(RetryVerdict::Discard), State::Failed, Kind::NonRetryable);
+    check("Gone", |error| error.verdict = Some(RetryVerdict::DeadLetter), State::Failed, Kind::NonRetryable);
     check(
         "HANDLER_ERROR",
-        |error| error.verdict = Some(Verdict::Retry),
+        |error| error.verdict = Some(RetryVerdict::Retry),
         State::Queued,
         Kind::HandlerTransient,
     );
@@ -295,7 +295,7 @@ fn a_discarded_exhaustion_leaves_no_dead_letter() {
 fn a_timeout_that_the_worker_reports_is_told_as_one() {
     let mut world = World::with_job_in(State::Running, |_| {});
     let changes = world.tell(vec![fail_as(1, 1, |error| error.kind = Kind::HandlerTimeout)]);
-    assert_eq!(events(&changes.journal)[0].name(), Name::TimedOut);
+    assert_eq!(events(&changes.journal)[0].name(), EventName::TimedOut);
     assert!(world.job(1).timed_out());
 }
 
@@ -307,9 +307,12 @@ fn handing_back_costs_no_attempt_and_no_time() {
         let job = world.job(1);
         assert_eq!((job.state, job.attempt, job.available_at), (State::Queued, 1, None));
         assert!(job.errors.is_empty() && changes.outcomes.is_empty());
-        let names: Vec<Name> = events(&changes.journal).iter().map(Event::name).collect();
-        let expected: &[Name] =
-            if state == State::Running { &[Name::Failed, Name::Queued] } else { &[Name::Requeued] };
+        let names: Vec<EventName> = events(&changes.journal).iter().map(Event::name).collect();
+        let expected: &[EventName] = if state == State::Running {
+            &[EventName::Failed, EventName::Queued]
+        } else {
+            &[EventName::Requeued]
+        };
         assert_eq!(names, expected);
         assert_eq!(named(&world.ask(claim("q", 1))), ids([1]), "another worker has it at once");
     }

@@ -109,9 +109,9 @@ fn only_jobs_taken_from_a_holder_are_called_off() {
     let board = board();
     let mut heard = board.called_off();
     let entry = |n: u128, from, to, cause| {
-        let news = News::Moved { from: Some(from), to, cause, outlook: Outlook::Open };
-        let event = Event { n: 1, news, at: forge_core::time::Time::ZERO, attempt: 1, execution: 1 };
-        Entry::of_job(JobId::from_u128(n), ClientId::from_u128(1), event)
+        let kind = EventKind::Moved { from: Some(from), to, cause, outlook: Outlook::Open };
+        let event = Event { n: 1, kind, at: forge_core::time::Time::ZERO, attempt: 1, execution: 1 };
+        JournalEntry::of_job(JobId::from_u128(n), ClientId::from_u128(1), event)
     };
     board.call_off(&[
         entry(1, State::Queued, State::Canceled, Cause::CancelByUser),

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use forge_core::Command;
 use forge_core::command::WebhookCommand;
-use forge_core::delivery::{Failure, Stage, Status};
-use forge_core::history::Name;
-use forge_core::webhook::Reason;
+use forge_core::delivery::{DeliveryFailure, DeliveryStage, DeliveryStatus};
+use forge_core::history::EventName;
+use forge_core::webhook::DisabledReason;
 use forge_engine::Post;
 use forge_store::Fault;
 
@@ -25,13 +25,19 @@ async fn an_endpoint_that_is_gone_is_disabled_and_called_no_more() {
     world.submit("a").await;
     world.settle().await;
     let disabled = webhook(&world, 1).await.disabled.map(|disabled| disabled.reason);
-    assert_eq!(disabled, Some(Reason::Gone));
+    assert_eq!(disabled, Some(DisabledReason::Gone));
     world.engine.claim(claim(&["a"]), Duration::ZERO).await.unwrap();
     world.pass(SECOND).await;
     assert_eq!(receivers.at("http://gone/").len(), 1);
     let why: Vec<_> = deliveries(&world, 1).await.iter().map(|delivery| delivery.stage).collect();
     assert!(
-        matches!(why[..], [Stage::Failed(_, Failure::Gone), Stage::Failed(_, Failure::Disabled)]),
+        matches!(
+            why[..],
+            [
+                DeliveryStage::Failed(_, DeliveryFailure::Gone),
+                DeliveryStage::Failed(_, DeliveryFailure::Disabled)
+            ]
+        ),
         "what was written before is given up, and nothing new is written: {why:?}"
     );
 }
@@ -48,8 +54,9 @@ async fn what_is_meant_for_a_deleted_endpoint_is_given_up() {
     ask(&world, WebhookCommand::Delete(owned(1))).await;
     world.pass(HOUR).await;
     assert_eq!(receivers.at("http://hook/").len(), 1);
-    let statuses: Vec<Status> = deliveries(&world, 1).await.iter().map(|known| known.status()).collect();
-    assert_eq!(statuses, [Status::Failed, Status::Failed]);
+    let statuses: Vec<DeliveryStatus> =
+        deliveries(&world, 1).await.iter().map(|known| known.status()).collect();
+    assert_eq!(statuses, [DeliveryStatus::Failed, DeliveryStatus::Failed]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -65,7 +72,7 @@ async fn deliveries_go_on_after_a_crash() {
     receivers.behave("http://callback/", Manner::Takes(Duration::ZERO));
     let _post = open(&world, &receivers);
     world.pass(options().lease).await;
-    assert_eq!(receivers.taken("http://callback/"), [Some(Name::Created), Some(Name::Queued)]);
+    assert_eq!(receivers.taken("http://callback/"), [Some(EventName::Created), Some(EventName::Queued)]);
     let tries = receivers.at("http://callback/");
     assert_eq!(tries[0].delivery.id, tries[1].delivery.id, "what was under way is sent again");
 }
@@ -90,7 +97,7 @@ async fn another_node_takes_over_when_the_lease_of_a_dead_one_ends() {
     world.pass(options().lease - 2 * SECOND).await;
     assert_eq!(receivers.arrivals().len(), 1, "not before the lease ends");
     world.pass(4 * SECOND).await;
-    assert_eq!(receivers.taken("http://callback/"), [Some(Name::Created), Some(Name::Queued)]);
+    assert_eq!(receivers.taken("http://callback/"), [Some(EventName::Created), Some(EventName::Queued)]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -149,8 +156,8 @@ async fn a_store_in_trouble_costs_time_but_no_delivery() {
     world.pass(2 * options().lease).await;
     let told: Vec<_> = receivers.taken("http://callback/");
     assert!(told.is_sorted(), "{told:?}");
-    assert!(told.starts_with(&[Some(Name::Created)]), "{told:?}");
-    assert!(told.contains(&Some(Name::Queued)), "{told:?}");
+    assert!(told.starts_with(&[Some(EventName::Created)]), "{told:?}");
+    assert!(told.contains(&Some(EventName::Queued)), "{told:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -163,7 +170,7 @@ async fn a_courier_that_breaks_off_is_an_attempt_that_failed() {
     world.pass(SECOND / 100).await;
     receivers.behave("http://callback/", Manner::Takes(Duration::ZERO));
     world.pass(60 * SECOND).await;
-    assert_eq!(receivers.taken("http://callback/"), [Some(Name::Created)]);
+    assert_eq!(receivers.taken("http://callback/"), [Some(EventName::Created)]);
 }
 
 #[tokio::test(start_paused = true)]

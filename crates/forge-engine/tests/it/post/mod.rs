@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use forge_core::command::{OwnedWebhook, WebhookCommand};
-use forge_core::delivery::{Delivery, Policy, Subject};
-use forge_core::history::Name;
+use forge_core::delivery::{Delivery, DeliveryPolicy, DeliverySubject};
+use forge_core::history::EventName;
 use forge_core::id::WebhookId;
 use forge_core::time::Time;
 use forge_core::webhook::{Envelope, Events, Health, Secrets, Webhook};
@@ -53,7 +53,7 @@ struct Arrival {
     at: Time,
     url: String,
     /// `None` for a test.
-    event: Option<Name>,
+    event: Option<EventName>,
     delivery: Delivery,
     /// What the parcel had with it: a job, an outcome.
     with: (bool, bool),
@@ -90,7 +90,7 @@ impl Receivers {
     }
 
     /// What receivers at URLs that begin like this have taken, in order.
-    fn taken(&self, url: &str) -> Vec<Option<Name>> {
+    fn taken(&self, url: &str) -> Vec<Option<EventName>> {
         self.at(url).iter().filter(|arrival| arrival.taken).map(|arrival| arrival.event).collect()
     }
 }
@@ -100,8 +100,8 @@ impl Courier for Receivers {
         let url = parcel.url().to_owned();
         let manner = self.manner(&url);
         let event = match &parcel.delivery.about {
-            Subject::Event { event, .. } => Some(event.name()),
-            Subject::Notice(_) | Subject::Test => None,
+            DeliverySubject::Event { event, .. } => Some(event.name()),
+            DeliverySubject::Notice(_) | DeliverySubject::Test => None,
         };
         assert_eq!(event.is_some(), parcel.job.is_some(), "what is about a job comes with it");
         let with = (parcel.job.is_some(), parcel.outcome.is_some());
@@ -132,7 +132,7 @@ impl Courier for Receivers {
 
 /// No regular look at the store: whatever happens was brought about by an alarm.
 fn options() -> PostOptions {
-    let policy = Policy { base: Duration::from_secs(1), ..PostOptions::default().policy };
+    let policy = DeliveryPolicy { base: Duration::from_secs(1), ..PostOptions::default().policy };
     PostOptions { policy, refresh: 100 * HOUR, ..PostOptions::default() }
 }
 

@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
-use forge_core::history::Name;
+use forge_core::history::EventName;
 
 use super::{Manner, Receivers, ask, hook, open, options, owned, register};
 use crate::support::{HOUR, SECOND, World, succeed};
 use forge_core::command::WebhookCommand;
 use forge_engine::{Post, PostOptions};
 
-const LIFE: [Name; 5] = [Name::Created, Name::Queued, Name::Assigned, Name::Started, Name::Succeeded];
+const LIFE: [EventName; 5] =
+    [EventName::Created, EventName::Queued, EventName::Assigned, EventName::Started, EventName::Succeeded];
 
-fn names(events: &[Option<Name>]) -> Vec<Name> {
+fn names(events: &[Option<EventName>]) -> Vec<EventName> {
     events.iter().map(|event| event.expect("about a job")).collect()
 }
 
@@ -51,7 +52,7 @@ async fn what_did_not_arrive_is_tried_again_and_the_rest_waits_for_it() {
     }
     receivers.behave("http://callback/", Manner::Takes(Duration::ZERO));
     world.pass(10 * SECOND).await;
-    assert_eq!(names(&receivers.taken("http://callback/")), [Name::Created, Name::Queued]);
+    assert_eq!(names(&receivers.taken("http://callback/")), [EventName::Created, EventName::Queued]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -63,7 +64,7 @@ async fn waits_grow_and_end_and_then_the_next_one_has_its_turn() {
     let job = world.submit_with("a", |head| head.callback = Some("http://callback/".into())).await;
     world.pass(HOUR).await;
     let tries = receivers.at("http://callback/");
-    let first: Vec<_> = tries.iter().filter(|arrival| arrival.event == Some(Name::Created)).collect();
+    let first: Vec<_> = tries.iter().filter(|arrival| arrival.event == Some(EventName::Created)).collect();
     assert_eq!(first.len(), 6, "five retries");
     for (n, pair) in first.windows(2).enumerate() {
         let gap = pair[1].at.since(pair[0].at);
@@ -91,7 +92,7 @@ async fn a_test_event_and_a_repetition_arrive() {
     let again = WebhookCommand::RedeliverFailed { webhook: owned(1), since: forge_core::time::Time::ZERO };
     ask(&world, again).await;
     world.settle().await;
-    assert_eq!(receivers.taken("http://hook/"), [None, Some(Name::Created)]);
+    assert_eq!(receivers.taken("http://hook/"), [None, Some(EventName::Created)]);
 }
 
 #[tokio::test(start_paused = true)]

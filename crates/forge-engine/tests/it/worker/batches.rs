@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forge_core::catalog::Kind;
-use forge_core::command::{Claim, Crew, Owned};
+use forge_core::command::{Claim, Owned, WorkerKind};
 use forge_core::item::{Item, ItemEnd, Items, Tally};
 use forge_core::job::{Head, Job};
-use forge_core::retry::Policy;
+use forge_core::retry::RetryPolicy;
 use forge_core::state::State;
 use forge_core::work::WorkKind;
 use forge_engine::WorkerOptions;
@@ -86,7 +86,7 @@ async fn in_automatic_mode_the_server_runs_again_what_may_pass() {
     let world = World::new();
     let _worker = world.worker(WorkerOptions::default());
     let kinds = [WorkKind::SuccessFast, WorkKind::RetryOnFail, WorkKind::FailImmediate];
-    let id = world.submit_batch(&kinds, |head| head.retry = Policy::auto()).await.id;
+    let id = world.submit_batch(&kinds, |head| head.retry = RetryPolicy::auto()).await.id;
     world.pass(HOUR).await;
     let job = world.found(id).await;
     assert!(job.is_mixed());
@@ -111,7 +111,7 @@ async fn what_went_well_stays_out_of_a_retry_even_if_an_execution_between_was_lo
     drop(worker);
     retry(id).await;
     world.pass(HOUR).await;
-    let claim = Claim { crew: Crew::BuiltIn, ..claim(&["default"]) };
+    let claim = Claim { crew: WorkerKind::BuiltIn, ..claim(&["default"]) };
     assert_eq!(world.engine.claim(claim, Duration::ZERO).await.unwrap()[0].id, id);
     world.pass(HOUR).await;
     assert_eq!(world.found(id).await.last_error().map(|error| error.kind), Some(Kind::RunnerLost));

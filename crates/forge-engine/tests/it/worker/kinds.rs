@@ -1,8 +1,8 @@
 //! Each kind does what the table says, at every scale.
 
 use forge_core::catalog::Kind;
-use forge_core::history::News;
-use forge_core::job::Form;
+use forge_core::history::EventKind;
+use forge_core::job::JobForm;
 use forge_core::state::State;
 use forge_core::work::WorkKind;
 use forge_engine::WorkerOptions;
@@ -112,9 +112,10 @@ async fn progress_is_seen_before_the_failure_that_follows_it_even_in_no_time() {
         assert_eq!(job.last_error().map(|error| error.kind), Some(Kind::HandlerError));
         assert!(job.progress.is_some_and(|percent| (1..100).contains(&percent)));
         let events = world.events().await;
-        let position = |is: fn(&News) -> bool| events.iter().position(|(_, event)| is(&event.news)).unwrap();
-        let progress = position(|news| matches!(news, News::Progress(1..)));
-        let failed = position(|news| matches!(news, News::Moved { to: State::Failed, .. }));
+        let position =
+            |is: fn(&EventKind) -> bool| events.iter().position(|(_, event)| is(&event.kind)).unwrap();
+        let progress = position(|kind| matches!(kind, EventKind::Progress(1..)));
+        let failed = position(|kind| matches!(kind, EventKind::Moved { to: State::Failed, .. }));
         assert!(progress < failed);
     }
 }
@@ -143,23 +144,23 @@ async fn an_emit_event_job_emits_exactly_one_event_while_it_runs() {
         let before = world.engine.now();
         let emit = |head: &mut forge_core::job::Head| {
             simulated(WorkKind::RunsLong)(head);
-            head.form = Form::EmitEvent;
+            head.form = JobForm::EmitEvent;
         };
         let id = world.submit_with("default", emit).await.id;
         world.settle().await;
-        let news: Vec<News> = world.events().await.iter().map(|(_, event)| event.news).collect();
-        let state_before_emitted = news.iter().rev().skip(1).find_map(|news| match news {
-            News::Moved { to, .. } => Some(*to),
-            News::Progress(_) | News::Emitted => None,
+        let kinds: Vec<EventKind> = world.events().await.iter().map(|(_, event)| event.kind).collect();
+        let state_before_emitted = kinds.iter().rev().skip(1).find_map(|kind| match kind {
+            EventKind::Moved { to, .. } => Some(*to),
+            EventKind::Progress(_) | EventKind::Emitted => None,
         });
-        assert_eq!(news.iter().filter(|news| **news == News::Emitted).count(), 1);
-        assert_eq!(news[news.len() - 2], News::Emitted);
+        assert_eq!(kinds.iter().filter(|kind| **kind == EventKind::Emitted).count(), 1);
+        assert_eq!(kinds[kinds.len() - 2], EventKind::Emitted);
         assert_eq!(state_before_emitted, Some(State::Running));
         let job = world.found(id).await;
         assert_eq!(job.state, State::Succeeded);
         assert!(job.finished_at.unwrap().since(before) < SECOND);
         world.pass(HOUR).await;
-        assert_eq!(world.events().await.len(), news.len());
+        assert_eq!(world.events().await.len(), kinds.len());
     }
 }
 

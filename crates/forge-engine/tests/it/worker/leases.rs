@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use forge_core::catalog::Kind;
 use forge_core::limits;
-use forge_core::retry::Policy;
+use forge_core::retry::RetryPolicy;
 use forge_core::state::State;
 use forge_core::work::WorkKind;
 use forge_engine::WorkerOptions;
@@ -70,7 +70,7 @@ async fn a_job_that_retries_by_itself_goes_from_a_killed_worker_to_another() {
     let worker = world.worker(single());
     let auto = |head: &mut forge_core::job::Head| {
         simulated(WorkKind::SuccessNormal)(head);
-        head.retry = Policy::auto();
+        head.retry = RetryPolicy::auto();
     };
     let id = world.submit_with("default", auto).await.id;
     world.pass(SECOND).await;

@@ -12,7 +12,7 @@ mod trouble;
 
 use std::time::Duration;
 
-use forge_core::history::{Event, News};
+use forge_core::history::{Event, EventKind};
 use forge_core::id::JobId;
 use forge_core::job::{Head, Job};
 use forge_core::state::State;
@@ -70,9 +70,9 @@ impl World {
     async fn progress(&self, id: JobId) -> Vec<u8> {
         let events = self.events().await.into_iter().filter(|(job, _)| *job == id);
         events
-            .filter_map(|(_, event)| match event.news {
-                News::Progress(percent) => Some(percent),
-                News::Moved { .. } | News::Emitted => None,
+            .filter_map(|(_, event)| match event.kind {
+                EventKind::Progress(percent) => Some(percent),
+                EventKind::Moved { .. } | EventKind::Emitted => None,
             })
             .collect()
     }
@@ -80,9 +80,9 @@ impl World {
 
 /// Where the job went, its birth first.
 fn states(job: &Job) -> Vec<State> {
-    let to = |event: Event| match event.news {
-        News::Moved { to, .. } => Some(to),
-        News::Progress(_) | News::Emitted => None,
+    let to = |event: Event| match event.kind {
+        EventKind::Moved { to, .. } => Some(to),
+        EventKind::Progress(_) | EventKind::Emitted => None,
     };
     job.history.events().filter_map(to).collect()
 }

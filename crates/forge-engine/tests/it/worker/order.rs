@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use forge_core::history::{Event, News};
+use forge_core::history::{Event, EventKind};
 use forge_core::id::JobId;
 use forge_core::state::State;
 use forge_core::work::WorkKind;
@@ -17,14 +17,14 @@ fn at_once(events: &[(JobId, Event)]) -> (usize, BTreeMap<JobId, usize>) {
     let (mut n_running, mut n_max) = (0, 0);
     let mut begun = BTreeMap::new();
     for (job, event) in events {
-        match event.news {
-            News::Moved { to: State::Running, .. } => {
+        match event.kind {
+            EventKind::Moved { to: State::Running, .. } => {
                 n_running += 1;
                 n_max = n_max.max(n_running);
                 *begun.entry(*job).or_default() += 1;
             }
-            News::Moved { from: Some(State::Running), .. } => n_running -= 1,
-            News::Moved { .. } | News::Progress(_) | News::Emitted => {}
+            EventKind::Moved { from: Some(State::Running), .. } => n_running -= 1,
+            EventKind::Moved { .. } | EventKind::Progress(_) | EventKind::Emitted => {}
         }
     }
     (n_max, begun)

@@ -4,7 +4,7 @@ use forge_core::Refusal;
 use forge_core::catalog::Kind;
 use forge_core::command::Owned;
 use forge_core::id::JobId;
-use forge_core::retry::Policy;
+use forge_core::retry::RetryPolicy;
 use forge_core::state::State;
 use forge_core::work::WorkKind;
 use forge_engine::{Error, WorkerOptions};
@@ -68,7 +68,7 @@ async fn in_automatic_mode_the_server_retries_what_may_pass() {
     for (kind, ..) in cases {
         let auto = |head: &mut forge_core::job::Head| {
             simulated(kind)(head);
-            head.retry = Policy::auto();
+            head.retry = RetryPolicy::auto();
         };
         jobs.push(world.submit_with("default", auto).await.id);
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use forge_core::job::Form;
+use forge_core::job::JobForm;
 use forge_core::limits::EXECUTIONS_MAX;
 use forge_core::retry::Jitter;
 
@@ -169,14 +169,17 @@ impl JobRetention {
 #[expect(missing_docs, reason = "explained in the manual")]
 pub struct Catalog {
     /// In the order of the catalogue, without repetition, at least one.
-    pub allowed_types: Vec<Form>,
+    pub allowed_types: Vec<JobForm>,
     pub failure_probability: f64,
 }
 
 impl Catalog {
     pub(in crate::config) fn read(from: &mut Reader<'_>) -> Catalog {
-        let types =
-            [("EXECUTE", Form::Execute), ("DEFERRED", Form::Deferred), ("EMIT_EVENT", Form::EmitEvent)];
+        let types = [
+            ("EXECUTE", JobForm::Execute),
+            ("DEFERRED", JobForm::Deferred),
+            ("EMIT_EVENT", JobForm::EmitEvent),
+        ];
         Catalog {
             allowed_types: from.some_of("catalog.allowed_types", &types),
             failure_probability: from.decimal("catalog.failure_probability", 0.0..=1.0),

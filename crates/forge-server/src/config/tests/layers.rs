@@ -49,7 +49,7 @@ fn foreign_variables_and_empty_sections_say_nothing() {
 #[test]
 fn a_file_may_list_types_as_an_array() {
     let config = Config::load(&file("catalog.allowed_types = ['EXECUTE']")).unwrap();
-    assert_eq!(config.catalog.allowed_types, [forge_core::job::Form::Execute]);
+    assert_eq!(config.catalog.allowed_types, [forge_core::job::JobForm::Execute]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use forge_core::history::About;
+use forge_core::history::JournalSubject;
 use forge_core::id::{EventId, JobId};
 use forge_core::job::Job;
 use forge_wire::forge::{EntryView, EventView, EventsView, NoticeView};
@@ -61,14 +61,14 @@ pub(super) async fn of_client(app: &App, exchange: &Exchange, caller: &Caller) -
                     return Ok(page(found, Some(Place { row: row.seq, n_seen: n as u32 })));
                 }
                 found.push(match &entry.about {
-                    About::Job { job: id, event } => {
+                    JournalSubject::Job { job: id, event } => {
                         let job = match jobs.entry(*id) {
                             Slot::Occupied(known) => known.into_mut(),
                             Slot::Vacant(unknown) => unknown.insert(store.job(*id).await?),
                         };
                         EntryView::Job(EventView::new(*id, job.as_deref(), event))
                     }
-                    About::Webhook(notice) => EntryView::Webhook(NoticeView::new(notice)),
+                    JournalSubject::Webhook(notice) => EntryView::Webhook(NoticeView::new(notice)),
                 });
             }
             place = Place { row: row.seq + 1, n_seen: 0 };

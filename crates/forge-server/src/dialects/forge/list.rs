@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use axum::response::Response;
 use forge_core::id::JobId;
-use forge_core::job::{Form, Job, Name};
+use forge_core::job::{Job, JobForm, Name};
 use forge_wire::forge::{JobView, JobsView};
 use forge_wire::words::{parse_forge_state, parse_forge_type};
 
@@ -69,7 +69,7 @@ fn filter(query: &Query, caller: &Caller) -> Result<Filter, ApiError> {
     })
 }
 
-fn form(query: &Query) -> Result<Option<Form>, ApiError> {
+fn form(query: &Query) -> Result<Option<JobForm>, ApiError> {
     let Some(word) = query.get("type") else { return Ok(None) };
     match parse_forge_type(word) {
         Some(form) => Ok(Some(form)),

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use forge_core::catalog::Kind;
 use forge_core::command::{Idempotency, NewJob};
 use forge_core::item::{Item, Items};
-use forge_core::job::{Dialect, Form, Head, Input, Job, Name};
+use forge_core::job::{Dialect, Head, Input, Job, JobForm, Name};
 use forge_core::time::Time;
 use forge_core::work::{Definition, WorkKind};
 use forge_wire::body::fingerprint;
@@ -168,10 +168,12 @@ fn definition(app: &App, request: &SubmitRequest, now: Time) -> Definition {
     match (request.work_kind, request.form) {
         (Some(kind), _) => Definition::of(kind, max_runtime_ms),
         // Its work is the notification (C-56).
-        (None, Form::EmitEvent) => {
+        (None, JobForm::EmitEvent) => {
             Definition { duration_ms: 0, ..Definition::of(WorkKind::SuccessFast, max_runtime_ms) }
         }
-        (None, Form::Execute | Form::Deferred) => random_definition(app, now.as_micros().unsigned_abs()),
+        (None, JobForm::Execute | JobForm::Deferred) => {
+            random_definition(app, now.as_micros().unsigned_abs())
+        }
     }
 }
 

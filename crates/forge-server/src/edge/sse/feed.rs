@@ -12,7 +12,7 @@ use std::task::{Context, Poll, ready};
 
 use axum::body::HttpBody;
 use bytes::Bytes;
-use forge_core::history::Entry;
+use forge_core::history::JournalEntry;
 use forge_core::id::{ClientId, EventId, JobId};
 use forge_engine::Error;
 use http_body::Frame;
@@ -69,7 +69,7 @@ pub(super) struct Past {
     /// Rows up to this one have been read.
     pub(super) after: i64,
     /// And of these, these events are to be told.
-    pub(super) rest: VecDeque<Entry>,
+    pub(super) rest: VecDeque<JournalEntry>,
 }
 
 impl Past {

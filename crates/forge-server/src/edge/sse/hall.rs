@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 use bytes::Bytes;
-use forge_core::history::{About, Entry, Event};
+use forge_core::history::{Event, JournalEntry, JournalSubject};
 use forge_core::id::{ClientId, JobId, WebhookId};
 use forge_store::JournalRow;
 use futures_channel::mpsc;
@@ -35,10 +35,10 @@ pub(super) enum Key {
 }
 
 impl Key {
-    pub(super) fn of(entry: &Entry) -> Key {
+    pub(super) fn of(entry: &JournalEntry) -> Key {
         match &entry.about {
-            About::Job { job, event } => Key::Job(*job, event.n),
-            About::Webhook(notice) => Key::Webhook(notice.webhook, notice.n),
+            JournalSubject::Job { job, event } => Key::Job(*job, event.n),
+            JournalSubject::Webhook(notice) => Key::Webhook(notice.webhook, notice.n),
         }
     }
 }
@@ -136,7 +136,7 @@ impl Hall {
     }
 
     /// Entries that somebody listens to and that are not printed yet.
-    pub(super) fn unprinted(&self, rows: &[JournalRow], printed: &Printed) -> Vec<Entry> {
+    pub(super) fn unprinted(&self, rows: &[JournalRow], printed: &Printed) -> Vec<JournalEntry> {
         let entries = rows.iter().flat_map(|row| &row.entries);
         let wanted = entries.filter(|entry| self.plan.seats(entry).next().is_some());
         wanted.filter(|entry| !printed.contains_key(&Key::of(entry))).copied().collect()
@@ -188,7 +188,7 @@ impl Plan {
     }
 
     /// The seats of those whom an entry concerns.
-    fn seats(&self, entry: &Entry) -> impl Iterator<Item = &u64> {
+    fn seats(&self, entry: &JournalEntry) -> impl Iterator<Item = &u64> {
         let of_job = entry.job_event().and_then(|(job, _)| self.jobs.get(&job));
         of_job.into_iter().chain(self.clients.get(&entry.client)).flatten()
     }
@@ -205,9 +205,9 @@ fn remove<K: Eq + Hash>(seats: &mut HashMap<K, Vec<u64>>, topic: K, seat: u64) {
 
 #[cfg(test)]
 mod tests {
-    use forge_core::history::News;
+    use forge_core::history::EventKind;
     use forge_core::time::Time;
-    use forge_core::webhook::{Disabled, Notice, Reason};
+    use forge_core::webhook::{Disabled, DisabledReason, Notice};
 
     use super::*;
 
@@ -220,17 +220,17 @@ mod tests {
     fn row(seq: i64, of: JobId) -> JournalRow {
         let event = Event {
             n: seq as u32,
-            news: News::Emitted,
+            kind: EventKind::Emitted,
             at: Time::from_millis(seq),
             attempt: 1,
             execution: 1,
         };
-        JournalRow { seq, entries: vec![Entry::of_job(of, CLIENT, event)] }
+        JournalRow { seq, entries: vec![JournalEntry::of_job(of, CLIENT, event)] }
     }
 
     fn printed(rows: &[JournalRow]) -> Printed {
         let entries = rows.iter().flat_map(|row| &row.entries);
-        let line = |entry: &Entry| {
+        let line = |entry: &JournalEntry| {
             let event = entry.job_event().map(|(_, event)| *event);
             Line { event, bytes: Bytes::new() }
         };
@@ -268,9 +268,9 @@ mod tests {
         // A job that has the id of the webhook, as far as that is possible.
         let webhook = WebhookId::v7(1, 1);
         let (_, mut of_job) = hall.sit(Topic::Job(JobId::from_u128(webhook.as_u128())), 0, 9);
-        let disabled = Disabled { at: Time::from_millis(1), reason: Reason::Gone };
-        let about = About::Webhook(Notice { webhook, n: 1, disabled });
-        let rows = [JournalRow { seq: 1, entries: vec![Entry { client: CLIENT, about }] }];
+        let disabled = Disabled { at: Time::from_millis(1), reason: DisabledReason::Gone };
+        let about = JournalSubject::Webhook(Notice { webhook, n: 1, disabled });
+        let rows = [JournalRow { seq: 1, entries: vec![JournalEntry { client: CLIENT, about }] }];
         assert_eq!(hall.unprinted(&rows, &Printed::default()), rows[0].entries);
         hall.tell(&rows, &printed(&rows));
         assert_eq!((heard(&mut client), heard(&mut other), heard(&mut of_job)), (vec![0], vec![], vec![]));

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use forge_core::history::Entry;
+use forge_core::history::JournalEntry;
 use forge_core::id::ClientId;
 use forge_engine::{Clock, Engine, Error};
 use forge_store::JournalRow;
@@ -178,7 +178,7 @@ impl Inner {
 
     /// How far behind the journal telling is.
     fn note_lag(&self, rows: &[JournalRow]) {
-        let newest = rows.iter().flat_map(|row| &row.entries).map(Entry::at).max();
+        let newest = rows.iter().flat_map(|row| &row.entries).map(JournalEntry::at).max();
         if let Some(at) = newest {
             self.metrics.journal_lag.set(self.clock.now().since(at).as_secs_f64());
         }

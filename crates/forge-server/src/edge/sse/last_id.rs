@@ -9,7 +9,7 @@
 
 use axum::http::{HeaderMap, HeaderName};
 use forge_core::catalog::Kind;
-use forge_core::history::Entry;
+use forge_core::history::JournalEntry;
 use forge_core::id::{ClientId, EventId};
 use forge_core::job::Job;
 use forge_core::time::Time;
@@ -94,7 +94,7 @@ pub async fn find(
         let rows = store.journal(after, STREAM_ROWS_MAX).await?;
         let last = rows.last().map(|row| row.seq);
         for row in rows {
-            let is_it = |entry: &Entry| entry.client == client && entry.id() == id;
+            let is_it = |entry: &JournalEntry| entry.client == client && entry.id() == id;
             if let Some(at) = row.entries.iter().position(is_it) {
                 return Ok(Ok(Start::After { row, at }));
             }
@@ -114,7 +114,7 @@ pub async fn find(
 /// The moment from which on the journal is kept.
 async fn oldest(store: &dyn Store) -> Result<Option<Time>, Error> {
     let first = store.journal(0, 1).await?;
-    Ok(first.iter().flat_map(|row| &row.entries).map(Entry::at).max())
+    Ok(first.iter().flat_map(|row| &row.entries).map(JournalEntry::at).max())
 }
 
 #[cfg(test)]

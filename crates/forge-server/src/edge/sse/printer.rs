@@ -6,7 +6,7 @@ use std::collections::hash_map::Entry as Slot;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use forge_core::history::{About, Entry, Event};
+use forge_core::history::{Event, JournalEntry, JournalSubject};
 use forge_core::id::{EventId, JobId};
 use forge_core::job::Job;
 use forge_store::{Error, Store};
@@ -25,10 +25,10 @@ impl<'a> Printer<'a> {
     }
 
     /// The lines of an event; `None` when its job is forgotten. Being dropped loses nothing.
-    pub(super) async fn print(&mut self, entry: &Entry) -> Result<Option<Line>, Error> {
+    pub(super) async fn print(&mut self, entry: &JournalEntry) -> Result<Option<Line>, Error> {
         let (id, event) = match &entry.about {
-            About::Job { job, event } => (*job, *event),
-            About::Webhook(notice) => {
+            JournalSubject::Job { job, event } => (*job, *event),
+            JournalSubject::Webhook(notice) => {
                 let Body { word, bytes, .. } = Body::of_notice(notice);
                 return Ok(Some(Line { event: None, bytes: lines(word.sse(), Some(entry.id()), &bytes) }));
             }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use forge_core::catalog::{Kind, Level, Stage};
+use forge_core::catalog::{Kind, Level, ProcessingStage};
 use forge_core::command::{Conclude, Held, Holder};
 use forge_core::item::{ItemEnd, ItemError};
 use forge_core::{Command, job::Job};
@@ -121,7 +121,7 @@ fn judged(kind: Kind, answer: &Answer, excused: &[&str]) -> Value {
     assert_eq!(report.findings, [], "{kind:?}: {problem}");
     assert_eq!(report.level, if is_job { Conformance::Full } else { Conformance::Basic }, "{kind:?}");
     let stage = problem["processingStage"].as_str();
-    assert!(stage.is_none_or(|stage| Stage::parse(stage).is_some()), "{stage:?}");
+    assert!(stage.is_none_or(|stage| ProcessingStage::parse(stage).is_some()), "{stage:?}");
     assert!(problem["detail"].as_str().is_some_and(|detail| detail.len() > 10), "{problem}");
     for secret in ["secret", "panicked", "/src/", ".rs:", "SELECT"] {
         assert!(!answer.text().contains(secret), "{kind:?} tells of {secret}: {problem}");

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use forge_core::Command;
 use forge_core::catalog::Kind;
-use forge_core::command::{Claim, Crew, Fail, Held, Holder, Output, Succeed, WorkError};
+use forge_core::command::{Claim, Fail, Held, Holder, Output, Succeed, WorkError, WorkerKind};
 use forge_core::job::{Job, Name};
 use forge_core::time::Time;
 use forge_engine::{Clock, SystemClock};
@@ -116,11 +116,11 @@ impl Server {
 
     /// Takes the next job, as the built-in worker would.
     pub(crate) async fn claim(&self, start: bool) -> Job {
-        self.claim_as(Crew::BuiltIn, "default", start).await
+        self.claim_as(WorkerKind::BuiltIn, "default", start).await
     }
 
     /// Takes the next job of a queue.
-    pub(crate) async fn claim_as(&self, crew: Crew, queue: &str, start: bool) -> Job {
+    pub(crate) async fn claim_as(&self, crew: WorkerKind, queue: &str, start: bool) -> Job {
         let claim = Claim {
             worker: Name::new("tester").unwrap(),
             crew,

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use forge_core::command::{DeliveryCommand, Sent, Settle, Take};
-use forge_core::delivery::{Attempt, Delivery, Failure, Policy};
+use forge_core::command::{DeliveryCommand, SendResult, Settle, Take};
+use forge_core::delivery::{Delivery, DeliveryAttempt, DeliveryFailure, DeliveryPolicy};
 use forge_core::{Answer, Command};
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ fn path(webhook: &Value) -> String {
 }
 
 /// Takes what is due and settles all of it like this.
-async fn settle(server: &Server, sent: impl Fn(&Delivery) -> Sent) -> usize {
+async fn settle(server: &Server, sent: impl Fn(&Delivery) -> SendResult) -> usize {
     let take = Take { limit: 100, lease: Duration::from_secs(30), closed: BTreeMap::new() };
     let command = Command::Delivery(DeliveryCommand::Take(take));
     let Answer::Taken(taken) = server.app.engine.run(command).await.unwrap() else { panic!("not taken") };
@@ -33,7 +33,7 @@ async fn settle(server: &Server, sent: impl Fn(&Delivery) -> Sent) -> usize {
             chain: delivery.chain(),
             fence: delivery.fence,
             sent: sent(delivery),
-            policy: Policy {
+            policy: DeliveryPolicy {
                 attempts_max: 2,
                 base: Duration::ZERO,
                 max: Duration::ZERO,
@@ -46,14 +46,14 @@ async fn settle(server: &Server, sent: impl Fn(&Delivery) -> Sent) -> usize {
     taken.deliveries.len()
 }
 
-fn attempt(status: u16) -> Attempt {
+fn attempt(status: u16) -> DeliveryAttempt {
     let at = forge_core::time::Time::from_millis(1_000);
     let error = (status >= 300).then(|| format!("the receiver answered {status}"));
-    Attempt { at, took: Duration::from_millis(12), status: Some(status), error }
+    DeliveryAttempt { at, took: Duration::from_millis(12), status: Some(status), error }
 }
 
-fn broke(_: &Delivery) -> Sent {
-    Sent::Failed { attempt: attempt(503), retry_after: None }
+fn broke(_: &Delivery) -> SendResult {
+    SendResult::Failed { attempt: attempt(503), retry_after: None }
 }
 
 #[tokio::test]
@@ -206,7 +206,7 @@ async fn deliveries_show_attempts_and_can_be_sent_again() {
 
     let again = client.post(&format!("{one}/redeliver")).await.expect(202);
     assert_eq!((&again["status"], &again["attempts"]), (&json!("pending"), &json!(0)));
-    settle(&server, |_| Sent::Delivered(attempt(204))).await;
+    settle(&server, |_| SendResult::Delivered(attempt(204))).await;
     assert_eq!(client.get(&one).await.expect(200)["status"], "delivered");
     client.post(&format!("{deliveries}/not-an-id/redeliver")).await.refused(404, "RFA_JOB_NOT_FOUND");
 }
@@ -257,7 +257,7 @@ async fn the_deliveries_of_a_job_are_listed_whomever_they_go_to() {
     let orphan = client.get(&of(None)).await.expect(200);
     assert_eq!((&orphan["webhook_id"], orphan["request"].get("body")), (&deleted["webhook_id"], None));
     client.post(&format!("{}/redeliver", of(None))).await.refused(404, "RFA_JOB_NOT_FOUND");
-    settle(&server, |_| Sent::Dropped(Failure::Exhausted)).await;
+    settle(&server, |_| SendResult::Dropped(DeliveryFailure::Exhausted)).await;
     let again = client.post(&format!("{}/redeliver", of(urls[2]))).await.expect(202);
     assert_eq!((&again["status"], &again["request"]["url"]), (&json!("pending"), &json!(urls[2])));
 
@@ -286,14 +286,14 @@ async fn all_that_failed_since_a_moment_is_sent_again() {
     let client = server.client().await;
     let made = register(&client, "http://127.0.0.1:9/").await;
     client.job().await;
-    settle(&server, |_| Sent::Dropped(Failure::Exhausted)).await;
-    settle(&server, |_| Sent::Dropped(Failure::Exhausted)).await;
+    settle(&server, |_| SendResult::Dropped(DeliveryFailure::Exhausted)).await;
+    settle(&server, |_| SendResult::Dropped(DeliveryFailure::Exhausted)).await;
     let again = format!("{}/redeliver", path(&made));
     let since = async |moment: &str| client.call("POST", &again).json(json!({"since": moment})).send().await;
     assert_eq!(since("2999-01-01T00:00:00Z").await.expect(202), json!({"redelivered": 0, "more": false}));
     since("yesterday").await.refused(400, "RFA_REQUEST_MALFORMED");
     assert_eq!(client.post(&again).await.expect(202), json!({"redelivered": 2, "more": false}));
-    assert_eq!(settle(&server, |_| Sent::Delivered(attempt(200))).await, 2);
+    assert_eq!(settle(&server, |_| SendResult::Delivered(attempt(200))).await, 2);
 }
 
 #[tokio::test]
@@ -303,7 +303,7 @@ async fn a_receiver_that_is_gone_disables_its_webhook_until_it_is_enabled_again(
     let made = register(&client, "http://127.0.0.1:9/").await;
     let test = client.post(&format!("{}/test", path(&made))).await.expect(202);
     assert_eq!((&test["event"], &test["job_id"]), (&json!("webhook_test"), &Value::Null));
-    settle(&server, |_| Sent::Gone(attempt(410))).await;
+    settle(&server, |_| SendResult::Gone(attempt(410))).await;
     let gone = client.get(&path(&made)).await.expect(200);
     assert_eq!((&gone["enabled"], &gone["disabled_reason"]), (&json!(false), &json!("gone")));
     client.job().await;
@@ -323,7 +323,7 @@ async fn a_client_hears_that_its_webhook_was_disabled_on_every_road_that_is_left
     let open = async |client: &Client| Opening::new(client, "/v1/events").open().await.unwrap();
     let (mut stream, mut elsewhere) = (open(&client).await, open(&other).await);
     client.post(&format!("{}/test", path(&gone))).await.expect(202);
-    settle(&server, |_| Sent::Gone(attempt(410))).await;
+    settle(&server, |_| SendResult::Gone(attempt(410))).await;
 
     let told = stream.take(1).await.remove(0);
     let event = told.json();

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use forge_core::Command;
 use forge_core::catalog::Kind;
-use forge_core::command::{Crew, Owned};
+use forge_core::command::{Owned, WorkerKind};
 use forge_server::{Bounds, pages};
 use forge_store::memory::Memory;
 use serde_json::{Value, json};
@@ -149,7 +149,7 @@ impl World {
         // In a queue of their own: among what the run submits there are batches, which end otherwise.
         for end in 0..3 {
             self.client.job_like(quick("ending")).await;
-            let job = self.server.claim_as(Crew::BuiltIn, "ending", true).await;
+            let job = self.server.claim_as(WorkerKind::BuiltIn, "ending", true).await;
             let job = match end {
                 0 => self.server.succeed_held(&job).await,
                 1 => self.server.fail_held(&job, Kind::HandlerError).await,
@@ -165,7 +165,7 @@ impl World {
         self.jobs.push(batch["job_id"].as_str().unwrap().to_owned());
         // One that was retried by hand, the execution that followed, and one that is gone.
         let failed = self.client.job_like(quick("mine")).await;
-        let job = self.server.claim_as(Crew::BuiltIn, "mine", true).await;
+        let job = self.server.claim_as(WorkerKind::BuiltIn, "mine", true).await;
         self.server.fail_held(&job, Kind::HandlerError).await;
         self.client.post(&format!("/v1/jobs/{failed}/retry")).await.expect(200);
         let next = self.client.get(&format!("/v1/jobs/{failed}")).await.expect(200)["jobId"].clone();

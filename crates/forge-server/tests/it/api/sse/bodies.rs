@@ -9,7 +9,7 @@ use forge_core::history::Event;
 use forge_core::id::JobId;
 use forge_core::item::{ItemEnd, ItemError};
 use forge_core::job::Job;
-use forge_core::retry::Verdict;
+use forge_core::retry::RetryVerdict;
 use forge_core::state::State;
 use forge_problem::read::Reader;
 use forge_problem::{Digest, FieldType, FieldWriter, ItemOutcome};
@@ -91,7 +91,8 @@ impl Story<'_> {
             6 => return drop(self.client.post(&format!("{path}/cancel")).await.expect(200)),
             _ => {
                 let mut error = WorkError::new(*dice.pick(&KINDS), &text(dice));
-                error.verdict = *dice.pick(&[None, None, None, Some(Verdict::Retry), Some(Verdict::Discard)]);
+                error.verdict =
+                    *dice.pick(&[None, None, None, Some(RetryVerdict::Retry), Some(RetryVerdict::Discard)]);
                 error.code = (*dice.pick(&["", "E_CUSTOM"])).into();
                 Command::Fail(Fail { held, error })
             }

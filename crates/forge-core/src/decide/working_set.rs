@@ -1,4 +1,4 @@
-//! The working set of a batch: rows as they change, and [`Desk::step`], the only way a job changes state.
+//! The working set of a batch: rows as they change, and [`WorkingSet::step`], the only way a job changes state.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -6,11 +6,11 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::time::Duration;
 
-use super::post::Post;
+use super::outbox::Outbox;
 use crate::client::{ApiKey, Client};
 use crate::command::{Answer, Holder, Owned, Refusal};
 use crate::decide::Batch;
-use crate::history::{Entry, Event, News, Outlook};
+use crate::history::{Event, EventKind, JournalEntry, Outlook};
 use crate::id::{ClientId, JobId, KeyId};
 use crate::invariants;
 use crate::job::{IdempotencyKey, Input, Job, Lane, Name, Parked, Shelf};
@@ -19,16 +19,16 @@ use crate::rows::{Changes, Counts, Forgotten, KeyRow, LimitRow, Outcome, QueueRo
 use crate::state::{Cause, State, next};
 use crate::time::Time;
 
-/// The place of a job in the working set.
-pub(super) type Place = usize;
+/// The slot of a job in the working set.
+pub(super) type Slot = usize;
 
-pub(super) struct Desk<'a> {
+pub(super) struct WorkingSet<'a> {
     pub(super) now: Time,
     render: &'a dyn Render,
     random: u64,
-    slots: Vec<Slot>,
-    index: BTreeMap<JobId, Place>,
-    shelves: BTreeMap<Shelf, Stock>,
+    jobs: Vec<WorkingJob>,
+    index: BTreeMap<JobId, Slot>,
+    shelves: BTreeMap<Shelf, LoadedShelf>,
     pub(super) due: Vec<JobId>,
     pub(super) keys: BTreeMap<IdempotencyKey, KeyRow>,
     pub(super) uniques: BTreeMap<[u8; 32], JobId>,
@@ -37,14 +37,14 @@ pub(super) struct Desk<'a> {
     pub(super) clients: BTreeMap<ClientId, Client>,
     pub(super) api_keys: BTreeMap<KeyId, ApiKey>,
     counts: BTreeMap<Name, Counts>,
-    pub(super) post: Post,
+    pub(super) outbox: Outbox,
     pub(super) active: u64,
     /// A claim was stopped by the bound on active jobs: what it left lying must not wake it again at once.
     pub(super) capped: bool,
     pub(super) changes: Changes,
 }
 
-struct Slot {
+struct WorkingJob {
     job: Job,
     /// Present for a job born in this batch.
     input: Option<Arc<Input>>,
@@ -56,36 +56,36 @@ struct Slot {
 
 /// What is known of a shelf.
 #[derive(Default)]
-struct Stock {
+struct LoadedShelf {
     jobs: BTreeSet<(Reverse<i16>, JobId)>,
     /// The last job loaded, where the store may have more behind it.
     cut: Option<(Reverse<i16>, JobId)>,
 }
 
-impl<'a> Desk<'a> {
-    pub(super) fn new(batch: &Batch, mut rows: Rows, render: &'a dyn Render) -> Desk<'a> {
-        let post = Post::new(&mut rows);
+impl<'a> WorkingSet<'a> {
+    pub(super) fn new(batch: &Batch, mut rows: Rows, render: &'a dyn Render) -> WorkingSet<'a> {
+        let outbox = Outbox::new(&mut rows);
         let asked = super::shelves_asked(batch);
         let mut index = BTreeMap::new();
-        let mut slots = Vec::with_capacity(rows.jobs.len() + batch.commands.len());
+        let mut jobs = Vec::with_capacity(rows.jobs.len() + batch.commands.len());
         for job in rows.jobs {
-            index.insert(job.id, slots.len());
+            index.insert(job.id, jobs.len());
             let shelf = job.shelf();
-            slots.push(Slot { job, input: None, shelf, changed: false, forgotten: false });
+            jobs.push(WorkingJob { job, input: None, shelf, changed: false, forgotten: false });
         }
-        let mut shelves: BTreeMap<Shelf, Stock> = BTreeMap::new();
+        let mut shelves: BTreeMap<Shelf, LoadedShelf> = BTreeMap::new();
         for (shelf, ids) in rows.shelves {
             let limit = asked.get(&shelf).copied().unwrap_or(limits::UNPARK_MAX);
-            let key = |id: &JobId| Some((Reverse(slots[*index.get(id)?].job.head.priority), *id));
+            let key = |id: &JobId| Some((Reverse(jobs[*index.get(id)?].job.head.priority), *id));
             let jobs: BTreeSet<_> = ids.iter().filter_map(key).collect();
             let cut = if ids.len() >= limit { jobs.last().copied() } else { None };
-            shelves.insert(shelf, Stock { jobs, cut });
+            shelves.insert(shelf, LoadedShelf { jobs, cut });
         }
-        Desk {
+        WorkingSet {
             now: batch.now,
             render,
             random: batch.seed,
-            slots,
+            jobs,
             index,
             shelves,
             due: rows.due,
@@ -96,7 +96,7 @@ impl<'a> Desk<'a> {
             clients: rows.clients,
             api_keys: rows.api_keys.into_iter().map(|key| (key.id, key)).collect(),
             counts: rows.counts,
-            post,
+            outbox,
             active: rows.active,
             capped: false,
             changes: Changes::default(),
@@ -112,40 +112,40 @@ impl<'a> Desk<'a> {
         z ^ (z >> 31)
     }
 
-    pub(super) fn find(&self, id: JobId) -> Option<Place> {
-        self.index.get(&id).copied().filter(|&place| !self.slots[place].forgotten)
+    pub(super) fn find(&self, id: JobId) -> Option<Slot> {
+        self.index.get(&id).copied().filter(|&slot| !self.jobs[slot].forgotten)
     }
 
     /// Where a job is that the batch has met, even if it has forgotten it since.
-    pub(super) fn met(&self, id: JobId) -> Option<Place> {
+    pub(super) fn met(&self, id: JobId) -> Option<Slot> {
         self.index.get(&id).copied()
     }
 
-    pub(super) fn job(&self, place: Place) -> &Job {
-        &self.slots[place].job
+    pub(super) fn job(&self, slot: Slot) -> &Job {
+        &self.jobs[slot].job
     }
 
     /// The job, to be changed. What changes its shelf must be followed by [`Self::reshelve`].
-    pub(super) fn change(&mut self, place: Place) -> &mut Job {
-        self.slots[place].changed = true;
-        &mut self.slots[place].job
+    pub(super) fn change(&mut self, slot: Slot) -> &mut Job {
+        self.jobs[slot].changed = true;
+        &mut self.jobs[slot].job
     }
 
     /// The job of an owner, or why they may not have it.
-    pub(super) fn owned(&self, owned: &Owned) -> Result<Place, Refusal> {
-        let place = self.find(owned.job).ok_or(Refusal::NotFound)?;
+    pub(super) fn owned(&self, owned: &Owned) -> Result<Slot, Refusal> {
+        let slot = self.find(owned.job).ok_or(Refusal::NotFound)?;
         match owned.client {
-            Some(client) if client != self.job(place).head.client => Err(Refusal::Foreign),
-            _ => Ok(place),
+            Some(client) if client != self.job(slot).head.client => Err(Refusal::Foreign),
+            _ => Ok(slot),
         }
     }
 
     /// The job that a worker holds, or why it does not.
     ///
     /// A lease that has run out but was not taken back yet still counts: nobody else has the job.
-    pub(super) fn held(&self, id: JobId, holder: &Holder) -> Result<Place, Refusal> {
-        let place = self.find(id).ok_or(Refusal::NotFound)?;
-        let job = self.job(place);
+    pub(super) fn held(&self, id: JobId, holder: &Holder) -> Result<Slot, Refusal> {
+        let slot = self.find(id).ok_or(Refusal::NotFound)?;
+        let job = self.job(slot);
         let holds = match holder {
             Holder::Token(token) => *token == job.fence,
             Holder::Worker(worker) => job.lease.as_ref().is_none_or(|lease| lease.worker == *worker),
@@ -153,74 +153,74 @@ impl<'a> Desk<'a> {
         };
         match job.state {
             _ if !holds => Err(Refusal::LeaseLost),
-            State::Assigned | State::Running => Ok(place),
+            State::Assigned | State::Running => Ok(slot),
             State::Succeeded | State::Failed => Err(Refusal::AlreadyCompleted(job.state)),
             State::Canceled => Err(Refusal::AlreadyCanceled),
             State::Created | State::Queued => Err(Refusal::WrongState(job.state)),
         }
     }
 
-    /// Puts a new job on the desk, in CREATED.
-    pub(super) fn add(&mut self, job: Job, input: Arc<Input>) -> Place {
-        let place = self.slots.len();
-        self.index.insert(job.id, place);
-        let slot = Slot { job, input: Some(input), shelf: None, changed: true, forgotten: false };
-        self.slots.push(slot);
-        let news =
-            News::Moved { from: None, to: State::Created, cause: Cause::Submit, outlook: Outlook::Open };
-        self.tell(place, news);
-        self.count(place, State::Created, 1);
-        place
+    /// Adds a new job to the working set, in CREATED.
+    pub(super) fn add(&mut self, job: Job, input: Arc<Input>) -> Slot {
+        let slot = self.jobs.len();
+        self.index.insert(job.id, slot);
+        let entry = WorkingJob { job, input: Some(input), shelf: None, changed: true, forgotten: false };
+        self.jobs.push(entry);
+        let kind =
+            EventKind::Moved { from: None, to: State::Created, cause: Cause::Submit, outlook: Outlook::Open };
+        self.append_event(slot, kind);
+        self.count(slot, State::Created, 1);
+        slot
     }
 
     /// Moves a job by a cause, with its event, its counts and its limit. Returns the moment of the event.
-    pub(super) fn step(&mut self, place: Place, cause: Cause, outlook: Outlook) -> Result<Time, Refusal> {
-        let from = self.job(place).state;
+    pub(super) fn step(&mut self, slot: Slot, cause: Cause, outlook: Outlook) -> Result<Time, Refusal> {
+        let from = self.job(slot).state;
         let to = next(from, cause).ok_or(Refusal::WrongState(from))?;
-        self.change(place).state = to;
-        let at = self.tell(place, News::Moved { from: Some(from), to, cause, outlook });
-        self.count(place, from, -1);
-        self.count(place, to, 1);
+        self.change(slot).state = to;
+        let at = self.append_event(slot, EventKind::Moved { from: Some(from), to, cause, outlook });
+        self.count(slot, from, -1);
+        self.count(slot, to, 1);
         match (from.is_active(), to.is_active()) {
-            (false, true) => self.take_place(place),
-            (true, false) => self.give_place_back(place),
+            (false, true) => self.take_limit_slot(slot),
+            (true, false) => self.release_limit_slot(slot),
             (true, true) | (false, false) => {}
         }
-        self.reshelve(place);
+        self.reshelve(slot);
         Ok(at)
     }
 
     /// Writes an event to the journal, to the history of the job if it moved, and to whoever wants to hear of it.
-    pub(super) fn tell(&mut self, place: Place, news: News) -> Time {
+    pub(super) fn append_event(&mut self, slot: Slot, kind: EventKind) -> Time {
         let now = self.now;
-        self.slots[place].changed = true;
-        let job = &mut self.slots[place].job;
+        self.jobs[slot].changed = true;
+        let job = &mut self.jobs[slot].job;
         let (n, at) = job.history.next(now);
-        let event = Event { n, news, at, attempt: job.attempt, execution: job.execution_n() };
-        match news {
-            News::Moved { .. } => job.history.push(&event),
-            News::Progress(_) | News::Emitted => job.history.count(&event),
+        let event = Event { n, kind, at, attempt: job.attempt, execution: job.execution_n() };
+        match kind {
+            EventKind::Moved { .. } => job.history.push(&event),
+            EventKind::Progress(_) | EventKind::Emitted => job.history.count(&event),
         }
         job.updated_at = at;
-        let entry = Entry::of_job(job.id, job.head.client, event);
-        let concerns_somebody = self.post.concerns(&job.head);
+        let entry = JournalEntry::of_job(job.id, job.head.client, event);
+        let concerns_somebody = self.outbox.concerns(&job.head);
         self.changes.journal.push(entry);
         if concerns_somebody {
-            self.announce(place, event);
+            self.announce(slot, event);
         }
         at
     }
 
     /// Closes the execution of a job that has just reached a final state.
-    pub(super) fn end(&mut self, place: Place, at: Time) {
-        let job = self.change(place);
+    pub(super) fn end(&mut self, slot: Slot, at: Time) {
+        let job = self.change(slot);
         job.finished_at = Some(at);
         job.lease = None;
         job.available_at = None;
         job.parked = Parked::No;
         job.forget_at = Some(at + job.record_kept());
-        self.reshelve(place);
-        let job = self.job(place);
+        self.reshelve(slot);
+        let job = self.job(slot);
         let items = self.changes.items.get(&job.execution).map_or(&[][..], |ends| ends);
         let object = self.render.outcome(job, items);
         let outcome = Outcome { execution: job.execution, job: job.id, object };
@@ -228,8 +228,8 @@ impl<'a> Desk<'a> {
     }
 
     /// Deletes an ended job; a tombstone per execution remains. `kept` as in [`Forgotten`].
-    pub(super) fn erase(&mut self, place: Place, kept: Option<Duration>) {
-        let (job, now) = (&self.slots[place].job, self.now);
+    pub(super) fn erase(&mut self, slot: Slot, kept: Option<Duration>) {
+        let (job, now) = (&self.jobs[slot].job, self.now);
         let mut executions = job.executions_past.clone();
         executions.push(job.execution);
         let (id, state, client) = (job.id, job.state, job.head.client);
@@ -239,7 +239,7 @@ impl<'a> Desk<'a> {
             }
             self.changes.keys_removed.push(key.clone());
         }
-        if self.slots[place].changed {
+        if self.jobs[slot].changed {
             // What this batch was about to write would outlive the job.
             self.changes.outcomes.retain(|outcome| outcome.job != id);
             self.changes.results.retain(|result| !executions.contains(&result.execution));
@@ -248,40 +248,40 @@ impl<'a> Desk<'a> {
         }
         self.changes.uniques_removed.extend(job.head.unique.as_ref().map(|unique| (unique.key, id)));
         self.changes.forgotten.push(Forgotten { job: id, executions, client, at: now, kept });
-        self.count(place, state, -1);
-        self.post.forget(id);
-        self.slots[place].forgotten = true;
+        self.count(slot, state, -1);
+        self.outbox.forget(id);
+        self.jobs[slot].forgotten = true;
     }
 
     /// Brings the shelves in line with the job.
-    pub(super) fn reshelve(&mut self, place: Place) {
-        let slot = &mut self.slots[place];
-        let shelf = slot.job.shelf();
-        if shelf == slot.shelf {
+    pub(super) fn reshelve(&mut self, slot: Slot) {
+        let entry = &mut self.jobs[slot];
+        let shelf = entry.job.shelf();
+        if shelf == entry.shelf {
             return;
         }
-        let key = (Reverse(slot.job.head.priority), slot.job.id);
-        if let Some(stock) = slot.shelf.as_ref().and_then(|old| self.shelves.get_mut(old)) {
+        let key = (Reverse(entry.job.head.priority), entry.job.id);
+        if let Some(stock) = entry.shelf.as_ref().and_then(|old| self.shelves.get_mut(old)) {
             stock.jobs.remove(&key);
         }
         if let Some(stock) = shelf.as_ref().and_then(|new| self.shelves.get_mut(new)) {
             // Behind the cut the store may have jobs that come first. And the state of a limit is loaded with jobs that
             // are there, so a batch knows nothing of the limit of a job that it bears itself.
-            let limit_unknown = slot.input.is_some() && slot.job.head.limit.is_some();
+            let limit_unknown = entry.input.is_some() && entry.job.head.limit.is_some();
             if stock.cut.is_none_or(|cut| key < cut) && !limit_unknown {
                 stock.jobs.insert(key);
             }
         }
-        slot.shelf = shelf;
+        entry.shelf = shelf;
     }
 
     /// The first job on a shelf.
-    pub(super) fn first_on(&self, shelf: &Shelf) -> Option<Place> {
+    pub(super) fn first_on(&self, shelf: &Shelf) -> Option<Slot> {
         let &(_, id) = self.shelves.get(shelf)?.jobs.first()?;
         self.find(id)
     }
 
-    /// Whether a shelf has more than the desk has seen.
+    /// Whether a shelf has more than the working set has seen.
     pub(super) fn has_more(&self, shelf: &Shelf) -> bool {
         self.shelves.get(shelf).is_some_and(|stock| stock.cut.is_some() || !stock.jobs.is_empty())
     }
@@ -290,8 +290,8 @@ impl<'a> Desk<'a> {
         self.counts.get(queue).map_or(0, |counts| counts.of(State::Queued)).max(0) as u64
     }
 
-    fn count(&mut self, place: Place, state: State, n: i64) {
-        let queue = &self.slots[place].job.head.queue;
+    fn count(&mut self, slot: Slot, state: State, n: i64) {
+        let queue = &self.jobs[slot].job.head.queue;
         if let Some(counts) = self.counts.get_mut(queue) {
             counts.add(state, n);
         }
@@ -301,19 +301,19 @@ impl<'a> Desk<'a> {
         }
     }
 
-    fn take_place(&mut self, place: Place) {
+    fn take_limit_slot(&mut self, slot: Slot) {
         self.active += 1;
-        if let Some(limit) = &self.slots[place].job.head.limit {
+        if let Some(limit) = &self.jobs[slot].job.head.limit {
             let row = self.limits.entry(limit.key.clone()).or_default();
             row.active += 1;
             self.changes.limits.insert(limit.key.clone(), *row);
         }
     }
 
-    /// A worker let go of a job: whoever waits longest for its place in the limit becomes claimable.
-    fn give_place_back(&mut self, place: Place) {
+    /// A worker let go of a job: whoever waits longest for its slot in the limit becomes claimable.
+    fn release_limit_slot(&mut self, slot: Slot) {
         self.active = self.active.saturating_sub(1);
-        let Some(limit) = &self.slots[place].job.head.limit else { return };
+        let Some(limit) = &self.jobs[slot].job.head.limit else { return };
         let key = limit.key.clone();
         let row = self.limits.entry(key.clone()).or_default();
         row.active = row.active.saturating_sub(1);
@@ -329,7 +329,7 @@ impl<'a> Desk<'a> {
     /// Everything to write, once every command has its answer.
     pub(super) fn finish(mut self, answers: Vec<Answer>) -> Changes {
         self.changes.answers = answers;
-        self.post.finish(&mut self.changes);
+        self.outbox.finish(&mut self.changes);
         self.changes.counts.retain(|_, counts| !counts.is_zero());
         let claimable = |shelf: &Shelf| matches!(shelf.lane, Lane::External | Lane::BuiltIn);
         let paused = |queues: &BTreeMap<Name, QueueRow>, name| {
@@ -346,24 +346,24 @@ impl<'a> Desk<'a> {
                 self.changes.woken.insert(shelf.clone());
             }
         }
-        for slot in self.slots {
-            if slot.forgotten {
+        for entry in self.jobs {
+            if entry.forgotten {
                 continue;
             }
             // The same goes for a job that was held but for a look, by a command that names it: a repeated submission, say,
             // or a refused cancel.
             let by_name = |shelf: &Shelf| !self.shelves.contains_key(shelf);
-            let passed_over = |shelf: &Shelf| claimable(shelf) && (slot.changed || by_name(shelf));
-            self.changes.woken.extend(slot.shelf.filter(passed_over));
-            if !slot.changed {
+            let passed_over = |shelf: &Shelf| claimable(shelf) && (entry.changed || by_name(shelf));
+            self.changes.woken.extend(entry.shelf.filter(passed_over));
+            if !entry.changed {
                 continue;
             }
-            debug_assert_eq!(invariants::job(&slot.job), Ok(()), "{:?}", slot.job);
-            let due = self.changes.next_due.into_iter().chain(slot.job.due_at()).min();
+            debug_assert_eq!(invariants::job(&entry.job), Ok(()), "{:?}", entry.job);
+            let due = self.changes.next_due.into_iter().chain(entry.job.due_at()).min();
             self.changes.next_due = due;
-            match slot.input {
-                Some(input) => self.changes.inserted.push((slot.job, input)),
-                None => self.changes.updated.push(slot.job),
+            match entry.input {
+                Some(input) => self.changes.inserted.push((entry.job, input)),
+                None => self.changes.updated.push(entry.job),
             }
         }
         self.changes

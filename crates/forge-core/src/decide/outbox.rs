@@ -3,7 +3,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use crate::delivery::{Chain, Delivery, Endpoint, Stage};
+use crate::delivery::{Chain, Delivery, DeliveryStage, Endpoint};
 use crate::history::Event;
 use crate::id::{ClientId, DeliveryId, JobId, SigningKeyId, WebhookId};
 use crate::invariants;
@@ -13,44 +13,44 @@ use crate::time::Time;
 use crate::webhook::{Events, SigningKey, Webhook};
 
 #[derive(Default)]
-pub(super) struct Post {
+pub(super) struct Outbox {
     webhooks: BTreeMap<WebhookId, Webhook>,
     webhooks_of: BTreeMap<ClientId, BTreeSet<WebhookId>>,
-    deliveries: BTreeMap<DeliveryId, Parcel>,
-    /// What is known of each chain: its deliveries that are not settled, by place.
+    deliveries: BTreeMap<DeliveryId, OutboxEntry>,
+    /// What is known of each chain: its deliveries that are not settled, by position.
     chains: BTreeMap<Chain, BTreeMap<u32, DeliveryId>>,
     pub(super) due: Vec<DeliveryId>,
     pub(super) signing_keys: BTreeMap<SigningKeyId, SigningKey>,
 }
 
-struct Parcel {
+struct OutboxEntry {
     delivery: Delivery,
-    mark: Mark,
+    change: RowChange,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Mark {
+enum RowChange {
     AsLoaded,
     Changed,
     New,
 }
 
-impl Post {
+impl Outbox {
     /// Takes its part of the rows.
-    pub(super) fn new(rows: &mut Rows) -> Post {
-        let mut post = Post {
+    pub(super) fn new(rows: &mut Rows) -> Outbox {
+        let mut outbox = Outbox {
             due: core::mem::take(&mut rows.deliveries_due),
             signing_keys: rows.signing_keys.drain(..).map(|key| (key.id, key)).collect(),
-            ..Post::default()
+            ..Outbox::default()
         };
         for webhook in rows.webhooks.drain(..) {
-            post.know(webhook);
+            outbox.know(webhook);
         }
         for delivery in rows.deliveries.drain(..) {
-            post.link(&delivery);
-            post.deliveries.insert(delivery.id, Parcel { delivery, mark: Mark::AsLoaded });
+            outbox.link(&delivery);
+            outbox.deliveries.insert(delivery.id, OutboxEntry { delivery, change: RowChange::AsLoaded });
         }
-        post
+        outbox
     }
 
     fn know(&mut self, webhook: Webhook) {
@@ -59,8 +59,8 @@ impl Post {
     }
 
     fn link(&mut self, delivery: &Delivery) {
-        if let Some((chain, place)) = delivery.chain().zip(delivery.place()) {
-            self.chains.entry(chain).or_default().insert(place, delivery.id);
+        if let Some((chain, position)) = delivery.chain().zip(delivery.position()) {
+            self.chains.entry(chain).or_default().insert(position, delivery.id);
         }
     }
 
@@ -122,25 +122,27 @@ impl Post {
     pub(super) fn add(&mut self, mut delivery: Delivery, now: Time) {
         let busy = |chain| self.chains.get(&chain).is_some_and(|open| !open.is_empty());
         let blocked = delivery.chain().is_some_and(busy);
-        delivery.stage = if blocked { Stage::Blocked } else { Stage::Waiting(now) };
+        delivery.stage = if blocked { DeliveryStage::Blocked } else { DeliveryStage::Waiting(now) };
         self.link(&delivery);
-        self.deliveries.insert(delivery.id, Parcel { delivery, mark: Mark::New });
+        self.deliveries.insert(delivery.id, OutboxEntry { delivery, change: RowChange::New });
     }
 
-    /// Puts a changed delivery in place of what it was. One that is settled makes room for the next of its chain.
+    /// Puts a changed delivery in position of what it was. One that is settled makes room for the next of its chain.
     pub(super) fn save(&mut self, delivery: Delivery, now: Time) {
         let Some(parcel) = self.deliveries.get_mut(&delivery.id) else { return };
         let before = core::mem::replace(&mut parcel.delivery, delivery.clone());
-        if parcel.mark == Mark::AsLoaded {
-            parcel.mark = Mark::Changed;
+        if parcel.change == RowChange::AsLoaded {
+            parcel.change = RowChange::Changed;
         }
-        if let (Some((chain, place)), None) = (before.chain().zip(before.place()), delivery.place()) {
+        if let (Some((chain, position)), None) = (before.chain().zip(before.position()), delivery.position())
+        {
             let open = self.chains.entry(chain).or_default();
-            open.remove(&place);
+            open.remove(&position);
             let next = open.values().next().copied();
-            let next = next.and_then(|id| self.delivery(id)).filter(|next| next.stage == Stage::Blocked);
+            let next =
+                next.and_then(|id| self.delivery(id)).filter(|next| next.stage == DeliveryStage::Blocked);
             if let Some(next) = next.cloned() {
-                self.save(Delivery { stage: Stage::Waiting(now), ..next }, now);
+                self.save(Delivery { stage: DeliveryStage::Waiting(now), ..next }, now);
             }
         }
     }
@@ -154,14 +156,14 @@ impl Post {
 
     /// Everything to write.
     pub(super) fn finish(self, changes: &mut Changes) {
-        for Parcel { delivery, mark } in self.deliveries.into_values() {
+        for OutboxEntry { delivery, change } in self.deliveries.into_values() {
             debug_assert_eq!(invariants::delivery(&delivery), Ok(()), "{delivery:?}");
             // Also of what was only looked at: on a shared store a courier may have passed over it because it was held here.
             changes.delivery_due = changes.delivery_due.into_iter().chain(delivery.due_at()).min();
-            match mark {
-                Mark::AsLoaded => {}
-                Mark::Changed => changes.deliveries_changed.push(delivery),
-                Mark::New => changes.deliveries.push(delivery),
+            match change {
+                RowChange::AsLoaded => {}
+                RowChange::Changed => changes.deliveries_changed.push(delivery),
+                RowChange::New => changes.deliveries.push(delivery),
             }
         }
     }
