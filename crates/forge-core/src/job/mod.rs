@@ -5,6 +5,7 @@
 
 mod keep;
 mod layout;
+mod queue;
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -23,6 +24,7 @@ use crate::time::Time;
 use crate::work::Definition;
 
 pub use keep::{Keep, ResultNote};
+pub use queue::BadQueueName;
 
 /// The name of a queue, or of a key that limits share: short, printable, cheap to copy.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
 use forge_core::catalog::Kind;
 use forge_core::command::{Idempotency, NewJob, Submit};
-use forge_core::job::{IdempotencyKey, Job, Name};
+use forge_core::job::{BadQueueName, IdempotencyKey, Job, Name};
 use forge_wire::problem::{Refused, Violation};
 
 use super::auth::Caller;
@@ -38,13 +38,13 @@ impl Complaints {
     /// The queue that a submission names, or the one of those that name none.
     pub fn queue(&mut self, app: &App, name: Option<&str>) -> Option<Name> {
         let Some(name) = name else { return Some(app.default_queue.clone()) };
-        let queue = Name::new(name);
-        if queue.is_none() {
-            let too_long = name.len() > forge_core::limits::NAME_BYTES_MAX;
-            let kind = if too_long { Kind::QueueNameTooLong } else { Kind::InvalidQueue };
-            self.add(kind, "queue", "must have 1 to 255 bytes and no control characters", "format");
-        }
-        queue
+        let bad = match Name::queue(name) {
+            Ok(queue) => return Some(queue),
+            Err(BadQueueName::TooLong) => Kind::QueueNameTooLong,
+            Err(BadQueueName::Form) => Kind::InvalidQueue,
+        };
+        self.add(bad, "queue", BadQueueName::RULE, "format");
+        None
     }
 
     /// Whether a job may report there.

@@ -246,8 +246,8 @@ const CLAUSES: Table = &[
     ("must be manual or auto", "muss manual oder auto sein"),
     ("{1} is switched off on this server", "{1} ist auf diesem Server abgeschaltet"),
     (
-        "must have 1 to {1} bytes and no control characters",
-        "muss 1 bis {1} Bytes und keine Steuerzeichen haben",
+        "must have 1 to {1} lower-case letters, digits, hyphens and dots, and begin with a letter or a digit",
+        "muss aus 1 bis {1} Kleinbuchstaben, Ziffern, Bindestrichen und Punkten bestehen und mit einem Buchstaben oder einer Ziffer beginnen",
     ),
     (
         "must have at most {1} bytes and no control characters",

@@ -10,7 +10,7 @@ use super::operation::{Access, Answer, Body, Operation, Presence};
 use super::operations::{
     ANY, JOB, KEYED, NOON, OF_JOB, WRITING, answer, header, limit, path_parameter, query, refusals, tracing,
 };
-use super::schemas::{count, id, maybe, object, reference, stages, text, time, work_kinds};
+use super::schemas::{QUEUE_NAME, count, id, maybe, object, reference, stages, text, time, work_kinds};
 use crate::problem::Refused;
 
 /// An operation of the configuration.
@@ -339,7 +339,7 @@ fn begin_request() -> Value {
             "type": {"type": "string", "minLength": 1, "maxLength": 255, "description": "What kind of job it is."},
             "parameters": {"type": ["object", "null"], "description": "What it works on."},
             "queue": maybe(json!({
-                "type": "string", "minLength": 1, "maxLength": 255, "description": "Where to wait.",
+                "type": "string", "maxLength": 255, "pattern": QUEUE_NAME, "description": "Where to wait.",
             })),
             "work_kind": maybe(json!({
                 "type": "string", "examples": work_kinds(),

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::api::Declared;
 use super::operation::{Access, Answer, Body, Operation, Presence};
+use super::schemas::QUEUE_NAME;
 use crate::problem::Refused;
 
 /// All of them, in the order of the document.
@@ -149,7 +150,11 @@ pub(super) const SUBMITTING: &[Kind] = &[
 fn jobs() -> Vec<Operation> {
     let listing = vec![
         query("state", "Only jobs in one of these states, with commas.", json!({"type": "string"})),
-        query("queue", "Only jobs of this queue.", json!({"type": "string", "maxLength": 255})),
+        query(
+            "queue",
+            "Only jobs of this queue.",
+            json!({"type": "string", "maxLength": 255, "pattern": QUEUE_NAME}),
+        ),
         query("type", "Only jobs of this type.", json!({"enum": ["EXECUTE", "DEFERRED", "EMIT_EVENT"]})),
         query("dead_letter", "Only dead letters, or only what is none.", json!({"type": "boolean"})),
         limit(),

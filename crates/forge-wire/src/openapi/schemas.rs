@@ -8,6 +8,9 @@ use serde_json::{Map, Value, json};
 
 use crate::words::{WEBHOOK_DISABLED, cause, forge_outcome, forge_state, forge_type};
 
+/// What the name of a queue looks like (C-107).
+pub(super) const QUEUE_NAME: &str = r"^[a-z0-9][a-z0-9.\-]*$";
+
 /// Every schema by its name.
 pub(super) fn all() -> Value {
     let mut schemas = Map::new();
@@ -140,7 +143,7 @@ fn requests() -> Value {
                     "description": "What to simulate; chosen by the server if absent.",
                 })),
                 "queue": maybe(json!({
-                    "type": "string", "minLength": 1, "maxLength": 255, "default": "default",
+                    "type": "string", "maxLength": 255, "pattern": QUEUE_NAME, "default": "default",
                     "description": "Where to wait.",
                 })),
                 "priority": maybe(json!({

@@ -76,8 +76,8 @@ impl Operation {
             ),
             queue: from.text_or_unset(
                 &key(name, "queue"),
-                "the name of a queue, without blanks around it, or nothing",
-                |text| Name::new(text).filter(|_| text.trim() == text),
+                "the name of a queue (lower-case letters, digits, hyphens and dots), or nothing",
+                |text| Name::queue(text).ok(),
             ),
             max_retries: from.whole_or_inherited(
                 &key(name, "max_retries"),

@@ -109,7 +109,7 @@ macro_rules! operation_rows {
 const OPERATION_ROWS: &[Row] = operation_rows! {
     "expected_duration_s" = "7" => expected == "Some(Some(7s))", not "-1";
     "work_kind" = "FAIL_IMMEDIATE" => work_kind == "Some(Some(FailImmediate))", not "PAYLOAD_INVALID";
-    "queue" = "slow" => queue == r#"Some(Some("slow"))"#, not " slow";
+    "queue" = "slow" => queue == r#"Some(Some("slow"))"#, not "Slow";
     "max_retries" = "0" => max_retries == "Some(Some(0))", not "64";
     "retry_mode" = "manual" => retry_mode == "Some(Some(Manual))", not "policy";
     "retention_days" = "1" => retention == "Some(Some(86400s))", not "-2";

@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use axum::response::Response;
 use forge_core::id::JobId;
-use forge_core::job::{Job, JobForm, Name};
+use forge_core::job::{BadQueueName, Job, JobForm, Name};
 use forge_wire::forge::{JobView, JobsView};
 use forge_wire::words::{parse_forge_state, parse_forge_type};
 
@@ -50,7 +50,7 @@ fn filter(query: &Query, caller: &Caller) -> Result<Filter, ApiError> {
     let unknown = |_| query.invalid("state", "names a state that does not exist");
     let state = |word| parse_forge_state(word).ok_or(()).map_err(unknown);
     let queue = match query.get("queue") {
-        Some(name) => Some(Name::new(name).ok_or_else(|| query.invalid("queue", "is no name of a queue"))?),
+        Some(name) => Some(Name::queue(name).map_err(|_| query.invalid("queue", BadQueueName::RULE))?),
         None => None,
     };
     let before = match query.get("cursor") {

@@ -52,7 +52,7 @@ async fn what_is_wrong_with_a_body_is_told_in_german_too() {
         &answer,
         "de",
         "Ungültige Warteschlange",
-        "`queue` muss 1 bis 255 Bytes und keine Steuerzeichen haben; `callback` muss eine URL mit http:// oder https:// sein.",
+        "`queue` muss aus 1 bis 255 Kleinbuchstaben, Ziffern, Bindestrichen und Punkten bestehen und mit einem Buchstaben oder einer Ziffer beginnen; `callback` muss eine URL mit http:// oder https:// sein.",
     );
     let problem = answer.json();
     assert_eq!(problem["errors"][1]["detail"], "muss eine URL mit http:// oder https:// sein");

@@ -95,6 +95,7 @@ async fn questions_that_make_no_sense_are_refused() {
         ("state=DONE", "RFA_JOB_VALIDATION_FAILED", "state"),
         ("type=FOO", "RFA_JOB_VALIDATION_FAILED", "type"),
         ("queue=a%0Ab", "RFA_JOB_VALIDATION_FAILED", "queue"),
+        ("queue=My_Queue", "RFA_JOB_VALIDATION_FAILED", "queue"),
         ("limit=0", "RFA_REQUEST_MALFORMED", "limit"),
         ("limit=many", "RFA_REQUEST_MALFORMED", "limit"),
         ("cursor=nonsense", "RFA_REQUEST_MALFORMED", "cursor"),

@@ -60,6 +60,8 @@ fn bodies() -> Vec<(Value, Expected<'static>)> {
         (with("queue", json!("")), (INVALID, "invalid-queue", &["queue"])),
         (with("queue", json!("x".repeat(256))), (INVALID, "invalid-queue", &["queue"])),
         (with("queue", json!("a\nb")), (INVALID, "invalid-queue", &["queue"])),
+        (with("queue", json!("bad queue!")), (INVALID, "invalid-queue", &["queue"])),
+        (with("queue", json!("Default")), (INVALID, "invalid-queue", &["queue"])),
         (with("queue", json!([])), (MALFORMED, "malformed-request", &["queue"])),
         (with("priority", json!("high")), (MALFORMED, "malformed-request", &["priority"])),
         (with("priority", json!(1000)), (INVALID, "validation-failed", &["priority"])),

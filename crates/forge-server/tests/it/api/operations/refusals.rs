@@ -20,6 +20,7 @@ async fn bad_bodies_are_refused_by_path_and_leave_nothing() {
         (json!({"type": ""}), "INVALID_JOB_TYPE", &["type"]),
         (json!({"type": long}), "JOB_TYPE_TOO_LONG", &["type"]),
         (json!({"type": "a", "queue": ""}), "INVALID_QUEUE", &["queue"]),
+        (json!({"type": "a", "queue": "bad queue!"}), "INVALID_QUEUE", &["queue"]),
         (json!({"type": "a", "queue": long}), "QUEUE_NAME_TOO_LONG", &["queue"]),
         (json!({"type": "a", "work_kind": "NOPE"}), "INVALID_ARGS", &["work_kind"]),
         (json!({"type": "a", "work_kind": "PAYLOAD_INVALID"}), "INVALID_ARGS", &["work_kind"]),
