@@ -150,6 +150,15 @@ fn note(done: Result<(), JoinError>) {
     }
 }
 
+/// How many workers said that they are alive, and were believed.
+fn heartbeats(commands: &[Command], answers: &[Answer]) -> usize {
+    let both = commands.iter().zip(answers);
+    both.filter(|(command, answer)| {
+        matches!(command, Command::Extend(_)) && !matches!(answer, Answer::Refused(_))
+    })
+    .count()
+}
+
 impl Office {
     /// Writes a batch, in halves if need be, and answers every request in it.
     async fn commit(self: Arc<Self>, mut requests: Vec<Request>) {
@@ -169,7 +178,8 @@ impl Office {
                     // Told first, so that whoever hears an answer finds everybody else informed.
                     self.tell(&changes);
                     let took = self.clock.now().since(began);
-                    self.observer.committed(&Commit { changes: &changes, n_commands, took });
+                    let n_heartbeats = heartbeats(&batch.commands, &answers);
+                    self.observer.committed(&Commit { changes: &changes, n_commands, n_heartbeats, took });
                     replies.into_iter().zip(answers).for_each(|(reply, answer)| send(reply, answer));
                 }
                 Err(error) if error.fault == Fault::Rejected && replies.len() > 1 => {

@@ -38,6 +38,8 @@ pub struct Commit<'a> {
     pub changes: &'a Changes,
     /// How many commands shared the transaction.
     pub n_commands: usize,
+    /// How many of them were signs of life of a worker that holds its job.
+    pub n_heartbeats: usize,
     /// How long the transaction took.
     pub took: Duration,
 }

@@ -1,5 +1,8 @@
 //! What an operator can count. Job metrics are taken from commits, so they tell what is durable; their names are the
-//! specification's. No label names a job or a client.
+//! specification's. No label names a job or a client. A counter whose labels are a closed set is there from the start, at zero,
+//! so that its first increase is seen as one.
+
+mod text;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -8,9 +11,10 @@ use forge_core::Changes;
 use forge_core::history::{Event, EventKind, EventName, JournalEntry, JournalSubject, Outlook};
 use forge_core::id::{ClientId, JobId};
 use forge_core::job::Job;
-use forge_core::state::Cause;
+use forge_core::state::{Cause, State};
 use forge_core::time::Time;
 use forge_core::webhook::Notice;
+use forge_core::work::WorkKind;
 use forge_engine::observer::{Commit, Observer};
 use forge_store::{Fault, Swept};
 use forge_wire::words::forge_outcome;
@@ -24,7 +28,17 @@ use prometheus_client::registry::Registry;
 
 use crate::webhooks::WebhookMetrics;
 
-/// The scenario of a job: the work kind that is simulated, or `real`.
+pub use text::Format;
+
+/// The scenario of a batch, whose items have kinds of their own.
+const BATCH: &str = "batch";
+/// The scenario of work that is not simulated.
+const REAL: &str = "real";
+
+const BY_USER: &str = "user";
+const BY_POLICY: &str = "policy";
+
+/// The scenario of a job: the work kind that is simulated, or one of the two words above.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Scenario {
     scenario: &'static str,
@@ -72,6 +86,7 @@ pub struct Metrics {
     retried_ends: Count<Ended>,
     dead_letters: Counter,
     leases_lost: Counter,
+    heartbeats: Counter,
     queue_wait: Histogram,
     assigned_wait: Histogram,
     execution: Histogram,
@@ -133,6 +148,7 @@ impl Metrics {
             retried_ends: Family::default(),
             dead_letters: Counter::default(),
             leases_lost: Counter::default(),
+            heartbeats: Counter::default(),
             queue_wait: seconds(),
             assigned_wait: seconds(),
             execution: seconds(),
@@ -157,9 +173,37 @@ impl Metrics {
             worker_busy: Gauge::default(),
             worker_places: Gauge::default(),
         };
+        metrics.begin_at_zero();
         metrics.register_jobs();
         metrics.register_server();
         metrics
+    }
+
+    /// Makes the counters of every label that is known beforehand.
+    fn begin_at_zero(&self) {
+        let scenarios = WorkKind::ALL.iter().map(|kind| kind.as_str()).chain([BATCH, REAL]);
+        for scenario in scenarios.map(|scenario| Scenario { scenario }) {
+            for counter in [
+                &self.submitted,
+                &self.queued,
+                &self.running,
+                &self.succeeded,
+                &self.failed,
+                &self.canceled,
+                &self.timed_out,
+            ] {
+                drop(counter.get_or_create(&scenario));
+            }
+        }
+        for by in [BY_USER, BY_POLICY] {
+            drop(self.retries.get_or_create(&RetriedBy { by }));
+        }
+        for outcome in State::ALL.iter().filter_map(|state| forge_outcome(*state)) {
+            drop(self.retried_ends.get_or_create(&Ended { outcome }));
+        }
+        for fault in Fault::ALL.map(fault_label) {
+            drop(self.store_errors.get_or_create(&FaultLabel { fault }));
+        }
     }
 
     /// The encoder adds `_total` to the name of a counter.
@@ -185,6 +229,11 @@ impl Metrics {
             self.dead_letter_depth.clone(),
         );
         registry.register("job_leases_lost", "Leases that ran out", self.leases_lost.clone());
+        registry.register(
+            "worker_heartbeats",
+            "Signs of life of workers that hold a job",
+            self.heartbeats.clone(),
+        );
         registry.register("job_queue_depth", "Jobs that wait", self.queue_depth.clone());
         registry.register("jobs_active", "Jobs that workers hold", self.active.clone());
         registry.register("job_queue_wait_seconds", "From claimable to claimed", self.queue_wait.clone());
@@ -196,7 +245,11 @@ impl Metrics {
         let registry = &mut self.registry;
         registry.register("commit_commands", "Commands per transaction", self.batch_commands.clone());
         registry.register("commit_seconds", "How long a transaction took", self.commit.clone());
-        registry.register("store_errors", "Batches the store did not write", self.store_errors.clone());
+        registry.register(
+            "store_errors",
+            "Batches the store did not write, and requests for which it did not read",
+            self.store_errors.clone(),
+        );
         registry.register("idempotency_hits", "Submissions that repeated one", self.idempotency_hits.clone());
         registry.register("idempotency_new", "Keys used for the first time", self.idempotency_new.clone());
         registry.register(
@@ -227,10 +280,18 @@ impl Metrics {
     }
 
     /// The text that a scraper reads.
-    pub fn text(&self) -> String {
+    pub fn text(&self, format: Format) -> String {
         let mut text = String::new();
         encode(&mut text, &self.registry).expect("writing to a string does not fail");
-        text
+        match format {
+            Format::OpenMetrics => text,
+            Format::Prometheus => text::prometheus(&text),
+        }
+    }
+
+    /// The store failed.
+    pub fn store_error(&self, fault: Fault) {
+        self.store_errors.get_or_create(&FaultLabel { fault: fault_label(fault) }).inc();
     }
 
     /// A request was answered.
@@ -289,8 +350,8 @@ impl Metrics {
             EventName::Progress | EventName::Emitted => {}
         }
         match cause {
-            Cause::RetryByUser => self.retried("user"),
-            Cause::RetryByPolicy => self.retried("policy"),
+            Cause::RetryByUser => self.retried(BY_USER),
+            Cause::RetryByPolicy => self.retried(BY_POLICY),
             Cause::LeaseExpired | Cause::RunnerLost => {
                 self.leases_lost.inc();
             }
@@ -307,6 +368,7 @@ impl Observer for Metrics {
     fn committed(&self, commit: &Commit<'_>) {
         self.batch_commands.observe(commit.n_commands as f64);
         self.commit.observe(commit.took.as_secs_f64());
+        self.heartbeats.inc_by(commit.n_heartbeats as u64);
         for (job, event) in events(commit.changes) {
             self.event(job, event);
             log(job, event);
@@ -322,17 +384,7 @@ impl Observer for Metrics {
     }
 
     fn failed(&self, fault: Fault, _: usize) {
-        let fault = match fault {
-            Fault::Unavailable => "unavailable",
-            Fault::Timeout => "timeout",
-            Fault::Busy => "busy",
-            Fault::Full => "full",
-            Fault::Corrupt => "corrupt",
-            Fault::Rejected => "rejected",
-            Fault::TooNew => "too_new",
-            Fault::Unknown => "unknown",
-        };
-        self.store_errors.get_or_create(&FaultLabel { fault }).inc();
+        self.store_error(fault);
     }
 
     /// One line about all that went since the last one, in counts; none if nothing did. Jobs go at their own moments, the
@@ -400,6 +452,19 @@ fn log_disabled(client_id: ClientId, notice: &Notice) {
     );
 }
 
+const fn fault_label(fault: Fault) -> &'static str {
+    match fault {
+        Fault::Unavailable => "unavailable",
+        Fault::Timeout => "timeout",
+        Fault::Busy => "busy",
+        Fault::Full => "full",
+        Fault::Corrupt => "corrupt",
+        Fault::Rejected => "rejected",
+        Fault::TooNew => "too_new",
+        Fault::Unknown => "unknown",
+    }
+}
+
 /// A client may send any word as a method; a label must not take any.
 fn known_method(method: &str) -> &'static str {
     let known = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
@@ -409,8 +474,8 @@ fn known_method(method: &str) -> &'static str {
 pub(crate) fn scenario(job: &Job) -> &'static str {
     match (&job.head.definition, &job.head.items) {
         (Some(definition), _) => definition.work_kind.as_str(),
-        (None, Some(_)) => "batch",
-        (None, None) => "real",
+        (None, Some(_)) => BATCH,
+        (None, None) => REAL,
     }
 }
 

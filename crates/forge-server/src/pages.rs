@@ -17,8 +17,9 @@ use serde_json::{Value, json};
 
 use crate::app::{App, NotReady};
 use crate::documents::Document;
-use crate::edge::respond;
+use crate::edge::{accept, respond};
 use crate::limits::{DEAD_LETTERS_COUNTED_MAX, TROUBLE_AFTER_S, WEBHOOK_KEYS_FRESH};
+use crate::metrics::Format;
 use crate::problems;
 
 /// Where the JSON Schema of problems is.
@@ -119,7 +120,7 @@ async fn webhook_keys(State(app): State<Arc<App>>) -> Response {
 }
 
 /// For Prometheus. What can only be counted in the store is counted now.
-async fn metrics(State(app): State<Arc<App>>) -> Response {
+async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     if let Ok(queues) = app.engine.store().queues().await {
         let waiting: i64 = queues.iter().map(|queue| queue.counts.of(JobState::Queued)).sum();
         let active: i64 = queues.iter().map(|queue| queue.counts.active()).sum();
@@ -137,6 +138,9 @@ async fn metrics(State(app): State<Arc<App>>) -> Response {
         app.metrics.worker_busy.set(gauge.busy as i64);
         app.metrics.worker_places.set((gauge.busy + gauge.free) as i64);
     }
-    let media_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(CONTENT_TYPE, media_type)], app.metrics.text()).into_response()
+    let format = match accept::prefers(&headers, Format::OPEN_METRICS, Format::PROMETHEUS) {
+        true => Format::OpenMetrics,
+        false => Format::Prometheus,
+    };
+    ([(CONTENT_TYPE, format.media_type())], app.metrics.text(format)).into_response()
 }

@@ -32,6 +32,20 @@ pub enum Fault {
     Unknown,
 }
 
+impl Fault {
+    /// All of them.
+    pub const ALL: [Fault; 8] = [
+        Fault::Unavailable,
+        Fault::Timeout,
+        Fault::Busy,
+        Fault::Full,
+        Fault::Corrupt,
+        Fault::Rejected,
+        Fault::TooNew,
+        Fault::Unknown,
+    ];
+}
+
 impl Error {
     /// Trouble of this kind, caused by `source`.
     pub fn new(fault: Fault, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Error {

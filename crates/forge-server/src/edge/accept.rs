@@ -69,10 +69,15 @@ pub fn form(headers: &HeaderMap, unnamed: Form) -> Form {
 
 /// Whether a stream of events is asked for by name, and nothing that is a page is preferred to it.
 pub fn wants_stream(headers: &HeaderMap) -> bool {
+    prefers(headers, EVENT_STREAM, JSON)
+}
+
+/// Whether `media_type` is asked for by name, and `usual` is not preferred to it by name: the higher weight wins, then the
+/// first named.
+pub fn prefers(headers: &HeaderMap, media_type: &str, usual: &str) -> bool {
     let Some(accept) = Accept::of(headers) else { return false };
-    let Some((weight, place)) = accept.named(EVENT_STREAM) else { return false };
-    let page = accept.named(JSON).map(|(weight, place)| (weight, std::cmp::Reverse(place)));
-    page < Some((weight, std::cmp::Reverse(place)))
+    let rank = |name: &str| accept.named(name).map(|(weight, place)| (weight, std::cmp::Reverse(place)));
+    rank(media_type).is_some_and(|rank_of_type| rank(usual) < Some(rank_of_type))
 }
 
 /// The `Accept` header, entry by entry.

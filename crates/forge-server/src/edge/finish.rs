@@ -27,7 +27,12 @@ pub(crate) fn finish(app: &App, exchange: &Exchange, answer: Result<Response, Ap
             log_done(exchange, response.status());
             spoken(app, exchange, response)
         }
-        Err(error) => refuse(app, exchange, counted(app, exchange, error)),
+        Err(error) => {
+            if let Some(fault) = error.read_fault() {
+                app.metrics.store_error(fault);
+            }
+            refuse(app, exchange, counted(app, exchange, error))
+        }
     };
     let headers = response.headers_mut();
     exchange.write_ids(headers);

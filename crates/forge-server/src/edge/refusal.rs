@@ -24,6 +24,8 @@ struct Inner {
     header: Option<(HeaderName, HeaderValue)>,
     /// What went wrong inside: for the log, never for the caller.
     cause: Option<Cause>,
+    /// How the store failed when it was read; a batch that it did not write is counted where that is found.
+    read_fault: Option<Fault>,
 }
 
 type Cause = Box<dyn StdError + Send + Sync>;
@@ -38,7 +40,7 @@ impl ApiError {
     pub fn method(allow: &'static str) -> ApiError {
         let refused = Refused::new(Kind::MethodNotAllowed, format!("Allowed here: {allow}."));
         let header = Some((ALLOW, HeaderValue::from_static(allow)));
-        ApiError(Box::new(Inner { refused, header, cause: None }))
+        ApiError(Box::new(Inner { refused, header, cause: None, read_fault: None }))
     }
 
     /// The part that is asked for lies beyond the end of so many bytes.
@@ -46,7 +48,7 @@ impl ApiError {
         let detail = format!("The result has {size} bytes, and the range begins beyond them.");
         let refused = Refused::new(Kind::RangeNotSatisfiable, detail).fact("size", size);
         let header = Some((CONTENT_RANGE, value(format!("bytes */{size}"))));
-        ApiError(Box::new(Inner { refused, header, cause: None }))
+        ApiError(Box::new(Inner { refused, header, cause: None, read_fault: None }))
     }
 
     /// There is no such path.
@@ -57,7 +59,7 @@ impl ApiError {
     /// Trouble of our own, with what is behind it.
     pub fn internal(kind: Kind, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> ApiError {
         let refused = Refused::new(kind, kind.entry().meaning);
-        ApiError(Box::new(Inner { refused, header: None, cause: Some(cause.into()) }))
+        ApiError(Box::new(Inner { refused, header: None, cause: Some(cause.into()), read_fault: None }))
     }
 
     /// What kind of refusal it is.
@@ -65,15 +67,20 @@ impl ApiError {
         self.0.refused.kind
     }
 
+    /// How the store failed when it was read, if that is the reason.
+    pub(crate) fn read_fault(&self) -> Option<Fault> {
+        self.0.read_fault
+    }
+
     pub(crate) fn into_parts(self) -> (Refused, Option<(HeaderName, HeaderValue)>, Option<Cause>) {
-        let Inner { refused, header, cause } = *self.0;
+        let Inner { refused, header, cause, read_fault: _ } = *self.0;
         (refused, header, cause)
     }
 }
 
 impl From<Refused> for ApiError {
     fn from(refused: Refused) -> ApiError {
-        ApiError(Box::new(Inner { refused, header: None, cause: None }))
+        ApiError(Box::new(Inner { refused, header: None, cause: None, read_fault: None }))
     }
 }
 
@@ -102,7 +109,10 @@ impl From<forge_engine::Error> for ApiError {
 
 impl From<forge_store::Error> for ApiError {
     fn from(error: forge_store::Error) -> ApiError {
-        ApiError::internal(of_fault(error.fault), error)
+        let fault = error.fault;
+        let mut error = ApiError::internal(of_fault(fault), error);
+        error.0.read_fault = Some(fault);
+        error
     }
 }
 

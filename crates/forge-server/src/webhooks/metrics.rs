@@ -10,6 +10,10 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::sender::Verdict;
+use super::trouble::Trouble;
+
+/// The receiver says that it is gone for good.
+const GONE: &str = "gone";
 
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Reason {
@@ -41,6 +45,9 @@ impl WebhookMetrics {
             lag: Gauge::default(),
             disabled: Counter::default(),
         };
+        for reason in Trouble::LABELS.into_iter().chain([GONE]) {
+            drop(metrics.failures.get_or_create(&Reason { reason }));
+        }
         metrics.register(registry);
         metrics
     }
@@ -60,7 +67,7 @@ impl WebhookMetrics {
         self.seconds.observe(took.as_secs_f64());
         let reason = match verdict {
             Verdict::Delivered(_) => return,
-            Verdict::Gone => "gone",
+            Verdict::Gone => GONE,
             Verdict::Failed { trouble, .. } => trouble.label(),
         };
         self.failures.get_or_create(&Reason { reason }).inc();

@@ -65,7 +65,22 @@ impl Trouble {
         }
     }
 
-    /// One word for metrics.
+    /// Every word that [`label`](Trouble::label) can say.
+    pub const LABELS: [&str; 11] = [
+        "no_keys",
+        "forbidden",
+        "name",
+        "connect",
+        "tls",
+        "closed",
+        "not_http",
+        "timeout",
+        "status_3xx",
+        "status_4xx",
+        "status_5xx",
+    ];
+
+    /// One word for metrics, of [`LABELS`](Trouble::LABELS).
     pub const fn label(self) -> &'static str {
         match self {
             Trouble::NoKeys => "no_keys",

@@ -36,7 +36,11 @@ fn server() -> Vec<Operation> {
             ..page("/ready", "getReady", "server", "Whether the server can do its work now.")
         },
         Operation {
-            answers: vec![of_types(200, "OpenMetrics.", &[("application/openmetrics-text", None)])],
+            answers: vec![of_types(
+                200,
+                "Prometheus text 0.0.4; OpenMetrics if `Accept` prefers it.",
+                &[("text/plain", None), ("application/openmetrics-text", None)],
+            )],
             ..page("/metrics", "getMetrics", "server", "What the server counts, for Prometheus.")
         },
         Operation {

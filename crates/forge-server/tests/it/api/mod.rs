@@ -26,6 +26,7 @@ mod rereading;
 mod restart;
 mod results;
 mod retention;
+mod scraping;
 pub(crate) mod server;
 mod settings;
 mod sse;
