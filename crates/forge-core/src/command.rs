@@ -112,7 +112,7 @@ pub struct Claim {
     /// Who asks.
     pub worker: Name,
     /// Real or simulated work.
-    pub crew: WorkerKind,
+    pub worker_kind: WorkerKind,
     /// Where to look, in this order; within a queue by priority, then by age.
     pub queues: Vec<Name>,
     /// At most so many jobs.
@@ -137,7 +137,7 @@ pub enum WorkerKind {
 }
 
 impl WorkerKind {
-    /// Where the crew looks for work.
+    /// Where these workers look for work.
     pub const fn lane(self) -> Lane {
         match self {
             WorkerKind::External => Lane::External,

@@ -145,7 +145,7 @@ impl Engine {
             return Ok(Vec::new());
         }
         let office = &self.inner.office;
-        let lane = claim.crew.lane();
+        let lane = claim.worker_kind.lane();
         let queues = claim.queues.iter().take(limits::CLAIM_QUEUES_MAX);
         let mut waiter =
             office.wakeups.wait_for(queues.map(|queue| Shelf { lane, name: queue.clone() }).collect());

@@ -31,7 +31,7 @@ use crate::traces::{Traces, Watching};
 use crate::webhooks::{Keyring, Options as SenderOptions, Postman, Sender, SharedPostman};
 
 /// Which jobs to list, and how many go before one; here, so that a dialect need not know the store.
-pub use forge_store::{Ahead, DeliveriesOf, DeliveryFilter, Filter};
+pub use forge_store::{DeliveriesOf, DeliveryFilter, Filter, JobsAhead};
 
 /// The running server, as its requests see it.
 pub struct App {

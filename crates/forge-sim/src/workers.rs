@@ -35,7 +35,7 @@ pub(crate) async fn live(stage: Arc<Stage>, number: u64) {
         };
         let claim = Claim {
             worker: name.clone(),
-            crew: WorkerKind::External,
+            worker_kind: WorkerKind::External,
             queues: queues(),
             limit: 1 + stage.world.below(4) as usize,
             lease: None,

@@ -31,7 +31,8 @@ use tokio::sync::broadcast;
 pub use blobs::{Blobs, Sink, Source};
 pub use error::{Error, Fault};
 pub use query::{
-    Ahead, DeliveriesOf, DeliveryFilter, Filter, JournalRow, Kept, Page, Query, QueueStats, Tombstone,
+    DeliveriesOf, DeliveryFilter, Filter, JobsAhead, JournalRow, Page, Query, QueueStats, StoredResult,
+    Tombstone,
 };
 
 /// What a call of a store gives: boxed, because a store is chosen at run time.

@@ -2,7 +2,7 @@
 //! disk of the simulator, since it outlives the engines that use it.
 
 mod blobs;
-mod post;
+mod deliveries;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -19,13 +19,13 @@ use forge_core::time::Time;
 use forge_core::{Changes, Rows, Wants, limits};
 use tokio::sync::broadcast;
 
-use post::Post;
+use deliveries::DeliveryTables;
 
 use crate::{
-    Ahead, Blobs, Boxed, Decide, Error, Fault, Filter, JournalRow, Kept, Page, Query, QueueStats, Store,
-    Sweep, Swept, Tombstone, Wakeup,
+    Blobs, Boxed, Decide, Error, Fault, Filter, JobsAhead, JournalRow, Page, Query, QueueStats, Store,
+    StoredResult, Sweep, Swept, Tombstone, Wakeup,
 };
-use blobs::Shelves as BlobShelves;
+use blobs::BlobTable as BlobShelves;
 
 /// Jobs in memory. Several engines may share one, as several nodes share a database.
 pub struct Memory {
@@ -43,7 +43,7 @@ struct Tables {
     inputs: BTreeMap<JobId, Input>,
     executions: BTreeMap<ExecutionId, JobId>,
     outcomes: BTreeMap<ExecutionId, Outcome>,
-    results: BTreeMap<ExecutionId, Kept>,
+    results: BTreeMap<ExecutionId, StoredResult>,
     items: BTreeMap<ExecutionId, Vec<ItemEnd>>,
     tombstones: BTreeMap<ExecutionId, Tombstone>,
     keys: BTreeMap<IdempotencyKey, KeyRow>,
@@ -56,7 +56,7 @@ struct Tables {
     journal: BTreeMap<i64, (Time, Vec<JournalEntry>)>,
     /// The place of the newest journal row, deleted or not: a number given twice would hide a row from its readers.
     journal_end: i64,
-    post: Post,
+    post: DeliveryTables,
 }
 
 impl Default for Memory {
@@ -171,7 +171,7 @@ impl Tables {
         rows
     }
 
-    /// The company of jobs that workers hold: who waits for their place.
+    /// The related rows of jobs that workers hold: who waits for their place.
     fn load_parked(&self, ids: &mut BTreeSet<JobId>, rows: &mut Rows) {
         let held = ids.iter().filter_map(|id| self.jobs.get(id)).filter(|job| job.state.is_active());
         let keys: BTreeSet<Name> =
@@ -299,7 +299,7 @@ impl Tables {
                 let place = (std::cmp::Reverse(priority), id);
                 let n = self.shelves.get(&shelf).map_or(0, |jobs| jobs.range(..place).take(limit).count());
                 let waiting = || self.counts.get(&shelf.name).map_or(0, |counts| counts.of(State::Queued));
-                Page::Ahead(Ahead::counted(n as u64, limit, waiting))
+                Page::Ahead(JobsAhead::counted(n as u64, limit, waiting))
             }
             Query::NextDue => Page::Moment(self.due.first().map(|&(at, _)| at)),
             Query::Queues => Page::Queues(self.queue_stats()),
@@ -378,7 +378,7 @@ impl Tables {
     }
 
     fn remove_expired(&mut self, sweep: &Sweep, blobs: &BlobShelves) -> usize {
-        let is_due = |kept: &Kept| {
+        let is_due = |kept: &StoredResult| {
             kept.content.is_some() && kept.expires_at.is_some_and(|at| at <= sweep.results_until)
         };
         let due = self.results.values_mut().filter(|kept| is_due(kept)).take(sweep.limit);
@@ -388,8 +388,8 @@ impl Tables {
     }
 }
 
-fn kept(result: &NewResult) -> Kept {
-    Kept {
+fn kept(result: &NewResult) -> StoredResult {
+    StoredResult {
         media_type: result.output.media_type.clone(),
         file_name: result.output.file_name.clone(),
         size: result.output.content.size(),

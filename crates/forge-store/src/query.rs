@@ -60,11 +60,11 @@ pub enum Page {
     Inputs(Vec<(JobId, Input)>),
     JobId(Option<JobId>),
     Outcome(Option<Outcome>),
-    Result(Option<Box<Kept>>),
+    Result(Option<Box<StoredResult>>),
     Items(Option<Vec<ItemEnd>>),
     Tombstone(Option<Tombstone>),
     Shelves(Vec<Shelf>),
-    Ahead(Ahead),
+    Ahead(JobsAhead),
     Count(u64),
     Moment(Option<Time>),
     Queues(Vec<QueueStats>),
@@ -137,7 +137,7 @@ impl JournalRow {
 
 /// What an execution left, as far as it is still there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct StoredResult {
     /// The media type, as the worker gave it.
     pub media_type: String,
     /// What the worker calls it, if it is a file.
@@ -163,22 +163,22 @@ pub struct Tombstone {
 
 /// How many jobs stand before another on its shelf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ahead {
+pub enum JobsAhead {
     /// So many.
     Exactly(u64),
     /// At least as many as were counted. Of the rest only the waiting jobs of the whole queue are known, which this is: those
-    /// behind the job are in it, and those of the other crew.
+    /// behind the job are in it, and those of the other kind of worker.
     About(u64),
 }
 
-impl Ahead {
+impl JobsAhead {
     /// Where counting stopped: a job before which fewer stand knows its exact place. `waiting` is the number of the queue.
-    pub(crate) fn counted(n: u64, limit: usize, waiting: impl FnOnce() -> i64) -> Ahead {
+    pub(crate) fn counted(n: u64, limit: usize, waiting: impl FnOnce() -> i64) -> JobsAhead {
         if n < limit as u64 {
-            return Ahead::Exactly(n);
+            return JobsAhead::Exactly(n);
         }
         // The counts may be behind what was just seen.
-        Ahead::About(u64::try_from(waiting() - 1).unwrap_or(0).max(n))
+        JobsAhead::About(u64::try_from(waiting() - 1).unwrap_or(0).max(n))
     }
 }
 
@@ -226,7 +226,7 @@ impl dyn Store {
     }
 
     /// What an execution left.
-    pub async fn result(&self, execution: ExecutionId) -> Result<Option<Box<Kept>>, Error> {
+    pub async fn result(&self, execution: ExecutionId) -> Result<Option<Box<StoredResult>>, Error> {
         page!(self, Query::Result(execution), Result)
     }
 
@@ -262,14 +262,14 @@ impl dyn Store {
 
     /// How many jobs a claim would take before this one: exact below `limit`, an estimate beyond. `None` for a job that stands
     /// on no shelf of claimable work. Costs a walk over `limit` entries of an index at most, however many wait.
-    pub async fn ahead(&self, job: &Job, limit: usize) -> Result<Option<Ahead>, Error> {
+    pub async fn ahead(&self, job: &Job, limit: usize) -> Result<Option<JobsAhead>, Error> {
         let claimable = |shelf: &Shelf| match shelf.lane {
             Lane::External | Lane::BuiltIn => true,
             Lane::Parked | Lane::Dead => false,
         };
         let Some(shelf) = job.shelf().filter(claimable) else { return Ok(None) };
         let (priority, id) = (job.head.priority, job.id);
-        let ahead: Result<Ahead, Error> = page!(self, Query::Ahead { shelf, priority, id, limit }, Ahead);
+        let ahead: Result<JobsAhead, Error> = page!(self, Query::Ahead { shelf, priority, id, limit }, Ahead);
         ahead.map(Some)
     }
 

@@ -15,7 +15,7 @@ use forge_core::state::State;
 use forge_core::time::Time;
 use forge_core::{Answer, Batch, Command, decide, wants};
 use forge_store::sqlite::{Options, Sqlite};
-use forge_store::{Ahead, Error, Fault, Filter, Store, Sweep, Wakeup};
+use forge_store::{Error, Fault, Filter, JobsAhead, Store, Sweep, Wakeup};
 use tempfile::TempDir;
 
 const CLIENT: ClientId = ClientId::from_u128(7);
@@ -50,7 +50,7 @@ fn submit(jobs: impl IntoIterator<Item = u128>) -> Command {
 fn claim(limit: usize) -> Command {
     Command::Claim(Claim {
         worker: name("worker"),
-        crew: WorkerKind::External,
+        worker_kind: WorkerKind::External,
         queues: vec![name("mail")],
         limit,
         lease: None,
@@ -228,12 +228,12 @@ async fn a_place_in_the_queue_follows_every_commit_of_anybody() {
         }
         places
     };
-    assert_eq!(places().await, [Ahead::Exactly(3), Ahead::About(4)]);
-    assert_eq!(places().await, [Ahead::Exactly(3), Ahead::About(4)], "the same from memory");
+    assert_eq!(places().await, [JobsAhead::Exactly(3), JobsAhead::About(4)]);
+    assert_eq!(places().await, [JobsAhead::Exactly(3), JobsAhead::About(4)], "the same from memory");
     transact(&store, vec![claim(1)]).await.unwrap();
-    assert_eq!(places().await, [Ahead::Exactly(2), Ahead::Exactly(3)]);
+    assert_eq!(places().await, [JobsAhead::Exactly(2), JobsAhead::Exactly(3)]);
     transact(&other, vec![claim(2)]).await.unwrap();
-    assert_eq!(places().await, [Ahead::Exactly(0), Ahead::Exactly(1)]);
+    assert_eq!(places().await, [JobsAhead::Exactly(0), JobsAhead::Exactly(1)]);
 }
 
 #[tokio::test]

@@ -98,10 +98,11 @@ impl Story {
 
     /// A worker takes the job, and begins if it likes.
     pub fn claimed(self, start: bool) -> Story {
-        let crew = if self.job().head.is_simulated() { WorkerKind::BuiltIn } else { WorkerKind::External };
+        let worker_kind =
+            if self.job().head.is_simulated() { WorkerKind::BuiltIn } else { WorkerKind::External };
         let claim = Claim {
             worker: Name::new("worker-1").expect("a name"),
-            crew,
+            worker_kind,
             queues: vec![self.job().head.queue.clone()],
             limit: 1,
             lease: None,

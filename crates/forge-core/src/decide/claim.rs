@@ -22,7 +22,7 @@ use crate::time::Time;
 
 pub(super) fn wants(claim: &Claim, wants: &mut Wants) {
     for queue in claim.queues.iter().take(limits::CLAIM_QUEUES_MAX) {
-        let shelf = Shelf { lane: claim.crew.lane(), name: queue.clone() };
+        let shelf = Shelf { lane: claim.worker_kind.lane(), name: queue.clone() };
         let wanted = wants.shelves.entry(shelf).or_default();
         *wanted = (*wanted + claim.limit).min(limits::CLAIM_JOBS_MAX);
         wants.queues.insert(queue.clone());
@@ -48,7 +48,7 @@ impl WorkingSet<'_> {
             if self.queues.get(queue).is_some_and(|row| row.paused) {
                 continue;
             }
-            let shelf = Shelf { lane: claim.crew.lane(), name: queue.clone() };
+            let shelf = Shelf { lane: claim.worker_kind.lane(), name: queue.clone() };
             while jobs.len() < limit && !capped {
                 let Some(slot) = self.first_on(&shelf) else { break };
                 if claim.active_max.is_some_and(|active_max| self.active >= active_max) {

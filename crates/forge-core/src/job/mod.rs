@@ -447,12 +447,12 @@ impl Job {
     /// The shelf the job stands on. Always follows from the rest of the job.
     pub fn shelf(&self) -> Option<Shelf> {
         let queue = || self.head.queue.clone();
-        let crew = if self.head.is_simulated() { Lane::BuiltIn } else { Lane::External };
+        let lane = if self.head.is_simulated() { Lane::BuiltIn } else { Lane::External };
         match (self.state, &self.head.limit) {
             (State::Queued, Some(limit)) if self.parked == Parked::ForPlace => {
                 Some(Shelf { lane: Lane::Parked, name: limit.key.clone() })
             }
-            (State::Queued, _) if self.available_at.is_none() => Some(Shelf { lane: crew, name: queue() }),
+            (State::Queued, _) if self.available_at.is_none() => Some(Shelf { lane, name: queue() }),
             (State::Failed, _) if self.dead_lettered_at.is_some() => {
                 Some(Shelf { lane: Lane::Dead, name: queue() })
             }

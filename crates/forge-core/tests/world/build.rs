@@ -82,7 +82,7 @@ pub(crate) fn claim(queues: &str, limit: usize) -> Command {
 pub(crate) fn claim_as(queues: &str, limit: usize, set: impl FnOnce(&mut Claim)) -> Command {
     let mut claim = Claim {
         worker: name("w"),
-        crew: WorkerKind::External,
+        worker_kind: WorkerKind::External,
         queues: queues.split(' ').map(name).collect(),
         limit,
         lease: None,

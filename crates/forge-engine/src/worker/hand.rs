@@ -236,7 +236,7 @@ impl Hand {
     fn claim(&self, look: &Look, limit: usize) -> Command {
         Command::Claim(Claim {
             worker: self.name.clone(),
-            crew: WorkerKind::BuiltIn,
+            worker_kind: WorkerKind::BuiltIn,
             queues: look.queues.clone(),
             limit,
             lease: None,

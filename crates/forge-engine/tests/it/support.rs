@@ -204,7 +204,7 @@ pub(crate) async fn submit(engine: &Engine, new: NewJob) -> Result<Job, Error> {
 pub(crate) fn claim(queues: &[&str]) -> Claim {
     Claim {
         worker: name("worker"),
-        crew: WorkerKind::External,
+        worker_kind: WorkerKind::External,
         queues: queues.iter().map(|queue| name(queue)).collect(),
         limit: 1,
         lease: None,

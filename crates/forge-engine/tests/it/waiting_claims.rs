@@ -180,7 +180,7 @@ async fn queues_past_the_bound_of_a_claim_are_not_believed_to_be_empty() {
 #[tokio::test(start_paused = true)]
 async fn real_and_simulated_work_do_not_wake_each_others_workers() {
     let world = World::new();
-    let built_in = Claim { crew: WorkerKind::BuiltIn, ..claim(&["a"]) };
+    let built_in = Claim { worker_kind: WorkerKind::BuiltIn, ..claim(&["a"]) };
     assert!(world.engine.claim(built_in.clone(), Duration::ZERO).await.unwrap().is_empty());
     let n_before = world.store.n_begun();
     world.submit("a").await;

@@ -99,7 +99,7 @@ async fn keep(options: &ResultOptions) -> io::Result<Kept> {
     app.engine.submit(Submit { jobs: vec![new], idempotency: None, queue_max: None }).await.map_err(other)?;
     let claim = Claim {
         worker: queue.clone(),
-        crew: WorkerKind::External,
+        worker_kind: WorkerKind::External,
         queues: vec![queue],
         limit: 1,
         lease: Some(Duration::from_secs(3600)),

@@ -58,7 +58,7 @@ impl Work {
     pub(crate) fn claim(&mut self, limit: usize) -> Batch {
         self.batch(vec![Command::Claim(Claim {
             worker: self.worker.clone(),
-            crew: WorkerKind::External,
+            worker_kind: WorkerKind::External,
             queues: vec![self.queue.clone()],
             limit,
             lease: None,

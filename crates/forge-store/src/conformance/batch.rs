@@ -19,7 +19,7 @@ use super::make::{
     START, at, cancel, id, job, job_with, pause, submit, submit_all, submit_once, succeed, succeed_with,
     take, unique,
 };
-use super::picture::{all_jobs, picture};
+use super::snapshot::{all_jobs, snapshot};
 use crate::{Fault, Store};
 
 /// A batch whose last command the store cannot accept: the id of job 9 is taken, although the server drew it.
@@ -32,10 +32,10 @@ fn poisoned() -> Vec<Command> {
 pub async fn a_batch_with_a_row_the_store_refuses_writes_nothing(fixture: &dyn Fixture) {
     let store = fixture.store();
     accepted(ask(&store, START, submit_all(vec![job(1, "q"), job(9, "p")])).await);
-    let before = picture(&store).await;
+    let before = snapshot(&store).await;
     let error = commit(&store, at(1), poisoned()).await.expect_err("an id is taken");
     assert_eq!(error.fault, Fault::Rejected, "{error}");
-    assert_eq!(picture(&store).await, before);
+    assert_eq!(snapshot(&store).await, before);
     assert_eq!(store.inputs(vec![id(2)]).await.unwrap(), []);
     let rows = look(&store, wants(&Batch { now: at(1), seed: 1, commands: poisoned() })).await;
     assert!(rows.keys.is_empty() && rows.uniques.is_empty() && rows.queues.is_empty());
@@ -46,7 +46,7 @@ pub async fn a_batch_with_a_row_the_store_refuses_writes_nothing(fixture: &dyn F
             "its neighbours do well alone: {answer:?}"
         );
     }
-    let after = picture(&store).await;
+    let after = snapshot(&store).await;
     assert_eq!(after.jobs[&id(1)].state, State::Running);
     assert_eq!(after.jobs[&id(2)].state, State::Queued);
 }
@@ -57,7 +57,7 @@ pub async fn a_refused_command_leaves_its_neighbours_alone(fixture: &dyn Fixture
     let commands = vec![submit(job(1, "q")), cancel(99), submit(job(2, "q"))];
     let answers = run(&store, START, commands).await;
     assert!(matches!(answers[1], forge_core::Answer::Refused(_)));
-    assert_eq!(picture(&store).await.jobs.keys().copied().collect::<Vec<_>>(), [id(1), id(2)]);
+    assert_eq!(snapshot(&store).await.jobs.keys().copied().collect::<Vec<_>>(), [id(1), id(2)]);
 }
 
 /// A whole life in one transaction.
@@ -69,16 +69,16 @@ pub async fn commands_of_one_batch_see_each_other(fixture: &dyn Fixture) {
     let [taken, ended] = run(&store, at(1), commands).await.try_into().expect("two answers");
     assert_eq!(the_one(taken).state, State::Running);
     assert_eq!(done(ended).state, State::Succeeded);
-    let picture = picture(&store).await;
-    assert_eq!(picture.journal.len(), 2, "one journal row per transaction");
-    assert_eq!(picture.results.len(), 1);
+    let snapshot = snapshot(&store).await;
+    assert_eq!(snapshot.journal.len(), 2, "one journal row per transaction");
+    assert_eq!(snapshot.results.len(), 1);
 }
 
 /// A bug in the rules must not take the store with it.
 pub async fn a_panic_while_deciding_writes_nothing_and_leaves_the_store_usable(fixture: &dyn Fixture) {
     let store = fixture.store();
     accepted(ask(&store, START, submit(job(1, "q"))).await);
-    let before = picture(&store).await;
+    let before = snapshot(&store).await;
     for _ in 0..20 {
         let doomed = store.clone();
         let task = tokio::spawn(async move {
@@ -94,9 +94,9 @@ pub async fn a_panic_while_deciding_writes_nothing_and_leaves_the_store_usable(f
         // A store may let the panic through or report it; it must not claim success.
         assert!(!matches!(task.await, Ok(Ok(()))));
     }
-    assert_eq!(picture(&store).await, before);
+    assert_eq!(snapshot(&store).await, before);
     assert_eq!(the_one(ask(&store, at(2), take(&["q"], 1)).await).id, id(1));
-    picture(&fixture.second()).await;
+    snapshot(&fixture.second()).await;
 }
 
 /// A caller that goes away in the middle leaves all of its batch or nothing.
@@ -133,14 +133,14 @@ pub async fn a_batch_decided_again_after_a_lost_race_gives_one_result(fixture: &
         async move { submit_counting(&store, n, &times_decided).await }
     });
     let answered: BTreeSet<JobId> = answers.await.into_iter().collect();
-    let picture = picture(&stores[0]).await;
+    let snapshot = snapshot(&stores[0]).await;
     assert_eq!(
         answered,
-        picture.jobs.keys().copied().collect(),
+        snapshot.jobs.keys().copied().collect(),
         "everybody was told of the one job there is"
     );
     assert_eq!(answered.len(), 1);
-    assert_eq!(picture.journal.len(), 1, "the batches that found the job there wrote nothing");
+    assert_eq!(snapshot.journal.len(), 1, "the batches that found the job there wrote nothing");
     assert!(times_decided.load(Ordering::SeqCst) >= 30);
 }
 
@@ -183,8 +183,8 @@ pub async fn batches_over_the_same_jobs_do_not_block_each_other_for_ever(fixture
         }
     })
     .await;
-    let picture = picture(&stores[1]).await;
-    assert!(picture.jobs.values().all(|job| job.fence <= 1), "no job was taken twice");
+    let snapshot = snapshot(&stores[1]).await;
+    assert!(snapshot.jobs.values().all(|job| job.fence <= 1), "no job was taken twice");
 }
 
 fn hold_alive(job: JobId) -> Command {
@@ -200,12 +200,12 @@ pub async fn a_thousand_jobs_in_one_batch_all_arrive(fixture: &dyn Fixture) {
     let taken = claimed(ask(&store, at(1), take(&["q"], limits::CLAIM_JOBS_MAX)).await);
     assert_eq!(taken.iter().map(|job| job.id).collect::<Vec<_>>(), (1..=n_jobs).map(id).collect::<Vec<_>>());
     run(&store, at(2), taken.iter().map(succeed).collect()).await;
-    let picture = picture(&store).await;
-    assert_eq!(picture.jobs.len() as u64, n_jobs);
-    assert!(picture.jobs.values().all(|job| job.state == State::Succeeded));
-    assert_eq!(picture.outcomes.len() as u64, n_jobs);
-    assert_eq!(picture.inputs.len() as u64, n_jobs);
-    assert_eq!(picture.journal.len(), 3);
+    let snapshot = snapshot(&store).await;
+    assert_eq!(snapshot.jobs.len() as u64, n_jobs);
+    assert!(snapshot.jobs.values().all(|job| job.state == State::Succeeded));
+    assert_eq!(snapshot.outcomes.len() as u64, n_jobs);
+    assert_eq!(snapshot.inputs.len() as u64, n_jobs);
+    assert_eq!(snapshot.journal.len(), 3);
 }
 
 /// More queues with longer names than any announcement could hold.

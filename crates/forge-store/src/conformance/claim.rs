@@ -14,7 +14,7 @@ use super::make::{
     START, at, cancel, claim, fail, hand_back, id, job, job_with, name, patient, pause, secs, start, submit,
     submit_all, succeed, take,
 };
-use super::picture::picture;
+use super::snapshot::snapshot;
 
 fn ids(jobs: &[Job]) -> Vec<JobId> {
     jobs.iter().map(|job| job.id).collect()
@@ -39,7 +39,7 @@ pub async fn claims_go_by_queue_then_priority_then_age(fixture: &dyn Fixture) {
     let rest = claimed(ask(&fixture.second(), at(2), Command::Claim(claim(&["fast", "slow"], 9))).await);
     assert_eq!(ids(&rest), [id(3), id(2), id(1)]);
     assert_eq!(claimed(ask(&store, at(3), take(&["fast", "slow"], 9)).await), []);
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 /// Jobs submitted in any order are handed out by age, which their ids tell.
@@ -68,7 +68,7 @@ pub async fn a_claim_takes_only_what_is_claimable(fixture: &dyn Fixture) {
     ];
     run(&store, at(3), vec![submit_all(jobs), cancel(6)]).await;
     assert_eq!(ids(&claimed(ask(&store, at(4), take(&["q"], 10)).await)), [id(7)]);
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 fn retrying(n: u64) -> forge_core::command::NewJob {
@@ -83,14 +83,15 @@ pub async fn real_and_simulated_work_are_claimed_apart(fixture: &dyn Fixture) {
     accepted(
         ask(&store, START, submit_all(vec![simulated(1), job(2, "q"), simulated(3), job(4, "q")])).await,
     );
-    let crew = |crew| Command::Claim(Claim { crew, ..claim(&["q"], 10) });
-    let [outside, inside] = run(&store, at(1), vec![crew(WorkerKind::External), crew(WorkerKind::BuiltIn)])
-        .await
-        .try_into()
-        .expect("two answers");
+    let worker_kind = |worker_kind| Command::Claim(Claim { worker_kind, ..claim(&["q"], 10) });
+    let [outside, inside] =
+        run(&store, at(1), vec![worker_kind(WorkerKind::External), worker_kind(WorkerKind::BuiltIn)])
+            .await
+            .try_into()
+            .expect("two answers");
     assert_eq!(ids(&claimed(outside)), [id(2), id(4)]);
     assert_eq!(ids(&claimed(inside)), [id(1), id(3)]);
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 /// A claim knows whether asking again at once is worth it.
@@ -109,14 +110,14 @@ pub async fn a_claim_says_whether_there_is_more(fixture: &dyn Fixture) {
 pub async fn an_empty_claim_changes_nothing(fixture: &dyn Fixture) {
     let store = fixture.store();
     accepted(ask(&store, START, submit(job(1, "q"))).await);
-    let before = picture(&store).await;
+    let before = snapshot(&store).await;
     let end = store.journal_end().await.unwrap();
     for n in 0..20 {
         let changes = commit(&store, at(n), vec![take(&["empty", "void"], 10)]).await.unwrap();
         assert!(changes.is_empty());
     }
     assert_eq!(store.journal_end().await.unwrap(), end);
-    assert_eq!(picture(&store).await, before);
+    assert_eq!(snapshot(&store).await, before);
 }
 
 /// A job is handed out once, to one worker, with a token of its own.
@@ -133,7 +134,7 @@ pub async fn a_job_that_was_handed_back_is_claimed_under_a_new_token(fixture: &d
         assert_eq!(refused(ask(&store, at(4), stale).await), Refusal::LeaseLost);
     }
     assert_eq!(done(ask(&store, at(5), start(&again)).await).state, State::Running);
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 /// Nothing of a paused queue is handed out, whichever node paused it; submitting goes on.
@@ -149,7 +150,7 @@ pub async fn a_paused_queue_hands_out_nothing_until_it_is_resumed(fixture: &dyn 
     assert_eq!(paused, BTreeMap::from([("open", false), ("paused", true)]));
     ask(&store, at(3), pause("paused", false)).await;
     assert_eq!(ids(&claimed(ask(&second, at(4), take(&["paused"], 9)).await)), [id(1), id(3)]);
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 /// A bound on all held jobs counts those of other queues and other nodes.
@@ -193,8 +194,8 @@ pub async fn two_nodes_claim_every_job_of_a_queue_exactly_once(fixture: &dyn Fix
     let mut taken: Vec<JobId> = taken.await.into_iter().flatten().collect();
     taken.sort();
     assert_eq!(taken, (1..=n_jobs).map(id).collect::<Vec<_>>());
-    let picture = picture(&stores[0]).await;
-    assert!(picture.jobs.values().all(|job| job.state == State::Running && job.fence == 1));
+    let snapshot = snapshot(&stores[0]).await;
+    assert!(snapshot.jobs.values().all(|job| job.state == State::Running && job.fence == 1));
 }
 
 /// Workers on two nodes take one job and give it back, over and over: every token is handed out once.
@@ -216,7 +217,7 @@ pub async fn every_claim_of_a_contended_job_has_a_token_of_its_own(fixture: &dyn
     });
     let mut tokens: Vec<u64> = tokens.await.into_iter().flatten().collect();
     tokens.sort();
-    let last = picture(&stores[0]).await.jobs[&id(1)].fence;
+    let last = snapshot(&stores[0]).await.jobs[&id(1)].fence;
     assert_eq!(tokens, (1..=last).collect::<Vec<_>>());
     assert!(last >= 8, "somebody gets it every time: {last}");
 }

@@ -18,11 +18,11 @@ use forge_core::rows::Changes;
 use forge_core::time::Time;
 use forge_core::work::{Definition, WorkKind};
 
+use super::deliveries;
 use super::make::{
     cancel, claim, client, execution, forget, id, job_with, name, patient, pause, submit_all, submit_once,
     unique,
 };
-use super::post;
 
 const QUEUES: [&str; 3] = ["a", "b", "c"];
 const WORKERS: [&str; 3] = ["ann", "bob", "cid"];
@@ -120,7 +120,7 @@ impl Commands {
             22 => forget(self.recent(dice)),
             23 => Command::Conclude(Conclude { held: self.held(dice), ends: draw_ends(dice) }),
             24 => pause(dice.pick(&QUEUES), dice.one_in(3)),
-            _ => post::draw(dice, now, &self.taken),
+            _ => deliveries::draw(dice, now, &self.taken),
         }
     }
 
@@ -234,7 +234,7 @@ fn draw_claim(dice: &mut Dice) -> Command {
     let queues = [QUEUES[first], QUEUES[(first + 1) % 3]];
     Command::Claim(Claim {
         worker: name(dice.pick(&WORKERS)),
-        crew: dice.pick(&[WorkerKind::External, WorkerKind::External, WorkerKind::BuiltIn]),
+        worker_kind: dice.pick(&[WorkerKind::External, WorkerKind::External, WorkerKind::BuiltIn]),
         lease: dice.one_in(3).then(|| Duration::from_secs(dice.below(40))),
         start: dice.one_in(2),
         active_max: dice.one_in(5).then(|| dice.below(20)),

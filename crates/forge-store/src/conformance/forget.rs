@@ -10,7 +10,7 @@ use super::make::{
     START, at, cancel, client, execution, fail, forget, id, job, job_with, patient, revive_unique, secs,
     submit, submit_all, submit_once, succeed_with, take, unique,
 };
-use super::picture::{all_rows, picture};
+use super::snapshot::{all_rows, snapshot};
 use crate::{Sweep, Tombstone};
 
 /// Job, input, outcomes, results, executions: all gone; a tombstone for each execution remains.
@@ -37,9 +37,9 @@ pub async fn a_forgotten_job_leaves_only_tombstones(fixture: &dyn Fixture) {
     }
     assert_eq!(store.job(id(1)).await.unwrap(), None);
     assert_eq!(store.inputs(vec![id(1)]).await.unwrap(), []);
-    let picture = picture(&store).await;
-    assert!(picture.jobs.is_empty() && picture.next_due.is_none());
-    assert_eq!(picture.queues.len(), 1, "the queue that had a job is still listed");
+    let snapshot = snapshot(&store).await;
+    assert!(snapshot.jobs.is_empty() && snapshot.next_due.is_none());
+    assert_eq!(snapshot.queues.len(), 1, "the queue that had a job is still listed");
 }
 
 /// A job that ends and is forgotten in one batch leaves no outcome behind.
@@ -56,7 +56,7 @@ pub async fn a_job_that_ends_and_is_forgotten_in_one_batch_leaves_nothing(fixtur
         assert_eq!(store.inputs(vec![id(n)]).await.unwrap(), []);
     }
     accepted(ask(&store, at(3), submit_once(job(3, "q"), "key", 2)).await);
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 /// Ended jobs go when their time is over, in bites, the longest due first; their tombstones tell how long that was.
@@ -67,7 +67,7 @@ pub async fn retention_forgets_in_bites(fixture: &dyn Fixture) {
     run(&store, at(1), (1..=5).map(cancel).collect()).await;
     for (bite, left) in [(2, vec![id(1), id(2), id(3)]), (2, vec![id(1)]), (2, vec![])] {
         n_due(ask(&store, at(200), Command::Due(bite)).await);
-        assert_eq!(picture(&store).await.jobs.keys().copied().collect::<Vec<_>>(), left);
+        assert_eq!(snapshot(&store).await.jobs.keys().copied().collect::<Vec<_>>(), left);
     }
     for n in 1..=5 {
         let stone = Tombstone { client: client(1), at: at(200), kept: Some(secs(100 - n)) };

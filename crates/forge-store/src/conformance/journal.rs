@@ -12,7 +12,7 @@ use super::harness::{accepted, ask, at_once, claimed, done, run, the_one};
 use super::make::{
     START, at, claim, fail, id, job, job_with, patient, progress, secs, start, submit, succeed, take,
 };
-use super::picture::{all_rows, check_order, picture};
+use super::snapshot::{all_rows, check_order, snapshot};
 use crate::{JournalRow, Store};
 
 /// One row per transaction, with every event of it, in order; nothing for a batch that changed nothing.
@@ -39,7 +39,7 @@ pub async fn the_journal_tells_a_life_in_order(fixture: &dyn Fixture) {
     let kept = moved.iter().filter(|event| matches!(event.kind, EventKind::Moved { .. })).copied();
     let found = store.job(id(1)).await.unwrap().expect("it exists");
     assert_eq!(found.history.events().collect::<Vec<_>>(), kept.collect::<Vec<_>>());
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 /// Pages begin after a cursor and are as long as asked.
@@ -83,7 +83,7 @@ pub async fn a_reader_misses_nothing_while_many_write(fixture: &dyn Fixture) {
     }
     let told: usize = all.iter().map(|row| row.entries.len()).sum();
     assert_eq!(told as u64, n_tasks * LIVES * EVENTS);
-    picture(&stores[0]).await;
+    snapshot(&stores[0]).await;
 }
 
 const LIVES: u64 = 12;

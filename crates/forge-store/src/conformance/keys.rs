@@ -14,7 +14,7 @@ use super::make::{
     START, at, cancel, client, execution, fail, forget, id, job, job_with, revive, revive_unique, submit,
     submit_keyed, submit_once, succeed, take, unique,
 };
-use super::picture::picture;
+use super::snapshot::snapshot;
 
 /// Fifty equal requests through two nodes: one job, and everybody is told of it.
 pub async fn fifty_equal_requests_make_one_job(fixture: &dyn Fixture) {
@@ -34,10 +34,10 @@ pub async fn fifty_equal_requests_make_one_job(fixture: &dyn Fixture) {
             other => panic!("not answered with a job: {other:?}"),
         }
     }
-    let picture = picture(&stores[0]).await;
+    let snapshot = snapshot(&stores[0]).await;
     assert_eq!(n_new, 1, "one of the fifty was the first");
-    assert_eq!(told, picture.jobs.keys().copied().collect());
-    assert_eq!((picture.jobs.len(), picture.inputs.len(), picture.journal.len()), (1, 1, 1));
+    assert_eq!(told, snapshot.jobs.keys().copied().collect());
+    assert_eq!((snapshot.jobs.len(), snapshot.inputs.len(), snapshot.journal.len()), (1, 1, 1));
 }
 
 /// The same key for something else is refused, now and after the job has ended.
@@ -50,7 +50,7 @@ pub async fn a_key_used_for_another_request_is_refused(fixture: &dyn Fixture) {
     let ended = done(ask(&store, at(3), succeed(&taken)).await);
     assert_eq!(refused(ask(&fixture.second(), at(4), submit_once(job(3, "q"), "key", 3)).await), conflict);
     assert_eq!(existing(ask(&fixture.second(), at(5), submit_once(job(4, "q"), "key", 1)).await), [ended]);
-    assert_eq!(picture(&store).await.jobs.len(), 1);
+    assert_eq!(snapshot(&store).await.jobs.len(), 1);
 }
 
 /// Keys meet only where client, operation and key are all the same, to the byte.
@@ -80,7 +80,7 @@ pub async fn keys_of_different_clients_and_operations_never_meet(fixture: &dyn F
         let again = existing(ask(&store, at(1), submit_keyed(of(100 + n, key), key.clone(), 1)).await);
         assert_eq!(again.iter().map(|job| job.id).collect::<Vec<_>>(), [id(n)], "{key:?}");
     }
-    assert_eq!(picture(&store).await.jobs.len(), keys.len());
+    assert_eq!(snapshot(&store).await.jobs.len(), keys.len());
 }
 
 fn of(n: u64, key: &IdempotencyKey) -> NewJob {
@@ -99,7 +99,7 @@ pub async fn a_repeated_submission_of_several_jobs_gets_them_all(fixture: &dyn F
     let store = fixture.store();
     let born = accepted(ask(&store, START, three_once(1)).await);
     assert_eq!(existing(ask(&fixture.second(), at(1), three_once(11)).await), born);
-    assert_eq!(picture(&store).await.jobs.len(), 3);
+    assert_eq!(snapshot(&store).await.jobs.len(), 3);
 }
 
 /// One of several jobs may be forgotten before the others; a repetition gets those that are left.
@@ -109,7 +109,7 @@ pub async fn a_repeated_submission_gets_what_is_left_of_its_jobs(fixture: &dyn F
     run(&store, at(1), vec![cancel(2), forget(2)]).await;
     let left = existing(ask(&fixture.second(), at(2), three_once(11)).await);
     assert_eq!(left, [born[0].clone(), born[2].clone()]);
-    assert_eq!(picture(&store).await.jobs.len(), 2);
+    assert_eq!(snapshot(&store).await.jobs.len(), 2);
 }
 
 /// A key that was answered with a job of somebody else's making does not go with that job, but stands for nothing then.
@@ -128,7 +128,7 @@ pub async fn a_key_whose_job_is_gone_counts_as_unused(fixture: &dyn Fixture) {
         existing(ask(&fixture.second(), at(6), submit_once(job(5, "q"), "key", 2)).await)[0].id,
         id(4)
     );
-    assert_eq!(picture(&store).await.jobs.keys().copied().collect::<Vec<_>>(), [id(4)]);
+    assert_eq!(snapshot(&store).await.jobs.keys().copied().collect::<Vec<_>>(), [id(4)]);
 }
 
 fn rival(n: u64, on_conflict: Conflict) -> NewJob {
@@ -145,8 +145,8 @@ pub async fn fifty_unique_jobs_at_once_leave_one_and_refuse_the_rest(fixture: &d
     for answer in rest {
         assert_eq!(refused(answer), Refusal::Duplicate { existing: winner, state: State::Queued });
     }
-    let picture = picture(&fixture.store()).await;
-    assert_eq!(picture.jobs.keys().copied().collect::<Vec<_>>(), [winner]);
+    let snapshot = snapshot(&fixture.store()).await;
+    assert_eq!(snapshot.jobs.keys().copied().collect::<Vec<_>>(), [winner]);
 }
 
 /// Fifty jobs with one unique key at once, which do not mind: one is born, the others are answered with it.
@@ -159,7 +159,7 @@ pub async fn fifty_unique_jobs_at_once_are_answered_with_the_one(fixture: &dyn F
             other => panic!("not answered with a job: {other:?}"),
         })
         .collect();
-    assert_eq!(told, picture(&fixture.store()).await.jobs.keys().copied().collect());
+    assert_eq!(told, snapshot(&fixture.store()).await.jobs.keys().copied().collect());
     assert_eq!(told.len(), 1);
 }
 
@@ -168,9 +168,9 @@ pub async fn fifty_unique_jobs_that_replace_each_other_leave_one_standing(fixtur
     for answer in fifty_at_once(fixture, Conflict::Replace).await {
         accepted(answer);
     }
-    let picture = picture(&fixture.store()).await;
-    assert_eq!(picture.jobs.len(), 50);
-    let standing: Vec<&Job> = picture.jobs.values().filter(|job| job.state == State::Queued).collect();
+    let snapshot = snapshot(&fixture.store()).await;
+    assert_eq!(snapshot.jobs.len(), 50);
+    let standing: Vec<&Job> = snapshot.jobs.values().filter(|job| job.state == State::Queued).collect();
     let [last] = standing[..] else { panic!("one is left standing, not {}", standing.len()) };
     let answer = ask(&fixture.second(), at(1), submit(rival(99, Conflict::Reject))).await;
     assert_eq!(refused(answer), Refusal::Duplicate { existing: last.id, state: State::Queued });
@@ -198,7 +198,7 @@ pub async fn fifty_jobs_with_one_given_id_make_one(fixture: &dyn Fixture) {
         answers.await.into_iter().partition(|answer| matches!(answer, Answer::Submitted { .. }));
     assert_eq!(born.len(), 1);
     assert!(rest.into_iter().all(|answer| refused(answer) == taken));
-    picture(&stores[0]).await;
+    snapshot(&stores[0]).await;
 }
 
 /// An ended holder no longer blocks, and a newcomer takes the key over.
@@ -209,7 +209,7 @@ pub async fn a_unique_key_passes_to_the_next_once_its_holder_has_ended(fixture: 
     accepted(ask(&second, at(2), submit(rival(2, Conflict::Reject))).await);
     let answer = ask(&store, at(3), submit(rival(3, Conflict::Reject))).await;
     assert_eq!(refused(answer), Refusal::Duplicate { existing: id(2), state: State::Queued });
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 /// A failed job that is retried holds its key again, unless another holds it by then: also of two that are retried at once.
@@ -234,7 +234,7 @@ pub async fn a_retry_asks_for_the_unique_key_again(fixture: &dyn Fixture) {
     let taken = || Refusal::Duplicate { existing: winner, state: State::Queued };
     assert_eq!(refusals.into_iter().map(refused).next().unwrap(), taken());
     assert_eq!(refused(ask(store, at(6), submit(rival(3, Conflict::Reject))).await), taken());
-    picture(store).await;
+    snapshot(store).await;
 }
 
 /// Forgetting a former holder does not release the key of the present one; forgetting the present one does.
@@ -247,7 +247,7 @@ pub async fn a_unique_key_is_released_only_by_its_holder(fixture: &dyn Fixture) 
     run(&store, at(3), vec![cancel(2)]).await;
     run(&store, at(4), vec![forget(2)]).await;
     accepted(ask(&store, at(5), submit(rival(4, Conflict::Reject))).await);
-    assert_eq!(picture(&store).await.jobs.keys().copied().collect::<Vec<_>>(), [id(4)]);
+    assert_eq!(snapshot(&store).await.jobs.keys().copied().collect::<Vec<_>>(), [id(4)]);
 }
 
 /// A forgotten job takes its idempotency key with it, and the key can be used again, even in the same batch.
@@ -262,5 +262,5 @@ pub async fn a_key_is_usable_again_once_its_job_is_forgotten(fixture: &dyn Fixtu
     assert_eq!(accepted(again)[0].id, id(3));
     let repeated = existing(ask(&fixture.second(), at(5), submit_once(job(4, "q"), "key", 3)).await);
     assert_eq!(repeated[0].id, id(3), "the key stands for the newest job");
-    assert_eq!(picture(&store).await.jobs.keys().copied().collect::<Vec<_>>(), [id(3)]);
+    assert_eq!(snapshot(&store).await.jobs.keys().copied().collect::<Vec<_>>(), [id(3)]);
 }

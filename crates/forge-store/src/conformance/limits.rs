@@ -16,7 +16,7 @@ use super::make::{
     START, at, at_once as concurrency, cancel, hand_back, id, job, job_with, name, secs, shelf, submit,
     submit_all, succeed, take,
 };
-use super::picture::{all_jobs, picture};
+use super::snapshot::{all_jobs, snapshot};
 use crate::Store;
 
 fn limited(n: u64, queue: &str, concurrency_max: u32) -> NewJob {
@@ -39,7 +39,7 @@ pub async fn a_job_without_a_place_steps_aside_until_one_is_free(fixture: &dyn F
     done(ask(&store, at(5), hand_back(&next)).await);
     let holders = claimed(ask(&second, at(6), take(&["q", "p"], 9)).await);
     assert_eq!(holders.len(), 1, "one place, one holder: {holders:?}");
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 /// The first two jobs of a key, claimed by two nodes at once: the limit counts both.
@@ -62,7 +62,7 @@ pub async fn two_nodes_that_meet_a_new_limit_at_once_count_together(fixture: &dy
         let rest = claimed(ask(&stores[0], at(3), take(&[&queue(0), &queue(1)], 2)).await);
         assert_eq!(rest.len(), 1, "the other one's turn");
     }
-    picture(&stores[0]).await;
+    snapshot(&stores[0]).await;
 }
 
 /// Many workers on two nodes: never more than the limit at once, and in the end every job was done.
@@ -85,8 +85,8 @@ pub async fn a_concurrency_limit_holds_across_nodes_and_nobody_waits_for_ever(fi
         }
     })
     .await;
-    let picture = picture(&stores[0]).await;
-    let undone: Vec<&Job> = picture.jobs.values().filter(|job| job.state != State::Succeeded).collect();
+    let snapshot = snapshot(&stores[0]).await;
+    let undone: Vec<&Job> = snapshot.jobs.values().filter(|job| job.state != State::Succeeded).collect();
     assert!(undone.is_empty(), "{} jobs wait for ever, the first of them {:?}", undone.len(), undone.first());
 }
 
@@ -125,7 +125,7 @@ pub async fn a_place_passes_on_when_its_job_is_called_off(fixture: &dyn Fixture)
     done(ask(&store, at(10), cancel(3)).await);
     ask(&store, at(11) + limits::PARKED, Command::Due(9)).await;
     assert_eq!(the_one(ask(&store, at(12) + limits::PARKED, take(&["q"], 9)).await).id, id(4));
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 /// A job taken and called off in one batch passes its place on too.
@@ -138,7 +138,7 @@ pub async fn a_place_taken_and_freed_in_one_batch_passes_on(fixture: &dyn Fixtur
     assert!(matches!(&answers[1], forge_core::Answer::Done(_)));
     ask(&store, at(4) + limits::PARKED, Command::Due(9)).await;
     assert_eq!(the_one(ask(&store, at(5) + limits::PARKED, take(&["q"], 9)).await).id, id(3));
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 /// A job born in the batch that claims it counts against its limit like any other.
@@ -152,7 +152,7 @@ pub async fn a_job_born_in_the_batch_that_claims_it_is_limited_too(fixture: &dyn
         let jobs = all_jobs(&store).await;
         assert_eq!(jobs.values().filter(|job| job.state.is_active()).count(), 1, "one place, one holder");
     }
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 /// Each job beyond the rate has a moment of its own; nothing stampedes and nothing is lost.
@@ -167,7 +167,7 @@ pub async fn a_rate_gives_every_job_a_moment_of_its_own(fixture: &dyn Fixture) {
         n_taken.push(claimed(ask(store, at(round * 5), take(&["q"], 9)).await).len());
     }
     assert_eq!(n_taken, [2, 1, 1, 1, 1, 1, 0, 0]);
-    picture(&stores[0]).await;
+    snapshot(&stores[0]).await;
 }
 
 /// What waits for its turn is on no shelf; its moments are apart and are the next ones due.
@@ -183,5 +183,5 @@ pub async fn jobs_that_wait_for_their_turn_are_due_one_after_the_other(fixture: 
     assert_eq!(turns, BTreeSet::from([at(10), at(20), at(30)]));
     assert_eq!(store.occupied(vec![shelf(Lane::External, "q")]).await.unwrap(), []);
     assert_eq!(store.next_due().await.unwrap(), Some(at(10)));
-    picture(&store).await;
+    snapshot(&store).await;
 }

@@ -14,8 +14,8 @@ use super::make::{
     START, at, cancel, client, fail, id, job, job_with, name, patient, pause, progress, secs, shelf, submit,
     submit_all, succeed, take,
 };
-use super::picture::picture;
-use crate::{Ahead, Filter, Store};
+use super::snapshot::snapshot;
+use crate::{Filter, JobsAhead, Store};
 
 async fn listed(store: &Arc<dyn Store>, filter: Filter) -> Vec<JobId> {
     store.jobs(filter).await.unwrap().into_iter().map(|job| job.id).collect()
@@ -119,7 +119,7 @@ pub async fn shelves_are_read_in_pages_oldest_first(fixture: &dyn Fixture) {
     assert_eq!(page(None, 0).await, []);
     assert_eq!(store.dead_letters(100).await.unwrap(), 6, "those of all queues");
     assert_eq!(store.dead_letters(4).await.unwrap(), 4, "counting has an end");
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 /// Only those of the shelves asked for on which a job stands.
@@ -144,7 +144,7 @@ pub async fn occupied_shelves_are_told_from_empty_ones(fixture: &dyn Fixture) {
     assert_eq!(both, [shelf(Lane::External, "p")]);
 }
 
-async fn ahead(store: &Arc<dyn Store>, n: u64, limit: usize) -> Option<Ahead> {
+async fn ahead(store: &Arc<dyn Store>, n: u64, limit: usize) -> Option<JobsAhead> {
     let job = store.job(id(n)).await.unwrap().expect("the job is there");
     store.ahead(&job, limit).await.unwrap()
 }
@@ -173,25 +173,25 @@ pub async fn a_waiting_job_knows_how_many_go_before_it(fixture: &dyn Fixture) {
         .await,
     );
     for (n, expected) in [(1, 1), (2, 0), (3, 2), (4, 4), (5, 0), (6, 0), (8, 3)] {
-        assert_eq!(ahead(&store, n, 100).await, Some(Ahead::Exactly(expected)), "job {n}");
+        assert_eq!(ahead(&store, n, 100).await, Some(JobsAhead::Exactly(expected)), "job {n}");
     }
     assert_eq!(ahead(&store, 7, 100).await, None, "its time has not come");
     run(&store, at(1), vec![cancel(1)]).await;
     assert_eq!(ahead(&store, 1, 100).await, None, "it has ended");
     claimed(ask(&store, at(1), take(&["q"], 1)).await);
     assert_eq!(ahead(&store, 2, 100).await, None, "a worker has it");
-    assert_eq!(ahead(&store, 3, 100).await, Some(Ahead::Exactly(0)));
+    assert_eq!(ahead(&store, 3, 100).await, Some(JobsAhead::Exactly(0)));
 }
 
 /// Counting stops at the bound; what is told then follows from the numbers of the queue.
 pub async fn beyond_the_bound_the_place_of_a_job_is_an_estimate(fixture: &dyn Fixture) {
     let store = fixture.store();
     accepted(ask(&store, START, submit_all((1..=20).map(|n| job(n, "q")).collect())).await);
-    assert_eq!(ahead(&store, 10, 10).await, Some(Ahead::Exactly(9)));
-    assert_eq!(ahead(&store, 11, 10).await, Some(Ahead::About(19)));
-    assert_eq!(ahead(&store, 20, 10).await, Some(Ahead::About(19)));
+    assert_eq!(ahead(&store, 10, 10).await, Some(JobsAhead::Exactly(9)));
+    assert_eq!(ahead(&store, 11, 10).await, Some(JobsAhead::About(19)));
+    assert_eq!(ahead(&store, 20, 10).await, Some(JobsAhead::About(19)));
     claimed(ask(&store, at(1), take(&["q"], 10)).await);
-    assert_eq!(ahead(&store, 20, 10).await, Some(Ahead::Exactly(9)));
+    assert_eq!(ahead(&store, 20, 10).await, Some(JobsAhead::Exactly(9)));
 }
 
 /// Every queue that has settings or ever had a job, by name, with its numbers.
@@ -211,7 +211,7 @@ pub async fn queues_are_listed_by_name_with_settings_and_numbers(fixture: &dyn F
         ("b", false, Counts([1, 1, 0, 1, 0, 0, 0])),
     ];
     assert_eq!(seen, expected);
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 /// Many tasks on two nodes do all sorts of things; the numbers per queue are still those of the jobs.
@@ -235,5 +235,5 @@ pub async fn counts_equal_a_recount_however_many_write(fixture: &dyn Fixture) {
         }
     })
     .await;
-    assert_eq!(picture(&stores[0]).await.jobs.len(), 8 * 12 * 4);
+    assert_eq!(snapshot(&stores[0]).await.jobs.len(), 8 * 12 * 4);
 }

@@ -103,7 +103,7 @@ pub(super) fn submit_keyed(mut new: NewJob, key: IdempotencyKey, fingerprint: u8
 pub(super) fn claim(queues: &[&str], limit: usize) -> Claim {
     Claim {
         worker: name("worker"),
-        crew: WorkerKind::External,
+        worker_kind: WorkerKind::External,
         queues: queues.iter().map(|queue| name(queue)).collect(),
         limit,
         lease: None,

@@ -10,7 +10,7 @@
 //! | file | about |
 //! |---|---|
 //! | `submit.rs` | submitting and reading back |
-//! | `company.rs` | what a batch is given to see |
+//! | `related_rows.rs` | what a batch is given to see |
 //! | `batch.rs` | all or nothing: poison, panics, abandoned calls, big batches |
 //! | `claim.rs` | who gets which job, with several nodes |
 //! | `time.rs` | what is due, and when something will be |
@@ -33,7 +33,6 @@
 pub mod batch;
 pub mod claim;
 pub mod clients;
-pub mod company;
 pub mod forget;
 pub mod journal;
 pub mod keys;
@@ -41,6 +40,7 @@ pub mod limits;
 pub mod list;
 pub mod outcome;
 pub mod random;
+pub mod related_rows;
 pub mod restart;
 pub mod results;
 pub mod submit;
@@ -49,11 +49,11 @@ pub mod time;
 pub mod wakeups;
 pub mod webhooks;
 
+mod deliveries;
 mod dice;
 mod harness;
 mod make;
-mod picture;
-mod post;
+mod snapshot;
 mod suite;
 
 use std::pin::Pin;

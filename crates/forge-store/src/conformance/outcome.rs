@@ -12,7 +12,7 @@ use super::make::{
     START, at, cancel, conclude, execution, fail, forget, id, job, job_with, patient, retry, revive, secs,
     shelf, submit, submit_all, succeed_with, take,
 };
-use super::picture::picture;
+use super::snapshot::snapshot;
 
 /// Each way to end leaves the object that the renderer made of the job, byte for byte.
 pub async fn every_end_leaves_the_rendered_outcome(fixture: &dyn Fixture) {
@@ -27,7 +27,7 @@ pub async fn every_end_leaves_the_rendered_outcome(fixture: &dyn Fixture) {
         assert_eq!(fixture.second().outcome(ended.execution).await.unwrap(), Some(expected));
     }
     assert_eq!(store.outcome(id(4).first_execution()).await.unwrap(), None, "it has not ended");
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 /// Another execution leaves the first one's object alone, has its own, and finds its way to the job.
@@ -54,7 +54,7 @@ pub async fn an_outcome_never_changes_after_a_manual_retry(fixture: &dyn Fixture
     assert_eq!(store.job_of(first.execution).await.unwrap(), None, "a first execution has the id of its job");
     assert_eq!(store.result(first.execution).await.unwrap(), None);
     assert!(store.result(execution(1)).await.unwrap().is_some());
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 /// The items come back as they were submitted, and how they ended is kept for every execution; a later attempt of the same
@@ -88,7 +88,7 @@ pub async fn a_batch_keeps_the_list_of_every_execution(fixture: &dyn Fixture) {
     let store = fixture.reopen().await;
     assert_eq!(store.items(first.execution).await.unwrap(), Some(mixed));
     assert_eq!(store.items(execution(1)).await.unwrap(), Some(fine));
-    picture(&store).await;
+    snapshot(&store).await;
     assert_eq!(ask(&store, at(6), forget(1)).await, forge_core::Answer::Settled);
     assert_eq!(store.items(first.execution).await.unwrap(), None);
     assert_eq!(store.items(execution(1)).await.unwrap(), None);
@@ -107,7 +107,7 @@ pub async fn a_dead_letter_is_listed_until_it_is_revived(fixture: &dyn Fixture) 
     assert_eq!(store.shelf(shelf(Lane::Dead, "q"), None, 9).await.unwrap(), []);
     assert_eq!(store.dead_letters(9).await.unwrap(), 0);
     assert_eq!(the_one(ask(&store, at(4), take(&["q"], 1)).await).execution, execution(1));
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 /// The error history comes back whole, bounded, newest last.
@@ -123,5 +123,5 @@ pub async fn errors_of_many_attempts_come_back(fixture: &dyn Fixture) {
     assert_eq!(found, last);
     let attempts: Vec<u32> = found.expect("it exists").errors.iter().map(|error| error.attempt).collect();
     assert_eq!(attempts, (5..=20).collect::<Vec<_>>());
-    picture(&store).await;
+    snapshot(&store).await;
 }

@@ -1,4 +1,4 @@
-//! Random commands in lock step with the memory store: the same answers, and time and again the same picture.
+//! Random commands in lock step with the memory store: the same answers, and time and again the same snapshot.
 //!
 //! Deterministic: a failure names seed and batch, and comes back with the next run.
 
@@ -14,7 +14,7 @@ use super::Fixture;
 use super::dice::{Commands, Dice};
 use super::harness::{at_once, commit_batch, commit_until_done, look};
 use super::make::START;
-use super::picture::{Picture, picture};
+use super::snapshot::{Snapshot, snapshot};
 use crate::memory::Memory;
 use crate::{Store, Sweep};
 
@@ -42,7 +42,7 @@ pub async fn random_commands_do_what_they_do_in_memory(fixture: &dyn Fixture) {
             commands.learn(&expected);
         }
         sweep_both(&stores[0], &model, now).await;
-        assert_same_picture(picture(&stores[1]).await, picture(&model).await, seed);
+        assert_same_picture(snapshot(&stores[1]).await, snapshot(&model).await, seed);
         stores[0] = fixture.reopen().await;
         stores[1] = fixture.second();
     }
@@ -64,15 +64,15 @@ pub async fn random_commands_at_once_leave_everything_sound(fixture: &dyn Fixtur
         }
     })
     .await;
-    let picture = picture(&stores[0]).await;
-    let everything = Wants { jobs: picture.jobs.keys().copied().collect(), ..Wants::default() };
+    let snapshot = snapshot(&stores[0]).await;
+    let everything = Wants { jobs: snapshot.jobs.keys().copied().collect(), ..Wants::default() };
     for (key, row) in look(&stores[1], everything).await.limits {
         let holds = |job: &&Job| {
             job.state.is_active() && job.head.limit.as_ref().is_some_and(|limit| limit.key == key)
         };
-        assert_eq!(row.active as usize, picture.jobs.values().filter(holds).count(), "{key}");
+        assert_eq!(row.active as usize, snapshot.jobs.values().filter(holds).count(), "{key}");
     }
-    let told: usize = picture.journal.iter().map(Vec::len).sum();
+    let told: usize = snapshot.journal.iter().map(Vec::len).sum();
     assert!(told > 300, "enough has happened: {told}");
 }
 
@@ -100,7 +100,7 @@ fn assert_same(done: &Changes, expected: &Changes, told: &str) {
 }
 
 /// Part by part, so that a failure says where to look.
-fn assert_same_picture(found: Picture, expected: Picture, seed: u64) {
+fn assert_same_picture(found: Snapshot, expected: Snapshot, seed: u64) {
     assert_eq!(found.jobs, expected.jobs, "seed {seed}");
     assert_eq!(found.queues, expected.queues, "seed {seed}");
     assert_eq!(found.journal, expected.journal, "seed {seed}");

@@ -10,7 +10,7 @@ use super::make::{
     START, at, at_once as concurrency, cancel, claim, fail, forget, id, job, job_with, patient, pause,
     progress, secs, start, submit, submit_all, submit_once, succeed, take, unique,
 };
-use super::picture::{all_rows, picture};
+use super::snapshot::{all_rows, snapshot};
 
 /// Jobs in every state, with everything that hangs on them, are there afterwards, and go on.
 pub async fn everything_survives_a_restart(fixture: &dyn Fixture) {
@@ -31,10 +31,10 @@ pub async fn everything_survives_a_restart(fixture: &dyn Fixture) {
     let mut commands = vec![progress(&taken[0], 40), cancel(9), forget(9), pause("waiting", true)];
     commands.extend(taken.iter().filter(|job| job.id >= id(7)).map(fail));
     run(&store, at(2), commands).await;
-    let before = picture(&store).await;
+    let before = snapshot(&store).await;
 
     let store = fixture.reopen().await;
-    assert_eq!(picture(&store).await, before);
+    assert_eq!(snapshot(&store).await, before);
     assert!(store.tombstone(id(9).first_execution()).await.unwrap().is_some());
     let rival = job_with(11, "waiting", |head| head.unique = Some(unique(1, Conflict::Reject)));
     refused(ask(&store, at(3), submit(rival)).await);
@@ -48,7 +48,7 @@ pub async fn everything_survives_a_restart(fixture: &dyn Fixture) {
         4,
         "a schedule, a retry wait, two leases"
     );
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 /// A worker that outlived the server still holds its job, and one that lost it does not.
@@ -64,7 +64,7 @@ pub async fn leases_and_tokens_survive_a_restart(fixture: &dyn Fixture) {
     refused(ask(&store, at(42), start(&old)).await);
     done(ask(&store, at(43), start(&new)).await);
     assert_eq!(done(ask(&store, at(44), succeed(&new)).await).state, State::Succeeded);
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 /// Rows written before and after, in one order, without a gap that a reader could fall into.
@@ -80,7 +80,7 @@ pub async fn the_journal_goes_on_after_a_restart(fixture: &dyn Fixture) {
     let after = all_rows(&store, 0).await;
     assert_eq!(after[..3], before);
     assert!(after.len() == 4 && after[3].seq > before[2].seq);
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 /// Started again and again, with work in between: nothing is lost and nothing is done twice.
@@ -94,8 +94,8 @@ pub async fn many_restarts_lose_nothing(fixture: &dyn Fixture) {
         run(&store, at(n), taken.iter().map(succeed).collect()).await;
         store = fixture.reopen().await;
     }
-    let picture = picture(&store).await;
-    let ended = picture.jobs.values().filter(|job| job.state == State::Succeeded).count();
-    assert_eq!((picture.jobs.len(), ended, picture.outcomes.len()), (12, 6, 6));
-    assert_eq!(picture.journal.len(), 18);
+    let snapshot = snapshot(&store).await;
+    let ended = snapshot.jobs.values().filter(|job| job.state == State::Succeeded).count();
+    assert_eq!((snapshot.jobs.len(), ended, snapshot.outcomes.len()), (12, 6, 6));
+    assert_eq!(snapshot.journal.len(), 18);
 }

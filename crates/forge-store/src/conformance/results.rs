@@ -13,8 +13,8 @@ use forge_core::time::Time;
 use super::Fixture;
 use super::harness::{accepted, ask, commit, done, the_one};
 use super::make::{START, at, forget, held, id, job, job_with, secs, submit, submit_all, take};
-use super::picture::picture;
-use crate::{Error, Fault, Kept, Store, Sweep};
+use super::snapshot::snapshot;
+use crate::{Error, Fault, Store, StoredResult, Sweep};
 
 /// More than two chunks of the store that has chunks, and no multiple of anything.
 const LARGE: usize = 600_001;
@@ -98,10 +98,10 @@ pub async fn results_come_back_as_they_were_handed_in(fixture: &dyn Fixture) {
         assert_eq!(ended.result.map(|note| note.size), Some(output.content.size()));
         let Output { media_type, file_name, content } = output;
         let size = content.size();
-        let expected = Kept { media_type, file_name, size, expires_at: None, content: Some(content) };
+        let expected = StoredResult { media_type, file_name, size, expires_at: None, content: Some(content) };
         assert_eq!(store.result(taken.execution).await.unwrap(), Some(Box::new(expected)));
     }
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 /// Any part of a blob can be read, by every node and after a restart, and nothing beyond its end.
@@ -139,7 +139,7 @@ pub async fn a_blob_belongs_to_the_result_that_names_it(fixture: &dyn Fixture) {
         ("application/pdf", Some("report.pdf"))
     );
     assert!(read(&store, &blob, 0, LARGE).await.unwrap() == bytes(LARGE));
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 /// A result without its bytes is not written: the batch is rejected whole.
@@ -154,7 +154,7 @@ pub async fn a_blob_that_is_not_there_cannot_be_named(fixture: &dyn Fixture) {
         assert_eq!(store.job(id(1)).await.unwrap().unwrap().state, State::Running);
         assert_eq!(store.result(taken.execution).await.unwrap(), None);
     }
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 /// Whatever was written and never named goes, finished or not, in bites; what is young stays.
@@ -220,7 +220,7 @@ pub async fn the_content_of_an_expired_result_goes_and_the_rest_stays(fixture: &
     assert_eq!(store.sweep(sweep(START, at(112), 9)).await.unwrap().total(), 0);
     assert_eq!(store.sweep(sweep(START, at(113), 9)).await.unwrap().total(), 1);
     assert!(!is_there(&store, &blob).await);
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 /// Many results that expire together do not go in one transaction.

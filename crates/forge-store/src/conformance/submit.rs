@@ -16,7 +16,7 @@ use super::harness::{accepted, ask, at_once, refused, run};
 use super::make::{
     START, at, cancel, client, id, job, job_with, name, secs, shelf, submit, submit_all, unique,
 };
-use super::picture::picture;
+use super::snapshot::snapshot;
 use crate::Filter;
 
 /// Nothing is found in an empty store, and nothing fails.
@@ -54,7 +54,7 @@ pub async fn a_submitted_job_is_read_back_whole(fixture: &dyn Fixture) {
     assert_eq!(moves.len(), 2, "created and queued: {moves:?}");
     assert_eq!(store.inputs(vec![id(1)]).await.unwrap(), [(id(1), Input::clone(&new.input))]);
     assert_eq!(fixture.second().job(id(1)).await.unwrap(), Some(found), "the other node sees it too");
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 /// A head with every field at an unusual value.
@@ -109,7 +109,7 @@ pub async fn a_head_with_every_field_set_comes_back(fixture: &dyn Fixture) {
     let found = store.job(id(1)).await.unwrap().expect("it was accepted");
     assert_eq!(*found.head, *new.head);
     assert_eq!(answered, [(*found).clone()]);
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 /// Payloads are bytes, whatever they look like.
@@ -142,11 +142,11 @@ pub async fn the_jobs_of_a_submission_come_together_or_not_at_all(fixture: &dyn 
     let store = fixture.store();
     let holder = job_with(1, "q", |head| head.unique = Some(unique(1, Conflict::Reject)));
     accepted(ask(&store, START, submit(holder)).await);
-    let before = picture(&store).await;
+    let before = snapshot(&store).await;
     let rival = job_with(3, "q", |head| head.unique = Some(unique(1, Conflict::Reject)));
     let answer = ask(&store, at(1), submit_all(vec![job(2, "q"), rival, job(4, "q")])).await;
     assert_eq!(refused(answer), Refusal::Duplicate { existing: id(1), state: State::Queued });
-    assert_eq!(picture(&store).await, before);
+    assert_eq!(snapshot(&store).await, before);
 }
 
 /// An id that the client chose may be taken, in the same batch or long before.
@@ -161,7 +161,7 @@ pub async fn an_id_given_twice_is_refused_with_the_job_that_has_it(fixture: &dyn
     assert_eq!(refused(ask(&fixture.second(), at(1), submit(given("third"))).await), taken);
     let found = store.job(id(1)).await.unwrap().expect("the first was accepted");
     assert_eq!(found.head.queue, name("first"));
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 fn bounded(n: u64, queue_max: u64) -> Command {
@@ -177,7 +177,7 @@ pub async fn a_full_queue_refuses_more(fixture: &dyn Fixture) {
     assert_eq!(refusal, Refusal::QueueFull { queue: name("q"), waiting: 2 });
     run(&store, START, vec![cancel(1)]).await;
     accepted(ask(&second, START, bounded(4, 2)).await);
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 /// Fifty submissions at once to a queue with room for ten: transactions that run at the same time may not see each
@@ -192,6 +192,6 @@ pub async fn a_queue_is_overfilled_at_most_by_what_is_under_way(fixture: &dyn Fi
         answers.await.into_iter().filter(|answer| matches!(answer, Answer::Submitted { .. })).count();
     let n_under_way: usize = stores.iter().map(|store| store.lanes()).sum();
     assert!((10..10 + n_under_way).contains(&n_taken), "{n_taken} were taken");
-    assert_eq!(picture(&stores[0]).await.jobs.len(), n_taken);
+    assert_eq!(snapshot(&stores[0]).await.jobs.len(), n_taken);
     refused(ask(&stores[1], START, bounded(99, 10)).await);
 }

@@ -15,7 +15,7 @@ use super::make::{
     START, at, cancel, client, held, id, job, job_with, name, owned, pause, submit, submit_once,
     succeed_with, take,
 };
-use super::picture::picture;
+use super::snapshot::snapshot;
 use crate::{Fault, Filter};
 
 /// Texts that end quotes, look like placeholders, or are hard to spell.
@@ -61,7 +61,7 @@ pub async fn texts_come_back_as_they_went_in(fixture: &dyn Fixture) {
         let filter = Filter { job_type: Some(text.into()), limit: 9, ..Filter::default() };
         assert_eq!(store.jobs(filter).await.unwrap(), [Arc::unwrap_or_clone(found)], "{text:?}");
     }
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 /// What workers and clients say comes back too.
@@ -79,7 +79,7 @@ pub async fn what_workers_say_comes_back_as_they_said_it(fixture: &dyn Fixture) 
             assert_eq!(store.job(ended.id).await.unwrap(), Some(Arc::new(ended)), "{text:?}");
         }
     }
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 fn submit_all_two(n: u64) -> Command {
@@ -95,7 +95,7 @@ pub async fn names_that_look_alike_stay_apart(fixture: &dyn Fixture) {
         accepted(ask(&store, START, submit(job(n, queue))).await);
         ask(&store, START, pause(queue, n % 2 == 0)).await;
     }
-    picture(&store).await;
+    snapshot(&store).await;
     for (n, queue) in (1..).zip(names) {
         let filter = Filter { queue: Some(name(queue)), limit: 9, ..Filter::default() };
         let found = store.jobs(filter).await.unwrap();
@@ -103,7 +103,7 @@ pub async fn names_that_look_alike_stay_apart(fixture: &dyn Fixture) {
         let taken = claimed(ask(&store, at(1), take(&[queue], 9)).await);
         assert_eq!(taken.len(), n as usize % 2, "{queue:?} is paused, or its one job is taken");
     }
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 /// Labels of four kilobytes, many of them.
@@ -119,7 +119,7 @@ pub async fn long_texts_come_back(fixture: &dyn Fixture) {
     let found = store.job(id(1)).await.unwrap().expect("it was accepted");
     assert_eq!(found.head.tags, new.head.tags);
     assert_eq!(found.head.callback, new.head.callback);
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 /// What some databases do not take (a zero byte in a text, a key too long for an index): kept as it is, or the whole
@@ -137,7 +137,7 @@ pub async fn a_text_that_cannot_be_kept_is_rejected_whole(fixture: &dyn Fixture)
         submit(odd_job(5, &long)),
     ];
     for command in commands {
-        let before = picture(&store).await;
+        let before = snapshot(&store).await;
         match commit(&store, START, vec![command, submit(job(9, "q"))]).await {
             Ok(changes) => {
                 for (job, _) in changes.inserted {
@@ -147,7 +147,7 @@ pub async fn a_text_that_cannot_be_kept_is_rejected_whole(fixture: &dyn Fixture)
             }
             Err(error) => {
                 assert_eq!(error.fault, Fault::Rejected, "{error}");
-                assert_eq!(picture(&store).await, before);
+                assert_eq!(snapshot(&store).await, before);
             }
         }
     }
@@ -157,7 +157,7 @@ pub async fn a_text_that_cannot_be_kept_is_rejected_whole(fixture: &dyn Fixture)
         assert_eq!(error.fault, Fault::Rejected, "{error}");
         done(ask(&store, at(5), succeed_with(&taken, "text/plain", b"")).await);
     }
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 /// Moments and spans as far apart as there are.
@@ -177,7 +177,7 @@ pub async fn moments_at_the_ends_of_time_come_back(fixture: &dyn Fixture) {
         assert_eq!(found.head, new.head);
     }
     assert_eq!(store.next_due().await.unwrap(), Some(Time::MAX));
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 /// A clock that stands at the epoch, or before it, is odd but no reason to lose anything.
@@ -192,6 +192,6 @@ pub async fn a_clock_at_the_epoch_loses_nothing(fixture: &dyn Fixture) {
         let held = job_with(10 + n, "q", |head| head.hold = true);
         accepted(ask(&store, now, submit(held)).await);
         done(ask(&store, now, cancel(10 + n)).await);
-        picture(&store).await;
+        snapshot(&store).await;
     }
 }

@@ -11,7 +11,7 @@ use super::make::{
     START, at, cancel, claim, execution, fail, forget, id, job, job_with, owned, patient, progress, retry,
     revive, secs, submit, submit_all, succeed, take,
 };
-use super::picture::{all_jobs, picture};
+use super::snapshot::{all_jobs, snapshot};
 
 fn scheduled(n: u64, seconds: u64) -> NewJob {
     job_with(n, "q", |head| head.execution_at = Some(at(seconds)))
@@ -26,13 +26,13 @@ pub async fn what_is_due_happens_in_order_and_in_bites(fixture: &dyn Fixture) {
     for (bite, order) in [(2, vec![2, 4]), (1, vec![3]), (5, vec![1])] {
         let end = store.journal_end().await.unwrap();
         assert_eq!(n_due(ask(&store, at(30), Command::Due(bite)).await), order.len());
-        let rows = super::picture::all_rows(&store, end).await;
+        let rows = super::snapshot::all_rows(&store, end).await;
         let told: Vec<JobId> = rows.iter().flat_map(|row| row.job_events()).map(|(job, _)| job).collect();
         assert_eq!(told, order.into_iter().map(id).collect::<Vec<_>>());
     }
     assert_eq!(n_due(ask(&store, at(98), Command::Due(10)).await), 0);
     assert_eq!(store.next_due().await.unwrap(), Some(at(99)));
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 /// A retry wait ends, a lease runs out before and after the start, a job expires, an ended one is forgotten.
@@ -67,7 +67,7 @@ pub async fn everything_that_time_does_is_found_when_it_is_due(fixture: &dyn Fix
     assert_eq!(states(at(52), 1).await, [Queued, Queued, Queued, Canceled, Canceled, Failed]);
     assert_eq!(claimed(ask(&store, at(52), take(&["a"], 1)).await).len(), 1);
     assert_eq!(states(at(103), 2).await, [Queued, Queued, Queued, Canceled, Failed]);
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 /// The next moment follows every kind of change; the answer of the batch tells it too.
@@ -93,7 +93,7 @@ pub async fn the_next_moment_follows_every_change(fixture: &dyn Fixture) {
     ask(at(22), cancel(2), dead.forget_at).await;
     ask(at(23), revive(1, execution(1)), Some(at(22) + forge_core::limits::RETENTION)).await;
     ask(at(24), forget(2), None).await;
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 /// A held job is due only when it expires; once released, when its time comes.
@@ -111,7 +111,7 @@ pub async fn a_held_job_is_not_due_before_it_is_activated(fixture: &dyn Fixture)
     assert_eq!(store.next_due().await.unwrap(), Some(at(10)));
     assert_eq!(n_due(ask(&store, at(10), Command::Due(9)).await), 1);
     assert_eq!(store.job(id(1)).await.unwrap().expect("it exists").state, State::Queued);
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 /// Two nodes with timers of their own: everything happens once.
@@ -133,8 +133,8 @@ pub async fn two_nodes_do_what_is_due_exactly_once(fixture: &dyn Fixture) {
         }
     });
     assert_eq!(counted.await.into_iter().sum::<usize>() as u64, n_jobs);
-    let picture = picture(&stores[0]).await;
-    assert!(picture.jobs.values().all(|job| job.state == State::Queued && job.history.len() == 2));
+    let snapshot = snapshot(&stores[0]).await;
+    assert!(snapshot.jobs.values().all(|job| job.state == State::Queued && job.history.len() == 2));
 }
 
 /// A claim may end while the timer takes the job back: the worker is refused or the job is done, never both.
@@ -158,8 +158,8 @@ pub async fn a_lease_is_lost_or_its_work_is_done_never_both(fixture: &dyn Fixtur
     });
     let mut succeeded: Vec<JobId> = succeeded.await.into_iter().flatten().collect();
     succeeded.sort();
-    let picture = picture(&stores[0]).await;
-    let ended_well = picture.jobs.values().filter(|job| job.state == State::Succeeded);
+    let snapshot = snapshot(&stores[0]).await;
+    let ended_well = snapshot.jobs.values().filter(|job| job.state == State::Succeeded);
     assert_eq!(succeeded, ended_well.map(|job| job.id).collect::<Vec<_>>());
 }
 
@@ -176,5 +176,5 @@ pub async fn a_manual_retry_waits_its_turn(fixture: &dyn Fixture) {
     assert_eq!(store.next_due().await.unwrap(), Some(at(63)));
     assert_eq!(n_due(ask(&store, at(63), Command::Due(1)).await), 1);
     assert_eq!(the_one(ask(&store, at(64), take(&["q"], 1)).await).attempt, 2);
-    picture(&store).await;
+    snapshot(&store).await;
 }

@@ -14,14 +14,14 @@ use forge_core::time::Time;
 use forge_core::webhook::{Disabled, DisabledReason, Notice, SigningKey, Webhook};
 
 use super::Fixture;
+use super::deliveries::{
+    arrived, attempt, broke, courier, delete, ensure_key, hook, owned, redeliver, register, settle, taken,
+};
 use super::harness::{accepted, ask, at_once, done, look, refused, run, the_one};
 use super::make::{
     START, at, cancel, client, forget, id, job_with, progress, secs, submit, submit_all, succeed, take,
 };
-use super::picture::{deliveries_of, picture};
-use super::post::{
-    arrived, attempt, broke, courier, delete, ensure_key, hook, owned, redeliver, register, settle, taken,
-};
+use super::snapshot::{deliveries_of, snapshot};
 use crate::{DeliveriesOf, DeliveryFilter, Store, Sweep};
 
 const CALLBACK: &str = "http://caller/";
@@ -143,7 +143,7 @@ pub async fn the_other_webhooks_hear_of_one_that_is_disabled(fixture: &dyn Fixtu
     let told: Vec<(Endpoint, DeliverySubject)> =
         got.iter().map(|known| (known.to.clone(), known.about)).collect();
     assert_eq!(told, [(Endpoint::Webhook(hook(2).id), DeliverySubject::Notice(notice))]);
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 /// From the submission to the last event, through two nodes that take turns.
@@ -172,7 +172,7 @@ pub async fn a_life_is_delivered_in_order(fixture: &dyn Fixture) {
     let all: Vec<u32> = (1..=6).collect();
     assert_eq!(told.into_values().collect::<Vec<_>>(), [all.clone(), all]);
     assert_eq!(stores[0].next_delivery().await.unwrap(), None);
-    picture(&stores[0]).await;
+    snapshot(&stores[0]).await;
 }
 
 /// Events and settlements of the same chains at once, through two nodes: nothing stays blocked for ever, nothing overtakes.
@@ -221,7 +221,7 @@ pub async fn no_delivery_is_left_behind_however_events_and_couriers_meet(fixture
         assert!(once.insert((chain, n)), "{chain:?} was told of event {n} twice");
     }
     assert_eq!(once.len() as u64, JOBS * 2 * n_events);
-    picture(&stores[0]).await;
+    snapshot(&stores[0]).await;
 }
 
 async fn all_delivered(store: &std::sync::Arc<dyn Store>, jobs: u64) -> u64 {
@@ -383,7 +383,7 @@ pub async fn deliveries_go_with_their_job_or_are_swept(fixture: &dyn Fixture) {
     assert_eq!(store.sweep(sweep(at(2), 9)).await.unwrap().total(), 0, "not yet");
     assert_eq!(store.sweep(sweep(at(99), 2)).await.unwrap().total(), 2);
     assert_eq!(store.sweep(sweep(at(99), 9)).await.unwrap().total(), 1);
-    let left = picture(&store).await.deliveries;
+    let left = snapshot(&store).await.deliveries;
     assert_eq!(left.len(), 3, "what is still to be delivered stays");
     assert!(left.values().all(|known| known.to == Endpoint::Callback(CALLBACK.into())));
 }
@@ -415,10 +415,10 @@ pub async fn webhooks_and_deliveries_survive_a_restart(fixture: &dyn Fixture) {
     let got = taken(ask(&store, START, courier(2)).await).deliveries;
     let failed = SendResult::Failed { attempt: attempt(429), retry_after: Some(secs(17)) };
     run(&store, at(1), vec![settle(&got[0], failed)]).await;
-    let before = picture(&store).await;
+    let before = snapshot(&store).await;
     drop(store);
     let store = fixture.reopen().await;
-    assert_eq!(picture(&store).await, before);
+    assert_eq!(snapshot(&store).await, before);
     assert_eq!(taken(ask(&store, at(60), courier(9)).await).deliveries.len(), 4);
 }
 

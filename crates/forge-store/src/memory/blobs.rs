@@ -11,22 +11,22 @@ use crate::{Blobs, Boxed, Error, Fault, Sink, Source};
 
 /// All blobs.
 #[derive(Default)]
-pub(super) struct Shelves(Mutex<BTreeMap<BlobId, Entry>>);
+pub(super) struct BlobTable(Mutex<BTreeMap<BlobId, BlobEntry>>);
 
 #[derive(Default)]
-struct Entry {
+struct BlobEntry {
     /// Since when no result names it; `None` while one does.
     loose_at: Option<Time>,
     /// Empty until it is finished.
-    parts: Arc<Parts>,
+    parts: Arc<BlobParts>,
 }
 
 /// The bytes as they came, with the place of each part.
 #[derive(Default)]
-struct Parts(Vec<(u64, Bytes)>);
+struct BlobParts(Vec<(u64, Bytes)>);
 
-impl Shelves {
-    fn entries(&self) -> MutexGuard<'_, BTreeMap<BlobId, Entry>> {
+impl BlobTable {
+    fn entries(&self) -> MutexGuard<'_, BTreeMap<BlobId, BlobEntry>> {
         // Nothing can panic while the map is being changed.
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -57,7 +57,7 @@ impl Shelves {
     /// Deletes what has been loose for long.
     pub(super) fn sweep(&self, loose_before: Time, limit: usize) -> usize {
         let mut entries = self.entries();
-        let is_old = |entry: &Entry| entry.loose_at.is_some_and(|at| at < loose_before);
+        let is_old = |entry: &BlobEntry| entry.loose_at.is_some_and(|at| at < loose_before);
         let old: Vec<BlobId> =
             entries.iter().filter(|(_, entry)| is_old(entry)).map(|(id, _)| *id).take(limit).collect();
         old.iter().for_each(|blob| drop(entries.remove(blob)));
@@ -65,10 +65,10 @@ impl Shelves {
     }
 }
 
-impl Blobs for Arc<Shelves> {
+impl Blobs for Arc<BlobTable> {
     fn begin(&self, blob: BlobId, now: Time) -> Boxed<'_, Box<dyn Sink>> {
-        self.entries().insert(blob, Entry { loose_at: Some(now), ..Entry::default() });
-        let sink = Writing { shelves: self.clone(), blob, size: 0, parts: Parts::default() };
+        self.entries().insert(blob, BlobEntry { loose_at: Some(now), ..BlobEntry::default() });
+        let sink = MemorySink { blobs: self.clone(), blob, size: 0, parts: BlobParts::default() };
         Box::pin(async { Ok(Box::new(sink) as Box<dyn Sink>) })
     }
 
@@ -86,14 +86,14 @@ impl Blobs for Arc<Shelves> {
     }
 }
 
-struct Writing {
-    shelves: Arc<Shelves>,
+struct MemorySink {
+    blobs: Arc<BlobTable>,
     blob: BlobId,
     size: u64,
-    parts: Parts,
+    parts: BlobParts,
 }
 
-impl Sink for Writing {
+impl Sink for MemorySink {
     fn write(&mut self, bytes: Bytes) -> Boxed<'_, ()> {
         let start = self.size;
         self.size += bytes.len() as u64;
@@ -102,14 +102,14 @@ impl Sink for Writing {
     }
 
     fn finish(self: Box<Self>) -> Boxed<'static, ()> {
-        if let Some(entry) = self.shelves.entries().get_mut(&self.blob) {
+        if let Some(entry) = self.blobs.entries().get_mut(&self.blob) {
             entry.parts = Arc::new(self.parts);
         }
         Box::pin(async { Ok(()) })
     }
 }
 
-impl Source for Parts {
+impl Source for BlobParts {
     fn read(&self, offset: u64, len: usize) -> Boxed<'static, Bytes> {
         let behind = self.0.partition_point(|(start, _)| *start <= offset);
         let found = behind.checked_sub(1).and_then(|at| {

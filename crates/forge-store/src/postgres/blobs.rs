@@ -29,47 +29,47 @@ const BLOBS_SWEPT_MAX: usize = 16;
 
 /// Runs statements one at a time.
 #[derive(Clone)]
-struct Desk {
+struct BlobStatements {
     pool: Arc<Pool>,
     options: Options,
 }
 
-impl Desk {
+impl BlobStatements {
     async fn rows(&self, sql: Sql, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Error> {
-        let loan = self.pool.take().await?;
-        let rows = in_time(&self.options, loan.connection().query(sql, values)).await?;
+        let pooled = self.pool.take().await?;
+        let rows = in_time(&self.options, pooled.connection().query(sql, values)).await?;
         let rows = rows.map_err(fault::report)?;
-        loan.give_back();
+        pooled.give_back();
         Ok(rows)
     }
 
     async fn execute(&self, sql: Sql, values: &[&(dyn ToSql + Sync)]) -> Result<u64, Error> {
-        let loan = self.pool.take().await?;
-        let done = in_time(&self.options, loan.connection().execute(sql, values)).await?;
+        let pooled = self.pool.take().await?;
+        let done = in_time(&self.options, pooled.connection().execute(sql, values)).await?;
         let n_rows = done.map_err(fault::report)?;
-        loan.give_back();
+        pooled.give_back();
         Ok(n_rows)
     }
 }
 
 impl Postgres {
-    fn writing(&self) -> Desk {
-        Desk { pool: self.writers.clone(), options: self.options.clone() }
+    fn writing(&self) -> BlobStatements {
+        BlobStatements { pool: self.writers.clone(), options: self.options.clone() }
     }
 
-    fn reading(&self) -> Desk {
-        Desk { pool: self.readers.clone(), options: self.options.clone() }
+    fn reading(&self) -> BlobStatements {
+        BlobStatements { pool: self.readers.clone(), options: self.options.clone() }
     }
 
     /// Deletes a bite of loose blobs. Killed in between, the next sweep finds them again.
     pub(super) async fn sweep_blobs(&self, sweep: &Sweep) -> Result<usize, Error> {
-        let desk = self.writing();
+        let statements = self.writing();
         let limit = sweep.limit.min(BLOBS_SWEPT_MAX) as i64;
-        let doomed = desk.rows(Sql::DoomBlobs, &[&sweep.loose_before.as_micros(), &limit]).await?;
+        let doomed = statements.rows(Sql::DoomBlobs, &[&sweep.loose_before.as_micros(), &limit]).await?;
         for row in &doomed {
             let blob: Uuid = cell(row, 0)?;
-            while desk.execute(Sql::DeleteChunks, &[&blob, &CHUNKS_DELETED_MAX]).await? > 0 {}
-            desk.execute(Sql::BuryBlob, &[&blob]).await?;
+            while statements.execute(Sql::DeleteChunks, &[&blob, &CHUNKS_DELETED_MAX]).await? > 0 {}
+            statements.execute(Sql::BuryBlob, &[&blob]).await?;
         }
         Ok(doomed.len())
     }
@@ -77,31 +77,33 @@ impl Postgres {
 
 impl Blobs for Postgres {
     fn begin(&self, blob: BlobId, now: Time) -> Boxed<'_, Box<dyn Sink>> {
-        let (desk, blob) = (self.writing(), Uuid::from(blob));
+        let (statements, blob) = (self.writing(), Uuid::from(blob));
         Box::pin(async move {
-            desk.execute(Sql::BeginBlob, &[&blob, &now.as_micros()]).await?;
-            Ok(Box::new(Writing { desk, blob, start: 0, gathered: BytesMut::new() }) as Box<dyn Sink>)
+            statements.execute(Sql::BeginBlob, &[&blob, &now.as_micros()]).await?;
+            Ok(Box::new(ChunkSink { statements, blob, start: 0, gathered: BytesMut::new() }) as Box<dyn Sink>)
         })
     }
 
     fn touch(&self, blob: BlobId, now: Time) -> Boxed<'_, ()> {
-        let (desk, blob) = (self.writing(), Uuid::from(blob));
-        Box::pin(async move { desk.execute(Sql::TouchBlob, &[&blob, &now.as_micros()]).await.map(drop) })
+        let (statements, blob) = (self.writing(), Uuid::from(blob));
+        Box::pin(
+            async move { statements.execute(Sql::TouchBlob, &[&blob, &now.as_micros()]).await.map(drop) },
+        )
     }
 
     fn open(&self, blob: BlobId) -> Boxed<'_, Arc<dyn Source>> {
-        let (desk, id) = (self.reading(), Uuid::from(blob));
+        let (statements, id) = (self.reading(), Uuid::from(blob));
         Box::pin(async move {
-            if desk.rows(Sql::FindBlob, &[&id]).await?.is_empty() {
+            if statements.rows(Sql::FindBlob, &[&id]).await?.is_empty() {
                 return Err(Error::new(Fault::Corrupt, format!("blob {blob} is missing")));
             }
-            Ok(Arc::new(Reading { desk, blob: id }) as Arc<dyn Source>)
+            Ok(Arc::new(ChunkSource { statements, blob: id }) as Arc<dyn Source>)
         })
     }
 }
 
-struct Writing {
-    desk: Desk,
+struct ChunkSink {
+    statements: BlobStatements,
     blob: Uuid,
     /// Where the gathered bytes begin.
     start: i64,
@@ -109,15 +111,15 @@ struct Writing {
     gathered: BytesMut,
 }
 
-impl Writing {
+impl ChunkSink {
     async fn put(&mut self, chunk: &[u8]) -> Result<(), Error> {
-        self.desk.execute(Sql::InsertChunk, &[&self.blob, &self.start, &chunk]).await?;
+        self.statements.execute(Sql::InsertChunk, &[&self.blob, &self.start, &chunk]).await?;
         self.start += chunk.len() as i64;
         Ok(())
     }
 }
 
-impl Sink for Writing {
+impl Sink for ChunkSink {
     fn write(&mut self, bytes: Bytes) -> Boxed<'_, ()> {
         Box::pin(async move {
             let mut rest = bytes.as_ref();
@@ -141,18 +143,18 @@ impl Sink for Writing {
     }
 }
 
-struct Reading {
-    desk: Desk,
+struct ChunkSource {
+    statements: BlobStatements,
     blob: Uuid,
 }
 
-impl Source for Reading {
+impl Source for ChunkSource {
     fn read(&self, offset: u64, len: usize) -> Boxed<'static, Bytes> {
-        let (desk, blob) = (self.desk.clone(), self.blob);
+        let (statements, blob) = (self.statements.clone(), self.blob);
         Box::pin(async move {
             let beyond = || Error::new(Fault::Corrupt, format!("a blob has no byte {offset}"));
             let offset = i64::try_from(offset).map_err(|_| beyond())?;
-            let rows = desk.rows(Sql::ReadChunk, &[&blob, &offset]).await?;
+            let rows = statements.rows(Sql::ReadChunk, &[&blob, &offset]).await?;
             let row = rows.first().ok_or_else(beyond)?;
             let from = (offset - cell::<i64>(row, 0)?) as usize;
             let chunk: &[u8] = cell(row, 1)?;

@@ -16,30 +16,30 @@ use super::sql::Sql;
 use super::value::{Text, Uuid};
 
 /// New jobs, in the order of their ids, with their inputs.
-pub(super) struct Born<'a> {
+pub(super) struct InsertedColumns<'a> {
     clients: Vec<Uuid>,
     queues: Vec<&'a str>,
     job_types: Vec<&'a str>,
     priorities: Vec<i16>,
     heads: Vec<Vec<u8>>,
-    rest: Changed,
+    rest: UpdatedColumns,
     input_jobs: Vec<Uuid>,
     inputs: Vec<Vec<u8>>,
 }
 
-impl<'a> Born<'a> {
-    pub(super) fn new(inserted: &'a [(Job, Arc<Input>)]) -> Born<'a> {
+impl<'a> InsertedColumns<'a> {
+    pub(super) fn new(inserted: &'a [(Job, Arc<Input>)]) -> InsertedColumns<'a> {
         let mut inserted: Vec<&(Job, Arc<Input>)> = inserted.iter().collect();
         inserted.sort_unstable_by_key(|(job, _)| job.id);
         let jobs = || inserted.iter().map(|(job, _)| job);
         let with_input = || inserted.iter().filter(|(_, input)| !input.is_empty());
-        Born {
+        InsertedColumns {
             clients: jobs().map(|job| job.head.client.into()).collect(),
             queues: jobs().map(|job| job.head.queue.as_str()).collect(),
             job_types: jobs().map(|job| job.head.job_type.as_str()).collect(),
             priorities: jobs().map(|job| job.head.priority).collect(),
             heads: jobs().map(|job| job.head.encode()).collect(),
-            rest: Changed::new(jobs()),
+            rest: UpdatedColumns::new(jobs()),
             input_jobs: with_input().map(|(job, _)| job.id.into()).collect(),
             inputs: with_input().map(|(_, input)| input.encode()).collect(),
         }
@@ -49,8 +49,8 @@ impl<'a> Born<'a> {
         if self.clients.is_empty() {
             return;
         }
-        let Changed { ids, states, lanes, shelves, due_at, bodies } = &self.rest;
-        let Born { clients, queues, job_types, priorities, heads, .. } = self;
+        let UpdatedColumns { ids, states, lanes, shelves, due_at, bodies } = &self.rest;
+        let InsertedColumns { clients, queues, job_types, priorities, heads, .. } = self;
         pipeline.push(
             Sql::InsertJobs,
             [ids, clients, queues, job_types, states, priorities, lanes, shelves, due_at, heads, bodies],
@@ -62,7 +62,7 @@ impl<'a> Born<'a> {
 }
 
 /// What of a job can change.
-pub(super) struct Changed {
+pub(super) struct UpdatedColumns {
     ids: Vec<Uuid>,
     states: Vec<i16>,
     lanes: Vec<Option<i16>>,
@@ -71,11 +71,11 @@ pub(super) struct Changed {
     bodies: Vec<Vec<u8>>,
 }
 
-impl Changed {
-    pub(super) fn new<'j>(jobs: impl IntoIterator<Item = &'j Job>) -> Changed {
+impl UpdatedColumns {
+    pub(super) fn new<'j>(jobs: impl IntoIterator<Item = &'j Job>) -> UpdatedColumns {
         let jobs = jobs.into_iter();
         let n_jobs = jobs.size_hint().0;
-        let mut columns = Changed {
+        let mut columns = UpdatedColumns {
             ids: Vec::with_capacity(n_jobs),
             states: Vec::with_capacity(n_jobs),
             lanes: Vec::with_capacity(n_jobs),
@@ -97,14 +97,14 @@ impl Changed {
 
     pub(super) fn push<'p>(&'p self, pipeline: &mut Pipeline<'p>) {
         if !self.ids.is_empty() {
-            let Changed { ids, states, lanes, shelves, due_at, bodies } = self;
+            let UpdatedColumns { ids, states, lanes, shelves, due_at, bodies } = self;
             pipeline.push(Sql::UpdateJobs, [ids, states, lanes, shelves, due_at, bodies]);
         }
     }
 }
 
 /// Outcomes and results of executions that ended, and executions that a retry opened.
-pub(super) struct Ended<'a> {
+pub(super) struct EndedColumns<'a> {
     outcomes: Vec<Uuid>,
     outcome_jobs: Vec<Uuid>,
     outcome_bytes: Vec<&'a [u8]>,
@@ -116,10 +116,10 @@ pub(super) struct Ended<'a> {
     execution_jobs: Vec<Uuid>,
 }
 
-impl<'a> Ended<'a> {
-    pub(super) fn new(changes: &'a Changes) -> Ended<'a> {
+impl<'a> EndedColumns<'a> {
+    pub(super) fn new(changes: &'a Changes) -> EndedColumns<'a> {
         let Changes { outcomes, results, items, executions, .. } = changes;
-        Ended {
+        EndedColumns {
             outcomes: outcomes.iter().map(|outcome| outcome.execution.into()).collect(),
             outcome_jobs: outcomes.iter().map(|outcome| outcome.job.into()).collect(),
             outcome_bytes: outcomes.iter().map(|outcome| outcome.object.bytes.as_slice()).collect(),

@@ -14,7 +14,7 @@ use super::Options;
 use super::fault;
 use super::pipeline::in_order;
 use super::sql::Sql;
-use super::tls::Wishes;
+use super::tls::TlsSettings;
 use crate::{Error, Fault};
 
 /// Answers later than the server's own limit by this much will not come: the server or the way to it is gone.
@@ -78,8 +78,8 @@ impl Address {
 }
 
 /// What a URL says, without looking at any file it names, or what is wrong with it.
-pub(super) fn parsed(url: &str) -> Result<(Config, Wishes), String> {
-    let wishes = Wishes::of(url)?;
+pub(super) fn parsed(url: &str) -> Result<(Config, TlsSettings), String> {
+    let wishes = TlsSettings::of(url)?;
     // The driver says only below the surface which parameter it is.
     let mut config = Config::from_str(&wishes.url)
         .map_err(|error| error.source().map_or_else(|| error.to_string(), ToString::to_string))?;

@@ -1,4 +1,4 @@
-//! Loads what a batch wants, and its company, and locks it until the transaction ends.
+//! Loads what a batch wants, and its related rows, and locks it until the transaction ends.
 //!
 //! One trip to the server for what was asked; a second one only if a job among it has a limit, and a third only if
 //! somebody is to be told of what happens.
@@ -17,10 +17,10 @@ use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
 use super::connect::Connection;
+use super::deliveries;
 use super::pipeline::Pipeline;
-use super::post;
 use super::sql::Sql;
-use super::transact::{Setback, Stage};
+use super::transact::{FailedTry, StatementRunner};
 use super::value::{Text, Uuid};
 use crate::{Error, Fault};
 
@@ -38,7 +38,7 @@ pub(super) struct Loaded {
 }
 
 /// What a statement of the first stage was sent for.
-enum Part<'a> {
+enum LoadStatement<'a> {
     Begin,
     Clients,
     ApiKeys,
@@ -55,7 +55,7 @@ enum Part<'a> {
 
 /// What earlier tries of a batch have shown.
 #[derive(Default)]
-pub(super) struct Lessons {
+pub(super) struct EarlierTries {
     /// Limits to hold besides those of the loaded jobs.
     pub(super) limits: BTreeSet<Name>,
     /// Jobs that a key points to and that were not there. A key may outlive a job that it met and did not make.
@@ -65,15 +65,15 @@ pub(super) struct Lessons {
 /// Begins a transaction and loads.
 pub(super) async fn load(
     connection: &Connection,
-    stage: &Stage<'_>,
+    stage: &StatementRunner<'_>,
     wants: &Wants,
-    lessons: &mut Lessons,
-) -> Result<Loaded, Setback> {
+    earlier: &mut EarlierTries,
+) -> Result<Loaded, FailedTry> {
     let mut loaded = Loaded::default();
     loaded.load_wants(connection, stage, wants).await?;
-    loaded.check_company(lessons)?;
-    loaded.load_limits(connection, stage, &lessons.limits).await?;
-    post::load(connection, stage, wants, loaded.webhooks_exist, &mut loaded.rows).await?;
+    loaded.check_related(earlier)?;
+    loaded.load_limits(connection, stage, &earlier.limits).await?;
+    deliveries::load(connection, stage, wants, loaded.webhooks_exist, &mut loaded.rows).await?;
     Ok(loaded)
 }
 
@@ -81,9 +81,9 @@ impl Loaded {
     async fn load_wants(
         &mut self,
         connection: &Connection,
-        stage: &Stage<'_>,
+        stage: &StatementRunner<'_>,
         wants: &Wants,
-    ) -> Result<(), Setback> {
+    ) -> Result<(), FailedTry> {
         let owners: Vec<Uuid> = wants.clients.iter().map(|&id| id.into()).collect();
         let ids: Vec<Uuid> = wants.jobs.iter().map(|&id| id.into()).collect();
         let clients: Vec<Uuid> = wants.keys.iter().map(|key| key.client.into()).collect();
@@ -99,99 +99,101 @@ impl Loaded {
         let queues: Vec<&str> = wants.queues.iter().map(Name::as_str).collect();
         let counts: Vec<&str> = wants.counts.iter().map(Name::as_str).collect();
 
-        let mut parts = vec![Part::Begin];
+        let mut parts = vec![LoadStatement::Begin];
         let mut pipeline = Pipeline::new(connection);
         pipeline.push(Sql::Begin, []);
         // Clients and jobs by id come first: they wait for others, and must not while holding what others skip.
         if !owners.is_empty() {
             pipeline.push(Sql::LockClients, [&owners]);
             pipeline.push(Sql::FindApiKeys, [&owners]);
-            parts.extend([Part::Clients, Part::ApiKeys]);
+            parts.extend([LoadStatement::Clients, LoadStatement::ApiKeys]);
         }
         if !keys.is_empty() || !uniques.is_empty() {
-            pipeline.push(Sql::LockCompany, [&ids, &clients, &operations, &keys, &uniques]);
-            parts.push(Part::Jobs);
+            pipeline.push(Sql::LockRelated, [&ids, &clients, &operations, &keys, &uniques]);
+            parts.push(LoadStatement::Jobs);
         } else if !ids.is_empty() {
             pipeline.push(Sql::LockJobs, [&ids]);
-            parts.push(Part::Jobs);
+            parts.push(LoadStatement::Jobs);
         }
         if !keys.is_empty() {
             pipeline.push(Sql::FindKeys, [&clients, &operations, &keys]);
-            parts.push(Part::Keys);
+            parts.push(LoadStatement::Keys);
         }
         if !uniques.is_empty() {
             pipeline.push(Sql::FindUniques, [&uniques]);
-            parts.push(Part::Uniques);
+            parts.push(LoadStatement::Uniques);
         }
         for ((lane, name, n), shelf) in shelves.iter().zip(wants.shelves.keys()) {
             pipeline.push(Sql::LockShelf, [lane, name, n]);
-            parts.push(Part::Shelf(shelf));
+            parts.push(LoadStatement::Shelf(shelf));
         }
         if let Some((now, n)) = &due {
             pipeline.push(Sql::LockDue, [now, n]);
-            parts.push(Part::Due);
+            parts.push(LoadStatement::Due);
         }
         if !queues.is_empty() {
             pipeline.push(Sql::FindQueues, [&queues]);
-            parts.push(Part::Queues);
+            parts.push(LoadStatement::Queues);
         }
         if !counts.is_empty() {
             pipeline.push(Sql::FindCounts, [&counts]);
-            parts.push(Part::Counts);
+            parts.push(LoadStatement::Counts);
         }
         if wants.active {
             pipeline.push(Sql::CountActive, []);
-            parts.push(Part::Active);
+            parts.push(LoadStatement::Active);
         }
         if parts.len() > 1 || !wants.webhooks_of.is_empty() {
             pipeline.push(Sql::FindAnyWebhook, []);
-            parts.push(Part::AnyWebhook);
+            parts.push(LoadStatement::AnyWebhook);
         }
         self.rows.counts = wants.counts.iter().map(|name| (name.clone(), Counts::default())).collect();
         for (part, rows) in parts.into_iter().zip(stage.load(pipeline).await?) {
-            self.take(part, rows).map_err(Setback::open)?;
+            self.take(part, rows).map_err(FailedTry::open)?;
         }
         Ok(())
     }
 
-    fn take(&mut self, part: Part<'_>, rows: Vec<Row>) -> Result<(), Error> {
+    fn take(&mut self, part: LoadStatement<'_>, rows: Vec<Row>) -> Result<(), Error> {
         match part {
-            Part::Begin => {}
-            Part::Clients => {
+            LoadStatement::Begin => {}
+            LoadStatement::Clients => {
                 let clients =
                     rows.iter().map(read_client).map(|client| client.map(|client| (client.id, client)));
                 self.rows.clients = clients.collect::<Result<_, _>>()?;
             }
-            Part::ApiKeys => self.rows.api_keys = rows.iter().map(read_api_key).collect::<Result<_, _>>()?,
-            Part::Jobs => drop(self.take_jobs(&rows)?),
-            Part::Keys => self.rows.keys = rows.iter().map(read_key).collect::<Result<_, _>>()?,
-            Part::Uniques => {
+            LoadStatement::ApiKeys => {
+                self.rows.api_keys = rows.iter().map(read_api_key).collect::<Result<_, _>>()?
+            }
+            LoadStatement::Jobs => drop(self.take_jobs(&rows)?),
+            LoadStatement::Keys => self.rows.keys = rows.iter().map(read_key).collect::<Result<_, _>>()?,
+            LoadStatement::Uniques => {
                 for row in &rows {
                     let key = sized(cell(row, 0)?)?;
                     self.uniques.insert(key);
                     self.rows.uniques.insert(key, cell::<Uuid>(row, 1)?.into());
                 }
             }
-            Part::Shelf(shelf) => {
+            LoadStatement::Shelf(shelf) => {
                 let found = self.take_jobs(&rows)?;
                 self.rows.shelves.insert(shelf.clone(), found);
             }
-            Part::Due => self.rows.due = self.take_jobs(&rows)?,
-            Part::Queues => {
+            LoadStatement::Due => self.rows.due = self.take_jobs(&rows)?,
+            LoadStatement::Queues => {
                 for row in &rows {
                     self.rows.queues.insert(cell::<Text>(row, 0)?.0, QueueRow { paused: cell(row, 1)? });
                 }
             }
-            Part::Counts => {
+            LoadStatement::Counts => {
                 for row in &rows {
                     self.rows.counts.insert(cell::<Text>(row, 0)?.0, read_counts(row, 1)?);
                 }
             }
-            Part::Active => {
+            LoadStatement::Active => {
                 let active: i64 = cell(rows.first().ok_or(Corrupt)?, 0)?;
                 self.rows.active = u64::try_from(active).unwrap_or(0);
             }
-            Part::AnyWebhook => self.webhooks_exist = cell(rows.first().ok_or(Corrupt)?, 0)?,
+            LoadStatement::AnyWebhook => self.webhooks_exist = cell(rows.first().ok_or(Corrupt)?, 0)?,
         }
         Ok(())
     }
@@ -211,24 +213,24 @@ impl Loaded {
 
     /// Keys are read after their jobs were locked. One that points elsewhere was set in between, and its job is found the
     /// next time; if it is not, it is gone, since a job and its key become visible together.
-    fn check_company(&self, lessons: &mut Lessons) -> Result<(), Setback> {
+    fn check_related(&self, earlier: &mut EarlierTries) -> Result<(), FailedTry> {
         let of_keys = self.rows.keys.values().flat_map(|row| &row.jobs);
-        let company = of_keys.chain(self.rows.uniques.values());
-        let missing: BTreeSet<JobId> = company.filter(|id| !self.seen.contains(id)).copied().collect();
-        if missing.is_subset(&lessons.gone) {
+        let related = of_keys.chain(self.rows.uniques.values());
+        let missing: BTreeSet<JobId> = related.filter(|id| !self.seen.contains(id)).copied().collect();
+        if missing.is_subset(&earlier.gone) {
             return Ok(());
         }
-        lessons.gone = missing;
-        Err(Setback::race("a key was set while it was looked up"))
+        earlier.gone = missing;
+        Err(FailedTry::race("a key was set while it was looked up"))
     }
 
     /// Limits of the loaded jobs, in the order of their keys; then who waits for a place that may become free.
     async fn load_limits(
         &mut self,
         connection: &Connection,
-        stage: &Stage<'_>,
+        stage: &StatementRunner<'_>,
         limits_too: &BTreeSet<Name>,
-    ) -> Result<(), Setback> {
+    ) -> Result<(), FailedTry> {
         let limited = |job: &Job| job.head.limit.as_ref().map(|limit| limit.key.clone());
         let all: BTreeSet<Name> =
             self.rows.jobs.iter().filter_map(limited).chain(limits_too.iter().cloned()).collect();
@@ -250,14 +252,15 @@ impl Loaded {
         }
         let mut answers = stage.load(pipeline).await?.into_iter().skip(1);
         let mut next = || answers.next().unwrap_or_default();
-        self.rows.limits = next().iter().map(read_limit).collect::<Result<_, _>>().map_err(Setback::open)?;
+        self.rows.limits =
+            next().iter().map(read_limit).collect::<Result<_, _>>().map_err(FailedTry::open)?;
         for name in &held {
-            let found = self.take_jobs(&next()).map_err(Setback::open)?;
-            let n_parked: i64 = next().first().map_or(Ok(0), |row| cell(row, 0)).map_err(Setback::open)?;
+            let found = self.take_jobs(&next()).map_err(FailedTry::open)?;
+            let n_parked: i64 = next().first().map_or(Ok(0), |row| cell(row, 0)).map_err(FailedTry::open)?;
             if n_parked > found.len() as i64 && stage.may_retry {
                 // Somebody else looks at a job that waits for the place that may become free here. They wait for our lock on the
                 // limit, so going on without the job could leave it waiting for ever.
-                return Err(Setback::race("a waiting job is held by another transaction"));
+                return Err(FailedTry::race("a waiting job is held by another transaction"));
             }
             self.rows.shelves.insert(Shelf { lane: Lane::Parked, name: name.clone() }, found);
         }

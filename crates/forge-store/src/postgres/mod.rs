@@ -24,13 +24,13 @@
 mod blobs;
 mod columns;
 mod connect;
+mod deliveries;
 mod fault;
 mod listen;
 mod load;
 mod migrate;
 mod pipeline;
 mod pool;
-mod post;
 mod read;
 mod sql;
 mod tls;

@@ -23,25 +23,25 @@ pub(super) struct Pool {
 struct Shared {
     address: Address,
     options: Options,
-    n_places: u32,
+    n_entries: u32,
     /// The last attempt to open a connection failed, or has not succeeded yet.
     down: AtomicBool,
     free: Arc<Semaphore>,
-    places: Mutex<Vec<Place>>,
+    entries: Mutex<Vec<PoolEntry>>,
 }
 
-/// The room for one connection. The slot goes with the place, so that connections that follow each other share it.
-struct Place {
+/// The room for one connection. The slot goes with the entry, so that connections that follow each other share it.
+struct PoolEntry {
     slot: i16,
     connection: Option<Connection>,
 }
 
 /// A connection in use.
-pub(super) struct Loan {
+pub(super) struct PooledConnection {
     shared: Arc<Shared>,
     /// `None` once it was given back.
-    place: Option<Place>,
-    // Dropped after the place was put back, because the body of `drop` runs before the fields go.
+    entry: Option<PoolEntry>,
+    // Dropped after the entry was put back, because the body of `drop` runs before the fields go.
     _permit: OwnedSemaphorePermit,
 }
 
@@ -53,22 +53,22 @@ impl Pool {
             async move { Connection::open(&address, &options, slot).await }
         };
         let mut opening: JoinSet<_> = slots.into_iter().map(open).collect();
-        let mut places = Vec::with_capacity(opening.len());
+        let mut entries = Vec::with_capacity(opening.len());
         while let Some(opened) = opening.join_next().await {
             let opened = opened.map_err(|error| Error::new(Fault::Unavailable, error))?;
             let connection = opened.map_err(fault::report)?;
-            places.push(Place { slot: connection.slot, connection: Some(connection) });
+            entries.push(PoolEntry { slot: connection.slot, connection: Some(connection) });
         }
-        let n_places = u32::try_from(places.len()).expect("a handful of connections");
-        let free = Arc::new(Semaphore::new(places.len()));
-        let (address, options, places) = (address.clone(), options.clone(), Mutex::new(places));
-        let shared = Shared { address, options, n_places, down: AtomicBool::new(false), free, places };
+        let n_entries = u32::try_from(entries.len()).expect("a handful of connections");
+        let free = Arc::new(Semaphore::new(entries.len()));
+        let (address, options, entries) = (address.clone(), options.clone(), Mutex::new(entries));
+        let shared = Shared { address, options, n_entries, down: AtomicBool::new(false), free, entries };
         Ok(Pool { shared: Arc::new(shared) })
     }
 
     /// Waits for a free connection, and for the database to be reachable, up to the bound of the options. Cancelled while it
     /// waits, it leaves the pool as it was.
-    pub(super) async fn take(&self) -> Result<Loan, Error> {
+    pub(super) async fn take(&self) -> Result<PooledConnection, Error> {
         let shared = &self.shared;
         let busy = |_| match shared.down.load(Ordering::Relaxed) {
             true => Error::new(Fault::Unavailable, "the database cannot be reached"),
@@ -76,61 +76,61 @@ impl Pool {
         };
         let permit = timeout(shared.options.wait, shared.free.clone().acquire_owned()).await.map_err(busy)?;
         let permit = permit.map_err(|_| Error::new(Fault::Unavailable, "the store is closed"))?;
-        let mut place = shared.places().pop().expect("there is a place for every permit");
-        place.connection = place.connection.filter(|connection| !connection.is_closed());
-        let mut loan = Loan { shared: shared.clone(), place: Some(place), _permit: permit };
-        loan.fill().await?;
-        Ok(loan)
+        let mut entry = shared.entries().pop().expect("there is a entry for every permit");
+        entry.connection = entry.connection.filter(|connection| !connection.is_closed());
+        let mut pooled = PooledConnection { shared: shared.clone(), entry: Some(entry), _permit: permit };
+        pooled.fill().await?;
+        Ok(pooled)
     }
 
     /// Hands out no connection any more, waits for those in use, and closes them all.
     pub(super) async fn close(&self) {
         let shared = &self.shared;
-        if let Ok(every) = shared.free.clone().acquire_many_owned(shared.n_places).await {
+        if let Ok(every) = shared.free.clone().acquire_many_owned(shared.n_entries).await {
             shared.free.close();
             drop(every);
         }
-        shared.places().iter_mut().for_each(|place| place.connection = None);
+        shared.entries().iter_mut().for_each(|entry| entry.connection = None);
     }
 }
 
 impl Shared {
-    fn places(&self) -> MutexGuard<'_, Vec<Place>> {
+    fn entries(&self) -> MutexGuard<'_, Vec<PoolEntry>> {
         // Nothing can panic while the list is being changed.
-        self.places.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.entries.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
-impl Loan {
+impl PooledConnection {
     /// Opens a connection where there is none.
     async fn fill(&mut self) -> Result<(), Error> {
         let shared = self.shared.clone();
-        let place = self.place.as_mut().expect("a loan has its place until it is given back");
-        if place.connection.is_none() {
+        let entry = self.entry.as_mut().expect("a connection in use has its entry until it is given back");
+        if entry.connection.is_none() {
             shared.down.store(true, Ordering::Relaxed);
-            let opened = connect::open_patiently(&shared.address, &shared.options, place.slot).await?;
+            let opened = connect::open_patiently(&shared.address, &shared.options, entry.slot).await?;
             shared.down.store(false, Ordering::Relaxed);
-            place.connection = Some(opened);
+            entry.connection = Some(opened);
         }
         Ok(())
     }
 
     /// The connection, to be used for one transaction or statement.
     pub(super) fn connection(&self) -> &Connection {
-        let connection = self.place.as_ref().and_then(|place| place.connection.as_ref());
-        connection.expect("a loan has its connection until it is given back")
+        let connection = self.entry.as_ref().and_then(|entry| entry.connection.as_ref());
+        connection.expect("a connection in use has its connection until it is given back")
     }
 
     /// Gives back a connection that is outside any transaction.
     pub(super) fn give_back(mut self) {
-        self.shared.places().extend(self.place.take());
+        self.shared.entries().extend(self.entry.take());
     }
 }
 
-impl Drop for Loan {
+impl Drop for PooledConnection {
     fn drop(&mut self) {
-        if let Some(place) = self.place.take() {
-            self.shared.places().push(Place { slot: place.slot, connection: None });
+        if let Some(entry) = self.entry.take() {
+            self.shared.entries().push(PoolEntry { slot: entry.slot, connection: None });
         }
     }
 }

@@ -16,25 +16,27 @@ use tokio_postgres::types::ToSql;
 
 use super::Options;
 use super::connect::in_time;
+use super::deliveries::{read_delivery, read_signing_key, read_webhook};
 use super::fault;
 use super::load::{cell, read_api_key, read_client, read_counts, read_digest, read_job};
 use super::pipeline::Pipeline;
-use super::pool::{Loan, Pool};
-use super::post::{read_delivery, read_signing_key, read_webhook};
+use super::pool::{Pool, PooledConnection};
 use super::sql::Sql;
 use super::value::{Text, Uuid};
 use crate::{
-    Ahead, DeliveriesOf, DeliveryFilter, Error, Fault, Filter, JournalRow, Kept, Page, Query, QueueStats,
-    Sweep, Swept, Tombstone,
+    DeliveriesOf, DeliveryFilter, Error, Fault, Filter, JobsAhead, JournalRow, Page, Query, QueueStats,
+    StoredResult, Sweep, Swept, Tombstone,
 };
 
 /// Answers one question. Being cancelled anywhere costs the connection, nothing else.
 pub(super) async fn read(pool: &Pool, options: &Options, query: Query) -> Result<Page, Error> {
-    let reader = Reader { loan: pool.take().await?, options };
+    let reader = ReadConnection { pooled: pool.take().await?, options };
     let page = reader.answer(query).await;
     match page.as_ref().map_err(|error| error.fault) {
         // An answer, if not a welcome one: the connection is ready for the next question.
-        Ok(_) | Err(Fault::Rejected | Fault::Corrupt | Fault::Busy | Fault::Full) => reader.loan.give_back(),
+        Ok(_) | Err(Fault::Rejected | Fault::Corrupt | Fault::Busy | Fault::Full) => {
+            reader.pooled.give_back()
+        }
         Err(Fault::Unavailable | Fault::Timeout | Fault::TooNew | Fault::Unknown) => drop(reader),
     }
     page
@@ -42,12 +44,12 @@ pub(super) async fn read(pool: &Pool, options: &Options, query: Query) -> Result
 
 /// Deletes what is old.
 pub(super) async fn sweep(pool: &Pool, options: &Options, sweep: Sweep) -> Result<Swept, Error> {
-    let loan = pool.take().await?;
+    let pooled = pool.take().await?;
     let limit = bounded(sweep.limit);
     let delete = async |sql, before: Time| {
         let before = before.as_micros();
         let values: [&(dyn ToSql + Sync); 2] = [&before, &limit];
-        let deleted = in_time(options, loan.connection().execute(sql, &values)).await?;
+        let deleted = in_time(options, pooled.connection().execute(sql, &values)).await?;
         Ok::<_, Error>(deleted.map_err(fault::report)? as usize)
     };
     let swept = Swept {
@@ -58,18 +60,18 @@ pub(super) async fn sweep(pool: &Pool, options: &Options, sweep: Sweep) -> Resul
         results: delete(Sql::RemoveExpired, sweep.results_until).await?,
         blobs: 0,
     };
-    loan.give_back();
+    pooled.give_back();
     Ok(swept)
 }
 
-struct Reader<'a> {
-    loan: Loan,
+struct ReadConnection<'a> {
+    pooled: PooledConnection,
     options: &'a Options,
 }
 
-impl Reader<'_> {
+impl ReadConnection<'_> {
     async fn rows(&self, sql: Sql, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Error> {
-        in_time(self.options, self.loan.connection().query(sql, values)).await?.map_err(fault::report)
+        in_time(self.options, self.pooled.connection().query(sql, values)).await?.map_err(fault::report)
     }
 
     async fn answer(&self, query: Query) -> Result<Page, Error> {
@@ -180,7 +182,7 @@ impl Reader<'_> {
 
     /// Up to this number the journal is settled: whatever was to come has come. See `sql.rs`.
     async fn settled(&self) -> Result<i64, Error> {
-        let mut pipeline = Pipeline::new(self.loan.connection());
+        let mut pipeline = Pipeline::new(self.pooled.connection());
         pipeline.push(Sql::ReadDrawn, []);
         pipeline.push(Sql::ReadDrawing, []);
         let mut settled = i64::MAX;
@@ -247,7 +249,7 @@ impl Reader<'_> {
         Ok(Page::Jobs(rows.iter().map(read_job).collect::<Result<_, _>>()?))
     }
 
-    async fn ahead(&self, shelf: Shelf, place: (i16, JobId), limit: usize) -> Result<Ahead, Error> {
+    async fn ahead(&self, shelf: Shelf, place: (i16, JobId), limit: usize) -> Result<JobsAhead, Error> {
         let (lane, name, (priority, id)) = (shelf.lane as i16, shelf.name.as_str(), place);
         let (id, limit_rows) = (Uuid::from(id), bounded(limit));
         let values: [&(dyn ToSql + Sync); 5] = [&lane, &name, &priority, &id, &limit_rows];
@@ -257,7 +259,7 @@ impl Reader<'_> {
         if n >= limit as u64 {
             waiting = number(self.rows(Sql::ReadWaiting, &[&name]).await?)?;
         }
-        Ok(Ahead::counted(n, limit, || waiting))
+        Ok(JobsAhead::counted(n, limit, || waiting))
     }
 
     async fn occupied(&self, shelves: Vec<Shelf>) -> Result<Page, Error> {
@@ -282,7 +284,7 @@ fn read_outcome(row: &Row) -> Result<Outcome, Error> {
     Ok(Outcome { execution: cell::<Uuid>(row, 0)?.into(), job: cell::<Uuid>(row, 1)?.into(), object })
 }
 
-fn read_kept(row: &Row) -> Result<Kept, Error> {
+fn read_kept(row: &Row) -> Result<StoredResult, Error> {
     let size = cell::<i64>(row, 2)?.cast_unsigned();
     let content = match (cell::<Option<Vec<u8>>>(row, 4)?, cell::<Option<Uuid>>(row, 5)?) {
         (Some(bytes), _) => Some(Content::Inline(bytes)),
@@ -290,7 +292,7 @@ fn read_kept(row: &Row) -> Result<Kept, Error> {
         (None, None) => None,
     };
     let expires_at = cell::<Option<i64>>(row, 3)?.map(Time::from_micros);
-    Ok(Kept { media_type: cell(row, 0)?, file_name: cell(row, 1)?, size, expires_at, content })
+    Ok(StoredResult { media_type: cell(row, 0)?, file_name: cell(row, 1)?, size, expires_at, content })
 }
 
 fn read_tombstone(row: &Row) -> Result<Tombstone, Error> {

@@ -52,7 +52,7 @@ statements! {
            FOR UPDATE";
     /// The jobs asked for and those that keys point to, locked in one go, so that the order of the ids holds over both. The
     /// keys themselves are read afterwards: nobody can then change where they point, since that takes the lock of the job.
-    LockCompany = "
+    LockRelated = "
         SELECT id, head, body
           FROM jobs
          WHERE id = ANY ($1::uuid[]

@@ -76,7 +76,7 @@ async fn plans_use_their_index_on_a_filled_table_with_and_without_statistics() {
 async fn check_plans(client: &Client) {
     let expected = [
         (Sql::LockJobs, "using jobs_pkey"),
-        (Sql::LockCompany, "using jobs_pkey"),
+        (Sql::LockRelated, "using jobs_pkey"),
         (Sql::LockShelf, "using jobs_shelf"),
         (Sql::CountShelf, "using jobs_shelf"),
         (Sql::LockDue, "using jobs_due"),

@@ -27,7 +27,7 @@ use crate::{Error, Fault};
 
 /// What a URL says of encryption that the driver does not know, and the rest of the URL.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Wishes {
+pub(super) struct TlsSettings {
     /// For the driver.
     pub(super) url: String,
     trust: Trust,
@@ -44,12 +44,12 @@ enum Trust {
     File(PathBuf),
 }
 
-impl Wishes {
+impl TlsSettings {
     /// Takes out of a URL what the driver does not know, or says what is wrong with it. A list of `key=value` is left as it is.
-    pub(super) fn of(url: &str) -> Result<Wishes, String> {
+    pub(super) fn of(url: &str) -> Result<TlsSettings, String> {
         let (head, parameters) = match url.split_once('?') {
             Some((head, parameters)) if head.contains("://") => (head, parameters),
-            _ => return Ok(Wishes { url: url.to_owned(), trust: Trust::Anybody }),
+            _ => return Ok(TlsSettings { url: url.to_owned(), trust: Trust::Anybody }),
         };
         let (mut rest, mut mode, mut named) = (Vec::new(), None, None);
         for parameter in parameters.split('&') {
@@ -75,7 +75,7 @@ impl Wishes {
             (mode, None) => (mode, Trust::Anybody),
         };
         rest.extend(mode.map(|mode| format!("sslmode={mode}")));
-        Ok(Wishes { url: [head, &rest.join("&")].join("?"), trust })
+        Ok(TlsSettings { url: [head, &rest.join("&")].join("?"), trust })
     }
 
     /// What encrypts connections.
@@ -88,7 +88,7 @@ impl Wishes {
             Some(authorities) => builder.with_root_certificates(authorities).with_no_client_auth(),
             None => builder
                 .dangerous()
-                .with_custom_certificate_verifier(Arc::new(Trusting(provider)))
+                .with_custom_certificate_verifier(Arc::new(TrustAnyServer(provider)))
                 .with_no_client_auth(),
         };
         Ok(MakeRustlsConnect::new(config))
@@ -123,9 +123,9 @@ impl Trust {
 
 /// Takes every server for the one that was meant, but still wants it to hold the key of its certificate.
 #[derive(Debug)]
-struct Trusting(Arc<CryptoProvider>);
+struct TrustAnyServer(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Trusting {
+impl ServerCertVerifier for TrustAnyServer {
     fn verify_server_cert(
         &self,
         _end_entity: &CertificateDer<'_>,
@@ -193,7 +193,7 @@ mod tests {
             ),
             ("host=h sslmode=disable password=a?b", "host=h sslmode=disable password=a?b", Trust::Anybody),
         ] {
-            assert_eq!(Wishes::of(url).unwrap(), Wishes { url: rest.into(), trust }, "{url}");
+            assert_eq!(TlsSettings::of(url).unwrap(), TlsSettings { url: rest.into(), trust }, "{url}");
         }
     }
 
@@ -205,7 +205,7 @@ mod tests {
             "sslmode=disable&sslrootcert=ca.pem",
             "sslmode=verify-full&sslrootcert=ca.pem&sslmode=disable",
         ] {
-            let why = Wishes::of(&format!("postgres://h/d?{parameters}")).unwrap_err();
+            let why = TlsSettings::of(&format!("postgres://h/d?{parameters}")).unwrap_err();
             assert!(why.contains("sslmode"), "{parameters}: {why}");
         }
     }
@@ -216,7 +216,7 @@ mod tests {
         let empty = folder.path().join("empty.pem");
         std::fs::write(&empty, "").unwrap();
         for path in [folder.path().join("missing.pem"), empty] {
-            let wishes = Wishes::of(&format!("postgres://h/d?sslrootcert={}", path.display())).unwrap();
+            let wishes = TlsSettings::of(&format!("postgres://h/d?sslrootcert={}", path.display())).unwrap();
             let error = wishes.connector().err().unwrap();
             assert!(error.to_string().contains(&*path.to_string_lossy()), "{error}");
         }

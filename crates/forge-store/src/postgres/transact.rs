@@ -20,9 +20,9 @@ use tokio_postgres::{Error as PgError, Row};
 use super::Options;
 use super::connect::{Connection, in_time};
 use super::fault;
-use super::load::{Lessons, load};
+use super::load::{EarlierTries, load};
 use super::pipeline::Pipeline;
-use super::pool::{Loan, Pool};
+use super::pool::{Pool, PooledConnection};
 use super::sql::Sql;
 use super::write::Writes;
 use crate::{Decide, Error, Fault};
@@ -31,17 +31,17 @@ use crate::{Decide, Error, Fault};
 const TRIES_MAX: usize = 8;
 
 /// Why an attempt did not end in a commit.
-pub(super) struct Setback {
+pub(super) struct FailedTry {
     error: Error,
     /// What trying again is worth.
-    again: Again,
+    again: RetryReason,
     /// In what state the connection is.
-    after: After,
+    after: ConnectionState,
 }
 
 /// What trying again is worth.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Again {
+enum RetryReason {
     /// Nothing.
     No,
     /// Another node was faster; seen again, things look different.
@@ -55,7 +55,7 @@ enum Again {
 
 /// In what state a failed attempt leaves its connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum After {
+enum ConnectionState {
     /// The server has ended the transaction.
     Idle,
     /// The transaction is open, or failed and waits to be rolled back.
@@ -64,58 +64,62 @@ enum After {
     Broken,
 }
 
-impl Setback {
+impl FailedTry {
     /// Trouble with what was loaded.
-    pub(super) fn open(error: Error) -> Setback {
-        Setback { error, again: Again::No, after: After::Open }
+    pub(super) fn open(error: Error) -> FailedTry {
+        FailedTry { error, again: RetryReason::No, after: ConnectionState::Open }
     }
 
     /// Another node was faster.
-    pub(super) fn race(how: &'static str) -> Setback {
-        Setback { error: Error::new(Fault::Busy, how), again: Again::Race, after: After::Open }
+    pub(super) fn race(how: &'static str) -> FailedTry {
+        FailedTry {
+            error: Error::new(Fault::Busy, how),
+            again: RetryReason::Race,
+            after: ConnectionState::Open,
+        }
     }
 
     /// An id that the batch asked to see was free when it looked: whoever has it now was faster, however often.
-    fn of(mut self, changes: &Changes, wants: &Wants) -> Setback {
+    fn of(mut self, changes: &Changes, wants: &Wants) -> FailedTry {
         let mut born = changes.inserted.iter();
-        if self.again == Again::JobExists && born.all(|(job, _)| wants.jobs.contains(&job.id)) {
-            self.again = Again::Race;
+        if self.again == RetryReason::JobExists && born.all(|(job, _)| wants.jobs.contains(&job.id)) {
+            self.again = RetryReason::Race;
             self.error.fault = Fault::Busy;
         }
         self
     }
 
-    fn limits() -> Setback {
+    fn limits() -> FailedTry {
         let error = Error::new(Fault::Busy, "a limit was not loaded");
-        Setback { error, again: Again::Limits, after: After::Open }
+        FailedTry { error, again: RetryReason::Limits, after: ConnectionState::Open }
     }
 }
 
 /// Runs the statements of one attempt, stage by stage.
-pub(super) struct Stage<'a> {
+pub(super) struct StatementRunner<'a> {
     options: &'a Options,
     /// Whether a lost race can still be tried again.
     pub(super) may_retry: bool,
 }
 
-impl Stage<'_> {
+impl StatementRunner<'_> {
     /// Nothing has been written yet: whatever goes wrong, nothing will be.
-    pub(super) async fn load(&self, pipeline: Pipeline<'_>) -> Result<Vec<Vec<Row>>, Setback> {
-        let late = |error| Setback { error, again: Again::No, after: After::Broken };
+    pub(super) async fn load(&self, pipeline: Pipeline<'_>) -> Result<Vec<Vec<Row>>, FailedTry> {
+        let late = |error| FailedTry { error, again: RetryReason::No, after: ConnectionState::Broken };
         let answers = in_time(self.options, pipeline.run()).await.map_err(late)?;
         answers.into_iter().collect::<Result<_, PgError>>().map_err(|error| {
-            let after = if fault::is_fatal(&error) { After::Broken } else { After::Open };
-            let again = if fault::is_race(&error) { Again::Race } else { Again::No };
-            Setback { error: fault::report(error), again, after }
+            let after = if fault::is_fatal(&error) { ConnectionState::Broken } else { ConnectionState::Open };
+            let again = if fault::is_race(&error) { RetryReason::Race } else { RetryReason::No };
+            FailedTry { error: fault::report(error), again, after }
         })
     }
 
     /// Behind `n_writes` statements comes the commit, which counts only if all before it did; behind it the notification,
     /// which changes nothing any more.
-    async fn commit(&self, pipeline: Pipeline<'_>, n_writes: usize) -> Result<(), Setback> {
+    async fn commit(&self, pipeline: Pipeline<'_>, n_writes: usize) -> Result<(), FailedTry> {
         let late = |error: Error| {
             let error = Error::new(Fault::Unknown, error);
-            Setback { error, again: Again::No, after: After::Broken }
+            FailedTry { error, again: RetryReason::No, after: ConnectionState::Broken }
         };
         let answers = in_time(self.options, pipeline.run()).await.map_err(late)?;
         let commit_sent = answers.len() > n_writes;
@@ -136,18 +140,18 @@ impl Stage<'_> {
 }
 
 /// A stage that ended with a failed commit.
-fn refused(error: PgError, report: fn(PgError) -> Error) -> Setback {
-    let after = if fault::is_fatal(&error) { After::Broken } else { After::Idle };
+fn refused(error: PgError, report: fn(PgError) -> Error) -> FailedTry {
+    let after = if fault::is_fatal(&error) { ConnectionState::Broken } else { ConnectionState::Idle };
     let again = match fault::constraint(&error) {
-        Some(fault::JOBS_PKEY) => Again::JobExists,
-        _ if fault::is_race(&error) => Again::Race,
-        _ => Again::No,
+        Some(fault::JOBS_PKEY) => RetryReason::JobExists,
+        _ if fault::is_race(&error) => RetryReason::Race,
+        _ => RetryReason::No,
     };
     let mut error = report(error);
-    if again == Again::Race {
+    if again == RetryReason::Race {
         error.fault = Fault::Busy;
     }
-    Setback { error, again, after }
+    FailedTry { error, again, after }
 }
 
 /// Runs a batch to its end.
@@ -157,55 +161,55 @@ pub(super) async fn transact(
     wants: Wants,
     mut decide: Decide,
 ) -> Result<Changes, Error> {
-    let loan = pool.take().await?;
-    let mut lessons = Lessons::default();
+    let pooled = pool.take().await?;
+    let mut earlier = EarlierTries::default();
     let mut job_existed = false;
     for n in 1..=TRIES_MAX {
-        let stage = Stage { options: &options, may_retry: n < TRIES_MAX };
-        let setback = match attempt(loan.connection(), &stage, &wants, &mut lessons, &mut decide).await {
+        let stage = StatementRunner { options: &options, may_retry: n < TRIES_MAX };
+        let setback = match attempt(pooled.connection(), &stage, &wants, &mut earlier, &mut decide).await {
             Ok(changes) => {
-                loan.give_back();
+                pooled.give_back();
                 return Ok(changes);
             }
             Err(setback) => setback,
         };
-        let usable = clean_up(&loan, setback.after, &options).await;
-        let again = usable && stage.may_retry && setback.again != Again::No;
-        if !again || (setback.again == Again::JobExists && job_existed) {
-            give_back_if(loan, usable);
+        let usable = clean_up(&pooled, setback.after, &options).await;
+        let again = usable && stage.may_retry && setback.again != RetryReason::No;
+        if !again || (setback.again == RetryReason::JobExists && job_existed) {
+            give_back_if(pooled, usable);
             return Err(setback.error);
         }
-        job_existed = setback.again == Again::JobExists;
+        job_existed = setback.again == RetryReason::JobExists;
         tracing::debug!(error = %setback.error, tries = n, "lost a race; deciding again");
     }
     unreachable!("the last try does not go on")
 }
 
-fn give_back_if(loan: Loan, usable: bool) {
+fn give_back_if(pooled: PooledConnection, usable: bool) {
     if usable {
-        loan.give_back();
+        pooled.give_back();
     }
 }
 
 /// Brings the connection out of its transaction. Says whether it can be used again.
-async fn clean_up(loan: &Loan, after: After, options: &Options) -> bool {
+async fn clean_up(pooled: &PooledConnection, after: ConnectionState, options: &Options) -> bool {
     match after {
-        After::Idle => true,
-        After::Broken => false,
-        After::Open => {
-            matches!(in_time(options, loan.connection().query(Sql::Rollback, &[])).await, Ok(Ok(_)))
+        ConnectionState::Idle => true,
+        ConnectionState::Broken => false,
+        ConnectionState::Open => {
+            matches!(in_time(options, pooled.connection().query(Sql::Rollback, &[])).await, Ok(Ok(_)))
         }
     }
 }
 
 async fn attempt(
     connection: &Connection,
-    stage: &Stage<'_>,
+    stage: &StatementRunner<'_>,
     wants: &Wants,
-    lessons: &mut Lessons,
+    earlier: &mut EarlierTries,
     decide: &mut Decide,
-) -> Result<Changes, Setback> {
-    let mut loaded = load(connection, stage, wants, lessons).await?;
+) -> Result<Changes, FailedTry> {
+    let mut loaded = load(connection, stage, wants, earlier).await?;
     let rows = std::mem::take(&mut loaded.rows);
     let changes = decide_safely(decide, rows)?;
     if changes.is_empty() {
@@ -216,8 +220,8 @@ async fn attempt(
     }
     let unseen: Vec<&Name> = changes.limits.keys().filter(|key| !loaded.limits.contains(*key)).collect();
     if !unseen.is_empty() {
-        lessons.limits.extend(unseen.into_iter().cloned());
-        return Err(Setback::limits());
+        earlier.limits.extend(unseen.into_iter().cloned());
+        return Err(FailedTry::limits());
     }
     let writes = Writes::new(&changes, &loaded, stage.options.node, connection.slot);
     let mut pipeline = Pipeline::new(connection);
@@ -228,10 +232,10 @@ async fn attempt(
 }
 
 /// A panic in a rule must not take the connection with it; and the same batch would panic again.
-fn decide_safely(decide: &mut Decide, rows: Rows) -> Result<Changes, Setback> {
+fn decide_safely(decide: &mut Decide, rows: Rows) -> Result<Changes, FailedTry> {
     catch_unwind(AssertUnwindSafe(|| decide(rows))).map_err(|panic| {
         let text = format!("deciding the batch panicked: {}", panic_text(panic.as_ref()));
-        Setback::open(Error::new(Fault::Rejected, text))
+        FailedTry::open(Error::new(Fault::Rejected, text))
     })
 }
 

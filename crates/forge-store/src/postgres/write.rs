@@ -10,26 +10,26 @@ use forge_core::history::{JournalEntry, encode_entries};
 use forge_core::job::{IdempotencyKey, Name};
 use forge_core::rows::{Counts, Forgotten, LimitRow, QueueRow};
 
-use super::columns::{Born, Changed, Clients, Ended};
+use super::columns::{Clients, EndedColumns, InsertedColumns, UpdatedColumns};
+use super::deliveries::WebhookColumns;
 use super::listen;
 use super::load::Loaded;
 use super::pipeline::Pipeline;
-use super::post::Posted;
 use super::sql::Sql;
 use super::value::Uuid;
 
 /// The changes of a batch as columns.
 pub(super) struct Writes<'a> {
-    born: Born<'a>,
-    changed: Changed,
-    gone: Gone,
-    ended: Ended<'a>,
+    born: InsertedColumns<'a>,
+    changed: UpdatedColumns,
+    gone: ForgottenColumns,
+    ended: EndedColumns<'a>,
     keys: Keys<'a>,
     uniques: Uniques<'a>,
     limits: Limits<'a>,
     queues: Queues<'a>,
     clients: Clients<'a>,
-    posted: Posted<'a>,
+    posted: WebhookColumns<'a>,
     counts: CountColumns<'a>,
     slot: i16,
     journal: Option<(i64, Vec<u8>)>,
@@ -42,16 +42,16 @@ impl<'a> Writes<'a> {
         let to_deliver = !changes.deliveries.is_empty();
         let news = at.is_some() || to_deliver || !changes.woken.is_empty();
         Writes {
-            born: Born::new(&changes.inserted),
-            changed: Changed::new(&changes.updated),
-            gone: Gone::new(&changes.forgotten),
-            ended: Ended::new(changes),
+            born: InsertedColumns::new(&changes.inserted),
+            changed: UpdatedColumns::new(&changes.updated),
+            gone: ForgottenColumns::new(&changes.forgotten),
+            ended: EndedColumns::new(changes),
             keys: Keys::new(changes),
             uniques: Uniques::new(changes, loaded),
             limits: Limits::new(&changes.limits),
             queues: Queues::new(&changes.queues),
             clients: Clients::new(changes),
-            posted: Posted::new(changes),
+            posted: WebhookColumns::new(changes),
             counts: CountColumns::new(&changes.counts),
             slot,
             journal: at.map(|at| (at.as_micros(), encode_entries(&changes.journal))),
@@ -89,7 +89,7 @@ impl<'a> Writes<'a> {
 
 /// Jobs to delete with all that is theirs.
 #[derive(Default)]
-struct Gone {
+struct ForgottenColumns {
     jobs: Vec<Uuid>,
     executions: Vec<Uuid>,
     clients: Vec<Uuid>,
@@ -97,9 +97,9 @@ struct Gone {
     kept: Vec<Option<i64>>,
 }
 
-impl Gone {
-    fn new(forgotten: &[Forgotten]) -> Gone {
-        let mut gone = Gone::default();
+impl ForgottenColumns {
+    fn new(forgotten: &[Forgotten]) -> ForgottenColumns {
+        let mut gone = ForgottenColumns::default();
         for job in forgotten {
             gone.jobs.push(job.job.into());
             for &execution in &job.executions {

@@ -11,7 +11,7 @@ use std::thread::{Builder, JoinHandle};
 use rusqlite::hooks::Wal;
 use rusqlite::{Connection, ErrorCode};
 
-use super::connect::Place;
+use super::connect::DatabaseFile;
 use crate::{Error, Fault};
 
 /// Pages of 4 KiB. Larger steps make the writer's own share larger, which shows in the slowest commits.
@@ -25,14 +25,14 @@ const STEPS_MAX: i32 = 4 * STEP;
 pub(super) const LOG_BYTES_MAX: i32 = 8 * STEP * 4096;
 
 /// Asks for a copy. One request waiting is enough.
-pub(super) type Bell = SyncSender<()>;
+pub(super) type CheckpointRequests = SyncSender<()>;
 
 /// The thread. Ends when every bell is gone.
 pub(super) struct Checkpointer(Option<JoinHandle<()>>);
 
 impl Checkpointer {
-    pub(super) fn start(place: &Place) -> Result<(Checkpointer, Bell), Error> {
-        let db = place.copier()?;
+    pub(super) fn start(file: &DatabaseFile) -> Result<(Checkpointer, CheckpointRequests), Error> {
+        let db = file.copier()?;
         let (bell, rings) = sync_channel(1);
         let thread = Builder::new().name("forge-copier".into()).spawn(move || run(&db, &rings));
         let thread = thread.map_err(|error| Error::new(Fault::Unavailable, error))?;
@@ -60,7 +60,7 @@ fn run(db: &Connection, rings: &Receiver<()>) {
 }
 
 /// Makes the commits of the writing connection ring the bell instead of copying themselves.
-pub(super) fn watch(db: &mut Connection, bell: Bell) -> Result<(), Error> {
+pub(super) fn watch(db: &mut Connection, bell: CheckpointRequests) -> Result<(), Error> {
     let mut asked_at = 0;
     db.wal_hook(Some(move |log: &mut Wal, pages: i32| {
         if pages < asked_at {

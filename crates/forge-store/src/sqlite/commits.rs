@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rusqlite::{Connection, ffi};
 
-use super::connect::Place;
+use super::connect::DatabaseFile;
 use crate::Error;
 
 /// SQLite maps the index in regions of this size.
@@ -31,7 +31,7 @@ const SHARES_MEMORY: i32 = 2;
 
 /// A moment between two commits. Equal ones mean that nothing was committed in between.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(super) struct CommitStamp {
     /// So many commits, modulo 2³².
     n: u32,
     /// The checksum of the newest page in the log.
@@ -39,40 +39,40 @@ pub(super) struct Stamp {
 }
 
 /// The number of commits, for as long as this lives.
-pub(super) struct Commits {
-    index: Index,
+pub(super) struct CommitCounter {
+    index: LogIndex,
     /// What is mapped stays so while a connection is open. Behind a lock only because it may be used by one thread at a time.
     _anchor: Mutex<Connection>,
 }
 
-impl Commits {
+impl CommitCounter {
     /// `None` where the file system or SQLite has no shared memory to look at.
-    pub(super) fn of(place: &Place) -> Result<Option<Commits>, Error> {
-        let anchor = place.reader()?;
+    pub(super) fn of(file: &DatabaseFile) -> Result<Option<CommitCounter>, Error> {
+        let anchor = file.reader()?;
         // The index is mapped by the first transaction.
         anchor.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
-        Ok(index(&anchor).map(|index| Commits { index, _anchor: Mutex::new(anchor) }))
+        Ok(index(&anchor).map(|index| CommitCounter { index, _anchor: Mutex::new(anchor) }))
     }
 
     /// The moment that this is.
-    pub(super) fn now(&self) -> Stamp {
-        Stamp { n: self.index.n.load(Ordering::Acquire), page: self.index.page.load(Ordering::Acquire) }
+    pub(super) fn now(&self) -> CommitStamp {
+        CommitStamp { n: self.index.n.load(Ordering::Acquire), page: self.index.page.load(Ordering::Acquire) }
     }
 
     /// The moment after the commit that the caller made at `before`. If others have committed since, it is past already.
-    pub(super) fn after(&self, before: Stamp) -> Stamp {
-        Stamp { n: before.n.wrapping_add(1), page: self.now().page }
+    pub(super) fn after(&self, before: CommitStamp) -> CommitStamp {
+        CommitStamp { n: before.n.wrapping_add(1), page: self.now().page }
     }
 }
 
 /// What is looked at in the index of the log.
-struct Index {
+struct LogIndex {
     n: &'static AtomicU32,
     page: &'static AtomicU32,
 }
 
 #[expect(unsafe_code, reason = "numbers that SQLite has no function for")]
-fn index(db: &Connection) -> Option<Index> {
+fn index(db: &Connection) -> Option<LogIndex> {
     let mut file: *mut ffi::sqlite3_file = ptr::null_mut();
     // SAFETY: the connection is open, and for this operation SQLite writes one pointer to the place it is given.
     let found = unsafe {
@@ -92,9 +92,9 @@ fn index(db: &Connection) -> Option<Index> {
         return None;
     }
     // SAFETY: the region begins with the header, aligned to a page, and stays mapped while a connection to the file is open:
-    // `Commits` keeps one, and hands the references to nobody. Others write each number whole, so that no load sees half of it.
+    // `CommitCounter` keeps one, and hands the references to nobody. Others write each number whole, so that no load sees half of it.
     let at = |place| unsafe { AtomicU32::from_ptr(region.cast::<u32>().add(place)) };
-    Some(Index { n: at(N_PLACE), page: at(PAGE_PLACE) })
+    Some(LogIndex { n: at(N_PLACE), page: at(PAGE_PLACE) })
 }
 
 #[cfg(test)]
@@ -111,10 +111,10 @@ mod tests {
     #[test]
     fn every_commit_of_anybody_is_counted_by_one_and_nothing_else_is() {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place { path: folder.path().join("jobs.db"), options: Options::default() };
-        let (one, other) = (place.writer().unwrap(), place.writer().unwrap());
+        let file = DatabaseFile { path: folder.path().join("jobs.db"), options: Options::default() };
+        let (one, other) = (file.writer().unwrap(), file.writer().unwrap());
         one.execute_batch("CREATE TABLE t (x)").unwrap();
-        let commits = Commits::of(&place).unwrap().expect("SQLite shares memory here");
+        let commits = CommitCounter::of(&file).unwrap().expect("SQLite shares memory here");
         let count = |what: &dyn Fn()| {
             let before = commits.now().n;
             what();
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(count(&|| one.execute_batch("BEGIN IMMEDIATE; COMMIT").unwrap()), 0);
         assert_eq!(count(&|| one.execute_batch("DELETE FROM t WHERE x > 100").unwrap()), 0);
         assert_eq!(
-            count(&|| place.copier().unwrap().execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap()),
+            count(&|| file.copier().unwrap().execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap()),
             0
         );
         assert_eq!(
@@ -142,10 +142,10 @@ mod tests {
     #[test]
     fn a_transaction_too_large_for_the_cache_counts_once() {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place { path: folder.path().join("jobs.db"), options: Options::default() };
-        let db = place.writer().unwrap();
+        let file = DatabaseFile { path: folder.path().join("jobs.db"), options: Options::default() };
+        let db = file.writer().unwrap();
         db.execute_batch("CREATE TABLE t (x); PRAGMA cache_size = 10").unwrap();
-        let commits = Commits::of(&place).unwrap().expect("SQLite shares memory here");
+        let commits = CommitCounter::of(&file).unwrap().expect("SQLite shares memory here");
         let before = commits.now().n;
         db.execute_batch("BEGIN").unwrap();
         for _ in 0..200 {
@@ -159,10 +159,10 @@ mod tests {
     #[test]
     fn a_count_that_began_anew_is_not_taken_for_the_old_one() {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place { path: folder.path().join("jobs.db"), options: Options::default() };
-        let db = place.writer().unwrap();
+        let file = DatabaseFile { path: folder.path().join("jobs.db"), options: Options::default() };
+        let db = file.writer().unwrap();
         db.execute_batch("CREATE TABLE t (x)").unwrap();
-        let commits = Commits::of(&place).unwrap().expect("SQLite shares memory here");
+        let commits = CommitCounter::of(&file).unwrap().expect("SQLite shares memory here");
         let before = commits.now();
         // What a process leaves behind that was killed between the two copies of the header.
         let index = OpenOptions::new().write(true).open(folder.path().join("jobs.db-shm")).unwrap();

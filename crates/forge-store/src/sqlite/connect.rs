@@ -30,7 +30,7 @@ impl Default for Options {
 
 /// A file, and how to open connections to it.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct DatabaseFile {
     pub(super) path: PathBuf,
     pub(super) options: Options,
 }
@@ -64,7 +64,7 @@ const READER: &str = "
 /// Waits for whoever is writing, by taking their place for a moment.
 const WAIT: &str = "BEGIN IMMEDIATE; ROLLBACK;";
 
-impl Place {
+impl DatabaseFile {
     /// The connection that writes. Makes the folder and the file where there is none.
     pub(super) fn writer(&self) -> Result<Connection, Error> {
         if let Some(folder) = self.path.parent() {
@@ -142,8 +142,8 @@ mod tests {
     #[test]
     fn a_commit_of_the_writer_is_on_the_disk_before_it_returns() {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place { path: folder.path().join("jobs.db"), options: Options::default() };
-        let writer = place.writer().unwrap();
+        let file = DatabaseFile { path: folder.path().join("jobs.db"), options: Options::default() };
+        let writer = file.writer().unwrap();
         let synchronous: i64 = writer.pragma_query_value(None, "synchronous", |row| row.get(0)).unwrap();
         let mode: String = writer.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
         const FULL: i64 = 2;
@@ -153,9 +153,9 @@ mod tests {
     #[test]
     fn a_reader_cannot_write() {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place { path: folder.path().join("jobs.db"), options: Options::default() };
-        let _writer = place.writer().unwrap();
-        let error = Error::from(place.reader().unwrap().execute_batch("CREATE TABLE t (x)").unwrap_err());
+        let file = DatabaseFile { path: folder.path().join("jobs.db"), options: Options::default() };
+        let _writer = file.writer().unwrap();
+        let error = Error::from(file.reader().unwrap().execute_batch("CREATE TABLE t (x)").unwrap_err());
         assert_eq!(error.fault, Fault::Unavailable);
     }
 }

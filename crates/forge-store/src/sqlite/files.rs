@@ -43,7 +43,7 @@ impl Files {
             for folder in [folder, root.as_path(), folder_of(&root)] {
                 File::open(folder)?.sync_all()?;
             }
-            Ok(Writing { file: Some(file), path })
+            Ok(FileSink { file: Some(file), path })
         });
         Ok(Box::new(made.await?))
     }
@@ -53,7 +53,7 @@ impl Files {
         let path = self.path(blob);
         let opened = path.clone();
         let file = on_disk(path.clone(), move || File::open(opened)).await?;
-        Ok(Arc::new(Reading { file: Arc::new(file), path }))
+        Ok(Arc::new(FileSource { file: Arc::new(file), path }))
     }
 
     /// Deletes the files of blobs; one that is not there was deleted before.
@@ -69,13 +69,13 @@ impl Files {
     }
 }
 
-struct Writing {
+struct FileSink {
     /// Away while it is being written to.
     file: Option<File>,
     path: PathBuf,
 }
 
-impl Writing {
+impl FileSink {
     async fn with<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&mut File) -> io::Result<T> + Send + 'static,
@@ -88,7 +88,7 @@ impl Writing {
     }
 }
 
-impl Sink for Writing {
+impl Sink for FileSink {
     fn write(&mut self, bytes: Bytes) -> Boxed<'_, ()> {
         Box::pin(self.with(move |file| file.write_all(&bytes)))
     }
@@ -98,12 +98,12 @@ impl Sink for Writing {
     }
 }
 
-struct Reading {
+struct FileSource {
     file: Arc<File>,
     path: PathBuf,
 }
 
-impl Source for Reading {
+impl Source for FileSource {
     fn read(&self, offset: u64, len: usize) -> Boxed<'static, Bytes> {
         let (file, path) = (self.file.clone(), self.path.clone());
         Box::pin(on_disk(path, move || {

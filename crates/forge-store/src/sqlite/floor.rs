@@ -28,9 +28,9 @@ const INSERT_JOB: &str = "INSERT INTO jobs (id, client, queue, state, body) VALU
 const INSERT_EVENT: &str = "INSERT INTO events (job, name) VALUES (?1, ?2)";
 
 /// A file that jobs are only written to.
-pub struct Floor(mpsc::Sender<Kept>);
+pub struct Floor(mpsc::Sender<NewRow>);
 
-struct Kept {
+struct NewRow {
     id: JobId,
     body: Bytes,
     told: oneshot::Sender<()>,
@@ -56,13 +56,13 @@ impl Floor {
     pub async fn keep(&self, id: JobId, body: Bytes) -> Result<(), Error> {
         let (told, hears) = oneshot::channel();
         let gone = || Error::new(Fault::Unavailable, "the floor stopped writing");
-        self.0.send(Kept { id, body, told }).await.map_err(|_| gone())?;
+        self.0.send(NewRow { id, body, told }).await.map_err(|_| gone())?;
         hears.await.map_err(|_| gone())
     }
 }
 
 /// Whatever comes in while a transaction is written is the next one.
-fn write(db: &Connection, mut jobs: mpsc::Receiver<Kept>) -> Result<(), Error> {
+fn write(db: &Connection, mut jobs: mpsc::Receiver<NewRow>) -> Result<(), Error> {
     let mut batch = Vec::with_capacity(BATCH_MAX);
     while let Some(first) = jobs.blocking_recv() {
         batch.push(first);
@@ -72,14 +72,14 @@ fn write(db: &Connection, mut jobs: mpsc::Receiver<Kept>) -> Result<(), Error> {
             batch.push(next);
         }
         db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-        for Kept { id, body, .. } in &batch {
+        for NewRow { id, body, .. } in &batch {
             db.prepare_cached(INSERT_JOB)?.execute(params![id.to_bytes(), &body[..]])?;
             for name in ["job_created", "job_queued"] {
                 db.prepare_cached(INSERT_EVENT)?.execute(params![id.to_bytes(), name])?;
             }
         }
         db.prepare_cached("COMMIT")?.execute([])?;
-        for Kept { told, .. } in batch.drain(..) {
+        for NewRow { told, .. } in batch.drain(..) {
             // Whoever has gone meanwhile is not told.
             let _ = told.send(());
         }

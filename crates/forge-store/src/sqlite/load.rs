@@ -10,9 +10,9 @@ use forge_core::time::Time;
 use forge_core::{Rows, Wants, limits};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
-use super::held::Held;
 use super::statements::statements;
-use super::{cells, clients, post};
+use super::writer_cache::WriterCache;
+use super::{cells, clients, deliveries};
 use crate::Error;
 
 statements! {
@@ -81,8 +81,8 @@ pub(super) struct Loaded {
     pub(super) numbers: HashMap<JobId, i64>,
 }
 
-/// Reads what is wanted, and its company. Takes from `held` what is there.
-pub(super) fn load(db: &Connection, wants: &Wants, held: &mut Held) -> Result<Loaded, Error> {
+/// Reads what is wanted, and its related rows. Takes from `cache` what is there.
+pub(super) fn load(db: &Connection, wants: &Wants, cache: &mut WriterCache) -> Result<Loaded, Error> {
     let mut loaded = Loaded::default();
     let mut ids: BTreeSet<JobId> = wants.jobs.clone();
     loaded.keys(db, wants, &mut ids)?;
@@ -93,12 +93,12 @@ pub(super) fn load(db: &Connection, wants: &Wants, held: &mut Held) -> Result<Lo
     if let Some(due) = wants.due {
         loaded.due(db, due)?;
     }
-    loaded.jobs(db, &ids, held)?;
+    loaded.jobs(db, &ids, cache)?;
     loaded.parked(db)?;
     loaded.limits(db)?;
     loaded.queues(db, wants)?;
     loaded.clients(db, wants)?;
-    post::load(db, wants, &mut loaded.rows)?;
+    deliveries::load(db, wants, &mut loaded.rows)?;
     Ok(loaded)
 }
 
@@ -143,13 +143,13 @@ impl Loaded {
         Ok(())
     }
 
-    fn jobs(&mut self, db: &Connection, ids: &BTreeSet<JobId>, held: &mut Held) -> Result<(), Error> {
+    fn jobs(&mut self, db: &Connection, ids: &BTreeSet<JobId>, cache: &mut WriterCache) -> Result<(), Error> {
         let mut statement = db.prepare_cached(JOB)?;
         for &id in ids {
             if self.numbers.contains_key(&id) {
                 continue;
             }
-            if let Some((n, job)) = held.take(id) {
+            if let Some((n, job)) = cache.take(id) {
                 self.numbers.insert(id, n);
                 self.rows.jobs.push(job);
             } else if let Some(row) = statement.query(params![id.to_bytes()])?.next()? {
@@ -159,7 +159,7 @@ impl Loaded {
         Ok(())
     }
 
-    /// The company of jobs that workers hold: who waits for their place.
+    /// The related rows of jobs that workers hold: who waits for their place.
     fn parked(&mut self, db: &Connection) -> Result<(), Error> {
         let held = self.rows.jobs.iter().filter(|job| job.state.is_active());
         let keys: BTreeSet<Name> =

@@ -16,7 +16,7 @@ pub(super) fn many<T>(
     db: &Connection,
     insert: &str,
     items: impl IntoIterator<Item = T>,
-    bind: impl Fn(&mut Values<'_, '_>, T) -> Result<(), Error>,
+    bind: impl Fn(&mut StatementValues<'_, '_>, T) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let mut items = items.into_iter().collect::<Vec<T>>().into_iter();
     for rows in ROWS {
@@ -46,9 +46,9 @@ pub(super) fn with_rows(insert: &str, rows: usize) -> String {
 fn execute<T>(
     statement: &mut CachedStatement<'_>,
     items: impl IntoIterator<Item = T>,
-    bind: impl Fn(&mut Values<'_, '_>, T) -> Result<(), Error>,
+    bind: impl Fn(&mut StatementValues<'_, '_>, T) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let mut values = Values { statement, next: 1 };
+    let mut values = StatementValues { statement, next: 1 };
     for item in items {
         bind(&mut values, item)?;
     }
@@ -57,12 +57,12 @@ fn execute<T>(
 }
 
 /// The places of a statement, filled one after the other.
-pub(super) struct Values<'s, 'c> {
+pub(super) struct StatementValues<'s, 'c> {
     statement: &'s mut CachedStatement<'c>,
     next: usize,
 }
 
-impl Values<'_, '_> {
+impl StatementValues<'_, '_> {
     /// Fills the next place.
     pub(super) fn put(&mut self, value: impl ToSql) -> Result<(), Error> {
         self.statement.raw_bind_parameter(self.next, value)?;

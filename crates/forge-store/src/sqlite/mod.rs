@@ -8,22 +8,22 @@ mod checkpoint;
 mod clients;
 mod commits;
 mod connect;
+mod deliveries;
 mod fault;
 mod files;
 mod floor;
-mod held;
 mod load;
 mod many;
 mod migrate;
-mod post;
 mod read;
+mod read_cache;
 mod readers;
-mod recent;
 mod results;
 mod statements;
 mod threads;
 mod write;
 mod writer;
+mod writer_cache;
 
 #[cfg(test)]
 mod tests;
@@ -38,13 +38,13 @@ use tokio::sync::broadcast;
 
 use crate::{Blobs, Boxed, Decide, Error, Page, Query, Sink, Source, Store, Sweep, Swept, Wakeup};
 use checkpoint::Checkpointer;
-use commits::Commits;
-use connect::Place;
+use commits::CommitCounter;
+use connect::DatabaseFile;
 use files::Files;
+use read_cache::ReadCache;
 use readers::Readers;
-use recent::Recent;
 use threads::Threads;
-use writer::{Bite, Task, Writer};
+use writer::{SweepBatch, Writer, WriterTask};
 
 pub use connect::Options;
 pub use floor::Floor;
@@ -57,7 +57,7 @@ pub struct Sqlite {
     // Dropped in this order: the last connection to close tidies the log up, which a reader could not; and the
     // checkpointer ends when the writer has.
     readers: Readers,
-    writer: Threads<Task>,
+    writer: Threads<WriterTask>,
     _checkpointer: Checkpointer,
     files: Files,
     wakeups: broadcast::Sender<Wakeup>,
@@ -72,15 +72,15 @@ impl Sqlite {
 
     /// The same with other than the default settings.
     pub fn open_with(path: &Path, options: Options) -> Result<Sqlite, Error> {
-        let place = Place { path: path.to_owned(), options };
+        let file = DatabaseFile { path: path.to_owned(), options };
         let wakeups = broadcast::channel(WAKEUPS_MAX).0;
         // First of all, since the file and its schema must be there for the others.
-        let first = place.writer()?;
+        let first = file.writer()?;
         migrate::migrate(&first)?;
-        let (checkpointer, bell) = Checkpointer::start(&place)?;
-        let recent = Arc::new(Recent::new(Commits::of(&place)?));
-        let mut writer = Writer::new(place.clone(), first, bell, recent.clone(), wakeups.clone())?;
-        let readers = Readers::open(&place, &recent)?;
+        let (checkpointer, bell) = Checkpointer::start(&file)?;
+        let read_cache = Arc::new(ReadCache::new(CommitCounter::of(&file)?));
+        let mut writer = Writer::new(file.clone(), first, bell, read_cache.clone(), wakeups.clone())?;
+        let readers = Readers::open(&file, &read_cache)?;
         let writer = Threads::start("forge-writer", vec![move |task| writer.handle(task)])?;
         let files = Files::beside(path);
         Ok(Sqlite { readers, writer, _checkpointer: checkpointer, files, wakeups })
@@ -90,11 +90,12 @@ impl Sqlite {
 impl Sqlite {
     /// Rows first, then the files of blobs that the rows have given up. Killed in between, the next sweep finds them again.
     async fn sweep_all(&self, sweep: Sweep) -> Result<Swept, Error> {
-        let Bite { swept, doomed } = self.writer.ask(move |reply| Task::Sweep { sweep, reply }).await?;
+        let SweepBatch { swept, doomed } =
+            self.writer.ask(move |reply| WriterTask::Sweep { sweep, reply }).await?;
         let n_blobs = doomed.len();
         if n_blobs > 0 {
             self.files.delete(doomed.clone()).await?;
-            self.writer.ask(move |reply| Task::Bury { blobs: doomed, reply }).await?;
+            self.writer.ask(move |reply| WriterTask::Bury { blobs: doomed, reply }).await?;
         }
         Ok(Swept { blobs: n_blobs, ..swept })
     }
@@ -103,13 +104,13 @@ impl Sqlite {
 impl Blobs for Sqlite {
     fn begin(&self, blob: BlobId, now: Time) -> Boxed<'_, Box<dyn Sink>> {
         Box::pin(async move {
-            self.writer.ask(move |reply| Task::BeginBlob { blob, now, reply }).await?;
+            self.writer.ask(move |reply| WriterTask::BeginBlob { blob, now, reply }).await?;
             self.files.create(blob).await
         })
     }
 
     fn touch(&self, blob: BlobId, now: Time) -> Boxed<'_, ()> {
-        Box::pin(self.writer.ask(move |reply| Task::TouchBlob { blob, now, reply }))
+        Box::pin(self.writer.ask(move |reply| WriterTask::TouchBlob { blob, now, reply }))
     }
 
     fn open(&self, blob: BlobId) -> Boxed<'_, Arc<dyn Source>> {
@@ -120,7 +121,7 @@ impl Blobs for Sqlite {
 impl Store for Sqlite {
     fn transact(&self, wants: Wants, decide: Decide) -> Boxed<'_, Changes> {
         let wants = Box::new(wants);
-        Box::pin(self.writer.ask(move |reply| Task::Transact { wants, decide, reply }))
+        Box::pin(self.writer.ask(move |reply| WriterTask::Transact { wants, decide, reply }))
     }
 
     fn read(&self, query: Query) -> Boxed<'_, Page> {

@@ -13,9 +13,9 @@ use forge_core::time::Time;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::load::sql_limit;
-use super::recent::{Front, Recent};
+use super::read_cache::{ReadCache, ShelfFront};
 use super::statements::statements;
-use super::{cells, clients, post, results};
+use super::{cells, clients, deliveries, results};
 use crate::{Error, Filter, JournalRow, Page, Query, QueueStats, Tombstone};
 
 statements! {
@@ -169,7 +169,7 @@ statements! {
 }
 
 /// Answers one question.
-pub(super) fn read(db: &Connection, recent: &Recent, query: &Query) -> Result<Page, Error> {
+pub(super) fn read(db: &Connection, recent: &ReadCache, query: &Query) -> Result<Page, Error> {
     Ok(match query {
         Query::Job(id) => {
             let reading = recent.reading();
@@ -232,14 +232,14 @@ pub(super) fn read(db: &Connection, recent: &Recent, query: &Query) -> Result<Pa
             let read = |id: &ExecutionId| first(db, OUTCOME, params![id.to_bytes()], |row| outcome(*id, row));
             Page::Outcomes(executions.iter().filter_map(|id| read(id).transpose()).collect::<Result<_, _>>()?)
         }
-        Query::Webhook(id) => Page::Webhook(post::webhook_by_id(db, *id)?.map(Box::new)),
+        Query::Webhook(id) => Page::Webhook(deliveries::webhook_by_id(db, *id)?.map(Box::new)),
         Query::Webhooks { client, after, limit } => {
-            Page::Webhooks(post::webhooks_of(db, *client, *after, *limit)?)
+            Page::Webhooks(deliveries::webhooks_of(db, *client, *after, *limit)?)
         }
-        Query::Delivery(id) => Page::Delivery(post::delivery_by_id(db, *id)?.map(Box::new)),
-        Query::Deliveries(filter) => Page::Deliveries(post::list(db, filter)?),
-        Query::NextDelivery => Page::Moment(post::next_due(db)?),
-        Query::SigningKeys => Page::SigningKeys(post::signing_keys(db)?),
+        Query::Delivery(id) => Page::Delivery(deliveries::delivery_by_id(db, *id)?.map(Box::new)),
+        Query::Deliveries(filter) => Page::Deliveries(deliveries::list(db, filter)?),
+        Query::NextDelivery => Page::Moment(deliveries::next_due(db)?),
+        Query::SigningKeys => Page::SigningKeys(deliveries::signing_keys(db)?),
     })
 }
 
@@ -283,7 +283,7 @@ fn occupied(db: &Connection, shelves: &[Shelf]) -> Result<Vec<Shelf>, Error> {
     Ok(occupied)
 }
 
-fn front(db: &Connection, shelf: &Shelf, limit: usize) -> Result<Front, Error> {
+fn front(db: &Connection, shelf: &Shelf, limit: usize) -> Result<ShelfFront, Error> {
     let (lane, name) = (shelf.lane as u8, shelf.name.as_str());
     let place = |row: &Row<'_>| Ok((row.get(0)?, cells::job_id(row, 1)?));
     let places = all(db, FRONT, params![lane, name, sql_limit(limit)], place)?;
@@ -291,7 +291,7 @@ fn front(db: &Connection, shelf: &Shelf, limit: usize) -> Result<Front, Error> {
     let is_all = places.len() < limit;
     let waiting = || first(db, WAITING, params![name], |row| Ok(row.get(0)?));
     let n_waiting = if is_all { None } else { waiting()? };
-    Ok(Front::new(places, limit, n_waiting.unwrap_or(0)))
+    Ok(ShelfFront::new(places, limit, n_waiting.unwrap_or(0)))
 }
 
 fn listed(row: &Row<'_>) -> Result<Job, Error> {

@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::Connection;
 
-use super::connect::Place;
+use super::connect::DatabaseFile;
 use super::read::read;
-use super::recent::Recent;
+use super::read_cache::ReadCache;
 use super::threads::{Reply, Threads};
 use crate::{Error, Page, Query};
 
@@ -24,55 +24,55 @@ const LOOKUP_INPUTS_MAX: usize = 32;
 /// All that reads.
 pub(super) struct Readers {
     lookups: Vec<Mutex<Connection>>,
-    pages: Threads<Task>,
-    searches: Threads<Task>,
-    recent: Arc<Recent>,
+    pages: Threads<ReadTask>,
+    searches: Threads<ReadTask>,
+    read_cache: Arc<ReadCache>,
 }
 
-struct Task {
+struct ReadTask {
     query: Query,
     reply: Reply<Page>,
 }
 
 /// How a query is best answered.
-enum Road {
+enum ReadPath {
     Lookup,
     Page,
     Search,
 }
 
 impl Readers {
-    pub(super) fn open(place: &Place, recent: &Arc<Recent>) -> Result<Readers, Error> {
-        let lookups = (0..place.options.lookups.max(1)).map(|_| place.reader().map(Mutex::new));
+    pub(super) fn open(file: &DatabaseFile, read_cache: &Arc<ReadCache>) -> Result<Readers, Error> {
+        let lookups = (0..file.options.lookups.max(1)).map(|_| file.reader().map(Mutex::new));
         Ok(Readers {
             lookups: lookups.collect::<Result<_, _>>()?,
-            pages: start("forge-pages", 1, place, recent)?,
-            searches: start("forge-search", SEARCH_THREADS, place, recent)?,
-            recent: recent.clone(),
+            pages: start("forge-pages", 1, file, read_cache)?,
+            searches: start("forge-search", SEARCH_THREADS, file, read_cache)?,
+            read_cache: read_cache.clone(),
         })
     }
 
     pub(super) async fn read(&self, query: Query) -> Result<Page, Error> {
         match road_of(&query) {
-            Road::Lookup => self.look_up(&query),
-            Road::Page => self.pages.ask(|reply| Task { query, reply }).await,
-            Road::Search => self.searches.ask(|reply| Task { query, reply }).await,
+            ReadPath::Lookup => self.look_up(&query),
+            ReadPath::Page => self.pages.ask(|reply| ReadTask { query, reply }).await,
+            ReadPath::Search => self.searches.ask(|reply| ReadTask { query, reply }).await,
         }
     }
 
     /// On the first connection that is free, so that a quiet server warms one cache only. With all of them taken, waits
     /// for one: for as long as one lookup takes.
     fn look_up(&self, query: &Query) -> Result<Page, Error> {
-        if let Some(page) = self.recent.page(query) {
+        if let Some(page) = self.read_cache.page(query) {
             return Ok(page);
         }
         let free = self.lookups.iter().find_map(|db| db.try_lock().ok());
         let db = free.unwrap_or_else(|| self.lookups[0].lock().unwrap_or_else(PoisonError::into_inner));
-        read(&db, &self.recent, query)
+        read(&db, &self.read_cache, query)
     }
 }
 
-fn road_of(query: &Query) -> Road {
+fn road_of(query: &Query) -> ReadPath {
     match query {
         Query::Job(_)
         | Query::JobOf(_)
@@ -84,37 +84,42 @@ fn road_of(query: &Query) -> Road {
         | Query::NextDue
         | Query::Client(_)
         | Query::ApiKey(_)
-        | Query::JournalEnd => Road::Lookup,
-        Query::Inputs(ids) if ids.len() <= LOOKUP_INPUTS_MAX => Road::Lookup,
+        | Query::JournalEnd => ReadPath::Lookup,
+        Query::Inputs(ids) if ids.len() <= LOOKUP_INPUTS_MAX => ReadPath::Lookup,
         Query::Inputs(_)
         | Query::Items(_)
         | Query::JobsById(_)
         | Query::Outcomes(_)
-        | Query::Journal { .. } => Road::Page,
+        | Query::Journal { .. } => ReadPath::Page,
         Query::Webhook(_)
         | Query::Webhooks { .. }
         | Query::Delivery(_)
         | Query::NextDelivery
-        | Query::SigningKeys => Road::Lookup,
+        | Query::SigningKeys => ReadPath::Lookup,
         Query::Jobs(_)
         | Query::Shelf { .. }
         | Query::DeadLetters { .. }
         | Query::Queues
         | Query::Deliveries(_)
-        | Query::JournalBefore(_) => Road::Search,
+        | Query::JournalBefore(_) => ReadPath::Search,
     }
 }
 
-fn start(name: &str, n: usize, place: &Place, recent: &Arc<Recent>) -> Result<Threads<Task>, Error> {
+fn start(
+    name: &str,
+    n: usize,
+    file: &DatabaseFile,
+    read_cache: &Arc<ReadCache>,
+) -> Result<Threads<ReadTask>, Error> {
     let worker = |db: Connection| {
-        let recent = recent.clone();
-        move |Task { query, reply }: Task| {
+        let read_cache = read_cache.clone();
+        move |ReadTask { query, reply }: ReadTask| {
             if !reply.is_closed() {
                 // Nobody waiting any more is fine.
-                let _ = reply.send(read(&db, &recent, &query));
+                let _ = reply.send(read(&db, &read_cache, &query));
             }
         }
     };
-    let workers = (0..n).map(|_| place.reader().map(worker)).collect::<Result<Vec<_>, _>>()?;
+    let workers = (0..n).map(|_| file.reader().map(worker)).collect::<Result<Vec<_>, _>>()?;
     Threads::start(name, workers)
 }

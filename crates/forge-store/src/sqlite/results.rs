@@ -13,7 +13,7 @@ use super::cells;
 use super::load::sql_limit;
 use super::many::many;
 use super::statements::statements;
-use crate::{Error, Fault, Kept, Sweep};
+use crate::{Error, Fault, StoredResult, Sweep};
 
 statements! {
     INSERT_RESULT = "
@@ -142,13 +142,13 @@ pub(super) fn delete(db: &Connection, execution: ExecutionId, at: Time) -> Resul
 }
 
 /// What is known of the result of an execution.
-pub(super) fn result(db: &Connection, execution: ExecutionId) -> Result<Option<Box<Kept>>, Error> {
+pub(super) fn result(db: &Connection, execution: ExecutionId) -> Result<Option<Box<StoredResult>>, Error> {
     let mut statement = db.prepare_cached(RESULT)?;
     let mut found = statement.query(params![execution.to_bytes()])?;
     Ok(found.next()?.map(kept).transpose()?.map(Box::new))
 }
 
-fn kept(row: &Row<'_>) -> Result<Kept, Error> {
+fn kept(row: &Row<'_>) -> Result<StoredResult, Error> {
     let size = row.get::<_, i64>(2)?.cast_unsigned();
     let inline: Option<Vec<u8>> = row.get(4)?;
     let content = match (inline, row.get::<_, Option<[u8; 16]>>(5)?) {
@@ -160,7 +160,7 @@ fn kept(row: &Row<'_>) -> Result<Kept, Error> {
         (None, None) => None,
     };
     let expires_at = row.get::<_, Option<i64>>(3)?.map(Time::from_micros);
-    Ok(Kept { media_type: row.get(0)?, file_name: row.get(1)?, size, expires_at, content })
+    Ok(StoredResult { media_type: row.get(0)?, file_name: row.get(1)?, size, expires_at, content })
 }
 
 /// Removes a bite of expired contents, and says how many.

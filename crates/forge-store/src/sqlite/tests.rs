@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 
-use super::{clients, connect, load, many, migrate, post, read, results, write, writer};
+use super::{clients, connect, deliveries, load, many, migrate, read, results, write, writer};
 
 const ALL: &[&[(&str, &str)]] = &[
     migrate::STATEMENTS,
@@ -10,7 +10,7 @@ const ALL: &[&[(&str, &str)]] = &[
     write::STATEMENTS,
     read::STATEMENTS,
     clients::STATEMENTS,
-    post::STATEMENTS,
+    deliveries::STATEMENTS,
     results::STATEMENTS,
     writer::STATEMENTS,
 ];
@@ -76,7 +76,7 @@ fn deliveries_are_found_along_their_indexes_and_nothing_is_sorted() {
         ("OF_JOB", "SEARCH deliveries USING INDEX deliveries_job (job=? AND id<?)"),
         ("FAILED", "SEARCH deliveries USING INDEX deliveries_failed (endpoint=? AND settled_at>?)"),
     ] {
-        check(post::STATEMENTS, name, plan);
+        check(deliveries::STATEMENTS, name, plan);
     }
 }
 
@@ -94,7 +94,11 @@ fn sweeping_looks_only_at_what_is_old() {
     for (statements, name, index) in [
         (write::STATEMENTS, "SWEEP_JOURNAL", "USING COVERING INDEX journal_at (at<?)"),
         (write::STATEMENTS, "SWEEP_TOMBSTONES", "USING COVERING INDEX tombstones_at (at<?)"),
-        (post::STATEMENTS, "SWEEP_DELIVERIES", "USING COVERING INDEX deliveries_settled (settled_at<?)"),
+        (
+            deliveries::STATEMENTS,
+            "SWEEP_DELIVERIES",
+            "USING COVERING INDEX deliveries_settled (settled_at<?)",
+        ),
         (
             results::STATEMENTS,
             "REMOVE_EXPIRED",

@@ -16,7 +16,7 @@ use rusqlite::{Connection, params};
 use super::load::{ALL_QUEUES, sql_limit};
 use super::many::many;
 use super::statements::statements;
-use super::{clients, post, results};
+use super::{clients, deliveries, results};
 use crate::{Error, Fault, Sweep, Swept};
 
 statements! {
@@ -163,7 +163,7 @@ statements! {
 pub(super) fn write(db: &Connection, changes: &Changes, numbers: &HashMap<JobId, i64>) -> Result<(), Error> {
     insert_jobs(db, &changes.inserted)?;
     update_jobs(db, &changes.updated, numbers)?;
-    post::write(db, changes)?;
+    deliveries::write(db, changes)?;
     forget(db, &changes.forgotten)?;
     insert_ends(db, changes)?;
     put_keys(db, &changes.keys, &changes.keys_removed)?;
@@ -182,7 +182,7 @@ pub(super) fn sweep(db: &Connection, sweep: &Sweep) -> Result<Swept, Error> {
         journal_rows: delete(SWEEP_JOURNAL, sweep.journal_before)?,
         tombstones: delete(SWEEP_TOMBSTONES, sweep.tombstones_before)?,
         revoked_keys: clients::sweep(db, sweep.revoked_keys_before, limit)?,
-        deliveries: post::sweep(db, sweep.deliveries_before, limit)?,
+        deliveries: deliveries::sweep(db, sweep.deliveries_before, limit)?,
         results: results::remove_expired(db, sweep)?,
         blobs: 0,
     })

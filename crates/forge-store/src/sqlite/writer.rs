@@ -19,13 +19,13 @@ use forge_core::{Changes, Rows, Wants};
 use rusqlite::Connection;
 use tokio::sync::broadcast;
 
-use super::checkpoint::{Bell, watch};
-use super::connect::Place;
-use super::held::Held;
+use super::checkpoint::{CheckpointRequests, watch};
+use super::connect::DatabaseFile;
 use super::load::{Loaded, load};
-use super::recent::Recent;
+use super::read_cache::ReadCache;
 use super::statements::statements;
 use super::threads::Reply;
+use super::writer_cache::WriterCache;
 use super::{fault, results, write};
 use crate::{Decide, Error, Fault, Sweep, Swept, Wakeup};
 
@@ -39,16 +39,16 @@ statements! {
 }
 
 /// What the writer can be asked.
-pub(super) enum Task {
+pub(super) enum WriterTask {
     Transact { wants: Box<Wants>, decide: Decide, reply: Reply<Changes> },
-    Sweep { sweep: Sweep, reply: Reply<Bite> },
+    Sweep { sweep: Sweep, reply: Reply<SweepBatch> },
     BeginBlob { blob: BlobId, now: Time, reply: Reply<()> },
     TouchBlob { blob: BlobId, now: Time, reply: Reply<()> },
     Bury { blobs: Vec<BlobId>, reply: Reply<()> },
 }
 
 /// What a sweep found.
-pub(super) struct Bite {
+pub(super) struct SweepBatch {
     /// The rows it deleted.
     pub(super) swept: Swept,
     /// Blobs whose files are to be deleted next.
@@ -57,60 +57,68 @@ pub(super) struct Bite {
 
 /// The state of the writing thread.
 pub(super) struct Writer {
-    place: Place,
+    file: DatabaseFile,
     /// `None` after a transaction that could not even be rolled back.
     db: Option<Connection>,
     /// The data version seen last; `None` on a new connection.
     data_version: Option<i64>,
-    held: Held,
-    recent: Arc<Recent>,
-    bell: Bell,
+    cache: WriterCache,
+    read_cache: Arc<ReadCache>,
+    bell: CheckpointRequests,
     wakeups: broadcast::Sender<Wakeup>,
 }
 
 impl Writer {
     /// A writer on a connection whose schema is up to date.
     pub(super) fn new(
-        place: Place,
+        file: DatabaseFile,
         mut db: Connection,
-        bell: Bell,
-        recent: Arc<Recent>,
+        bell: CheckpointRequests,
+        read_cache: Arc<ReadCache>,
         wakeups: broadcast::Sender<Wakeup>,
     ) -> Result<Writer, Error> {
         watch(&mut db, bell.clone())?;
-        Ok(Writer { place, db: Some(db), data_version: None, held: Held::default(), recent, bell, wakeups })
+        Ok(Writer {
+            file,
+            db: Some(db),
+            data_version: None,
+            cache: WriterCache::default(),
+            read_cache,
+            bell,
+            wakeups,
+        })
     }
 
     /// Does one task, unless nobody waits for it any more.
-    pub(super) fn handle(&mut self, task: Task) {
+    pub(super) fn handle(&mut self, task: WriterTask) {
         match task {
-            Task::Transact { wants, decide, reply } if !reply.is_closed() => {
+            WriterTask::Transact { wants, decide, reply } if !reply.is_closed() => {
                 let _ = reply.send(self.transact(&wants, decide));
             }
-            Task::Sweep { sweep, reply } if !reply.is_closed() => {
+            WriterTask::Sweep { sweep, reply } if !reply.is_closed() => {
                 let sweep = |db: &Connection| {
                     let swept = write::sweep(db, &sweep)?;
-                    Ok(Bite { swept, doomed: results::doom(db, &sweep)? })
+                    Ok(SweepBatch { swept, doomed: results::doom(db, &sweep)? })
                 };
                 let _ = reply.send(self.alone(sweep));
             }
-            Task::BeginBlob { blob, now, reply } => {
+            WriterTask::BeginBlob { blob, now, reply } => {
                 let _ = reply.send(self.alone(|db| results::begin_blob(db, blob, now)));
             }
-            Task::TouchBlob { blob, now, reply } => {
+            WriterTask::TouchBlob { blob, now, reply } => {
                 let _ = reply.send(self.alone(|db| results::touch_blob(db, blob, now)));
             }
-            Task::Bury { blobs, reply } => {
+            WriterTask::Bury { blobs, reply } => {
                 let _ = reply.send(self.alone(|db| results::bury(db, &blobs)));
             }
-            Task::Transact { .. } | Task::Sweep { .. } => {}
+            WriterTask::Transact { .. } | WriterTask::Sweep { .. } => {}
         }
     }
 
     fn transact(&mut self, wants: &Wants, mut decide: Decide) -> Result<Changes, Error> {
-        let recent = self.recent.clone();
-        self.transaction(|db, held| {
-            let Loaded { rows, numbers } = load(db, wants, held)?;
+        let read_cache = self.read_cache.clone();
+        self.transaction(|db, cache| {
+            let Loaded { rows, numbers } = load(db, wants, cache)?;
             let changes = decided(&mut decide, rows)?;
             if changes.is_empty() {
                 leave(db)?;
@@ -119,9 +127,9 @@ impl Writer {
                 write::write(db, &changes, &numbers)?;
                 commit(db)?;
                 if db.total_changes() != n_before {
-                    recent.committed(Some(&changes));
+                    read_cache.committed(Some(&changes));
                 }
-                held.note(&changes, &numbers);
+                cache.note(&changes, &numbers);
             }
             Ok(changes)
         })
@@ -129,13 +137,13 @@ impl Writer {
 
     /// Runs `work` in a transaction of its own.
     fn alone<T>(&mut self, work: impl FnOnce(&Connection) -> Result<T, Error>) -> Result<T, Error> {
-        let recent = self.recent.clone();
+        let read_cache = self.read_cache.clone();
         self.transaction(|db, _| {
             let n_before = db.total_changes();
             let done = work(db)?;
             commit(db)?;
             if db.total_changes() != n_before {
-                recent.committed(None);
+                read_cache.committed(None);
             }
             Ok(done)
         })
@@ -144,15 +152,15 @@ impl Writer {
     /// Runs `work` in a transaction, which it must end. Whatever happens, none is open afterwards.
     fn transaction<T>(
         &mut self,
-        work: impl FnOnce(&Connection, &mut Held) -> Result<T, Error>,
+        work: impl FnOnce(&Connection, &mut WriterCache) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let db = match self.db.take() {
             Some(db) => db,
             None => self.reopened()?,
         };
-        let done = self.begin(&db).and_then(|()| work(&db, &mut self.held));
+        let done = self.begin(&db).and_then(|()| work(&db, &mut self.cache));
         if done.is_err() {
-            self.held.clear();
+            self.cache.clear();
         }
         if done.is_ok() || is_rolled_back(&db) {
             self.db = Some(db);
@@ -162,12 +170,12 @@ impl Writer {
 
     fn begin(&mut self, db: &Connection) -> Result<(), Error> {
         db.prepare_cached(BEGIN)?.execute([])?;
-        self.recent.begun();
+        self.read_cache.begun();
         let version = db.prepare_cached(DATA_VERSION)?.query_row([], |row| row.get(0))?;
         let seen = self.data_version.replace(version);
         if seen.is_some_and(|seen| seen != version) {
             // Another process wrote. It does not tell what it did, only that it did something.
-            self.held.clear();
+            self.cache.clear();
             let _ = self.wakeups.send(Wakeup::Everything);
         }
         Ok(())
@@ -175,7 +183,7 @@ impl Writer {
 
     fn reopened(&mut self) -> Result<Connection, Error> {
         self.data_version = None;
-        let mut db = self.place.writer()?;
+        let mut db = self.file.writer()?;
         watch(&mut db, self.bell.clone())?;
         Ok(db)
     }

@@ -136,8 +136,14 @@ fn simulated_work_goes_to_the_built_in_worker_and_real_work_to_the_others() {
     let mut world = World::new();
     let simulated = job(1, |head| head.definition = Some(Definition::random(0, 0, 1000)));
     world.ask(submit([simulated, plain(2)]));
-    assert_eq!(named(&world.ask(claim_as("q", 9, |claim| claim.crew = WorkerKind::External))), ids([2]));
-    assert_eq!(named(&world.ask(claim_as("q", 9, |claim| claim.crew = WorkerKind::BuiltIn))), ids([1]));
+    assert_eq!(
+        named(&world.ask(claim_as("q", 9, |claim| claim.worker_kind = WorkerKind::External))),
+        ids([2])
+    );
+    assert_eq!(
+        named(&world.ask(claim_as("q", 9, |claim| claim.worker_kind = WorkerKind::BuiltIn))),
+        ids([1])
+    );
 }
 
 #[test]

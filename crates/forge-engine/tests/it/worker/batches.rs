@@ -111,7 +111,7 @@ async fn what_went_well_stays_out_of_a_retry_even_if_an_execution_between_was_lo
     drop(worker);
     retry(id).await;
     world.pass(HOUR).await;
-    let claim = Claim { crew: WorkerKind::BuiltIn, ..claim(&["default"]) };
+    let claim = Claim { worker_kind: WorkerKind::BuiltIn, ..claim(&["default"]) };
     assert_eq!(world.engine.claim(claim, Duration::ZERO).await.unwrap()[0].id, id);
     world.pass(HOUR).await;
     assert_eq!(world.found(id).await.last_error().map(|error| error.kind), Some(Kind::RunnerLost));

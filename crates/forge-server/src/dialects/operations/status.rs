@@ -16,7 +16,7 @@ use forge_wire::operations::{
 use forge_wire::words;
 use serde::Serialize;
 
-use crate::app::{Ahead, App};
+use crate::app::{App, JobsAhead};
 use crate::edge::accept::{self, Form};
 use crate::edge::ownership::Execution;
 use crate::edge::prefer::{APPLIED, Prefer};
@@ -128,7 +128,7 @@ async fn place(app: &App, job: &Job) -> Result<Option<u64>, ApiError> {
         return Ok(None);
     }
     let ahead = app.engine.store().ahead(job, QUEUE_PLACES_COUNTED).await?;
-    Ok(ahead.map(|(Ahead::Exactly(n) | Ahead::About(n))| n + 1))
+    Ok(ahead.map(|(JobsAhead::Exactly(n) | JobsAhead::About(n))| n + 1))
 }
 
 /// The answer to a submission that began this execution. Nothing has to be looked up for it, as a rule.

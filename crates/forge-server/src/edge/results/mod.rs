@@ -26,7 +26,7 @@ use forge_core::job::{Job, is_json};
 use forge_core::state::State;
 use forge_core::time::Time;
 use forge_problem::Digest;
-use forge_store::Kept;
+use forge_store::StoredResult;
 use forge_wire::problem::Refused;
 use forge_wire::words::forge_state;
 
@@ -64,7 +64,7 @@ pub async fn answer(app: &App, exchange: &Exchange, job: &Job, form: Form) -> Re
         return Err(ApiError::new(Kind::ResultNotFound, "The job left no result."));
     };
     let is_over = kept.expires_at.is_some_and(|at| at <= app.clock.now());
-    let Kept { media_type, file_name, size, expires_at, content } = *kept;
+    let StoredResult { media_type, file_name, size, expires_at, content } = *kept;
     let content = match content {
         Some(content) if !is_over => content,
         Some(_) | None => return Err(expired(job, expires_at)),

@@ -120,10 +120,10 @@ impl Server {
     }
 
     /// Takes the next job of a queue.
-    pub(crate) async fn claim_as(&self, crew: WorkerKind, queue: &str, start: bool) -> Job {
+    pub(crate) async fn claim_as(&self, worker_kind: WorkerKind, queue: &str, start: bool) -> Job {
         let claim = Claim {
             worker: Name::new("tester").unwrap(),
-            crew,
+            worker_kind,
             queues: vec![Name::new(queue).unwrap()],
             limit: 1,
             lease: None,

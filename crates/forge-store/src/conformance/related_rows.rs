@@ -1,4 +1,4 @@
-//! What a batch is given to see: all it wants, and the company of what was found.
+//! What a batch is given to see: all it wants, and the related_rows of what was found.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use super::make::{
     START, at, at_once as concurrency, cancel, client, forget, id, job, job_with, name, pause, shelf,
     submit_all, submit_once, take, unique,
 };
-use super::picture::picture;
+use super::snapshot::snapshot;
 
 /// The ids of the loaded jobs, each of which was loaded once.
 fn loaded(rows: &Rows) -> BTreeSet<JobId> {
@@ -125,7 +125,7 @@ pub async fn held_jobs_come_with_those_who_wait_for_their_place(fixture: &dyn Fi
 
     let active = look(&store, Wants { active: true, ..Wants::default() }).await;
     assert_eq!(active.active, 3);
-    picture(&store).await;
+    snapshot(&store).await;
 }
 
 /// Keys of a forgotten job are gone for good: no row is left that nobody would ever delete.

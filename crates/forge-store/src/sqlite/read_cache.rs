@@ -1,6 +1,6 @@
 //! What was just read, for those who ask again: most polls find nothing new.
 //!
-//! Only a copy, and never an old one: it is handed out only while the [`Stamp`] is the one it was right for.
+//! Only a copy, and never an old one: it is handed out only while the [`CommitStamp`] is the one it was right for.
 //! The writer says which jobs a commit of its own changed, so that the others stay; of a commit of another process nothing
 //! is known, and everything goes.
 
@@ -12,8 +12,8 @@ use forge_core::Changes;
 use forge_core::id::JobId;
 use forge_core::job::{Job, Shelf};
 
-use super::commits::{Commits, Stamp};
-use crate::{Ahead, Page, Query};
+use super::commits::{CommitCounter, CommitStamp};
+use crate::{JobsAhead, Page, Query};
 
 /// Jobs kept, of about a kilobyte each. When there are more, it starts over.
 const JOBS_MAX: usize = 4096;
@@ -22,24 +22,24 @@ const JOBS_MAX: usize = 4096;
 const FRONTS_MAX: usize = 256;
 
 /// What was just read.
-pub(super) struct Recent {
+pub(super) struct ReadCache {
     /// Without it nothing is kept.
-    commits: Option<Commits>,
-    copies: RwLock<Copies>,
+    commits: Option<CommitCounter>,
+    copies: RwLock<CachedRows>,
 }
 
 #[derive(Default)]
-struct Copies {
+struct CachedRows {
     /// The moment for which the jobs are right.
-    as_of: Stamp,
+    as_of: CommitStamp,
     jobs: HashMap<JobId, Arc<Job>>,
-    fronts: HashMap<Shelf, Arc<Front>>,
+    fronts: HashMap<Shelf, Arc<ShelfFront>>,
 }
 
 /// The jobs that will be taken first from a shelf.
-pub(super) struct Front {
+pub(super) struct ShelfFront {
     /// The moment for which this is right.
-    as_of: Option<Stamp>,
+    as_of: Option<CommitStamp>,
     /// Where they stand, by priority and id, in the order in which they will be taken.
     places: Vec<(i16, JobId)>,
     /// At most so many were looked for: more may stand behind them.
@@ -50,18 +50,18 @@ pub(super) struct Front {
 
 /// Before which commit something was read.
 #[derive(Clone, Copy)]
-pub(super) struct Reading(Option<Stamp>);
+pub(super) struct ReadStamp(Option<CommitStamp>);
 
-impl Recent {
+impl ReadCache {
     /// Nothing yet.
-    pub(super) fn new(commits: Option<Commits>) -> Recent {
-        let as_of = commits.as_ref().map(Commits::now).unwrap_or_default();
-        Recent { commits, copies: RwLock::new(Copies { as_of, ..Copies::default() }) }
+    pub(super) fn new(commits: Option<CommitCounter>) -> ReadCache {
+        let as_of = commits.as_ref().map(CommitCounter::now).unwrap_or_default();
+        ReadCache { commits, copies: RwLock::new(CachedRows { as_of, ..CachedRows::default() }) }
     }
 
     /// To be called before reading what is to be kept.
-    pub(super) fn reading(&self) -> Reading {
-        Reading(self.now())
+    pub(super) fn reading(&self) -> ReadStamp {
+        ReadStamp(self.now())
     }
 
     /// The answer, if it is known.
@@ -83,7 +83,7 @@ impl Recent {
     }
 
     /// Keeps a job, unless something was committed since.
-    pub(super) fn keep_job(&self, reading: Reading, job: &Arc<Job>) {
+    pub(super) fn keep_job(&self, reading: ReadStamp, job: &Arc<Job>) {
         if reading.0.is_none() {
             return;
         }
@@ -97,14 +97,19 @@ impl Recent {
     }
 
     /// The front of a shelf as it is now, so deep, if that is known.
-    fn front(&self, shelf: &Shelf, depth: usize) -> Option<Arc<Front>> {
+    fn front(&self, shelf: &Shelf, depth: usize) -> Option<Arc<ShelfFront>> {
         let copies = self.copies();
         let front = copies.fronts.get(shelf).filter(|front| front.depth == depth)?;
         (front.as_of == self.now()).then(|| front.clone())
     }
 
     /// Keeps the front of a shelf until the next commit.
-    pub(super) fn keep_front(&self, reading: Reading, shelf: &Shelf, mut front: Front) -> Arc<Front> {
+    pub(super) fn keep_front(
+        &self,
+        reading: ReadStamp,
+        shelf: &Shelf,
+        mut front: ShelfFront,
+    ) -> Arc<ShelfFront> {
         front.as_of = reading.0;
         let front = Arc::new(front);
         if reading.0.is_some() && reading.0 == self.now() {
@@ -141,30 +146,30 @@ impl Recent {
         }
     }
 
-    fn now(&self) -> Option<Stamp> {
-        self.commits.as_ref().map(Commits::now)
+    fn now(&self) -> Option<CommitStamp> {
+        self.commits.as_ref().map(CommitCounter::now)
     }
 
     // There is no half-made state to fear from a thread that panicked.
-    fn copies(&self) -> RwLockReadGuard<'_, Copies> {
+    fn copies(&self) -> RwLockReadGuard<'_, CachedRows> {
         self.copies.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn copies_mut(&self) -> RwLockWriteGuard<'_, Copies> {
+    fn copies_mut(&self) -> RwLockWriteGuard<'_, CachedRows> {
         self.copies.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Front {
+impl ShelfFront {
     /// What was read of a shelf.
-    pub(super) fn new(places: Vec<(i16, JobId)>, depth: usize, n_waiting: i64) -> Front {
-        Front { as_of: None, places, depth, n_waiting }
+    pub(super) fn new(places: Vec<(i16, JobId)>, depth: usize, n_waiting: i64) -> ShelfFront {
+        ShelfFront { as_of: None, places, depth, n_waiting }
     }
 
     /// How many of them will be taken before a job of this priority and id: of the same priority, the older comes first.
-    pub(super) fn ahead(&self, priority: i16, id: JobId) -> Ahead {
+    pub(super) fn ahead(&self, priority: i16, id: JobId) -> JobsAhead {
         let is_before = |place: &(i16, JobId)| (Reverse(place.0), place.1) < (Reverse(priority), id);
         let n = self.places.partition_point(is_before);
-        Ahead::counted(n as u64, self.depth, || self.n_waiting)
+        JobsAhead::counted(n as u64, self.depth, || self.n_waiting)
     }
 }

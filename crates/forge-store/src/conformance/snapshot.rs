@@ -15,9 +15,9 @@ use forge_core::time::Time;
 use forge_core::webhook::{SigningKey, Webhook};
 
 use super::make::client;
-use crate::{DeliveriesOf, DeliveryFilter, Filter, JournalRow, Kept, QueueStats, Store};
+use crate::{DeliveriesOf, DeliveryFilter, Filter, JournalRow, QueueStats, Store, StoredResult};
 
-/// Small enough that every picture of more than a few jobs needs several pages.
+/// Small enough that every snapshot of more than a few jobs needs several pages.
 const PAGE: usize = 7;
 
 /// How often the end of the journal is looked for. A store may show rows late, behind transactions that run elsewhere.
@@ -25,14 +25,14 @@ const POLLS_MAX: usize = 100_000;
 
 /// What a store holds.
 #[derive(Debug, PartialEq)]
-pub(super) struct Picture {
+pub(super) struct Snapshot {
     pub(super) jobs: BTreeMap<JobId, Job>,
     pub(super) inputs: BTreeMap<JobId, Input>,
     pub(super) shelves: BTreeMap<Shelf, Vec<JobId>>,
     pub(super) queues: Vec<QueueStats>,
     pub(super) next_due: Option<Time>,
     pub(super) outcomes: BTreeMap<ExecutionId, Outcome>,
-    pub(super) results: BTreeMap<ExecutionId, Kept>,
+    pub(super) results: BTreeMap<ExecutionId, StoredResult>,
     pub(super) items: BTreeMap<ExecutionId, Vec<ItemEnd>>,
     /// Whose the executions are that a manual retry opened.
     pub(super) owners: BTreeMap<ExecutionId, JobId>,
@@ -47,7 +47,7 @@ pub(super) struct Picture {
 }
 
 /// Reads everything, and checks that it agrees with itself.
-pub(super) async fn picture(store: &Arc<dyn Store>) -> Picture {
+pub(super) async fn snapshot(store: &Arc<dyn Store>) -> Snapshot {
     let jobs = all_jobs(store).await;
     let mut executions: BTreeSet<ExecutionId> = jobs.values().map(|job| job.execution).collect();
     executions.extend(jobs.values().flat_map(|job| job.executions_past.iter().copied()));
@@ -72,7 +72,7 @@ pub(super) async fn picture(store: &Arc<dyn Store>) -> Picture {
     for of in of_jobs.chain(to_webhooks) {
         deliveries.extend(deliveries_of(store, of).await);
     }
-    let picture = Picture {
+    let snapshot = Snapshot {
         shelves: all_shelves(store, &jobs).await,
         jobs,
         inputs: inputs.into_iter().collect(),
@@ -88,8 +88,8 @@ pub(super) async fn picture(store: &Arc<dyn Store>) -> Picture {
         next_delivery: store.next_delivery().await.unwrap(),
         signing_keys: store.signing_keys().await.unwrap(),
     };
-    picture.check();
-    picture
+    snapshot.check();
+    snapshot
 }
 
 /// Every job, by way of the list.
@@ -188,7 +188,7 @@ async fn on_shelf(store: &Arc<dyn Store>, shelf: &Shelf) -> Vec<JobId> {
     }
 }
 
-impl Picture {
+impl Snapshot {
     /// What the store keeps a second time for speed agrees with the jobs.
     fn check(&self) {
         let mut counts: BTreeMap<&Name, Counts> = BTreeMap::new();

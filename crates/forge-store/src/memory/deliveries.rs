@@ -11,7 +11,7 @@ use forge_core::{Changes, Rows, Wants};
 use crate::{DeliveriesOf, DeliveryFilter, Error, Fault};
 
 #[derive(Default)]
-pub(super) struct Post {
+pub(super) struct DeliveryTables {
     webhooks: BTreeMap<WebhookId, Webhook>,
     deliveries: BTreeMap<DeliveryId, Delivery>,
     due: BTreeSet<(Time, DeliveryId)>,
@@ -22,7 +22,7 @@ pub(super) struct Post {
     pub(super) signing_keys: BTreeMap<SigningKeyId, SigningKey>,
 }
 
-impl Post {
+impl DeliveryTables {
     /// What is wanted and its company, once the jobs are loaded.
     pub(super) fn load(&self, wants: &Wants, rows: &mut Rows) {
         let mut ids: BTreeSet<DeliveryId> = wants.deliveries.clone();

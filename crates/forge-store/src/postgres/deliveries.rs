@@ -15,12 +15,12 @@ use super::connect::Connection;
 use super::load::{cell, read_digest};
 use super::pipeline::Pipeline;
 use super::sql::Sql;
-use super::transact::{Setback, Stage};
+use super::transact::{FailedTry, StatementRunner};
 use super::value::Uuid;
 use crate::Error;
 
 /// What a statement was sent for.
-enum Part {
+enum DeliveryStatement {
     Lock,
     Webhooks,
     Deliveries,
@@ -28,14 +28,14 @@ enum Part {
     SigningKeys,
 }
 
-/// Loads what is wanted and its company, once the jobs are loaded. `webhooks_exist` tells whether there are any.
+/// Loads what is wanted and its related rows, once the jobs are loaded. `webhooks_exist` tells whether there are any.
 pub(super) async fn load(
     connection: &Connection,
-    stage: &Stage<'_>,
+    stage: &StatementRunner<'_>,
     wants: &Wants,
     webhooks_exist: bool,
     rows: &mut Rows,
-) -> Result<(), Setback> {
+) -> Result<(), FailedTry> {
     let mut clients: BTreeSet<ClientId> = wants.webhooks_of.clone();
     let mut chains: BTreeMap<Chain, i64> = wants.chains.iter().map(|chain| (*chain, 2)).collect();
     let (mut told_jobs, mut told_clients): (Vec<Uuid>, Vec<Uuid>) = (Vec::new(), Vec::new());
@@ -66,57 +66,59 @@ pub(super) async fn load(
     if !chains.is_empty() || !told_jobs.is_empty() {
         pipeline.push(Sql::LockChains, [&chain_jobs, &chain_endpoints, &told_jobs, &told_clients]);
         pipeline.push(Sql::FindChains, [&chain_jobs, &chain_endpoints, &told_jobs, &told_clients, &most]);
-        parts.extend([Part::Lock, Part::Deliveries]);
+        parts.extend([DeliveryStatement::Lock, DeliveryStatement::Deliveries]);
     }
     if !deliveries.is_empty() {
         pipeline.push(Sql::LockDeliveries, [&deliveries]);
-        parts.push(Part::Deliveries);
+        parts.push(DeliveryStatement::Deliveries);
     }
     if !webhooks.is_empty() {
         pipeline.push(Sql::LockWebhooks, [&webhooks]);
-        parts.push(Part::Webhooks);
+        parts.push(DeliveryStatement::Webhooks);
     }
     if webhooks_exist && !clients.is_empty() {
         pipeline.push(Sql::FindWebhooksOf, [&clients]);
-        parts.push(Part::Webhooks);
+        parts.push(DeliveryStatement::Webhooks);
     }
     for (since, webhook, n) in &failed {
         pipeline.push(Sql::LockFailedDeliveries, [since, webhook, n]);
-        parts.push(Part::Deliveries);
+        parts.push(DeliveryStatement::Deliveries);
     }
     if let Some((now, n)) = &due {
         pipeline.push(Sql::LockDueDeliveries, [now, n]);
-        parts.push(Part::DueDeliveries);
+        parts.push(DeliveryStatement::DueDeliveries);
     }
     if wants.signing_keys {
         pipeline.push(Sql::LockSigningKeys, []);
         pipeline.push(Sql::FindSigningKeys, []);
-        parts.extend([Part::Lock, Part::SigningKeys]);
+        parts.extend([DeliveryStatement::Lock, DeliveryStatement::SigningKeys]);
     }
     if parts.is_empty() {
         return Ok(());
     }
-    let mut found = Found { webhooks: BTreeSet::new(), deliveries: BTreeSet::new(), rows };
+    let mut found = FoundDeliveries { webhooks: BTreeSet::new(), deliveries: BTreeSet::new(), rows };
     for (part, answer) in parts.into_iter().zip(stage.load(pipeline).await?) {
-        found.take(&part, &answer).map_err(Setback::open)?;
+        found.take(&part, &answer).map_err(FailedTry::open)?;
     }
     Ok(())
 }
 
-struct Found<'a> {
+struct FoundDeliveries<'a> {
     webhooks: BTreeSet<WebhookId>,
     deliveries: BTreeSet<DeliveryId>,
     rows: &'a mut Rows,
 }
 
-impl Found<'_> {
-    fn take(&mut self, part: &Part, rows: &[Row]) -> Result<(), Error> {
+impl FoundDeliveries<'_> {
+    fn take(&mut self, part: &DeliveryStatement, rows: &[Row]) -> Result<(), Error> {
         match part {
-            Part::Lock => {}
-            Part::Webhooks => rows.iter().try_for_each(|row| self.take_webhook(read_webhook(row, 0)?))?,
-            Part::Deliveries => drop(self.take_deliveries(rows)?),
-            Part::DueDeliveries => self.rows.deliveries_due = self.take_deliveries(rows)?,
-            Part::SigningKeys => {
+            DeliveryStatement::Lock => {}
+            DeliveryStatement::Webhooks => {
+                rows.iter().try_for_each(|row| self.take_webhook(read_webhook(row, 0)?))?
+            }
+            DeliveryStatement::Deliveries => drop(self.take_deliveries(rows)?),
+            DeliveryStatement::DueDeliveries => self.rows.deliveries_due = self.take_deliveries(rows)?,
+            DeliveryStatement::SigningKeys => {
                 self.rows.signing_keys = rows.iter().map(read_signing_key).collect::<Result<_, _>>()?;
             }
         }
@@ -168,7 +170,7 @@ pub(super) fn read_signing_key(row: &Row) -> Result<SigningKey, Error> {
 }
 
 /// What a batch changes about webhooks, as columns.
-pub(super) struct Posted<'a> {
+pub(super) struct WebhookColumns<'a> {
     webhooks: Vec<Uuid>,
     clients: Vec<Uuid>,
     urls: Vec<&'a str>,
@@ -176,8 +178,8 @@ pub(super) struct Posted<'a> {
     removed: Vec<Uuid>,
     jobs: Vec<Option<Uuid>>,
     endpoints: Vec<Uuid>,
-    new: Columns,
-    changed: Columns,
+    new: DeliveryColumns,
+    changed: DeliveryColumns,
     keys: Vec<Uuid>,
     seeds: Vec<&'a [u8]>,
     created_at: Vec<i64>,
@@ -186,7 +188,7 @@ pub(super) struct Posted<'a> {
 }
 
 /// What of a delivery can change.
-struct Columns {
+struct DeliveryColumns {
     ids: Vec<Uuid>,
     statuses: Vec<i16>,
     places: Vec<Option<i64>>,
@@ -195,11 +197,11 @@ struct Columns {
     bodies: Vec<Vec<u8>>,
 }
 
-impl Columns {
-    fn new(deliveries: &[Delivery]) -> Columns {
+impl DeliveryColumns {
+    fn new(deliveries: &[Delivery]) -> DeliveryColumns {
         let all = || deliveries.iter();
         let moment = |at: Option<Time>| at.map(Time::as_micros);
-        Columns {
+        DeliveryColumns {
             ids: all().map(|delivery| delivery.id.into()).collect(),
             statuses: all().map(|delivery| delivery.status() as i16).collect(),
             places: all().map(|delivery| delivery.position().map(i64::from)).collect(),
@@ -210,11 +212,11 @@ impl Columns {
     }
 }
 
-impl<'a> Posted<'a> {
-    pub(super) fn new(changes: &'a Changes) -> Posted<'a> {
+impl<'a> WebhookColumns<'a> {
+    pub(super) fn new(changes: &'a Changes) -> WebhookColumns<'a> {
         let webhooks = || changes.webhooks.values();
         let keys = || changes.signing_keys.values();
-        Posted {
+        WebhookColumns {
             webhooks: webhooks().map(|webhook| webhook.id.into()).collect(),
             clients: webhooks().map(|webhook| webhook.client.into()).collect(),
             urls: webhooks().map(|webhook| webhook.url.as_str()).collect(),
@@ -222,8 +224,8 @@ impl<'a> Posted<'a> {
             removed: changes.webhooks_removed.iter().map(|&id| id.into()).collect(),
             jobs: changes.deliveries.iter().map(|delivery| delivery.job().map(Uuid::from)).collect(),
             endpoints: changes.deliveries.iter().map(|delivery| delivery.to.key().into()).collect(),
-            new: Columns::new(&changes.deliveries),
-            changed: Columns::new(&changes.deliveries_changed),
+            new: DeliveryColumns::new(&changes.deliveries),
+            changed: DeliveryColumns::new(&changes.deliveries_changed),
             keys: keys().map(|key| key.id.into()).collect(),
             seeds: keys().map(|key| key.seed.as_slice()).collect(),
             created_at: keys().map(|key| key.created_at.as_micros()).collect(),
@@ -234,7 +236,7 @@ impl<'a> Posted<'a> {
 
     pub(super) fn push<'p>(&'p self, pipeline: &mut Pipeline<'p>) {
         if !self.new.ids.is_empty() {
-            let Columns { ids, statuses, places, due_at, settled_at, bodies } = &self.new;
+            let DeliveryColumns { ids, statuses, places, due_at, settled_at, bodies } = &self.new;
             let (jobs, endpoints) = (&self.jobs, &self.endpoints);
             pipeline.push(
                 Sql::InsertDeliveries,
@@ -242,7 +244,7 @@ impl<'a> Posted<'a> {
             );
         }
         if !self.changed.ids.is_empty() {
-            let Columns { ids, statuses, places, due_at, settled_at, bodies } = &self.changed;
+            let DeliveryColumns { ids, statuses, places, due_at, settled_at, bodies } = &self.changed;
             pipeline.push(Sql::UpdateDeliveries, [ids, statuses, places, due_at, settled_at, bodies]);
         }
         if !self.removed.is_empty() {

@@ -145,9 +145,9 @@ statements! {
     ";
 }
 
-/// Loads what is wanted and its company, once the jobs are loaded.
+/// Loads what is wanted and its related rows, once the jobs are loaded.
 pub(super) fn load(db: &Connection, wants: &Wants, rows: &mut Rows) -> Result<(), Error> {
-    let mut found = Found { db, webhooks: BTreeSet::new(), deliveries: BTreeSet::new(), rows };
+    let mut found = FoundDeliveries { db, webhooks: BTreeSet::new(), deliveries: BTreeSet::new(), rows };
     found.webhooks(wants)?;
     found.chains(wants)?;
     found.named(wants)?;
@@ -157,14 +157,14 @@ pub(super) fn load(db: &Connection, wants: &Wants, rows: &mut Rows) -> Result<()
     Ok(())
 }
 
-struct Found<'a> {
+struct FoundDeliveries<'a> {
     db: &'a Connection,
     webhooks: BTreeSet<WebhookId>,
     deliveries: BTreeSet<DeliveryId>,
     rows: &'a mut Rows,
 }
 
-impl Found<'_> {
+impl FoundDeliveries<'_> {
     /// The webhooks asked for, and those of the clients whose jobs are here.
     fn webhooks(&mut self, wants: &Wants) -> Result<(), Error> {
         let mut clients: BTreeSet<ClientId> = wants.webhooks_of.clone();

@@ -15,9 +15,9 @@ const JOBS_MAX: usize = 4096;
 
 /// Jobs with their row numbers.
 #[derive(Default)]
-pub(super) struct Held(HashMap<JobId, (i64, Job)>);
+pub(super) struct WriterCache(HashMap<JobId, (i64, Job)>);
 
-impl Held {
+impl WriterCache {
     /// Hands the job out: whatever is decided about it is written and noted again.
     pub(super) fn take(&mut self, id: JobId) -> Option<(i64, Job)> {
         self.0.remove(&id)
