@@ -18,7 +18,7 @@ use tokio::task::{JoinError, JoinSet};
 use crate::Error;
 use crate::clock::Clock;
 use crate::engine::Stop;
-use crate::journal::Bell;
+use crate::journal::JournalSignal;
 use crate::observer::{Commit, Observer};
 use crate::options::Options;
 use crate::timers::Alarm;
@@ -27,23 +27,23 @@ use crate::wakeups::Wakeups;
 type Reply = oneshot::Sender<Result<Answer, Error>>;
 
 /// A command on its way.
-pub(crate) struct Request {
+pub(crate) struct QueuedCommand {
     command: Command,
     reply: Reply,
 }
 
 /// Hands commands to the committer. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Commands {
-    queue: mpsc::Sender<Request>,
+pub(crate) struct CommandQueue {
+    queue: mpsc::Sender<QueuedCommand>,
 }
 
-impl Commands {
+impl CommandQueue {
     /// Runs a command, or refuses at once when too many are waiting. Being dropped while it waits is safe: the command may
     /// still be carried out, as when a connection breaks.
     pub(crate) async fn try_run(&self, command: Command) -> Result<Answer, Error> {
         let (reply, answer) = oneshot::channel();
-        self.queue.try_send(Request { command, reply }).map_err(|error| match error {
+        self.queue.try_send(QueuedCommand { command, reply }).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => Error::Overloaded,
             mpsc::error::TrySendError::Closed(_) => Error::Stopped,
         })?;
@@ -53,13 +53,13 @@ impl Commands {
     /// Hands in a command without waiting for its answer; a full queue loses it.
     pub(crate) fn tell(&self, command: Command) {
         let (reply, _) = oneshot::channel();
-        let _ = self.queue.try_send(Request { command, reply });
+        let _ = self.queue.try_send(QueuedCommand { command, reply });
     }
 
     /// Runs a command, waiting for a place in the queue: for loops of our own, which must not give up.
     pub(crate) async fn run(&self, command: Command) -> Result<Answer, Error> {
         let (reply, answer) = oneshot::channel();
-        self.queue.send(Request { command, reply }).await.map_err(|_| Error::Stopped)?;
+        self.queue.send(QueuedCommand { command, reply }).await.map_err(|_| Error::Stopped)?;
         answer.await.unwrap_or_else(|_| Err(lost()))
     }
 
@@ -69,7 +69,7 @@ impl Commands {
         let mut waiting = Vec::with_capacity(commands.len());
         for command in commands {
             let (reply, answer) = oneshot::channel();
-            waiting.push(self.queue.send(Request { command, reply }).await.map(|()| answer));
+            waiting.push(self.queue.send(QueuedCommand { command, reply }).await.map(|()| answer));
         }
         let mut answers = Vec::with_capacity(waiting.len());
         for sent in waiting {
@@ -88,31 +88,36 @@ fn lost() -> Error {
 }
 
 /// What a commit needs, and whom it tells.
-pub(crate) struct Office {
+pub(crate) struct CommitContext {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) render: Arc<dyn Render>,
     pub(crate) wakeups: Wakeups,
     pub(crate) alarm: Alarm,
     /// When couriers must look next.
-    pub(crate) post: Alarm,
-    pub(crate) bell: Bell,
+    pub(crate) delivery_alarm: Alarm,
+    pub(crate) journal_signal: JournalSignal,
     pub(crate) observer: Arc<dyn Observer>,
 }
 
 /// The queue of the committer, and the loop that empties it.
 pub(crate) fn committer(
-    office: Arc<Office>,
+    context: Arc<CommitContext>,
     options: &Options,
     stop: Stop,
-) -> (Commands, impl Future<Output = ()> + Send + use<>) {
+) -> (CommandQueue, impl Future<Output = ()> + Send + use<>) {
     let (queue, requests) = mpsc::channel(options.commands_waiting_max);
-    (Commands { queue }, run(office, requests, options.batch_max, stop))
+    (CommandQueue { queue }, run(context, requests, options.batch_max, stop))
 }
 
 /// Ends when told to stop and every accepted command is answered. Cutting it off cuts off the batches under way.
-async fn run(office: Arc<Office>, mut requests: mpsc::Receiver<Request>, batch_max: usize, mut stop: Stop) {
-    let n_lanes = office.store.lanes().max(1);
+async fn run(
+    context: Arc<CommitContext>,
+    mut requests: mpsc::Receiver<QueuedCommand>,
+    batch_max: usize,
+    mut stop: Stop,
+) {
+    let n_lanes = context.store.lanes().max(1);
     let mut commits = JoinSet::new();
     loop {
         // First a free lane, then whatever has gathered meanwhile.
@@ -123,7 +128,7 @@ async fn run(office: Arc<Office>, mut requests: mpsc::Receiver<Request>, batch_m
         if batch.is_empty() {
             break;
         }
-        commits.spawn(office.clone().commit(batch));
+        commits.spawn(context.clone().commit(batch));
     }
     while let Some(done) = commits.join_next().await {
         note(done);
@@ -131,7 +136,11 @@ async fn run(office: Arc<Office>, mut requests: mpsc::Receiver<Request>, batch_m
 }
 
 /// Everything that is waiting, at least one; nothing once the engine is stopping and the queue is empty.
-async fn gather(requests: &mut mpsc::Receiver<Request>, batch_max: usize, stop: &mut Stop) -> Vec<Request> {
+async fn gather(
+    requests: &mut mpsc::Receiver<QueuedCommand>,
+    batch_max: usize,
+    stop: &mut Stop,
+) -> Vec<QueuedCommand> {
     let mut batch = Vec::new();
     tokio::select! {
         biased;
@@ -159,9 +168,9 @@ fn heartbeats(commands: &[Command], answers: &[Answer]) -> usize {
     .count()
 }
 
-impl Office {
+impl CommitContext {
     /// Writes a batch, in halves if need be, and answers every request in it.
-    async fn commit(self: Arc<Self>, mut requests: Vec<Request>) {
+    async fn commit(self: Arc<Self>, mut requests: Vec<QueuedCommand>) {
         requests.retain(|request| !request.is_pointless());
         let (commands, replies) =
             requests.into_iter().map(|request| (request.command, request.reply)).unzip();
@@ -200,7 +209,7 @@ impl Office {
         if error.fault == Fault::Unknown {
             // Perhaps it is written, and nobody else would tell what it made possible.
             self.wakeups.wake_all();
-            self.bell.ring();
+            self.journal_signal.ring();
         }
         let error = Error::from(error);
         for reply in replies {
@@ -229,7 +238,7 @@ impl Office {
 
     fn tell(&self, changes: &Changes) {
         self.wakeups.wake(&changes.woken);
-        self.wakeups.board.call_off(&changes.journal);
+        self.wakeups.queue_hints.call_off(&changes.journal);
         if changes.counts.values().any(|counts| counts.active() < 0) {
             self.wakeups.wake_capped();
         }
@@ -237,15 +246,15 @@ impl Office {
             self.alarm.set(next_due);
         }
         if let Some(due) = changes.delivery_due {
-            self.post.set(due);
+            self.delivery_alarm.set(due);
         }
         if !changes.journal.is_empty() {
-            self.bell.ring();
+            self.journal_signal.ring();
         }
     }
 }
 
-impl Request {
+impl QueuedCommand {
     /// A claim whose worker went away would only lock jobs up until their lease ends. Everything else is carried out: the
     /// caller meant it.
     fn is_pointless(&self) -> bool {

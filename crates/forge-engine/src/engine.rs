@@ -14,15 +14,15 @@ use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
 
 use crate::clock::Clock;
-use crate::committer::{self, Commands, Office};
+use crate::committer::{self, CommandQueue, CommitContext};
 use crate::ids::Ids;
 use crate::intake::Intake;
-use crate::journal::Reader;
+use crate::journal::JournalReader;
 use crate::observer::Observer;
 use crate::options::Options;
 use crate::timers::Alarm;
-use crate::wakeups::{Look, Waiter};
-use crate::worker::Board;
+use crate::wakeups::{ShelfCheck, Waiter};
+use crate::worker::QueueHints;
 use crate::{Error, sweeper, timers};
 
 /// A running engine. Cheap to clone; the loops end with [`Engine::stop`], or are cut off when the last handle is dropped.
@@ -32,8 +32,8 @@ pub struct Engine {
 }
 
 struct Inner {
-    office: Arc<Office>,
-    commands: Commands,
+    context: Arc<CommitContext>,
+    commands: CommandQueue,
     ids: Ids,
     result_bytes_max: u64,
     stop: watch::Sender<bool>,
@@ -63,24 +63,25 @@ impl Engine {
         render: Arc<dyn Render>,
         options: Options,
     ) -> Engine {
-        let office = Arc::new(Office {
+        let context = Arc::new(CommitContext {
             store,
             clock,
             render,
             wakeups: Default::default(),
             alarm: Default::default(),
-            post: Default::default(),
-            bell: Default::default(),
+            delivery_alarm: Default::default(),
+            journal_signal: Default::default(),
             observer: options.observer.clone(),
         });
         let result_bytes_max = options.result_bytes_max;
         let (stop, stopped) = watch::channel(false);
         let stopped = Stop(stopped);
         let running = watch::Sender::new(());
-        let (commands, committer) = committer::committer(office.clone(), &options, stopped.clone());
-        let timers = timers::run(office.clone(), commands.clone(), options.clone(), stopped.clone());
-        let listener = listen(office.clone(), office.store.wakeups(), options.news_refresh, stopped.clone());
-        let sweeper = sweeper::run(office.clone(), options, stopped);
+        let (commands, committer) = committer::committer(context.clone(), &options, stopped.clone());
+        let timers = timers::run(context.clone(), commands.clone(), options.clone(), stopped.clone());
+        let listener =
+            listen(context.clone(), context.store.wakeups(), options.news_refresh, stopped.clone());
+        let sweeper = sweeper::run(context.clone(), options, stopped);
         let loops = vec![
             spawn(&running, committer),
             spawn(&running, timers),
@@ -88,7 +89,7 @@ impl Engine {
             spawn(&running, listener),
         ];
         let ids = Ids::default();
-        Engine { inner: Arc::new(Inner { office, commands, ids, result_bytes_max, stop, running, loops }) }
+        Engine { inner: Arc::new(Inner { context, commands, ids, result_bytes_max, stop, running, loops }) }
     }
 
     /// Runs a command. Refuses at once when too many are waiting.
@@ -144,14 +145,14 @@ impl Engine {
             // Asked in earnest it would find nothing, and others would believe that there is nothing.
             return Ok(Vec::new());
         }
-        let office = &self.inner.office;
+        let context = &self.inner.context;
         let lane = claim.worker_kind.lane();
         let queues = claim.queues.iter().take(limits::CLAIM_QUEUES_MAX);
         let mut waiter =
-            office.wakeups.wait_for(queues.map(|queue| Shelf { lane, name: queue.clone() }).collect());
+            context.wakeups.wait_for(queues.map(|queue| Shelf { lane, name: queue.clone() }).collect());
         let mut stop = Stop(self.inner.stop.subscribe());
         // One sleep for the whole wait: a clock that is set back meanwhile does not prolong it.
-        let mut over = office.clock.sleep(wait);
+        let mut over = context.clock.sleep(wait);
         loop {
             let look = waiter.look();
             if look.worthwhile {
@@ -173,7 +174,12 @@ impl Engine {
         }
     }
 
-    async fn claim_once(&self, claim: &Claim, waiter: &mut Waiter, look: &Look) -> Result<Vec<Job>, Error> {
+    async fn claim_once(
+        &self,
+        claim: &Claim,
+        waiter: &mut Waiter,
+        look: &ShelfCheck,
+    ) -> Result<Vec<Job>, Error> {
         loop {
             match self.run(Command::Claim(claim.clone())).await? {
                 Answer::Claimed { jobs, more, .. } if !jobs.is_empty() => {
@@ -197,77 +203,77 @@ impl Engine {
 
     /// Takes in the result of an attempt, in parts, before the attempt is reported as done.
     pub fn keep(&self, media_type: impl Into<String>, file_name: Option<String>) -> Intake {
-        let Inner { office, ids, result_bytes_max, .. } = &*self.inner;
-        let blob = ids.blob(&*office.clock);
-        Intake::new(office.clone(), blob, media_type.into(), file_name, *result_bytes_max)
+        let Inner { context, ids, result_bytes_max, .. } = &*self.inner;
+        let blob = ids.blob(&*context.clock);
+        Intake::new(context.clone(), blob, media_type.into(), file_name, *result_bytes_max)
     }
 
     /// A reader of the journal, from the row after `after` on.
-    pub fn journal(&self, after: i64) -> Reader {
-        Reader::new(self.inner.office.store.clone(), &self.inner.office.bell, after)
+    pub fn journal(&self, after: i64) -> JournalReader {
+        JournalReader::new(self.inner.context.store.clone(), &self.inner.context.journal_signal, after)
     }
 
     /// The store, for reading. Only the committer writes.
     pub fn store(&self) -> &Arc<dyn Store> {
-        &self.inner.office.store
+        &self.inner.context.store
     }
 
     /// What time it is for this engine.
     pub fn now(&self) -> Time {
-        self.inner.office.clock.now()
+        self.inner.context.clock.now()
     }
 
     /// A new job id, later than all before.
     pub fn job_id(&self) -> JobId {
-        self.inner.ids.job(&*self.inner.office.clock)
+        self.inner.ids.job(&*self.inner.context.clock)
     }
 
     /// A new execution id.
     pub fn execution_id(&self) -> ExecutionId {
-        self.inner.ids.execution(&*self.inner.office.clock)
+        self.inner.ids.execution(&*self.inner.context.clock)
     }
 
     /// A new key id.
     pub fn key_id(&self) -> KeyId {
-        self.inner.ids.key(&*self.inner.office.clock)
+        self.inner.ids.key(&*self.inner.context.clock)
     }
 
     /// A new webhook id.
     pub fn webhook_id(&self) -> WebhookId {
-        self.inner.ids.webhook(&*self.inner.office.clock)
+        self.inner.ids.webhook(&*self.inner.context.clock)
     }
 
     /// A new id for a key to sign with.
     pub fn signing_key_id(&self) -> SigningKeyId {
-        self.inner.ids.signing_key(&*self.inner.office.clock)
+        self.inner.ids.signing_key(&*self.inner.context.clock)
     }
 
     /// A new client id.
     pub fn client_id(&self) -> ClientId {
-        ClientId::v4(self.inner.office.clock.random())
+        ClientId::v4(self.inner.context.clock.random())
     }
 
     /// For loops of our own, which wait for a place in the queue.
-    pub(crate) fn commands(&self) -> &Commands {
+    pub(crate) fn commands(&self) -> &CommandQueue {
         &self.inner.commands
     }
 
     /// Where work for the built-in worker is announced.
-    pub(crate) fn board(&self) -> Board {
-        self.inner.office.wakeups.board.clone()
+    pub(crate) fn queue_hints(&self) -> QueueHints {
+        self.inner.context.wakeups.queue_hints.clone()
     }
 
-    /// When the post office must look next.
-    pub(crate) fn post(&self) -> &Alarm {
-        &self.inner.office.post
+    /// When the delivery loop must look next.
+    pub(crate) fn delivery_alarm(&self) -> &Alarm {
+        &self.inner.context.delivery_alarm
     }
 
     pub(crate) fn observer(&self) -> &dyn Observer {
-        &*self.inner.office.observer
+        &*self.inner.context.observer
     }
 
     pub(crate) fn clock(&self) -> &dyn Clock {
-        &*self.inner.office.clock
+        &*self.inner.context.clock
     }
 
     pub(crate) fn stop_signal(&self) -> Stop {
@@ -284,7 +290,7 @@ impl Engine {
     pub async fn stop(&self) {
         self.inner.stop.send_replace(true);
         self.inner.running.closed().await;
-        self.inner.office.bell.close();
+        self.inner.context.journal_signal.close();
     }
 }
 
@@ -305,31 +311,31 @@ fn spawn(running: &watch::Sender<()>, work: impl Future<Output = ()> + Send + 's
 /// Passes on what other nodes made possible. On a shared store it also looks everywhere once in a while: a node that dies
 /// between its commit and its news must not leave work lying.
 async fn listen(
-    office: Arc<Office>,
+    context: Arc<CommitContext>,
     mut news: broadcast::Receiver<Wakeup>,
     refresh: Duration,
     mut stop: Stop,
 ) {
-    let is_shared = office.store.is_shared();
+    let is_shared = context.store.is_shared();
     loop {
         let wakeup = tokio::select! {
             biased;
             () = stop.told() => return,
             wakeup = news.recv() => wakeup,
-            () = office.clock.sleep(refresh), if is_shared => Ok(Wakeup::Everything),
+            () = context.clock.sleep(refresh), if is_shared => Ok(Wakeup::Everything),
         };
         match wakeup {
-            Ok(Wakeup::Shelf(shelf)) => office.wakeups.wake([&shelf]),
+            Ok(Wakeup::Shelf(shelf)) => context.wakeups.wake([&shelf]),
             Ok(Wakeup::Journal) => {
-                office.bell.ring();
+                context.journal_signal.ring();
                 // Perhaps what happened is that a job ended, and the bound on active jobs is the same for all nodes.
-                office.wakeups.wake_capped();
+                context.wakeups.wake_capped();
             }
-            Ok(Wakeup::Deliveries) => office.post.set(office.clock.now()),
+            Ok(Wakeup::Deliveries) => context.delivery_alarm.set(context.clock.now()),
             Ok(Wakeup::Everything) | Err(broadcast::error::RecvError::Lagged(_)) => {
-                office.wakeups.wake_all();
-                office.bell.ring();
-                office.post.set(office.clock.now());
+                context.wakeups.wake_all();
+                context.journal_signal.ring();
+                context.delivery_alarm.set(context.clock.now());
             }
             Err(broadcast::error::RecvError::Closed) => return,
         }

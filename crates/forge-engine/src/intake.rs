@@ -14,27 +14,27 @@ use forge_core::time::Time;
 use forge_store::Sink;
 use sha2::{Digest, Sha256};
 
-use crate::committer::Office;
+use crate::committer::CommitContext;
 
 /// A result on its way in.
 pub struct Intake {
-    office: Arc<Office>,
+    context: Arc<CommitContext>,
     blob: BlobId,
     media_type: String,
     file_name: Option<String>,
     size: u64,
     size_max: u64,
-    place: Place,
+    buffer: ResultBuffer,
 }
 
-enum Place {
-    InHand(Vec<u8>),
-    Beside(Box<Stream>),
+enum ResultBuffer {
+    InMemory(Vec<u8>),
+    InBlob(Box<BlobStream>),
     /// A write failed: what came before it cannot be relied on.
     Broken,
 }
 
-struct Stream {
+struct BlobStream {
     sink: Box<dyn Sink>,
     digest: Sha256,
     /// When the store last heard that somebody is at it.
@@ -60,71 +60,79 @@ pub enum KeepError {
 
 impl Intake {
     pub(crate) fn new(
-        office: Arc<Office>,
+        context: Arc<CommitContext>,
         blob: BlobId,
         media_type: String,
         file_name: Option<String>,
         size_max: u64,
     ) -> Intake {
-        Intake { office, blob, media_type, file_name, size: 0, size_max, place: Place::InHand(Vec::new()) }
+        Intake {
+            context,
+            blob,
+            media_type,
+            file_name,
+            size: 0,
+            size_max,
+            buffer: ResultBuffer::InMemory(Vec::new()),
+        }
     }
 
     /// Takes the next bytes.
     pub async fn write(&mut self, bytes: Bytes) -> Result<(), KeepError> {
         let size = self.size.saturating_add(bytes.len() as u64);
         if size > self.size_max {
-            self.place = Place::Broken;
+            self.buffer = ResultBuffer::Broken;
             return Err(KeepError::TooLarge { max: self.size_max });
         }
         self.size = size;
-        let (office, blob) = (&*self.office, self.blob);
+        let (context, blob) = (&*self.context, self.blob);
         // Broken until it went well: cut off in between, nobody knows what was written.
-        self.place = match std::mem::replace(&mut self.place, Place::Broken) {
-            Place::InHand(mut held) if size <= limits::INLINE_RESULT_BYTES_MAX as u64 => {
+        self.buffer = match std::mem::replace(&mut self.buffer, ResultBuffer::Broken) {
+            ResultBuffer::InMemory(mut held) if size <= limits::INLINE_RESULT_BYTES_MAX as u64 => {
                 held.extend_from_slice(&bytes);
-                Place::InHand(held)
+                ResultBuffer::InMemory(held)
             }
-            Place::InHand(held) => {
-                let mut stream = Stream::begin(office, blob).await?;
-                stream.put(office, blob, held.into()).await?;
-                stream.put(office, blob, bytes).await?;
-                Place::Beside(stream)
+            ResultBuffer::InMemory(held) => {
+                let mut stream = BlobStream::begin(context, blob).await?;
+                stream.put(context, blob, held.into()).await?;
+                stream.put(context, blob, bytes).await?;
+                ResultBuffer::InBlob(stream)
             }
-            Place::Beside(mut stream) => {
-                stream.put(office, blob, bytes).await?;
-                Place::Beside(stream)
+            ResultBuffer::InBlob(mut stream) => {
+                stream.put(context, blob, bytes).await?;
+                ResultBuffer::InBlob(stream)
             }
-            Place::Broken => return Err(KeepError::Broken),
+            ResultBuffer::Broken => return Err(KeepError::Broken),
         };
         Ok(())
     }
 
     /// What came in, ready to be reported. Durable, but for what travels with the report.
     pub async fn finish(self) -> Result<Output, KeepError> {
-        let content = match self.place {
-            Place::InHand(held) => Content::Inline(held),
-            Place::Beside(stream) => {
+        let content = match self.buffer {
+            ResultBuffer::InMemory(held) => Content::Inline(held),
+            ResultBuffer::InBlob(stream) => {
                 stream.sink.finish().await?;
                 let digest = stream.digest.finalize().into();
                 Content::Stored(Blob { id: self.blob, size: self.size, digest })
             }
-            Place::Broken => return Err(KeepError::Broken),
+            ResultBuffer::Broken => return Err(KeepError::Broken),
         };
         Ok(Output { media_type: self.media_type, file_name: self.file_name, content })
     }
 }
 
-impl Stream {
-    async fn begin(office: &Office, blob: BlobId) -> Result<Box<Stream>, KeepError> {
-        let touched = office.clock.now();
-        let sink = office.store.blobs().begin(blob, touched).await?;
-        Ok(Box::new(Stream { sink, digest: Sha256::new(), touched }))
+impl BlobStream {
+    async fn begin(context: &CommitContext, blob: BlobId) -> Result<Box<BlobStream>, KeepError> {
+        let touched = context.clock.now();
+        let sink = context.store.blobs().begin(blob, touched).await?;
+        Ok(Box::new(BlobStream { sink, digest: Sha256::new(), touched }))
     }
 
-    async fn put(&mut self, office: &Office, blob: BlobId, bytes: Bytes) -> Result<(), KeepError> {
-        let now = office.clock.now();
+    async fn put(&mut self, context: &CommitContext, blob: BlobId, bytes: Bytes) -> Result<(), KeepError> {
+        let now = context.clock.now();
         if now.since(self.touched) > limits::LOOSE_BLOB / 4 {
-            office.store.blobs().touch(blob, now).await?;
+            context.store.blobs().touch(blob, now).await?;
             self.touched = now;
         }
         self.digest.update(&bytes);

@@ -10,18 +10,18 @@ use crate::Error;
 
 /// Rung when the journal has grown.
 #[derive(Clone)]
-pub(crate) struct Bell {
+pub(crate) struct JournalSignal {
     /// Whether the engine has stopped: what is there then may be read, but nothing more comes.
     stopped: Arc<watch::Sender<bool>>,
 }
 
-impl Default for Bell {
+impl Default for JournalSignal {
     fn default() -> Self {
-        Bell { stopped: Arc::new(watch::channel(false).0) }
+        JournalSignal { stopped: Arc::new(watch::channel(false).0) }
     }
 }
 
-impl Bell {
+impl JournalSignal {
     pub(crate) fn ring(&self) {
         self.stopped.send_modify(|_| {});
     }
@@ -33,15 +33,15 @@ impl Bell {
 }
 
 /// Reads the journal from a place on.
-pub struct Reader {
+pub struct JournalReader {
     store: Arc<dyn Store>,
     stopped: watch::Receiver<bool>,
     after: i64,
 }
 
-impl Reader {
-    pub(crate) fn new(store: Arc<dyn Store>, bell: &Bell, after: i64) -> Reader {
-        Reader { store, stopped: bell.stopped.subscribe(), after }
+impl JournalReader {
+    pub(crate) fn new(store: Arc<dyn Store>, journal_signal: &JournalSignal, after: i64) -> JournalReader {
+        JournalReader { store, stopped: journal_signal.stopped.subscribe(), after }
     }
 
     /// The place up to which this reader has read: where another one may go on.

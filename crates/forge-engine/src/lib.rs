@@ -8,7 +8,7 @@
 //!                                    ├──► waiting claims are woken      (wakeups), the built-in worker too (worker)
 //!                                    ├──► the timer learns what is due  (timers)
 //!                                    ├──► journal readers go on         (journal)
-//!                                    └──► the post office looks         (post)
+//!                                    └──► the delivery loop looks         (delivery)
 //! ```
 //!
 //! The engine knows no network and no SQL, and asks [`Clock`] for time and chance; so a test moves the clock by hand, and
@@ -16,23 +16,26 @@
 
 pub mod clock;
 mod committer;
+mod delivery;
 mod engine;
 mod ids;
 mod intake;
 pub mod journal;
 pub mod observer;
 mod options;
-mod post;
 mod sweeper;
 mod timers;
 mod wakeups;
 mod worker;
 
 pub use clock::{Clock, SystemClock};
+pub use delivery::{
+    AttemptReport, AttemptVerdict, Courier, DeliveryHandle, DeliveryLoop, DeliveryOptions, PreparedDelivery,
+    Sending,
+};
 pub use engine::Engine;
 pub use intake::{Intake, KeepError};
 pub use options::Options;
-pub use post::{Courier, Parcel, Post, PostHandle, PostOptions, Receipt, Sending, Verdict};
 pub use worker::{Compose, Gauge, Worker, WorkerHandle, WorkerOptions};
 
 use std::sync::Arc;

@@ -46,9 +46,9 @@ pub struct Commit<'a> {
 
 /// Nobody watches.
 #[derive(Clone, Copy, Debug)]
-pub struct Nobody;
+pub struct NoObserver;
 
-impl Observer for Nobody {
+impl Observer for NoObserver {
     fn committed(&self, _: &Commit<'_>) {}
 
     fn failed(&self, _: Fault, _: usize) {}

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use forge_core::limits;
 
-use crate::observer::{Nobody, Observer};
+use crate::observer::{NoObserver, Observer};
 
 /// Settings of an engine.
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ impl Default for Options {
             revoked_key_keep: Duration::from_secs(90 * 24 * 3600),
             delivery_keep: limits::DELIVERY_KEEP,
             result_bytes_max: 1 << 30,
-            observer: Arc::new(Nobody),
+            observer: Arc::new(NoObserver),
         }
     }
 }

@@ -6,26 +6,26 @@ use std::sync::Arc;
 use forge_core::limits;
 use forge_store::{Sweep, Swept};
 
-use crate::committer::Office;
+use crate::committer::CommitContext;
 use crate::engine::Stop;
 use crate::options::Options;
 
 /// Runs until told to stop. Being cut off anywhere is safe: a bite is deleted whole or not at all.
-pub(crate) async fn run(office: Arc<Office>, options: Options, mut stop: Stop) {
+pub(crate) async fn run(context: Arc<CommitContext>, options: Options, mut stop: Stop) {
     tokio::select! {
         biased;
         () = stop.told() => {}
-        () = work(&office, &options) => {}
+        () = work(&context, &options) => {}
     }
     // Whoever gathers what went between two sweeps must not wait for the next.
-    office.observer.swept(&Swept::default());
+    context.observer.swept(&Swept::default());
 }
 
-async fn work(office: &Office, options: &Options) {
+async fn work(context: &CommitContext, options: &Options) {
     loop {
         let mut swept = Swept::default();
         loop {
-            match sweep(office, options).await {
+            match sweep(context, options).await {
                 Ok(bite) => {
                     swept += bite;
                     if bite.total() < options.sweep_max {
@@ -40,13 +40,13 @@ async fn work(office: &Office, options: &Options) {
                 }
             }
         }
-        office.observer.swept(&swept);
-        office.clock.sleep(options.sweep_every).await;
+        context.observer.swept(&swept);
+        context.clock.sleep(options.sweep_every).await;
     }
 }
 
-async fn sweep(office: &Office, options: &Options) -> Result<Swept, forge_store::Error> {
-    let now = office.clock.now();
+async fn sweep(context: &CommitContext, options: &Options) -> Result<Swept, forge_store::Error> {
+    let now = context.clock.now();
     let sweep = Sweep {
         journal_before: now - options.journal_keep,
         tombstones_before: now - options.tombstone_keep,
@@ -56,5 +56,5 @@ async fn sweep(office: &Office, options: &Options) -> Result<Swept, forge_store:
         loose_before: now - limits::LOOSE_BLOB,
         limit: options.sweep_max,
     };
-    office.store.sweep(sweep).await
+    context.store.sweep(sweep).await
 }

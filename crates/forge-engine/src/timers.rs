@@ -11,7 +11,7 @@ use forge_core::{Answer, Command};
 use tokio::sync::Notify;
 
 use crate::clock::Clock;
-use crate::committer::{Commands, Office};
+use crate::committer::{CommandQueue, CommitContext};
 use crate::options::Options;
 use crate::{Error, engine::Stop};
 
@@ -75,20 +75,25 @@ impl Alarm {
 }
 
 /// Runs until told to stop. Being cut off anywhere is safe: a bite already handed to the committer is still written.
-pub(crate) async fn run(office: Arc<Office>, commands: Commands, options: Options, mut stop: Stop) {
+pub(crate) async fn run(
+    context: Arc<CommitContext>,
+    commands: CommandQueue,
+    options: Options,
+    mut stop: Stop,
+) {
     tokio::select! {
         biased;
         () = stop.told() => {}
-        () = work(&office, &commands, &options) => {}
+        () = work(&context, &commands, &options) => {}
     }
 }
 
 /// Ends only with the committer; a store that fails is asked again.
-async fn work(office: &Office, commands: &Commands, options: &Options) {
-    let clock = &*office.clock;
+async fn work(context: &CommitContext, commands: &CommandQueue, options: &Options) {
+    let clock = &*context.clock;
     loop {
-        match work_off(office, commands, options.due_max).await {
-            Ok(()) => office.alarm.wait(clock, options.due_refresh).await,
+        match work_off(context, commands, options.due_max).await {
+            Ok(()) => context.alarm.wait(clock, options.due_refresh).await,
             Err(Error::Stopped) => return,
             Err(error) => {
                 tracing::warn!(%error, "could not do what is due; trying again");
@@ -99,14 +104,14 @@ async fn work(office: &Office, commands: &Commands, options: &Options) {
 }
 
 /// Does all that is due, bite by bite, then learns what is due next.
-async fn work_off(office: &Office, commands: &Commands, due_max: usize) -> Result<(), Error> {
+async fn work_off(context: &CommitContext, commands: &CommandQueue, due_max: usize) -> Result<(), Error> {
     // Cleared before the look, so that a moment set during it is kept.
-    office.alarm.clear();
+    context.alarm.clear();
     loop {
-        match office.store.next_due().await? {
-            Some(at) if at <= office.clock.now() => {}
+        match context.store.next_due().await? {
+            Some(at) if at <= context.clock.now() => {}
             Some(at) => {
-                office.alarm.learn(at);
+                context.alarm.learn(at);
                 return Ok(());
             }
             None => return Ok(()),

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use forge_core::job::Shelf;
 use tokio::sync::Notify;
 
-use crate::worker::Board;
+use crate::worker::QueueHints;
 
 /// Waiting workers woken per announcement. A batch of jobs may feed many of them, and one that found more than it
 /// could take wakes the next; all of them at once would mostly find nothing.
@@ -31,15 +31,15 @@ const SHELVES_KEPT_MAX: usize = 10_000;
 
 #[derive(Clone, Default)]
 pub(crate) struct Wakeups {
-    line: Arc<Mutex<Line>>,
+    line: Arc<Mutex<WaitingWorkers>>,
     /// The same news for the built-in worker, which does not wait for shelves that it knows beforehand.
-    pub(crate) board: Board,
+    pub(crate) queue_hints: QueueHints,
 }
 
 #[derive(Default)]
-struct Line {
+struct WaitingWorkers {
     /// A shelf that is not here is not idle, and nobody waits for it.
-    shelves: BTreeMap<Shelf, Spot>,
+    shelves: BTreeMap<Shelf, ShelfWaiters>,
     next_waiter: u64,
     /// Counts announcements over all shelves, so that a shelf forgotten and met again never has an epoch that somebody
     /// remembers.
@@ -50,7 +50,7 @@ struct Line {
     cap_epoch: u64,
 }
 
-struct Spot {
+struct ShelfWaiters {
     /// A claim looked and found nothing, and nothing was announced since.
     idle: bool,
     epoch: u64,
@@ -64,11 +64,11 @@ pub(crate) struct Waiter {
     shelves: Vec<Shelf>,
     number: u64,
     notify: Arc<Notify>,
-    stand: Stand,
+    stand: WaiterState,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stand {
+enum WaiterState {
     /// Not in line: it has not looked yet, or waits for the bound on active jobs.
     Aside,
     /// In line. Missing there means that it was woken and has not looked since.
@@ -78,7 +78,7 @@ enum Stand {
 }
 
 /// What the shelves of a waiter looked like when it looked.
-pub(crate) struct Look {
+pub(crate) struct ShelfCheck {
     epochs: Vec<u64>,
     cap_epoch: u64,
     /// Whether there may be work.
@@ -86,7 +86,7 @@ pub(crate) struct Look {
 }
 
 impl Wakeups {
-    fn line(&self) -> MutexGuard<'_, Line> {
+    fn line(&self) -> MutexGuard<'_, WaitingWorkers> {
         // Nothing in here can panic half-way through a change.
         self.line.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -97,19 +97,19 @@ impl Wakeups {
         let number = line.next_waiter;
         line.next_waiter += 1;
         drop(line);
-        Waiter { wakeups: self.clone(), shelves, number, notify: Arc::default(), stand: Stand::Aside }
+        Waiter { wakeups: self.clone(), shelves, number, notify: Arc::default(), stand: WaiterState::Aside }
     }
 
     /// Announces work on these shelves.
     pub(crate) fn wake<'a>(&self, shelves: impl IntoIterator<Item = &'a Shelf> + Clone) {
-        self.board.post(shelves.clone());
+        self.queue_hints.announce(shelves.clone());
         let mut line = self.line();
         shelves.into_iter().for_each(|shelf| line.wake(shelf, WOKEN_AT_ONCE));
     }
 
     /// Announces that there may be work anywhere.
     pub(crate) fn wake_all(&self) {
-        self.board.post_missed();
+        self.queue_hints.announce_anywhere();
         let mut line = self.line();
         let line = &mut *line;
         line.epoch += 1;
@@ -119,12 +119,12 @@ impl Wakeups {
 
     /// Announces that a job which a worker held has ended.
     pub(crate) fn wake_capped(&self) {
-        self.board.post_room();
+        self.queue_hints.announce_room();
         self.line().wake_capped();
     }
 }
 
-impl Line {
+impl WaitingWorkers {
     fn wake(&mut self, shelf: &Shelf, n: usize) {
         self.epoch += 1;
         if let Some(spot) = self.shelves.get_mut(shelf) {
@@ -138,22 +138,22 @@ impl Line {
         std::mem::take(&mut self.capped).into_values().for_each(|notify| notify.notify_one());
     }
 
-    fn spot(&mut self, shelf: &Shelf) -> &mut Spot {
+    fn spot(&mut self, shelf: &Shelf) -> &mut ShelfWaiters {
         self.epoch += 1;
-        let unknown = Spot { idle: false, epoch: self.epoch, waiters: BTreeMap::new() };
+        let unknown = ShelfWaiters { idle: false, epoch: self.epoch, waiters: BTreeMap::new() };
         self.shelves.entry(shelf.clone()).or_insert(unknown)
     }
 
     /// Takes a waiter out of the line of a shelf, and passes on what was announced to it in vain.
-    fn leave(&mut self, shelf: &Shelf, number: u64, stand: Stand) {
+    fn leave(&mut self, shelf: &Shelf, number: u64, stand: WaiterState) {
         let n_shelves = self.shelves.len();
         let Some(spot) = self.shelves.get_mut(shelf) else { return };
         let was_woken = spot.waiters.remove(&number).is_none();
         let in_vain = match stand {
-            Stand::Aside => false,
-            Stand::InLine => was_woken && !spot.idle,
+            WaiterState::Aside => false,
+            WaiterState::InLine => was_woken && !spot.idle,
             // Its claim may have failed after hiding jobs from others, so that even idle is not sure.
-            Stand::Claiming => true,
+            WaiterState::Claiming => true,
         };
         if in_vain {
             self.epoch += 1;
@@ -165,7 +165,7 @@ impl Line {
     }
 }
 
-impl Spot {
+impl ShelfWaiters {
     fn wake(&mut self, n: usize, epoch: u64) {
         self.idle = false;
         self.epoch = epoch;
@@ -179,23 +179,23 @@ impl Spot {
 impl Waiter {
     /// Takes its place in the line, then looks at the shelves, without touching the store. If it is worthwhile, a claim
     /// follows, and what it finds is told by one of the next three.
-    pub(crate) fn look(&mut self) -> Look {
+    pub(crate) fn look(&mut self) -> ShelfCheck {
         let mut line = self.wakeups.line();
         line.capped.remove(&self.number);
-        let mut look = Look { epochs: Vec::new(), cap_epoch: line.cap_epoch, worthwhile: false };
+        let mut look = ShelfCheck { epochs: Vec::new(), cap_epoch: line.cap_epoch, worthwhile: false };
         for shelf in &self.shelves {
             let spot = line.spot(shelf);
             spot.waiters.insert(self.number, self.notify.clone());
             look.epochs.push(spot.epoch);
             look.worthwhile |= !spot.idle;
         }
-        self.stand = if look.worthwhile { Stand::Claiming } else { Stand::InLine };
+        self.stand = if look.worthwhile { WaiterState::Claiming } else { WaiterState::InLine };
         look
     }
 
     /// The claim found work, and perhaps more than it could take: then the next in line should look too.
     pub(crate) fn took(&mut self, more: bool) {
-        self.stand = Stand::InLine;
+        self.stand = WaiterState::InLine;
         if more {
             let mut line = self.wakeups.line();
             self.shelves.iter().for_each(|shelf| line.wake(shelf, WOKEN_BY_LEFTOVERS));
@@ -203,8 +203,8 @@ impl Waiter {
     }
 
     /// The claim that followed `look` found nothing.
-    pub(crate) fn found_nothing(&mut self, look: &Look) {
-        self.stand = Stand::InLine;
+    pub(crate) fn found_nothing(&mut self, look: &ShelfCheck) {
+        self.stand = WaiterState::InLine;
         let mut line = self.wakeups.line();
         for (shelf, &epoch) in self.shelves.iter().zip(&look.epochs) {
             if let Some(spot) = line.shelves.get_mut(shelf).filter(|spot| spot.epoch == epoch) {
@@ -214,10 +214,10 @@ impl Waiter {
     }
 
     /// The claim that followed `look` was stopped by the bound on active jobs.
-    pub(crate) fn found_cap(&mut self, look: &Look) {
+    pub(crate) fn found_cap(&mut self, look: &ShelfCheck) {
         let mut line = self.wakeups.line();
-        self.shelves.iter().for_each(|shelf| line.leave(shelf, self.number, Stand::Claiming));
-        self.stand = Stand::Aside;
+        self.shelves.iter().for_each(|shelf| line.leave(shelf, self.number, WaiterState::Claiming));
+        self.stand = WaiterState::Aside;
         // A wake-up that reached it in line is passed on by now. Kept as well, it would go round among capped workers for
         // ever.
         self.notify = Arc::default();

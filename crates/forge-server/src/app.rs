@@ -11,7 +11,8 @@ use forge_core::retry::{Mode, RetryPolicy};
 use forge_core::{Command, limits as core_limits};
 use forge_engine::observer::Observer;
 use forge_engine::{
-    Clock, Engine, Options, Post, PostHandle, PostOptions, Worker, WorkerHandle, WorkerOptions,
+    Clock, DeliveryHandle, DeliveryLoop, DeliveryOptions, Engine, Options, Worker, WorkerHandle,
+    WorkerOptions,
 };
 use forge_problem::{Digest, FieldType, FieldWriter};
 use forge_store::Store;
@@ -74,8 +75,8 @@ pub struct App {
     pub(crate) admin_digest: Option<[u8; 32]>,
     /// The built-in worker, where it was told to work.
     worker: OnceLock<WorkerHandle>,
-    /// The post office, where it was told to deliver.
-    post: OnceLock<PostHandle>,
+    /// The delivery loop, where it was told to deliver.
+    post: OnceLock<DeliveryHandle>,
     stopping: watch::Sender<bool>,
     me: Weak<App>,
 }
@@ -214,7 +215,7 @@ impl App {
                 traces: self.traces.clone(),
                 clock: self.clock.clone(),
             };
-            let defaults = PostOptions::default();
+            let defaults = DeliveryOptions::default();
             let policy = DeliveryPolicy {
                 attempts_max: webhooks.max_retries.saturating_add(1),
                 base: webhooks.wait_base,
@@ -222,8 +223,8 @@ impl App {
                 disable_after: webhooks.disable_after,
             };
             let lease = webhooks.timeout + WEBHOOK_LEASE_MARGIN;
-            let options = PostOptions { policy, lease, ..defaults };
-            Post::start(self.engine.clone(), Arc::new(SharedPostman(Arc::new(postman))), options)
+            let options = DeliveryOptions { policy, lease, ..defaults };
+            DeliveryLoop::start(self.engine.clone(), Arc::new(SharedPostman(Arc::new(postman))), options)
         });
     }
 

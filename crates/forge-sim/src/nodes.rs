@@ -6,7 +6,7 @@ use std::time::Duration;
 use forge_core::item::ItemEnd;
 use forge_core::job::Job;
 use forge_core::rows::{Object, Render};
-use forge_engine::{Engine, Options, Post, PostHandle, PostOptions};
+use forge_engine::{DeliveryHandle, DeliveryLoop, DeliveryOptions, Engine, Options};
 
 use crate::faulty_store::FaultyStore;
 use crate::receivers::{self, Receivers};
@@ -34,14 +34,14 @@ pub(crate) struct Nodes {
     store: Arc<FaultyStore>,
     options: Options,
     /// Where deliveries go, and how; nobody delivers in a world without webhooks.
-    post: Option<(Receivers, PostOptions)>,
+    post: Option<(Receivers, DeliveryOptions)>,
     nodes: Arc<Mutex<Vec<Option<Node>>>>,
 }
 
 /// What is gone when a node crashes.
 struct Node {
     engine: Engine,
-    post: Option<PostHandle>,
+    post: Option<DeliveryHandle>,
 }
 
 impl Nodes {
@@ -109,7 +109,7 @@ impl Nodes {
         let post = self
             .post
             .clone()
-            .map(|(receivers, options)| Post::start(engine.clone(), Arc::new(receivers), options));
+            .map(|(receivers, options)| DeliveryLoop::start(engine.clone(), Arc::new(receivers), options));
         self.nodes()[n] = Some(Node { engine, post });
     }
 }

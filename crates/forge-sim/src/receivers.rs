@@ -14,7 +14,7 @@ use forge_core::delivery::{
 };
 use forge_core::id::DeliveryId;
 use forge_core::time::Time;
-use forge_engine::{Courier, Parcel, PostOptions, Receipt, Sending, Verdict};
+use forge_engine::{AttemptReport, AttemptVerdict, Courier, DeliveryOptions, PreparedDelivery, Sending};
 use forge_store::Store;
 
 use crate::auditor::Auditor;
@@ -27,11 +27,11 @@ pub(crate) const LEASE: Duration = Duration::from_secs(5);
 /// How long the courier waits for an answer; shorter than the lease.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Settings of the post office, tiny bounds now and then, so that some find no slot.
-pub(crate) fn options(world: &World) -> PostOptions {
+/// Settings of the delivery loop, tiny bounds now and then, so that some find no slot.
+pub(crate) fn options(world: &World) -> DeliveryOptions {
     let tiny = world.chance(500);
     let slots = |most: u64| 1 + world.below(if tiny { 2 } else { most }) as usize;
-    PostOptions {
+    DeliveryOptions {
         policy: DeliveryPolicy {
             attempts_max: 2 + world.below(3) as u32,
             base: Duration::from_millis(200),
@@ -44,7 +44,7 @@ pub(crate) fn options(world: &World) -> PostOptions {
         suspect_max: slots(8),
         per_endpoint_max: slots(8),
         waiting_max: slots(32),
-        ..PostOptions::default()
+        ..DeliveryOptions::default()
     }
 }
 
@@ -152,7 +152,7 @@ impl Receivers {
         }
     }
 
-    async fn receive(&self, delivery: Delivery) -> Receipt {
+    async fn receive(&self, delivery: Delivery) -> AttemptReport {
         let manner = self.manner();
         self.story.tell(|| format!("{} goes out under {}: {manner:?}", delivery.id, delivery.fence));
         let under_way = self.set_out(&delivery);
@@ -165,9 +165,9 @@ impl Receivers {
         let mut books = self.books();
         let visits = books.visits.entry(delivery.id).or_default();
         match receipt.verdict {
-            Verdict::Delivered => visits.n_taken += 1,
-            Verdict::Gone => visits.n_gone += 1,
-            Verdict::Failed { .. } => visits.n_failed += 1,
+            AttemptVerdict::Delivered => visits.n_taken += 1,
+            AttemptVerdict::Gone => visits.n_gone += 1,
+            AttemptVerdict::Failed { .. } => visits.n_failed += 1,
         }
         receipt
     }
@@ -218,21 +218,21 @@ impl Receivers {
         }
     }
 
-    fn answer(&self, manner: Manner) -> Receipt {
-        let failed = |retry_after| Verdict::Failed { retry_after };
+    fn answer(&self, manner: Manner) -> AttemptReport {
+        let failed = |retry_after| AttemptVerdict::Failed { retry_after };
         let (verdict, status) = match manner {
-            Manner::Takes | Manner::Slow => (Verdict::Delivered, Some(204)),
+            Manner::Takes | Manner::Slow => (AttemptVerdict::Delivered, Some(204)),
             Manner::Refuses => (failed(None), Some(500)),
             Manner::Busy => (failed(Some(self.world.up_to_ms(10_000))), Some(503)),
             Manner::Away | Manner::Mute => (failed(None), None),
-            Manner::Gone => (Verdict::Gone, Some(410)),
+            Manner::Gone => (AttemptVerdict::Gone, Some(410)),
         };
-        Receipt { verdict, status, error: None }
+        AttemptReport { verdict, status, error: None }
     }
 }
 
 impl Courier for Receivers {
-    fn send(&self, parcel: Parcel) -> Sending {
+    fn send(&self, parcel: PreparedDelivery) -> Sending {
         let receivers = self.clone();
         Box::pin(async move { receivers.receive(parcel.delivery).await })
     }

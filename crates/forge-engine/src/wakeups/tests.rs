@@ -176,7 +176,7 @@ fn a_shelf_forgotten_and_met_again_is_not_taken_for_the_one_that_was_empty() {
 async fn workers_stopped_by_the_cap_do_not_wake_each_other_for_ever() {
     let wakeups = Wakeups::default();
     let mut waiters: Vec<Waiter> = (0..3).map(|_| wakeups.wait_for(vec![shelf("a")])).collect();
-    let looks: Vec<Look> = waiters.iter_mut().map(Waiter::look).collect();
+    let looks: Vec<ShelfCheck> = waiters.iter_mut().map(Waiter::look).collect();
     waiters.iter_mut().zip(&looks).for_each(|(waiter, look)| waiter.found_cap(look));
     for waiter in &waiters {
         assert!(!was_woken(waiter).await);

@@ -12,13 +12,13 @@ use forge_core::work::Definition;
 use forge_store::{Error, Store};
 
 use super::WorkerOptions;
-use super::plan::{Fate, Mark, PROGRESS_FROM, Plan, single};
+use super::plan::{AttemptPlan, PROGRESS_FROM, PlannedEnd, PlannedNote, single};
 
 /// Progress is told in steps of at least so many percent: each is a write.
 const STEP_PERCENT: u8 = 10;
 
 /// What an attempt at a batch is about.
-pub(super) struct Parts {
+pub(super) struct BatchItems {
     items: Vec<Item>,
     /// How items ended before.
     before: Vec<ItemEnd>,
@@ -27,7 +27,7 @@ pub(super) struct Parts {
 }
 
 /// Reads what an attempt at this job is about; `None` if it is no batch.
-pub(super) async fn read(store: &dyn Store, job: &Job) -> Result<Option<Parts>, Error> {
+pub(super) async fn read(store: &dyn Store, job: &Job) -> Result<Option<BatchItems>, Error> {
     if job.head.items.is_none() {
         return Ok(None);
     }
@@ -39,7 +39,7 @@ pub(super) async fn read(store: &dyn Store, job: &Job) -> Result<Option<Parts>, 
         Some(before) => before,
         None => newest_list(store, job).await?,
     };
-    Ok(Some(Parts { items, before, same_execution }))
+    Ok(Some(BatchItems { items, before, same_execution }))
 }
 
 /// How items ended in the newest execution before this one whose worker lived to tell.
@@ -53,7 +53,7 @@ async fn newest_list(store: &dyn Store, job: &Job) -> Result<Vec<ItemEnd>, Error
 }
 
 /// Plans an attempt at a batch.
-pub(super) fn plan(job: &Job, parts: Parts, options: &WorkerOptions) -> Plan {
+pub(super) fn plan(job: &Job, parts: BatchItems, options: &WorkerOptions) -> AttemptPlan {
     let limit = job.head.timeout.unwrap_or(options.max_runtime);
     // An item that runs too long is its own failure; the batch must be over before its time is.
     let item_limit = limit - limit / 20;
@@ -77,7 +77,7 @@ pub(super) fn plan(job: &Job, parts: Parts, options: &WorkerOptions) -> Plan {
     }
     lengths.sort_unstable();
     let length = lengths.last().copied().unwrap_or_default();
-    Plan { length, marks: marks(&lengths), fate: Fate::Items(Arc::from(ends)) }
+    AttemptPlan { length, marks: marks(&lengths), fate: PlannedEnd::Items(Arc::from(ends)) }
 }
 
 /// How long an item takes, and how it ends.
@@ -85,27 +85,27 @@ fn run(item: Item, attempt: u32, limit: Duration, limit_ms: u32, time_scale: f64
     let definition = item.work_kind.map(|kind| Definition::of(kind, limit_ms));
     let plan = single(definition, attempt, limit, time_scale);
     let error = match plan.fate {
-        Fate::Failure(error) => Some(ItemError {
+        PlannedEnd::Failure(error) => Some(ItemError {
             retryable: error.retryable.unwrap_or(error.kind.entry().retryable),
             kind: error.kind,
             message: error.message,
         }),
-        Fate::Success { .. } | Fate::Items(_) | Fate::HandBack => None,
+        PlannedEnd::Success { .. } | PlannedEnd::Items(_) | PlannedEnd::HandBack => None,
     };
     (plan.length, ItemEnd { id: item.id, error })
 }
 
 /// Progress as items end; `lengths` are sorted.
-fn marks(lengths: &[Duration]) -> Vec<Mark> {
+fn marks(lengths: &[Duration]) -> Vec<PlannedNote> {
     let length = lengths.last().copied().unwrap_or_default();
-    let mut marks: Vec<Mark> = Vec::new();
+    let mut marks: Vec<PlannedNote> = Vec::new();
     let mut said = 0;
     for (done, &after) in (1..).zip(lengths).take_while(|(_, after)| **after < length) {
         let percent = (done * 100 / lengths.len()) as u8;
         if length >= PROGRESS_FROM && percent >= said + STEP_PERCENT {
             said = percent;
             let message = Some(format!("{done} of {} items", lengths.len()));
-            marks.push(Mark { after, note: Note::Progress { percent, message }, needed: false });
+            marks.push(PlannedNote { after, note: Note::Progress { percent, message }, needed: false });
         }
     }
     marks

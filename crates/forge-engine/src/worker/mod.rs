@@ -2,35 +2,34 @@
 //! disk: `CPU_BURST`, `MEMORY_SPIKE` and `IO_HEAVY` differ from other kinds by their length and their result only.
 //!
 //! ```text
-//!   board ──► hand 1 ─┐   each hand is a loop with slots: in one round it ends what is over, gives signs of life,
-//!   (queues   hand 2 ─┼─► and claims for the slots that are free; the committer makes one transaction of the rounds
-//!    with      …      │   of all hands
-//!    work)    hand n ─┘
+//!   queue hints ─┬─► loop 1 ─┐   each loop has slots: in one round it ends what is over, gives signs of life, and
+//!   (queues      ├─► loop 2 ─┼─► claims for the slots that are free; the committer makes one transaction of the
+//!    with work)  └─► loop n ─┘   rounds of all loops
 //! ```
 //!
 //! | file | subject |
 //! |---|---|
 //! | `plan.rs` | what one attempt does: how long, which notes, which end |
 //! | `run.rs` | one attempt in hand: what is to be reported when, and what an answer means |
-//! | `hand.rs` | the loop |
-//! | `board.rs` | which queues may have work, and news of jobs that were called off |
+//! | `worker_loop.rs` | the loop |
+//! | `queue_hints.rs` | which queues may have work, and news of jobs that were called off |
 //! | `output.rs` | the bytes of a result |
 //!
 //! What goes wrong, and what follows:
 //!
-//! - the store fails or is overloaded: the hand waits, longer each time, and reports again while the lease lasts;
-//! - the job was cancelled, timed out or given to somebody else: the report is refused, and the hand lets go without a word.
+//! - the store fails or is overloaded: the loop waits, longer each time, and reports again while the lease lasts;
+//! - the job was cancelled, timed out or given to somebody else: the report is refused, and the loop lets go without a word.
 //!   A job called off on this node is noticed at once, one called off on another node at the next sign of life;
 //! - the store rejects a result or has no room for it, or it is too large: the job fails, it never succeeds without its result;
 //! - the worker is killed: its jobs end as lost when their lease does;
 //! - the connection breaks while a claim is committed: nobody knows of the claimed jobs, and they end as lost too.
 
 mod batch;
-mod board;
-mod hand;
 mod output;
 mod plan;
+mod queue_hints;
 mod run;
+mod worker_loop;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
@@ -44,8 +43,8 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::Engine;
-pub(crate) use board::Board;
-use hand::Hand;
+pub(crate) use queue_hints::QueueHints;
+use worker_loop::WorkerLoop;
 
 /// What an operator may set about the built-in worker.
 #[derive(Clone, Debug)]
@@ -105,15 +104,16 @@ impl Worker {
         let slots = options.count * options.concurrency;
         let options = Arc::new(options);
         let start = |number| {
-            let hand = Hand::new(engine.clone(), options.clone(), gauges.clone(), number, stopped.clone());
+            let worker_loop =
+                WorkerLoop::new(engine.clone(), options.clone(), gauges.clone(), number, stopped.clone());
             let running = running.subscribe();
             tokio::spawn(async move {
-                hand.work().await;
+                worker_loop.work().await;
                 drop(running);
             })
         };
-        let hands = (1..=options.count).map(start).collect();
-        WorkerHandle { slots, gauges, stop, running, hands }
+        let loops = (1..=options.count).map(start).collect();
+        WorkerHandle { slots, gauges, stop, running, loops }
     }
 }
 
@@ -122,9 +122,9 @@ pub struct WorkerHandle {
     slots: usize,
     gauges: Arc<Gauges>,
     stop: watch::Sender<bool>,
-    /// Every hand holds a receiver, and lets go of it when it ends.
+    /// Every loop holds a receiver, and lets go of it when it ends.
     running: watch::Sender<()>,
-    hands: Vec<JoinHandle<()>>,
+    loops: Vec<JoinHandle<()>>,
 }
 
 impl WorkerHandle {
@@ -137,7 +137,7 @@ impl WorkerHandle {
 
     /// Whether there are workers, and all of them have ended.
     pub fn is_over(&self) -> bool {
-        !self.hands.is_empty() && self.hands.iter().all(JoinHandle::is_finished)
+        !self.loops.is_empty() && self.loops.iter().all(JoinHandle::is_finished)
     }
 
     /// How busy the workers are.
@@ -156,7 +156,7 @@ impl WorkerHandle {
 
 impl Drop for WorkerHandle {
     fn drop(&mut self) {
-        self.hands.iter().for_each(JoinHandle::abort);
+        self.loops.iter().for_each(JoinHandle::abort);
     }
 }
 

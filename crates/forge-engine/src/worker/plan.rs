@@ -20,18 +20,18 @@ const OUTPUTS: u8 = 8;
 
 /// What one attempt does.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct AttemptPlan {
     /// How long it runs, in real time.
     pub(super) length: Duration,
     /// What it says meanwhile, in order.
-    pub(super) marks: Vec<Mark>,
+    pub(super) marks: Vec<PlannedNote>,
     /// How it ends.
-    pub(super) fate: Fate,
+    pub(super) fate: PlannedEnd,
 }
 
 /// Something said at a moment of an attempt.
 #[derive(Debug)]
-pub(super) struct Mark {
+pub(super) struct PlannedNote {
     /// Real time since the attempt began.
     pub(super) after: Duration,
     pub(super) note: Note,
@@ -41,7 +41,7 @@ pub(super) struct Mark {
 
 /// How an attempt ends.
 #[derive(Debug)]
-pub(super) enum Fate {
+pub(super) enum PlannedEnd {
     /// Well, with a result of this size.
     Success { kind: WorkKind, payload_kb: u16 },
     /// As its items did.
@@ -56,19 +56,24 @@ pub(super) enum Fate {
 ///
 /// The runtime limit is simulated time like the work itself, so that a scale below one does not keep `RUNS_OVER_TIMEOUT` from
 /// timing out. Scales above one stretch the work alone: the limit of the job is also watched in real time, by the timers.
-pub(super) fn plan(head: &Head, attempt: u32, max_runtime: Duration, time_scale: f64) -> Plan {
+pub(super) fn plan(head: &Head, attempt: u32, max_runtime: Duration, time_scale: f64) -> AttemptPlan {
     if let (JobForm::EmitEvent, Some(definition)) = (head.form, head.definition) {
-        let emitted = Mark { after: Duration::ZERO, note: Note::Emitted, needed: true };
-        return Plan { length: Duration::ZERO, marks: vec![emitted], fate: success(definition) };
+        let emitted = PlannedNote { after: Duration::ZERO, note: Note::Emitted, needed: true };
+        return AttemptPlan { length: Duration::ZERO, marks: vec![emitted], fate: success(definition) };
     }
     single(head.definition, attempt, head.timeout.unwrap_or(max_runtime), time_scale)
 }
 
 /// Plans one piece of work that may run for `limit`.
-pub(super) fn single(definition: Option<Definition>, attempt: u32, limit: Duration, time_scale: f64) -> Plan {
+pub(super) fn single(
+    definition: Option<Definition>,
+    attempt: u32,
+    limit: Duration,
+    time_scale: f64,
+) -> AttemptPlan {
     let Some(definition) = definition else {
         let error = WorkError::new(Kind::DefinitionMissing, "the job does not say what to do");
-        return Plan { length: Duration::ZERO, marks: Vec::new(), fate: Fate::Failure(error) };
+        return AttemptPlan { length: Duration::ZERO, marks: Vec::new(), fate: PlannedEnd::Failure(error) };
     };
     let (stretch, shrink) = (time_scale.max(1.0), time_scale.min(1.0));
     let work = scaled(Duration::from_millis(definition.duration_ms.into()), stretch);
@@ -79,27 +84,27 @@ pub(super) fn single(definition: Option<Definition>, attempt: u32, limit: Durati
         End::Success if !timed_out => success(definition),
         End::Failure { kind, .. } if !timed_out => failure(kind, definition.work_kind, attempt),
         End::Success | End::Failure { .. } | End::Timeout => {
-            Fate::Failure(WorkError::new(Kind::HandlerTimeout, "the attempt ran longer than it may"))
+            PlannedEnd::Failure(WorkError::new(Kind::HandlerTimeout, "the attempt ran longer than it may"))
         }
     };
     let mut marks = marks(definition.work_kind, end, scaled(work, shrink), length);
     marks.retain(|mark| mark.after < length || mark.needed);
-    Plan { length, marks, fate }
+    AttemptPlan { length, marks, fate }
 }
 
-fn success(definition: Definition) -> Fate {
-    Fate::Success { kind: definition.work_kind, payload_kb: definition.payload_kb }
+fn success(definition: Definition) -> PlannedEnd {
+    PlannedEnd::Success { kind: definition.work_kind, payload_kb: definition.payload_kb }
 }
 
-fn failure(kind: Kind, work_kind: WorkKind, attempt: u32) -> Fate {
+fn failure(kind: Kind, work_kind: WorkKind, attempt: u32) -> PlannedEnd {
     let message = format!("{} fails in attempt {attempt}, as it is meant to", work_kind.as_str());
-    Fate::Failure(WorkError::new(kind, &message))
+    PlannedEnd::Failure(WorkError::new(kind, &message))
 }
 
-fn marks(work_kind: WorkKind, end: End, work: Duration, length: Duration) -> Vec<Mark> {
+fn marks(work_kind: WorkKind, end: End, work: Duration, length: Duration) -> Vec<PlannedNote> {
     let mark = |percent: u8, message, needed| {
         let after = (work * u32::from(percent) / 100).min(length);
-        Mark { after, note: Note::Progress { percent, message }, needed }
+        PlannedNote { after, note: Note::Progress { percent, message }, needed }
     };
     let after_progress = matches!(end, End::Failure { after_progress: true, .. });
     if length < PROGRESS_FROM {
@@ -139,10 +144,10 @@ mod tests {
         head
     }
 
-    fn kind_of(plan: &Plan) -> Option<Kind> {
+    fn kind_of(plan: &AttemptPlan) -> Option<Kind> {
         match &plan.fate {
-            Fate::Failure(error) => Some(error.kind),
-            Fate::Success { .. } | Fate::Items(_) | Fate::HandBack => None,
+            PlannedEnd::Failure(error) => Some(error.kind),
+            PlannedEnd::Success { .. } | PlannedEnd::Items(_) | PlannedEnd::HandBack => None,
         }
     }
 

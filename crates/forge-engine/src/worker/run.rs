@@ -12,9 +12,9 @@ use forge_core::time::Time;
 use forge_core::{Answer, Command};
 use forge_store::Fault;
 
-use super::batch::{self, Parts};
+use super::batch::{self, BatchItems};
 use super::output::output;
-use super::plan::{Fate, plan};
+use super::plan::{PlannedEnd, plan};
 use super::{Compose, WorkerOptions};
 use crate::{Error, KeepError};
 
@@ -30,7 +30,7 @@ pub(super) struct Run {
     compose: Compose,
     held: Held,
     marks: VecDeque<(Time, Note, bool)>,
-    fate: Fate,
+    fate: PlannedEnd,
     /// The result, once it is kept.
     output: Option<Arc<Output>>,
     ends_at: Time,
@@ -41,7 +41,7 @@ pub(super) struct Run {
 
 /// What was reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum RunReport {
     /// A sign of life, and whether with the first of the marks.
     Sign { with_mark: bool },
     /// The end.
@@ -50,7 +50,7 @@ pub(super) enum Step {
 
 /// What an answer means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Settled {
+pub(super) enum ReportAnswer {
     /// The attempt goes on.
     GoesOn,
     /// The attempt goes on, but the report did not arrive: the store is in trouble.
@@ -61,7 +61,7 @@ pub(super) enum Settled {
 
 impl Run {
     /// The attempt that a claim has just begun.
-    pub(super) fn new(job: &Job, parts: Option<Parts>, options: &WorkerOptions, now: Time) -> Run {
+    pub(super) fn new(job: &Job, parts: Option<BatchItems>, options: &WorkerOptions, now: Time) -> Run {
         let plan = match parts {
             Some(parts) => batch::plan(job, parts, options),
             None => plan(&job.head, job.attempt, options.max_runtime, options.time_scale),
@@ -102,7 +102,7 @@ impl Run {
     }
 
     /// What there is to report now.
-    pub(super) fn report(&mut self, now: Time) -> Option<(Step, Command)> {
+    pub(super) fn report(&mut self, now: Time) -> Option<(RunReport, Command)> {
         let is_over = self.ends_at <= now;
         // Of several marks whose time has come only the last is said, unless an earlier one is needed.
         while let Some((_, _, needed)) = self.marks.front() {
@@ -114,7 +114,7 @@ impl Run {
         }
         match self.marks.front() {
             Some((at, note, _)) if is_over || *at <= now => Some(self.sign(Some(note.clone()))),
-            None if is_over => Some((Step::End, self.end())),
+            None if is_over => Some((RunReport::End, self.end())),
             Some(_) | None => (self.beat_at <= now).then(|| self.sign(None)),
         }
     }
@@ -122,69 +122,77 @@ impl Run {
     /// The result, if the attempt is over and its result is not kept yet.
     pub(super) fn result_to_keep(&self, now: Time) -> Option<Output> {
         match self.fate {
-            Fate::Success { kind, payload_kb } if self.ends_at <= now && self.output.is_none() => {
+            PlannedEnd::Success { kind, payload_kb } if self.ends_at <= now && self.output.is_none() => {
                 let composed = (self.compose)(&self.job, now);
                 composed.or_else(|| output(self.held.job, kind, payload_kb))
             }
-            Fate::Success { .. } | Fate::Items(_) | Fate::Failure(_) | Fate::HandBack => None,
+            PlannedEnd::Success { .. }
+            | PlannedEnd::Items(_)
+            | PlannedEnd::Failure(_)
+            | PlannedEnd::HandBack => None,
         }
     }
 
     /// Takes note of what became of the result. A job never succeeds without it.
-    pub(super) fn kept(&mut self, kept: Result<Output, KeepError>, now: Time) -> Settled {
+    pub(super) fn kept(&mut self, kept: Result<Output, KeepError>, now: Time) -> ReportAnswer {
         match kept {
             Ok(output) => self.output = Some(Arc::new(output)),
             Err(error @ KeepError::TooLarge { .. }) => {
                 let error = WorkError::new(Kind::ReportFailed, &error.to_string());
-                self.fate = Fate::Failure(WorkError { retryable: Some(false), ..error });
+                self.fate = PlannedEnd::Failure(WorkError { retryable: Some(false), ..error });
             }
             Err(KeepError::Store(error)) if matches!(error.fault, Fault::Full | Fault::Rejected) => {
                 let error = WorkError::new(Kind::ReportFailed, "the store has no room for the result");
-                self.fate = Fate::Failure(error);
+                self.fate = PlannedEnd::Failure(error);
             }
             Err(KeepError::Store(_) | KeepError::Broken) if now < self.lease_until => {
-                return Settled::NotHeard;
+                return ReportAnswer::NotHeard;
             }
             // Whoever sees to leases has the job now.
-            Err(KeepError::Store(_) | KeepError::Broken) => return Settled::Over,
+            Err(KeepError::Store(_) | KeepError::Broken) => return ReportAnswer::Over,
         }
-        Settled::GoesOn
+        ReportAnswer::GoesOn
     }
 
-    fn sign(&self, note: Option<Note>) -> (Step, Command) {
-        let step = Step::Sign { with_mark: note.is_some() };
+    fn sign(&self, note: Option<Note>) -> (RunReport, Command) {
+        let step = RunReport::Sign { with_mark: note.is_some() };
         (step, Command::Extend(Extend { held: self.held.clone(), lease: None, note }))
     }
 
     fn end(&self) -> Command {
         let held = self.held.clone();
         match &self.fate {
-            Fate::Success { .. } => Command::Succeed(Succeed { held, output: self.output.clone() }),
-            Fate::Items(ends) => Command::Conclude(Conclude { held, ends: ends.clone() }),
-            Fate::Failure(error) => Command::Fail(Fail { held, error: error.clone() }),
-            Fate::HandBack => Command::HandBack(held),
+            PlannedEnd::Success { .. } => Command::Succeed(Succeed { held, output: self.output.clone() }),
+            PlannedEnd::Items(ends) => Command::Conclude(Conclude { held, ends: ends.clone() }),
+            PlannedEnd::Failure(error) => Command::Fail(Fail { held, error: error.clone() }),
+            PlannedEnd::HandBack => Command::HandBack(held),
         }
     }
 
     /// Takes note of the answer to a report.
-    pub(super) fn settle(&mut self, step: Step, answer: Result<Answer, Error>, now: Time) -> Settled {
+    pub(super) fn settle(
+        &mut self,
+        step: RunReport,
+        answer: Result<Answer, Error>,
+        now: Time,
+    ) -> ReportAnswer {
         match (answer, step) {
-            (Ok(_), Step::End) => Settled::Over,
-            (Ok(answer), Step::Sign { with_mark }) => {
+            (Ok(_), RunReport::End) => ReportAnswer::Over,
+            (Ok(answer), RunReport::Sign { with_mark }) => {
                 if let Answer::Done(job) | Answer::Unchanged(job) = answer {
                     self.lease_until = job.lease.map_or(self.lease_until, |lease| lease.until);
                 }
                 self.signed(with_mark, now);
-                Settled::GoesOn
+                ReportAnswer::GoesOn
             }
             // Cancelled, timed out, forgotten, or somebody else's by now.
-            (Err(Error::Refused(_) | Error::Stopped), _) => Settled::Over,
+            (Err(Error::Refused(_) | Error::Stopped), _) => ReportAnswer::Over,
             (Err(Error::Store(error)), step) if error.fault == Fault::Rejected => {
                 self.settle_rejected(step, now)
             }
-            (Err(Error::Overloaded | Error::Store(_)), _) if now < self.lease_until => Settled::NotHeard,
+            (Err(Error::Overloaded | Error::Store(_)), _) if now < self.lease_until => ReportAnswer::NotHeard,
             // Whoever sees to leases has the job now.
-            (Err(Error::Overloaded | Error::Store(_)), _) => Settled::Over,
+            (Err(Error::Overloaded | Error::Store(_)), _) => ReportAnswer::Over,
         }
     }
 
@@ -196,18 +204,18 @@ impl Run {
     }
 
     /// The store will never take it, so it is no use to try again.
-    fn settle_rejected(&mut self, step: Step, now: Time) -> Settled {
+    fn settle_rejected(&mut self, step: RunReport, now: Time) -> ReportAnswer {
         match (step, &self.fate) {
-            (Step::Sign { with_mark }, _) => {
+            (RunReport::Sign { with_mark }, _) => {
                 self.signed(with_mark, now);
-                Settled::GoesOn
+                ReportAnswer::GoesOn
             }
-            (Step::End, Fate::Success { .. } | Fate::Items(_)) => {
+            (RunReport::End, PlannedEnd::Success { .. } | PlannedEnd::Items(_)) => {
                 let error = WorkError::new(Kind::ReportFailed, "the store rejected the result");
-                self.fate = Fate::Failure(error);
-                Settled::GoesOn
+                self.fate = PlannedEnd::Failure(error);
+                ReportAnswer::GoesOn
             }
-            (Step::End, Fate::Failure(_) | Fate::HandBack) => Settled::Over,
+            (RunReport::End, PlannedEnd::Failure(_) | PlannedEnd::HandBack) => ReportAnswer::Over,
         }
     }
 
@@ -226,7 +234,7 @@ impl Run {
     pub(super) fn give_up_unless_over_by(&mut self, latest: Time, now: Time) {
         if self.ends_at > latest {
             self.marks.clear();
-            self.fate = Fate::HandBack;
+            self.fate = PlannedEnd::HandBack;
             self.ends_at = now;
         }
     }

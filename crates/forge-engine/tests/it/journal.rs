@@ -1,13 +1,13 @@
 //! Readers of the journal: each at its own pace, none misses anything.
 
 use forge_core::id::JobId;
-use forge_engine::journal::Reader;
+use forge_engine::journal::JournalReader;
 use forge_engine::{Error, Options};
 
 use crate::support::{HOUR, SECOND, World, is_ready};
 
 /// Reads until `n` entries have come: the jobs, each once, in order.
-async fn read(reader: &mut Reader, n: usize, limit: usize) -> Vec<JobId> {
+async fn read(reader: &mut JournalReader, n: usize, limit: usize) -> Vec<JobId> {
     let mut jobs = Vec::new();
     let mut n_entries = 0;
     while n_entries < n {

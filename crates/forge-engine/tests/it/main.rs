@@ -7,11 +7,11 @@
 mod batches;
 mod broken_stores;
 mod capped_claims;
+mod delivery;
 mod journal;
 mod lifecycle;
 mod nodes;
 mod overload;
-mod post;
 mod races;
 mod recovery;
 mod results;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use forge_core::history::JournalEntry;
 use forge_core::id::JobId;
 use forge_core::job::Job;
-use forge_engine::journal::Reader;
+use forge_engine::journal::JournalReader;
 use forge_engine::{Engine, Error};
 use tokio::sync::{Mutex as AsyncMutex, Notify};
 
@@ -25,7 +25,7 @@ pub struct Endings {
     /// Held while a place to read from is found.
     placing: AsyncMutex<()>,
     /// Held by whoever reads.
-    reader: AsyncMutex<Option<Reader>>,
+    reader: AsyncMutex<Option<JournalReader>>,
 }
 
 #[derive(Default)]

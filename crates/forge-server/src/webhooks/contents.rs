@@ -8,7 +8,7 @@ use forge_core::delivery::{Delivery, DeliverySubject};
 use forge_core::id::EventId;
 use forge_core::time::Time;
 use forge_core::webhook::Envelope as Wrapping;
-use forge_engine::Parcel;
+use forge_engine::PreparedDelivery;
 use forge_wire::event::{Body, JSON};
 use forge_wire::{time, words};
 use serde_json::json;
@@ -37,7 +37,7 @@ pub struct Contents {
 
 impl Contents {
     /// What is told of a delivery by the server at `source`, wrapped as its webhook wants it now.
-    pub fn new(parcel: &Parcel, source: &str) -> Contents {
+    pub fn new(parcel: &PreparedDelivery, source: &str) -> Contents {
         let Plain { content_type, body, envelope } = Plain::new(parcel, source);
         let wrapping = parcel.webhook.as_ref().map_or(Wrapping::None, |webhook| webhook.envelope);
         let (content_type, body, envelope) = match wrapping {
@@ -71,7 +71,7 @@ struct Plain {
 }
 
 impl Plain {
-    fn new(parcel: &Parcel, source: &str) -> Plain {
+    fn new(parcel: &PreparedDelivery, source: &str) -> Plain {
         match &parcel.delivery.about {
             DeliverySubject::Event { job: id, event } => {
                 let job = parcel.job.as_deref().expect("what is about a job comes with it");

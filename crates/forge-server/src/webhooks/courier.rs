@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use forge_core::delivery::Endpoint;
-use forge_engine::{Clock, Courier, Parcel, Receipt, Sending, Verdict as Meaning};
+use forge_engine::{AttemptReport, AttemptVerdict as Meaning, Clock, Courier, PreparedDelivery, Sending};
 use forge_wire::words;
 
 use super::contents::Contents;
@@ -41,14 +41,14 @@ pub struct Postman {
 pub struct SharedPostman(pub Arc<Postman>);
 
 impl Courier for SharedPostman {
-    fn send(&self, parcel: Parcel) -> Sending {
+    fn send(&self, parcel: PreparedDelivery) -> Sending {
         let postman = self.0.clone();
         Box::pin(async move { postman.carry(&parcel).await })
     }
 }
 
 impl Postman {
-    async fn carry(&self, parcel: &Parcel) -> Receipt {
+    async fn carry(&self, parcel: &PreparedDelivery) -> AttemptReport {
         let place = parcel.job.as_deref().zip(parcel.event()).map(|(job, event)| {
             Attempt::new(job, event, parcel.delivery.id.as_u128(), parcel.delivery.attempts)
         });
@@ -73,7 +73,7 @@ impl Postman {
         receipt(&verdict)
     }
 
-    async fn deliver(&self, parcel: &Parcel, place: Option<&Attempt>) -> Verdict {
+    async fn deliver(&self, parcel: &PreparedDelivery, place: Option<&Attempt>) -> Verdict {
         let failed = |trouble| Verdict::Failed { trouble, retry_after: None };
         // Judged again: what was allowed when it was registered may not be any more.
         let Ok(target) = Target::parse(parcel.url(), self.private) else { return failed(Trouble::BadTarget) };
@@ -92,7 +92,7 @@ impl Postman {
         self.sender.send(&letter.target, request).await
     }
 
-    fn letter(&self, parcel: &Parcel, target: Target, place: Option<&Attempt>) -> Letter {
+    fn letter(&self, parcel: &PreparedDelivery, target: Target, place: Option<&Attempt>) -> Letter {
         let now = self.clock.now();
         let secrets = parcel.webhook.iter().flat_map(|webhook| webhook.secrets.at(now));
         Letter {
@@ -114,16 +114,16 @@ impl Drop for InFlight<'_> {
     }
 }
 
-fn receipt(verdict: &Verdict) -> Receipt {
+fn receipt(verdict: &Verdict) -> AttemptReport {
     match verdict {
         Verdict::Delivered(status) => {
-            Receipt { verdict: Meaning::Delivered, status: Some(*status), error: None }
+            AttemptReport { verdict: Meaning::Delivered, status: Some(*status), error: None }
         }
         Verdict::Gone => {
             let error = Some("answered with status 410: it wants no more deliveries".to_owned());
-            Receipt { verdict: Meaning::Gone, status: Some(410), error }
+            AttemptReport { verdict: Meaning::Gone, status: Some(410), error }
         }
-        Verdict::Failed { trouble, retry_after } => Receipt {
+        Verdict::Failed { trouble, retry_after } => AttemptReport {
             verdict: Meaning::Failed { retry_after: *retry_after },
             status: trouble.status(),
             error: Some(trouble.to_string()),
@@ -132,7 +132,7 @@ fn receipt(verdict: &Verdict) -> Receipt {
 }
 
 /// One line per attempt. Of the URL no more than where it leads: path and query may be secrets of the receiver.
-fn log(parcel: &Parcel, verdict: &Verdict, took: std::time::Duration) {
+fn log(parcel: &PreparedDelivery, verdict: &Verdict, took: std::time::Duration) {
     let (status, error) = match verdict {
         Verdict::Delivered(status) => (Some(*status), None),
         Verdict::Gone => (Some(410), Some("gone".to_owned())),

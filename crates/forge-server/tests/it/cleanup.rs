@@ -13,7 +13,7 @@ use forge_core::job::{Head, Input, Name};
 use forge_core::time::Time;
 use forge_core::webhook::{Envelope, Events, Health, Secrets, Webhook};
 use forge_core::{Answer, Command, decide, wants};
-use forge_engine::{Clock, PostOptions, SystemClock};
+use forge_engine::{Clock, DeliveryOptions, SystemClock};
 use forge_store::Store;
 use forge_store::sqlite::Sqlite;
 use forge_wire::outcome::Outcomes;
@@ -113,7 +113,7 @@ async fn delivery(store: &dyn Store, now: Time) {
             status: Some(204),
             error: None,
         }),
-        policy: PostOptions::default().policy,
+        policy: DeliveryOptions::default().policy,
         health_of: None,
     };
     tell(store, now, vec![Command::Delivery(DeliveryCommand::Settle(settle.into()))]).await;

@@ -89,7 +89,7 @@ async fn rounds_share_transactions() {
     world.settle().await;
     assert_eq!(at_once(&world.events().await).1.len(), 1024);
     let n_transactions = world.store.n_begun() - n_before;
-    // Four rounds of 256 at best; hands that are not in step need a few more.
+    // Four rounds of 256 at best; worker loops that are not in step need a few more.
     assert!(n_transactions <= 12, "{n_transactions} transactions");
 }
 

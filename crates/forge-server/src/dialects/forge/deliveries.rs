@@ -11,7 +11,7 @@ use forge_core::id::{DeliveryId, JobId, WebhookId};
 use forge_core::limits::WEBHOOKS_MAX;
 use forge_core::webhook::Webhook;
 use forge_core::{Answer, Command, Refusal};
-use forge_engine::Parcel;
+use forge_engine::PreparedDelivery;
 use forge_wire::forge::{DeliveriesView, DeliveryView, parse_delivery_status};
 
 use super::webhooks::{cursor, odd, owned, refused, run};
@@ -69,7 +69,7 @@ pub(super) async fn show(
     let webhook = shelf.webhook(&delivery).cloned().map(Arc::new);
     // How a webhook that was deleted wanted it wrapped, nobody knows any more.
     if webhook.is_some() || matches!(delivery.to, Endpoint::Callback(_)) {
-        let parcel = Parcel::read(&**app.engine.store(), *delivery, webhook).await?;
+        let parcel = PreparedDelivery::read(&**app.engine.store(), *delivery, webhook).await?;
         let parcel = parcel.ok_or_else(|| refused(Refusal::DeliveryNotFound))?;
         let contents = Contents::new(&parcel, app.source());
         let headers = contents.headers();

@@ -7,7 +7,7 @@ use forge_core::history::EventName;
 use super::{Manner, Receivers, ask, hook, open, options, owned, register};
 use crate::support::{HOUR, SECOND, World, succeed};
 use forge_core::command::WebhookCommand;
-use forge_engine::{Post, PostOptions};
+use forge_engine::{DeliveryLoop, DeliveryOptions};
 
 const LIFE: [EventName; 5] =
     [EventName::Created, EventName::Queued, EventName::Assigned, EventName::Started, EventName::Succeeded];
@@ -99,8 +99,11 @@ async fn a_test_event_and_a_repetition_arrive() {
 async fn an_idle_post_office_does_not_touch_the_store() {
     let world = World::new();
     let receivers = Receivers::new(&world);
-    let _post =
-        Post::start(world.engine.clone(), receivers, PostOptions { refresh: 100 * HOUR, ..options() });
+    let _post = DeliveryLoop::start(
+        world.engine.clone(),
+        receivers,
+        DeliveryOptions { refresh: 100 * HOUR, ..options() },
+    );
     world.settle().await;
     let before = (world.store.n_reads(), world.store.written().len());
     for _ in 0..10 {

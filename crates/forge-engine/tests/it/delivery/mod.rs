@@ -1,4 +1,4 @@
-//! The post office, with receivers that do as they are told: order, retries, isolation, restarts, two nodes.
+//! The delivery loop, with receivers that do as they are told: order, retries, isolation, restarts, two nodes.
 
 mod endings;
 mod isolation;
@@ -15,7 +15,10 @@ use forge_core::id::WebhookId;
 use forge_core::time::Time;
 use forge_core::webhook::{Envelope, Events, Health, Secrets, Webhook};
 use forge_core::{Answer, Command};
-use forge_engine::{Clock, Courier, Parcel, Post, PostHandle, PostOptions, Receipt, Sending, Verdict};
+use forge_engine::{
+    AttemptReport, AttemptVerdict, Clock, Courier, DeliveryHandle, DeliveryLoop, DeliveryOptions,
+    PreparedDelivery, Sending,
+};
 use forge_store::{DeliveriesOf, DeliveryFilter, Store};
 
 use crate::support::{HOUR, TestClock, World, client};
@@ -55,7 +58,7 @@ struct Arrival {
     /// `None` for a test.
     event: Option<EventName>,
     delivery: Delivery,
-    /// What the parcel had with it: a job, an outcome.
+    /// What the prepared had with it: a job, an outcome.
     with: (bool, bool),
     taken: bool,
 }
@@ -96,16 +99,16 @@ impl Receivers {
 }
 
 impl Courier for Receivers {
-    fn send(&self, parcel: Parcel) -> Sending {
-        let url = parcel.url().to_owned();
+    fn send(&self, prepared: PreparedDelivery) -> Sending {
+        let url = prepared.url().to_owned();
         let manner = self.manner(&url);
-        let event = match &parcel.delivery.about {
+        let event = match &prepared.delivery.about {
             DeliverySubject::Event { event, .. } => Some(event.name()),
             DeliverySubject::Notice(_) | DeliverySubject::Test => None,
         };
-        assert_eq!(event.is_some(), parcel.job.is_some(), "what is about a job comes with it");
-        let with = (parcel.job.is_some(), parcel.outcome.is_some());
-        let (at, delivery) = (self.clock.now(), parcel.delivery);
+        assert_eq!(event.is_some(), prepared.job.is_some(), "what is about a job comes with it");
+        let with = (prepared.job.is_some(), prepared.outcome.is_some());
+        let (at, delivery) = (self.clock.now(), prepared.delivery);
         let taken = matches!(manner, Manner::Takes(_));
         self.arrivals.lock().unwrap().push(Arrival { at, url, event, delivery, with, taken });
         let wait = match manner {
@@ -117,27 +120,27 @@ impl Courier for Receivers {
         Box::pin(async move {
             sleep.await;
             let (verdict, status) = match manner {
-                Manner::Takes(_) => (Verdict::Delivered, Some(204)),
-                Manner::Breaks => (Verdict::Failed { retry_after: None }, Some(500)),
-                Manner::Asks(span) => (Verdict::Failed { retry_after: Some(span) }, Some(503)),
-                Manner::Hangs => (Verdict::Failed { retry_after: None }, None),
-                Manner::Gone => (Verdict::Gone, Some(410)),
+                Manner::Takes(_) => (AttemptVerdict::Delivered, Some(204)),
+                Manner::Breaks => (AttemptVerdict::Failed { retry_after: None }, Some(500)),
+                Manner::Asks(span) => (AttemptVerdict::Failed { retry_after: Some(span) }, Some(503)),
+                Manner::Hangs => (AttemptVerdict::Failed { retry_after: None }, None),
+                Manner::Gone => (AttemptVerdict::Gone, Some(410)),
                 Manner::Panics => panic!("asked to panic"),
             };
-            let error = (verdict != Verdict::Delivered).then(|| format!("it answered {status:?}"));
-            Receipt { verdict, status, error }
+            let error = (verdict != AttemptVerdict::Delivered).then(|| format!("it answered {status:?}"));
+            AttemptReport { verdict, status, error }
         })
     }
 }
 
 /// No regular look at the store: whatever happens was brought about by an alarm.
-fn options() -> PostOptions {
-    let policy = DeliveryPolicy { base: Duration::from_secs(1), ..PostOptions::default().policy };
-    PostOptions { policy, refresh: 100 * HOUR, ..PostOptions::default() }
+fn options() -> DeliveryOptions {
+    let policy = DeliveryPolicy { base: Duration::from_secs(1), ..DeliveryOptions::default().policy };
+    DeliveryOptions { policy, refresh: 100 * HOUR, ..DeliveryOptions::default() }
 }
 
-fn open(world: &World, receivers: &Arc<Receivers>) -> PostHandle {
-    Post::start(world.engine.clone(), receivers.clone(), options())
+fn open(world: &World, receivers: &Arc<Receivers>) -> DeliveryHandle {
+    DeliveryLoop::start(world.engine.clone(), receivers.clone(), options())
 }
 
 fn hook(n: u128, url: &str) -> Webhook {

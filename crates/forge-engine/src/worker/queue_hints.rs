@@ -1,4 +1,4 @@
-//! The board beside the line of waiting workers: which queues may have simulated work, and which jobs were called off.
+//! What the built-in worker knows beside the line of waiting workers: which queues may have simulated work, and which jobs were called off.
 //!
 //! A simulated job may be in any queue, so the built-in worker cannot name its queues beforehand. Every queue on which work
 //! is announced stands here until a claim finds it empty. A name that arrives while a claim is under way stays: it has a
@@ -15,31 +15,31 @@ use forge_core::limits;
 use forge_core::state::{Cause, State};
 use tokio::sync::{Notify, broadcast};
 
-/// Queues that stand on the board. Their names come from clients, so there must be an end to them; when it is full, the rest
+/// Queues that are remembered. Their names come from clients, so there must be an end to them; when it is full, the rest
 /// is read from the store once there is room.
 const QUEUES_MAX: usize = 1024;
 
-/// Idle hands woken per announcement; as for other workers, all of them at once would mostly find nothing.
+/// Idle worker loops woken per announcement; as for other workers, all of them at once would mostly find nothing.
 const WOKEN_AT_ONCE: usize = 64;
 
-/// Idle hands woken by one that left work behind.
+/// Idle worker loops woken by one that left work behind.
 const WOKEN_BY_LEFTOVERS: usize = 2;
 
-/// Lists of jobs called off that a hand may be behind. One that misses more asks about every job it has.
+/// Lists of jobs called off that a worker loop may be behind. One that misses more asks about every job it has.
 const CALLED_OFF_MAX: usize = 256;
 
 #[derive(Clone)]
-pub(crate) struct Board {
-    inner: Arc<Inner>,
+pub(crate) struct QueueHints {
+    inner: Arc<SharedHints>,
 }
 
-struct Inner {
-    notices: Mutex<Notices>,
-    posted: Notify,
+struct SharedHints {
+    state: Mutex<HintState>,
+    announced: Notify,
     called_off: broadcast::Sender<Arc<[JobId]>>,
 }
 
-struct Notices {
+struct HintState {
     /// The queues that may have work, and when work was last announced there.
     queues: BTreeMap<Name, u64>,
     /// Counts announcements.
@@ -52,8 +52,8 @@ struct Notices {
     cap_epoch: u64,
 }
 
-/// What the board said when somebody looked.
-pub(super) struct Look {
+/// Where there was work to expect when somebody looked.
+pub(super) struct HintedQueues {
     /// Where to look for work, in order; never empty.
     pub(super) queues: Vec<Name>,
     /// A queue whose newest announcement is later than this has news.
@@ -61,62 +61,64 @@ pub(super) struct Look {
     cap_epoch: u64,
 }
 
-impl Default for Board {
+impl Default for QueueHints {
     fn default() -> Self {
         // Missed from the start: what waits in the store was announced to somebody else.
-        let notices =
-            Notices { queues: BTreeMap::new(), epoch: 0, missed: true, capped: false, cap_epoch: 0 };
+        let state =
+            HintState { queues: BTreeMap::new(), epoch: 0, missed: true, capped: false, cap_epoch: 0 };
         let called_off = broadcast::Sender::new(CALLED_OFF_MAX);
-        Board { inner: Arc::new(Inner { notices: Mutex::new(notices), posted: Notify::new(), called_off }) }
+        QueueHints {
+            inner: Arc::new(SharedHints { state: Mutex::new(state), announced: Notify::new(), called_off }),
+        }
     }
 }
 
-impl Board {
-    fn notices(&self) -> MutexGuard<'_, Notices> {
+impl QueueHints {
+    fn state(&self) -> MutexGuard<'_, HintState> {
         // Nothing in here can panic half-way through a change.
-        self.inner.notices.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.inner.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     fn wake(&self, n: usize) {
         // One more than there are waiting is kept for the next, and costs it a look.
-        (0..n).for_each(|_| self.inner.posted.notify_one());
+        (0..n).for_each(|_| self.inner.announced.notify_one());
     }
 
     /// Work is announced on these shelves; those of other lanes do not matter here.
-    pub(crate) fn post<'a>(&self, shelves: impl IntoIterator<Item = &'a Shelf>) {
+    pub(crate) fn announce<'a>(&self, shelves: impl IntoIterator<Item = &'a Shelf>) {
         let built_in = |shelf: &&Shelf| shelf.lane == Lane::BuiltIn;
-        self.post_queues(shelves.into_iter().filter(built_in).map(|shelf| &shelf.name));
+        self.announce_queues(shelves.into_iter().filter(built_in).map(|shelf| &shelf.name));
     }
 
     /// Work is announced in these queues.
-    pub(super) fn post_queues<'a>(&self, queues: impl IntoIterator<Item = &'a Name>) {
-        let mut notices = self.notices();
-        let before = notices.epoch;
-        queues.into_iter().for_each(|queue| notices.post(queue));
-        let is_news = notices.epoch > before;
-        drop(notices);
+    pub(super) fn announce_queues<'a>(&self, queues: impl IntoIterator<Item = &'a Name>) {
+        let mut state = self.state();
+        let before = state.epoch;
+        queues.into_iter().for_each(|queue| state.announce(queue));
+        let is_news = state.epoch > before;
+        drop(state);
         if is_news {
             self.wake(WOKEN_AT_ONCE);
         }
     }
 
     /// There may be work anywhere.
-    pub(crate) fn post_missed(&self) {
-        let mut notices = self.notices();
-        notices.missed = true;
-        notices.make_room();
-        drop(notices);
+    pub(crate) fn announce_anywhere(&self) {
+        let mut state = self.state();
+        state.missed = true;
+        state.make_room();
+        drop(state);
         self.wake(WOKEN_AT_ONCE);
     }
 
     /// A job that a worker held has ended.
-    pub(crate) fn post_room(&self) {
-        if self.notices().make_room() {
+    pub(crate) fn announce_room(&self) {
+        if self.state().make_room() {
             self.wake(WOKEN_AT_ONCE);
         }
     }
 
-    /// Tells the hands which of these events ended or moved a job that somebody held without the holder's doing.
+    /// Tells the worker loops which of these events ended or moved a job that somebody held without the holder's doing.
     pub(crate) fn call_off(&self, entries: &[JournalEntry]) {
         if self.inner.called_off.receiver_count() == 0 {
             return;
@@ -124,7 +126,7 @@ impl Board {
         let events = entries.iter().filter_map(JournalEntry::job_event);
         let jobs: Vec<JobId> = events.filter(|(_, event)| is_call_off(event)).map(|(job, _)| job).collect();
         if !jobs.is_empty() {
-            // The last hand may just have gone.
+            // The last worker loop may just have gone.
             let _ = self.inner.called_off.send(jobs.into());
         }
     }
@@ -135,34 +137,34 @@ impl Board {
     }
 
     /// Whether the store must be asked for queues. Says so to one who asks; that one reads them, or calls
-    /// [`Self::post_missed`] again. While the board is rather full there is work enough without.
+    /// [`Self::announce_anywhere`] again. While many queues are known there is work enough without.
     pub(super) fn take_missed(&self) -> bool {
-        let mut notices = self.notices();
-        notices.queues.len() <= QUEUES_MAX / 2 && std::mem::take(&mut notices.missed)
+        let mut state = self.state();
+        state.queues.len() <= QUEUES_MAX / 2 && std::mem::take(&mut state.missed)
     }
 
     /// Where there may be work, if anywhere: as many queues as one claim may name, those after `last` first, so that each
     /// has its turn to be first.
-    pub(super) fn look(&self, last: Option<&Name>) -> Option<Look> {
-        let notices = self.notices();
-        if notices.queues.is_empty() || notices.capped {
+    pub(super) fn look(&self, last: Option<&Name>) -> Option<HintedQueues> {
+        let state = self.state();
+        if state.queues.is_empty() || state.capped {
             return None;
         }
         let behind = match last {
-            Some(last) => notices.queues.range::<Name, _>((Excluded(last), Unbounded)),
-            None => notices.queues.range::<Name, _>(..),
+            Some(last) => state.queues.range::<Name, _>((Excluded(last), Unbounded)),
+            None => state.queues.range::<Name, _>(..),
         };
-        let n_max = notices.queues.len().min(limits::CLAIM_QUEUES_MAX);
-        let queues = behind.chain(&notices.queues).map(|(name, _)| name.clone()).take(n_max).collect();
-        Some(Look { queues, epoch: notices.epoch, cap_epoch: notices.cap_epoch })
+        let n_max = state.queues.len().min(limits::CLAIM_QUEUES_MAX);
+        let queues = behind.chain(&state.queues).map(|(name, _)| name.clone()).take(n_max).collect();
+        Some(HintedQueues { queues, epoch: state.epoch, cap_epoch: state.cap_epoch })
     }
 
     /// The claim that followed `look` left nothing behind in any of its queues.
-    pub(super) fn found_nothing_left(&self, look: &Look) {
-        let mut notices = self.notices();
+    pub(super) fn found_nothing_left(&self, look: &HintedQueues) {
+        let mut state = self.state();
         for queue in &look.queues {
-            if notices.queues.get(queue).is_some_and(|&epoch| epoch <= look.epoch) {
-                notices.queues.remove(queue);
+            if state.queues.get(queue).is_some_and(|&epoch| epoch <= look.epoch) {
+                state.queues.remove(queue);
             }
         }
     }
@@ -173,19 +175,19 @@ impl Board {
     }
 
     /// The claim that followed `look` was stopped by the bound on active jobs.
-    pub(super) fn found_cap(&self, look: &Look) {
-        let mut notices = self.notices();
-        notices.capped = notices.cap_epoch == look.cap_epoch;
+    pub(super) fn found_cap(&self, look: &HintedQueues) {
+        let mut state = self.state();
+        state.capped = state.cap_epoch == look.cap_epoch;
     }
 
     /// Ready once there may be work. Safe to drop: a wake-up that came first goes to the next who waits.
-    pub(super) async fn posted(&self) {
-        self.inner.posted.notified().await;
+    pub(super) async fn announced(&self) {
+        self.inner.announced.notified().await;
     }
 }
 
-impl Notices {
-    fn post(&mut self, queue: &Name) {
+impl HintState {
+    fn announce(&mut self, queue: &Name) {
         self.epoch += 1;
         if let Some(epoch) = self.queues.get_mut(queue) {
             *epoch = self.epoch;

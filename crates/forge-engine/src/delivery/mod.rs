@@ -1,4 +1,4 @@
-//! The post office: takes deliveries that are due, hands them to a [`Courier`], and settles what became of them.
+//! The delivery loop: takes deliveries that are due, hands them to a [`Courier`], and settles what became of them.
 //!
 //! ```text
 //!   deliveries due ──► take ──► sorted by the standing of their endpoint ──► courier ──► settle
@@ -14,9 +14,9 @@
 //!
 //! | file | subject |
 //! |---|---|
-//! | `standing.rs` | what is known of endpoints, and who gets a slot |
-//! | `parcel.rs` | what a courier is given, and what it says |
-//! | `round.rs` | the loop |
+//! | `endpoints.rs` | what is known of endpoints, and who gets a slot |
+//! | `courier.rs` | what a courier is given, and what it says |
+//! | `runner.rs` | the loop |
 //!
 //! What goes wrong, and what follows:
 //!
@@ -25,9 +25,9 @@
 //! - the store fails: taking pauses; what was sent is settled again and again until the lease is over;
 //! - the endpoint was deleted or disabled: what was meant for it is given up, one after the other.
 
-mod parcel;
-mod round;
-mod standing;
+mod courier;
+mod endpoints;
+mod runner;
 
 use std::fmt;
 use std::sync::Arc;
@@ -38,12 +38,12 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::Engine;
-pub use parcel::{Courier, Parcel, Receipt, Sending, Verdict};
-use round::Round;
+pub use courier::{AttemptReport, AttemptVerdict, Courier, PreparedDelivery, Sending};
+use runner::DeliveryRunner;
 
 /// What an operator may set about deliveries. The bounds are per node.
 #[derive(Clone, Debug)]
-pub struct PostOptions {
+pub struct DeliveryOptions {
     /// What to do about failures.
     pub policy: DeliveryPolicy,
     /// How long a delivery is held without a word; longer than the courier takes at most.
@@ -64,9 +64,9 @@ pub struct PostOptions {
     pub refresh: Duration,
 }
 
-impl Default for PostOptions {
+impl Default for DeliveryOptions {
     fn default() -> Self {
-        PostOptions {
+        DeliveryOptions {
             policy: DeliveryPolicy {
                 attempts_max: 6,
                 base: Duration::from_millis(500),
@@ -85,38 +85,38 @@ impl Default for PostOptions {
     }
 }
 
-/// The post office.
-pub struct Post;
+/// The delivery loop.
+pub struct DeliveryLoop;
 
-impl Post {
+impl DeliveryLoop {
     /// Starts delivering. It goes on until the handle stops it or is dropped.
-    pub fn start(engine: Engine, courier: Arc<dyn Courier>, options: PostOptions) -> PostHandle {
+    pub fn start(engine: Engine, courier: Arc<dyn Courier>, options: DeliveryOptions) -> DeliveryHandle {
         let (stop, stopped) = watch::channel(false);
         let running = watch::Sender::new(());
         let held = running.subscribe();
         let task = tokio::spawn(async move {
-            Round::new(engine, courier, options, stopped).work().await;
+            DeliveryRunner::new(engine, courier, options, stopped).work().await;
             drop(held);
         });
-        PostHandle { stop, running, task }
+        DeliveryHandle { stop, running, task }
     }
 }
 
-/// Holds the post office. Dropping it kills it without a word: what it had taken comes back when its lease ends.
-pub struct PostHandle {
+/// Holds the delivery loop. Dropping it kills it without a word: what it had taken comes back when its lease ends.
+pub struct DeliveryHandle {
     stop: watch::Sender<bool>,
     /// The loop holds a receiver, and lets go of it when it ends.
     running: watch::Sender<()>,
     task: JoinHandle<()>,
 }
 
-impl fmt::Debug for PostHandle {
+impl fmt::Debug for DeliveryHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PostHandle").finish_non_exhaustive()
     }
 }
 
-impl PostHandle {
+impl DeliveryHandle {
     /// Stops: nothing more is taken, what is under way has a second to end, what waits goes back to the store, and the rest is
     /// left to its lease. Before [`Engine::stop`], which refuses to settle. May be called any number of times, and dropped.
     pub async fn stop(&self) {
@@ -125,7 +125,7 @@ impl PostHandle {
     }
 }
 
-impl Drop for PostHandle {
+impl Drop for DeliveryHandle {
     fn drop(&mut self) {
         self.task.abort();
     }

@@ -16,8 +16,8 @@ use std::time::Duration;
 use forge_core::delivery::Endpoint;
 use forge_core::time::Time;
 
-use super::PostOptions;
-use super::parcel::Parcel;
+use super::DeliveryOptions;
+use super::courier::PreparedDelivery;
 
 /// A good endpoint that fails so often in a row is not good any more.
 const FAILURES_MAX: u32 = 3;
@@ -41,25 +41,25 @@ const KEPT_MAX: usize = 10_000;
 const CLOSED_MAX: usize = 2_000;
 
 /// The endpoints, and the slots taken.
-pub(super) struct Standings {
-    options: PostOptions,
-    endpoints: BTreeMap<Endpoint, Standing>,
+pub(super) struct Endpoints {
+    options: DeliveryOptions,
+    endpoints: BTreeMap<Endpoint, EndpointState>,
     /// Slots taken, by pool.
     taken: [usize; 3],
     /// Sends under way that may still turn out slow, the oldest first.
     fresh: BTreeSet<(Time, u64)>,
-    sends: BTreeMap<u64, Slot>,
+    sends: BTreeMap<u64, SendSlot>,
     next_send: u64,
     n_waiting: usize,
     /// Endpoints for which something waits.
     lines: BTreeSet<Endpoint>,
 }
 
-struct Standing {
-    class: Class,
+struct EndpointState {
+    class: EndpointClass,
     in_flight: usize,
     /// Only for a good endpoint: when each was taken, and what.
-    waiting: VecDeque<(Time, Parcel)>,
+    waiting: VecDeque<(Time, PreparedDelivery)>,
     failures: u32,
     /// Nothing is to be taken for it before this.
     closed_until: Time,
@@ -67,7 +67,7 @@ struct Standing {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Class {
+enum EndpointClass {
     Good = 0,
     Untried = 1,
     Suspect = 2,
@@ -75,36 +75,36 @@ enum Class {
     Slow = 3,
 }
 
-impl Class {
+impl EndpointClass {
     /// Whose slots it uses.
-    const fn pool(self) -> Class {
+    const fn pool(self) -> EndpointClass {
         match self {
-            Class::Good => Class::Good,
-            Class::Untried => Class::Untried,
-            Class::Suspect | Class::Slow => Class::Suspect,
+            EndpointClass::Good => EndpointClass::Good,
+            EndpointClass::Untried => EndpointClass::Untried,
+            EndpointClass::Suspect | EndpointClass::Slow => EndpointClass::Suspect,
         }
     }
 }
 
-struct Slot {
+struct SendSlot {
     endpoint: Endpoint,
     began: Time,
-    pool: Class,
+    pool: EndpointClass,
 }
 
-/// What is to be done with a parcel.
-pub(super) enum Place {
+/// What is to be done with a prepared.
+pub(super) enum Admission {
     /// Send it now, under this number.
-    Send(u64, Parcel),
+    Send(u64, PreparedDelivery),
     /// It waits here.
     Waits,
     /// Back to the store until then.
-    PutOff(Time, Parcel),
+    PutOff(Time, PreparedDelivery),
 }
 
-impl Standings {
-    pub(super) fn new(options: PostOptions) -> Standings {
-        Standings {
+impl Endpoints {
+    pub(super) fn new(options: DeliveryOptions) -> Endpoints {
+        Endpoints {
             options,
             endpoints: BTreeMap::new(),
             taken: [0; 3],
@@ -123,72 +123,69 @@ impl Standings {
 
     /// Endpoints for which nothing should be taken before a moment.
     pub(super) fn closed(&self, now: Time) -> BTreeMap<Endpoint, Time> {
-        let closed = self.endpoints.iter().filter(|(_, standing)| standing.closed_until > now);
-        closed
-            .take(CLOSED_MAX)
-            .map(|(endpoint, standing)| (endpoint.clone(), standing.closed_until))
-            .collect()
+        let closed = self.endpoints.iter().filter(|(_, state)| state.closed_until > now);
+        closed.take(CLOSED_MAX).map(|(endpoint, state)| (endpoint.clone(), state.closed_until)).collect()
     }
 
-    /// Finds a slot for a parcel that was just taken.
-    pub(super) fn place(&mut self, parcel: Parcel, now: Time) -> Place {
-        let endpoint = parcel.delivery.to.clone();
+    /// Finds a slot for a prepared that was just taken.
+    pub(super) fn admit(&mut self, prepared: PreparedDelivery, now: Time) -> Admission {
+        let endpoint = prepared.delivery.to.clone();
         if !self.endpoints.contains_key(&endpoint) {
-            self.standing(&endpoint).class = first_impression(&parcel, now);
+            self.state(&endpoint).class = first_impression(&prepared, now);
         }
         if self.has_slot(&endpoint) {
-            return Place::Send(self.begin(endpoint, now), parcel);
+            return Admission::Send(self.begin(endpoint, now), prepared);
         }
-        let standing = self.standing(&endpoint);
-        if standing.class == Class::Good {
-            standing.waiting.push_back((now, parcel));
+        let state = self.state(&endpoint);
+        if state.class == EndpointClass::Good {
+            state.waiting.push_back((now, prepared));
             self.n_waiting += 1;
             self.lines.insert(endpoint);
-            return Place::Waits;
+            return Admission::Waits;
         }
-        Place::PutOff(standing.close(now), parcel)
+        Admission::PutOff(state.close(now), prepared)
     }
 
-    /// The next parcel that waits and has a slot by now: the one that waits longest.
-    pub(super) fn next(&mut self, now: Time) -> Option<(u64, Parcel)> {
-        if self.taken[Class::Good as usize] >= self.options.good_max {
+    /// The next prepared that waits and has a slot by now: the one that waits longest.
+    pub(super) fn next(&mut self, now: Time) -> Option<(u64, PreparedDelivery)> {
+        if self.taken[EndpointClass::Good as usize] >= self.options.good_max {
             return None;
         }
         let lines = self.lines.iter().filter_map(|endpoint| Some((self.endpoints.get(endpoint)?, endpoint)));
-        let ready = lines.filter(|(standing, _)| standing.in_flight < self.options.per_endpoint_max);
-        let first = ready.min_by_key(|(standing, _)| standing.waits_since());
+        let ready = lines.filter(|(state, _)| state.in_flight < self.options.per_endpoint_max);
+        let first = ready.min_by_key(|(state, _)| state.waits_since());
         let endpoint = first?.1.clone();
-        let standing = self.standing(&endpoint);
-        let (_, parcel) = standing.waiting.pop_front()?;
-        let is_last = standing.waiting.is_empty();
+        let state = self.state(&endpoint);
+        let (_, prepared) = state.waiting.pop_front()?;
+        let is_last = state.waiting.is_empty();
         self.n_waiting -= 1;
         if is_last {
             self.lines.remove(&endpoint);
         }
-        Some((self.begin(endpoint, now), parcel))
+        Some((self.begin(endpoint, now), prepared))
     }
 
     /// A send is over, and its slot free.
-    pub(super) fn ended(&mut self, send: u64, good: bool, now: Time) -> Vec<(Time, Parcel)> {
-        let Some(Slot { endpoint, began, pool }) = self.sends.remove(&send) else { return Vec::new() };
+    pub(super) fn ended(&mut self, send: u64, good: bool, now: Time) -> Vec<(Time, PreparedDelivery)> {
+        let Some(SendSlot { endpoint, began, pool }) = self.sends.remove(&send) else { return Vec::new() };
         self.fresh.remove(&(began, send));
         self.taken[pool as usize] -= 1;
         let slow = now.since(began) >= self.options.slow;
-        let standing = self.standing(&endpoint);
-        standing.in_flight -= 1;
-        standing.failures = if good { 0 } else { standing.failures.saturating_add(1) };
-        let class = match (good, slow, standing.class) {
-            (true, false, _) => Class::Good,
-            (true, true, _) => Class::Slow,
-            (false, false, Class::Good) if standing.failures < FAILURES_MAX => Class::Good,
-            (false, ..) => Class::Suspect,
+        let state = self.state(&endpoint);
+        state.in_flight -= 1;
+        state.failures = if good { 0 } else { state.failures.saturating_add(1) };
+        let class = match (good, slow, state.class) {
+            (true, false, _) => EndpointClass::Good,
+            (true, true, _) => EndpointClass::Slow,
+            (false, false, EndpointClass::Good) if state.failures < FAILURES_MAX => EndpointClass::Good,
+            (false, ..) => EndpointClass::Suspect,
         };
         let put_off = self.classify(&endpoint, class, now);
         self.prune();
         put_off
     }
 
-    /// When the next send that is still under way turns out slow, or the next parcel has waited too long.
+    /// When the next send that is still under way turns out slow, or the next prepared has waited too long.
     pub(super) fn next_slow(&self) -> Option<Time> {
         let lines = self.lines.iter().filter_map(|endpoint| self.endpoints.get(endpoint)?.waits_since());
         let send = self.fresh.first().map(|&(began, _)| began);
@@ -196,67 +193,72 @@ impl Standings {
     }
 
     /// Makes suspect what has taken too long by now, and gives back what waited for it.
-    pub(super) fn grow_suspicious(&mut self, now: Time) -> Vec<(Time, Parcel)> {
+    pub(super) fn grow_suspicious(&mut self, now: Time) -> Vec<(Time, PreparedDelivery)> {
         let mut put_off = Vec::new();
         while let Some(&(began, send)) = self.fresh.first() {
             if began + self.options.slow > now {
                 break;
             }
             self.fresh.remove(&(began, send));
-            let room = self.taken[Class::Suspect as usize] < self.options.suspect_max;
+            let room = self.taken[EndpointClass::Suspect as usize] < self.options.suspect_max;
             let Some(slot) = self.sends.get_mut(&send) else { continue };
-            if room && slot.pool != Class::Suspect {
+            if room && slot.pool != EndpointClass::Suspect {
                 self.taken[slot.pool as usize] -= 1;
-                self.taken[Class::Suspect as usize] += 1;
-                slot.pool = Class::Suspect;
+                self.taken[EndpointClass::Suspect as usize] += 1;
+                slot.pool = EndpointClass::Suspect;
             }
             let endpoint = slot.endpoint.clone();
-            put_off.extend(self.classify(&endpoint, Class::Suspect, now));
+            put_off.extend(self.classify(&endpoint, EndpointClass::Suspect, now));
         }
         let late = |endpoint: &&Endpoint| {
-            let since = self.endpoints.get(*endpoint).and_then(Standing::waits_since);
+            let since = self.endpoints.get(*endpoint).and_then(EndpointState::waits_since);
             since.is_some_and(|since| since + self.options.slow <= now)
         };
         for endpoint in self.lines.iter().filter(late).cloned().collect::<Vec<_>>() {
-            put_off.extend(self.classify(&endpoint, Class::Slow, now));
+            put_off.extend(self.classify(&endpoint, EndpointClass::Slow, now));
         }
         put_off
     }
 
     /// Everything that waits, to be given back.
-    pub(super) fn clear(&mut self) -> Vec<Parcel> {
+    pub(super) fn clear(&mut self) -> Vec<PreparedDelivery> {
         self.n_waiting = 0;
         self.lines.clear();
-        let waiting = self.endpoints.values_mut().flat_map(|standing| std::mem::take(&mut standing.waiting));
-        waiting.map(|(_, parcel)| parcel).collect()
+        let waiting = self.endpoints.values_mut().flat_map(|state| std::mem::take(&mut state.waiting));
+        waiting.map(|(_, prepared)| prepared).collect()
     }
 
     /// Nobody waits for an endpoint that is not good.
-    fn classify(&mut self, endpoint: &Endpoint, class: Class, now: Time) -> Vec<(Time, Parcel)> {
-        let standing = self.standing(endpoint);
-        standing.class = class;
-        if class == Class::Good {
-            standing.hold = HOLD_MIN;
-            standing.closed_until = Time::ZERO;
+    fn classify(
+        &mut self,
+        endpoint: &Endpoint,
+        class: EndpointClass,
+        now: Time,
+    ) -> Vec<(Time, PreparedDelivery)> {
+        let state = self.state(endpoint);
+        state.class = class;
+        if class == EndpointClass::Good {
+            state.hold = HOLD_MIN;
+            state.closed_until = Time::ZERO;
             return Vec::new();
         }
-        let waiting = std::mem::take(&mut standing.waiting);
+        let waiting = std::mem::take(&mut state.waiting);
         if waiting.is_empty() {
             return Vec::new();
         }
-        let until = standing.close(now);
+        let until = state.close(now);
         self.n_waiting -= waiting.len();
         self.lines.remove(endpoint);
-        waiting.into_iter().map(|(_, parcel)| (until, parcel)).collect()
+        waiting.into_iter().map(|(_, prepared)| (until, prepared)).collect()
     }
 
     fn has_slot(&mut self, endpoint: &Endpoint) -> bool {
-        let Standing { class, in_flight, .. } = *self.standing(endpoint);
+        let EndpointState { class, in_flight, .. } = *self.state(endpoint);
         let (lane, most) = match class {
-            Class::Good => (self.options.per_endpoint_max, self.options.good_max),
-            Class::Untried => (1, self.options.untried_max),
-            Class::Suspect => (1, self.options.suspect_max),
-            Class::Slow => (SLOW_LANE, self.options.suspect_max),
+            EndpointClass::Good => (self.options.per_endpoint_max, self.options.good_max),
+            EndpointClass::Untried => (1, self.options.untried_max),
+            EndpointClass::Suspect => (1, self.options.suspect_max),
+            EndpointClass::Slow => (SLOW_LANE, self.options.suspect_max),
         };
         in_flight < lane && self.taken[class.pool() as usize] < most
     }
@@ -264,20 +266,20 @@ impl Standings {
     fn begin(&mut self, endpoint: Endpoint, now: Time) -> u64 {
         let send = self.next_send;
         self.next_send += 1;
-        let standing = self.standing(&endpoint);
-        standing.in_flight += 1;
-        let pool = standing.class.pool();
+        let state = self.state(&endpoint);
+        state.in_flight += 1;
+        let pool = state.class.pool();
         self.taken[pool as usize] += 1;
-        if pool != Class::Suspect {
+        if pool != EndpointClass::Suspect {
             self.fresh.insert((now, send));
         }
-        self.sends.insert(send, Slot { endpoint, began: now, pool });
+        self.sends.insert(send, SendSlot { endpoint, began: now, pool });
         send
     }
 
-    fn standing(&mut self, endpoint: &Endpoint) -> &mut Standing {
-        self.endpoints.entry(endpoint.clone()).or_insert_with(|| Standing {
-            class: Class::Untried,
+    fn state(&mut self, endpoint: &Endpoint) -> &mut EndpointState {
+        self.endpoints.entry(endpoint.clone()).or_insert_with(|| EndpointState {
+            class: EndpointClass::Untried,
             in_flight: 0,
             waiting: VecDeque::new(),
             failures: 0,
@@ -288,23 +290,25 @@ impl Standings {
 
     fn prune(&mut self) {
         if self.endpoints.len() > KEPT_MAX {
-            self.endpoints.retain(|_, standing| standing.in_flight > 0 || !standing.waiting.is_empty());
+            self.endpoints.retain(|_, state| state.in_flight > 0 || !state.waiting.is_empty());
         }
     }
 }
 
 /// What others, or this process in an earlier life, have written down about an endpoint.
-fn first_impression(parcel: &Parcel, now: Time) -> Class {
-    match &parcel.webhook {
-        Some(webhook) if webhook.health.failures > 0 => Class::Suspect,
-        Some(webhook) if webhook.health.last_success_at.is_some_and(|at| now < at + RECENT) => Class::Good,
-        Some(_) => Class::Untried,
-        None if parcel.delivery.log.is_empty() => Class::Untried,
-        None => Class::Suspect,
+fn first_impression(prepared: &PreparedDelivery, now: Time) -> EndpointClass {
+    match &prepared.webhook {
+        Some(webhook) if webhook.health.failures > 0 => EndpointClass::Suspect,
+        Some(webhook) if webhook.health.last_success_at.is_some_and(|at| now < at + RECENT) => {
+            EndpointClass::Good
+        }
+        Some(_) => EndpointClass::Untried,
+        None if prepared.delivery.log.is_empty() => EndpointClass::Untried,
+        None => EndpointClass::Suspect,
     }
 }
 
-impl Standing {
+impl EndpointState {
     /// Since when the first of those that wait has waited.
     fn waits_since(&self) -> Option<Time> {
         self.waiting.front().map(|(since, _)| *since)
@@ -313,7 +317,7 @@ impl Standing {
     /// Leaves the endpoint alone for a while, longer each time; says until when.
     fn close(&mut self, now: Time) -> Time {
         if self.closed_until <= now {
-            let most = if self.class == Class::Slow { HOLD_SLOW_MAX } else { HOLD_MAX };
+            let most = if self.class == EndpointClass::Slow { HOLD_SLOW_MAX } else { HOLD_MAX };
             self.closed_until = now + self.hold.min(most);
             self.hold = (self.hold * 2).min(most);
         }

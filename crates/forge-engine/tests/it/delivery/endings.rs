@@ -1,4 +1,4 @@
-//! What ends: endpoints, couriers, nodes, the post office itself. Nothing is lost with any of them.
+//! What ends: endpoints, couriers, nodes, the delivery loop itself. Nothing is lost with any of them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use forge_core::command::WebhookCommand;
 use forge_core::delivery::{DeliveryFailure, DeliveryStage, DeliveryStatus};
 use forge_core::history::EventName;
 use forge_core::webhook::DisabledReason;
-use forge_engine::Post;
+use forge_engine::DeliveryLoop;
 use forge_store::Fault;
 
 use super::{Manner, Receivers, ask, deliveries, hook, open, options, owned, register, webhook};
@@ -63,11 +63,11 @@ async fn what_is_meant_for_a_deleted_endpoint_is_given_up() {
 async fn deliveries_go_on_after_a_crash() {
     let world = World::new();
     let receivers = Receivers::new(&world);
-    let post = open(&world, &receivers);
+    let deliveries = open(&world, &receivers);
     receivers.behave("http://callback/", Manner::Hangs);
     world.submit_with("a", |head| head.callback = Some("http://callback/".into())).await;
     world.settle().await;
-    drop(post);
+    drop(deliveries);
     let world = world.crash(SECOND).await;
     receivers.behave("http://callback/", Manner::Takes(Duration::ZERO));
     let _post = open(&world, &receivers);
@@ -87,10 +87,10 @@ async fn another_node_takes_over_when_the_lease_of_a_dead_one_ends() {
     world.settle().await;
     let other = world.node();
     let refresh = SECOND;
-    let _post = Post::start(
+    let _post = DeliveryLoop::start(
         other.engine.clone(),
         receivers.clone(),
-        forge_engine::PostOptions { refresh, ..options() },
+        forge_engine::DeliveryOptions { refresh, ..options() },
     );
     drop(dying);
     receivers.behave("http://callback/", Manner::Takes(Duration::ZERO));
@@ -105,7 +105,7 @@ async fn two_nodes_deliver_everything_once_and_hear_of_each_other_at_once() {
     let world = World::shared();
     let receivers = Receivers::new(&world);
     let other = world.node();
-    // The node that submits has no post office: the other one hears of it.
+    // The node that submits has no delivery loop: the other one hears of it.
     let _post = open(&other, &receivers);
     world.settle().await;
     world.submit_many("a", 300, |head| head.callback = Some("http://callback/".into())).await;
@@ -122,7 +122,7 @@ async fn two_nodes_deliver_everything_once_and_hear_of_each_other_at_once() {
 async fn stopping_lets_a_send_end_and_gives_back_the_rest() {
     let world = World::new();
     let receivers = Receivers::new(&world);
-    let post = open(&world, &receivers);
+    let deliveries = open(&world, &receivers);
     receivers.behave("http://quick/", Manner::Takes(SECOND / 2));
     receivers.behave("http://slow/", Manner::Takes(3 * SECOND));
     for url in ["http://quick/", "http://slow/"] {
@@ -130,8 +130,8 @@ async fn stopping_lets_a_send_end_and_gives_back_the_rest() {
     }
     world.settle().await;
     let began = world.engine.now();
-    post.stop().await;
-    post.stop().await;
+    deliveries.stop().await;
+    deliveries.stop().await;
     assert!(world.engine.now().since(began) <= 2 * SECOND);
     world.submit_with("a", |head| head.callback = Some("http://quick/".into())).await;
     world.pass(SECOND).await;

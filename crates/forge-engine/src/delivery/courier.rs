@@ -14,18 +14,18 @@ use forge_core::webhook::Webhook;
 use forge_store::Store;
 
 /// A send under way. Dropping it breaks it off.
-pub type Sending = Pin<Box<dyn Future<Output = Receipt> + Send>>;
+pub type Sending = Pin<Box<dyn Future<Output = AttemptReport> + Send>>;
 
 /// Brings deliveries to their endpoints. Knows how to build, sign and send a request; whether, when and how often is not its
 /// affair.
 pub trait Courier: Send + Sync + 'static {
-    /// One attempt. Ends within the lease of the post office, whatever the endpoint does.
-    fn send(&self, parcel: Parcel) -> Sending;
+    /// One attempt. Ends within the lease of the delivery loop, whatever the endpoint does.
+    fn send(&self, prepared: PreparedDelivery) -> Sending;
 }
 
 /// One delivery with all that is needed to tell it.
 #[derive(Clone, Debug)]
-pub struct Parcel {
+pub struct PreparedDelivery {
     /// The delivery; its `attempts` is the number of this attempt.
     pub delivery: Delivery,
     /// The webhook it goes to; `None` for a job's callback.
@@ -36,7 +36,7 @@ pub struct Parcel {
     pub outcome: Option<Arc<Outcome>>,
 }
 
-impl Parcel {
+impl PreparedDelivery {
     /// Where it goes.
     pub fn url(&self) -> &str {
         match (&self.webhook, &self.delivery.to) {
@@ -51,16 +51,16 @@ impl Parcel {
         store: &dyn Store,
         delivery: Delivery,
         webhook: Option<Arc<Webhook>>,
-    ) -> Result<Option<Parcel>, forge_store::Error> {
+    ) -> Result<Option<PreparedDelivery>, forge_store::Error> {
         let DeliverySubject::Event { job, event } = delivery.about else {
-            return Ok(Some(Parcel { delivery, webhook, job: None, outcome: None }));
+            return Ok(Some(PreparedDelivery { delivery, webhook, job: None, outcome: None }));
         };
         let Some(job) = store.job(job).await? else { return Ok(None) };
         let outcome = match job.execution_ended(&event) {
             Some(execution) => store.outcome(execution).await?.map(Arc::new),
             None => None,
         };
-        Ok(Some(Parcel { delivery, webhook, job: Some(job), outcome }))
+        Ok(Some(PreparedDelivery { delivery, webhook, job: Some(job), outcome }))
     }
 
     /// The event of a job that it tells of; `None` for what is about none.
@@ -74,9 +74,9 @@ impl Parcel {
 
 /// What a courier says about one attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Receipt {
+pub struct AttemptReport {
     /// What it means.
-    pub verdict: Verdict,
+    pub verdict: AttemptVerdict,
     /// The status that the endpoint answered with, if it did.
     pub status: Option<u16>,
     /// What went wrong, in English, without secrets of the URL.
@@ -85,7 +85,7 @@ pub struct Receipt {
 
 /// What an attempt means for its delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum AttemptVerdict {
     /// The endpoint has it.
     Delivered,
     /// Try again.
@@ -97,14 +97,14 @@ pub enum Verdict {
     Gone,
 }
 
-impl Receipt {
+impl AttemptReport {
     /// The same in the words of the core.
     pub(super) fn into_sent(self, at: Time, took: Duration) -> SendResult {
         let attempt = DeliveryAttempt { at, took, status: self.status, error: self.error };
         match self.verdict {
-            Verdict::Delivered => SendResult::Delivered(attempt),
-            Verdict::Failed { retry_after } => SendResult::Failed { attempt, retry_after },
-            Verdict::Gone => SendResult::Gone(attempt),
+            AttemptVerdict::Delivered => SendResult::Delivered(attempt),
+            AttemptVerdict::Failed { retry_after } => SendResult::Failed { attempt, retry_after },
+            AttemptVerdict::Gone => SendResult::Gone(attempt),
         }
     }
 }

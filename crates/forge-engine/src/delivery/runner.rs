@@ -1,4 +1,4 @@
-//! The loop of the post office. It never waits for the store or for an endpoint itself: a look into the store, each send and
+//! The loop of the delivery loop. It never waits for the store or for an endpoint itself: a look into the store, each send and
 //! each settlement is a task of its own, and the loop is told when one has ended.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -15,14 +15,14 @@ use forge_core::{Answer, Command, limits};
 use tokio::sync::watch;
 use tokio::task::{Id, JoinError, JoinSet};
 
-use super::PostOptions;
-use super::parcel::{Courier, Parcel, Receipt, Verdict};
-use super::standing::{Place, Standings};
+use super::DeliveryOptions;
+use super::courier::{AttemptReport, AttemptVerdict, Courier, PreparedDelivery};
+use super::endpoints::{Admission, Endpoints};
 use crate::engine::Stop;
 use crate::observer::Attempted;
 use crate::{Engine, Error};
 
-/// When the post office stops, what ends within this time is settled; the rest is left to its lease.
+/// When the delivery loop stops, what ends within this time is settled; the rest is left to its lease.
 const FINISH_WITHIN: Duration = Duration::from_secs(1);
 
 /// Settlements under way. Past that the store is behind, and taking more would only make it worse.
@@ -31,23 +31,23 @@ const SETTLING_MAX: usize = 2048;
 /// The wait after a store failed.
 const PAUSE: Duration = Duration::from_millis(250);
 
-pub(super) struct Round {
+pub(super) struct DeliveryRunner {
     engine: Engine,
     courier: Arc<dyn Courier>,
-    options: PostOptions,
+    options: DeliveryOptions,
     stop: watch::Receiver<bool>,
     engine_stop: Stop,
-    standings: Standings,
-    sends: JoinSet<(Receipt, Duration)>,
-    flights: HashMap<Id, Flight>,
+    endpoints: Endpoints,
+    sends: JoinSet<(AttemptReport, Duration)>,
+    in_flight: HashMap<Id, SendInFlight>,
     settling: JoinSet<()>,
-    look: JoinSet<Result<Look, Error>>,
+    look: JoinSet<Result<TakeResult, Error>>,
     /// Whether looking into the store is worth it.
     due: bool,
 }
 
 /// A send under way.
-struct Flight {
+struct SendInFlight {
     send: u64,
     delivery: Delivery,
     webhook: Option<Arc<Webhook>>,
@@ -55,31 +55,31 @@ struct Flight {
 }
 
 /// What a look into the store found.
-enum Look {
+enum TakeResult {
     /// Nothing is due; the alarm knows what will be.
     Nothing,
     /// Deliveries, perhaps not all that are due; and those that are pointless.
-    Found { parcels: Vec<Parcel>, pointless: Vec<(Delivery, DeliveryFailure)> },
+    Found { prepared: Vec<PreparedDelivery>, pointless: Vec<(Delivery, DeliveryFailure)> },
 }
 
-impl Round {
+impl DeliveryRunner {
     pub(super) fn new(
         engine: Engine,
         courier: Arc<dyn Courier>,
-        options: PostOptions,
+        options: DeliveryOptions,
         stop: watch::Receiver<bool>,
-    ) -> Round {
+    ) -> DeliveryRunner {
         let engine_stop = engine.stop_signal();
-        let standings = Standings::new(options.clone());
-        Round {
+        let endpoints = Endpoints::new(options.clone());
+        DeliveryRunner {
             engine,
             courier,
             options,
             stop,
             engine_stop,
-            standings,
+            endpoints,
             sends: JoinSet::new(),
-            flights: HashMap::new(),
+            in_flight: HashMap::new(),
             settling: JoinSet::new(),
             look: JoinSet::new(),
             due: true,
@@ -95,18 +95,18 @@ impl Round {
     /// Does what can be done, then waits for something to happen. Says whether to go on.
     async fn go_on(&mut self) -> bool {
         let now = self.engine.now();
-        let late = self.standings.grow_suspicious(now);
+        let late = self.endpoints.grow_suspicious(now);
         self.put_off(late);
-        while let Some((send, parcel)) = self.standings.next(now) {
-            self.launch(send, parcel, now);
+        while let Some((send, prepared)) = self.endpoints.next(now) {
+            self.launch(send, prepared, now);
         }
-        let idle = self.look.is_empty() && self.settling.len() < SETTLING_MAX && self.standings.room() > 0;
+        let idle = self.look.is_empty() && self.settling.len() < SETTLING_MAX && self.endpoints.room() > 0;
         if idle && self.due {
             self.due = false;
             self.look.spawn(look_in_time(self.engine.clone(), self.take(now)));
         }
         let engine = self.engine.clone();
-        let slow = self.standings.next_slow().map(|at| at.since(now));
+        let slow = self.endpoints.next_slow().map(|at| at.since(now));
         tokio::select! {
             biased;
             () = told(&mut self.stop) => return false,
@@ -114,7 +114,7 @@ impl Round {
             Some(ended) = self.sends.join_next_with_id() => self.sent(ended),
             Some(found) = self.look.join_next() => self.found(found),
             Some(_) = self.settling.join_next() => {}
-            () = engine.post().wait(engine.clock(), self.options.refresh), if idle && self.look.is_empty() => {
+            () = engine.delivery_alarm().wait(engine.clock(), self.options.refresh), if idle && self.look.is_empty() => {
                 self.due = true;
             }
             () = sleep(&engine, slow), if slow.is_some() => {}
@@ -123,24 +123,24 @@ impl Round {
     }
 
     fn take(&self, now: Time) -> Take {
-        let limit = self.standings.room().min(limits::TAKE_MAX);
-        Take { limit, lease: self.options.lease, closed: self.standings.closed(now) }
+        let limit = self.endpoints.room().min(limits::TAKE_MAX);
+        Take { limit, lease: self.options.lease, closed: self.endpoints.closed(now) }
     }
 
-    fn found(&mut self, found: Result<Result<Look, Error>, JoinError>) {
+    fn found(&mut self, found: Result<Result<TakeResult, Error>, JoinError>) {
         match found.unwrap_or(Err(Error::Overloaded)) {
-            Ok(Look::Nothing) => {}
-            Ok(Look::Found { parcels, pointless }) => {
+            Ok(TakeResult::Nothing) => {}
+            Ok(TakeResult::Found { prepared, pointless }) => {
                 self.due = true;
                 for (delivery, failure) in pointless {
                     self.settle(delivery, None, SendResult::Dropped(failure));
                 }
                 let now = self.engine.now();
-                for parcel in parcels {
-                    match self.standings.place(parcel, now) {
-                        Place::Send(send, parcel) => self.launch(send, parcel, now),
-                        Place::Waits => {}
-                        Place::PutOff(until, parcel) => self.put_off(vec![(until, parcel)]),
+                for prepared in prepared {
+                    match self.endpoints.admit(prepared, now) {
+                        Admission::Send(send, prepared) => self.launch(send, prepared, now),
+                        Admission::Waits => {}
+                        Admission::PutOff(until, prepared) => self.put_off(vec![(until, prepared)]),
                     }
                 }
             }
@@ -151,36 +151,38 @@ impl Round {
         }
     }
 
-    fn launch(&mut self, send: u64, parcel: Parcel, began: Time) {
-        let (delivery, webhook) = (parcel.delivery.clone(), parcel.webhook.clone());
+    fn launch(&mut self, send: u64, prepared: PreparedDelivery, began: Time) {
+        let (delivery, webhook) = (prepared.delivery.clone(), prepared.webhook.clone());
         let (engine, courier) = (self.engine.clone(), self.courier.clone());
         let task = self.sends.spawn(async move {
-            let receipt = courier.send(parcel).await;
+            let receipt = courier.send(prepared).await;
             (receipt, engine.now().since(began))
         });
-        self.flights.insert(task.id(), Flight { send, delivery, webhook, began });
+        self.in_flight.insert(task.id(), SendInFlight { send, delivery, webhook, began });
     }
 
-    fn sent(&mut self, ended: Result<(Id, (Receipt, Duration)), JoinError>) {
+    fn sent(&mut self, ended: Result<(Id, (AttemptReport, Duration)), JoinError>) {
         let (id, receipt, took) = match ended {
             Ok((id, (receipt, took))) => (id, receipt, took),
             Err(broken) => {
                 tracing::error!(error = %broken, "a courier broke off");
                 let error = Some("the sender broke off".into());
-                let verdict = Verdict::Failed { retry_after: None };
-                (broken.id(), Receipt { verdict, status: None, error }, Duration::ZERO)
+                let verdict = AttemptVerdict::Failed { retry_after: None };
+                (broken.id(), AttemptReport { verdict, status: None, error }, Duration::ZERO)
             }
         };
-        let Some(Flight { send, delivery, webhook, began }) = self.flights.remove(&id) else { return };
-        let good = receipt.verdict == Verdict::Delivered;
-        let late = self.standings.ended(send, good, self.engine.now());
+        let Some(SendInFlight { send, delivery, webhook, began }) = self.in_flight.remove(&id) else {
+            return;
+        };
+        let good = receipt.verdict == AttemptVerdict::Delivered;
+        let late = self.endpoints.ended(send, good, self.engine.now());
         self.put_off(late);
         self.settle(delivery, webhook, receipt.into_sent(began, took));
     }
 
-    fn put_off(&mut self, parcels: Vec<(Time, Parcel)>) {
-        for (until, parcel) in parcels {
-            self.settle(parcel.delivery, parcel.webhook, SendResult::PutOff(until));
+    fn put_off(&mut self, prepared: Vec<(Time, PreparedDelivery)>) {
+        for (until, prepared) in prepared {
+            self.settle(prepared.delivery, prepared.webhook, SendResult::PutOff(until));
         }
     }
 
@@ -201,8 +203,8 @@ impl Round {
     /// Gives back what waits, gives what is under way a moment to end, and settles that.
     async fn finish(mut self) {
         let now = self.engine.now();
-        let waiting = self.standings.clear();
-        self.put_off(waiting.into_iter().map(|parcel| (now, parcel)).collect());
+        let waiting = self.endpoints.clear();
+        self.put_off(waiting.into_iter().map(|prepared| (now, prepared)).collect());
         let engine = self.engine.clone();
         let mut over = engine.clock().sleep(FINISH_WITHIN);
         loop {
@@ -223,7 +225,7 @@ impl Round {
     }
 }
 
-/// Ready once the post office is told to stop; one whose handle is gone has stopped too. Safe to drop.
+/// Ready once the delivery loop is told to stop; one whose handle is gone has stopped too. Safe to drop.
 async fn told(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stopping| *stopping).await;
 }
@@ -284,7 +286,7 @@ const fn attempt_of(sent: &SendResult) -> Option<&DeliveryAttempt> {
 }
 
 /// Looks, and waits a while before it tells that the store failed.
-async fn look_in_time(engine: Engine, take: Take) -> Result<Look, Error> {
+async fn look_in_time(engine: Engine, take: Take) -> Result<TakeResult, Error> {
     let found = look(&engine, take).await;
     if found.is_err() {
         engine.clock().sleep(PAUSE).await;
@@ -293,16 +295,16 @@ async fn look_in_time(engine: Engine, take: Take) -> Result<Look, Error> {
 }
 
 /// Looks whether something is due, and takes it.
-async fn look(engine: &Engine, take: Take) -> Result<Look, Error> {
+async fn look(engine: &Engine, take: Take) -> Result<TakeResult, Error> {
     // Cleared before the look, so that a moment set during it is kept.
-    engine.post().clear();
+    engine.delivery_alarm().clear();
     match engine.store().next_delivery().await? {
         Some(at) if at <= engine.now() => {}
         Some(at) => {
-            engine.post().learn(at);
-            return Ok(Look::Nothing);
+            engine.delivery_alarm().learn(at);
+            return Ok(TakeResult::Nothing);
         }
-        None => return Ok(Look::Nothing),
+        None => return Ok(TakeResult::Nothing),
     }
     let taken = match engine.commands().run(Command::Delivery(DeliveryCommand::Take(take))).await? {
         Answer::Taken(taken) => taken,
@@ -310,13 +312,13 @@ async fn look(engine: &Engine, take: Take) -> Result<Look, Error> {
     };
     if taken.deliveries.is_empty() && taken.n_put_off == 0 {
         // Another node holds what is due, or the clock went back: looking at once would find the same.
-        return Ok(Look::Nothing);
+        return Ok(TakeResult::Nothing);
     }
     load(engine, taken).await
 }
 
 /// Brings together what a courier needs to know.
-async fn load(engine: &Engine, taken: Taken) -> Result<Look, Error> {
+async fn load(engine: &Engine, taken: Taken) -> Result<TakeResult, Error> {
     let webhooks: BTreeMap<WebhookId, Arc<Webhook>> =
         taken.webhooks.into_iter().map(|webhook| (webhook.id, Arc::new(webhook))).collect();
     let ids: BTreeSet<JobId> = taken.deliveries.iter().filter_map(Delivery::job).collect();
@@ -339,7 +341,7 @@ async fn load(engine: &Engine, taken: Taken) -> Result<Look, Error> {
             outcomes.into_iter().map(|outcome| (outcome.execution, Arc::new(outcome))).collect()
         }
     };
-    let (mut parcels, mut pointless) = (Vec::new(), Vec::new());
+    let (mut prepared, mut pointless) = (Vec::new(), Vec::new());
     for delivery in taken.deliveries {
         let webhook = match &delivery.to {
             Endpoint::Callback(_) => None,
@@ -361,7 +363,7 @@ async fn load(engine: &Engine, taken: Taken) -> Result<Look, Error> {
             continue;
         }
         let outcome = end(&delivery).and_then(|execution| outcomes.get(&execution)).cloned();
-        parcels.push(Parcel { delivery, webhook, job, outcome });
+        prepared.push(PreparedDelivery { delivery, webhook, job, outcome });
     }
-    Ok(Look::Found { parcels, pointless })
+    Ok(TakeResult::Found { prepared, pointless })
 }

@@ -1,5 +1,5 @@
 //! One of the workers: a loop with slots. A round reports what there is to report and claims for the slots that are free;
-//! all of it goes to the committer at once. Between two rounds the hand sleeps until the next moment of one of its runs, or
+//! all of it goes to the committer at once. Between two rounds the loop sleeps until the next moment of one of its runs, or
 //! until it is woken.
 
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use tokio::sync::broadcast::{self, error::RecvError, error::TryRecvError};
 use tokio::sync::watch;
 
 use super::batch;
-use super::board::{Board, Look};
-use super::run::{Run, Settled, Step};
+use super::queue_hints::{HintedQueues, QueueHints};
+use super::run::{ReportAnswer, Run, RunReport};
 use super::{Gauges, WorkerOptions};
 use crate::engine::Stop;
 use crate::{Engine, Error, KeepError};
@@ -33,12 +33,12 @@ const STOP_MAX: Duration = Duration::from_secs(5);
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
-pub(super) struct Hand {
+pub(super) struct WorkerLoop {
     engine: Engine,
     options: Arc<WorkerOptions>,
     gauges: Arc<Gauges>,
     name: Name,
-    board: Board,
+    queue_hints: QueueHints,
     called_off: broadcast::Receiver<Arc<[JobId]>>,
     stop: watch::Receiver<bool>,
     engine_stop: Stop,
@@ -58,28 +58,28 @@ pub(super) struct Hand {
 
 /// What goes to the committer at once.
 #[derive(Default)]
-struct Round {
+struct CommandRound {
     commands: Vec<Command>,
     /// Whose report each command is, by place in `runs`, in ascending order.
-    reports: Vec<(usize, Step)>,
+    reports: Vec<(usize, RunReport)>,
     /// Present if the last command is a claim.
-    look: Option<Look>,
+    look: Option<HintedQueues>,
 }
 
-impl Hand {
+impl WorkerLoop {
     pub(super) fn new(
         engine: Engine,
         options: Arc<WorkerOptions>,
         gauges: Arc<Gauges>,
         number: usize,
         stop: watch::Receiver<bool>,
-    ) -> Hand {
+    ) -> WorkerLoop {
         // A node name that leaves no room for a number is a name all the same.
         let name = Name::new(&format!("{}-{number}", options.node)).unwrap_or_else(|| options.node.clone());
-        let board = engine.board();
-        Hand {
-            called_off: board.called_off(),
-            board,
+        let queue_hints = engine.queue_hints();
+        WorkerLoop {
+            called_off: queue_hints.called_off(),
+            queue_hints,
             stop,
             engine_stop: engine.stop_signal(),
             runs: Vec::new(),
@@ -135,7 +135,7 @@ impl Hand {
         now
     }
 
-    /// Hears what was said meanwhile. Not left to [`Self::wait`]: a busy hand never waits.
+    /// Hears what was said meanwhile. Not left to [`Self::wait`]: a busy loop never waits.
     fn hear(&mut self, now: Time) {
         loop {
             match self.called_off.try_recv() {
@@ -164,18 +164,18 @@ impl Hand {
         self.options.concurrency.saturating_sub(n_busy).min(limits::CLAIM_JOBS_MAX)
     }
 
-    /// Asks the store for queues with work, if the board does not know them.
+    /// Asks the store for queues with work, if the hints do not name them.
     async fn learn_queues(&mut self, now: Time) {
-        if self.n_free(0) == 0 || !self.board.take_missed() {
+        if self.n_free(0) == 0 || !self.queue_hints.take_missed() {
             return;
         }
-        // Cut off here, the board would stay ignorant.
-        let unread = Unread(Some(self.board.clone()));
+        // Cut off here, the hints would stay incomplete.
+        let unread = QueueReadDuty(Some(self.queue_hints.clone()));
         match self.engine.store().queues().await {
             Ok(queues) => {
                 unread.done();
                 let waiting = |stats: &&QueueStats| stats.counts.of(State::Queued) > 0;
-                self.board.post_queues(queues.iter().filter(waiting).map(|stats| &stats.queue));
+                self.queue_hints.announce_queues(queues.iter().filter(waiting).map(|stats| &stats.queue));
             }
             Err(error) => {
                 tracing::warn!(%error, "could not read the queues; trying again");
@@ -195,13 +195,13 @@ impl Hand {
             let kept = keep(&self.engine, output).await;
             let trouble = kept.as_ref().err().map(ToString::to_string).unwrap_or_default();
             match run.kept(kept, self.engine.now()) {
-                Settled::GoesOn => {}
-                Settled::NotHeard if self.stop_by.is_none_or(|stop_by| now < stop_by) => {
+                ReportAnswer::GoesOn => {}
+                ReportAnswer::NotHeard if self.stop_by.is_none_or(|stop_by| now < stop_by) => {
                     tracing::warn!(worker = %self.name, error = trouble, "could not keep a result; trying again");
                     self.make_pause(now);
                     return false;
                 }
-                Settled::NotHeard | Settled::Over => {
+                ReportAnswer::NotHeard | ReportAnswer::Over => {
                     self.runs.swap_remove(place);
                     self.let_go(1);
                 }
@@ -210,8 +210,8 @@ impl Hand {
         true
     }
 
-    fn round(&mut self, now: Time) -> Round {
-        let mut round = Round::default();
+    fn round(&mut self, now: Time) -> CommandRound {
+        let mut round = CommandRound::default();
         for (place, run) in self.runs.iter_mut().enumerate() {
             if run.next_at() <= now
                 && let Some((step, command)) = run.report(now)
@@ -220,11 +220,11 @@ impl Hand {
                 round.commands.push(command);
             }
         }
-        let n_ending = round.reports.iter().filter(|(_, step)| *step == Step::End).count();
+        let n_ending = round.reports.iter().filter(|(_, step)| *step == RunReport::End).count();
         let limit = self.n_free(n_ending);
         if limit > 0
             && now >= self.pause_until
-            && let Some(look) = self.board.look(self.last_queue.as_ref())
+            && let Some(look) = self.queue_hints.look(self.last_queue.as_ref())
         {
             round.commands.push(self.claim(&look, limit));
             self.last_queue = look.queues.first().cloned();
@@ -233,7 +233,7 @@ impl Hand {
         round
     }
 
-    fn claim(&self, look: &Look, limit: usize) -> Command {
+    fn claim(&self, look: &HintedQueues, limit: usize) -> Command {
         Command::Claim(Claim {
             worker: self.name.clone(),
             worker_kind: WorkerKind::BuiltIn,
@@ -246,7 +246,7 @@ impl Hand {
         })
     }
 
-    async fn carry_out(&mut self, round: Round) {
+    async fn carry_out(&mut self, round: CommandRound) {
         let mut answers = self.engine.commands().run_all(round.commands).await;
         let claimed = round.look.and_then(|look| Some((look, answers.pop()?)));
         let now = self.now();
@@ -254,13 +254,13 @@ impl Hand {
         // From the last to the first, so that removing one does not move those to come.
         for ((place, step), answer) in round.reports.into_iter().zip(answers).rev() {
             let error = answer.as_ref().err().cloned();
-            if let (Step::Sign { .. }, Ok(_)) = (step, &answer) {
+            if let (RunReport::Sign { .. }, Ok(_)) = (step, &answer) {
                 self.gauges.beat(now);
             }
             match self.runs[place].settle(step, answer, now) {
-                Settled::GoesOn => {}
-                Settled::NotHeard if self.stop_by.is_none_or(|stop_by| now < stop_by) => trouble = error,
-                Settled::NotHeard | Settled::Over => {
+                ReportAnswer::GoesOn => {}
+                ReportAnswer::NotHeard if self.stop_by.is_none_or(|stop_by| now < stop_by) => trouble = error,
+                ReportAnswer::NotHeard | ReportAnswer::Over => {
                     self.runs.swap_remove(place);
                     self.let_go(1);
                 }
@@ -284,7 +284,7 @@ impl Hand {
         }
     }
 
-    async fn take(&mut self, look: &Look, jobs: Vec<Job>, more: bool, capped: bool, now: Time) {
+    async fn take(&mut self, look: &HintedQueues, jobs: Vec<Job>, more: bool, capped: bool, now: Time) {
         self.gauges.busy.fetch_add(jobs.len(), Ordering::Relaxed);
         for job in &jobs {
             tracing::debug!(
@@ -304,11 +304,11 @@ impl Hand {
             self.runs.push(run);
         }
         if capped {
-            self.board.found_cap(look);
+            self.queue_hints.found_cap(look);
         } else if more {
-            self.board.found_more();
+            self.queue_hints.found_more();
         } else {
-            self.board.found_nothing_left(look);
+            self.queue_hints.found_nothing_left(look);
         }
     }
 
@@ -342,7 +342,7 @@ impl Hand {
                 Err(RecvError::Lagged(_)) => self.runs.iter_mut().for_each(|run| run.ask(now)),
                 Err(RecvError::Closed) => {}
             },
-            () = self.board.posted(), if may_claim => {}
+            () = self.queue_hints.announced(), if may_claim => {}
             () = nap => {}
         }
     }
@@ -362,18 +362,18 @@ async fn keep(engine: &Engine, output: Output) -> Result<Output, KeepError> {
 }
 
 /// The duty to read the queues: whoever does not get round to it gives it back.
-struct Unread(Option<Board>);
+struct QueueReadDuty(Option<QueueHints>);
 
-impl Unread {
+impl QueueReadDuty {
     fn done(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Unread {
+impl Drop for QueueReadDuty {
     fn drop(&mut self) {
-        if let Some(board) = &self.0 {
-            board.post_missed();
+        if let Some(queue_hints) = &self.0 {
+            queue_hints.announce_anywhere();
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use forge_core::id::DeliveryId;
-use forge_engine::PostOptions;
+use forge_engine::DeliveryOptions;
 
 use super::{Manner, Receivers, open, options};
 use crate::support::{HOUR, SECOND, World};
@@ -61,7 +61,7 @@ async fn what_hangs_is_within_its_bounds() {
         under_way += change;
         under_way
     });
-    let PostOptions { untried_max, suspect_max, good_max, .. } = options();
+    let DeliveryOptions { untried_max, suspect_max, good_max, .. } = options();
     let most = most.max().unwrap_or(0);
     assert!(most <= (untried_max + suspect_max) as i64, "{most} sends at once");
     assert!(most > (suspect_max / 2) as i64 && good_max > 0, "the slots are used");
