@@ -23,12 +23,18 @@ const EVENT_STREAM: &str = "text/event-stream";
 const PROBLEM_JSON: &str = "application/problem+json";
 const PROBLEM_XML: &str = "application/problem+xml";
 
-/// Refuses a request that would not read the answer. `None` is said by most and means anything.
+/// Refuses a request that would not read JSON.
 pub fn require_json(headers: &HeaderMap) -> Result<(), ApiError> {
+    require_one_of(headers, &[JSON])
+}
+
+/// Refuses a request that would read none of these types; the first is the one it is told of.
+pub fn require_one_of(headers: &HeaderMap, offers: &[&str]) -> Result<(), ApiError> {
     let consents = |accept: &Accept<'_>| {
-        accept.takes(JSON) || accept.named(PROBLEM_JSON).is_some() || accept.named(PROBLEM_XML).is_some()
+        let problem = || accept.named(PROBLEM_JSON).is_some() || accept.named(PROBLEM_XML).is_some();
+        offers.iter().any(|offer| accept.takes(offer)) || problem()
     };
-    require(headers, JSON, consents)
+    require(headers, offers.first().copied().unwrap_or(JSON), consents)
 }
 
 /// Refuses a request that would not read a body of this type.

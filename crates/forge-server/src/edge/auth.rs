@@ -95,24 +95,33 @@ pub fn knows_operator(app: &App) -> bool {
 
 /// The client that asks; nobody and the operator are no clients.
 pub async fn client(app: &App, exchange: &mut Exchange) -> Result<Caller, ApiError> {
-    let owns_nothing = || ApiError::new(Kind::Forbidden, "The admin token owns no jobs; use an API key.");
-    client_or_operator(app, exchange).await?.ok_or_else(owns_nothing)
+    match client_or_operator(app, exchange).await? {
+        Who::Client(caller) => Ok(caller),
+        Who::Operator | Who::Nobody => {
+            Err(ApiError::new(Kind::Forbidden, "The admin token owns no jobs; use an API key."))
+        }
+    }
 }
 
-/// The client that asks, or `None` for the operator.
-pub async fn client_or_operator(app: &App, exchange: &mut Exchange) -> Result<Option<Caller>, ApiError> {
+/// The client or the operator that asks; never nobody.
+pub async fn client_or_operator(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
+    let who = identify(app, exchange).await?;
+    let Who::Nobody = who else { return Ok(who) };
+    let Some(client) = app.default_client else {
+        return Err(unauthenticated("The request has no API key."));
+    };
+    let account = app.limiter.client(client, exchange.began);
+    let caller = Caller { client, account, key: None };
+    exchange.caller = Some(caller.clone());
+    Ok(Who::Client(caller))
+}
+
+/// The operator, who alone may ask.
+pub async fn operator(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
     match identify(app, exchange).await? {
-        Who::Client(caller) => Ok(Some(caller)),
-        Who::Nobody => match app.default_client {
-            Some(client) => {
-                let account = app.limiter.client(client, exchange.began);
-                let caller = Caller { client, account, key: None };
-                exchange.caller = Some(caller.clone());
-                Ok(Some(caller))
-            }
-            None => Err(unauthenticated("The request has no API key.")),
-        },
-        Who::Operator => Ok(None),
+        Who::Operator => Ok(Who::Operator),
+        Who::Nobody => Err(unauthenticated("The request has no admin token.")),
+        Who::Client(_) => Err(ApiError::new(Kind::Forbidden, "Only the operator may do this.")),
     }
 }
 

@@ -12,15 +12,20 @@ use http_body_util::LengthLimitError;
 
 use super::refusal::ApiError;
 
-/// The bytes of a JSON body; none at all is fine and needs no type (C-49).
-pub async fn read(headers: &HeaderMap, body: Body, bytes_max: usize) -> Result<Bytes, ApiError> {
+/// The bytes of a body of one of these types; none at all is fine and needs no type (C-49).
+pub async fn read(
+    headers: &HeaderMap,
+    body: Body,
+    media_types: &[&str],
+    bytes_max: usize,
+) -> Result<Bytes, ApiError> {
     if body.is_end_stream() || body.size_hint().exact() == Some(0) {
         return Ok(Bytes::new());
     }
-    let typed = is_json(headers);
+    let typed = is_one_of(headers, media_types);
     // Without a type one has to look whether there is anything at all.
     if !typed && headers.contains_key(CONTENT_TYPE) {
-        return Err(not_json());
+        return Err(wrong_type(media_types));
     }
     if headers
         .get(CONTENT_ENCODING)
@@ -29,7 +34,7 @@ pub async fn read(headers: &HeaderMap, body: Body, bytes_max: usize) -> Result<B
         return Err(ApiError::new(Kind::UnsupportedCompression, "The body must not be compressed."));
     }
     if !typed && headers.contains_key(CONTENT_LENGTH) {
-        return Err(not_json());
+        return Err(wrong_type(media_types));
     }
     if body.size_hint().lower() > bytes_max as u64 {
         return Err(too_large(bytes_max));
@@ -40,7 +45,7 @@ pub async fn read(headers: &HeaderMap, body: Body, bytes_max: usize) -> Result<B
         }
         ApiError::new(Kind::MalformedRequest, "The body broke off.")
     })?;
-    if !typed && !bytes.is_empty() { Err(not_json()) } else { Ok(bytes) }
+    if !typed && !bytes.is_empty() { Err(wrong_type(media_types)) } else { Ok(bytes) }
 }
 
 /// A body that says nothing: empty, or a JSON object whose members do not matter.
@@ -59,13 +64,15 @@ pub fn object<T: serde::de::DeserializeOwned>(bytes: &Bytes) -> Result<T, ApiErr
         .map_err(|error| ApiError::new(Kind::MalformedRequest, format!("The body cannot be read: {error}.")))
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
+fn is_one_of(headers: &HeaderMap, media_types: &[&str]) -> bool {
     let Some(Ok(media_type)) = headers.get(CONTENT_TYPE).map(|value| value.to_str()) else { return false };
-    media_type.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
+    let essence = media_type.split(';').next().unwrap_or_default().trim();
+    media_types.iter().any(|media_type| essence.eq_ignore_ascii_case(media_type))
 }
 
-fn not_json() -> ApiError {
-    ApiError::new(Kind::UnsupportedMediaType, "The Content-Type of a body must be application/json.")
+fn wrong_type(media_types: &[&str]) -> ApiError {
+    let detail = format!("The Content-Type of a body must be {}.", media_types.join(" or "));
+    ApiError::new(Kind::UnsupportedMediaType, detail)
 }
 
 fn too_large(bytes_max: usize) -> ApiError {

@@ -19,6 +19,7 @@ use super::exchange::Exchange;
 use super::finish::finish;
 use super::panic::{Panicked, caught};
 use super::refusal::ApiError;
+use super::routing::{self, Route, Table};
 use crate::app::App;
 use crate::dialects;
 
@@ -34,6 +35,8 @@ pub struct Door {
 /// What is behind every door.
 struct House {
     app: Arc<App>,
+    /// The routes of each dialect.
+    tables: Vec<Table>,
     /// What is no dialect: health, metrics, pages.
     pages: Router,
 }
@@ -41,7 +44,8 @@ struct House {
 impl Doors {
     /// Doors to this server; `pages` answers what no dialect does.
     pub fn new(app: Arc<App>, pages: Router) -> Doors {
-        Doors(Arc::new(House { app, pages }))
+        let tables = dialects::ALL.iter().map(|api| Table::new(*api, &app.config)).collect();
+        Doors(Arc::new(House { app, tables, pages }))
     }
 
     /// The door for a connection from this address.
@@ -64,20 +68,14 @@ impl Service<Request<Incoming>> for Door {
 impl House {
     async fn answer(&self, request: Request, address: IpAddr) -> Response {
         let (parts, body) = request.into_parts();
-        if !dialects::speaks(parts.uri.path()) {
+        let Some(table) = self.tables.iter().find(|table| table.covers(parts.uri.path())) else {
             return self.show(Request::from_parts(parts, body), address).await;
-        }
+        };
         let app = &*self.app;
         let mut exchange = Exchange::begin(app, parts, address);
-        let span = app.bounds.request_timeout + exchange.prefer.wait.unwrap_or_default();
-        let done = {
-            let work = pin!(timeout(span, dialects::serve(app, &mut exchange, body)));
-            caught(work).await
-        };
-        let answer = match done {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(timed_out(&exchange)),
-            Err(Panicked) => Err(ApiError::internal(Kind::Internal, "a handler panicked")),
+        let answer = match table.find(&mut exchange) {
+            Ok(route) => serve(app, &mut exchange, route, body).await,
+            Err(error) => Err(error),
         };
         finish(app, &exchange, answer)
     }
@@ -95,6 +93,26 @@ impl House {
             Err(Panicked) => Err(ApiError::internal(Kind::Internal, "a page panicked")),
         };
         finish(&self.app, &exchange, answer)
+    }
+}
+
+/// Serves a request for no longer than its route allows, and survives it.
+async fn serve(
+    app: &App,
+    exchange: &mut Exchange,
+    route: &'static Route,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let usual = app.bounds.request_timeout;
+    let span = route.timeout.unwrap_or(usual) + exchange.prefer.wait.unwrap_or_default();
+    let done = {
+        let work = pin!(timeout(span, routing::serve(app, exchange, route, body)));
+        caught(work).await
+    };
+    match done {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(_)) => Err(timed_out(exchange)),
+        Err(Panicked) => Err(ApiError::internal(Kind::Internal, "a handler panicked")),
     }
 }
 

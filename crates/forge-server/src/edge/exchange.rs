@@ -15,6 +15,7 @@ use forge_wire::language::Language;
 use super::auth::Caller;
 use super::prefer::Prefer;
 use super::rate::Standing;
+use super::routing::{Api, Parameters};
 use crate::app::App;
 use crate::limits::TRACESTATE_BYTES_MAX;
 use crate::traces::About;
@@ -38,12 +39,16 @@ pub struct Exchange {
     pub began: Time,
     /// The id the server gave it, as a header.
     pub id: HeaderValue,
+    /// The API that it belongs to; `None` for a page.
+    pub(crate) api: Option<&'static dyn Api>,
     /// Whose spelling its answer has.
     pub dialect: Dialect,
     /// Where it goes, for metrics and traces: the pattern of its route.
     pub route: &'static str,
     /// What it wants done, for logs and traces, in one word; empty if that is nothing we know.
     pub action: &'static str,
+    /// Where the parameters of its path stand.
+    pub(crate) parameters: Parameters,
     /// The job it is about, if its id is one.
     pub subject: Option<JobId>,
     /// Who asks, once that is known.
@@ -76,14 +81,21 @@ impl Exchange {
             address,
             began: app.clock.now(),
             id: HeaderValue::try_from(id).expect("a UUID is ASCII"),
+            api: None,
             dialect: Dialect::Forge,
             route: "",
             action: "",
+            parameters: Parameters::default(),
             subject: None,
             caller: None,
             standing: None,
             about: OnceLock::new(),
         }
+    }
+
+    /// A parameter of its path as it was sent, not decoded.
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        self.parameters.get(self.uri.path(), name)
     }
 
     /// The id the server gave the request.

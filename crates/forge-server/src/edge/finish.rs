@@ -36,6 +36,9 @@ pub(crate) fn finish(app: &App, exchange: &Exchange, answer: Result<Response, Ap
     };
     let headers = response.headers_mut();
     exchange.write_ids(headers);
+    if let Some(api) = exchange.api {
+        api.add_headers(app, exchange, headers);
+    }
     // What is said about jobs is private and changes (C-87).
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     if let Some(standing) = &exchange.standing {
@@ -96,18 +99,11 @@ fn refuse(app: &App, exchange: &Exchange, error: ApiError) -> Response {
     let refused = worded(app, exchange, refused);
     let status = status::http(refused.kind, exchange.dialect);
     log(app, exchange, &refused, status, cause.as_deref());
-    let instance = format!("urn:uuid:{}", exchange.request_id());
-    let problem = refused.problem(exchange.dialect, &app.base, &instance);
-    assert_eq!(
-        problem.status().map(|status| status.code()),
-        Some(status),
-        "the body says what the status line says"
-    );
-    // The code of the response is the problem's own.
-    let mut response = ProblemResponse::new(problem)
-        .wanted(&Wishes::of(&exchange.headers))
-        .in_language(refused.language.tag())
-        .into_response();
+    let mut response = match exchange.api {
+        Some(api) => api.refusal(app, exchange, &refused),
+        None => problem(app, exchange, &refused),
+    };
+    assert_eq!(response.status().as_u16(), status, "the status line says what the log says");
     let headers = response.headers_mut();
     headers.extend(header);
     match status {
@@ -119,6 +115,17 @@ fn refuse(app: &App, exchange: &Exchange, error: ApiError) -> Response {
         _ => {}
     }
     response
+}
+
+/// A refusal as a problem, in the form that the request asks for.
+pub(crate) fn problem(app: &App, exchange: &Exchange, refused: &Refused) -> Response {
+    let instance = format!("urn:uuid:{}", exchange.request_id());
+    let problem = refused.problem(exchange.dialect, &app.base, &instance);
+    // The code of the response is the problem's own.
+    ProblemResponse::new(problem)
+        .wanted(&Wishes::of(&exchange.headers))
+        .in_language(refused.language.tag())
+        .into_response()
 }
 
 /// The refusal in the words for this request.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   connection ──► Door ──► Exchange (request id, correlation) ──► dialect ──► finish (headers, problem) ──► connection
-//!                                                                   │ 1 route, method          routes of the dialect
+//!                                                                   │ 1 route, method          routing, tables of the dialects
 //!                                                                   │ 2 who asks               auth, keyring
 //!                                                                   │ 3 how often              limiter, rate
 //!                                                                   │ 4 what is wanted         accept
@@ -35,6 +35,7 @@ mod refusal;
 mod rendered;
 pub mod respond;
 pub mod results;
+pub mod routing;
 pub mod sse;
 pub mod submission;
 

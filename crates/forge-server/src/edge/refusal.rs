@@ -37,9 +37,9 @@ impl ApiError {
     }
 
     /// The path exists, but not with this method.
-    pub fn method(allow: &'static str) -> ApiError {
+    pub fn method(allow: &str) -> ApiError {
         let refused = Refused::new(Kind::MethodNotAllowed, format!("Allowed here: {allow}."));
-        let header = Some((ALLOW, HeaderValue::from_static(allow)));
+        let header = Some((ALLOW, value(allow.to_owned())));
         ApiError(Box::new(Inner { refused, header, cause: None, read_fault: None }))
     }
 

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use bytes::Bytes;
 use forge_core::command::DeliveryCommand;
 use forge_core::delivery::{Delivery, Endpoint};
-use forge_core::id::{DeliveryId, JobId, WebhookId};
+use forge_core::id::DeliveryId;
 use forge_core::limits::WEBHOOKS_MAX;
 use forge_core::webhook::Webhook;
 use forge_core::{Answer, Command, Refusal};
@@ -15,28 +14,45 @@ use forge_engine::PreparedDelivery;
 use forge_wire::forge::{DeliveriesView, DeliveryView, parse_delivery_status};
 
 use super::webhooks::{cursor, odd, owned, refused, run};
-use crate::app::{App, DeliveriesOf, DeliveryFilter};
+use crate::app::{DeliveriesOf, DeliveryFilter};
 use crate::edge::query::Query;
-use crate::edge::{ApiError, Caller, Exchange, body, ownership, respond};
+use crate::edge::routing::{Call, Route};
+use crate::edge::{ApiError, body, ownership, respond};
 use crate::webhooks::Contents;
+
+/// The routes of deliveries, to a webhook and about a job.
+pub(super) const ROUTES: &[Route] = &[
+    Route::get("/v1/webhooks/{webhook_id}/deliveries", "deliveries", |call| {
+        Box::pin(list(call, Of::Webhook))
+    }),
+    Route::get("/v1/webhooks/{webhook_id}/deliveries/{delivery_id}", "deliveries", |call| {
+        Box::pin(show(call, Of::Webhook))
+    }),
+    Route::post("/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver", "redeliver", |call| {
+        Box::pin(redeliver(call, Of::Webhook))
+    }),
+    Route::get("/v1/jobs/{job_id}/deliveries", "deliveries", |call| Box::pin(list(call, Of::Job))),
+    Route::get("/v1/jobs/{job_id}/deliveries/{delivery_id}", "deliveries", |call| {
+        Box::pin(show(call, Of::Job))
+    }),
+    Route::post("/v1/jobs/{job_id}/deliveries/{delivery_id}/redeliver", "redeliver", |call| {
+        Box::pin(redeliver(call, Of::Job))
+    }),
+];
 
 /// Whose deliveries are asked for.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Of {
-    /// Those to a webhook.
-    Webhook(Option<WebhookId>),
-    /// Those about a job, to its callback and to webhooks.
-    Job(Option<JobId>),
+enum Of {
+    /// Those to the webhook of the path.
+    Webhook,
+    /// Those about the job of the path, to its callback and to webhooks.
+    Job,
 }
 
 /// Newest first.
-pub(super) async fn list(
-    app: &App,
-    exchange: &Exchange,
-    caller: &Caller,
-    of: Of,
-) -> Result<Response, ApiError> {
-    let query = Query::of(&exchange.uri, &["status", "limit", "cursor"])?;
+async fn list(call: Call<'_>, of: Of) -> Result<Response, ApiError> {
+    let app = call.app;
+    let query = Query::of(&call.exchange.uri, &["status", "limit", "cursor"])?;
     let (limit, before) = (query.limit()?, cursor::<DeliveryId>(&query)?);
     let status = match query.get("status") {
         Some(word) => Some(
@@ -45,7 +61,7 @@ pub(super) async fn list(
         ),
         None => None,
     };
-    let shelf = Shelf::open(app, caller, of).await?;
+    let shelf = Shelf::open(&call, of).await?;
     // One more than is shown tells whether there are more.
     let filter = DeliveryFilter { of: shelf.of, status, before, limit: limit + 1 };
     let mut deliveries = app.engine.store().deliveries(filter).await?;
@@ -57,14 +73,10 @@ pub(super) async fn list(
 }
 
 /// One, with all that an attempt sends but its moment and its signatures.
-pub(super) async fn show(
-    app: &App,
-    caller: &Caller,
-    of: Of,
-    id: Option<DeliveryId>,
-) -> Result<Response, ApiError> {
-    let shelf = Shelf::open(app, caller, of).await?;
-    let delivery = shelf.find(app, id).await?;
+async fn show(call: Call<'_>, of: Of) -> Result<Response, ApiError> {
+    let app = call.app;
+    let shelf = Shelf::open(&call, of).await?;
+    let delivery = shelf.find(&call).await?;
     let mut view = shelf.view(&delivery);
     let webhook = shelf.webhook(&delivery).cloned().map(Arc::new);
     // How a webhook that was deleted wanted it wrapped, nobody knows any more.
@@ -80,18 +92,12 @@ pub(super) async fn show(
 }
 
 /// Sends one again.
-pub(super) async fn redeliver(
-    app: &App,
-    caller: &Caller,
-    of: Of,
-    id: Option<DeliveryId>,
-    bytes: &Bytes,
-) -> Result<Response, ApiError> {
-    body::expect_object(bytes)?;
-    let shelf = Shelf::open(app, caller, of).await?;
-    let delivery = shelf.find(app, id).await?.id;
-    let again = DeliveryCommand::Redeliver { delivery, client: caller.client };
-    match run(app, Command::Delivery(again)).await? {
+async fn redeliver(call: Call<'_>, of: Of) -> Result<Response, ApiError> {
+    body::expect_object(&call.body)?;
+    let shelf = Shelf::open(&call, of).await?;
+    let delivery = shelf.find(&call).await?.id;
+    let again = DeliveryCommand::Redeliver { delivery, client: call.caller().client };
+    match run(call.app, Command::Delivery(again)).await? {
         Answer::Delivery(delivery) => Ok(respond::json(StatusCode::ACCEPTED, &shelf.view(&delivery))),
         answer => Err(odd(&answer)),
     }
@@ -105,24 +111,26 @@ struct Shelf {
 
 impl Shelf {
     /// The shelf, if it is the caller's.
-    async fn open(app: &App, caller: &Caller, of: Of) -> Result<Shelf, ApiError> {
+    async fn open(call: &Call<'_>, of: Of) -> Result<Shelf, ApiError> {
+        let (app, caller) = (call.app, call.caller());
         match of {
-            Of::Webhook(id) => {
-                let webhook = owned(app, caller, id).await?;
+            Of::Webhook => {
+                let webhook = owned(call).await?;
                 Ok(Shelf { of: DeliveriesOf::Webhook(webhook.id), webhooks: vec![*webhook] })
             }
-            Of::Job(id) => {
-                let job = ownership::job(app, caller, id).await?.id;
+            Of::Job => {
+                let job = ownership::job(app, caller, call.job()).await?.id;
                 let webhooks = app.engine.store().webhooks(caller.client, None, WEBHOOKS_MAX).await?;
                 Ok(Shelf { of: DeliveriesOf::Job(job), webhooks })
             }
         }
     }
 
-    /// The delivery, if it stands here. An id that is none is an id of nothing (C-52).
-    async fn find(&self, app: &App, id: Option<DeliveryId>) -> Result<Box<Delivery>, ApiError> {
+    /// The delivery of the path, if it stands here. An id that is none is an id of nothing (C-52).
+    async fn find(&self, call: &Call<'_>) -> Result<Box<Delivery>, ApiError> {
         let missing = || refused(Refusal::DeliveryNotFound);
-        let known = app.engine.store().delivery(id.ok_or_else(missing)?).await?;
+        let id = call.id::<DeliveryId>("delivery_id").ok_or_else(missing)?;
+        let known = call.app.engine.store().delivery(id).await?;
         let here = |known: &Delivery| match self.of {
             DeliveriesOf::Webhook(id) => known.to == Endpoint::Webhook(id),
             DeliveriesOf::Job(id) => known.job() == Some(id),

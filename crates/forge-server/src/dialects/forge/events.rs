@@ -15,24 +15,29 @@ use forge_wire::forge::{EntryView, EventView, EventsView, NoticeView};
 
 use crate::app::App;
 use crate::edge::query::Query;
+use crate::edge::routing::{Answers, Call, Route};
 use crate::edge::sse::{self, Scope, Start};
-use crate::edge::{ApiError, Caller, Exchange, accept, events, ownership, respond};
+use crate::edge::{ApiError, Caller, accept, events, ownership, respond};
 use crate::limits::{PAGES_SCANNED_MAX, STREAM_ROWS_MAX};
 
+/// The routes of events.
+pub(super) const ROUTES: &[Route] = &[
+    Route::get("/v1/jobs/{job_id}/events", "events", |call| Box::pin(of_job(call)))
+        .answers(Answers::BodyOrEvents),
+    Route::get("/v1/events", "events", |call| Box::pin(of_client(call))).answers(Answers::BodyOrEvents),
+];
+
 /// `GET /v1/jobs/{id}/events`: the changes of state, oldest first. The cursor of a page is the last event that was seen.
-pub(super) async fn of_job(
-    app: &App,
-    exchange: &Exchange,
-    caller: &Caller,
-    id: Option<JobId>,
-) -> Result<Response, ApiError> {
+async fn of_job(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.job());
     let query = events::query(exchange)?;
     let job = ownership::job(app, caller, id).await?;
     events::show(app, exchange, caller, &query, job, Scope::Job).await
 }
 
 /// `GET /v1/events`: everything that happened to jobs and webhooks of the caller and is still in the journal, oldest first.
-pub(super) async fn of_client(app: &App, exchange: &Exchange, caller: &Caller) -> Result<Response, ApiError> {
+async fn of_client(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, exchange, caller) = (call.app, call.exchange, call.caller());
     let query = events::query(exchange)?;
     if accept::wants_stream(&exchange.headers) {
         return sse::client(app, exchange, caller).await;

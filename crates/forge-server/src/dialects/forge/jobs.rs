@@ -5,7 +5,6 @@ use std::sync::Arc;
 use axum::http::header::{LINK, RETRY_AFTER, VARY};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
-use bytes::Bytes;
 use forge_core::Command;
 use forge_core::catalog::Kind;
 use forge_core::command::{Cancel, Owned};
@@ -18,17 +17,21 @@ use forge_wire::problem::Refused;
 use crate::app::App;
 use crate::edge::accept::{self, Form};
 use crate::edge::prefer::{APPLIED, Prefer};
+use crate::edge::routing::{Call, Route};
 use crate::edge::{ApiError, Caller, Exchange, body, failure, hold, ownership, respond, results};
 use crate::limits::POLL_AFTER_S;
 use crate::traces::About;
 
+/// The routes of one job.
+pub(super) const ROUTES: &[Route] = &[
+    Route::get("/v1/jobs/{job_id}", "get", |call| Box::pin(get(call))),
+    Route::post("/v1/jobs/{job_id}/cancel", "cancel", |call| Box::pin(cancel(call))),
+    Route::post("/v1/jobs/{job_id}/retry", "retry", |call| Box::pin(retry(call))),
+];
+
 /// `GET /v1/jobs/{id}`.
-pub(super) async fn get(
-    app: &App,
-    exchange: &Exchange,
-    caller: &Caller,
-    id: Option<JobId>,
-) -> Result<Response, ApiError> {
+async fn get(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.job());
     let mut job = ownership::job(app, caller, id).await?;
     let prefer = Prefer { respond_async: false, ..exchange.prefer };
     if hold::look(app, &job, prefer).await? {
@@ -74,14 +77,9 @@ fn view(app: &App, job: &Arc<Job>) -> Response {
 }
 
 /// `POST /v1/jobs/{id}/cancel`. On a job that has ended it changes nothing and tells the state (C-22).
-pub(super) async fn cancel(
-    app: &App,
-    exchange: &Exchange,
-    caller: &Caller,
-    id: Option<JobId>,
-    bytes: &Bytes,
-) -> Result<Response, ApiError> {
-    body::expect_object(bytes)?;
+async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.job());
+    body::expect_object(&call.body)?;
     let cancel = Cancel {
         owned: owned(caller, id)?,
         execution: None,
@@ -95,14 +93,9 @@ pub(super) async fn cancel(
 
 /// `POST /v1/jobs/{id}/retry`. While the retry is under way, another call changes nothing and tells the state (C-23). A dead
 /// letter has no retry left, but may be revived: somebody has looked at it.
-pub(super) async fn retry(
-    app: &App,
-    exchange: &Exchange,
-    caller: &Caller,
-    id: Option<JobId>,
-    bytes: &Bytes,
-) -> Result<Response, ApiError> {
-    let RetryRequest { revive } = body::object(bytes)?;
+async fn retry(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.job());
+    let RetryRequest { revive } = body::object(&call.body)?;
     if revive {
         let job = ownership::job(app, caller, id).await?;
         if job.state == State::Failed && job.dead_lettered_at.is_none() {

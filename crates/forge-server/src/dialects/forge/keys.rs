@@ -6,7 +6,6 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use bytes::Bytes;
 use forge_core::catalog::Kind;
 use forge_core::client::ApiKey;
 use forge_core::command::KeyCommand;
@@ -15,12 +14,24 @@ use forge_core::{Answer, Command, Refusal};
 use forge_problem::Digest;
 use forge_wire::forge::{KeyRequest, KeyView, RevokeRequest, RevokedView};
 
-use super::routes::Route;
 use crate::app::App;
 use crate::config::Registration;
+use crate::edge::routing::{Access, Call, Route};
 use crate::edge::submission::REPLAYED;
 use crate::edge::{ApiError, Exchange, Who, auth, body, respond};
 use crate::traces::About;
+
+/// The routes of keys.
+pub(super) const ROUTES: &[Route] = &[
+    Route::post("/v1/clients/{client_id}/keys", "create_key", |call| Box::pin(create(call)))
+        .access(Access::Own(|app, exchange| Box::pin(known_or_first(app, exchange)))),
+    Route::post("/v1/clients/{client_id}/keys/renew", "renew_key", |call| Box::pin(renew(call)))
+        .access(KNOWN),
+    Route::post("/v1/clients/{client_id}/keys/revoke", "revoke_key", |call| Box::pin(revoke(call)))
+        .access(KNOWN),
+];
+
+const KNOWN: Access = Access::Own(|app, exchange| Box::pin(known(app, exchange)));
 
 /// What every secret begins with, so that one that leaked is recognised.
 const SECRET_START: &str = "frk_";
@@ -28,85 +39,68 @@ const SECRET_START: &str = "frk_";
 /// Characters of a secret that stay visible.
 const PREFIX_CHARS: usize = 12;
 
-/// Who may deal with keys here: the operator, a client with a good key, and for a first key perhaps nobody.
-pub(super) async fn asker(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
-    let who = auth::identify(app, exchange).await?;
-    match &who {
-        Who::Client(caller) => auth::count(app, exchange, caller)?,
-        Who::Operator => {}
-        Who::Nobody => {
-            let first_key = exchange.route == Route::Keys(None).pattern();
-            if app.config.auth.registration == Registration::Admin || !first_key {
-                return Err(auth::unauthenticated("The request has no API key."));
-            }
-        }
-    }
-    Ok(who)
-}
-
-/// `POST /v1/clients/{id}/keys`, `…/renew`, `…/revoke`.
-pub(super) async fn serve(
-    app: &App,
-    exchange: &Exchange,
-    route: Route,
-    asker: &Who,
-    client: Option<ClientId>,
-    bytes: &Bytes,
-) -> Result<Response, ApiError> {
-    match route {
-        Route::Keys(_) => {
-            let KeyRequest { rotate } = body::object(bytes)?;
-            let client = owned(app, asker, client).await?;
-            create(app, exchange, asker, client, rotate).await
-        }
-        Route::KeysRenew(_) => {
-            body::expect_object(bytes)?;
-            let client = owned(app, asker, client).await?;
-            let (key, secret) = fresh(app, client);
-            let key = changed(app, KeyCommand::Renew(key)).await?.ok_or_else(odd)?;
-            exchange.is_about(About::Key { id: key.key.id, fresh: true });
-            Ok(respond::json(StatusCode::OK, &KeyView::new(&key.key, Some(secret))))
-        }
-        _ => {
-            let RevokeRequest { key_id } = body::object(bytes)?;
-            let client = owned(app, asker, client).await?;
-            let key = key_id.parse::<KeyId>().map_err(|_| refused(Refusal::KeyNotFound))?;
-            changed(app, KeyCommand::Revoke { client, key }).await?;
-            exchange.is_about(About::Key { id: key, fresh: false });
-            Ok(respond::json(StatusCode::OK, &RevokedView { revoked: true }))
-        }
+/// Who may deal with the keys of a client: the operator, and a client with a good key.
+async fn known(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
+    match auth::identify(app, exchange).await? {
+        Who::Nobody => Err(auth::unauthenticated("The request has no API key.")),
+        who @ (Who::Client(_) | Who::Operator) => Ok(who),
     }
 }
 
-/// The client, if the asker may deal with its keys.
-async fn owned(app: &App, asker: &Who, client: Option<ClientId>) -> Result<ClientId, ApiError> {
-    let client = client.ok_or_else(|| refused(Refusal::ClientNotFound))?;
-    match asker {
-        Who::Client(caller) if caller.client != client => match app.engine.store().client(client).await? {
-            Some(_) => Err(ApiError::new(Kind::ForeignResource, "The keys belong to another client.")),
-            None => Err(refused(Refusal::ClientNotFound)),
-        },
-        Who::Client(_) | Who::Operator | Who::Nobody => Ok(client),
+/// The same, and for a first key nobody too, where registering is open.
+async fn known_or_first(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
+    match app.config.auth.registration {
+        Registration::Open => auth::identify(app, exchange).await,
+        Registration::Admin => known(app, exchange).await,
     }
 }
 
-async fn create(
-    app: &App,
-    exchange: &Exchange,
-    asker: &Who,
-    client: ClientId,
-    rotate: bool,
-) -> Result<Response, ApiError> {
-    let (key, secret) = fresh(app, client);
-    let first_only = matches!(asker, Who::Nobody);
+/// `POST /v1/clients/{client_id}/keys`.
+async fn create(call: Call<'_>) -> Result<Response, ApiError> {
+    let app = call.app;
+    let KeyRequest { rotate } = body::object(&call.body)?;
+    let (key, secret) = fresh(app, owned(&call).await?);
+    let first_only = matches!(call.who, Who::Nobody);
     let key = changed(app, KeyCommand::Create { key, rotate, first_only }).await?.ok_or_else(odd)?;
-    exchange.is_about(About::Key { id: key.key.id, fresh: key.created });
+    call.exchange.is_about(About::Key { id: key.key.id, fresh: key.created });
     let secret = key.created.then_some(secret);
     let mut response = respond::json(StatusCode::CREATED, &KeyView::new(&key.key, secret));
     if !key.created {
         response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
     }
     Ok(response)
+}
+
+/// `POST /v1/clients/{client_id}/keys/renew`.
+async fn renew(call: Call<'_>) -> Result<Response, ApiError> {
+    body::expect_object(&call.body)?;
+    let (key, secret) = fresh(call.app, owned(&call).await?);
+    let key = changed(call.app, KeyCommand::Renew(key)).await?.ok_or_else(odd)?;
+    call.exchange.is_about(About::Key { id: key.key.id, fresh: true });
+    Ok(respond::json(StatusCode::OK, &KeyView::new(&key.key, Some(secret))))
+}
+
+/// `POST /v1/clients/{client_id}/keys/revoke`.
+async fn revoke(call: Call<'_>) -> Result<Response, ApiError> {
+    let RevokeRequest { key_id } = body::object(&call.body)?;
+    let client = owned(&call).await?;
+    let key = key_id.parse::<KeyId>().map_err(|_| refused(Refusal::KeyNotFound))?;
+    changed(call.app, KeyCommand::Revoke { client, key }).await?;
+    call.exchange.is_about(About::Key { id: key, fresh: false });
+    Ok(respond::json(StatusCode::OK, &RevokedView { revoked: true }))
+}
+
+/// The client of the path, if the asker may deal with its keys.
+async fn owned(call: &Call<'_>) -> Result<ClientId, ApiError> {
+    let client = call.id::<ClientId>("client_id").ok_or_else(|| refused(Refusal::ClientNotFound))?;
+    match &call.who {
+        Who::Client(caller) if caller.client != client => match call.app.engine.store().client(client).await?
+        {
+            Some(_) => Err(ApiError::new(Kind::ForeignResource, "The keys belong to another client.")),
+            None => Err(refused(Refusal::ClientNotFound)),
+        },
+        Who::Client(_) | Who::Operator | Who::Nobody => Ok(client),
+    }
 }
 
 /// A key as the rules answered it.

@@ -7,13 +7,18 @@ use forge_core::job::{BadQueueName, Job, JobForm, Name};
 use forge_wire::forge::{JobView, JobsView};
 use forge_wire::words::{parse_forge_state, parse_forge_type};
 
-use crate::app::{App, Filter};
+use crate::app::Filter;
 use crate::edge::query::Query;
-use crate::edge::{ApiError, Caller, Exchange, respond};
+use crate::edge::routing::{Call, Route};
+use crate::edge::{ApiError, Caller, respond};
 use crate::limits::PAGES_SCANNED_MAX;
 
+/// The route of the list.
+pub(super) const ROUTES: &[Route] = &[Route::get("/v1/jobs", "list", |call| Box::pin(jobs(call)))];
+
 /// `GET /v1/jobs?state=…&queue=…&type=…&dead_letter=…&limit=…&cursor=…`. The cursor is the last job that was seen.
-pub(super) async fn jobs(app: &App, exchange: &Exchange, caller: &Caller) -> Result<Response, ApiError> {
+async fn jobs(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, exchange, caller) = (call.app, call.exchange, call.caller());
     let query = Query::of(&exchange.uri, &["state", "queue", "type", "dead_letter", "limit", "cursor"])?;
     let (form, dead) = (form(&query)?, dead_letter(&query)?);
     let fits = |job: &Job| {

@@ -3,24 +3,28 @@
 use axum::http::StatusCode;
 use axum::response::Response;
 use forge_core::catalog::Kind;
-use forge_core::id::{ExecutionId, JobId};
+use forge_core::id::ExecutionId;
 use forge_wire::forge::ReportView;
 use forge_wire::problem::Refused;
 use forge_wire::words::forge_state;
 
-use crate::app::App;
 use crate::edge::query::Query;
 use crate::edge::results::{self, Form};
-use crate::edge::{ApiError, Caller, Exchange, items, ownership, respond};
+use crate::edge::routing::{Answers, Call, Route};
+use crate::edge::{ApiError, items, ownership, respond};
 use crate::traces::About;
 
+/// The routes of what a job left.
+pub(super) const ROUTES: &[Route] = &[
+    Route::get("/v1/jobs/{job_id}/report", "report", |call| Box::pin(report(call))),
+    // A result comes in a type of its own.
+    Route::get("/v1/jobs/{job_id}/result", "result", |call| Box::pin(result(call))).answers(Answers::Any),
+    Route::get("/v1/jobs/{job_id}/items", "items", |call| Box::pin(items(call))),
+];
+
 /// `GET /v1/jobs/{id}/report`. Before the end there is none (C-68).
-pub(super) async fn report(
-    app: &App,
-    exchange: &Exchange,
-    caller: &Caller,
-    id: Option<JobId>,
-) -> Result<Response, ApiError> {
+async fn report(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.job());
     let job = ownership::job(app, caller, id).await?;
     exchange.is_about(About::job(&job, false));
     match ReportView::new(&job) {
@@ -33,24 +37,16 @@ pub(super) async fn report(
 }
 
 /// `GET /v1/jobs/{id}/result`.
-pub(super) async fn result(
-    app: &App,
-    exchange: &Exchange,
-    caller: &Caller,
-    id: Option<JobId>,
-) -> Result<Response, ApiError> {
+async fn result(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.job());
     let job = ownership::job(app, caller, id).await?;
     exchange.is_about(About::job(&job, false));
     results::answer(app, exchange, &job, Form::AsAsked).await
 }
 
 /// `GET /v1/jobs/{id}/items`: how the items of a batch ended, in the execution under way or the one that is named.
-pub(super) async fn items(
-    app: &App,
-    exchange: &Exchange,
-    caller: &Caller,
-    id: Option<JobId>,
-) -> Result<Response, ApiError> {
+async fn items(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.job());
     let [limit, cursor, status] = items::PARAMETERS;
     let query = Query::of(&exchange.uri, &[limit, cursor, status, "execution"])?;
     let job = ownership::job(app, caller, id).await?;

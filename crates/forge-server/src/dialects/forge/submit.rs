@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use bytes::Bytes;
 use forge_core::catalog::Kind;
 use forge_core::command::{Idempotency, NewJob};
 use forge_core::item::{Item, Items};
@@ -16,30 +15,27 @@ use forge_wire::forge::{SubmitRequest, SubmittedView, read_batch, read_submit};
 
 use super::rules::{self, Subject, Verdict};
 use crate::app::App;
+use crate::edge::routing::{Call, Route};
 use crate::edge::{ApiError, Caller, Exchange, respond, submission};
 use crate::limits::POLL_AFTER_S;
 use crate::traces::About;
 
+/// The routes of submissions.
+pub(super) const ROUTES: &[Route] = &[
+    Route::post("/v1/jobs", "submit", |call| Box::pin(submit(call))),
+    Route::post("/v1/jobs/batch", "submit_batch", |call| Box::pin(submit_batch(call))),
+];
+
 /// `POST /v1/jobs`.
-pub(super) async fn submit(
-    app: &App,
-    exchange: &Exchange,
-    caller: &Caller,
-    bytes: &Bytes,
-) -> Result<Response, ApiError> {
-    let request = read_submit(bytes)?;
-    take_in(app, exchange, caller, bytes, Submission { request, items: Vec::new() }).await
+async fn submit(call: Call<'_>) -> Result<Response, ApiError> {
+    let request = read_submit(&call.body)?;
+    take_in(&call, Submission { request, items: Vec::new() }).await
 }
 
 /// `POST /v1/jobs/batch`: one job of many items (C-81).
-pub(super) async fn submit_batch(
-    app: &App,
-    exchange: &Exchange,
-    caller: &Caller,
-    bytes: &Bytes,
-) -> Result<Response, ApiError> {
-    let (request, items) = read_batch(bytes)?;
-    take_in(app, exchange, caller, bytes, Submission { request, items }).await
+async fn submit_batch(call: Call<'_>) -> Result<Response, ApiError> {
+    let (request, items) = read_batch(&call.body)?;
+    take_in(&call, Submission { request, items }).await
 }
 
 /// What was asked: one job, or a batch of items.
@@ -55,13 +51,8 @@ impl Submission {
     }
 }
 
-async fn take_in(
-    app: &App,
-    exchange: &Exchange,
-    caller: &Caller,
-    bytes: &Bytes,
-    mut submission: Submission,
-) -> Result<Response, ApiError> {
+async fn take_in(call: &Call<'_>, mut submission: Submission) -> Result<Response, ApiError> {
+    let (app, exchange, caller, bytes) = (call.app, call.exchange, call.caller(), &call.body);
     let operation = submission.operation();
     let of_header = submission::header_key(&exchange.headers)?;
     let of_body = submission.request.idempotency_key.take().filter(|key| !key.is_empty());

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use bytes::Bytes;
 use forge_core::catalog::Kind;
 use forge_core::command::{OwnedWebhook, WebhookChange, WebhookCommand};
 use forge_core::delivery::Delivery;
@@ -19,46 +18,41 @@ use forge_wire::forge::{
 };
 use forge_wire::time;
 
-use super::routes::Route;
 use crate::app::App;
 use crate::edge::query::Query;
-use crate::edge::{ApiError, Caller, Exchange, body, respond};
+use crate::edge::routing::{Call, Route};
+use crate::edge::{ApiError, body, respond};
 use crate::limits::{WEBHOOK_SECRET_OVERLAP, WEBHOOK_SECRET_OVERLAP_MAX};
 use crate::webhooks::Target;
 use crate::webhooks::standard::Secret;
 
-/// Everything below `/v1/webhooks` but deliveries one by one.
-pub(super) async fn serve(
-    app: &App,
-    exchange: &Exchange,
-    caller: &Caller,
-    route: Route,
-    bytes: &Bytes,
-) -> Result<Response, ApiError> {
-    match route {
-        Route::Webhooks if exchange.is_read() => list(app, exchange, caller).await,
-        Route::Webhooks => register(app, caller, bytes).await,
-        Route::Webhook(id) if exchange.is_read() => {
-            let webhook = owned(app, caller, id).await?;
-            Ok(respond::json(StatusCode::OK, &WebhookView::new(&webhook, None, app.clock.now())))
-        }
-        Route::Webhook(id) if exchange.method == "DELETE" => delete(app, caller, id, bytes).await,
-        Route::Webhook(id) => update(app, caller, id, bytes).await,
-        Route::WebhookRotate(id) => rotate(app, caller, id, bytes).await,
-        Route::WebhookTest(id) => {
-            body::expect_object(bytes)?;
-            let test = WebhookCommand::Test(asked(caller, id)?);
-            let delivery = sent(app, test).await?;
-            let url = owned(app, caller, id).await?.url;
-            Ok(respond::json(StatusCode::ACCEPTED, &DeliveryView::new(&delivery, Some(&url))))
-        }
-        Route::WebhookRedeliver(id) => redeliver_failed(app, caller, id, bytes).await,
-        _ => unreachable!("only routes of webhooks lead here"),
-    }
+/// The routes of webhooks.
+pub(super) const ROUTES: &[Route] = &[
+    Route::get("/v1/webhooks", "list_webhooks", |call| Box::pin(list(call))),
+    Route::post("/v1/webhooks", "register_webhook", |call| Box::pin(register(call))),
+    Route::get("/v1/webhooks/{webhook_id}", "get_webhook", |call| Box::pin(get(call))),
+    Route::patch("/v1/webhooks/{webhook_id}", "change_webhook", |call| Box::pin(update(call))),
+    Route::delete("/v1/webhooks/{webhook_id}", "change_webhook", |call| Box::pin(delete(call))),
+    Route::post("/v1/webhooks/{webhook_id}/rotate-secret", "rotate_secret", |call| Box::pin(rotate(call))),
+    Route::post("/v1/webhooks/{webhook_id}/test", "test_webhook", |call| Box::pin(test(call))),
+    Route::post("/v1/webhooks/{webhook_id}/redeliver", "redeliver", |call| Box::pin(redeliver_failed(call))),
+];
+
+async fn get(call: Call<'_>) -> Result<Response, ApiError> {
+    let webhook = owned(&call).await?;
+    Ok(respond::json(StatusCode::OK, &WebhookView::new(&webhook, None, call.app.clock.now())))
 }
 
-async fn register(app: &App, caller: &Caller, bytes: &Bytes) -> Result<Response, ApiError> {
-    let request = read_webhook(bytes)?;
+async fn test(call: Call<'_>) -> Result<Response, ApiError> {
+    body::expect_object(&call.body)?;
+    let delivery = sent(call.app, WebhookCommand::Test(asked(&call)?)).await?;
+    let url = owned(&call).await?.url;
+    Ok(respond::json(StatusCode::ACCEPTED, &DeliveryView::new(&delivery, Some(&url))))
+}
+
+async fn register(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, caller) = (call.app, call.caller());
+    let request = read_webhook(&call.body)?;
     let url = request.url.unwrap_or_default();
     check_url(app, &url)?;
     let (now, secret) = (app.clock.now(), Secret::generate(|| app.clock.random()));
@@ -97,8 +91,9 @@ fn check_url(app: &App, url: &str) -> Result<(), ApiError> {
     }
 }
 
-async fn list(app: &App, exchange: &Exchange, caller: &Caller) -> Result<Response, ApiError> {
-    let query = Query::of(&exchange.uri, &["limit", "cursor"])?;
+async fn list(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, caller) = (call.app, call.caller());
+    let query = Query::of(&call.exchange.uri, &["limit", "cursor"])?;
     let limit = query.limit()?;
     let after = cursor::<WebhookId>(&query)?;
     // One more than is shown tells whether there are more.
@@ -111,13 +106,9 @@ async fn list(app: &App, exchange: &Exchange, caller: &Caller) -> Result<Respons
     Ok(respond::json(StatusCode::OK, &WebhooksView { webhooks, next_cursor }))
 }
 
-async fn update(
-    app: &App,
-    caller: &Caller,
-    id: Option<WebhookId>,
-    bytes: &Bytes,
-) -> Result<Response, ApiError> {
-    let request = read_webhook_change(if bytes.is_empty() { b"{}" } else { bytes })?;
+async fn update(call: Call<'_>) -> Result<Response, ApiError> {
+    let app = call.app;
+    let request = read_webhook_change(if call.body.is_empty() { b"{}" } else { &call.body })?;
     if let Some(url) = &request.url {
         check_url(app, url)?;
     }
@@ -128,32 +119,24 @@ async fn update(
         description: request.description,
         enabled: request.enabled,
     };
-    let webhook = changed(app, WebhookCommand::Update { webhook: asked(caller, id)?, change }).await?;
+    let webhook = changed(app, WebhookCommand::Update { webhook: asked(&call)?, change }).await?;
     Ok(respond::json(StatusCode::OK, &WebhookView::new(&webhook, None, app.clock.now())))
 }
 
-async fn delete(
-    app: &App,
-    caller: &Caller,
-    id: Option<WebhookId>,
-    bytes: &Bytes,
-) -> Result<Response, ApiError> {
-    body::expect_object(bytes)?;
-    run(app, Command::Webhook(WebhookCommand::Delete(asked(caller, id)?))).await?;
+async fn delete(call: Call<'_>) -> Result<Response, ApiError> {
+    let app = call.app;
+    body::expect_object(&call.body)?;
+    run(app, Command::Webhook(WebhookCommand::Delete(asked(&call)?))).await?;
     Ok(respond::json(StatusCode::OK, &DeletedView { deleted: true }))
 }
 
-async fn rotate(
-    app: &App,
-    caller: &Caller,
-    id: Option<WebhookId>,
-    bytes: &Bytes,
-) -> Result<Response, ApiError> {
-    let RotateRequest { overlap_s } = body::object(bytes)?;
+async fn rotate(call: Call<'_>) -> Result<Response, ApiError> {
+    let app = call.app;
+    let RotateRequest { overlap_s } = body::object(&call.body)?;
     let overlap = overlap_s.map_or(WEBHOOK_SECRET_OVERLAP, Duration::from_secs);
     let (now, secret) = (app.clock.now(), Secret::generate(|| app.clock.random()));
     let command = WebhookCommand::Rotate {
-        webhook: asked(caller, id)?,
+        webhook: asked(&call)?,
         secret: secret.expose().to_vec(),
         previous_until: now + overlap.min(WEBHOOK_SECRET_OVERLAP_MAX),
     };
@@ -161,13 +144,9 @@ async fn rotate(
     Ok(respond::json(StatusCode::OK, &WebhookView::new(&webhook, Some(secret.to_text()), now)))
 }
 
-async fn redeliver_failed(
-    app: &App,
-    caller: &Caller,
-    id: Option<WebhookId>,
-    bytes: &Bytes,
-) -> Result<Response, ApiError> {
-    let RedeliverRequest { since } = body::object(bytes)?;
+async fn redeliver_failed(call: Call<'_>) -> Result<Response, ApiError> {
+    let app = call.app;
+    let RedeliverRequest { since } = body::object(&call.body)?;
     let since = match since.as_deref().map(time::parse) {
         None => Time::ZERO,
         Some(Some(since)) => since,
@@ -176,7 +155,7 @@ async fn redeliver_failed(
             return Err(refused_body(Kind::MalformedRequest, vec![wrong], &["since"]).into());
         }
     };
-    let again = WebhookCommand::RedeliverFailed { webhook: asked(caller, id)?, since };
+    let again = WebhookCommand::RedeliverFailed { webhook: asked(&call)?, since };
     match run(app, Command::Webhook(again)).await? {
         Answer::Redelivered { n_deliveries, more } => {
             let view = RedeliveredView { redelivered: n_deliveries, more };
@@ -186,23 +165,19 @@ async fn redeliver_failed(
     }
 }
 
-/// The webhook, if it is there and the caller's. An id that is none is an id of nothing (C-52).
-pub(super) async fn owned(
-    app: &App,
-    caller: &Caller,
-    id: Option<WebhookId>,
-) -> Result<Box<Webhook>, ApiError> {
-    let id = id.ok_or_else(|| refused(Refusal::WebhookNotFound))?;
-    match app.engine.store().webhook(id).await? {
-        Some(webhook) if webhook.client == caller.client => Ok(webhook),
+/// The webhook of the path, if it is there and the caller's. An id that is none is an id of nothing (C-52).
+pub(super) async fn owned(call: &Call<'_>) -> Result<Box<Webhook>, ApiError> {
+    let id = call.id::<WebhookId>("webhook_id").ok_or_else(|| refused(Refusal::WebhookNotFound))?;
+    match call.app.engine.store().webhook(id).await? {
+        Some(webhook) if webhook.client == call.caller().client => Ok(webhook),
         Some(_) => Err(foreign()),
         None => Err(refused(Refusal::WebhookNotFound)),
     }
 }
 
-fn asked(caller: &Caller, id: Option<WebhookId>) -> Result<OwnedWebhook, ApiError> {
-    let webhook = id.ok_or_else(|| refused(Refusal::WebhookNotFound))?;
-    Ok(OwnedWebhook { webhook, client: caller.client })
+fn asked(call: &Call<'_>) -> Result<OwnedWebhook, ApiError> {
+    let webhook = call.id("webhook_id").ok_or_else(|| refused(Refusal::WebhookNotFound))?;
+    Ok(OwnedWebhook { webhook, client: call.caller().client })
 }
 
 async fn changed(app: &App, command: WebhookCommand) -> Result<Box<Webhook>, ApiError> {

@@ -5,29 +5,28 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use bytes::Bytes;
 use forge_core::Command;
 use forge_core::command::{Cancel, Owned};
-use forge_core::id::ExecutionId;
 use forge_wire::operations::{CancelRequest, read_cancel};
 
 use super::status;
-use crate::app::App;
 use crate::edge::ownership::Execution;
-use crate::edge::{ApiError, Caller, Exchange, ownership};
+use crate::edge::routing::{Call, Route};
+use crate::edge::{ApiError, ownership};
 use crate::traces::About;
+
+/// Both routes.
+pub(super) const ROUTES: &[Route] = &[
+    Route::delete("/api/v1/jobs/{jobId}", "cancel", |call| Box::pin(cancel(call))),
+    Route::post("/api/v1/jobs/{jobId}/cancel", "cancel", |call| Box::pin(cancel(call))),
+];
 
 /// Why, where the client does not say.
 const REASON: &str = "User-initiated cancellation";
 
-pub(super) async fn cancel(
-    app: &App,
-    exchange: &Exchange,
-    caller: &Caller,
-    id: Option<ExecutionId>,
-    bytes: &Bytes,
-) -> Result<Response, ApiError> {
-    let CancelRequest { reason } = read_cancel(bytes)?;
+async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.execution());
+    let CancelRequest { reason } = read_cancel(&call.body)?;
     let Execution { job, id } = ownership::execution(app, caller, id).await?;
     let cancel = Cancel {
         owned: Owned { job: job.id, client: Some(caller.client) },

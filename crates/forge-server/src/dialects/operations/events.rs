@@ -1,20 +1,20 @@
 //! `GET /api/v1/jobs/{jobId}/events`: what happened to an execution, or happens (C-92).
 
 use axum::response::Response;
-use forge_core::id::ExecutionId;
 
-use crate::app::App;
+use crate::edge::routing::{Answers, Call, Route};
 use crate::edge::sse::Scope;
-use crate::edge::{ApiError, Caller, Exchange, events, ownership};
+use crate::edge::{ApiError, events, ownership};
 use crate::traces::About;
 
+/// The route.
+pub(super) const ROUTES: &[Route] =
+    &[Route::get("/api/v1/jobs/{jobId}/events", "events", |call| Box::pin(get(call)))
+        .answers(Answers::BodyOrEvents)];
+
 /// The events of one execution: those of a retry belong to another one.
-pub(super) async fn get(
-    app: &App,
-    exchange: &Exchange,
-    caller: &Caller,
-    id: Option<ExecutionId>,
-) -> Result<Response, ApiError> {
+async fn get(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.execution());
     let query = events::query(exchange)?;
     let found = ownership::execution(app, caller, id).await?;
     exchange.is_about(About::job(&found.job, false));

@@ -1,20 +1,19 @@
 //! `GET /api/v1/jobs/{jobId}/items`: how the items of a batch ended.
 
 use axum::response::Response;
-use forge_core::id::ExecutionId;
 
-use crate::app::App;
 use crate::edge::query::Query;
-use crate::edge::{ApiError, Caller, Exchange, items, ownership};
+use crate::edge::routing::{Call, Route};
+use crate::edge::{ApiError, items, ownership};
 use crate::traces::About;
 
+/// The route.
+pub(super) const ROUTES: &[Route] =
+    &[Route::get("/api/v1/jobs/{jobId}/items", "items", |call| Box::pin(get(call)))];
+
 /// A page of the items of an execution.
-pub(super) async fn get(
-    app: &App,
-    exchange: &Exchange,
-    caller: &Caller,
-    id: Option<ExecutionId>,
-) -> Result<Response, ApiError> {
+async fn get(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.execution());
     let query = Query::of(&exchange.uri, &items::PARAMETERS)?;
     let found = ownership::execution(app, caller, id).await?;
     exchange.is_about(About::job(&found.job, false));

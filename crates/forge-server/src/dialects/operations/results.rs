@@ -2,48 +2,41 @@
 
 use axum::response::Response;
 use forge_core::catalog::Kind;
-use forge_core::id::ExecutionId;
 use forge_core::state::State;
 use forge_wire::problem::Refused;
 use forge_wire::words;
 
-use crate::app::App;
 use crate::edge::ownership::Execution;
 use crate::edge::results::{self, Form};
-use crate::edge::{ApiError, Caller, Exchange, ownership};
+use crate::edge::routing::{Answers, Call, Route};
+use crate::edge::{ApiError, ownership};
 use crate::traces::About;
 
+/// The routes of results. A result comes in a type of its own.
+pub(super) const ROUTES: &[Route] = &[
+    Route::get("/api/v1/jobs/{jobId}/result", "result", |call| Box::pin(get(call))).answers(Answers::Any),
+    Route::get("/api/v1/results/{jobId}", "result", |call| Box::pin(get(call))).answers(Answers::Any),
+    Route::get("/api/v1/reports/{jobId}", "result", |call| Box::pin(get(call))).answers(Answers::Any),
+    Route::get("/api/v1/reports/{jobId}/download", "result", |call| Box::pin(download(call)))
+        .answers(Answers::Any),
+];
+
 /// `GET /api/v1/jobs/{jobId}/result`, `…/reports/{jobId}`, `…/results/{jobId}`.
-pub(super) async fn get(
-    app: &App,
-    exchange: &Exchange,
-    caller: &Caller,
-    id: Option<ExecutionId>,
-) -> Result<Response, ApiError> {
-    let found = ready(app, exchange, caller, id).await?;
-    results::answer(app, exchange, &found.job, Form::AsAsked).await
+async fn get(call: Call<'_>) -> Result<Response, ApiError> {
+    let found = ready(&call).await?;
+    results::answer(call.app, call.exchange, &found.job, Form::AsAsked).await
 }
 
 /// `GET /api/v1/reports/{jobId}/download`: the same as a file.
-pub(super) async fn download(
-    app: &App,
-    exchange: &Exchange,
-    caller: &Caller,
-    id: Option<ExecutionId>,
-) -> Result<Response, ApiError> {
-    let found = ready(app, exchange, caller, id).await?;
-    results::answer(app, exchange, &found.job, Form::File).await
+async fn download(call: Call<'_>) -> Result<Response, ApiError> {
+    let found = ready(&call).await?;
+    results::answer(call.app, call.exchange, &found.job, Form::File).await
 }
 
 /// The execution, if it ended well.
-async fn ready(
-    app: &App,
-    exchange: &Exchange,
-    caller: &Caller,
-    id: Option<ExecutionId>,
-) -> Result<Execution, ApiError> {
-    let found = ownership::execution(app, caller, id).await?;
-    exchange.is_about(About::job(&found.job, false));
+async fn ready(call: &Call<'_>) -> Result<Execution, ApiError> {
+    let found = ownership::execution(call.app, call.caller(), call.execution()).await?;
+    call.exchange.is_about(About::job(&found.job, false));
     if found.is_under_way() && found.job.state == State::Succeeded {
         return Ok(found);
     }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use axum::http::header::{LINK, RETRY_AFTER, VARY};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
-use forge_core::id::ExecutionId;
 use forge_core::job::{Dialect, Job};
 use forge_core::rows::Outcome;
 use forge_core::state::State;
@@ -20,20 +19,20 @@ use crate::app::{App, JobsAhead};
 use crate::edge::accept::{self, Form};
 use crate::edge::ownership::Execution;
 use crate::edge::prefer::{APPLIED, Prefer};
-use crate::edge::{ApiError, Caller, Exchange, failure, hold, ownership, respond};
+use crate::edge::routing::{Call, Route};
+use crate::edge::{ApiError, Exchange, failure, hold, ownership, respond};
 use crate::limits::QUEUE_PLACES_COUNTED;
 use crate::traces::About;
+
+/// The route.
+pub(super) const ROUTES: &[Route] = &[Route::get("/api/v1/jobs/{jobId}", "get", |call| Box::pin(get(call)))];
 
 /// The type of JSON as the pattern's document has it.
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
 
 /// `GET /api/v1/jobs/{jobId}`.
-pub(super) async fn get(
-    app: &App,
-    exchange: &Exchange,
-    caller: &Caller,
-    id: Option<ExecutionId>,
-) -> Result<Response, ApiError> {
+async fn get(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.execution());
     let mut found = ownership::execution(app, caller, id).await?;
     let prefer = Prefer { respond_async: false, ..exchange.prefer };
     if found.is_under_way() && hold::look(app, &found.job, prefer).await? {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use bytes::Bytes;
 use forge_core::command::{Idempotency, NewJob};
 use forge_core::item::{Item, Items};
 use forge_core::job::{Dialect, Head, Input, Job, Keep, Name};
@@ -12,35 +11,53 @@ use forge_core::work::Definition;
 use forge_wire::body::fingerprint;
 use forge_wire::operations::{SubmitRequest, read_batch, read_submit, refused, status_path};
 
-use super::routes::Declared;
 use super::status;
 use crate::app::App;
+use crate::config::Operation;
 use crate::edge::ownership::Execution;
+use crate::edge::routing::{Call, Route};
 use crate::edge::submission::{self, Complaints};
 use crate::edge::{ApiError, Caller, Exchange};
 use crate::traces::About;
 
-/// Submits a job, of an operation or of none.
-pub(super) async fn submit(
-    app: &App,
-    exchange: &Exchange,
-    caller: &Caller,
-    declared: Option<Declared<'_>>,
-    bytes: &Bytes,
-) -> Result<Response, ApiError> {
-    let request = read_submit(bytes, declared.is_none())?;
-    take_in(app, exchange, caller, bytes, Submission { request, items: Vec::new(), declared }).await
+/// The routes of submissions that are always there.
+pub(super) const ROUTES: &[Route] = &[
+    Route::post("/api/v1/jobs", "submit", |call| Box::pin(submit(call))),
+    Route::post("/api/v1/jobs/batch", "submit_batch", |call| Box::pin(submit_batch(call))),
+];
+
+/// The route of every operation of the configuration, which stands at a path of its own.
+pub(super) static OPERATION: Route =
+    Route::post("/api/v1/{resource}/{action}", "submit", |call| Box::pin(submit_operation(call)));
+
+/// An operation of the configuration.
+#[derive(Clone, Copy)]
+struct Declared<'a> {
+    /// As it is declared: `reports/generate`.
+    name: &'a str,
+    operation: &'a Operation,
+}
+
+/// `POST /api/v1/jobs`.
+async fn submit(call: Call<'_>) -> Result<Response, ApiError> {
+    let request = read_submit(&call.body, true)?;
+    take_in(&call, Submission { request, items: Vec::new(), declared: None }).await
+}
+
+/// `POST /api/v1/{resource}/{action}`.
+async fn submit_operation(call: Call<'_>) -> Result<Response, ApiError> {
+    let path = call.exchange.uri.path();
+    let name = path.strip_prefix("/api/v1/").unwrap_or_default();
+    let operation = call.app.config.operations.get(name).ok_or_else(ApiError::route)?;
+    let request = read_submit(&call.body, false)?;
+    let declared = Some(Declared { name, operation });
+    take_in(&call, Submission { request, items: Vec::new(), declared }).await
 }
 
 /// `POST /api/v1/jobs/batch`: one job of many items (C-81).
-pub(super) async fn submit_batch(
-    app: &App,
-    exchange: &Exchange,
-    caller: &Caller,
-    bytes: &Bytes,
-) -> Result<Response, ApiError> {
-    let (request, items) = read_batch(bytes)?;
-    take_in(app, exchange, caller, bytes, Submission { request, items, declared: None }).await
+async fn submit_batch(call: Call<'_>) -> Result<Response, ApiError> {
+    let (request, items) = read_batch(&call.body)?;
+    take_in(&call, Submission { request, items, declared: None }).await
 }
 
 /// What was asked: one job, of an operation or of none, or a batch of items.
@@ -61,13 +78,8 @@ impl Submission<'_> {
     }
 }
 
-async fn take_in(
-    app: &App,
-    exchange: &Exchange,
-    caller: &Caller,
-    bytes: &Bytes,
-    submission: Submission<'_>,
-) -> Result<Response, ApiError> {
+async fn take_in(call: &Call<'_>, submission: Submission<'_>) -> Result<Response, ApiError> {
+    let (app, exchange, caller, bytes) = (call.app, call.exchange, call.caller(), &call.body);
     let Submission { request, items, declared } = &submission;
     let key = submission::header_key(&exchange.headers)?;
     let mut wrong = Complaints::default();

@@ -32,7 +32,7 @@ fn of_dialect(path: &str) -> bool {
     path.starts_with("/v1") || path.starts_with("/api/v1")
 }
 
-/// The routes of the dialects are compared where they are, in `dialects/*/routes.rs`.
+/// The routes of the dialects are compared where they are, in `edge/routing/tests.rs`.
 #[tokio::test]
 async fn the_document_has_every_page_and_each_of_its_operations_leads_somewhere() {
     let server = Server::start().await;

@@ -1,0 +1,59 @@
+//! What a handler gets: a request that has passed all checks that routes share.
+
+use std::borrow::Cow;
+use std::str::FromStr;
+
+use bytes::Bytes;
+use forge_core::id::{ExecutionId, JobId};
+use percent_encoding::percent_decode_str;
+
+use crate::app::App;
+use crate::edge::{Caller, Exchange, Who};
+
+/// A request that has passed all checks that routes share.
+pub struct Call<'a> {
+    /// The server.
+    pub app: &'a App,
+    /// The request, and what was learned of it.
+    pub exchange: &'a Exchange,
+    /// Who asks.
+    pub who: Who,
+    /// The body; empty for a GET, and for a handler that reads it itself.
+    pub body: Bytes,
+}
+
+impl Call<'_> {
+    /// The client that asks. Only for routes that let nobody else in.
+    pub fn caller(&self) -> &Caller {
+        self.client().expect("the route is for clients")
+    }
+
+    /// The client that asks; `None` if it is somebody else.
+    pub fn client(&self) -> Option<&Caller> {
+        match &self.who {
+            Who::Client(caller) => Some(caller),
+            Who::Operator | Who::Nobody => None,
+        }
+    }
+
+    /// The job of the path. An id that is none is an id of nothing (C-52).
+    pub fn job(&self) -> Option<JobId> {
+        self.exchange.subject
+    }
+
+    /// The execution of the path, where paths name executions (C-14).
+    pub fn execution(&self) -> Option<ExecutionId> {
+        self.job().map(|id| ExecutionId::from_u128(id.as_u128()))
+    }
+
+    /// Another id of the path; `None` if it is none.
+    pub fn id<T: FromStr>(&self, parameter: &str) -> Option<T> {
+        self.text(parameter).parse().ok()
+    }
+
+    /// A parameter of the path, decoded. Bytes that are no text are shown as such; no name of ours has them.
+    pub fn text(&self, parameter: &str) -> Cow<'_, str> {
+        let raw = self.exchange.parameter(parameter).expect("the path of the route has this parameter");
+        percent_decode_str(raw).decode_utf8_lossy()
+    }
+}

@@ -1,0 +1,77 @@
+//! Routes as tables, one per API: which handler a request goes to, and the checks it passes on the way.
+//!
+//! - `route`: one row of a table;
+//! - `api`: what else makes an API: its prefix, media types, refusals, headers;
+//! - `table`: from path and method to the route;
+//! - `call`: what the handler gets.
+//!
+//! The same rows make `Allow` and the answer 405, name requests in logs, metrics and traces, and are compared with the OpenAPI
+//! document by a test.
+
+mod api;
+mod call;
+mod route;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+
+use super::auth::{self, Who};
+use super::exchange::Exchange;
+use super::refusal::ApiError;
+use super::{accept, body};
+use crate::app::App;
+
+pub use api::Api;
+pub use call::Call;
+pub use route::{Access, Answering, Answers, Gate, Handler, Rate, Route, Verb};
+pub(crate) use table::Parameters;
+pub use table::Table;
+
+/// Passes a request through the checks that all routes share, in the order of the model (§7), and hands it over.
+pub(super) async fn serve(
+    app: &App,
+    exchange: &mut Exchange,
+    route: &'static Route,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let who = admit(app, exchange, route.access).await?;
+    if let (Who::Client(caller), Rate::Requests) = (&who, route.rate) {
+        auth::count(app, exchange, caller)?;
+    }
+    let exchange = &*exchange;
+    let media_types = exchange.api.map_or(&["application/json"][..], Api::media_types);
+    let streams = || accept::wants_stream(&exchange.headers);
+    if route.answers == Answers::Body || (route.answers == Answers::BodyOrEvents && !streams()) {
+        accept::require_one_of(&exchange.headers, media_types)?;
+    }
+    match route.handler {
+        Handler::Streaming(answer) => answer(Call { app, exchange, who, body: Bytes::new() }, body).await,
+        Handler::Whole(answer) => {
+            // A request that only looks has no body that matters.
+            let body = match route.verb {
+                Verb::Get => Bytes::new(),
+                Verb::Post | Verb::Put | Verb::Patch | Verb::Delete => {
+                    let bytes_max = (route.body_max)(&app.config.limits);
+                    body::read(&exchange.headers, body, media_types, bytes_max).await?
+                }
+            };
+            answer(Call { app, exchange, who, body }).await
+        }
+    }
+}
+
+/// Who asks, if they may.
+async fn admit(app: &App, exchange: &mut Exchange, access: Access) -> Result<Who, ApiError> {
+    match access {
+        Access::Anyone => Ok(Who::Nobody),
+        Access::Optional => auth::identify(app, exchange).await,
+        Access::Client => auth::client(app, exchange).await.map(Who::Client),
+        Access::ClientOrOperator => auth::client_or_operator(app, exchange).await,
+        Access::Operator => auth::operator(app, exchange).await,
+        Access::Own(gate) => gate(app, exchange).await,
+    }
+}

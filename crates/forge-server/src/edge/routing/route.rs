@@ -1,0 +1,208 @@
+//! One route: a method at a path, what a request for it must bring, and who answers.
+//!
+//! A route stands next to its handler, as a constant:
+//!
+//! ```ignore
+//! pub(super) const ROUTES: &[Route] =
+//!     &[Route::post("/v1/jobs/{job_id}/cancel", "cancel", |call| Box::pin(cancel(call)))];
+//!
+//! async fn cancel(call: Call<'_>) -> Result<Response, ApiError> { … }
+//! ```
+//!
+//! Without another word it is for clients, is counted against their rate, answers JSON, and takes a JSON body of at most
+//! `limits.max_body_bytes` unless it is a GET.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::Method;
+use axum::response::Response;
+
+use super::Call;
+use crate::app::App;
+use crate::config::Limits;
+use crate::edge::{ApiError, Exchange, Who};
+
+/// What a handler returns. Boxed, so that a request takes the memory of its own handler and not of the largest one.
+pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Response, ApiError>> + Send + 'a>>;
+
+/// Finds out who asks, where a route has a rule of its own.
+pub type Gate =
+    for<'a> fn(&'a App, &'a mut Exchange) -> Pin<Box<dyn Future<Output = Result<Who, ApiError>> + Send + 'a>>;
+
+/// A method that routes have. `HEAD` goes wherever `GET` goes. In the order in which `Allow` lists them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verb {
+    /// Reads.
+    Get,
+    /// Makes something, or does something.
+    Post,
+    /// Stores what it brings.
+    Put,
+    /// Changes some members.
+    Patch,
+    /// Takes away.
+    Delete,
+}
+
+impl Verb {
+    /// The word in a request.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Verb::Get => "GET",
+            Verb::Post => "POST",
+            Verb::Put => "PUT",
+            Verb::Patch => "PATCH",
+            Verb::Delete => "DELETE",
+        }
+    }
+
+    /// Whether a request with this method is meant.
+    pub fn serves(self, method: &Method) -> bool {
+        method == self.word() || (self == Verb::Get && method == Method::HEAD)
+    }
+}
+
+/// Who may ask.
+#[derive(Clone, Copy)]
+pub enum Access {
+    /// Anybody; credentials are not looked at.
+    Anyone,
+    /// Anybody; credentials that are shown must be good.
+    Optional,
+    /// A client.
+    Client,
+    /// A client, or the operator for all of them.
+    ClientOrOperator,
+    /// The operator.
+    Operator,
+    /// By a rule of the route's own.
+    Own(Gate),
+}
+
+/// Which limit a request of a client is counted against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rate {
+    /// `limits.rate_per_minute`, and the quota.
+    Requests,
+    /// None.
+    Uncounted,
+}
+
+/// What the answer is, as far as it is known beforehand: whoever would not read it is refused before anything is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answers {
+    /// A body in a media type of the API.
+    Body,
+    /// The same, or a stream of events for whoever asks for one.
+    BodyOrEvents,
+    /// In a type that only the handler knows.
+    Any,
+}
+
+/// Who answers, and what it makes of the body.
+#[derive(Clone, Copy)]
+pub enum Handler {
+    /// Gets the body whole. A GET has none.
+    Whole(for<'a> fn(Call<'a>) -> Answering<'a>),
+    /// Reads the body itself as it comes, and keeps to bounds of its own.
+    Streaming(for<'a> fn(Call<'a>, Body) -> Answering<'a>),
+}
+
+/// One route.
+#[derive(Clone, Copy)]
+pub struct Route {
+    /// The method.
+    pub verb: Verb,
+    /// The whole path, with parameters in braces, as the OpenAPI document, logs and metrics have it.
+    pub path: &'static str,
+    /// What a request wants done, in one word for logs and traces.
+    pub action: &'static str,
+    /// Who may ask.
+    pub access: Access,
+    /// What a request counts against.
+    pub rate: Rate,
+    /// What the answer will be.
+    pub answers: Answers,
+    /// How large a body may be that is read whole.
+    pub body_max: fn(&Limits) -> usize,
+    /// How long it may take, where the usual span is not right.
+    pub timeout: Option<Duration>,
+    /// Who answers.
+    pub handler: Handler,
+}
+
+type Whole = for<'a> fn(Call<'a>) -> Answering<'a>;
+
+impl Route {
+    const fn new(verb: Verb, path: &'static str, action: &'static str, handler: Handler) -> Route {
+        Route {
+            verb,
+            path,
+            action,
+            access: Access::Client,
+            rate: Rate::Requests,
+            answers: Answers::Body,
+            body_max: |limits| limits.max_body_bytes,
+            timeout: None,
+            handler,
+        }
+    }
+
+    /// `GET`, and with it `HEAD`.
+    pub const fn get(path: &'static str, action: &'static str, handler: Whole) -> Route {
+        Route::new(Verb::Get, path, action, Handler::Whole(handler))
+    }
+
+    /// `POST`.
+    pub const fn post(path: &'static str, action: &'static str, handler: Whole) -> Route {
+        Route::new(Verb::Post, path, action, Handler::Whole(handler))
+    }
+
+    /// `PUT`.
+    pub const fn put(path: &'static str, action: &'static str, handler: Whole) -> Route {
+        Route::new(Verb::Put, path, action, Handler::Whole(handler))
+    }
+
+    /// `PATCH`.
+    pub const fn patch(path: &'static str, action: &'static str, handler: Whole) -> Route {
+        Route::new(Verb::Patch, path, action, Handler::Whole(handler))
+    }
+
+    /// `DELETE`.
+    pub const fn delete(path: &'static str, action: &'static str, handler: Whole) -> Route {
+        Route::new(Verb::Delete, path, action, Handler::Whole(handler))
+    }
+
+    /// A route whose handler reads the body as it comes; `timeout` bounds the whole request.
+    pub const fn streaming(
+        verb: Verb,
+        path: &'static str,
+        action: &'static str,
+        timeout: Duration,
+        handler: for<'a> fn(Call<'a>, Body) -> Answering<'a>,
+    ) -> Route {
+        Route { timeout: Some(timeout), ..Route::new(verb, path, action, Handler::Streaming(handler)) }
+    }
+
+    /// For somebody else than clients.
+    pub const fn access(self, access: Access) -> Route {
+        Route { access, ..self }
+    }
+
+    /// Counted otherwise.
+    pub const fn rate(self, rate: Rate) -> Route {
+        Route { rate, ..self }
+    }
+
+    /// Answers with something else than the API's own bodies.
+    pub const fn answers(self, answers: Answers) -> Route {
+        Route { answers, ..self }
+    }
+
+    /// Takes another size of body.
+    pub const fn body_max(self, body_max: fn(&Limits) -> usize) -> Route {
+        Route { body_max, ..self }
+    }
+}
