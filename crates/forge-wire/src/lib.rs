@@ -11,6 +11,7 @@
 //! - [`event`]: what happened, for whoever listens;
 //! - [`forge`]: the bodies of `/v1`;
 //! - [`operations`]: the bodies of `/api/v1`;
+//! - [`ojs`]: the bodies of `/ojs/v1`;
 //! - [`item`]: the items of a batch;
 //! - [`openapi`]: all of it as a document;
 //! - [`asyncapi`]: the same for events;
@@ -24,6 +25,7 @@ pub mod example;
 pub mod forge;
 pub mod item;
 pub mod language;
+pub mod ojs;
 pub mod openapi;
 pub mod operations;
 pub mod outcome;

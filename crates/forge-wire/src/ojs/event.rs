@@ -1,0 +1,159 @@
+//! What happened, as OJS tells it.
+
+use forge_core::history::{Event, EventKind};
+use forge_core::id::EventId;
+use forge_core::job::Job;
+use serde_json::{Value, json};
+
+use super::job::{VERSION, error_view, shown_type};
+use super::state::event_names;
+use crate::time;
+
+/// One event in OJS's words.
+#[derive(Clone, Debug)]
+pub struct OjsEvent {
+    /// Its id: the same whenever it is told.
+    pub id: String,
+    /// Its name.
+    pub name: &'static str,
+    /// The whole of it.
+    pub body: Value,
+}
+
+/// What OJS tells of one event of a job: nothing, one thing, or two.
+pub fn events(event: &Event, job: &Job) -> Vec<OjsEvent> {
+    let names = event_names(event, job);
+    names.iter().enumerate().map(|(nth, name)| told(event, job, name, nth)).collect()
+}
+
+fn told(event: &Event, job: &Job, name: &'static str, nth: usize) -> OjsEvent {
+    let id = id(event.id(job.id), nth);
+    let attempt =
+        if name == "job.enqueued" || name == "job.scheduled" { event.attempt - 1 } else { event.attempt };
+    let mut data = json!({
+        "job_id": job.id.to_string(),
+        "job_type": shown_type(&job.head),
+        "queue": job.head.queue.as_str(),
+        "state": state(name, event),
+        "attempt": attempt,
+        "max_attempts": job.head.retry.attempts_max,
+        "timestamp": time::micros(event.at),
+    });
+    // The newest attempt is the only one whose beginning is known.
+    let ended = matches!(name, "job.completed" | "job.failed" | "job.discarded");
+    let started_at =
+        job.started_at.filter(|at| ended && job.attempt_handed == event.attempt && *at <= event.at);
+    if let Some(started_at) = started_at {
+        data["duration_ms"] = (event.at.since(started_at).as_millis() as u64).into();
+    }
+    if let EventKind::Progress(percent) = event.kind {
+        data["progress"] = (f64::from(percent) / 100.0).into();
+    }
+    let failed = matches!(name, "job.failed" | "job.retrying" | "job.discarded");
+    if let Some(error) = job.errors.iter().rfind(|error| failed && error.attempt == event.attempt) {
+        data["error"] = error_view(error);
+    }
+    let body = json!({
+        "specversion": VERSION,
+        "id": id,
+        "type": name,
+        "source": "ojs://forgerun/server",
+        "time": time::micros(event.at),
+        "subject": job.id.to_string(),
+        "data": data,
+    });
+    OjsEvent { id, name, body }
+}
+
+/// Where the job stood right after an event of this name.
+fn state(name: &str, event: &Event) -> &'static str {
+    match name {
+        "job.scheduled" => "scheduled",
+        "job.enqueued" => "available",
+        "job.started" | "job.progress" => "active",
+        "job.completed" => "completed",
+        "job.cancelled" => "cancelled",
+        "job.failed" | "job.retrying" if !event.ends() => "retryable",
+        _ => "discarded",
+    }
+}
+
+/// The id of what is told `nth` of an event.
+fn id(event: EventId, nth: usize) -> String {
+    match nth {
+        0 => format!("evt_{event}"),
+        nth => format!("evt_{event}.{}", nth + 1),
+    }
+}
+
+/// The event that an id is of; `None` for what is no id.
+pub fn parse_id(text: &str) -> Option<EventId> {
+    let text = text.strip_prefix("evt_").unwrap_or(text);
+    let text = text.split_once('.').map_or(text, |(id, _)| id);
+    text.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use forge_core::catalog::Kind;
+    use forge_core::command::Succeed;
+    use forge_core::{Command, retry::RetryPolicy};
+
+    use super::*;
+    use crate::example::Story;
+    use crate::ojs::retry;
+    use crate::outcome::Outcomes;
+
+    fn names(story: &Story) -> Vec<&'static str> {
+        story.told().iter().flat_map(|told| events(&told.event, &told.job)).map(|event| event.name).collect()
+    }
+
+    fn begun() -> Story {
+        Story::begin(Outcomes::default(), |head| {
+            head.job_type = "email.send".into();
+            head.retry = RetryPolicy { attempts_max: 2, ..retry::defaults() };
+        })
+    }
+
+    #[test]
+    fn a_life_is_told_in_ojs_words() {
+        let story = begun().begins();
+        let done = Command::Succeed(Succeed { held: story.held(), output: None });
+        let story = story.then(done);
+        assert_eq!(names(&story), ["job.enqueued", "job.started", "job.completed"]);
+        let last = story.told().last().unwrap();
+        let told = &events(&last.event, &last.job)[0].body;
+        assert_eq!(told["data"]["job_type"], "email.send");
+        assert_eq!((&told["data"]["attempt"], &told["data"]["duration_ms"]), (&json!(1), &json!(1999)));
+        assert_eq!(told["data"]["state"], "completed");
+    }
+
+    #[test]
+    fn a_failure_is_told_with_what_follows() {
+        let story = begun().begins();
+        let fail = Command::Fail(forge_core::command::Fail {
+            held: story.held(),
+            error: forge_core::command::WorkError {
+                retryable: Some(true),
+                ..forge_core::command::WorkError::new(Kind::HandlerError, "boom")
+            },
+        });
+        let story = story.then(fail);
+        assert_eq!(names(&story)[2..], ["job.failed", "job.retrying"]);
+        let failed = story.told().iter().flat_map(|told| events(&told.event, &told.job)).nth(2).unwrap();
+        assert_eq!(failed.body["data"]["error"]["message"], "boom");
+        assert_eq!(failed.body["data"]["state"], "retryable");
+    }
+
+    #[test]
+    fn an_id_leads_back_to_its_event() {
+        let story = begun().begins();
+        for told in story.told() {
+            for event in events(&told.event, &told.job) {
+                assert_eq!(parse_id(&event.id), Some(told.event.id(told.job.id)));
+            }
+        }
+        assert_eq!(parse_id("evt_"), None);
+        assert_eq!(parse_id("nonsense"), None);
+    }
+}

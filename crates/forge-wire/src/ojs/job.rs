@@ -1,0 +1,231 @@
+//! The job object of OJS: a superset that the published cases and all SDKs read.
+//!
+//! What has not happened yet is left out rather than null. `attempt` counts the attempts handed out (C-104). A job of another
+//! dialect is shown too, under a type that OJS allows (C-107).
+
+use forge_core::job::{AttemptError, Head, Input, Job};
+use forge_core::state::State;
+use forge_core::time::Time;
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::envelope::is_job_type;
+use super::kept::Kept;
+use super::retry;
+use super::state::{Word, has_expired};
+use crate::time;
+
+/// The version of OJS that this server speaks.
+pub const VERSION: &str = "1.0";
+
+/// The type under which jobs are shown whose own is none of OJS's.
+pub const FOREIGN_TYPE: &str = "forgerun.execute";
+
+/// A job and what goes with it.
+#[derive(Clone, Copy)]
+pub struct JobView<'a> {
+    /// The job as it stands.
+    pub job: &'a Job,
+    /// What it works on.
+    pub input: &'a Input,
+    /// What it left, where that is JSON and small.
+    pub result: Option<&'a RawValue>,
+    /// Where a result is fetched that does not stand in the object.
+    pub result_url: Option<&'a str>,
+    /// The holder's proof, told only to who has just taken the job.
+    pub lease_token: Option<&'a str>,
+}
+
+impl<'a> JobView<'a> {
+    /// The view of a job without result and lease.
+    pub fn new(job: &'a Job, input: &'a Input) -> JobView<'a> {
+        JobView { job, input, result: None, result_url: None, lease_token: None }
+    }
+
+    /// The same as a value, to be put together with others.
+    pub fn value(&self) -> Value {
+        serde_json::to_value(self).expect("our views have text keys")
+    }
+}
+
+/// The type that OJS shows.
+pub fn shown_type(head: &Head) -> &str {
+    if is_job_type(&head.job_type) { &head.job_type } else { FOREIGN_TYPE }
+}
+
+impl Serialize for JobView<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut map = to.serialize_map(None)?;
+        self.members(&mut map)?;
+        map.end()
+    }
+}
+
+impl JobView<'_> {
+    /// Writes the members into an object that may have others.
+    pub(super) fn members<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        let JobView { job, input, .. } = self;
+        let head = &job.head;
+        let kept = Kept::of(&input.extra);
+        let word = Word::of(job);
+        map.serialize_entry("specversion", VERSION)?;
+        map.serialize_entry("id", &job.id.to_string())?;
+        map.serialize_entry("type", shown_type(head))?;
+        map.serialize_entry("queue", head.queue.as_str())?;
+        map.serialize_entry("args", raw(&input.payload, "[]"))?;
+        map.serialize_entry("meta", raw(&input.meta, "{}"))?;
+        map.serialize_entry("priority", &head.priority)?;
+        map.serialize_entry("state", word.as_str())?;
+        map.serialize_entry("attempt", &attempts(job))?;
+        map.serialize_entry("max_attempts", &head.retry.attempts_max)?;
+        map.serialize_entry("tags", &head.tags)?;
+        map.serialize_entry("retry", &retry::view(&head.retry, kept.retry))?;
+        for (name, given) in
+            [("unique", kept.unique), ("rate_limit", kept.rate_limit), ("schema", kept.schema)]
+        {
+            if let Some(given) = given {
+                map.serialize_entry(name, given)?;
+            }
+        }
+        for (name, span) in [("timeout_ms", head.timeout), ("visibility_timeout_ms", head.lease)] {
+            if let Some(span) = span {
+                map.serialize_entry(name, &(span.as_millis() as u64))?;
+            }
+        }
+        self.times(map, &kept, word)?;
+        self.outcome(map, word)?;
+        self.holder(map)?;
+        for (name, value) in &kept.unknown.0 {
+            map.serialize_entry(name, value)?;
+        }
+        Ok(())
+    }
+
+    fn times<M: SerializeMap>(&self, map: &mut M, kept: &Kept<'_>, word: Word) -> Result<(), M::Error> {
+        let job = self.job;
+        let mut say = |name: &str, at: Option<Time>| match at {
+            Some(at) => map.serialize_entry(name, &time::millis(at)),
+            None => Ok(()),
+        };
+        say("created_at", Some(job.head.created_at))?;
+        say("enqueued_at", job.queued_at)?;
+        say("started_at", job.started_at)?;
+        let ended = job.finished_at;
+        // Who was cancelled, or expired before it began, has completed nothing.
+        let completed = ended.filter(|_| matches!(job.state, State::Succeeded | State::Failed));
+        say("completed_at", completed)?;
+        say("cancelled_at", ended.filter(|_| word == Word::Cancelled))?;
+        say("discarded_at", ended.filter(|_| word == Word::Discarded))?;
+        say("dead_lettered_at", job.dead_lettered_at)?;
+        say("next_attempt_at", job.available_at.filter(|_| word == Word::Retryable))?;
+        for (name, given, at) in [
+            ("scheduled_at", kept.scheduled_at, job.head.execution_at),
+            ("expires_at", kept.expires_at, job.head.expires_at),
+        ] {
+            match (given, at) {
+                (Some(given), _) => map.serialize_entry(name, given)?,
+                (None, Some(at)) => map.serialize_entry(name, &time::millis(at))?,
+                (None, None) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn outcome<M: SerializeMap>(&self, map: &mut M, word: Word) -> Result<(), M::Error> {
+        let job = self.job;
+        if let Some(delay) = retry_delay_ms(job) {
+            map.serialize_entry("retry_delay_ms", &delay)?;
+        }
+        if let Some(result) = self.result {
+            map.serialize_entry("result", result)?;
+        }
+        if let Some(url) = self.result_url {
+            map.serialize_entry("result_url", url)?;
+        }
+        if let Some(error) = job.last_error().filter(|_| word != Word::Completed) {
+            map.serialize_entry("error", &error_view(error))?;
+        }
+        if !job.errors.is_empty() {
+            let errors: Vec<Value> = job.errors.iter().map(error_view).collect();
+            map.serialize_entry("errors", &errors)?;
+        }
+        if let Some(cancel) = job.cancel.as_ref().filter(|_| word == Word::Cancelled) {
+            map.serialize_entry("cancel_reason", &cancel.reason)?;
+        }
+        if has_expired(job) {
+            map.serialize_entry("discard_reason", "expired")?;
+        }
+        Ok(())
+    }
+
+    fn holder<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        let job = self.job;
+        if let Some(percent) = job.progress {
+            map.serialize_entry("progress", &(f64::from(percent) / 100.0))?;
+        }
+        if let Some(message) = &job.message {
+            map.serialize_entry("progress_message", message)?;
+        }
+        if let Some(lease) = &job.lease {
+            map.serialize_entry("worker_id", lease.worker.as_str())?;
+            map.serialize_entry("lease_expires_at", &time::millis(lease.until))?;
+        }
+        if let Some(token) = self.lease_token {
+            map.serialize_entry("lease_token", token)?;
+        }
+        Ok(())
+    }
+}
+
+/// The attempts handed out so far; one that was handed back without an outcome does not count.
+pub fn attempts(job: &Job) -> u32 {
+    match job.state {
+        State::Created | State::Queued => job.attempt.saturating_sub(1),
+        State::Assigned | State::Running | State::Succeeded | State::Failed | State::Canceled => {
+            job.attempt_handed
+        }
+    }
+}
+
+/// How long the server chose to wait before the next attempt, from the newest failure on.
+pub fn retry_delay_ms(job: &Job) -> Option<u64> {
+    let error = job.last_error()?;
+    let until = job.available_at.filter(|_| Word::of(job) == Word::Retryable)?;
+    Some(until.since(error.at).as_millis() as u64)
+}
+
+/// An entry of the error history: the worker's own words, and the canonical code beside them.
+pub fn error_view(error: &AttemptError) -> Value {
+    let said: Map<String, Value> = serde_json::from_slice(&error.details).unwrap_or_default();
+    let details = said.get("details").filter(|details| details.is_object());
+    let class_of_details = details.and_then(|details| details["error_class"].as_str());
+    let class = error.class.as_deref().or(class_of_details).unwrap_or(&error.code);
+    let message = if error.message.is_empty() { error.kind.entry().meaning } else { &error.message };
+    let mut view = json!({
+        "code": error.code,
+        "type": class,
+        "message": message,
+        "attempt": error.attempt,
+        "occurred_at": time::millis(error.at),
+        "timestamp": time::millis(error.at),
+        "retryable": error.retryable,
+        "canonical_code": error.kind.entry().ojs_or_custom(),
+    });
+    for name in ["details", "backtrace"] {
+        if let Some(value) = said.get(name) {
+            view[name] = value.clone();
+        }
+    }
+    view
+}
+
+/// Bytes that were JSON when they came in; what another dialect left out is shown as `absent`.
+fn raw<'a>(bytes: &'a [u8], absent: &'static str) -> &'a RawValue {
+    let absent = || serde_json::from_str(absent).expect("the replacement is JSON");
+    serde_json::from_slice(bytes).unwrap_or_else(|_| absent())
+}
+
+#[cfg(test)]
+mod tests;

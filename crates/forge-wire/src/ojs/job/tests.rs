@@ -1,0 +1,146 @@
+//! Jobs in every state, as OJS shows them.
+
+use forge_core::catalog::Kind;
+use forge_core::command::{Fail, Succeed, WorkError};
+use forge_core::retry::{Exhaustion, RetryPolicy};
+use forge_core::{Command, job::Dialect};
+
+use super::*;
+use crate::example::Story;
+use crate::ojs::retry::defaults;
+use crate::outcome::Outcomes;
+
+fn begun(attempts_max: u32) -> Story {
+    Story::begin(Outcomes::default(), |head| {
+        head.dialect = Dialect::Ojs;
+        head.job_type = "email.send".into();
+        head.retry = RetryPolicy { attempts_max, on_exhaustion: Exhaustion::DeadLetter, ..defaults() };
+    })
+}
+
+fn shown(story: &Story) -> Value {
+    JobView::new(story.job(), &Input::default()).value()
+}
+
+fn fails(story: Story) -> Story {
+    let error = WorkError {
+        retryable: Some(true),
+        code: "handler_error".into(),
+        ..WorkError::new(Kind::HandlerError, "boom")
+    };
+    let fail = Command::Fail(Fail { held: story.held(), error });
+    story.then(fail)
+}
+
+fn absent(job: &Value, names: &[&str]) {
+    for name in names {
+        assert!(job.get(name).is_none(), "{name} in {job}");
+    }
+}
+
+#[test]
+fn a_fresh_job_has_nothing_of_what_is_to_come() {
+    let job = shown(&begun(3));
+    assert_eq!(
+        (&job["state"], &job["attempt"], &job["max_attempts"]),
+        (&json!("available"), &json!(0), &json!(3))
+    );
+    assert_eq!((&job["args"], &job["meta"], &job["tags"]), (&json!([]), &json!({}), &json!([])));
+    assert_eq!((&job["specversion"], &job["type"]), (&json!("1.0"), &json!("email.send")));
+    assert!(job["enqueued_at"].is_string() && job["created_at"].is_string());
+    absent(
+        &job,
+        &[
+            "started_at",
+            "completed_at",
+            "error",
+            "errors",
+            "result",
+            "worker_id",
+            "lease_token",
+            "cancelled_at",
+        ],
+    );
+}
+
+#[test]
+fn a_job_in_work_names_its_holder() {
+    let job = shown(&begun(3).begins());
+    assert_eq!((&job["state"], &job["attempt"]), (&json!("active"), &json!(1)));
+    assert_eq!(job["worker_id"], "worker-1");
+    assert!(job["started_at"].is_string());
+    absent(&job, &["completed_at", "next_attempt_at"]);
+}
+
+#[test]
+fn a_failed_attempt_is_shown_with_the_wait() {
+    let job = shown(&fails(begun(3).begins()));
+    assert_eq!((&job["state"], &job["attempt"]), (&json!("retryable"), &json!(1)));
+    assert!((500..=1500).contains(&job["retry_delay_ms"].as_u64().unwrap()), "{job}");
+    assert!(job["next_attempt_at"].is_string());
+    assert_eq!(job["error"]["message"], "boom");
+    assert_eq!(
+        (&job["error"]["type"], &job["error"]["code"]),
+        (&json!("handler_error"), &json!("handler_error"))
+    );
+    assert_eq!(job["error"]["canonical_code"], "HANDLER_ERROR");
+    assert_eq!((&job["errors"][0]["attempt"], job["errors"].as_array().unwrap().len()), (&json!(1), 1));
+    absent(&job, &["completed_at", "discarded_at"]);
+}
+
+#[test]
+fn an_exhausted_job_is_discarded_and_a_dead_letter() {
+    let job = shown(&fails(begun(1).begins()));
+    assert_eq!((&job["state"], &job["attempt"]), (&json!("discarded"), &json!(1)));
+    for name in ["completed_at", "discarded_at", "dead_lettered_at"] {
+        assert!(job[name].is_string(), "{name}");
+    }
+}
+
+#[test]
+fn success_ends_the_error_and_keeps_the_errors() {
+    let story = begun(3).begins();
+    let done = Command::Succeed(Succeed { held: story.held(), output: None });
+    let job = shown(&story.then(done));
+    assert_eq!(job["state"], "completed");
+    assert!(job["completed_at"].is_string());
+    absent(&job, &["error", "discarded_at"]);
+}
+
+#[test]
+fn a_cancelled_job_has_completed_nothing() {
+    let job = shown(&begun(3).is_cancelled());
+    assert_eq!((&job["state"], &job["attempt"]), (&json!("cancelled"), &json!(0)));
+    assert!(job["cancelled_at"].is_string());
+    absent(&job, &["completed_at", "discarded_at"]);
+}
+
+#[test]
+fn a_job_of_another_dialect_is_shown_under_a_type_of_ours() {
+    let foreign = Story::begin(Outcomes::default(), |head| head.job_type = "Market Analysis".into());
+    assert_eq!(shown(&foreign)["type"], FOREIGN_TYPE);
+    let fitting = Story::begin(Outcomes::default(), |head| head.job_type = "market-analysis".into());
+    assert_eq!(shown(&fitting)["type"], "market-analysis");
+}
+
+#[test]
+fn what_a_client_gave_is_shown_as_it_was_given() {
+    let story = begun(3);
+    let input = Input {
+        payload: b"[1.50]".to_vec(),
+        meta: br#"{"a": 1}"#.to_vec(),
+        extra: br#"{"retry":{"max_attempts":3,"multiplier":2},"expires_at":"2099-12-31T23:59:59Z","unknown":{"x":{"y": 1.0}}}"#.to_vec(),
+        ..Input::default()
+    };
+    let text = serde_json::to_string(&JobView::new(story.job(), &input)).unwrap();
+    for part in [
+        r#""args":[1.50]"#,
+        r#""meta":{"a": 1}"#,
+        r#""x":{"y": 1.0}"#,
+        r#""expires_at":"2099-12-31T23:59:59Z""#,
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    let value: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(value["retry"]["multiplier"], 2);
+}

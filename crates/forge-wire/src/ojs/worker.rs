@@ -1,0 +1,431 @@
+//! What workers say: fetch, ack, nack, heartbeat, progress. In every shape that the documents and the SDKs have for it.
+
+use std::time::Duration;
+
+use forge_core::catalog::Kind;
+use forge_core::command::{Holder, WorkError};
+use forge_core::id::{ClientId, JobId};
+use forge_core::job::Name;
+use forge_core::limits::{CLAIM_JOBS_MAX, CLAIM_QUEUES_MAX};
+use forge_core::retry::RetryVerdict;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::duration;
+use super::kept;
+use super::members::{Members, Wrong};
+use crate::problem::Refused;
+
+/// How long a fetch may wait.
+pub const WAIT_MS_MAX: u64 = 30_000;
+
+/// Jobs that one heartbeat may list.
+pub const BEAT_JOBS_MAX: usize = 1024;
+
+const BAD: Kind = Kind::MalformedRequest;
+
+/// A worker wants work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FetchRequest {
+    /// Where to look, in this order.
+    pub queues: Vec<Name>,
+    /// How many jobs at most.
+    pub count: usize,
+    /// Who asks.
+    pub worker: Option<Name>,
+    /// How long it wants to hold them.
+    pub lease: Option<Duration>,
+    /// How long to wait for the first.
+    pub wait: Duration,
+    /// For which client; only the operator may name one.
+    pub client: Option<ClientId>,
+}
+
+/// Reads a fetch.
+pub fn read_fetch(body: &[u8]) -> Result<FetchRequest, Box<Refused>> {
+    let members = Members::of_body(body)?;
+    let mut wrong = Wrong::default();
+    let queues = queues(&members, &mut wrong);
+    let count: Option<u64> = wrong.typed(BAD, "count", members.get("count"), "an integer of at least 1");
+    if count.is_some_and(|count| count == 0 || count > CLAIM_JOBS_MAX as u64) {
+        wrong.add(BAD, "count", format!("must be from 1 to {CLAIM_JOBS_MAX}"), "range");
+    }
+    let wait: Option<u64> = wrong.typed(BAD, "wait_ms", members.get("wait_ms"), "an integer of at least 0");
+    if wait.is_some_and(|wait| wait > WAIT_MS_MAX) {
+        wrong.add(BAD, "wait_ms", format!("must be from 0 to {WAIT_MS_MAX}"), "range");
+    }
+    let client: Option<String> = wrong.typed(BAD, "client_id", members.get("client_id"), "a client's id");
+    let client = client.and_then(|text| match text.parse() {
+        Ok(client) => Some(client),
+        Err(_) => {
+            wrong.add(BAD, "client_id", "must be a client's id", "format");
+            None
+        }
+    });
+    let request = FetchRequest {
+        queues,
+        count: count.unwrap_or(1) as usize,
+        worker: worker(&members, &mut wrong),
+        lease: lease(&members, &mut wrong),
+        wait: Duration::from_millis(wait.unwrap_or(0)),
+        client,
+    };
+    wrong.settle(Some(request))
+}
+
+fn queues(members: &Members<'_>, wrong: &mut Wrong) -> Vec<Name> {
+    let Some(value) = members.get("queues") else {
+        wrong.add(BAD, "queues", "is a required field", "required");
+        return Vec::new();
+    };
+    let names: Option<Vec<String>> = wrong.typed(BAD, "queues", Some(value), "a list of queue names");
+    let Some(names) = names else { return Vec::new() };
+    if names.is_empty() || names.len() > CLAIM_QUEUES_MAX {
+        wrong.add(BAD, "queues", format!("must name 1 to {CLAIM_QUEUES_MAX} queues"), "maxItems");
+        return Vec::new();
+    }
+    let mut queues = Vec::with_capacity(names.len());
+    for name in &names {
+        match Name::queue(name) {
+            // The second time it is looked at, it is as empty as the first.
+            Ok(queue) if queues.contains(&queue) => {}
+            Ok(queue) => queues.push(queue),
+            Err(_) => wrong.add(Kind::InvalidQueue, "queues", format!("{name:?} is no queue name"), "format"),
+        }
+    }
+    queues
+}
+
+fn worker(members: &Members<'_>, wrong: &mut Wrong) -> Option<Name> {
+    let text: String = wrong.typed(BAD, "worker_id", members.get("worker_id"), "a string")?;
+    let name = Name::new(&text);
+    if name.is_none() {
+        wrong.add(BAD, "worker_id", "must have 1 to 255 bytes and no control characters", "format");
+    }
+    name
+}
+
+fn lease(members: &Members<'_>, wrong: &mut Wrong) -> Option<Duration> {
+    let name = "visibility_timeout_ms";
+    let ms: u64 = wrong.typed(BAD, name, members.get(name), "an integer of at least 1")?;
+    let lease =
+        Some(Duration::from_millis(ms)).filter(|lease| !lease.is_zero() && *lease <= duration::LONGEST);
+    if lease.is_none() {
+        wrong.add(BAD, name, "must be an integer of at least 1", "range");
+    }
+    lease
+}
+
+/// The proof that a worker holds a job. It names the job too, so that a token of one job is none of another.
+pub fn lease_token(job: JobId, fence: u64) -> String {
+    format!("{:016x}.{fence}", job.as_u128() as u64)
+}
+
+/// The fence of a token that is of this job.
+pub fn fence_of(token: &str, job: JobId) -> Option<u64> {
+    let (of, fence) = token.split_once('.')?;
+    let fence: u64 = fence.parse().ok()?;
+    (of == format!("{:016x}", job.as_u128() as u64)).then_some(fence)
+}
+
+/// Which job, and what the worker gave to prove that it holds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claimed {
+    /// The job; `None` for an id that is none, which is an id of nothing.
+    pub job: Option<JobId>,
+    /// The proof. A token that cannot be read is one that was lost.
+    pub holder: Holder,
+}
+
+/// No claim has this fence: the first one is 1.
+const NO_FENCE: u64 = 0;
+
+fn claimed(members: &Members<'_>, in_path: Option<&str>, wrong: &mut Wrong) -> Claimed {
+    let job_id: Option<String> = match in_path {
+        Some(id) => Some(id.to_owned()),
+        None if members.get("job_id").is_none() => {
+            wrong.add(BAD, "job_id", "is a required field", "required");
+            None
+        }
+        None => wrong.typed(BAD, "job_id", members.get("job_id"), "a string"),
+    };
+    let job: Option<JobId> = job_id.and_then(|text| text.parse().ok());
+    let token: Option<String> = wrong.typed(BAD, "lease_token", members.get("lease_token"), "a string");
+    Claimed { job, holder: holder(job, token.as_deref(), worker(members, wrong)) }
+}
+
+/// The strongest proof of those given.
+pub fn holder(job: Option<JobId>, token: Option<&str>, worker: Option<Name>) -> Holder {
+    match (token, worker) {
+        (Some(token), _) => Holder::Token(job.and_then(|job| fence_of(token, job)).unwrap_or(NO_FENCE)),
+        (None, Some(worker)) => Holder::Worker(worker),
+        (None, None) => Holder::Anyone,
+    }
+}
+
+/// The attempt ended well.
+#[derive(Clone, Debug)]
+pub struct AckRequest {
+    /// Which job, and the proof.
+    pub claimed: Claimed,
+    /// What came out of it, as received.
+    pub result: Option<Box<RawValue>>,
+}
+
+/// Reads an ack; `in_path` is the job's id where the path has it.
+pub fn read_ack(body: &[u8], in_path: Option<&str>) -> Result<AckRequest, Box<Refused>> {
+    let members = optional(body, in_path)?;
+    let mut wrong = Wrong::default();
+    let claimed = claimed(&members, in_path, &mut wrong);
+    let result = members.get("result").map(ToOwned::to_owned);
+    wrong.settle(Some(AckRequest { claimed, result }))
+}
+
+/// A body that may be left out where the path says what is meant.
+fn optional<'a>(body: &'a [u8], in_path: Option<&str>) -> Result<Members<'a>, Box<Refused>> {
+    if body.is_empty() && in_path.is_some() { Ok(Members::default()) } else { Members::of_body(body) }
+}
+
+/// The attempt ended badly, or not at all.
+#[derive(Clone, Debug)]
+pub struct NackRequest {
+    /// Which job, and the proof.
+    pub claimed: Claimed,
+    /// What is to be done.
+    pub answer: Nack,
+}
+
+/// What a worker asks for in a nack.
+#[derive(Clone, Debug)]
+pub enum Nack {
+    /// The job goes back without an outcome.
+    Requeue,
+    /// The handler says ACK: it went well after all.
+    Succeed,
+    /// The attempt failed.
+    Fail(Box<WorkError>),
+}
+
+/// Reads a nack; `in_path` is the job's id where the path has it.
+pub fn read_nack(body: &[u8], in_path: Option<&str>) -> Result<NackRequest, Box<Refused>> {
+    let members = Members::of_body(body)?;
+    let mut wrong = Wrong::default();
+    let claimed = claimed(&members, in_path, &mut wrong);
+    let requeue: Option<bool> = wrong.typed(BAD, "requeue", members.get("requeue"), "true or false");
+    let answer = match (requeue, members.get("error")) {
+        (Some(true), _) => Some(Nack::Requeue),
+        (_, None) => {
+            wrong.add(BAD, "error", "is a required field, unless the job is requeued", "required");
+            None
+        }
+        (_, Some(value)) => error(value, &mut wrong),
+    };
+    wrong.settle(answer.map(|answer| NackRequest { claimed, answer }))
+}
+
+fn error(value: &RawValue, wrong: &mut Wrong) -> Option<Nack> {
+    let Some(members) = Members::of_value(value) else {
+        wrong.add_value(BAD, "error", value, "must be an object", "type");
+        return None;
+    };
+    let mut text = |name: &str| -> Option<String> {
+        wrong.typed(BAD, &format!("error.{name}"), members.get(name), "a string")
+    };
+    let (code, message, class) = (text("code"), text("message"), text("type"));
+    let retryable: Option<bool> =
+        wrong.typed(BAD, "error.retryable", members.get("retryable"), "true or false");
+    let details = members.get("details");
+    let code = code.unwrap_or_else(|| "handler_error".into());
+    let verdict = match code.as_str() {
+        "ACK" => return Some(Nack::Succeed),
+        "RETRY" => Some(RetryVerdict::Retry),
+        "DISCARD" | "FAIL" => Some(RetryVerdict::Discard),
+        "DEAD_LETTER" => Some(RetryVerdict::DeadLetter),
+        _ => None,
+    };
+    let kind = failure_kind(&code);
+    let mut said = kept::Writer::default();
+    for name in ["details", "backtrace"] {
+        if let Some(value) = members.get(name) {
+            said.put(name, value.get());
+        }
+    }
+    let class_of_details = || {
+        let details: Value = serde_json::from_str(details?.get()).ok()?;
+        details["error_class"].as_str().map(str::to_owned)
+    };
+    Some(Nack::Fail(Box::new(WorkError {
+        kind,
+        message: message.unwrap_or_default(),
+        class: class.or_else(class_of_details),
+        // Unsaid means yes, until the policy says no (C-102).
+        retryable: Some(retryable.unwrap_or(kind != Kind::NonRetryable)),
+        verdict,
+        // A verdict is no error code.
+        code: if verdict.is_some() { String::new() } else { code },
+        details: if said.is_empty() { Vec::new() } else { said.finish() },
+    })))
+}
+
+/// The catalogue's kind for a code that a worker sent.
+fn failure_kind(code: &str) -> Kind {
+    match code {
+        "timeout" | "handler_timeout" | "HANDLER_TIMEOUT" => Kind::HandlerTimeout,
+        "panic" | "handler_panic" | "HANDLER_PANIC" => Kind::RunnerLost,
+        "non_retryable_error" | "NON_RETRYABLE_ERROR" => Kind::NonRetryable,
+        _ => Kind::HandlerError,
+    }
+}
+
+/// A sign of life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeartbeatRequest {
+    /// Whose.
+    pub worker: Name,
+    /// What it holds, and with which proof. Ids that are none are left out.
+    pub jobs: Vec<(JobId, Holder)>,
+    /// How many jobs it says it holds, where it gives a number.
+    pub active: Option<u64>,
+    /// What it is about to do.
+    pub state: WorkerState,
+    /// How long it wants to hold its jobs from now.
+    pub lease: Option<Duration>,
+    /// Whatever else it says of itself: host, process, queues.
+    pub facts: Vec<u8>,
+}
+
+/// What a worker does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkerState {
+    /// It takes jobs.
+    Running,
+    /// It takes no more, and finishes what it has.
+    Quiet,
+    /// It ends.
+    Terminate,
+}
+
+impl WorkerState {
+    /// The spelling on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            WorkerState::Running => "running",
+            WorkerState::Quiet => "quiet",
+            WorkerState::Terminate => "terminate",
+        }
+    }
+
+    /// Reads a word, those of the extensions included.
+    pub fn parse(word: &str) -> Option<WorkerState> {
+        match word {
+            "running" | "active" | "idle" | "busy" | "starting" => Some(WorkerState::Running),
+            "quiet" | "drain" | "draining" => Some(WorkerState::Quiet),
+            "terminate" | "terminating" | "shutdown" | "shutting_down" | "stopping" | "stopped" => {
+                Some(WorkerState::Terminate)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Reads a heartbeat in either dialect: a list of ids, or a number and a list.
+pub fn read_heartbeat(body: &[u8]) -> Result<HeartbeatRequest, Box<Refused>> {
+    let members = Members::of_body(body)?;
+    let mut wrong = Wrong::default();
+    if members.get("worker_id").is_none() {
+        wrong.add(BAD, "worker_id", "is a required field", "required");
+    }
+    let worker = worker(&members, &mut wrong);
+    let tokens = members.get("lease_tokens").and_then(|value| {
+        let tokens: Option<serde_json::Map<String, Value>> =
+            wrong.typed(BAD, "lease_tokens", Some(value), "an object of job ids and tokens");
+        tokens
+    });
+    let (ids, active) = listed(&members, &mut wrong);
+    let jobs = ids.iter().filter_map(|id| {
+        let job: JobId = id.parse().ok()?;
+        let token = tokens.as_ref().and_then(|tokens| tokens.get(id)?.as_str());
+        Some((job, holder(Some(job), token, worker.clone())))
+    });
+    let jobs = jobs.collect();
+    let word: Option<String> = wrong.typed(BAD, "state", members.get("state"), "a string");
+    let state = word.as_deref().map_or(Some(WorkerState::Running), WorkerState::parse);
+    if state.is_none() {
+        wrong.add(BAD, "state", "must be running, quiet, drain or terminate", "enum");
+    }
+    let mut facts = kept::Writer::default();
+    for name in ["hostname", "pid", "queues", "concurrency", "labels", "started_at", "sdk", "version"] {
+        if let Some(value) = members.get(name).filter(|value| value.get().len() <= FACT_BYTES_MAX) {
+            facts.put(name, value.get());
+        }
+    }
+    let lease = lease(&members, &mut wrong);
+    let request = worker.zip(state).map(|(worker, state)| HeartbeatRequest {
+        worker,
+        jobs,
+        active,
+        state,
+        lease,
+        facts: facts.finish(),
+    });
+    wrong.settle(request)
+}
+
+/// Bytes of one thing that a worker says of itself.
+const FACT_BYTES_MAX: usize = 1024;
+
+fn listed(members: &Members<'_>, wrong: &mut Wrong) -> (Vec<String>, Option<u64>) {
+    let mut ids: Vec<String> = Vec::new();
+    let mut active = None;
+    for name in ["active_jobs", "active_job_ids"] {
+        let Some(value) = members.get(name) else { continue };
+        if name == "active_jobs"
+            && let Ok(number) = serde_json::from_str(value.get())
+        {
+            active = Some(number);
+            continue;
+        }
+        let list: Option<Vec<String>> = wrong.typed(BAD, name, Some(value), "a list of job ids");
+        ids.extend(list.unwrap_or_default());
+    }
+    if ids.len() > BEAT_JOBS_MAX {
+        wrong.add(BAD, "active_jobs", format!("must list at most {BEAT_JOBS_MAX} jobs"), "maxItems");
+        ids.clear();
+    }
+    ids.sort_unstable();
+    ids.dedup();
+    (ids, active)
+}
+
+/// How far the work is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgressRequest {
+    /// Which job, and the proof.
+    pub claimed: Claimed,
+    /// In percent.
+    pub percent: u8,
+    /// What the worker says about it.
+    pub message: Option<String>,
+}
+
+/// Reads progress: a share from 0 to 1, or a percentage. What lies outside is cut off.
+pub fn read_progress(body: &[u8], in_path: Option<&str>) -> Result<ProgressRequest, Box<Refused>> {
+    let members = Members::of_body(body)?;
+    let mut wrong = Wrong::default();
+    let claimed = claimed(&members, in_path, &mut wrong);
+    let mut number = |name: &str| -> Option<f64> { wrong.typed(BAD, name, members.get(name), "a number") };
+    let percent = match (number("progress"), number("percentage")) {
+        (Some(share), _) => share * 100.0,
+        (None, Some(percent)) => percent,
+        (None, None) => {
+            wrong.add(BAD, "progress", "is a required field", "required");
+            0.0
+        }
+    };
+    let message: Option<String> = wrong.typed(BAD, "message", members.get("message"), "a string");
+    // A cast from a float stays within its bounds.
+    wrong.settle(Some(ProgressRequest { claimed, percent: percent.round().clamp(0.0, 100.0) as u8, message }))
+}
+
+#[cfg(test)]
+mod tests;
