@@ -22,14 +22,14 @@ use tokio::time::timeout;
 
 use crate::config::{AuthMode, Config, JobReportStatus, RetryMode};
 use crate::edge::sse::Hub;
-use crate::edge::{Endings, KeyRing, Limiter, Rendered};
+use crate::edge::{ApiKeyCache, BodyCache, CompletionWaiters, Limiter};
 use crate::limits::{
     DOWNLOADS_MAX, READY_TIMEOUT, REQUEST_TIMEOUT, STREAM_EVENTS_WAITING_MAX, STREAM_HEARTBEAT, WAIT_MAX,
     WEBHOOK_LEASE_MARGIN,
 };
 use crate::metrics::Metrics;
-use crate::traces::{Traces, Watching};
-use crate::webhooks::{Keyring, Options as SenderOptions, Postman, Sender, SharedPostman};
+use crate::traces::{CommitObserver, Traces};
+use crate::webhooks::{Sender, SenderOptions, SharedCourier, SigningKeys, WebhookCourier};
 
 /// Which jobs to list, and how many go before one; here, so that a dialect need not know the store.
 pub use forge_store::{DeliveriesOf, DeliveryFilter, Filter, JobsAhead};
@@ -53,15 +53,15 @@ pub struct App {
     /// How long things may take.
     pub bounds: Bounds,
     /// Keys in use.
-    pub ring: KeyRing,
+    pub ring: ApiKeyCache,
     /// Callers and their limits.
     pub limiter: Limiter,
     /// Places for downloads of large results.
     pub downloads: Arc<Semaphore>,
     /// Jobs as they were last written out.
-    pub rendered: Rendered,
+    pub body_cache: BodyCache,
     /// Requests that wait for jobs to end.
-    pub endings: Endings,
+    pub completion: CompletionWaiters,
     /// Streams of events.
     pub hub: Hub,
     /// Who asks when nobody says, in open mode.
@@ -71,7 +71,7 @@ pub struct App {
     /// What is put into the `Problem` field of a response that succeeds in telling of a failure.
     pub problem_field: FieldWriter,
     /// What deliveries to webhooks are signed with; nothing if signing is off.
-    pub webhook_keys: Option<Arc<Keyring>>,
+    pub webhook_keys: Option<Arc<SigningKeys>>,
     pub(crate) admin_digest: Option<[u8; 32]>,
     /// The built-in worker, where it was told to work.
     worker: OnceLock<WorkerHandle>,
@@ -126,7 +126,7 @@ impl App {
             Arc::new(Traces::start(endpoint, clock.clone(), metrics.trace_spans_dropped.clone()))
         });
         let observer: Arc<dyn Observer> = match &traces {
-            Some(traces) => Arc::new(Watching { metrics: metrics.clone(), traces: traces.clone() }),
+            Some(traces) => Arc::new(CommitObserver { metrics: metrics.clone(), traces: traces.clone() }),
             None => metrics.clone(),
         };
         let options = Options {
@@ -144,16 +144,16 @@ impl App {
         };
         let admin_digest =
             config.auth.admin_token.as_ref().map(|token| Digest::of(token.expose().as_bytes()).0);
-        let keyring = || Arc::new(Keyring::new(engine.clone(), clock.clone()));
-        let webhook_keys = config.webhooks.sign.then(keyring);
+        let signing_keys = || Arc::new(SigningKeys::new(engine.clone(), clock.clone()));
+        let webhook_keys = config.webhooks.sign.then(signing_keys);
         let hub = Hub::start(engine.clone(), clock.clone(), metrics.clone(), bounds.stream_events_waiting);
         Ok(Arc::new_cyclic(|me| App {
             me: me.clone(),
             hub,
             limiter: Limiter::new(&config.limits),
-            ring: KeyRing::default(),
-            rendered: Rendered::default(),
-            endings: Endings::default(),
+            ring: ApiKeyCache::default(),
+            body_cache: BodyCache::default(),
+            completion: CompletionWaiters::default(),
             downloads: Arc::new(Semaphore::new(DOWNLOADS_MAX)),
             default_queue: Name::new(DEFAULT_QUEUE).expect("a short name"),
             problem_field: problem_field(),
@@ -203,7 +203,7 @@ impl App {
     pub fn deliver(&self) {
         self.post.get_or_init(|| {
             let webhooks = &self.config.webhooks;
-            let postman = Postman {
+            let postman = WebhookCourier {
                 sender: Sender::new(
                     SenderOptions::new(webhooks.timeout, webhooks.private_targets),
                     self.clock.clone(),
@@ -224,7 +224,7 @@ impl App {
             };
             let lease = webhooks.timeout + WEBHOOK_LEASE_MARGIN;
             let options = DeliveryOptions { policy, lease, ..defaults };
-            DeliveryLoop::start(self.engine.clone(), Arc::new(SharedPostman(Arc::new(postman))), options)
+            DeliveryLoop::start(self.engine.clone(), Arc::new(SharedCourier(Arc::new(postman))), options)
         });
     }
 

@@ -1,4 +1,4 @@
-//! Connections: taken in up to a bound, each served by a door of its own, and let end when the server stops.
+//! Connections: taken in up to a bound, each served by a service of its own, and let end when the server stops.
 //!
 //! A loop of our own rather than axum's, for what that one does not have: a bound on connections, and an end to those that never
 //! finish their request's head.
@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tracing::{debug, warn};
 
-use crate::edge::{Door, Doors};
+use crate::edge::{ConnectionService, HttpService};
 use crate::limits::{CONNECTIONS_MAX, HEAD_BYTES_MAX, HEAD_TIMEOUT};
 
 /// How long to wait when the system has no more descriptors or memory for a connection.
@@ -37,7 +37,12 @@ impl Default for Terms {
 
 /// Serves whoever connects until `stopping` is ready, then until the last connection has ended. Dropping it leaves the
 /// connections under way to themselves.
-pub async fn serve(listener: TcpListener, doors: Doors, terms: Terms, stopping: impl Future<Output = ()>) {
+pub async fn serve(
+    listener: TcpListener,
+    service: HttpService,
+    terms: Terms,
+    stopping: impl Future<Output = ()>,
+) {
     let room = Arc::new(Semaphore::new(terms.n_max));
     // Every connection holds a receiver: it hears of the stop, and is gone when nobody holds one.
     let stop = watch::Sender::new(false);
@@ -54,7 +59,7 @@ pub async fn serve(listener: TcpListener, doors: Doors, terms: Terms, stopping: 
         };
         match accepted {
             Ok((stream, address)) => {
-                tokio::spawn(converse(stream, doors.open(address.ip()), terms, stop.subscribe(), place));
+                tokio::spawn(converse(stream, service.open(address.ip()), terms, stop.subscribe(), place));
             }
             Err(error) => pause_for(&error).await,
         }
@@ -70,7 +75,7 @@ pub async fn serve(listener: TcpListener, doors: Doors, terms: Terms, stopping: 
 /// larger by a third.
 fn converse(
     stream: TcpStream,
-    door: Door,
+    service: ConnectionService,
     terms: Terms,
     mut stop: watch::Receiver<bool>,
     place: impl Send,
@@ -85,7 +90,7 @@ fn converse(
         .timer(TokioTimer::new())
         .header_read_timeout(terms.head_timeout)
         .max_buf_size(HEAD_BYTES_MAX);
-    let mut connection = http.serve_connection(TokioIo::new(stream), door);
+    let mut connection = http.serve_connection(TokioIo::new(stream), service);
     async move {
         let stopped = async {
             // A sender that is gone has stopped too.

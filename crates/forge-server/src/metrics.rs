@@ -51,7 +51,7 @@ struct RetriedBy {
 
 /// How a job ended that needed more than one attempt.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Ended {
+struct EndedLabel {
     outcome: &'static str,
 }
 
@@ -62,7 +62,7 @@ struct FaultLabel {
 
 /// Where a request went and how it ended.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Endpoint {
+struct EndpointLabel {
     method: &'static str,
     /// The pattern of the route, never the path.
     route: &'static str,
@@ -83,7 +83,7 @@ pub struct Metrics {
     canceled: Count<Scenario>,
     timed_out: Count<Scenario>,
     retries: Count<RetriedBy>,
-    retried_ends: Count<Ended>,
+    retried_ends: Count<EndedLabel>,
     dead_letters: Counter,
     leases_lost: Counter,
     heartbeats: Counter,
@@ -98,7 +98,7 @@ pub struct Metrics {
     auth_failures: Counter,
     /// Jobs that retention has taken since the last line of the log about it.
     jobs_expired: AtomicU64,
-    requests: Family<Endpoint, Histogram>,
+    requests: Family<EndpointLabel, Histogram>,
     /// Deliveries to webhooks.
     pub webhooks: WebhookMetrics,
     /// Spans that no collector took.
@@ -199,7 +199,7 @@ impl Metrics {
             drop(self.retries.get_or_create(&RetriedBy { by }));
         }
         for outcome in State::ALL.iter().filter_map(|state| forge_outcome(*state)) {
-            drop(self.retried_ends.get_or_create(&Ended { outcome }));
+            drop(self.retried_ends.get_or_create(&EndedLabel { outcome }));
         }
         for fault in Fault::ALL.map(fault_label) {
             drop(self.store_errors.get_or_create(&FaultLabel { fault }));
@@ -296,7 +296,7 @@ impl Metrics {
 
     /// A request was answered.
     pub fn request(&self, method: &str, route: &'static str, status: u16, took: Duration) {
-        let endpoint = Endpoint { method: known_method(method), route, status };
+        let endpoint = EndpointLabel { method: known_method(method), route, status };
         self.requests.get_or_create(&endpoint).observe(took.as_secs_f64());
     }
 
@@ -322,7 +322,7 @@ impl Metrics {
         let EventKind::Moved { cause, to, outlook, .. } = event.kind else { return };
         if let Some(outcome) = forge_outcome(to).filter(|_| outlook != Outlook::WillRetry) {
             if event.attempt > 1 {
-                self.retried_ends.get_or_create(&Ended { outcome }).inc();
+                self.retried_ends.get_or_create(&EndedLabel { outcome }).inc();
             }
             if job.dead_lettered_at == Some(event.at) {
                 self.dead_letters.inc();

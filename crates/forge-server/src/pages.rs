@@ -62,8 +62,8 @@ fn document(media_type: &'static str, write: fn(&App) -> String) -> MethodRouter
 
 fn openapi_text(app: &App) -> String {
     let operations = app.config.operations.iter();
-    let declared: Vec<openapi::Declared<'_>> = operations
-        .map(|(name, operation)| openapi::Declared { name, expected: operation.expected })
+    let declared: Vec<openapi::DeclaredOperation<'_>> = operations
+        .map(|(name, operation)| openapi::DeclaredOperation { name, expected: operation.expected })
         .collect();
     openapi::document_with(&app.base, &declared).to_string()
 }

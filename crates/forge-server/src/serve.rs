@@ -31,7 +31,7 @@ use tracing::{info, warn};
 use crate::app::{App, Bounds};
 use crate::config::{Config, Database};
 use crate::connections::{self, Terms};
-use crate::edge::Doors;
+use crate::edge::HttpService;
 use crate::limits::STOP_GRACE;
 use crate::pages;
 
@@ -85,8 +85,8 @@ pub async fn serve(config: Config, ready: impl FnOnce(SocketAddr)) -> Result<(),
 /// Serves connections until told to stop, then lets them end.
 async fn listening(app: &Arc<App>, listener: TcpListener, stop: &mut StopSignals, ready: impl FnOnce()) {
     let (stopping, stopped) = oneshot::channel::<()>();
-    let doors = Doors::new(app.clone(), pages::router(app));
-    let mut server = pin!(connections::serve(listener, doors, Terms::default(), async {
+    let service = HttpService::new(app.clone(), pages::router(app));
+    let mut server = pin!(connections::serve(listener, service, Terms::default(), async {
         // A dropped sender means that `serve` was dropped: stopping is right then too.
         let _ = stopped.await;
     }));

@@ -21,7 +21,7 @@ pub const JSON: &str = "application/json";
 
 /// What is told of one event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Body {
+pub struct EventBody {
     /// Its name on roads that follow the draft for asynchronous jobs.
     pub word: Word,
     /// What the bytes are.
@@ -30,28 +30,28 @@ pub struct Body {
     pub bytes: Vec<u8>,
 }
 
-impl Body {
+impl EventBody {
     /// What is told of `event` of `job`. `outcome` is the stored one of the event's execution; it is only looked at if the
     /// event ended that execution.
-    pub fn new(job: &Job, event: &Event, outcome: Option<&Object>) -> Body {
+    pub fn new(job: &Job, event: &Event, outcome: Option<&Object>) -> EventBody {
         let word = Word::of(event);
         match outcome.filter(|_| event.ends()) {
             Some(stored) => {
                 let media_type = if word.is_failure() { MEDIA_TYPE_JSON } else { JSON };
-                Body { word, media_type, bytes: stored.bytes.clone() }
+                EventBody { word, media_type, bytes: stored.bytes.clone() }
             }
             // Of the end of a job of an older store, too, what is known is worth telling.
             None => {
                 let text = forge_problem::canonical(&Value::Object(object(job, event)));
-                Body { word, media_type: JSON, bytes: text.into_bytes() }
+                EventBody { word, media_type: JSON, bytes: text.into_bytes() }
             }
         }
     }
 
     /// What is told of a webhook that was disabled. Not where it is: that may be a secret, and others are told.
-    pub fn of_notice(notice: &Notice) -> Body {
+    pub fn of_notice(notice: &Notice) -> EventBody {
         let bytes = serde_json::to_vec(&NoticeView::new(notice)).expect("texts are JSON");
-        Body { word: Word::WebhookDisabled, media_type: JSON, bytes }
+        EventBody { word: Word::WebhookDisabled, media_type: JSON, bytes }
     }
 }
 

@@ -32,16 +32,16 @@ const CLIENT: ClientId = ClientId::from_u128(0x6f1b_7b46_5d6e_4a2f_9c0b_3f1f_8d1
 const PAIR: Items = Items { n: 2, simulated: false };
 
 /// The life of a job, as far as it has been told.
-pub struct Story {
+pub struct ExampleJob {
     outcomes: Outcomes,
     now: Time,
     job: Option<Job>,
-    told: Vec<Told>,
+    told: Vec<ToldEvent>,
 }
 
 /// One event of a story.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct ToldEvent {
     /// What happened.
     pub event: Event,
     /// The job right after it.
@@ -50,9 +50,9 @@ pub struct Told {
     pub outcome: Option<Object>,
 }
 
-impl Story {
+impl ExampleJob {
     /// A job is submitted. `head` says what is not usual about it.
-    pub fn begin(outcomes: Outcomes, head: impl FnOnce(&mut Head)) -> Story {
+    pub fn begin(outcomes: Outcomes, head: impl FnOnce(&mut Head)) -> ExampleJob {
         let queue = Name::new("default").expect("a name");
         let mut usual = Head::new(CLIENT, queue, NOON);
         usual.correlation_id = Some("order-4711".into());
@@ -60,16 +60,16 @@ impl Story {
         let new =
             NewJob { id: JOB, id_given: false, head: Arc::new(usual), input: Arc::new(Input::default()) };
         let submit = Submit { jobs: vec![new], idempotency: None, queue_max: None };
-        Story { outcomes, now: NOON, job: None, told: Vec::new() }.then(Command::Submit(submit))
+        ExampleJob { outcomes, now: NOON, job: None, told: Vec::new() }.then(Command::Submit(submit))
     }
 
     /// A batch is submitted.
-    pub fn of_batch(outcomes: Outcomes) -> Story {
-        Story::begin(outcomes, |head| head.items = Some(PAIR))
+    pub fn of_batch(outcomes: Outcomes) -> ExampleJob {
+        ExampleJob::begin(outcomes, |head| head.items = Some(PAIR))
     }
 
     /// Two seconds later this is asked.
-    pub fn then(mut self, command: Command) -> Story {
+    pub fn then(mut self, command: Command) -> ExampleJob {
         let shelf = self.job.as_ref().and_then(Job::shelf);
         let rows = Rows {
             shelves: shelf.map(|shelf| (shelf, vec![JOB])).into_iter().collect(),
@@ -84,7 +84,7 @@ impl Story {
         let job = inserted.chain(changes.updated).last().or(before).expect("a story has a job");
         let outcome = changes.outcomes.into_iter().last().map(|outcome| outcome.object);
         for (_, event) in changes.journal.iter().filter_map(JournalEntry::job_event) {
-            self.told.push(Told { event: *event, job: job.clone(), outcome: outcome.clone() });
+            self.told.push(ToldEvent { event: *event, job: job.clone(), outcome: outcome.clone() });
         }
         self.job = Some(job);
         self.now = self.now + Duration::from_secs(2);
@@ -92,12 +92,12 @@ impl Story {
     }
 
     /// A worker takes the job and begins.
-    pub fn begins(self) -> Story {
+    pub fn begins(self) -> ExampleJob {
         self.claimed(true)
     }
 
     /// A worker takes the job, and begins if it likes.
-    pub fn claimed(self, start: bool) -> Story {
+    pub fn claimed(self, start: bool) -> ExampleJob {
         let worker_kind =
             if self.job().head.is_simulated() { WorkerKind::BuiltIn } else { WorkerKind::External };
         let claim = Claim {
@@ -114,19 +114,19 @@ impl Story {
     }
 
     /// The attempt fails, and the worker has nothing to add to what the kind means.
-    pub fn fails(self, kind: Kind) -> Story {
+    pub fn fails(self, kind: Kind) -> ExampleJob {
         let fail = Fail { held: self.held(), error: WorkError::new(kind, "") };
         self.then(Command::Fail(fail))
     }
 
     /// The batch ends with one item done and one not.
-    pub fn ends_mixed(self) -> Story {
+    pub fn ends_mixed(self) -> ExampleJob {
         let conclude = Conclude { held: self.held(), ends: mixed().into() };
         self.then(Command::Conclude(conclude))
     }
 
     /// The client calls the job off.
-    pub fn is_cancelled(self) -> Story {
+    pub fn is_cancelled(self) -> ExampleJob {
         let owned = Owned { job: JOB, client: Some(CLIENT) };
         let reason = "the client asked for it".to_owned();
         self.then(Command::Cancel(Cancel { owned, execution: None, by: "user".to_owned(), reason }))
@@ -143,7 +143,7 @@ impl Story {
     }
 
     /// All that happened.
-    pub fn told(&self) -> &[Told] {
+    pub fn told(&self) -> &[ToldEvent] {
         &self.told
     }
 }
@@ -162,7 +162,7 @@ pub fn failure(kind: Kind, outcomes: &Outcomes, language: Language) -> Problem {
         head.language = language.stored();
         head.items = (kind == Kind::BatchPartial).then_some(PAIR);
     };
-    let story = Story::begin(outcomes.clone(), head).begins();
+    let story = ExampleJob::begin(outcomes.clone(), head).begins();
     match kind {
         Kind::Cancelled => outcomes.failure(story.is_cancelled().job(), &[]),
         Kind::BatchPartial => outcomes.failure(story.ends_mixed().job(), &mixed()),
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_story_is_told_event_by_event() {
-        let story = Story::begin(Outcomes::default(), |_| {}).begins().fails(Kind::HandlerError);
+        let story = ExampleJob::begin(Outcomes::default(), |_| {}).begins().fails(Kind::HandlerError);
         let states: Vec<_> = story.told().iter().map(|told| told.event.name()).collect();
         use forge_core::history::EventName::{Assigned, Created, Failed, Queued, Started};
         assert_eq!(states, [Created, Queued, Assigned, Started, Failed]);

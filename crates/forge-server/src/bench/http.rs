@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use forge_engine::{Clock, SystemClock};
 use serde_json::Value;
 
-use super::load::{Load, Request, Round, ask, drive};
+use super::load::{LoadPlan, LoadResult, Request, ask, drive};
 
 /// What to measure, and for how long.
 #[derive(Clone, Debug)]
@@ -33,13 +33,13 @@ pub struct HttpOptions {
 const BODY: &str = r#"{"type":"EXECUTE","work_kind":"PAYLOAD_SMALL","correlation_id":"bench-0123456789","payload":{"report":"monthly","format":"pdf","recipients":["a@example.com","b@example.com"],"options":{"locale":"en","pages":12,"colour":true,"notes":"a body of about three hundred bytes, as a submission has in real life"}}}"#;
 
 /// A server in a process of its own. Stopped when dropped.
-pub(super) struct Server {
+pub(super) struct ServerProcess {
     pub(super) child: Child,
     pub(super) address: SocketAddr,
 }
 
-impl Server {
-    pub(super) fn start(arguments: &[&str], environment: &[(&str, &str)]) -> io::Result<Server> {
+impl ServerProcess {
+    pub(super) fn start(arguments: &[&str], environment: &[(&str, &str)]) -> io::Result<ServerProcess> {
         let mut child = Command::new(std::env::current_exe()?)
             .args(arguments)
             .envs(environment.iter().copied())
@@ -50,11 +50,11 @@ impl Server {
         BufReader::new(stdout).read_line(&mut line)?;
         let address = line.trim().rsplit("http://").next().and_then(|address| address.parse().ok());
         let address = address.ok_or_else(|| io::Error::other(format!("the server said {line:?}")))?;
-        Ok(Server { child, address })
+        Ok(ServerProcess { child, address })
     }
 }
 
-impl Drop for Server {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         // The data are thrown away, so there is nothing to stop gracefully.
         let _ = self.child.kill();
@@ -72,7 +72,7 @@ pub async fn serve_bare(data: &Path) -> io::Result<()> {
 /// Measures, and prints a table.
 pub async fn run_http(options: &HttpOptions) -> io::Result<()> {
     let floor = options.data.join("floor").to_string_lossy().into_owned();
-    let bare = Server::start(&["bench", "bare", "--data", &floor], &[])?;
+    let bare = ServerProcess::start(&["bench", "bare", "--data", &floor], &[])?;
     let server = start_server(options, "0")?;
     let key = first_key(server.address).await?;
     println!("| what | connections | bare /s | ForgeRun /s | ratio | p50 | p99 |");
@@ -116,7 +116,10 @@ pub async fn run_http(options: &HttpOptions) -> io::Result<()> {
 }
 
 /// Rounds of all, in turn; the median of each.
-async fn alternate<const N: usize>(options: &HttpOptions, loads: [&Load; N]) -> io::Result<[Round; N]> {
+async fn alternate<const N: usize>(
+    options: &HttpOptions,
+    loads: [&LoadPlan; N],
+) -> io::Result<[LoadResult; N]> {
     let mut rounds = [const { Vec::new() }; N];
     for _ in 0..options.n_rounds {
         for (rounds, load) in rounds.iter_mut().zip(loads) {
@@ -126,12 +129,12 @@ async fn alternate<const N: usize>(options: &HttpOptions, loads: [&Load; N]) -> 
     Ok(rounds.map(median))
 }
 
-pub(super) fn median(mut rounds: Vec<Round>) -> Round {
+pub(super) fn median(mut rounds: Vec<LoadResult>) -> LoadResult {
     rounds.sort_by(|a, b| a.per_second().total_cmp(&b.per_second()));
     rounds.swap_remove(rounds.len() / 2)
 }
 
-fn row(what: &str, n_connections: usize, bare: &Round, real: &Round) {
+fn row(what: &str, n_connections: usize, bare: &LoadResult, real: &LoadResult) {
     println!(
         "| {what} | {n_connections} | {:.0} | {:.0} | {:.2} | {:.2} ms | {:.2} ms |{}",
         bare.per_second(),
@@ -146,7 +149,7 @@ fn row(what: &str, n_connections: usize, bare: &Round, real: &Round) {
 /// Single submissions at 64 connections, worked off by the built-in worker at the same time; from the first submission to the
 /// end of the last job.
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
-async fn whole_jobs(options: &HttpOptions, server: &Server, key: &str) -> io::Result<()> {
+async fn whole_jobs(options: &HttpOptions, server: &ServerProcess, key: &str) -> io::Result<()> {
     let before = metric(server.address, "jobs_succeeded_total").await?;
     let began = Instant::now();
     let mut load = load(options, server.address, 64, 202, post("/v1/jobs", key));
@@ -172,7 +175,7 @@ async fn whole_jobs(options: &HttpOptions, server: &Server, key: &str) -> io::Re
     Ok(())
 }
 
-fn start_server(options: &HttpOptions, workers: &str) -> io::Result<Server> {
+fn start_server(options: &HttpOptions, workers: &str) -> io::Result<ServerProcess> {
     let data = options.data.to_string_lossy().into_owned();
     let mut arguments = vec!["serve", "--listen", "127.0.0.1:0", "--data", &data];
     if let Some(url) = &options.database_url {
@@ -187,7 +190,7 @@ fn start_server(options: &HttpOptions, workers: &str) -> io::Result<Server> {
         ("FORGERUN_SIM__TIME_SCALE", "0"),
         ("FORGERUN_LOG__LEVEL", "error"),
     ];
-    Server::start(&arguments, &environment)
+    ServerProcess::start(&arguments, &environment)
 }
 
 pub(super) async fn first_key(address: SocketAddr) -> io::Result<String> {
@@ -243,6 +246,6 @@ fn load(
     n_connections: usize,
     status: u16,
     request: Request,
-) -> Load {
-    Load { address, n_connections, span: options.span, n_requests_max: 50_000_000, status, request }
+) -> LoadPlan {
+    LoadPlan { address, n_connections, span: options.span, n_requests_max: 50_000_000, status, request }
 }

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 /// What came of a round.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Round {
+pub(super) struct LoadResult {
     /// Answers with the status that was expected.
     pub(super) n_good: u64,
     /// All other answers.
@@ -23,7 +23,7 @@ pub(super) struct Round {
     latencies: Vec<Duration>,
 }
 
-impl Round {
+impl LoadResult {
     pub(super) fn per_second(&self) -> f64 {
         self.n_good as f64 / self.took.as_secs_f64().max(f64::EPSILON)
     }
@@ -46,7 +46,7 @@ pub(super) type Request = Arc<dyn Fn(usize, u64) -> Vec<u8> + Send + Sync>;
 
 /// What to do in a round.
 #[derive(Clone)]
-pub(super) struct Load {
+pub(super) struct LoadPlan {
     pub(super) address: SocketAddr,
     pub(super) n_connections: usize,
     pub(super) span: Duration,
@@ -57,7 +57,7 @@ pub(super) struct Load {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
-pub(super) async fn drive(load: &Load) -> io::Result<Round> {
+pub(super) async fn drive(load: &LoadPlan) -> io::Result<LoadResult> {
     assert!(load.address.ip().is_loopback(), "load goes to this machine only");
     let began = Instant::now();
     let deadline = began + load.span;
@@ -66,7 +66,7 @@ pub(super) async fn drive(load: &Load) -> io::Result<Round> {
         let load = load.clone();
         connections.spawn(async move { connection(&load, number, deadline).await });
     }
-    let mut round = Round::default();
+    let mut round = LoadResult::default();
     while let Some(ended) = connections.join_next().await {
         let one = ended.map_err(io::Error::other)??;
         round.n_good += one.n_good;
@@ -79,11 +79,11 @@ pub(super) async fn drive(load: &Load) -> io::Result<Round> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
-async fn connection(load: &Load, number: usize, deadline: Instant) -> io::Result<Round> {
+async fn connection(load: &LoadPlan, number: usize, deadline: Instant) -> io::Result<LoadResult> {
     let stream = TcpStream::connect(load.address).await?;
     stream.set_nodelay(true)?;
     let mut stream = BufReader::new(stream);
-    let mut round = Round::default();
+    let mut round = LoadResult::default();
     let most = load.n_requests_max / load.n_connections.max(1) as u64;
     for n in 0..most {
         let sent = Instant::now();

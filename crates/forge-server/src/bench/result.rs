@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-use super::http::Server;
+use super::http::ServerProcess;
 use crate::app::{App, Bounds};
 use crate::config::{Config, Flag, Sources};
 
@@ -49,8 +49,10 @@ pub async fn run_result(options: &ResultOptions) -> io::Result<()> {
 
     let data = options.data.to_string_lossy().into_owned();
     let arguments = ["serve", "--listen", "127.0.0.1:0", "--data", &data];
-    let server =
-        Server::start(&arguments, &[("FORGERUN_AUTH__MODE", "open"), ("FORGERUN_LOG__LEVEL", "error")])?;
+    let server = ServerProcess::start(
+        &arguments,
+        &[("FORGERUN_AUTH__MODE", "open"), ("FORGERUN_LOG__LEVEL", "error")],
+    )?;
     let path = format!("/v1/jobs/{}/result", kept.job);
     // By then the server has begun to serve, and has sent nothing of note.
     fetch(server.address, "/health", 0, 1, |_| {}).await?;
@@ -77,14 +79,14 @@ pub async fn run_result(options: &ResultOptions) -> io::Result<()> {
     resumed(&server, &path, &kept, size).await
 }
 
-struct Kept {
+struct StoredFile {
     job: JobId,
     file: PathBuf,
     digest: [u8; 32],
 }
 
 /// Makes a job with a result of the wanted size, in a store of its own, and closes it again.
-async fn keep(options: &ResultOptions) -> io::Result<Kept> {
+async fn keep(options: &ResultOptions) -> io::Result<StoredFile> {
     let other = |error: forge_engine::Error| io::Error::other(error);
     let flag = |key, value: &str| Flag { key, name: "bench", value: value.to_owned() };
     let flags = vec![flag("auth.mode", "open"), flag("limits.max_result_bytes", &(1_u64 << 40).to_string())];
@@ -122,7 +124,7 @@ async fn keep(options: &ResultOptions) -> io::Result<Kept> {
     app.engine.act(Command::Succeed(succeed)).await.map_err(other)?;
     app.engine.stop().await;
     let folder = options.data.join("results").join(format!("{:02x}", blob.id.as_u128() & 0xff));
-    Ok(Kept { job, file: folder.join(blob.id.to_string()), digest: blob.digest })
+    Ok(StoredFile { job, file: folder.join(blob.id.to_string()), digest: blob.digest })
 }
 
 /// A mebibyte that no other resembles.
@@ -139,7 +141,7 @@ fn block(n: u64) -> Bytes {
 }
 
 /// Reads half, hangs up, goes on with the rest, and checks the whole.
-async fn resumed(server: &Server, path: &str, kept: &Kept, size: u64) -> io::Result<()> {
+async fn resumed(server: &ServerProcess, path: &str, kept: &StoredFile, size: u64) -> io::Result<()> {
     let mut digest = Sha256::new();
     let first = fetch(server.address, path, 0, size / 2, |bytes| digest.update(bytes)).await?;
     let rest = fetch(server.address, path, first.n_bytes, u64::MAX, |bytes| digest.update(bytes)).await?;
@@ -214,13 +216,13 @@ fn plain_read(file: &Path) -> io::Result<Duration> {
 }
 
 /// Resident memory of a process, in bytes.
-struct Memory {
+struct ProcessMemory {
     now: u64,
     peak: u64,
 }
 
 /// What the kernel says of the server. The peak counts from the last time this was asked.
-fn memory(server: &Server) -> io::Result<Memory> {
+fn memory(server: &ServerProcess) -> io::Result<ProcessMemory> {
     let folder = PathBuf::from(format!("/proc/{}", server.child.id()));
     let status = fs::read_to_string(folder.join("status"))?;
     let field = |name: &str| {
@@ -230,7 +232,7 @@ fn memory(server: &Server) -> io::Result<Memory> {
     };
     // 5 resets the peak (proc(5)).
     fs::write(folder.join("clear_refs"), "5")?;
-    Ok(Memory { now: field("VmRSS:")?, peak: field("VmHWM:")? })
+    Ok(ProcessMemory { now: field("VmRSS:")?, peak: field("VmHWM:")? })
 }
 
 fn median(mut spans: Vec<Duration>) -> Duration {

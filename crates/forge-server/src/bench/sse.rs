@@ -17,7 +17,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use super::http::{Server, first_key, post};
+use super::http::{ServerProcess, first_key, post};
 use super::load::ask;
 
 /// What to measure.
@@ -49,7 +49,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const OTHER_FILES: usize = 200;
 
 #[derive(Default)]
-struct Heard {
+struct StreamDelays {
     n_open: AtomicU64,
     delays_us: Mutex<Vec<u64>>,
 }
@@ -73,7 +73,7 @@ pub async fn run_sse(options: &SseOptions) -> io::Result<()> {
         keys.push(first_key(server.address).await?);
     }
     // What is built up once is no cost of a stream.
-    let heard = Arc::new(Heard::default());
+    let heard = Arc::new(StreamDelays::default());
     let mut streams = JoinSet::new();
     open(server.address, &keys, 1, &heard, &mut streams).await?;
     let before = resident_bytes(&server)?;
@@ -108,7 +108,7 @@ pub async fn run_sse(options: &SseOptions) -> io::Result<()> {
     Ok(())
 }
 
-fn start(options: &SseOptions) -> io::Result<Server> {
+fn start(options: &SseOptions) -> io::Result<ServerProcess> {
     let data = options.data.to_string_lossy().into_owned();
     let environment = [
         ("FORGERUN_LIMITS__RATE_PER_MINUTE", "1000000000"),
@@ -117,7 +117,7 @@ fn start(options: &SseOptions) -> io::Result<Server> {
         ("FORGERUN_WORKERS__COUNT", "0"),
         ("FORGERUN_LOG__LEVEL", "error"),
     ];
-    Server::start(&["serve", "--listen", "127.0.0.1:0", "--data", &data], &environment)
+    ServerProcess::start(&["serve", "--listen", "127.0.0.1:0", "--data", &data], &environment)
 }
 
 /// Opens so many streams, spread over the clients, and waits until each has said something.
@@ -125,7 +125,7 @@ async fn open(
     address: SocketAddr,
     keys: &[String],
     n_streams: usize,
-    heard: &Arc<Heard>,
+    heard: &Arc<StreamDelays>,
     streams: &mut JoinSet<io::Result<()>>,
 ) -> io::Result<()> {
     for n in 0..n_streams {
@@ -148,14 +148,14 @@ async fn open(
     Ok(())
 }
 
-impl Heard {
+impl StreamDelays {
     fn delays(&self) -> std::sync::MutexGuard<'_, Vec<u64>> {
         self.delays_us.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Reads a stream until it ends, with little memory of its own.
-async fn listen(stream: TcpStream, heard: Arc<Heard>) -> io::Result<()> {
+async fn listen(stream: TcpStream, heard: Arc<StreamDelays>) -> io::Result<()> {
     let mut lines = BufReader::with_capacity(1024, stream);
     let mut line = String::new();
     loop {
@@ -178,7 +178,12 @@ async fn listen(stream: TcpStream, heard: Arc<Heard>) -> io::Result<()> {
 
 /// Submits at an even pace, client after client, and waits for the last event; how many deliveries there should be.
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
-async fn drive(options: &SseOptions, address: SocketAddr, keys: &[String], heard: &Heard) -> io::Result<u64> {
+async fn drive(
+    options: &SseOptions,
+    address: SocketAddr,
+    keys: &[String],
+    heard: &StreamDelays,
+) -> io::Result<u64> {
     let per_client = (options.n_streams as u64).div_ceil(keys.len() as u64);
     let pause =
         Duration::from_secs_f64((per_client * EVENTS_PER_JOB) as f64 / options.events_per_second as f64);
@@ -222,7 +227,7 @@ fn check_files(n_streams: usize) -> io::Result<()> {
 }
 
 /// Memory of the server that is in use, as Linux counts it.
-fn resident_bytes(server: &Server) -> io::Result<u64> {
+fn resident_bytes(server: &ServerProcess) -> io::Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.child.id()))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|line| line.trim().split(' ').next()?.parse::<u64>().ok());

@@ -13,8 +13,8 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::http::{Server, first_key, median, member, plain};
-use super::load::{Load, Request, Round, ask, drive};
+use super::http::{ServerProcess, first_key, median, member, plain};
+use super::load::{LoadPlan, LoadResult, Request, ask, drive};
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ async fn fast_receiver(options: &WebhookOptions) -> io::Result<()> {
     let n_arrived = Arc::new(AtomicU64::new(0));
     let receiver = receive(n_arrived.clone()).await?;
     let began = Instant::now();
-    let load = Load {
+    let load = LoadPlan {
         n_requests_max: options.n_deliveries / EVENTS_PER_JOB,
         span: Duration::from_secs(120),
         ..load(options, server.address, &key, &body(Some(&format!("http://{receiver}/hook"))))
@@ -87,7 +87,7 @@ async fn hanging_receivers(options: &WebhookOptions) -> io::Result<()> {
         without.push(drive(&load(options, calm.address, &calm_key, &body(None))).await?);
         with.push(drive(&load(options, plagued.address, &plagued_key, &body(None))).await?);
     }
-    let (without, with): (Round, Round) = (median(without), median(with));
+    let (without, with): (LoadResult, LoadResult) = (median(without), median(with));
     println!(
         "submissions/s at 64 connections: {:.0} without, {:.0} while {} receivers hang: {:.2} (p99 {:.2} ms and {:.2} ms; {} connections held at the end)",
         without.per_second(),
@@ -101,7 +101,7 @@ async fn hanging_receivers(options: &WebhookOptions) -> io::Result<()> {
     Ok(())
 }
 
-fn start(data: &Path) -> io::Result<Server> {
+fn start(data: &Path) -> io::Result<ServerProcess> {
     let data = data.to_string_lossy().into_owned();
     let environment = [
         ("FORGERUN_LIMITS__RATE_PER_MINUTE", "1000000000"),
@@ -110,7 +110,7 @@ fn start(data: &Path) -> io::Result<Server> {
         ("FORGERUN_WEBHOOKS__MAX_RETRIES", "20"),
         ("FORGERUN_LOG__LEVEL", "error"),
     ];
-    Server::start(&["serve", "--listen", "127.0.0.1:0", "--data", &data], &environment)
+    ServerProcess::start(&["serve", "--listen", "127.0.0.1:0", "--data", &data], &environment)
 }
 
 fn authorised(method: &str, path: &str, key: &str, body: &str) -> String {
@@ -128,10 +128,17 @@ async fn submit(server: SocketAddr, key: &str, body: &str) -> io::Result<String>
     member(&job, "job_id")
 }
 
-fn load(options: &WebhookOptions, address: SocketAddr, key: &str, body: &str) -> Load {
+fn load(options: &WebhookOptions, address: SocketAddr, key: &str, body: &str) -> LoadPlan {
     let request = authorised("POST", "/v1/jobs", key, body).replacen("Connection: close\r\n", "", 1);
     let request: Request = Arc::new(move |_, _| request.clone().into_bytes());
-    Load { address, n_connections: 64, span: options.span, n_requests_max: 50_000_000, status: 202, request }
+    LoadPlan {
+        address,
+        n_connections: 64,
+        span: options.span,
+        n_requests_max: 50_000_000,
+        status: 202,
+        request,
+    }
 }
 
 /// A receiver that takes everything, as fast as it can.

@@ -35,12 +35,12 @@ pub use sections::{
     Asyncops, Auth, Catalog, Exec, Idempotency, JobRetention, Limits, Log, Ojs, Operation, Operations,
     Problem, Retention, Retry, RetryModes, Server, Sim, Telemetry, Webhooks, Workers,
 };
-pub use sources::{File, Flag, Mode, Sources};
+pub use sources::{CommandMode, File, Flag, Sources};
 pub use values::{
     AuthMode, Database, JobReportStatus, LogFormat, LogLevel, PrivateTargets, Reach, Registration, RetryMode,
 };
 
-use reader::Reader;
+use reader::SettingsReader;
 use settings::Settings;
 
 /// The annotated defaults: every key, what it does and why.
@@ -76,7 +76,7 @@ impl Config {
     pub fn load(sources: &Sources) -> Result<Config, Invalid> {
         let mut complaints = Vec::new();
         let settings = Settings::gather(sources, &mut complaints);
-        let mut reader = Reader::new(&settings);
+        let mut reader = SettingsReader::new(&settings);
         let config = Config::read(&mut reader, settings.clone());
         complaints.append(&mut reader.complaints);
         // Rules between keys make no sense of values that are only stand-ins for bad ones.
@@ -91,7 +91,7 @@ impl Config {
         print::toml(&self.settings)
     }
 
-    fn read(from: &mut Reader<'_>, settings: Settings) -> Config {
+    fn read(from: &mut SettingsReader<'_>, settings: Settings) -> Config {
         let server = Server::read(from);
         let reach = server.reach();
         Config {

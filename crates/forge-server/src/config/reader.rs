@@ -18,15 +18,15 @@ use super::settings::Settings;
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Reads settings, collects complaints, remembers which keys were asked for.
-pub(crate) struct Reader<'a> {
+pub(crate) struct SettingsReader<'a> {
     settings: &'a Settings,
     pub(crate) complaints: Vec<Complaint>,
     pub(crate) asked: Vec<String>,
 }
 
-impl<'a> Reader<'a> {
-    pub(crate) fn new(settings: &'a Settings) -> Reader<'a> {
-        Reader { settings, complaints: Vec::new(), asked: Vec::new() }
+impl<'a> SettingsReader<'a> {
+    pub(crate) fn new(settings: &'a Settings) -> SettingsReader<'a> {
+        SettingsReader { settings, complaints: Vec::new(), asked: Vec::new() }
     }
 
     pub(crate) fn whole<N: TryFrom<i64>>(&mut self, key: &str, range: RangeInclusive<i64>) -> N {
@@ -96,7 +96,7 @@ impl<'a> Reader<'a> {
         self.take(key, accepts, |value| parse(value.as_str()?))
     }
 
-    /// Like [`Reader::text`]; the empty text means "not set".
+    /// Like [`SettingsReader::text`]; the empty text means "not set".
     pub(crate) fn text_or_unset<T>(
         &mut self,
         key: &str,

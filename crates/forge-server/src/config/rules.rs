@@ -5,20 +5,20 @@ use forge_store::postgres::Postgres;
 use super::Config;
 use super::complaint::Complaint;
 use super::secret::shown;
-use super::sources::Mode;
+use super::sources::CommandMode;
 use super::values::{AuthMode, Database, Reach, Registration};
 
 /// Whether the rule holds, the key to change, and what is wrong with it.
 type Rule = (bool, &'static str, &'static str);
 
 /// All rules that the configuration breaks.
-pub(crate) fn broken(config: &Config, mode: Mode) -> Vec<Complaint> {
+pub(crate) fn broken(config: &Config, mode: CommandMode) -> Vec<Complaint> {
     let mut rules = anywhere(config);
     match (config.server.reach(), mode) {
-        (Reach::Loopback, Mode::Serve | Mode::Dev) => {}
-        (Reach::Public, Mode::Serve) => rules.extend(in_public(config)),
+        (Reach::Loopback, CommandMode::Serve | CommandMode::Dev) => {}
+        (Reach::Public, CommandMode::Serve) => rules.extend(in_public(config)),
         // Said once and in its own words; that `dev` is open would only be a second complaint about the same.
-        (Reach::Public, Mode::Dev) => rules.push((
+        (Reach::Public, CommandMode::Dev) => rules.push((
             false,
             "server.listen",
             "forgerun dev needs no keys and so listens on loopback only, such as 127.0.0.1:8080; \

@@ -15,7 +15,7 @@ use super::complaint::{Complaint, Origin};
 use super::hint::nearest;
 use super::secret::{HIDDEN, is_secret, shown};
 use super::sections::operation_key;
-use super::sources::{File, Flag, Mode, Sources};
+use super::sources::{CommandMode, File, Flag, Sources};
 
 /// What variables of ours begin with.
 const PREFIX: &str = "FORGERUN_";
@@ -61,8 +61,10 @@ impl Settings {
             settings.lay_text(key, value, Origin::Flag(name));
         }
         match sources.mode {
-            Mode::Serve => {}
-            Mode::Dev => DEV.iter().for_each(|(key, value)| settings.lay_text(key, value, Origin::Dev)),
+            CommandMode::Serve => {}
+            CommandMode::Dev => {
+                DEV.iter().for_each(|(key, value)| settings.lay_text(key, value, Origin::Dev))
+            }
         }
         settings
     }

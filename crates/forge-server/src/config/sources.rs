@@ -20,7 +20,7 @@ pub struct Sources {
     /// The configuration file, if there is one.
     pub file: Option<File>,
     /// Which command the configuration is for.
-    pub mode: Mode,
+    pub mode: CommandMode,
 }
 
 /// A flag that was given.
@@ -45,7 +45,7 @@ pub struct File {
 
 /// Which command the configuration is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
+pub enum CommandMode {
     /// Everything as configured.
     #[default]
     Serve,

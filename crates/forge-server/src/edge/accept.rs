@@ -9,7 +9,7 @@ use super::refusal::ApiError;
 
 /// Which form of a failed job is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum FailureFormat {
     /// The dialect's own JSON.
     Json,
     /// The stored failure object, as JSON.
@@ -62,14 +62,21 @@ fn require(headers: &HeaderMap, offer: &str, takes: impl Fn(&Accept<'_>) -> bool
 
 /// The form a client asks for by name; where it names none, the dialect's choice, unless that is the one form it does not
 /// take. The highest weight wins, then the first named.
-pub fn form(headers: &HeaderMap, unnamed: Form) -> Form {
+pub fn form(headers: &HeaderMap, unnamed: FailureFormat) -> FailureFormat {
     let Some(accept) = Accept::of(headers) else { return unnamed };
-    let forms = [(JSON, Form::Json), (PROBLEM_JSON, Form::ProblemJson), (PROBLEM_XML, Form::ProblemXml)];
+    let forms = [
+        (JSON, FailureFormat::Json),
+        (PROBLEM_JSON, FailureFormat::ProblemJson),
+        (PROBLEM_XML, FailureFormat::ProblemXml),
+    ];
     let named = forms.into_iter().filter_map(|(media_type, form)| Some((accept.named(media_type)?, form)));
     // Highest weight first; among equals the one that stands further to the front.
     let best = named.max_by_key(|((weight, place), _)| (*weight, std::cmp::Reverse(*place)));
-    let unnamed =
-        if unnamed == Form::ProblemJson && accept.takes(PROBLEM_JSON) { unnamed } else { Form::Json };
+    let unnamed = if unnamed == FailureFormat::ProblemJson && accept.takes(PROBLEM_JSON) {
+        unnamed
+    } else {
+        FailureFormat::Json
+    };
     best.map_or(unnamed, |(_, form)| form)
 }
 
@@ -87,9 +94,9 @@ pub fn prefers(headers: &HeaderMap, media_type: &str, usual: &str) -> bool {
 }
 
 /// The `Accept` header, entry by entry.
-struct Accept<'a>(Vec<Range<'a>>);
+struct Accept<'a>(Vec<MediaRange<'a>>);
 
-struct Range<'a> {
+struct MediaRange<'a> {
     name: &'a str,
     /// The `q` value in thousandths.
     weight: u16,
@@ -105,13 +112,13 @@ impl<'a> Accept<'a> {
             return None;
         }
         let texts = headers.get_all(ACCEPT).iter().filter_map(|line: &HeaderValue| line.to_str().ok());
-        Some(Accept(texts.flat_map(|text| text.split(',')).filter_map(Range::parse).collect()))
+        Some(Accept(texts.flat_map(|text| text.split(',')).filter_map(MediaRange::parse).collect()))
     }
 
     /// Whether the type is taken: the most specific entry decides.
     fn takes(&self, media_type: &str) -> bool {
         let main = media_type.split('/').next().unwrap_or_default();
-        let specificity = |range: &Range<'_>| match range.name.split_once('/') {
+        let specificity = |range: &MediaRange<'_>| match range.name.split_once('/') {
             _ if range.name.eq_ignore_ascii_case(media_type) => Some(2),
             Some((wide, "*")) if wide.eq_ignore_ascii_case(main) => Some(1),
             Some(("*", "*")) => Some(0),
@@ -128,13 +135,13 @@ impl<'a> Accept<'a> {
     }
 }
 
-impl<'a> Range<'a> {
-    fn parse(entry: &'a str) -> Option<Range<'a>> {
+impl<'a> MediaRange<'a> {
+    fn parse(entry: &'a str) -> Option<MediaRange<'a>> {
         let mut parts = entry.split(';').map(str::trim);
         let name = parts.next().filter(|name| !name.is_empty())?;
         let weight = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")));
         let weight = weight.map_or(Some(1.0), |weight| weight.trim().parse::<f32>().ok())?;
-        Some(Range { name, weight: (weight.clamp(0.0, 1.0) * 1000.0) as u16 })
+        Some(MediaRange { name, weight: (weight.clamp(0.0, 1.0) * 1000.0) as u16 })
     }
 }
 
@@ -173,17 +180,17 @@ mod tests {
     #[test]
     fn a_failed_job_comes_in_the_form_that_is_named() {
         for (accept, expected) in [
-            ("application/json", Form::Json),
-            ("application/problem+json", Form::ProblemJson),
-            ("application/problem+xml", Form::ProblemXml),
-            ("application/problem+json, */*", Form::ProblemJson),
-            ("application/json, application/problem+json", Form::Json),
-            ("application/problem+json, application/json", Form::ProblemJson),
-            ("application/json;q=0.5, application/problem+xml", Form::ProblemXml),
-            ("application/problem+json;q=0, application/json;q=0.1", Form::Json),
-            ("application/problem+json;q=0, */*", Form::Json),
+            ("application/json", FailureFormat::Json),
+            ("application/problem+json", FailureFormat::ProblemJson),
+            ("application/problem+xml", FailureFormat::ProblemXml),
+            ("application/problem+json, */*", FailureFormat::ProblemJson),
+            ("application/json, application/problem+json", FailureFormat::Json),
+            ("application/problem+json, application/json", FailureFormat::ProblemJson),
+            ("application/json;q=0.5, application/problem+xml", FailureFormat::ProblemXml),
+            ("application/problem+json;q=0, application/json;q=0.1", FailureFormat::Json),
+            ("application/problem+json;q=0, */*", FailureFormat::Json),
         ] {
-            for unnamed in [Form::Json, Form::ProblemJson] {
+            for unnamed in [FailureFormat::Json, FailureFormat::ProblemJson] {
                 assert_eq!(form(&headers(accept), unnamed), expected, "{accept}");
             }
         }
@@ -191,7 +198,7 @@ mod tests {
 
     #[test]
     fn who_names_no_form_gets_the_choice_of_the_dialect() {
-        for unnamed in [Form::Json, Form::ProblemJson] {
+        for unnamed in [FailureFormat::Json, FailureFormat::ProblemJson] {
             for accept in ["*/*", "application/*", "text/html, */*;q=0.1", ""] {
                 assert_eq!(form(&headers(accept), unnamed), unnamed, "{accept}");
             }

@@ -10,17 +10,17 @@ use forge_wire::forge::{EventView, EventsView};
 use super::accept;
 use super::auth::Caller;
 use super::exchange::Exchange;
-use super::query::Query;
+use super::query::QueryString;
 use super::refusal::ApiError;
 use super::respond;
-use super::sse::{self, Scope};
+use super::sse::{self, StreamScope};
 use crate::app::App;
 
 /// Reads the query. A stream has no parameters.
-pub(crate) fn query(exchange: &Exchange) -> Result<Query, ApiError> {
+pub(crate) fn query(exchange: &Exchange) -> Result<QueryString, ApiError> {
     match accept::wants_stream(&exchange.headers) {
-        true => Query::of(&exchange.uri, &[]),
-        false => Query::of(&exchange.uri, &["limit", "cursor"]),
+        true => QueryString::of(&exchange.uri, &[]),
+        false => QueryString::of(&exchange.uri, &["limit", "cursor"]),
     }
 }
 
@@ -30,9 +30,9 @@ pub(crate) async fn show(
     app: &App,
     exchange: &Exchange,
     caller: &Caller,
-    query: &Query,
+    query: &QueryString,
     job: Arc<Job>,
-    scope: Scope,
+    scope: StreamScope,
 ) -> Result<Response, ApiError> {
     if accept::wants_stream(&exchange.headers) {
         return sse::job(app, exchange, caller, job, scope).await;

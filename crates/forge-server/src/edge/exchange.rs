@@ -14,11 +14,11 @@ use forge_wire::language::Language;
 
 use super::auth::Caller;
 use super::prefer::Prefer;
-use super::rate::Standing;
+use super::rate::RateStatus;
 use super::routing::{Api, Parameters};
 use crate::app::App;
 use crate::limits::TRACESTATE_BYTES_MAX;
-use crate::traces::About;
+use crate::traces::RequestSubject;
 
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub(crate) const CORRELATION_ID: HeaderName = HeaderName::from_static("x-correlation-id");
@@ -56,13 +56,13 @@ pub struct Exchange {
     /// What the client would like.
     pub prefer: Prefer,
     /// Where the caller stands with its limit.
-    pub(crate) standing: Option<Standing>,
+    pub(crate) standing: Option<RateStatus>,
     /// The trace-id of the caller, the best correlation there is.
     trace_id: Option<CorrelationId>,
     /// What the caller calls the request.
     correlation_id: Option<CorrelationId>,
     /// What it turned out to be about.
-    about: OnceLock<About>,
+    about: OnceLock<RequestSubject>,
 }
 
 impl Exchange {
@@ -104,12 +104,12 @@ impl Exchange {
     }
 
     /// Notes what the request turned out to be about. The first word counts.
-    pub(crate) fn is_about(&self, about: About) {
+    pub(crate) fn is_about(&self, about: RequestSubject) {
         let _ = self.about.set(about);
     }
 
     /// What the request turned out to be about, once that is known.
-    pub(crate) fn about(&self) -> Option<&About> {
+    pub(crate) fn about(&self) -> Option<&RequestSubject> {
         self.about.get()
     }
 

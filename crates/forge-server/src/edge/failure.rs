@@ -13,7 +13,7 @@ use forge_problem::read::Reader;
 use forge_problem::{MEDIA_TYPE_JSON, MEDIA_TYPE_XML, Problem};
 use forge_wire::outcome;
 
-use super::accept::Form;
+use super::accept::FailureFormat;
 use super::refusal::ApiError;
 use super::respond;
 use crate::app::App;
@@ -24,8 +24,8 @@ const PROBLEM: HeaderName = HeaderName::from_static("problem");
 
 /// The last word on the execution of `job` that is or was under way last, in this form; `None` where the dialect's JSON is
 /// wanted, or where there is no last word, as for a job of an older store.
-pub async fn last_word(app: &App, job: &Job, form: Form) -> Result<Option<Response>, ApiError> {
-    if form == Form::Json {
+pub async fn last_word(app: &App, job: &Job, form: FailureFormat) -> Result<Option<Response>, ApiError> {
+    if form == FailureFormat::Json {
         return Ok(None);
     }
     let Some(found) = app.engine.store().outcome(job.execution).await? else { return Ok(None) };
@@ -36,14 +36,14 @@ pub async fn last_word(app: &App, job: &Job, form: Form) -> Result<Option<Respon
 
 /// A stored last word as a problem. The header says the same as the object about when submitting the same work again is worth
 /// it (C-34).
-pub fn show(found: Outcome, form: Form, retry_after_s: Option<u64>) -> Result<Response, ApiError> {
+pub fn show(found: Outcome, form: FailureFormat, retry_after_s: Option<u64>) -> Result<Response, ApiError> {
     let language = outcome::language(&found.object.bytes).tag();
     let mut response = match form {
-        Form::ProblemXml => {
+        FailureFormat::ProblemXml => {
             let media_type = HeaderValue::from_static(MEDIA_TYPE_XML);
             respond::with_type(StatusCode::OK, media_type, read(&found)?.to_xml())
         }
-        Form::Json | Form::ProblemJson => {
+        FailureFormat::Json | FailureFormat::ProblemJson => {
             let digest = format!("sha-256=:{}:", STANDARD.encode(found.object.digest));
             let media_type = HeaderValue::from_static(MEDIA_TYPE_JSON);
             let mut response = respond::with_type(StatusCode::OK, media_type, found.object.bytes);

@@ -18,7 +18,7 @@ use super::exchange::Exchange;
 use super::refusal::ApiError;
 use crate::app::App;
 use crate::limits::TROUBLE_AFTER_S;
-use crate::traces::About;
+use crate::traces::RequestSubject;
 
 /// The response to a request, whatever became of it.
 pub(crate) fn finish(app: &App, exchange: &Exchange, answer: Result<Response, ApiError>) -> Response {
@@ -167,7 +167,7 @@ fn log(
                 request_id = exchange.request_id(),
                 client_id = exchange.caller.as_ref().map(|caller| tracing::field::display(caller.client)),
                 job_id = exchange.subject.map(tracing::field::display),
-                current_state = exchange.about().and_then(About::state).map(forge_state),
+                current_state = exchange.about().and_then(RequestSubject::state).map(forge_state),
                 correlation_id = refused.correlation_id.as_ref().map(|id| id.as_str()),
                 action = word(exchange.action),
                 route = word(exchange.route),
@@ -205,7 +205,7 @@ fn log_done(exchange: &Exchange, status: StatusCode) {
                 job_id = subject(exchange).map(tracing::field::display),
                 action = exchange.action,
                 status = status.as_u16(),
-                current_state = exchange.about().and_then(About::state).map(forge_state),
+                current_state = exchange.about().and_then(RequestSubject::state).map(forge_state),
                 correlation_id = exchange.correlation(None).as_ref().map(|id| id.as_str()),
                 "request done"
             )
@@ -215,7 +215,7 @@ fn log_done(exchange: &Exchange, status: StatusCode) {
 }
 
 fn subject(exchange: &Exchange) -> Option<JobId> {
-    exchange.about().and_then(About::job_id).or(exchange.subject)
+    exchange.about().and_then(RequestSubject::job_id).or(exchange.subject)
 }
 
 /// An empty word is no word.

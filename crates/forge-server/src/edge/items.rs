@@ -10,7 +10,7 @@ use forge_problem::{ItemStatus, JobStatus};
 use forge_wire::item::{ItemView, ItemsView};
 use forge_wire::words;
 
-use super::query::Query;
+use super::query::QueryString;
 use super::refusal::ApiError;
 use super::respond;
 use crate::app::App;
@@ -21,7 +21,7 @@ pub(crate) const PARAMETERS: [&str; 3] = ["limit", "cursor", "status"];
 /// A page of the items of one execution of `job`, in the order of the request. The cursor is the place to go on from.
 pub(crate) async fn page(
     app: &App,
-    query: &Query,
+    query: &QueryString,
     job: &Job,
     execution: ExecutionId,
 ) -> Result<Response, ApiError> {

@@ -12,17 +12,17 @@ use forge_core::id::ClientId;
 use forge_core::time::Time;
 use forge_wire::problem::Refused;
 
-use super::rate::{Bucket, Pace, Standing};
+use super::rate::{Bucket, RateLimit, RateStatus};
 use super::refusal::ApiError;
 use crate::config::Limits;
 use crate::limits::{CALLERS_COUNTED_MAX, MISSES_PER_MINUTE, QUOTA_AFTER_S, REGISTRATIONS_PER_MINUTE};
 
 /// Counts the requests of clients and addresses.
 pub struct Limiter {
-    rate: Option<Pace>,
+    rate: Option<RateLimit>,
     quota: Option<u64>,
-    misses: Pace,
-    registrations: Pace,
+    misses: RateLimit,
+    registrations: RateLimit,
     clients: Accounts<ClientId>,
     addresses: Accounts<IpAddr>,
 }
@@ -46,10 +46,10 @@ impl Limiter {
     /// Limits as configured.
     pub fn new(limits: &Limits) -> Limiter {
         Limiter {
-            rate: limits.rate_per_minute.map(Pace::per_minute),
+            rate: limits.rate_per_minute.map(RateLimit::per_minute),
             quota: limits.quota,
-            misses: Pace::per_minute(MISSES_PER_MINUTE),
-            registrations: Pace::per_minute(REGISTRATIONS_PER_MINUTE),
+            misses: RateLimit::per_minute(MISSES_PER_MINUTE),
+            registrations: RateLimit::per_minute(REGISTRATIONS_PER_MINUTE),
             clients: Accounts::default(),
             addresses: Accounts::default(),
         }
@@ -68,7 +68,7 @@ impl Limiter {
     }
 
     /// Counts a request of a client. The standing is for the headers of the answer, whatever that is.
-    pub(crate) fn request(&self, account: &Account, now: Time) -> (Option<Standing>, Result<(), ApiError>) {
+    pub(crate) fn request(&self, account: &Account, now: Time) -> (Option<RateStatus>, Result<(), ApiError>) {
         let standing = self.rate.as_ref().map(|pace| account.requests.take(pace, now));
         if let Some(too_early_s) = standing.and_then(|standing| standing.too_early_s) {
             return (standing, Err(too_many("More requests in a minute than allowed.", too_early_s)));
@@ -83,7 +83,7 @@ impl Limiter {
     }
 
     /// Writes where a client stands.
-    pub(crate) fn write(&self, standing: &Standing, headers: &mut HeaderMap) {
+    pub(crate) fn write(&self, standing: &RateStatus, headers: &mut HeaderMap) {
         if let Some(pace) = &self.rate {
             standing.write(pace, headers);
         }

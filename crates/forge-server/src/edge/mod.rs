@@ -14,17 +14,16 @@
 //! refusal is an [`ApiError`], turned into a response in one place, [`finish`], which knows the request.
 
 pub mod accept;
+mod api_key_cache;
 pub mod auth;
 pub mod body;
-mod door;
-pub mod endings;
+mod body_cache;
+pub mod completion;
 pub mod events;
 mod exchange;
 pub mod failure;
 mod finish;
-pub mod hold;
 pub mod items;
-mod keyring;
 mod limiter;
 pub mod ownership;
 mod panic;
@@ -32,19 +31,20 @@ pub mod prefer;
 pub mod query;
 mod rate;
 mod refusal;
-mod rendered;
 pub mod respond;
 pub mod results;
 pub mod routing;
+mod service;
 pub mod sse;
 pub mod submission;
+pub mod wait;
 
+pub use api_key_cache::ApiKeyCache;
 pub use auth::{Caller, Who};
-pub use door::{Door, Doors};
-pub use endings::Endings;
+pub use body_cache::BodyCache;
+pub use completion::CompletionWaiters;
 pub use exchange::Exchange;
 pub(crate) use exchange::language_of;
-pub use keyring::KeyRing;
 pub use limiter::Limiter;
 pub use refusal::ApiError;
-pub use rendered::Rendered;
+pub use service::{ConnectionService, HttpService};

@@ -24,14 +24,14 @@ pub async fn job(app: &App, caller: &Caller, id: Option<JobId>) -> Result<Arc<Jo
 }
 
 /// One execution, and the job that it is or was an execution of (C-14).
-pub struct Execution {
+pub struct OwnedExecution {
     /// The job as it stands.
     pub job: Arc<Job>,
     /// Which of its executions.
     pub id: ExecutionId,
 }
 
-impl Execution {
+impl OwnedExecution {
     /// Whether the job stands where this execution does: it is under way, or was the last.
     pub fn is_under_way(&self) -> bool {
         self.job.execution == self.id
@@ -51,7 +51,11 @@ impl Execution {
 }
 
 /// The execution, if it is there and the caller's; one that was there is said to be gone (C-46).
-pub async fn execution(app: &App, caller: &Caller, id: Option<ExecutionId>) -> Result<Execution, ApiError> {
+pub async fn execution(
+    app: &App,
+    caller: &Caller,
+    id: Option<ExecutionId>,
+) -> Result<OwnedExecution, ApiError> {
     let id = id.ok_or_else(not_found)?;
     let store = app.engine.store();
     // The first execution of a job has its id, and nearly all that are asked for are first ones.
@@ -62,7 +66,7 @@ pub async fn execution(app: &App, caller: &Caller, id: Option<ExecutionId>) -> R
         job = store.job(of).await?;
     }
     match job {
-        Some(job) if job.head.client == caller.client => Ok(Execution { job, id }),
+        Some(job) if job.head.client == caller.client => Ok(OwnedExecution { job, id }),
         Some(_) => Err(foreign()),
         None => Err(gone(app, caller, id).await?),
     }

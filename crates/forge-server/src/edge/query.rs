@@ -9,11 +9,11 @@ use super::refusal::ApiError;
 use crate::limits::{PAGE_DEFAULT, PAGE_MAX};
 
 /// Parameters by name, decoded.
-pub(crate) struct Query(Vec<(String, String)>);
+pub(crate) struct QueryString(Vec<(String, String)>);
 
-impl Query {
+impl QueryString {
     /// Reads the query, of which these names are known.
-    pub(crate) fn of(uri: &Uri, known: &[&str]) -> Result<Query, ApiError> {
+    pub(crate) fn of(uri: &Uri, known: &[&str]) -> Result<QueryString, ApiError> {
         let pairs = uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
         let decode = |pair: &str| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -36,7 +36,7 @@ impl Query {
             }
             parameters.push((name, value));
         }
-        Ok(Query(parameters))
+        Ok(QueryString(parameters))
     }
 
     /// The first value of a parameter; an empty one counts as absent.
@@ -102,8 +102,8 @@ fn decoded(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn query(text: &str) -> Result<Query, ApiError> {
-        Query::of(&format!("/v1/jobs?{text}").parse().unwrap(), &["state", "limit"])
+    fn query(text: &str) -> Result<QueryString, ApiError> {
+        QueryString::of(&format!("/v1/jobs?{text}").parse().unwrap(), &["state", "limit"])
     }
 
     #[test]

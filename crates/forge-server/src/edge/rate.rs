@@ -13,7 +13,7 @@ const MINUTE_NS: i64 = 60_000_000_000;
 
 /// A number of requests per minute; that many may also come at once.
 #[derive(Clone, Debug)]
-pub(crate) struct Pace {
+pub(crate) struct RateLimit {
     per_minute: u32,
     interval_ns: i64,
     /// All intervals of a minute together, and not a fraction more.
@@ -23,11 +23,11 @@ pub(crate) struct Pace {
     policy: String,
 }
 
-impl Pace {
-    pub(crate) fn per_minute(n: u32) -> Pace {
+impl RateLimit {
+    pub(crate) fn per_minute(n: u32) -> RateLimit {
         let per_minute = n.max(1);
         let interval_ns = (MINUTE_NS / i64::from(per_minute)).max(1);
-        Pace {
+        RateLimit {
             per_minute,
             interval_ns,
             window_ns: interval_ns * i64::from(per_minute),
@@ -42,7 +42,7 @@ pub(crate) struct Bucket(AtomicI64);
 
 /// Where a caller stands after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct RateStatus {
     /// Requests per minute.
     pub(crate) limit: u32,
     /// Requests left at this moment.
@@ -57,7 +57,7 @@ pub(crate) struct Standing {
 
 impl Bucket {
     /// Takes a token if there is one.
-    pub(crate) fn take(&self, pace: &Pace, now: Time) -> Standing {
+    pub(crate) fn take(&self, pace: &RateLimit, now: Time) -> RateStatus {
         let now_ns = now.as_micros().saturating_mul(1000);
         let mut too_early_ns = 0;
         let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |full_at_ns| {
@@ -70,7 +70,7 @@ impl Bucket {
             Err(before_ns) => before_ns,
         };
         let used_ns = full_at_ns - now_ns;
-        Standing {
+        RateStatus {
             limit: pace.per_minute,
             remaining: u32::try_from((pace.window_ns - used_ns).max(0) / pace.interval_ns)
                 .map_or(pace.per_minute, |remaining| remaining.min(pace.per_minute)),
@@ -99,9 +99,9 @@ fn seconds_up(ns: i64) -> i64 {
     ns.saturating_add(999_999_999).div_euclid(1_000_000_000)
 }
 
-impl Standing {
+impl RateStatus {
     /// Writes both families of headers (ruling C-91).
-    pub(crate) fn write(&self, pace: &Pace, headers: &mut HeaderMap) {
+    pub(crate) fn write(&self, pace: &RateLimit, headers: &mut HeaderMap) {
         const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
         const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
         const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn exactly_the_limit_passes_at_once_and_one_more_does_not() {
         for n in [1, 3, 7, 600, 999_999] {
-            let (bucket, pace) = (Bucket::default(), Pace::per_minute(n));
+            let (bucket, pace) = (Bucket::default(), RateLimit::per_minute(n));
             for taken in 1..=n {
                 let standing = bucket.take(&pace, NOON);
                 assert_eq!((standing.too_early_s, standing.remaining), (None, n - taken), "{taken} of {n}");
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_refused_request_costs_nothing_and_waiting_as_told_helps() {
-        let (bucket, pace) = (Bucket::default(), Pace::per_minute(2));
+        let (bucket, pace) = (Bucket::default(), RateLimit::per_minute(2));
         bucket.take(&pace, NOON);
         bucket.take(&pace, NOON);
         let told = bucket.take(&pace, NOON).too_early_s;
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn the_reset_is_when_the_bucket_is_full_again() {
-        let (bucket, pace) = (Bucket::default(), Pace::per_minute(60));
+        let (bucket, pace) = (Bucket::default(), RateLimit::per_minute(60));
         let standing = bucket.take(&pace, NOON);
         assert_eq!((standing.reset_in_s, standing.reset_unix_s), (1, 1_780_000_001));
         assert!(!bucket.is_full(NOON));
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn both_families_of_headers_say_the_same() {
         let mut headers = HeaderMap::new();
-        let pace = Pace::per_minute(60);
+        let pace = RateLimit::per_minute(60);
         Bucket::default().take(&pace, NOON).write(&pace, &mut headers);
         let of = |name: &str| headers[name].to_str().unwrap().to_owned();
         assert_eq!(of("x-ratelimit-limit"), "60");

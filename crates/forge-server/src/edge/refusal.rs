@@ -15,20 +15,20 @@ use crate::limits::TROUBLE_AFTER_S;
 
 /// Why a request is not done.
 #[derive(Debug)]
-pub struct ApiError(Box<Inner>);
+pub struct ApiError(Box<ApiErrorParts>);
 
 #[derive(Debug)]
-struct Inner {
+struct ApiErrorParts {
     refused: Refused,
     /// What the answer says beside its problem: the methods that would do, the size that there is.
     header: Option<(HeaderName, HeaderValue)>,
     /// What went wrong inside: for the log, never for the caller.
-    cause: Option<Cause>,
+    cause: Option<ErrorCause>,
     /// How the store failed when it was read; a batch that it did not write is counted where that is found.
     read_fault: Option<Fault>,
 }
 
-type Cause = Box<dyn StdError + Send + Sync>;
+type ErrorCause = Box<dyn StdError + Send + Sync>;
 
 impl ApiError {
     /// A refusal of this kind.
@@ -40,7 +40,7 @@ impl ApiError {
     pub fn method(allow: &str) -> ApiError {
         let refused = Refused::new(Kind::MethodNotAllowed, format!("Allowed here: {allow}."));
         let header = Some((ALLOW, value(allow.to_owned())));
-        ApiError(Box::new(Inner { refused, header, cause: None, read_fault: None }))
+        ApiError(Box::new(ApiErrorParts { refused, header, cause: None, read_fault: None }))
     }
 
     /// The part that is asked for lies beyond the end of so many bytes.
@@ -48,7 +48,7 @@ impl ApiError {
         let detail = format!("The result has {size} bytes, and the range begins beyond them.");
         let refused = Refused::new(Kind::RangeNotSatisfiable, detail).fact("size", size);
         let header = Some((CONTENT_RANGE, value(format!("bytes */{size}"))));
-        ApiError(Box::new(Inner { refused, header, cause: None, read_fault: None }))
+        ApiError(Box::new(ApiErrorParts { refused, header, cause: None, read_fault: None }))
     }
 
     /// There is no such path.
@@ -59,7 +59,12 @@ impl ApiError {
     /// Trouble of our own, with what is behind it.
     pub fn internal(kind: Kind, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> ApiError {
         let refused = Refused::new(kind, kind.entry().meaning);
-        ApiError(Box::new(Inner { refused, header: None, cause: Some(cause.into()), read_fault: None }))
+        ApiError(Box::new(ApiErrorParts {
+            refused,
+            header: None,
+            cause: Some(cause.into()),
+            read_fault: None,
+        }))
     }
 
     /// What kind of refusal it is.
@@ -72,15 +77,15 @@ impl ApiError {
         self.0.read_fault
     }
 
-    pub(crate) fn into_parts(self) -> (Refused, Option<(HeaderName, HeaderValue)>, Option<Cause>) {
-        let Inner { refused, header, cause, read_fault: _ } = *self.0;
+    pub(crate) fn into_parts(self) -> (Refused, Option<(HeaderName, HeaderValue)>, Option<ErrorCause>) {
+        let ApiErrorParts { refused, header, cause, read_fault: _ } = *self.0;
         (refused, header, cause)
     }
 }
 
 impl From<Refused> for ApiError {
     fn from(refused: Refused) -> ApiError {
-        ApiError(Box::new(Inner { refused, header: None, cause: None, read_fault: None }))
+        ApiError(Box::new(ApiErrorParts { refused, header: None, cause: None, read_fault: None }))
     }
 }
 

@@ -26,9 +26,9 @@ pub const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// All that is wrong with a submission, to be said at once.
 #[derive(Default)]
-pub struct Complaints(pub Vec<(Kind, Violation)>);
+pub struct Violations(pub Vec<(Kind, Violation)>);
 
-impl Complaints {
+impl Violations {
     /// Adds one about a member.
     pub fn add(&mut self, kind: Kind, member: &str, detail: impl Into<String>, constraint: &'static str) {
         let violation = Violation { pointer: format!("#/{member}"), detail: detail.into(), constraint };
@@ -77,7 +77,7 @@ impl Complaints {
     }
 }
 
-impl Complaints {
+impl Violations {
     /// What was read, if there is nothing to complain about; otherwise a refusal of the kind of the first complaint, in the
     /// words of a dialect.
     pub fn settled<T>(
@@ -135,7 +135,7 @@ pub async fn submit(
 /// The job that a submission made or met: at once, or as it stands when it has ended, if the client would rather wait.
 pub async fn awaited(app: &App, caller: &Caller, prefer: &Prefer, job: Job) -> Result<Job, ApiError> {
     let Some(wait) = prefer.wait else { return Ok(job) };
-    app.endings.wait(app, &job, wait).await?;
+    app.completion.wait(app, &job, wait).await?;
     Ok(Arc::unwrap_or_clone(ownership::job(app, caller, Some(job.id)).await?))
 }
 

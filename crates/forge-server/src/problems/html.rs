@@ -6,8 +6,8 @@ use std::fmt::Write;
 use forge_core::catalog::Level;
 use forge_wire::language::Language;
 
-use super::about::About;
 use super::labels::{Labels, labels};
+use super::problem_type::ProblemType;
 use super::xml::escape;
 
 const STYLE: &str = "
@@ -30,7 +30,7 @@ dd { margin: .2rem 0 1rem 0 }
 footer { margin-top: 3rem; border-top: 1px solid var(--line) }
 ";
 
-pub(super) fn index(types: &[About], language: Language) -> String {
+pub(super) fn index(types: &[ProblemType], language: Language) -> String {
     let labels = labels(language);
     let mut rows = String::new();
     for about in types {
@@ -57,7 +57,7 @@ pub(super) fn index(types: &[About], language: Language) -> String {
     layout(types, &main, "/problems", language)
 }
 
-pub(super) fn page(about: &About, language: Language) -> String {
+pub(super) fn page(about: &ProblemType, language: Language) -> String {
     let labels = labels(language);
     let mut main = format!("<p>{}: <code>{}</code></p>\n", labels.type_uri, escape(&about.type_uri));
     let _ = write!(main, "<h2>{}</h2>\n<dl>\n", labels.meaning);
@@ -90,7 +90,7 @@ pub(super) fn page(about: &About, language: Language) -> String {
     layout(about.title, &main, &format!("/problems/{}", about.slug), language)
 }
 
-fn statuses(about: &About, labels: &Labels) -> String {
+fn statuses(about: &ProblemType, labels: &Labels) -> String {
     let mut rows = String::new();
     for (path, codes) in
         [("/v1", &about.status.v1), ("/api/v1", &about.status.api), ("/ojs/v1", &about.status.ojs)]
@@ -109,7 +109,7 @@ fn statuses(about: &About, labels: &Labels) -> String {
     )
 }
 
-fn members(about: &About, labels: &Labels) -> String {
+fn members(about: &ProblemType, labels: &Labels) -> String {
     let mut rows = String::new();
     for (name, kind) in about.extensions.all() {
         let _ =

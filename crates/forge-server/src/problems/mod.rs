@@ -6,9 +6,9 @@
 //! - `html`, `xml`: how it is said; JSON is the description as it stands;
 //! - `labels`: the words around it.
 
-mod about;
 mod html;
 mod labels;
+mod problem_type;
 mod xml;
 
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ use serde_json::json;
 
 use crate::documents::Document;
 use crate::edge::language_of;
-use about::About;
+use problem_type::ProblemType;
 
 /// All pages of a server.
 #[derive(Clone)]
@@ -33,11 +33,11 @@ pub struct Pages {
     /// The public address, without a trailing slash; empty when none is configured.
     base: String,
     /// Made when the first page is asked for: most servers never show one.
-    made: Arc<OnceLock<HashMap<Page, [Document; 3]>>>,
+    made: Arc<OnceLock<HashMap<PageKey, [Document; 3]>>>,
 }
 
 /// Which page, in which language; the index has no slug.
-type Page = (Option<&'static str>, Language);
+type PageKey = (Option<&'static str>, Language);
 
 /// Where they are.
 pub const PATHS: [&str; 2] = ["/problems", "/problems/{slug}"];
@@ -54,7 +54,7 @@ async fn index(State(pages): State<Pages>, headers: HeaderMap) -> Response {
 }
 
 async fn page(State(pages): State<Pages>, Path(slug): Path<String>, headers: HeaderMap) -> Response {
-    match about::slugs().into_iter().find(|known| *known == slug) {
+    match problem_type::slugs().into_iter().find(|known| *known == slug) {
         Some(slug) => pages.answer(Some(slug), &headers),
         // Said like everything else that is not there, by the edge.
         None => StatusCode::NOT_FOUND.into_response(),
@@ -74,11 +74,11 @@ impl Pages {
     }
 }
 
-fn make(base: &str) -> HashMap<Page, [Document; 3]> {
+fn make(base: &str) -> HashMap<PageKey, [Document; 3]> {
     let mut pages = HashMap::new();
     for language in Language::ALL {
-        let types: Vec<About> =
-            about::slugs().into_iter().map(|slug| About::new(base, slug, language)).collect();
+        let types: Vec<ProblemType> =
+            problem_type::slugs().into_iter().map(|slug| ProblemType::new(base, slug, language)).collect();
         let forms = |html: String, json: String, xml: String| {
             [("text/html; charset=utf-8", html), ("application/json", json), ("application/xml", xml)]
                 .map(|(media_type, text)| Document::new(media_type, text).in_language(language.tag()))
@@ -96,14 +96,14 @@ fn make(base: &str) -> HashMap<Page, [Document; 3]> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum PageFormat {
     Html = 0,
     Json = 1,
     Xml = 2,
 }
 
 /// The form with the highest quality; at equal quality HTML, which is what the type of a problem promises.
-fn preferred(accept: &str) -> Form {
+fn preferred(accept: &str) -> PageFormat {
     let quality = |names: &[&str]| {
         let mut best = 0.0_f32;
         for range in accept.split(',') {
@@ -121,10 +121,10 @@ fn preferred(accept: &str) -> Form {
     let json = quality(&["application/json", "application/problem+json", "application/*"]);
     let xml = quality(&["application/xml", "text/xml", "application/problem+xml"]);
     match () {
-        () if html >= json && html >= xml && html > 0.0 => Form::Html,
-        () if xml > json => Form::Xml,
-        () if json > 0.0 => Form::Json,
-        () => Form::Html,
+        () if html >= json && html >= xml && html > 0.0 => PageFormat::Html,
+        () if xml > json => PageFormat::Xml,
+        () if json > 0.0 => PageFormat::Json,
+        () => PageFormat::Html,
     }
 }
 
@@ -139,13 +139,13 @@ mod tests {
     fn the_accept_header_picks_the_form_and_html_is_the_default() {
         let browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
         for (accept, wanted) in [
-            ("*/*", Form::Html),
-            ("", Form::Html),
-            (browser, Form::Html),
-            ("application/json", Form::Json),
-            ("application/json;q=0.5, application/xml", Form::Xml),
-            ("application/problem+json", Form::Json),
-            ("image/png", Form::Html),
+            ("*/*", PageFormat::Html),
+            ("", PageFormat::Html),
+            (browser, PageFormat::Html),
+            ("application/json", PageFormat::Json),
+            ("application/json;q=0.5, application/xml", PageFormat::Xml),
+            ("application/problem+json", PageFormat::Json),
+            ("image/png", PageFormat::Html),
         ] {
             assert_eq!(preferred(accept), wanted, "{accept}");
         }
@@ -156,7 +156,7 @@ mod tests {
         for language in Language::ALL {
             for kind in Kind::ALL {
                 let (entry, words) = (kind.entry(), language::words(*kind, language));
-                let about = About::new("https://forge.example", entry.slug, language);
+                let about = ProblemType::new("https://forge.example", entry.slug, language);
                 assert_eq!(about.type_uri, format!("https://forge.example/problems/{}", entry.slug));
                 assert_eq!(about.title, words.title);
                 assert!(!about.status.v1.is_empty());

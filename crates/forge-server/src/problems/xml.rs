@@ -4,23 +4,23 @@ use std::fmt::Write;
 
 use forge_wire::language::Language;
 
-use super::about::{About, word};
+use super::problem_type::{ProblemType, word};
 
 const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
 
-pub(super) fn index(types: &[About], language: Language) -> String {
+pub(super) fn index(types: &[ProblemType], language: Language) -> String {
     let mut text = format!("{DECLARATION}<problem-types xml:lang=\"{}\">", language.tag());
     types.iter().for_each(|about| write(&mut text, about, ""));
     text + "</problem-types>\n"
 }
 
-pub(super) fn page(about: &About, language: Language) -> String {
+pub(super) fn page(about: &ProblemType, language: Language) -> String {
     let mut text = DECLARATION.to_owned();
     write(&mut text, about, &format!(" xml:lang=\"{}\"", language.tag()));
     text + "\n"
 }
 
-fn write(text: &mut String, about: &About, attributes: &str) {
+fn write(text: &mut String, about: &ProblemType, attributes: &str) {
     let _ = write!(text, "<problem-type{attributes}>");
     element(text, "type", &about.type_uri);
     element(text, "slug", about.slug);

@@ -6,24 +6,24 @@ use forge_core::job::Job;
 use forge_core::time::Time;
 
 use super::Traces;
-use super::context::Context;
-use super::span::{Kind, Name, Part, Span, Value, id};
+use super::context::TraceContext;
+use super::span::{AttributeValue, Span, SpanKind, SpanName, SpanPart, id};
 
 /// The place of one attempt in the trace of its job.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Attempt {
-    context: Context,
+pub(crate) struct AttemptSpan {
+    context: TraceContext,
     span: u64,
     parent: u64,
 }
 
-impl Attempt {
+impl AttemptSpan {
     /// Attempt number `n` at a delivery about an event of a job.
-    pub(crate) fn new(job: &Job, event: &Event, delivery: u128, n: u32) -> Attempt {
-        Attempt {
-            context: Context::of_job(job.id, &job.head),
-            span: id(delivery, Part::Attempt(n)),
-            parent: id(job.id.as_u128(), Part::Execution(event.execution)),
+    pub(crate) fn new(job: &Job, event: &Event, delivery: u128, n: u32) -> AttemptSpan {
+        AttemptSpan {
+            context: TraceContext::of_job(job.id, &job.head),
+            span: id(delivery, SpanPart::Attempt(n)),
+            parent: id(job.id.as_u128(), SpanPart::Execution(event.execution)),
         }
     }
 
@@ -36,7 +36,7 @@ impl Attempt {
 
 /// How an attempt went.
 #[derive(Clone, Debug)]
-pub(crate) struct Told {
+pub(crate) struct AttemptRecord {
     pub(crate) delivery: String,
     pub(crate) job: String,
     pub(crate) n: u32,
@@ -50,23 +50,23 @@ pub(crate) struct Told {
 
 impl Traces {
     /// Tells of an attempt that is over.
-    pub(crate) fn attempt(&self, place: &Attempt, told: Told) {
+    pub(crate) fn attempt(&self, place: &AttemptSpan, told: AttemptRecord) {
         if !place.context.sampled {
             return;
         }
         let mut attributes = vec![
-            ("forgerun.job_id", Value::Text(told.job)),
-            ("forgerun.delivery_id", Value::Text(told.delivery)),
-            ("forgerun.attempt", Value::Number(i64::from(told.n))),
+            ("forgerun.job_id", AttributeValue::Text(told.job)),
+            ("forgerun.delivery_id", AttributeValue::Text(told.delivery)),
+            ("forgerun.attempt", AttributeValue::Number(i64::from(told.n))),
         ];
-        let status = told.status.map(|status| Value::Number(i64::from(status)));
+        let status = told.status.map(|status| AttributeValue::Number(i64::from(status)));
         attributes.extend(status.map(|status| ("http.response.status_code", status)));
         self.put(Span {
             trace: place.context.trace,
             id: place.span,
             parent: Some(place.parent),
-            name: Name::Step("webhook"),
-            kind: Kind::Client,
+            name: SpanName::Step("webhook"),
+            kind: SpanKind::Client,
             began: told.began,
             ended: told.ended,
             error: told.error,

@@ -23,11 +23,11 @@
 
 mod context;
 mod delivery;
+mod event_spans;
+mod exporter;
 mod otlp;
 mod request;
-mod sender;
 mod span;
-mod story;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -42,8 +42,8 @@ use tracing::warn;
 
 use crate::limits::{TRACE_SPANS_WAITING_MAX, TRACE_STOP_GRACE};
 use crate::metrics::Metrics;
-pub(crate) use delivery::{Attempt, Told};
-pub(crate) use request::About;
+pub(crate) use delivery::{AttemptRecord, AttemptSpan};
+pub(crate) use request::RequestSubject;
 use span::Span;
 
 /// Takes spans, and never makes anybody wait.
@@ -60,7 +60,7 @@ impl Traces {
     pub(crate) fn start(endpoint: &str, clock: Arc<dyn Clock>, dropped: Counter) -> Traces {
         let (spans, waiting) = mpsc::channel(TRACE_SPANS_WAITING_MAX);
         let (stop, stopped) = watch::channel(false);
-        let sender = sender::Sender::new(endpoint, clock, dropped.clone());
+        let sender = exporter::SpanExporter::new(endpoint, clock, dropped.clone());
         let sending = tokio::spawn(sender.run(waiting, stopped));
         Traces { spans, dropped, stop, sending: Mutex::new(Some(sending)) }
     }
@@ -85,15 +85,15 @@ impl Traces {
 
 /// Counts commits and tells their story.
 #[derive(Debug)]
-pub(crate) struct Watching {
+pub(crate) struct CommitObserver {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) traces: Arc<Traces>,
 }
 
-impl Observer for Watching {
+impl Observer for CommitObserver {
     fn committed(&self, commit: &Commit<'_>) {
         self.metrics.committed(commit);
-        story::of_commit(commit, |span| self.traces.put(span));
+        event_spans::of_commit(commit, |span| self.traces.put(span));
     }
 
     fn failed(&self, fault: Fault, n_commands: usize) {

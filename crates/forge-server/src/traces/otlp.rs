@@ -4,7 +4,7 @@
 use forge_core::time::Time;
 use serde_json::{Value as Json, json};
 
-use super::span::{Name, Span, Value};
+use super::span::{AttributeValue, Span, SpanName};
 
 /// What a span says of a request that was answered with 5xx; why is in the log, under the request id.
 pub(super) const SERVER_FAULT: &str = "the server could not do it";
@@ -32,8 +32,8 @@ pub(super) fn document(spans: &[Span]) -> Vec<u8> {
 
 fn span(span: &Span) -> Json {
     let name = match span.name {
-        Name::Step(name) => name.to_owned(),
-        Name::Request(method, route) => format!("{method} {route}"),
+        SpanName::Step(name) => name.to_owned(),
+        SpanName::Request(method, route) => format!("{method} {route}"),
     };
     let mut json = json!({
         "traceId": trace_id(span.trace),
@@ -58,11 +58,11 @@ fn span(span: &Span) -> Json {
     json
 }
 
-fn attribute((key, value): &(&'static str, Value)) -> Json {
+fn attribute((key, value): &(&'static str, AttributeValue)) -> Json {
     let value = match value {
-        Value::Word(word) => json!({"stringValue": word}),
-        Value::Text(text) => json!({"stringValue": text}),
-        Value::Number(number) => json!({"intValue": number.to_string()}),
+        AttributeValue::Word(word) => json!({"stringValue": word}),
+        AttributeValue::Text(text) => json!({"stringValue": text}),
+        AttributeValue::Number(number) => json!({"intValue": number.to_string()}),
     };
     json!({"key": key, "value": value})
 }

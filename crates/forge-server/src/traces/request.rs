@@ -5,61 +5,61 @@ use forge_core::job::Job;
 use forge_core::state::State;
 use forge_core::time::Time;
 
-use super::context::Context;
-use super::span::{Kind, Name, Part, Span, Value, id};
+use super::context::TraceContext;
+use super::span::{AttributeValue, Span, SpanKind, SpanName, SpanPart, id};
 use super::{Traces, otlp};
 use crate::edge::Exchange;
 
 /// What a request turned out to be about: known once its handler knows.
 #[derive(Clone, Debug)]
-pub(crate) enum About {
+pub(crate) enum RequestSubject {
     /// A job, as the request left it.
-    Job { id: JobId, state: State, context: Option<Context>, fresh: bool },
+    Job { id: JobId, state: State, context: Option<TraceContext>, fresh: bool },
     /// A key.
     Key { id: KeyId, fresh: bool },
 }
 
-impl About {
+impl RequestSubject {
     /// A job; `fresh` if the request brought it into the world.
-    pub(crate) fn job(job: &Job, fresh: bool) -> About {
-        let context = job.head.traceparent.as_deref().and_then(Context::parse);
-        About::Job { id: job.id, state: job.state, context, fresh }
+    pub(crate) fn job(job: &Job, fresh: bool) -> RequestSubject {
+        let context = job.head.traceparent.as_deref().and_then(TraceContext::parse);
+        RequestSubject::Job { id: job.id, state: job.state, context, fresh }
     }
 
     /// Which job.
     pub(crate) fn job_id(&self) -> Option<JobId> {
         match self {
-            About::Job { id, .. } => Some(*id),
-            About::Key { .. } => None,
+            RequestSubject::Job { id, .. } => Some(*id),
+            RequestSubject::Key { .. } => None,
         }
     }
 
     /// How the request left the job.
     pub(crate) fn state(&self) -> Option<State> {
         match self {
-            About::Job { state, .. } => Some(*state),
-            About::Key { .. } => None,
+            RequestSubject::Job { state, .. } => Some(*state),
+            RequestSubject::Key { .. } => None,
         }
     }
 
     const fn subject(&self) -> u128 {
         match self {
-            About::Job { id, .. } => id.as_u128(),
-            About::Key { id, .. } => id.as_u128(),
+            RequestSubject::Job { id, .. } => id.as_u128(),
+            RequestSubject::Key { id, .. } => id.as_u128(),
         }
     }
 
     const fn is_fresh(&self) -> bool {
         match self {
-            About::Job { fresh, .. } | About::Key { fresh, .. } => *fresh,
+            RequestSubject::Job { fresh, .. } | RequestSubject::Key { fresh, .. } => *fresh,
         }
     }
 
     /// The trace of the subject.
-    fn context(&self) -> Context {
+    fn context(&self) -> TraceContext {
         match self {
-            About::Job { id, context, .. } => context.unwrap_or(Context::new(id.as_u128())),
-            About::Key { id, .. } => Context::new(id.as_u128()),
+            RequestSubject::Job { id, context, .. } => context.unwrap_or(TraceContext::new(id.as_u128())),
+            RequestSubject::Key { id, .. } => TraceContext::new(id.as_u128()),
         }
     }
 }
@@ -72,24 +72,24 @@ impl Traces {
         }
         let Some(place) = place(exchange) else { return };
         let mut attributes = vec![
-            ("http.request.method", Value::Text(exchange.method.as_str().to_owned())),
-            ("http.route", Value::Word(exchange.route)),
-            ("http.response.status_code", Value::Number(i64::from(status))),
-            ("forgerun.action", Value::Word(exchange.action)),
-            ("forgerun.request_id", Value::Text(exchange.request_id().to_owned())),
+            ("http.request.method", AttributeValue::Text(exchange.method.as_str().to_owned())),
+            ("http.route", AttributeValue::Word(exchange.route)),
+            ("http.response.status_code", AttributeValue::Number(i64::from(status))),
+            ("forgerun.action", AttributeValue::Word(exchange.action)),
+            ("forgerun.request_id", AttributeValue::Text(exchange.request_id().to_owned())),
         ];
         let client = exchange.caller.as_ref().map(|caller| caller.client.to_string());
-        attributes.extend(client.map(|client| ("forgerun.client_id", Value::Text(client))));
+        attributes.extend(client.map(|client| ("forgerun.client_id", AttributeValue::Text(client))));
         attributes.extend(exchange.about().map(|about| match about {
-            About::Job { id, .. } => ("forgerun.job_id", Value::Text(id.to_string())),
-            About::Key { id, .. } => ("forgerun.key_id", Value::Text(id.to_string())),
+            RequestSubject::Job { id, .. } => ("forgerun.job_id", AttributeValue::Text(id.to_string())),
+            RequestSubject::Key { id, .. } => ("forgerun.key_id", AttributeValue::Text(id.to_string())),
         }));
         self.put(Span {
             trace: place.trace,
             id: place.id,
             parent: place.parent,
-            name: Name::Request(method(exchange), exchange.route),
-            kind: Kind::Server,
+            name: SpanName::Request(method(exchange), exchange.route),
+            kind: SpanKind::Server,
             began: exchange.began,
             ended,
             // A refusal is the caller's mistake, not a fault of the one who refuses.
@@ -107,7 +107,7 @@ fn method(exchange: &Exchange) -> &'static str {
 }
 
 /// Where a span stands.
-struct Place {
+struct SpanPosition {
     trace: u128,
     id: u64,
     parent: Option<u64>,
@@ -116,32 +116,32 @@ struct Place {
 
 /// In the caller's trace, if it has one; else in the trace of what it is about, else in one of its own. `None` if the
 /// caller's trace is not recorded.
-fn place(exchange: &Exchange) -> Option<Place> {
+fn place(exchange: &Exchange) -> Option<SpanPosition> {
     let request = exchange.request_id().parse::<ExecutionId>().map_or(1, ExecutionId::as_u128);
-    let given = exchange.trace_context().0.as_deref().and_then(Context::parse);
+    let given = exchange.trace_context().0.as_deref().and_then(TraceContext::parse);
     let about = exchange.about();
     let own = match about {
-        Some(about) if about.is_fresh() => id(about.subject(), Part::Birth),
-        Some(_) | None => id(request, Part::Request),
+        Some(about) if about.is_fresh() => id(about.subject(), SpanPart::Birth),
+        Some(_) | None => id(request, SpanPart::Request),
     };
     let born = about.filter(|about| !about.is_fresh()).map(|about| {
-        let birth = id(about.subject(), Part::Birth);
+        let birth = id(about.subject(), SpanPart::Birth);
         (about.context(), birth)
     });
     let place = match (given, born) {
         (Some(given), born) => {
             let other = born.filter(|(context, _)| context.trace != given.trace);
             let link = other.map(|(context, birth)| (context.trace, birth));
-            (given.sampled, Place { trace: given.trace, id: own, parent: given.parent, link })
+            (given.sampled, SpanPosition { trace: given.trace, id: own, parent: given.parent, link })
         }
         // The request that made a key may have been in a trace of its caller, so a key has no sure parent.
         (None, Some((context, birth))) => {
-            let parent = about.and_then(About::job_id).map(|_| birth);
-            (context.sampled, Place { trace: context.trace, id: own, parent, link: None })
+            let parent = about.and_then(RequestSubject::job_id).map(|_| birth);
+            (context.sampled, SpanPosition { trace: context.trace, id: own, parent, link: None })
         }
         (None, None) => {
             let trace = about.map_or(request, |about| about.context().trace);
-            (true, Place { trace, id: own, parent: None, link: None })
+            (true, SpanPosition { trace, id: own, parent: None, link: None })
         }
     };
     place.0.then_some(place.1)

@@ -8,20 +8,20 @@ pub(super) struct Span {
     pub(super) trace: u128,
     pub(super) id: u64,
     pub(super) parent: Option<u64>,
-    pub(super) name: Name,
-    pub(super) kind: Kind,
+    pub(super) name: SpanName,
+    pub(super) kind: SpanKind,
     pub(super) began: Time,
     pub(super) ended: Time,
     /// What went wrong, if something did.
     pub(super) error: Option<&'static str>,
-    pub(super) attributes: Vec<(&'static str, Value)>,
+    pub(super) attributes: Vec<(&'static str, AttributeValue)>,
     /// A span of another trace that this one is about.
     pub(super) link: Option<(u128, u64)>,
 }
 
 /// What a span is called: few names, so that they can be grouped by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Name {
+pub(super) enum SpanName {
     /// A step of a job.
     Step(&'static str),
     /// A request: its method and the pattern of its route.
@@ -30,7 +30,7 @@ pub(super) enum Name {
 
 /// Which side of a conversation a span tells of, by OTLP's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum SpanKind {
     Internal = 1,
     Server = 2,
     Client = 3,
@@ -38,7 +38,7 @@ pub(super) enum Kind {
 
 /// The value of an attribute. No secrets and no payloads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Value {
+pub(super) enum AttributeValue {
     Word(&'static str),
     Text(String),
     Number(i64),
@@ -46,7 +46,7 @@ pub(super) enum Value {
 
 /// What a span is of its subject, which has an id of 128 bits: with it, the id of the span.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Part {
+pub(super) enum SpanPart {
     /// The request that brought it into the world.
     Birth,
     /// A request about it.
@@ -62,14 +62,14 @@ pub(super) enum Part {
 }
 
 /// The id of a span: the same on every node and at every time, and different from all others as far as 64 bits go.
-pub(super) fn id(subject: u128, part: Part) -> u64 {
+pub(super) fn id(subject: u128, part: SpanPart) -> u64 {
     let (tag, n) = match part {
-        Part::Birth => (1, 0),
-        Part::Request => (2, 0),
-        Part::Execution(n) => (3, n),
-        Part::Step(n) => (4, n),
-        Part::Report(n) => (5, n),
-        Part::Attempt(n) => (6, n),
+        SpanPart::Birth => (1, 0),
+        SpanPart::Request => (2, 0),
+        SpanPart::Execution(n) => (3, n),
+        SpanPart::Step(n) => (4, n),
+        SpanPart::Report(n) => (5, n),
+        SpanPart::Attempt(n) => (6, n),
     };
     let salted = mix(subject as u64 ^ mix((subject >> 64) as u64 ^ mix(tag << 32 | u64::from(n))));
     // Zero means "no span".
@@ -92,9 +92,10 @@ mod tests {
 
     #[test]
     fn spans_of_neighbouring_subjects_have_ids_of_their_own() {
-        let parts =
-            (0..20).flat_map(|n| [Part::Execution(n), Part::Step(n), Part::Report(n), Part::Attempt(n)]);
-        let parts: Vec<Part> = parts.chain([Part::Birth, Part::Request]).collect();
+        let parts = (0..20).flat_map(|n| {
+            [SpanPart::Execution(n), SpanPart::Step(n), SpanPart::Report(n), SpanPart::Attempt(n)]
+        });
+        let parts: Vec<SpanPart> = parts.chain([SpanPart::Birth, SpanPart::Request]).collect();
         let ids: HashSet<u64> =
             (0..1000).flat_map(|subject| parts.iter().map(move |part| id(subject, *part))).collect();
         assert_eq!(ids.len(), 1000 * parts.len());

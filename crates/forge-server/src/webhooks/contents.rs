@@ -9,12 +9,12 @@ use forge_core::id::EventId;
 use forge_core::time::Time;
 use forge_core::webhook::Envelope as Wrapping;
 use forge_engine::PreparedDelivery;
-use forge_wire::event::{Body, JSON};
+use forge_wire::event::{EventBody, JSON};
 use forge_wire::{time, words};
 use serde_json::json;
 
-use super::envelope::{Envelope, STRUCTURED_MEDIA_TYPE};
-use super::letter::put;
+use super::cloud_event::{CloudEvent, STRUCTURED_MEDIA_TYPE};
+use super::request::put;
 use super::signature::content_digest;
 
 /// The `type` of a test as a CloudEvent.
@@ -37,9 +37,9 @@ pub struct Contents {
 
 impl Contents {
     /// What is told of a delivery by the server at `source`, wrapped as its webhook wants it now.
-    pub fn new(parcel: &PreparedDelivery, source: &str) -> Contents {
-        let Plain { content_type, body, envelope } = Plain::new(parcel, source);
-        let wrapping = parcel.webhook.as_ref().map_or(Wrapping::None, |webhook| webhook.envelope);
+    pub fn new(prepared: &PreparedDelivery, source: &str) -> Contents {
+        let PlainContents { content_type, body, envelope } = PlainContents::new(prepared, source);
+        let wrapping = prepared.webhook.as_ref().map_or(Wrapping::None, |webhook| webhook.envelope);
         let (content_type, body, envelope) = match wrapping {
             Wrapping::None => (content_type, body, Vec::new()),
             Wrapping::Structured => {
@@ -47,8 +47,8 @@ impl Contents {
             }
             Wrapping::Binary => (content_type, body, envelope.headers()),
         };
-        let event = words::told_name(&parcel.delivery.about);
-        Contents { id: parcel.delivery.id.to_string(), event, content_type, body, envelope }
+        let event = words::told_name(&prepared.delivery.about);
+        Contents { id: prepared.delivery.id.to_string(), event, content_type, body, envelope }
     }
 
     /// The header fields that every attempt has.
@@ -64,50 +64,51 @@ impl Contents {
 }
 
 /// What is told, and what an envelope says of it.
-struct Plain {
+struct PlainContents {
     content_type: &'static str,
     body: Bytes,
-    envelope: Envelope,
+    envelope: CloudEvent,
 }
 
-impl Plain {
-    fn new(parcel: &PreparedDelivery, source: &str) -> Plain {
-        match &parcel.delivery.about {
+impl PlainContents {
+    fn new(prepared: &PreparedDelivery, source: &str) -> PlainContents {
+        match &prepared.delivery.about {
             DeliverySubject::Event { job: id, event } => {
-                let job = parcel.job.as_deref().expect("what is about a job comes with it");
-                let body = Body::new(job, event, parcel.outcome.as_deref().map(|outcome| &outcome.object));
-                Plain::of_event(body, event.id(*id), id.to_string(), event.at, source)
+                let job = prepared.job.as_deref().expect("what is about a job comes with it");
+                let body =
+                    EventBody::new(job, event, prepared.outcome.as_deref().map(|outcome| &outcome.object));
+                PlainContents::of_event(body, event.id(*id), id.to_string(), event.at, source)
             }
             DeliverySubject::Notice(notice) => {
                 let (id, webhook) = (notice.id(), notice.webhook.to_string());
-                Plain::of_event(Body::of_notice(notice), id, webhook, notice.disabled.at, source)
+                PlainContents::of_event(EventBody::of_notice(notice), id, webhook, notice.disabled.at, source)
             }
-            DeliverySubject::Test => Plain::of_test(&parcel.delivery, source),
+            DeliverySubject::Test => PlainContents::of_test(&prepared.delivery, source),
         }
     }
 
-    fn of_event(body: Body, id: EventId, subject: String, at: Time, source: &str) -> Plain {
-        let envelope = Envelope {
+    fn of_event(body: EventBody, id: EventId, subject: String, at: Time, source: &str) -> PlainContents {
+        let envelope = CloudEvent {
             id: id.to_string(),
             source: source.to_owned(),
             kind: body.word.cloud_event().to_owned(),
             subject: Some(subject),
             time: time::micros(at),
         };
-        Plain { content_type: body.media_type, body: body.bytes.into(), envelope }
+        PlainContents { content_type: body.media_type, body: body.bytes.into(), envelope }
     }
 
-    fn of_test(delivery: &Delivery, source: &str) -> Plain {
+    fn of_test(delivery: &Delivery, source: &str) -> PlainContents {
         let at = time::micros(delivery.created_at);
         let webhook = delivery.to.key().to_string();
         let body = json!({"event_name": words::WEBHOOK_TEST, "webhook_id": webhook, "timestamp": at});
-        let envelope = Envelope {
+        let envelope = CloudEvent {
             id: delivery.id.to_string(),
             source: source.to_owned(),
             kind: TEST_KIND.to_owned(),
             subject: None,
             time: at,
         };
-        Plain { content_type: JSON, body: body.to_string().into(), envelope }
+        PlainContents { content_type: JSON, body: body.to_string().into(), envelope }
     }
 }

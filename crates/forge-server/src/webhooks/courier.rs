@@ -7,23 +7,23 @@ use forge_engine::{AttemptReport, AttemptVerdict as Meaning, Clock, Courier, Pre
 use forge_wire::words;
 
 use super::contents::Contents;
-use super::keyring::Keyring;
-use super::letter::Letter;
 use super::metrics::WebhookMetrics;
-use super::sender::{Sender, Verdict};
-use super::standard::Secret;
+use super::request::DeliveryRequest;
+use super::send_error::SendError;
+use super::sender::{SendVerdict, Sender};
+use super::signing_keys::SigningKeys;
+use super::standard::WebhookSecret;
 use super::target::Target;
-use super::trouble::Trouble;
 use crate::config::PrivateTargets;
 use crate::metrics::scenario;
-use crate::traces::{Attempt, Told, Traces};
+use crate::traces::{AttemptRecord, AttemptSpan, Traces};
 
 /// Sends what the engine hands out.
-pub struct Postman {
+pub struct WebhookCourier {
     /// Who sends.
     pub sender: Sender,
     /// What to sign with; nothing if signing is off.
-    pub keys: Option<Arc<Keyring>>,
+    pub keys: Option<Arc<SigningKeys>>,
     /// Whether private addresses are called.
     pub private: PrivateTargets,
     /// The public address of the server; `/` if it has none.
@@ -38,69 +38,76 @@ pub struct Postman {
 
 /// Cheap to clone, as every send needs one of its own.
 #[derive(Clone)]
-pub struct SharedPostman(pub Arc<Postman>);
+pub struct SharedCourier(pub Arc<WebhookCourier>);
 
-impl Courier for SharedPostman {
-    fn send(&self, parcel: PreparedDelivery) -> Sending {
+impl Courier for SharedCourier {
+    fn send(&self, prepared: PreparedDelivery) -> Sending {
         let postman = self.0.clone();
-        Box::pin(async move { postman.carry(&parcel).await })
+        Box::pin(async move { postman.carry(&prepared).await })
     }
 }
 
-impl Postman {
-    async fn carry(&self, parcel: &PreparedDelivery) -> AttemptReport {
-        let place = parcel.job.as_deref().zip(parcel.event()).map(|(job, event)| {
-            Attempt::new(job, event, parcel.delivery.id.as_u128(), parcel.delivery.attempts)
+impl WebhookCourier {
+    async fn carry(&self, prepared: &PreparedDelivery) -> AttemptReport {
+        let place = prepared.job.as_deref().zip(prepared.event()).map(|(job, event)| {
+            AttemptSpan::new(job, event, prepared.delivery.id.as_u128(), prepared.delivery.attempts)
         });
         let began = self.clock.now();
         self.metrics.in_flight.inc();
         let under_way = InFlight(&self.metrics);
-        let verdict = self.deliver(parcel, place.as_ref()).await;
+        let verdict = self.deliver(prepared, place.as_ref()).await;
         drop(under_way);
         let ended = self.clock.now();
         self.metrics.attempt(&verdict, ended.since(began));
-        log(parcel, &verdict, ended.since(began));
+        log(prepared, &verdict, ended.since(began));
         if let (Some(traces), Some(place)) = (&self.traces, &place) {
             let (status, error) = match verdict {
-                Verdict::Delivered(status) => (Some(status), None),
-                Verdict::Gone => (Some(410), Some("gone")),
-                Verdict::Failed { trouble, .. } => (trouble.status(), Some(trouble.label())),
+                SendVerdict::Delivered(status) => (Some(status), None),
+                SendVerdict::Gone => (Some(410), Some("gone")),
+                SendVerdict::Failed { trouble, .. } => (trouble.status(), Some(trouble.label())),
             };
-            let job = parcel.delivery.job().map(|job| job.to_string()).unwrap_or_default();
-            let (delivery, n) = (parcel.delivery.id.to_string(), parcel.delivery.attempts);
-            traces.attempt(place, Told { delivery, job, n, began, ended, status, error });
+            let job = prepared.delivery.job().map(|job| job.to_string()).unwrap_or_default();
+            let (delivery, n) = (prepared.delivery.id.to_string(), prepared.delivery.attempts);
+            traces.attempt(place, AttemptRecord { delivery, job, n, began, ended, status, error });
         }
         receipt(&verdict)
     }
 
-    async fn deliver(&self, parcel: &PreparedDelivery, place: Option<&Attempt>) -> Verdict {
-        let failed = |trouble| Verdict::Failed { trouble, retry_after: None };
+    async fn deliver(&self, prepared: &PreparedDelivery, place: Option<&AttemptSpan>) -> SendVerdict {
+        let failed = |trouble| SendVerdict::Failed { trouble, retry_after: None };
         // Judged again: what was allowed when it was registered may not be any more.
-        let Ok(target) = Target::parse(parcel.url(), self.private) else { return failed(Trouble::BadTarget) };
+        let Ok(target) = Target::parse(prepared.url(), self.private) else {
+            return failed(SendError::BadTarget);
+        };
         let keys = match &self.keys {
             None => None,
-            Some(keyring) => match keyring.current().await {
+            Some(signing_keys) => match signing_keys.current().await {
                 Ok(keys) => Some(keys),
                 Err(error) => {
                     tracing::error!(%error, "no keys to sign webhooks with");
-                    return failed(Trouble::NoKeys);
+                    return failed(SendError::NoKeys);
                 }
             },
         };
-        let letter = self.letter(parcel, target, place);
+        let letter = self.letter(prepared, target, place);
         let request = letter.request(self.clock.now(), keys.as_deref().map(|keys| &keys.signing));
         self.sender.send(&letter.target, request).await
     }
 
-    fn letter(&self, parcel: &PreparedDelivery, target: Target, place: Option<&Attempt>) -> Letter {
+    fn letter(
+        &self,
+        prepared: &PreparedDelivery,
+        target: Target,
+        place: Option<&AttemptSpan>,
+    ) -> DeliveryRequest {
         let now = self.clock.now();
-        let secrets = parcel.webhook.iter().flat_map(|webhook| webhook.secrets.at(now));
-        Letter {
+        let secrets = prepared.webhook.iter().flat_map(|webhook| webhook.secrets.at(now));
+        DeliveryRequest {
             target,
-            contents: Contents::new(parcel, &self.source),
-            attempt: parcel.delivery.attempts,
-            secrets: secrets.filter_map(|secret| Secret::from_bytes(secret.to_vec())).collect(),
-            traceparent: place.map(Attempt::traceparent),
+            contents: Contents::new(prepared, &self.source),
+            attempt: prepared.delivery.attempts,
+            secrets: secrets.filter_map(|secret| WebhookSecret::from_bytes(secret.to_vec())).collect(),
+            traceparent: place.map(AttemptSpan::traceparent),
         }
     }
 }
@@ -114,16 +121,16 @@ impl Drop for InFlight<'_> {
     }
 }
 
-fn receipt(verdict: &Verdict) -> AttemptReport {
+fn receipt(verdict: &SendVerdict) -> AttemptReport {
     match verdict {
-        Verdict::Delivered(status) => {
+        SendVerdict::Delivered(status) => {
             AttemptReport { verdict: Meaning::Delivered, status: Some(*status), error: None }
         }
-        Verdict::Gone => {
+        SendVerdict::Gone => {
             let error = Some("answered with status 410: it wants no more deliveries".to_owned());
             AttemptReport { verdict: Meaning::Gone, status: Some(410), error }
         }
-        Verdict::Failed { trouble, retry_after } => AttemptReport {
+        SendVerdict::Failed { trouble, retry_after } => AttemptReport {
             verdict: Meaning::Failed { retry_after: *retry_after },
             status: trouble.status(),
             error: Some(trouble.to_string()),
@@ -132,14 +139,14 @@ fn receipt(verdict: &Verdict) -> AttemptReport {
 }
 
 /// One line per attempt. Of the URL no more than where it leads: path and query may be secrets of the receiver.
-fn log(parcel: &PreparedDelivery, verdict: &Verdict, took: std::time::Duration) {
+fn log(prepared: &PreparedDelivery, verdict: &SendVerdict, took: std::time::Duration) {
     let (status, error) = match verdict {
-        Verdict::Delivered(status) => (Some(*status), None),
-        Verdict::Gone => (Some(410), Some("gone".to_owned())),
-        Verdict::Failed { trouble, .. } => (trouble.status(), Some(trouble.to_string())),
+        SendVerdict::Delivered(status) => (Some(*status), None),
+        SendVerdict::Gone => (Some(410), Some("gone".to_owned())),
+        SendVerdict::Failed { trouble, .. } => (trouble.status(), Some(trouble.to_string())),
     };
-    let delivery = &parcel.delivery;
-    let job = parcel.job.as_deref();
+    let delivery = &prepared.delivery;
+    let job = prepared.job.as_deref();
     let webhook_id = match &delivery.to {
         Endpoint::Webhook(id) => Some(id.to_string()),
         Endpoint::Callback(_) => None,
@@ -152,7 +159,7 @@ fn log(parcel: &PreparedDelivery, verdict: &Verdict, took: std::time::Duration) 
         event = words::told_name(&delivery.about),
         scenario = job.map(scenario),
         correlation_id = job.and_then(|job| job.head.correlation_id.as_deref()),
-        receiver = origin(parcel.url()).as_deref(),
+        receiver = origin(prepared.url()).as_deref(),
         attempt = delivery.attempts,
         status,
         duration_ms = took.as_millis() as u64,

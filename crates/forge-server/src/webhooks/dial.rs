@@ -22,8 +22,8 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 
 use super::guard;
+use super::send_error::SendError;
 use super::target::{Peer, Target};
-use super::trouble::Trouble;
 use crate::config::PrivateTargets;
 use crate::limits::{
     WEBHOOK_ADDRESSES_TRIED_MAX, WEBHOOK_ANSWER_HEAD_BYTES_MAX, WEBHOOK_CONNECT_TIMEOUT, WEBHOOK_LOOKUPS_MAX,
@@ -84,47 +84,47 @@ impl Dialler {
         Dialler { resolver, private, roots, tls: OnceLock::new() }
     }
 
-    pub(crate) async fn dial(&self, target: &Target) -> Result<Connection, Trouble> {
+    pub(crate) async fn dial(&self, target: &Target) -> Result<HttpConnection, SendError> {
         let connect = async {
             let stream = self.connect(target).await?;
             // Answers to small requests; waiting for more to send would only delay them.
             let _ = stream.set_nodelay(true);
             if !target.is_https() {
-                return Connection::open(stream).await;
+                return HttpConnection::open(stream).await;
             }
-            let name = server_name(target).ok_or(Trouble::Certificate)?;
+            let name = server_name(target).ok_or(SendError::Certificate)?;
             let stream = self.tls().connect(name, stream).await.map_err(tls_trouble)?;
-            Connection::open(stream).await
+            HttpConnection::open(stream).await
         };
-        timeout(WEBHOOK_CONNECT_TIMEOUT, connect).await.map_err(|_| Trouble::Unreachable)?
+        timeout(WEBHOOK_CONNECT_TIMEOUT, connect).await.map_err(|_| SendError::Unreachable)?
     }
 
-    async fn connect(&self, target: &Target) -> Result<TcpStream, Trouble> {
+    async fn connect(&self, target: &Target) -> Result<TcpStream, SendError> {
         let addresses = self.addresses(target).await?;
         let n_tried = addresses.len().min(WEBHOOK_ADDRESSES_TRIED_MAX);
         // One address that swallows packets must not cost the time of all.
         let share = WEBHOOK_CONNECT_TIMEOUT / n_tried.max(1) as u32;
-        let mut trouble = Trouble::NoSuchName;
+        let mut trouble = SendError::NoSuchName;
         for address in addresses.into_iter().take(n_tried) {
             let address = SocketAddr::new(address, target.port());
             trouble = match timeout(share, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => return Ok(stream),
-                Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => Trouble::Refused,
-                Ok(Err(_)) | Err(_) => Trouble::Unreachable,
+                Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => SendError::Refused,
+                Ok(Err(_)) | Err(_) => SendError::Unreachable,
             };
         }
         Err(trouble)
     }
 
     /// The addresses to dial. One bad address spoils them all: a name that leads into our network and out of it is a trap.
-    async fn addresses(&self, target: &Target) -> Result<Vec<IpAddr>, Trouble> {
+    async fn addresses(&self, target: &Target) -> Result<Vec<IpAddr>, SendError> {
         let addresses = match target.peer() {
             // A literal address never gets to a resolver, so it is judged here as well.
             Peer::Address(address) => vec![address],
-            Peer::Name(name) => self.resolver.resolve(&name).await.map_err(|_| Trouble::NoSuchName)?,
+            Peer::Name(name) => self.resolver.resolve(&name).await.map_err(|_| SendError::NoSuchName)?,
         };
         for address in &addresses {
-            guard::judge(*address, self.private).map_err(Trouble::Forbidden)?;
+            guard::judge(*address, self.private).map_err(SendError::Forbidden)?;
         }
         Ok(addresses)
     }
@@ -160,38 +160,38 @@ fn server_name(target: &Target) -> Option<ServerName<'static>> {
     }
 }
 
-fn tls_trouble(error: io::Error) -> Trouble {
+fn tls_trouble(error: io::Error) -> SendError {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
     match cause {
-        Some(rustls::Error::InvalidCertificate(_)) => Trouble::Certificate,
-        Some(_) | None => Trouble::Insecure,
+        Some(rustls::Error::InvalidCertificate(_)) => SendError::Certificate,
+        Some(_) | None => SendError::Insecure,
     }
 }
 
 /// A connection, and the task that drives it. Both end together.
-pub(crate) struct Connection {
+pub(crate) struct HttpConnection {
     pub(crate) requests: SendRequest<Full<Bytes>>,
     driver: JoinHandle<()>,
 }
 
-impl Connection {
+impl HttpConnection {
     async fn open(
         stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    ) -> Result<Connection, Trouble> {
+    ) -> Result<HttpConnection, SendError> {
         let handshake = http1::Builder::new()
             .max_buf_size(WEBHOOK_ANSWER_HEAD_BYTES_MAX)
             .handshake(TokioIo::new(stream))
             .await;
-        let (requests, connection) = handshake.map_err(|_| Trouble::Closed)?;
+        let (requests, connection) = handshake.map_err(|_| SendError::Closed)?;
         let driver = tokio::spawn(async move {
             // What goes wrong is told to whoever waits for the answer.
             let _ = connection.await;
         });
-        Ok(Connection { requests, driver })
+        Ok(HttpConnection { requests, driver })
     }
 }
 
-impl Drop for Connection {
+impl Drop for HttpConnection {
     fn drop(&mut self) {
         // A receiver that neither reads nor answers would keep it for ever.
         self.driver.abort();

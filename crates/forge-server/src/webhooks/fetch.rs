@@ -12,8 +12,8 @@ use tokio::time::timeout;
 
 use super::dial::{Dialler, SystemResolver};
 use super::keys::{PublicKey, read_document};
+use super::send_error::SendError;
 use super::target::{Objection, Target};
-use super::trouble::Trouble;
 use crate::config::PrivateTargets;
 use crate::limits::WEBHOOK_KEYS_BYTES_MAX;
 
@@ -48,7 +48,7 @@ pub enum NoKeys {
     Url(Objection),
     /// The server did not answer as it should.
     #[error("could not fetch the keys: {0}")]
-    Server(Trouble),
+    Server(SendError),
     /// The file cannot be read.
     #[error("could not read {path}: {source}")]
     File {
@@ -69,7 +69,7 @@ pub async fn keys(source: &KeySource) -> Result<Vec<PublicKey>, NoKeys> {
     let document = match source {
         KeySource::Url(url) => {
             let target = Target::parse(url, PrivateTargets::Allow).map_err(NoKeys::Url)?;
-            let fetched = timeout(PATIENCE, get(&target)).await.unwrap_or(Err(Trouble::Slow));
+            let fetched = timeout(PATIENCE, get(&target)).await.unwrap_or(Err(SendError::Slow));
             fetched.map_err(NoKeys::Server)?
         }
         KeySource::File(path) => {
@@ -80,7 +80,7 @@ pub async fn keys(source: &KeySource) -> Result<Vec<PublicKey>, NoKeys> {
     if keys.is_empty() { Err(NoKeys::None) } else { Ok(keys) }
 }
 
-async fn get(target: &Target) -> Result<Bytes, Trouble> {
+async fn get(target: &Target) -> Result<Bytes, SendError> {
     let dialler = Dialler::new(Arc::new(SystemResolver::default()), PrivateTargets::Allow, None);
     let mut connection = dialler.dial(target).await?;
     let request = Request::builder()
@@ -88,11 +88,11 @@ async fn get(target: &Target) -> Result<Bytes, Trouble> {
         .uri(target.path_and_query())
         .header(HOST, target.authority())
         .body(Full::default());
-    let answer = connection.requests.send_request(request.map_err(|_| Trouble::BadTarget)?).await;
-    let answer = answer.map_err(|_| Trouble::Closed)?;
+    let answer = connection.requests.send_request(request.map_err(|_| SendError::BadTarget)?).await;
+    let answer = answer.map_err(|_| SendError::Closed)?;
     if answer.status() != StatusCode::OK {
-        return Err(Trouble::Status(answer.status().as_u16()));
+        return Err(SendError::Status(answer.status().as_u16()));
     }
     let body = Limited::new(answer.into_body(), WEBHOOK_KEYS_BYTES_MAX).collect().await;
-    Ok(body.map_err(|_| Trouble::Closed)?.to_bytes())
+    Ok(body.map_err(|_| SendError::Closed)?.to_bytes())
 }

@@ -9,7 +9,7 @@ use crate::config::PrivateTargets;
 
 /// Why an address is not called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum AddressRefused {
     /// Link-local, or where a cloud keeps the credentials of its machines.
     #[error("must not lead to a link-local or metadata address")]
     Never,
@@ -19,23 +19,23 @@ pub enum Refused {
 }
 
 /// Whether the server may call this address.
-pub fn judge(address: IpAddr, private: PrivateTargets) -> Result<(), Refused> {
+pub fn judge(address: IpAddr, private: PrivateTargets) -> Result<(), AddressRefused> {
     match (place(address), private) {
-        (Place::Never, _) => Err(Refused::Never),
-        (Place::Private, PrivateTargets::Deny) => Err(Refused::Private),
-        (Place::Private, PrivateTargets::Allow) | (Place::Public, _) => Ok(()),
+        (AddressClass::Never, _) => Err(AddressRefused::Never),
+        (AddressClass::Private, PrivateTargets::Deny) => Err(AddressRefused::Private),
+        (AddressClass::Private, PrivateTargets::Allow) | (AddressClass::Public, _) => Ok(()),
     }
 }
 
 /// Where an address is, from the harmless to what is refused always.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum AddressClass {
     Public,
     Private,
     Never,
 }
 
-fn place(address: IpAddr) -> Place {
+fn place(address: IpAddr) -> AddressClass {
     match address {
         IpAddr::V4(v4) => place_v4(v4),
         IpAddr::V6(v6) => {
@@ -67,24 +67,24 @@ const PRIVATE_V4: [([u8; 4], u32); 14] = [
     ([240, 0, 0, 0], 4),
 ];
 
-fn place_v4(address: Ipv4Addr) -> Place {
+fn place_v4(address: Ipv4Addr) -> AddressClass {
     if address.is_link_local() || METADATA_V4.contains(&address) {
-        return Place::Never;
+        return AddressClass::Never;
     }
     let bits = address.to_bits();
     let within = |(network, length): &([u8; 4], u32)| {
         (bits ^ Ipv4Addr::from(*network).to_bits()) >> (32 - length) == 0
     };
-    if PRIVATE_V4.iter().any(within) { Place::Private } else { Place::Public }
+    if PRIVATE_V4.iter().any(within) { AddressClass::Private } else { AddressClass::Public }
 }
 
 /// Metadata services of Amazon and Google, in the range of private networks.
 const METADATA_V6: [Ipv6Addr; 2] =
     [Ipv6Addr::new(0xfd00, 0x0ec2, 0, 0, 0, 0, 0, 0x254), Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)];
 
-fn place_v6(address: Ipv6Addr) -> Place {
+fn place_v6(address: Ipv6Addr) -> AddressClass {
     if address.is_unicast_link_local() || METADATA_V6.contains(&address) {
-        return Place::Never;
+        return AddressClass::Never;
     }
     let [first, second, ..] = address.segments();
     // Only 2000::/3 is given to the public network; NAT64 leads there.
@@ -95,7 +95,7 @@ fn place_v6(address: Ipv6Addr) -> Place {
         0x3fff => second < 0x1000,
         _ => false,
     };
-    if outside || special { Place::Private } else { Place::Public }
+    if outside || special { AddressClass::Private } else { AddressClass::Public }
 }
 
 fn is_nat64(address: Ipv6Addr) -> bool {
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(addresses: &[&str], expected: Place) {
+    fn check(addresses: &[&str], expected: AddressClass) {
         for address in addresses {
             assert_eq!(place(address.parse().unwrap()), expected, "{address}");
         }
@@ -155,7 +155,7 @@ mod tests {
                 "2001:db8::5efe:169.254.169.254",
                 "::ffff:0:a9fe:a9fe",
             ],
-            Place::Never,
+            AddressClass::Never,
         );
     }
 
@@ -203,7 +203,7 @@ mod tests {
                 "2001:0:7f00:1::",
                 "::ffff:0:808:808",
             ],
-            Place::Private,
+            AddressClass::Private,
         );
     }
 
@@ -232,7 +232,7 @@ mod tests {
                 "64:ff9b::808:808",
                 "2002:808:808::1",
             ],
-            Place::Public,
+            AddressClass::Public,
         );
     }
 
@@ -240,8 +240,8 @@ mod tests {
     fn private_addresses_are_a_matter_of_configuration_and_metadata_is_not() {
         let judge = |address: &str, private| judge(address.parse().unwrap(), private);
         assert_eq!(judge("10.0.0.1", PrivateTargets::Allow), Ok(()));
-        assert_eq!(judge("10.0.0.1", PrivateTargets::Deny), Err(Refused::Private));
-        assert_eq!(judge("fe80::1", PrivateTargets::Allow), Err(Refused::Never));
+        assert_eq!(judge("10.0.0.1", PrivateTargets::Deny), Err(AddressRefused::Private));
+        assert_eq!(judge("fe80::1", PrivateTargets::Allow), Err(AddressRefused::Never));
         assert_eq!(judge("8.8.8.8", PrivateTargets::Deny), Ok(()));
     }
 }

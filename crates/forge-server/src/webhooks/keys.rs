@@ -48,24 +48,24 @@ impl PublicKey {
 }
 
 /// The key that signs.
-pub struct SigningKey {
+pub struct Signer {
     pair: Ed25519KeyPair,
     /// What receivers verify with.
     pub public: PublicKey,
 }
 
-impl std::fmt::Debug for SigningKey {
+impl std::fmt::Debug for Signer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "SigningKey({})", self.public.id)
     }
 }
 
-impl SigningKey {
+impl Signer {
     /// The key pair that belongs to a seed.
-    pub fn from_seed(seed: &[u8; 32]) -> SigningKey {
+    pub fn from_seed(seed: &[u8; 32]) -> Signer {
         let pair = Ed25519KeyPair::from_seed_unchecked(seed).expect("any 32 bytes are a seed");
         let public = PublicKey::new(pair.public_key().as_ref());
-        SigningKey { pair, public }
+        Signer { pair, public }
     }
 
     /// Signs.
@@ -78,7 +78,7 @@ impl SigningKey {
 #[derive(Debug)]
 pub struct KeySet {
     /// The key that signs.
-    pub signing: SigningKey,
+    pub signing: Signer,
     /// Keys that signed before or will sign next.
     pub others: Vec<PublicKey>,
 }
@@ -115,7 +115,7 @@ mod tests {
             (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
         };
         let secret = seed("4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb");
-        let key = SigningKey::from_seed(&secret.try_into().unwrap());
+        let key = Signer::from_seed(&secret.try_into().unwrap());
         assert_eq!(
             key.public.bytes,
             seed("3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c")
@@ -129,8 +129,8 @@ mod tests {
 
     #[test]
     fn the_published_set_is_public_and_can_be_read_again() {
-        let old = SigningKey::from_seed(&[1; 32]).public;
-        let keys = KeySet { signing: SigningKey::from_seed(&[2; 32]), others: vec![old.clone()] };
+        let old = Signer::from_seed(&[1; 32]).public;
+        let keys = KeySet { signing: Signer::from_seed(&[2; 32]), others: vec![old.clone()] };
         let document = keys.document().to_string();
         assert!(!document.contains("\"d\""), "{document}");
         assert_eq!(read_document(document.as_bytes()).unwrap(), [keys.signing.public.clone(), old]);

@@ -18,17 +18,17 @@ use tokio::sync::Mutex;
 
 use super::fetch::{self, KeySource};
 use super::keys::PublicKey;
-use super::standard::Secret;
-use super::verify::{self, Delivery, Means, Report};
+use super::standard::WebhookSecret;
+use super::verify::{self, Delivery, SignatureReport, VerifyOptions};
 use crate::limits::{LISTEN_BODY_BYTES_MAX, LISTEN_IDS_MAX, LISTEN_SHOWN_CHARS_MAX, WEBHOOK_TOLERANCE};
 
 /// How to listen.
 #[derive(Clone, Debug)]
-pub struct Listen {
+pub struct ListenOptions {
     /// On loopback; 0 takes a free one.
     pub port: u16,
     /// Secrets of the webhook.
-    pub secrets: Vec<Secret>,
+    pub secrets: Vec<WebhookSecret>,
     /// Where the public keys of the server are.
     pub keys: Option<KeySource>,
     /// What to answer.
@@ -36,13 +36,13 @@ pub struct Listen {
 }
 
 struct Receiver {
-    options: Listen,
-    state: Mutex<Memory>,
+    options: ListenOptions,
+    state: Mutex<ReceiverState>,
     tell: Box<dyn Fn(&str) + Send + Sync>,
 }
 
 #[derive(Default)]
-struct Memory {
+struct ReceiverState {
     keys: Vec<PublicKey>,
     /// Deliveries that were here before, the latest last.
     seen: VecDeque<String>,
@@ -50,7 +50,7 @@ struct Memory {
 
 /// Listens until `stop` is ready. `ready` is told the address, `tell` what to show of each delivery.
 pub async fn listen(
-    options: Listen,
+    options: ListenOptions,
     ready: impl FnOnce(SocketAddr),
     tell: impl Fn(&str) + Send + Sync + 'static,
     stop: impl Future<Output = ()> + Send + 'static,
@@ -96,7 +96,7 @@ impl Receiver {
         if let Err(trouble) = self.refresh_keys(&mut state, delivery.headers).await {
             let _ = writeln!(text, "  {trouble}");
         }
-        let means = Means {
+        let means = VerifyOptions {
             secrets: &self.options.secrets,
             keys: &state.keys,
             now: Some(SystemClock.now()),
@@ -114,7 +114,11 @@ impl Receiver {
     }
 
     /// Fetches the keys when there are none, or when the delivery was signed with one that is not among them.
-    async fn refresh_keys(&self, state: &mut Memory, headers: &HeaderMap) -> Result<(), fetch::NoKeys> {
+    async fn refresh_keys(
+        &self,
+        state: &mut ReceiverState,
+        headers: &HeaderMap,
+    ) -> Result<(), fetch::NoKeys> {
         let Some(source) = &self.options.keys else { return Ok(()) };
         let wanted = verify::key_id(headers);
         if wanted.is_some_and(|id| state.keys.iter().all(|key| key.id != id)) {
@@ -162,7 +166,7 @@ fn shown_body(delivery: &Delivery<'_>) -> String {
     shown
 }
 
-fn checked(name: &str, report: &Report) -> String {
+fn checked(name: &str, report: &SignatureReport) -> String {
     match report.objection() {
         None => format!("  {name} signature: holds\n"),
         Some(_) => format!("  {name} signature: DOES NOT HOLD\n{report}"),

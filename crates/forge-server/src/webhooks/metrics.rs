@@ -9,14 +9,14 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use super::sender::Verdict;
-use super::trouble::Trouble;
+use super::send_error::SendError;
+use super::sender::SendVerdict;
 
 /// The receiver says that it is gone for good.
 const GONE: &str = "gone";
 
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Reason {
+struct ReasonLabel {
     reason: &'static str,
 }
 
@@ -24,7 +24,7 @@ struct Reason {
 #[derive(Clone, Debug)]
 pub struct WebhookMetrics {
     deliveries: Counter,
-    failures: Family<Reason, Counter>,
+    failures: Family<ReasonLabel, Counter>,
     seconds: Histogram,
     /// Attempts under way.
     pub in_flight: Gauge,
@@ -45,8 +45,8 @@ impl WebhookMetrics {
             lag: Gauge::default(),
             disabled: Counter::default(),
         };
-        for reason in Trouble::LABELS.into_iter().chain([GONE]) {
-            drop(metrics.failures.get_or_create(&Reason { reason }));
+        for reason in SendError::LABELS.into_iter().chain([GONE]) {
+            drop(metrics.failures.get_or_create(&ReasonLabel { reason }));
         }
         metrics.register(registry);
         metrics
@@ -62,14 +62,14 @@ impl WebhookMetrics {
     }
 
     /// An attempt is over.
-    pub fn attempt(&self, verdict: &Verdict, took: Duration) {
+    pub fn attempt(&self, verdict: &SendVerdict, took: Duration) {
         self.deliveries.inc();
         self.seconds.observe(took.as_secs_f64());
         let reason = match verdict {
-            Verdict::Delivered(_) => return,
-            Verdict::Gone => GONE,
-            Verdict::Failed { trouble, .. } => trouble.label(),
+            SendVerdict::Delivered(_) => return,
+            SendVerdict::Gone => GONE,
+            SendVerdict::Failed { trouble, .. } => trouble.label(),
         };
-        self.failures.get_or_create(&Reason { reason }).inc();
+        self.failures.get_or_create(&ReasonLabel { reason }).inc();
     }
 }

@@ -9,37 +9,37 @@
 //!
 //! - `guard`: addresses that are not called; `target`: URLs that may be.
 //! - `keys`, `signature`: RFC 9421 with Ed25519; `standard`: Standard Webhooks.
-//! - `keyring`: the keys of a running server; `courier`: the engine's.
+//! - `signing_keys`: the keys of a running server; `courier`: the engine's.
 //! - `contents`: what a delivery says at every attempt; `envelope`: CloudEvents; `letter`: one attempt as a request.
 //! - `dial`, `pool`, `sender`, `trouble`: getting it there, and what can go wrong.
 //! - `verify`: why a signature does not match; `listen`: a receiver for trying things out; `fetch`: keys for both.
 
+pub mod cloud_event;
 mod contents;
 mod courier;
 mod dial;
-pub mod envelope;
 pub mod fetch;
 pub mod guard;
-mod keyring;
 pub mod keys;
-mod letter;
 mod listen;
 mod metrics;
 mod pool;
+mod request;
+mod send_error;
 mod sender;
 pub mod signature;
+mod signing_keys;
 pub mod standard;
 mod target;
-mod trouble;
 pub mod verify;
 
 pub use contents::Contents;
-pub use courier::{Postman, SharedPostman};
+pub use courier::{SharedCourier, WebhookCourier};
 pub use dial::{Addresses, Resolve, SystemResolver};
-pub use keyring::{Keyring, rotate_in};
-pub use letter::Letter;
-pub use listen::{Listen, listen};
+pub use listen::{ListenOptions, listen};
 pub use metrics::WebhookMetrics;
-pub use sender::{Options, Sender, Verdict};
+pub use request::DeliveryRequest;
+pub use send_error::SendError;
+pub use sender::{SendVerdict, Sender, SenderOptions};
+pub use signing_keys::{SigningKeys, rotate_in};
 pub use target::{Objection, Target};
-pub use trouble::Trouble;

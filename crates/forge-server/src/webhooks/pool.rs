@@ -5,24 +5,24 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use forge_core::time::Time;
 
-use super::dial::Connection;
+use super::dial::HttpConnection;
 use crate::limits::{WEBHOOK_IDLE, WEBHOOK_IDLE_MAX, WEBHOOK_IDLE_PER_RECEIVER_MAX};
 
 #[derive(Default)]
-pub(crate) struct Pool {
-    idle: Mutex<Idle>,
+pub(crate) struct ConnectionPool {
+    idle: Mutex<IdleConnections>,
 }
 
 #[derive(Default)]
-struct Idle {
+struct IdleConnections {
     /// By origin, the latest last.
-    by_origin: HashMap<String, Vec<(Connection, Time)>>,
+    by_origin: HashMap<String, Vec<(HttpConnection, Time)>>,
     n_connections: usize,
 }
 
-impl Pool {
+impl ConnectionPool {
     /// A connection that was open a moment ago.
-    pub(crate) fn take(&self, origin: &str, now: Time) -> Option<Connection> {
+    pub(crate) fn take(&self, origin: &str, now: Time) -> Option<HttpConnection> {
         let mut idle = self.lock();
         let waiting = idle.by_origin.get_mut(origin)?;
         let mut n_gone = 0;
@@ -41,7 +41,7 @@ impl Pool {
     }
 
     /// Keeps a connection for the next, if there is room.
-    pub(crate) fn put(&self, origin: String, connection: Connection, now: Time) {
+    pub(crate) fn put(&self, origin: String, connection: HttpConnection, now: Time) {
         let mut idle = self.lock();
         if idle.n_connections >= WEBHOOK_IDLE_MAX {
             idle.sweep(now);
@@ -58,15 +58,15 @@ impl Pool {
 
     /// Closes them all.
     pub(crate) fn clear(&self) {
-        *self.lock() = Idle::default();
+        *self.lock() = IdleConnections::default();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Idle> {
+    fn lock(&self) -> MutexGuard<'_, IdleConnections> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Idle {
+impl IdleConnections {
     fn sweep(&mut self, now: Time) {
         for waiting in self.by_origin.values_mut() {
             waiting.retain(|(connection, since)| {

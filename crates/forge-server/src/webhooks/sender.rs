@@ -14,16 +14,16 @@ use hyper::body::Incoming;
 use tokio::time::timeout;
 use tokio_rustls::rustls::RootCertStore;
 
-use super::dial::{Connection, Dialler, Resolve, SystemResolver};
-use super::pool::Pool;
+use super::dial::{Dialler, HttpConnection, Resolve, SystemResolver};
+use super::pool::ConnectionPool;
+use super::send_error::SendError;
 use super::target::Target;
-use super::trouble::Trouble;
 use crate::config::PrivateTargets;
 use crate::limits::{WEBHOOK_ANSWER_BODY_BYTES_MAX, WEBHOOK_DRAIN, WEBHOOK_RETRY_AFTER_MAX};
 
 /// What a receiver said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum SendVerdict {
     /// It took the delivery.
     Delivered(u16),
     /// It wants no more of them (410).
@@ -31,20 +31,20 @@ pub enum Verdict {
     /// It did not take this one.
     Failed {
         /// Why.
-        trouble: Trouble,
+        trouble: SendError,
         /// How long it asks us to wait, within bounds.
         retry_after: Option<Duration>,
     },
 }
 
-impl Verdict {
-    const fn failed(trouble: Trouble) -> Verdict {
-        Verdict::Failed { trouble, retry_after: None }
+impl SendVerdict {
+    const fn failed(trouble: SendError) -> SendVerdict {
+        SendVerdict::Failed { trouble, retry_after: None }
     }
 }
 
 /// How to send.
-pub struct Options {
+pub struct SenderOptions {
     /// How long a receiver may take, from the look-up of its name to the last header of its answer.
     pub timeout: Duration,
     /// Whether private addresses are called.
@@ -55,37 +55,37 @@ pub struct Options {
     pub roots: Option<RootCertStore>,
 }
 
-impl Options {
+impl SenderOptions {
     /// As a server wants it.
-    pub fn new(timeout: Duration, private: PrivateTargets) -> Options {
-        Options { timeout, private, resolver: Arc::new(SystemResolver::default()), roots: None }
+    pub fn new(timeout: Duration, private: PrivateTargets) -> SenderOptions {
+        SenderOptions { timeout, private, resolver: Arc::new(SystemResolver::default()), roots: None }
     }
 }
 
 /// Sends requests. Cheap to share; connections are used again.
 pub struct Sender {
     dialler: Dialler,
-    pool: Pool,
+    pool: ConnectionPool,
     timeout: Duration,
     clock: Arc<dyn Clock>,
 }
 
 impl Sender {
     /// Ready to send.
-    pub fn new(options: Options, clock: Arc<dyn Clock>) -> Sender {
+    pub fn new(options: SenderOptions, clock: Arc<dyn Clock>) -> Sender {
         let dialler = Dialler::new(options.resolver, options.private, options.roots);
-        Sender { dialler, pool: Pool::default(), timeout: options.timeout, clock }
+        Sender { dialler, pool: ConnectionPool::default(), timeout: options.timeout, clock }
     }
 
     /// Sends, and says what came of it. Being dropped closes the connection.
-    pub async fn send(&self, target: &Target, request: Request<Full<Bytes>>) -> Verdict {
+    pub async fn send(&self, target: &Target, request: Request<Full<Bytes>>) -> SendVerdict {
         match timeout(self.timeout, self.exchange(target, request)).await {
             Ok(Ok((head, connection))) => {
                 self.keep(target, connection).await;
                 head
             }
-            Ok(Err(trouble)) => Verdict::failed(trouble),
-            Err(_) => Verdict::failed(Trouble::Slow),
+            Ok(Err(trouble)) => SendVerdict::failed(trouble),
+            Err(_) => SendVerdict::failed(SendError::Slow),
         }
     }
 
@@ -98,11 +98,11 @@ impl Sender {
         &self,
         target: &Target,
         request: Request<Full<Bytes>>,
-    ) -> Result<(Verdict, Answered), Trouble> {
+    ) -> Result<(SendVerdict, Answered), SendError> {
         if let Some(connection) = self.pool.take(&target.origin(), self.clock.now()) {
             // The receiver may have closed it just now. Deliveries may come twice, so a second try is allowed.
             match self.ask(connection, request.clone()).await {
-                Err(Trouble::Closed) => {}
+                Err(SendError::Closed) => {}
                 answered => return answered,
             }
         }
@@ -111,11 +111,15 @@ impl Sender {
 
     async fn ask(
         &self,
-        mut connection: Connection,
+        mut connection: HttpConnection,
         request: Request<Full<Bytes>>,
-    ) -> Result<(Verdict, Answered), Trouble> {
+    ) -> Result<(SendVerdict, Answered), SendError> {
         let answer = connection.requests.send_request(request).await.map_err(|error| {
-            if error.is_parse() || error.is_parse_too_large() { Trouble::NotHttp } else { Trouble::Closed }
+            if error.is_parse() || error.is_parse_too_large() {
+                SendError::NotHttp
+            } else {
+                SendError::Closed
+            }
         })?;
         let (head, body) = answer.into_parts();
         let verdict = judge(head.status.as_u16(), &head.headers, self.clock.now());
@@ -135,7 +139,7 @@ impl Sender {
 
 /// A connection whose answer is still to be read.
 struct Answered {
-    connection: Connection,
+    connection: HttpConnection,
     body: Incoming,
 }
 
@@ -152,15 +156,15 @@ async fn drain(mut body: Incoming) -> bool {
     true
 }
 
-fn judge(status: u16, headers: &HeaderMap, now: Time) -> Verdict {
+fn judge(status: u16, headers: &HeaderMap, now: Time) -> SendVerdict {
     match status {
-        200..=299 => Verdict::Delivered(status),
-        410 => Verdict::Gone,
-        300..=399 => Verdict::failed(Trouble::Redirect(status)),
+        200..=299 => SendVerdict::Delivered(status),
+        410 => SendVerdict::Gone,
+        300..=399 => SendVerdict::failed(SendError::Redirect(status)),
         429 | 503 => {
-            Verdict::Failed { trouble: Trouble::Status(status), retry_after: retry_after(headers, now) }
+            SendVerdict::Failed { trouble: SendError::Status(status), retry_after: retry_after(headers, now) }
         }
-        _ => Verdict::failed(Trouble::Status(status)),
+        _ => SendVerdict::failed(SendError::Status(status)),
     }
 }
 
@@ -184,15 +188,15 @@ mod tests {
     #[test]
     fn a_status_is_judged_and_its_retry_after_heard_within_bounds() {
         let now = Time::from_millis(784_111_770_000);
-        let failed = |status, seconds: Option<u64>| Verdict::Failed {
-            trouble: Trouble::Status(status),
+        let failed = |status, seconds: Option<u64>| SendVerdict::Failed {
+            trouble: SendError::Status(status),
             retry_after: seconds.map(Duration::from_secs),
         };
         for (status, retry_after, expected) in [
-            (200, None, Verdict::Delivered(200)),
-            (204, Some("5"), Verdict::Delivered(204)),
-            (410, None, Verdict::Gone),
-            (302, Some("5"), Verdict::failed(Trouble::Redirect(302))),
+            (200, None, SendVerdict::Delivered(200)),
+            (204, Some("5"), SendVerdict::Delivered(204)),
+            (410, None, SendVerdict::Gone),
+            (302, Some("5"), SendVerdict::failed(SendError::Redirect(302))),
             (404, Some("5"), failed(404, None)),
             (500, Some("5"), failed(500, None)),
             (429, Some("5"), failed(429, Some(5))),

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use sfv::{InnerList, Integer, KeyRef, ListEntry, ListSerializer, StringRef};
 use url::Url;
 
-use super::keys::SigningKey;
+use super::keys::Signer;
 
 /// The label of our signature: a message may carry several.
 pub(crate) const LABEL: &str = "sig1";
@@ -24,7 +24,7 @@ const ENVELOPE_PREFIX: &str = "ce-";
 
 /// A request, as far as signatures go.
 #[derive(Clone, Copy, Debug)]
-pub struct Message<'a> {
+pub struct SignedMessage<'a> {
     /// `POST`.
     pub method: &'a str,
     /// The whole URL.
@@ -40,7 +40,7 @@ pub fn content_digest(body: &[u8]) -> String {
 
 /// A signature, as two header fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fields {
+pub struct SignatureFields {
     /// `Signature-Input`
     pub input: String,
     /// `Signature`
@@ -48,7 +48,7 @@ pub struct Fields {
 }
 
 /// Signs a request that has all its other headers. `created` is in seconds since 1970.
-pub fn sign(message: &Message<'_>, key: &SigningKey, created: i64) -> Fields {
+pub fn sign(message: &SignedMessage<'_>, key: &Signer, created: i64) -> SignatureFields {
     let envelope = message.headers.keys().map(|name| name.as_str());
     let mut envelope: Vec<&str> = envelope.filter(|name| name.starts_with(ENVELOPE_PREFIX)).collect();
     envelope.sort_unstable();
@@ -57,7 +57,7 @@ pub fn sign(message: &Message<'_>, key: &SigningKey, created: i64) -> Fields {
     let base = base(message, components.iter().map(|name| (*name, format!("\"{name}\""))), &params)
         .expect("a delivery has what it signs");
     let signature = STANDARD.encode(key.sign(base.as_bytes()));
-    Fields { input: format!("{LABEL}={params}"), signature: format!("{LABEL}=:{signature}:") }
+    SignatureFields { input: format!("{LABEL}={params}"), signature: format!("{LABEL}=:{signature}:") }
 }
 
 /// The covered components and the parameters, as both `Signature-Input` and the last line of what is signed have them.
@@ -87,7 +87,7 @@ pub(crate) fn params_of(list: &InnerList) -> String {
 
 /// What is signed (RFC 9421, section 2.5). The error is the name of the component that the message lacks.
 pub(crate) fn base<'a>(
-    message: &Message<'_>,
+    message: &SignedMessage<'_>,
     components: impl Iterator<Item = (&'a str, String)>,
     params: &str,
 ) -> Result<String, &'a str> {
@@ -100,7 +100,7 @@ pub(crate) fn base<'a>(
 }
 
 /// The value of a component; `None` where the message has none, or where we do not know such a component.
-fn component(message: &Message<'_>, name: &str) -> Option<String> {
+fn component(message: &SignedMessage<'_>, name: &str) -> Option<String> {
     let url = || Url::parse(message.target).ok();
     match name {
         "@method" => Some(message.method.to_owned()),

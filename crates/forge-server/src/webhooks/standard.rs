@@ -15,25 +15,27 @@ const VERSION: &str = "v1,";
 
 /// A secret that is shared with one receiver.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(Vec<u8>);
+pub struct WebhookSecret(Vec<u8>);
 
-impl Secret {
+impl WebhookSecret {
     /// A new one, from dice that nobody can guess.
-    pub fn generate(mut dice: impl FnMut() -> u128) -> Secret {
+    pub fn generate(mut dice: impl FnMut() -> u128) -> WebhookSecret {
         let bytes = std::iter::from_fn(|| Some(dice().to_le_bytes())).flatten();
-        Secret(bytes.take(WEBHOOK_SECRET_BYTES).collect())
+        WebhookSecret(bytes.take(WEBHOOK_SECRET_BYTES).collect())
     }
 
     /// A secret of the length that the specification asks for: 24 to 64 bytes.
-    pub fn from_bytes(bytes: Vec<u8>) -> Option<Secret> {
-        (WEBHOOK_SECRET_BYTES_MIN..=WEBHOOK_SECRET_BYTES_MAX).contains(&bytes.len()).then_some(Secret(bytes))
+    pub fn from_bytes(bytes: Vec<u8>) -> Option<WebhookSecret> {
+        (WEBHOOK_SECRET_BYTES_MIN..=WEBHOOK_SECRET_BYTES_MAX)
+            .contains(&bytes.len())
+            .then_some(WebhookSecret(bytes))
     }
 
     /// Reads `whsec_…`; the prefix may be missing, as some receivers store it without.
-    pub fn parse(text: &str) -> Option<Secret> {
+    pub fn parse(text: &str) -> Option<WebhookSecret> {
         let text = text.trim();
         let text = text.strip_prefix(PREFIX).unwrap_or(text).trim_end_matches('=');
-        Secret::from_bytes(STANDARD_NO_PAD.decode(text).ok()?)
+        WebhookSecret::from_bytes(STANDARD_NO_PAD.decode(text).ok()?)
     }
 
     /// As the receiver gets it: `whsec_` and base64.
@@ -51,7 +53,7 @@ impl Secret {
     }
 }
 
-impl std::fmt::Debug for Secret {
+impl std::fmt::Debug for WebhookSecret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("(hidden)")
     }
@@ -59,7 +61,7 @@ impl std::fmt::Debug for Secret {
 
 /// What a signature is about.
 #[derive(Clone, Copy, Debug)]
-pub struct Signed<'a> {
+pub struct SignedContent<'a> {
     /// The value of `webhook-id`.
     pub id: &'a str,
     /// The value of `webhook-timestamp`: seconds since 1970.
@@ -68,9 +70,9 @@ pub struct Signed<'a> {
     pub body: &'a [u8],
 }
 
-impl Signed<'_> {
+impl SignedContent<'_> {
     /// The value of `webhook-signature`: one signature per secret, so that a receiver may change secrets without a gap.
-    pub fn header(&self, secrets: &[Secret]) -> String {
+    pub fn header(&self, secrets: &[WebhookSecret]) -> String {
         let signatures = secrets.iter().map(|secret| {
             let tag = hmac::sign(&secret.key(), &self.content());
             format!("{VERSION}{}", STANDARD.encode(tag.as_ref()))
@@ -79,7 +81,7 @@ impl Signed<'_> {
     }
 
     /// Whether one of the signatures in the header was made with this secret.
-    pub fn is_signed_by(&self, secret: &Secret, header: &str) -> bool {
+    pub fn is_signed_by(&self, secret: &WebhookSecret, header: &str) -> bool {
         let content = self.content();
         let of_ours = header.split(' ').filter_map(|signature| signature.strip_prefix(VERSION));
         let mut tags = of_ours.filter_map(|signature| STANDARD.decode(signature).ok());
@@ -97,11 +99,12 @@ impl Signed<'_> {
 mod tests {
     use super::*;
 
-    const SIGNED: Signed<'_> = Signed { id: "msg_1", timestamp: 1_700_000_000, body: b"{\"a\":1}" };
+    const SIGNED: SignedContent<'_> =
+        SignedContent { id: "msg_1", timestamp: 1_700_000_000, body: b"{\"a\":1}" };
 
-    fn secret(first: u128) -> Secret {
+    fn secret(first: u128) -> WebhookSecret {
         let mut dice = first;
-        Secret::generate(|| {
+        WebhookSecret::generate(|| {
             dice += 1;
             dice
         })
@@ -112,10 +115,10 @@ mod tests {
         let secret = secret(7);
         let text = secret.to_text();
         assert!(text.starts_with("whsec_"), "{text}");
-        assert_eq!(Secret::parse(&text), Some(secret.clone()));
-        assert_eq!(Secret::parse(text.strip_prefix("whsec_").unwrap()), Some(secret));
+        assert_eq!(WebhookSecret::parse(&text), Some(secret.clone()));
+        assert_eq!(WebhookSecret::parse(text.strip_prefix("whsec_").unwrap()), Some(secret));
         for bad in ["", "whsec_", "whsec_AAAA", "whsec_!!!", &format!("whsec_{}", "A".repeat(100))] {
-            assert_eq!(Secret::parse(bad), None, "{bad}");
+            assert_eq!(WebhookSecret::parse(bad), None, "{bad}");
         }
     }
 
@@ -123,7 +126,7 @@ mod tests {
     fn another_library_accepts_each_of_two_signatures() {
         let (old, new) = (secret(1), secret(9));
         let now = seconds_now();
-        let signed = Signed { timestamp: now, ..SIGNED };
+        let signed = SignedContent { timestamp: now, ..SIGNED };
         let header = signed.header(&[new.clone(), old.clone()]);
         let mut headers = axum::http::HeaderMap::new();
         headers.insert("webhook-id", "msg_1".parse().unwrap());
@@ -145,7 +148,7 @@ mod tests {
         let header = theirs.sign(SIGNED.id, SIGNED.timestamp, SIGNED.body).unwrap();
         assert!(SIGNED.is_signed_by(&secret, &header));
         assert!(!SIGNED.is_signed_by(&super::tests::secret(2), &header));
-        assert!(!Signed { id: "msg_2", ..SIGNED }.is_signed_by(&secret, &header));
+        assert!(!SignedContent { id: "msg_2", ..SIGNED }.is_signed_by(&secret, &header));
         assert!(!SIGNED.is_signed_by(&secret, "v1a,AAAA v1,!"));
     }
 

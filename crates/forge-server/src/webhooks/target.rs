@@ -32,7 +32,7 @@ pub enum Objection {
     #[error("must not lead to this machine")]
     ThisMachine,
     #[error(transparent)]
-    Address(#[from] guard::Refused),
+    Address(#[from] guard::AddressRefused),
 }
 
 /// Whom to dial.

@@ -7,7 +7,7 @@ use axum::http::HeaderMap;
 use forge_core::time::Time;
 
 use super::keys::PublicKey;
-use super::standard::{Secret, Signed};
+use super::standard::{SignedContent, WebhookSecret};
 
 mod http;
 #[cfg(test)]
@@ -28,9 +28,9 @@ pub struct Delivery<'a> {
 
 /// What to verify with, and when.
 #[derive(Clone, Copy, Debug)]
-pub struct Means<'a> {
+pub struct VerifyOptions<'a> {
     /// Secrets of the webhook; none: Standard Webhooks is not looked at.
-    pub secrets: &'a [Secret],
+    pub secrets: &'a [WebhookSecret],
     /// Public keys of the server; none: RFC 9421 is not looked at.
     pub keys: &'a [PublicKey],
     /// The time now; none: a signature of any age is fine.
@@ -41,16 +41,16 @@ pub struct Means<'a> {
 
 /// One step of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct CheckStep {
     /// What it means for the signature.
-    pub mark: Mark,
+    pub mark: StepMark,
     /// What was found.
     pub text: String,
 }
 
 /// What a step means for the signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mark {
+pub enum StepMark {
     /// As it should be.
     Good,
     /// The signature does not hold.
@@ -61,36 +61,36 @@ pub enum Mark {
 
 /// The check of one signature.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct SignatureReport {
     /// In the order in which they were taken.
-    pub steps: Vec<Step>,
+    pub steps: Vec<CheckStep>,
 }
 
-impl Report {
+impl SignatureReport {
     /// Whether the signature holds.
     pub fn holds(&self) -> bool {
-        self.steps.iter().all(|step| step.mark != Mark::Bad)
+        self.steps.iter().all(|step| step.mark != StepMark::Bad)
     }
 
     /// What is wrong first.
     pub fn objection(&self) -> Option<&str> {
-        self.steps.iter().find(|step| step.mark == Mark::Bad).map(|step| step.text.as_str())
+        self.steps.iter().find(|step| step.mark == StepMark::Bad).map(|step| step.text.as_str())
     }
 
     fn good(&mut self, text: impl Into<String>) {
-        self.steps.push(Step { mark: Mark::Good, text: text.into() });
+        self.steps.push(CheckStep { mark: StepMark::Good, text: text.into() });
     }
 
     fn bad(&mut self, text: impl Into<String>) {
-        self.steps.push(Step { mark: Mark::Bad, text: text.into() });
+        self.steps.push(CheckStep { mark: StepMark::Bad, text: text.into() });
     }
 
     fn hint(&mut self, text: impl Into<String>) {
-        self.steps.push(Step { mark: Mark::Hint, text: text.into() });
+        self.steps.push(CheckStep { mark: StepMark::Hint, text: text.into() });
     }
 
     /// Whether a signature made at this second is neither stale nor from the future.
-    fn age(&mut self, means: &Means<'_>, what: &str, seconds: i64) {
+    fn age(&mut self, means: &VerifyOptions<'_>, what: &str, seconds: i64) {
         let Some(now) = means.now else { return };
         let age = now.as_micros().div_euclid(1_000_000).saturating_sub(seconds);
         let tolerance = i64::try_from(means.tolerance.as_secs()).unwrap_or(i64::MAX);
@@ -104,13 +104,13 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for SignatureReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Step { mark, text } in &self.steps {
+        for CheckStep { mark, text } in &self.steps {
             let mark = match mark {
-                Mark::Good => "ok  ",
-                Mark::Bad => "BAD ",
-                Mark::Hint => "hint",
+                StepMark::Good => "ok  ",
+                StepMark::Bad => "BAD ",
+                StepMark::Hint => "hint",
             };
             writeln!(f, "  {mark}  {text}")?;
         }
@@ -119,7 +119,7 @@ impl fmt::Display for Report {
 }
 
 /// Checks the HTTP message signature (RFC 9421) and the digest it covers.
-pub fn message_signature(delivery: &Delivery<'_>, means: &Means<'_>) -> Report {
+pub fn message_signature(delivery: &Delivery<'_>, means: &VerifyOptions<'_>) -> SignatureReport {
     http::check(delivery, means)
 }
 
@@ -129,8 +129,8 @@ pub fn key_id(headers: &HeaderMap) -> Option<String> {
 }
 
 /// Checks the signature of Standard Webhooks.
-pub fn standard_signature(delivery: &Delivery<'_>, means: &Means<'_>) -> Report {
-    let mut report = Report::default();
+pub fn standard_signature(delivery: &Delivery<'_>, means: &VerifyOptions<'_>) -> SignatureReport {
+    let mut report = SignatureReport::default();
     let header = |name: &str| delivery.headers.get(name).and_then(|value| value.to_str().ok());
     let parts = (header("webhook-id"), header("webhook-timestamp"), header("webhook-signature"));
     let (Some(id), Some(timestamp), Some(signatures)) = parts else {
@@ -152,7 +152,7 @@ pub fn standard_signature(delivery: &Delivery<'_>, means: &Means<'_>) -> Report 
         return report;
     };
     report.age(means, "webhook-timestamp", timestamp);
-    let signed = Signed { id, timestamp, body: delivery.body };
+    let signed = SignedContent { id, timestamp, body: delivery.body };
     let n_signatures = signatures.split(' ').filter(|signature| signature.starts_with("v1,")).count();
     if n_signatures == 0 {
         report.bad("webhook-signature holds no signature that begins with v1,");
@@ -169,9 +169,9 @@ pub fn standard_signature(delivery: &Delivery<'_>, means: &Means<'_>) -> Report 
     report
 }
 
-fn standard_hint(signed: &Signed<'_>, secrets: &[Secret], signatures: &str) -> String {
+fn standard_hint(signed: &SignedContent<'_>, secrets: &[WebhookSecret], signatures: &str) -> String {
     let holds = |body: &[u8]| {
-        let changed = Signed { body, ..*signed };
+        let changed = SignedContent { body, ..*signed };
         secrets.iter().any(|secret| changed.is_signed_by(secret, signatures))
     };
     match changed_body(signed.body, holds) {

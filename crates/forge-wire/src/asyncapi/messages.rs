@@ -12,8 +12,8 @@ use forge_core::work::{Definition, WorkKind};
 use forge_problem::MEDIA_TYPE_JSON;
 use serde_json::{Value, json};
 
-use crate::event::{Body, JSON, Word};
-use crate::example::Story;
+use crate::event::{EventBody, JSON, Word};
+use crate::example::ExampleJob;
 use crate::outcome::Outcomes;
 
 /// What the message is called in the document.
@@ -86,7 +86,7 @@ const fn summary(word: Word) -> &'static str {
 fn example(word: Word, base: &str) -> Value {
     let outcomes = || Outcomes { base: base.to_owned(), ..Outcomes::default() };
     let usual = |_: &mut Head| {};
-    let begin = |head: fn(&mut Head)| Story::begin(outcomes(), head);
+    let begin = |head: fn(&mut Head)| ExampleJob::begin(outcomes(), head);
     let story = match word {
         Word::Created | Word::Queued => begin(usual),
         Word::Assigned => begin(usual).claimed(false),
@@ -111,16 +111,16 @@ fn example(word: Word, base: &str) -> Value {
         }
         Word::Failed => begin(usual).begins().fails(Kind::HandlerError),
         Word::TimedOut => begin(usual).begins().fails(Kind::HandlerTimeout),
-        Word::CompletedWithErrors => Story::of_batch(outcomes()).begins().ends_mixed(),
+        Word::CompletedWithErrors => ExampleJob::of_batch(outcomes()).begins().ends_mixed(),
         Word::Cancelled => begin(usual).is_cancelled(),
-        Word::WebhookDisabled => return parsed(&Body::of_notice(&notice())),
+        Word::WebhookDisabled => return parsed(&EventBody::of_notice(&notice())),
     };
     let told = story.told().iter().find(|told| Word::of(&told.event) == word);
     let told = told.expect("each story comes to its word");
-    parsed(&Body::new(&told.job, &told.event, told.outcome.as_ref()))
+    parsed(&EventBody::new(&told.job, &told.event, told.outcome.as_ref()))
 }
 
-fn parsed(body: &Body) -> Value {
+fn parsed(body: &EventBody) -> Value {
     serde_json::from_slice(&body.bytes).expect("bodies are JSON")
 }
 
@@ -135,7 +135,7 @@ fn emitting(head: &mut Head) {
     head.definition = Some(Definition::of(WorkKind::SuccessFast, 1_000));
 }
 
-fn notes(story: Story, note: Note) -> Story {
+fn notes(story: ExampleJob, note: Note) -> ExampleJob {
     let extend = Extend { held: story.held(), lease: None, note: Some(note) };
     story.then(Command::Extend(extend))
 }

@@ -48,7 +48,7 @@ pub fn read_submit(bytes: &[u8]) -> Result<SubmitRequest, Box<Refused>> {
         Ok(members) if object => (members, Vec::new()),
         Ok(_) | Err(_) => Members::one_by_one(body::object(bytes)?),
     };
-    let mut reader = Reader { malformed, invalid: Vec::new(), kind: Kind::InvalidArgs };
+    let mut reader = SubmitReader { malformed, invalid: Vec::new(), kind: Kind::InvalidArgs };
     let request = reader.read(members);
     if !reader.malformed.is_empty() {
         return Err(refused(Kind::MalformedRequest, reader.malformed));
@@ -129,13 +129,13 @@ impl Members {
     }
 }
 
-struct Reader {
+struct SubmitReader {
     malformed: Vec<Violation>,
     invalid: Vec<Violation>,
     kind: Kind,
 }
 
-impl Reader {
+impl SubmitReader {
     fn read(&mut self, members: Members) -> Option<SubmitRequest> {
         let form = self.form(members.form.as_deref());
         let execution_at = self.execution_at(members.execution_at.as_deref(), form);

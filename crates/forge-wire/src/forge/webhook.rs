@@ -83,7 +83,7 @@ pub fn read_webhook_change(bytes: &[u8]) -> Result<WebhookRequest, Box<Refused>>
 
 fn read(bytes: &[u8], required: &[&str]) -> Result<WebhookRequest, Box<Refused>> {
     let members = body::object(bytes)?;
-    let mut reader = Reader { members: &members, malformed: Vec::new(), invalid: Vec::new() };
+    let mut reader = WebhookReader { members: &members, malformed: Vec::new(), invalid: Vec::new() };
     for name in required.iter().filter(|name| !members.contains_key(**name)) {
         reader.malformed.push(violation(name, "is missing", "required"));
     }
@@ -94,7 +94,7 @@ fn read(bytes: &[u8], required: &[&str]) -> Result<WebhookRequest, Box<Refused>>
         description: reader.description(),
         enabled: reader.truth("enabled"),
     };
-    let Reader { malformed, invalid, .. } = reader;
+    let WebhookReader { malformed, invalid, .. } = reader;
     if !malformed.is_empty() {
         return Err(body::refused(Kind::MalformedRequest, malformed, &MEMBERS));
     }
@@ -104,13 +104,13 @@ fn read(bytes: &[u8], required: &[&str]) -> Result<WebhookRequest, Box<Refused>>
     Ok(request)
 }
 
-struct Reader<'a> {
+struct WebhookReader<'a> {
     members: &'a Map<String, Value>,
     malformed: Vec<Violation>,
     invalid: Vec<Violation>,
 }
 
-impl Reader<'_> {
+impl WebhookReader<'_> {
     fn text(&mut self, name: &str) -> Option<String> {
         match self.members.get(name)? {
             Value::String(text) => Some(text.clone()),

@@ -6,7 +6,7 @@ use forge_core::catalog::Kind;
 use serde_json::{Value, json};
 
 use super::events::{EVENT, told};
-use super::operation::{Access, Answer, Body, Operation, Presence};
+use super::operation::{Access, Operation, OperationAnswer, OperationBody, Presence};
 use super::operations::{
     ANY, JOB, KEYED, NOON, OF_JOB, WRITING, answer, header, limit, path_parameter, query, refusals, tracing,
 };
@@ -15,7 +15,7 @@ use crate::problem::Refused;
 
 /// An operation of the configuration.
 #[derive(Clone, Debug)]
-pub struct Declared<'a> {
+pub struct DeclaredOperation<'a> {
     /// `reports/generate`.
     pub name: &'a str,
     /// How long it usually takes.
@@ -23,7 +23,7 @@ pub struct Declared<'a> {
 }
 
 /// All of them.
-pub(super) fn all(declared: &[Declared<'_>]) -> Vec<Operation> {
+pub(super) fn all(declared: &[DeclaredOperation<'_>]) -> Vec<Operation> {
     let mut operations = vec![submission("/api/v1/jobs".into(), "beginJob".into(), "Begins a job.".into())];
     operations.push(batch());
     operations.extend(declared.iter().map(of_operation));
@@ -65,8 +65,11 @@ fn submission(path: String, id: String, summary: String) -> Operation {
     ];
     Operation {
         parameters,
-        body: Some(Body { schema: "BeginRequest", required: true, examples: submissions() }),
-        answers: vec![Answer { headers, ..answer(202, "Accepted, and written down.", "Accepted", accepted) }],
+        body: Some(OperationBody { schema: "BeginRequest", required: true, examples: submissions() }),
+        answers: vec![OperationAnswer {
+            headers,
+            ..answer(202, "Accepted, and written down.", "Accepted", accepted)
+        }],
         refusals: refusals(&[WRITING, ANY, KEYED, SUBMITTING]),
         ..of_api("post", path, id, summary)
     }
@@ -81,7 +84,7 @@ fn batch() -> Operation {
     ];
     let summary = "Begins a batch: one job of many items. Either all items are simulated or none is.";
     Operation {
-        body: Some(Body { schema: "BeginBatchRequest", required: true, examples }),
+        body: Some(OperationBody { schema: "BeginBatchRequest", required: true, examples }),
         ..submission("/api/v1/jobs/batch".into(), "beginBatch".into(), summary.into())
     }
 }
@@ -102,7 +105,7 @@ fn items() -> Operation {
     }
 }
 
-fn of_operation(declared: &Declared<'_>) -> Operation {
+fn of_operation(declared: &DeclaredOperation<'_>) -> Operation {
     let id: String = declared.name.split(['/', '-']).rev().map(capital).collect();
     let usual = match declared.expected {
         Some(expected) => format!(" Usually takes {} seconds.", expected.as_secs()),
@@ -159,7 +162,7 @@ fn steps() -> Vec<Operation> {
     });
     let mut looking = of_job();
     looking.push(header("Prefer", "`wait=N`: hold the answer until the job has ended.", "wait=5"));
-    let live = Answer {
+    let live = OperationAnswer {
         headers: vec![
             ("Vary", Presence::Always),
             ("Retry-After", Presence::Always),
@@ -167,7 +170,7 @@ fn steps() -> Vec<Operation> {
         ],
         ..answer(202, "It waits or runs: look again.", "Status", running)
     };
-    let ended = Answer {
+    let ended = OperationAnswer {
         content: vec![
             ("application/json", Some("Status"), Some(completed.clone())),
             ("application/problem+json", Some("FailedJob"), None),
@@ -192,7 +195,7 @@ fn steps() -> Vec<Operation> {
     let cancelled = || answer(200, "Cancelled, or ended before.", "Status", completed.clone());
     let cancelling = || {
         let examples = vec![("why", json!({"reason": "ordered twice"}))];
-        Some(Body { schema: "CancelRequest", required: false, examples })
+        Some(OperationBody { schema: "CancelRequest", required: false, examples })
     };
     vec![
         Operation {
@@ -239,7 +242,7 @@ fn events() -> Operation {
         EVENT,
     ));
     let told = told("The execution's changes of state; as a stream, followed by what happens until it ends.");
-    let nothing_more = Answer {
+    let nothing_more = OperationAnswer {
         status: 204,
         description: "It has ended and the stream has told everything.",
         content: vec![],

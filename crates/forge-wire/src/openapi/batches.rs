@@ -5,7 +5,7 @@ use forge_core::limits::{ITEM_ID_BYTES_MAX, ITEMS_MAX};
 use forge_problem::ItemStatus;
 use serde_json::{Value, json};
 
-use super::operation::{Answer, Body, Operation};
+use super::operation::{Operation, OperationAnswer, OperationBody};
 use super::operations::{
     ANY, JOB, KEYED, OF_JOB, SUBMITTING, WRITING, accepted, answer, limit, of_jobs, path_parameter, query,
     refusals, submitting,
@@ -23,7 +23,7 @@ pub(super) fn all() -> Vec<Operation> {
     vec![
         Operation {
             parameters: submitting(),
-            body: Some(Body { schema: "BatchRequest", required: true, examples: batches() }),
+            body: Some(OperationBody { schema: "BatchRequest", required: true, examples: batches() }),
             answers: vec![accepted()],
             refusals: refusals(&[WRITING, ANY, KEYED, SUBMITTING]),
             ..of_jobs("post", "/v1/jobs/batch", "submitBatch", "Submits a batch: one job of many items.")
@@ -52,7 +52,7 @@ pub(super) fn paging() -> Vec<Value> {
 }
 
 /// A page of items.
-pub(super) fn page() -> Answer {
+pub(super) fn page() -> OperationAnswer {
     let example = json!({
         "jobId": JOB, "total": 2, "completed": 1, "failed": 1,
         "items": [

@@ -3,7 +3,7 @@
 use forge_core::catalog::Kind;
 use serde_json::{Value, json};
 
-use super::operation::{Answer, Operation, Presence};
+use super::operation::{Operation, OperationAnswer, Presence};
 use super::operations::{
     ANY, JOB, KEYED, OF_JOB, answer, header, limit, of_jobs, path_parameter, query, refusals,
 };
@@ -24,7 +24,7 @@ pub(super) fn all() -> Vec<Operation> {
             ],
             answers: vec![
                 told("The job's changes of state; as a stream, followed by what happens until the job ends."),
-                Answer {
+                OperationAnswer {
                     status: 204,
                     description: "The job has ended and the stream has told everything.",
                     content: vec![],
@@ -69,12 +69,12 @@ pub(super) fn example() -> Value {
     })
 }
 
-pub(super) fn told(description: &'static str) -> Answer {
+pub(super) fn told(description: &'static str) -> OperationAnswer {
     page_or_stream(description, "Events", json!([example()]))
 }
 
 /// The same of jobs and webhooks.
-fn all_told(description: &'static str) -> Answer {
+fn all_told(description: &'static str) -> OperationAnswer {
     let disabled = json!({
         "event_id": "01890a5d-b000-7000-bcce-b302099a8057", "event_name": WEBHOOK_DISABLED, "reason": "gone",
         "timestamp": "2026-05-28T12:00:01.000000Z", "webhook_id": JOB,
@@ -82,9 +82,9 @@ fn all_told(description: &'static str) -> Answer {
     page_or_stream(description, "AllEvents", json!([example(), disabled]))
 }
 
-fn page_or_stream(description: &'static str, schema: &'static str, events: Value) -> Answer {
+fn page_or_stream(description: &'static str, schema: &'static str, events: Value) -> OperationAnswer {
     let page = json!({"events": events, "next_cursor": null});
-    Answer {
+    OperationAnswer {
         content: vec![
             ("application/json", Some(schema), Some(page)),
             ("text/event-stream", Some("EventStream"), Some(stream().into())),

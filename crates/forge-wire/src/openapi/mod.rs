@@ -26,7 +26,7 @@ mod webhooks;
 
 use serde_json::{Map, Value, json};
 
-pub use api::Declared;
+pub use api::DeclaredOperation;
 use operation::Operation;
 
 /// The media type of the document.
@@ -38,7 +38,7 @@ pub fn document(base: &str) -> Value {
 }
 
 /// The same with the operations of the configuration.
-pub fn document_with(base: &str, declared: &[Declared<'_>]) -> Value {
+pub fn document_with(base: &str, declared: &[DeclaredOperation<'_>]) -> Value {
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -90,7 +90,7 @@ const DESCRIPTION: &str = "Every error is a problem (RFC 9457) in JSON, or in XM
     leads to a page about it. A path that is not listed is answered with 404, a method that is not listed with 405 and \
     `Allow`; HEAD goes wherever GET goes. Members of a body that are not known are ignored, null counts as absent.";
 
-fn paths(base: &str, declared: &[Declared<'_>]) -> Value {
+fn paths(base: &str, declared: &[DeclaredOperation<'_>]) -> Value {
     let mut paths = Map::new();
     for operation in operations::all(declared) {
         let Operation { path, method, .. } = &operation;

@@ -22,8 +22,8 @@ pub(super) struct Operation {
     pub(super) summary: Cow<'static, str>,
     pub(super) access: Access,
     pub(super) parameters: Vec<Value>,
-    pub(super) body: Option<Body>,
-    pub(super) answers: Vec<Answer>,
+    pub(super) body: Option<OperationBody>,
+    pub(super) answers: Vec<OperationAnswer>,
     /// All that it may be refused with.
     pub(super) refusals: Vec<Refused>,
 }
@@ -41,7 +41,7 @@ pub(super) enum Access {
 }
 
 /// What may be sent along.
-pub(super) struct Body {
+pub(super) struct OperationBody {
     pub(super) schema: &'static str,
     pub(super) required: bool,
     /// Requests that are accepted as they stand, with their names.
@@ -49,7 +49,7 @@ pub(super) struct Body {
 }
 
 /// An answer that is no refusal.
-pub(super) struct Answer {
+pub(super) struct OperationAnswer {
     pub(super) status: u16,
     pub(super) description: &'static str,
     /// Media type, name of the schema, example. A schema without name is any bytes.
@@ -177,7 +177,7 @@ impl Operation {
         Value::Object(responses)
     }
 
-    fn answer(&self, answer: &Answer) -> Value {
+    fn answer(&self, answer: &OperationAnswer) -> Value {
         let content: Map<String, Value> = answer
             .content
             .iter()
@@ -264,7 +264,7 @@ impl Access {
     }
 }
 
-impl Body {
+impl OperationBody {
     fn describe(&self) -> Value {
         let examples: Map<String, Value> =
             self.examples.iter().map(|(name, value)| ((*name).to_owned(), json!({"value": value}))).collect();

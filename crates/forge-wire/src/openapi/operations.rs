@@ -3,13 +3,13 @@
 use forge_core::catalog::Kind;
 use serde_json::{Value, json};
 
-use super::api::Declared;
-use super::operation::{Access, Answer, Body, Operation, Presence};
+use super::api::DeclaredOperation;
+use super::operation::{Access, Operation, OperationAnswer, OperationBody, Presence};
 use super::schemas::QUEUE_NAME;
 use crate::problem::Refused;
 
 /// All of them, in the order of the document.
-pub(super) fn all(declared: &[Declared<'_>]) -> Vec<Operation> {
+pub(super) fn all(declared: &[DeclaredOperation<'_>]) -> Vec<Operation> {
     let mut operations = clients();
     operations.extend(jobs());
     operations.extend(steps());
@@ -73,7 +73,7 @@ fn clients() -> Vec<Operation> {
         })
     };
     let secret = Some("frk_q83v8wX1mZ4n9c2Tt7yL0aB5dEfGhJkLmNpQrStUvWx");
-    let nothing = || Some(Body { schema: "Nothing", required: false, examples: vec![] });
+    let nothing = || Some(OperationBody { schema: "Nothing", required: false, examples: vec![] });
     let post = |path: &'static str, id: &'static str, summary: &'static str| Operation {
         method: "post",
         path: path.into(),
@@ -96,12 +96,12 @@ fn clients() -> Vec<Operation> {
         },
         Operation {
             access: Access::FirstKey,
-            body: Some(Body {
+            body: Some(OperationBody {
                 schema: "KeyRequest",
                 required: false,
                 examples: vec![("rotate", json!({"rotate": true}))],
             }),
-            answers: vec![Answer {
+            answers: vec![OperationAnswer {
                 headers: vec![("Idempotent-Replayed", Presence::Sometimes)],
                 ..answer(201, "The key, with its secret if it was made just now.", "Key", key(secret))
             }],
@@ -122,7 +122,7 @@ fn clients() -> Vec<Operation> {
             )
         },
         Operation {
-            body: Some(Body {
+            body: Some(OperationBody {
                 schema: "RevokeRequest",
                 required: true,
                 examples: vec![("revoke", json!({"key_id": KEY}))],
@@ -163,7 +163,7 @@ fn jobs() -> Vec<Operation> {
     vec![
         Operation {
             parameters: submitting(),
-            body: Some(Body { schema: "SubmitRequest", required: true, examples: submissions() }),
+            body: Some(OperationBody { schema: "SubmitRequest", required: true, examples: submissions() }),
             answers: vec![accepted()],
             refusals: refusals(&[WRITING, ANY, KEYED, SUBMITTING]),
             ..of_jobs("post", "/v1/jobs", "submitJob", "Submits a job.")
@@ -190,7 +190,7 @@ pub(super) fn submitting() -> Vec<Value> {
 }
 
 /// The answer to a submission.
-pub(super) fn accepted() -> Answer {
+pub(super) fn accepted() -> OperationAnswer {
     let headers = vec![
         ("Location", Presence::Always),
         ("Link", Presence::Always),
@@ -199,7 +199,7 @@ pub(super) fn accepted() -> Answer {
         ("Idempotent-Replayed", Presence::Sometimes),
     ];
     let job = json!({"job_id": JOB, "state": "QUEUED", "created_at": NOON});
-    Answer { headers, ..answer(202, "Accepted, and written down.", "Submitted", job) }
+    OperationAnswer { headers, ..answer(202, "Accepted, and written down.", "Submitted", job) }
 }
 
 /// Submissions that are accepted as they stand.
@@ -226,7 +226,7 @@ fn steps() -> Vec<Operation> {
         path_parameter("job_id", "The job."),
         header("Prefer", "`wait=N`: hold the answer until the job has ended.", "wait=5"),
     ];
-    let found = Answer {
+    let found = OperationAnswer {
         content: vec![
             ("application/json", Some("Job"), Some(queued())),
             ("application/problem+json", Some("FailedJob"), None),
@@ -246,7 +246,7 @@ fn steps() -> Vec<Operation> {
     let canceled = json!({"job_id": JOB, "state": "CANCELED", "updated_at": NOON});
     let retried = json!({"job_id": JOB, "state": "QUEUED", "updated_at": NOON, "attempt": 2});
     let of_job = || vec![path_parameter("job_id", "The job.")];
-    let nothing = || Some(Body { schema: "Nothing", required: false, examples: vec![] });
+    let nothing = || Some(OperationBody { schema: "Nothing", required: false, examples: vec![] });
     let retrying = &[Kind::IllegalTransition, Kind::RetryLimitReached, Kind::Duplicate];
     vec![
         Operation {
@@ -277,7 +277,7 @@ fn steps() -> Vec<Operation> {
         },
         Operation {
             parameters: of_job(),
-            body: Some(Body {
+            body: Some(OperationBody {
                 schema: "RetryRequest",
                 required: false,
                 examples: vec![("dead_letter", json!({"revive": true}))],
@@ -333,10 +333,10 @@ pub(super) fn parts() -> Vec<Value> {
 }
 
 /// The result whole, in part, or not again.
-pub(super) fn results() -> Vec<Answer> {
+pub(super) fn results() -> Vec<OperationAnswer> {
     let always =
         |names: &[&'static str]| names.iter().map(|name| (*name, Presence::Always)).collect::<Vec<_>>();
-    let any = |status, description, headers| Answer {
+    let any = |status, description, headers| OperationAnswer {
         content: vec![("*/*", None, None)],
         headers,
         ..answer(status, description, "Nothing", json!({}))
@@ -346,7 +346,8 @@ pub(super) fn results() -> Vec<Answer> {
     let mut part = whole.clone();
     part.push(("Content-Range", Presence::Always));
     whole.push(("Content-Digest", Presence::Sometimes));
-    let same = Answer { content: vec![], ..any(304, "The copy is the result.", always(&["ETag", "Vary"])) };
+    let same =
+        OperationAnswer { content: vec![], ..any(304, "The copy is the result.", always(&["ETag", "Vary"])) };
     vec![
         any(200, "The result, in the type its worker gave it or as a file.", whole),
         any(206, "The part that was asked for.", part),
@@ -383,9 +384,14 @@ fn queued() -> Value {
     })
 }
 
-pub(super) fn answer(status: u16, description: &'static str, schema: &'static str, example: Value) -> Answer {
+pub(super) fn answer(
+    status: u16,
+    description: &'static str,
+    schema: &'static str,
+    example: Value,
+) -> OperationAnswer {
     let content = vec![("application/json", Some(schema), Some(example))];
-    Answer { status, description, content, headers: vec![] }
+    OperationAnswer { status, description, content, headers: vec![] }
 }
 
 pub(super) fn path_parameter(name: &str, description: &str) -> Value {

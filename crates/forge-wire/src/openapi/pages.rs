@@ -3,7 +3,7 @@
 use forge_core::catalog::Kind;
 use serde_json::{Value, json};
 
-use super::operation::{Access, Answer, Operation, Presence};
+use super::operation::{Access, Operation, OperationAnswer, Presence};
 use super::operations::{answer, header, path_parameter, refusals};
 use crate::problem::Refused;
 
@@ -28,7 +28,7 @@ fn server() -> Vec<Operation> {
         Operation {
             answers: vec![
                 answer(200, "Ready.", "Ready", json!({"status": "ready"})),
-                Answer {
+                OperationAnswer {
                     headers: vec![("Retry-After", Presence::Always)],
                     ..answer(503, "Not ready.", "NotReady", not_ready)
                 },
@@ -45,11 +45,11 @@ fn server() -> Vec<Operation> {
         },
         Operation {
             answers: vec![
-                Answer {
+                OperationAnswer {
                     headers: vec![("Cache-Control", Presence::Always)],
                     ..of_types(200, "A JWK set.", &[("application/jwk-set+json", None)])
                 },
-                Answer {
+                OperationAnswer {
                     headers: vec![("Retry-After", Presence::Always)],
                     ..answer(503, "The store does not show them now.", "NotReady", no_keys)
                 },
@@ -70,13 +70,13 @@ fn documents() -> Vec<Operation> {
         let always = ["Vary", "Content-Language", "ETag"];
         always.map(|name| (name, Presence::Always)).to_vec()
     };
-    let cached = || Answer {
+    let cached = || OperationAnswer {
         headers: vec![("ETag", Presence::Always)],
         ..of_types(304, "The caller has it already, as `If-None-Match` says.", &[])
     };
     let nothing = Refused::new(Kind::JobNotFound, "There is nothing at this address.").blank();
     let missing = refusals(&[TROUBLE]).into_iter().chain([nothing]).collect();
-    let document = |media_type| Answer {
+    let document = |media_type| OperationAnswer {
         headers: vec![("ETag", Presence::Always)],
         ..of_types(200, "The document.", &[(media_type, None)])
     };
@@ -84,7 +84,7 @@ fn documents() -> Vec<Operation> {
         Operation {
             parameters: vec![accept_language(), if_none_match()],
             answers: vec![
-                Answer { headers: shown(), ..of_types(200, "All of them.", &forms("ProblemTypes")) },
+                OperationAnswer { headers: shown(), ..of_types(200, "All of them.", &forms("ProblemTypes")) },
                 cached(),
             ],
             ..page("/problems", "listProblemTypes", "documents", "Every problem type.")
@@ -96,7 +96,7 @@ fn documents() -> Vec<Operation> {
                 if_none_match(),
             ],
             answers: vec![
-                Answer { headers: shown(), ..of_types(200, "The page.", &forms("ProblemType")) },
+                OperationAnswer { headers: shown(), ..of_types(200, "The page.", &forms("ProblemType")) },
                 cached(),
             ],
             refusals: missing,
@@ -138,9 +138,9 @@ fn of_types(
     status: u16,
     description: &'static str,
     types: &[(&'static str, Option<&'static str>)],
-) -> Answer {
+) -> OperationAnswer {
     let content = types.iter().map(|(media_type, schema)| (*media_type, *schema, None)).collect();
-    Answer { status, description, content, headers: vec![] }
+    OperationAnswer { status, description, content, headers: vec![] }
 }
 
 fn page(path: &'static str, id: &'static str, tag: &'static str, summary: &'static str) -> Operation {

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{Declared, document, document_with};
+use super::{DeclaredOperation, document, document_with};
 use crate::forge::{
     CanceledView, ClientView, DefinitionView, EntryView, ErrorView, EventView, EventsView, FailedAttemptView,
     JobView, JobsView, KeyRequest, KeyView, NoticeView, ReportView, RequestView, RetriedView, RetryRequest,
@@ -511,8 +511,8 @@ fn a_refusal_of_every_dialect_fits_its_schema_and_its_errors_are_of_its_own_shap
 #[test]
 fn operations_of_the_configuration_are_documented_with_their_durations() {
     let declared = [
-        Declared { name: "reports/generate", expected: Some(std::time::Duration::from_secs(5)) },
-        Declared { name: "mail/send-all", expected: None },
+        DeclaredOperation { name: "reports/generate", expected: Some(std::time::Duration::from_secs(5)) },
+        DeclaredOperation { name: "mail/send-all", expected: None },
     ];
     let document = document_with("", &declared);
     let post = |path: &str| document["paths"][path]["post"].clone();

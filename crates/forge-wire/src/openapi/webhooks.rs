@@ -3,7 +3,7 @@
 use forge_core::catalog::Kind;
 use serde_json::{Value, json};
 
-use super::operation::{Body, Operation};
+use super::operation::{Operation, OperationBody};
 use super::operations::{
     ANY, JOB, KEYED, NOON, OF_JOB, WRITING, answer, limit, of_jobs, path_parameter, query, refusals,
 };
@@ -31,8 +31,8 @@ fn operation(method: &'static str, path: &'static str, id: &'static str, summary
     Operation { tag: "webhooks", ..of_jobs(method, path, id, summary) }
 }
 
-fn body(schema: &'static str, required: bool, examples: Vec<(&'static str, Value)>) -> Option<Body> {
-    Some(Body { schema, required, examples })
+fn body(schema: &'static str, required: bool, examples: Vec<(&'static str, Value)>) -> Option<OperationBody> {
+    Some(OperationBody { schema, required, examples })
 }
 
 fn webhooks() -> Vec<Operation> {

@@ -8,6 +8,7 @@ mod submit;
 pub use batch::read_batch;
 pub use report::report;
 pub use status::{
-    AcceptedView, LastWord, ResultNote, Sight, StatusView, live_status, result_path, status_path,
+    AcceptedView, ResultNoteView, RetriedExecution, StatusContext, StatusView, live_status, result_path,
+    status_path,
 };
 pub use submit::{CancelRequest, SubmitRequest, read_cancel, read_submit, refused};

@@ -47,7 +47,7 @@ pub struct AcceptedView {
 
 impl AcceptedView {
     /// The answer to a submission. `status` is where the execution stands that it began: now, or when it was first made.
-    pub fn new(job: &Job, status: &str, sight: &Sight<'_>) -> AcceptedView {
+    pub fn new(job: &Job, status: &str, sight: &StatusContext<'_>) -> AcceptedView {
         let execution = job.id.first_execution();
         AcceptedView {
             job_id: execution.to_string(),
@@ -61,7 +61,7 @@ impl AcceptedView {
 
 /// What is known of an execution beside its job.
 #[derive(Clone, Copy, Debug)]
-pub struct Sight<'a> {
+pub struct StatusContext<'a> {
     /// The public address of the server, or empty.
     pub base: &'a str,
     /// What time it is.
@@ -71,14 +71,14 @@ pub struct Sight<'a> {
     /// Which place it has among those that wait, from 1.
     pub queue_position: Option<u64>,
     /// What it left.
-    pub result: Option<ResultNote<'a>>,
+    pub result: Option<ResultNoteView<'a>>,
     /// Whether a job that a worker has taken and not begun is said to be `Preparing` (C-05).
     pub extended: bool,
 }
 
 /// What an execution left.
 #[derive(Clone, Copy, Debug)]
-pub struct ResultNote<'a> {
+pub struct ResultNoteView<'a> {
     /// Of which type.
     pub media_type: &'a str,
     /// How many bytes.
@@ -87,7 +87,7 @@ pub struct ResultNote<'a> {
 
 /// The last word on an execution that was retried.
 #[derive(Clone, Copy, Debug)]
-pub struct LastWord<'a> {
+pub struct RetriedExecution<'a> {
     /// Which execution.
     pub execution: ExecutionId,
     /// Its place among the executions of the job, from 1.
@@ -195,7 +195,7 @@ pub struct StatusView {
 
 impl StatusView {
     /// The execution of `job` that is or was under way last.
-    pub fn new(job: &Job, sight: &Sight<'_>) -> StatusView {
+    pub fn new(job: &Job, sight: &StatusContext<'_>) -> StatusView {
         let job_status = words::job_status(job);
         let view = StatusView::blank(job, job.execution, job.execution_n(), &job_status);
         let items = ItemsSummary::of(job);
@@ -215,7 +215,7 @@ impl StatusView {
     }
 
     /// An execution that was retried by hand, by what was said when it ended.
-    pub fn retried(job: &Job, last_word: &LastWord<'_>) -> StatusView {
+    pub fn retried(job: &Job, last_word: &RetriedExecution<'_>) -> StatusView {
         let problem = last_word.problem;
         let members = problem.job();
         let job_status = members.status().cloned().unwrap_or(JobStatus::Failed);
@@ -277,7 +277,7 @@ impl StatusView {
         }
     }
 
-    fn alive(self, job: &Job, job_status: &JobStatus, sight: &Sight<'_>) -> StatusView {
+    fn alive(self, job: &Job, job_status: &JobStatus, sight: &StatusContext<'_>) -> StatusView {
         let running = *job_status == JobStatus::Processing;
         let estimated = estimated_end(job, sight).filter(|_| running);
         StatusView {
@@ -290,7 +290,7 @@ impl StatusView {
         }
     }
 
-    fn completed(self, job: &Job, sight: &Sight<'_>) -> StatusView {
+    fn completed(self, job: &Job, sight: &StatusContext<'_>) -> StatusView {
         let ended = job.finished_at.unwrap_or(job.updated_at);
         let url = || format!("{}{}", sight.base, result_path(job, job.execution));
         StatusView {
@@ -358,7 +358,7 @@ fn message(job: &Job) -> Option<String> {
 }
 
 /// From what such work usually takes; failing that, from how far it has come. Never in the past.
-fn estimated_end(job: &Job, sight: &Sight<'_>) -> Option<Time> {
+fn estimated_end(job: &Job, sight: &StatusContext<'_>) -> Option<Time> {
     let began = job.started_at.filter(|_| job.state == State::Running)?;
     let by_progress = || {
         let percent = job.progress.filter(|percent| (1..100).contains(percent))?;

@@ -61,7 +61,7 @@ pub fn read_submit(bytes: &[u8], type_needed: bool) -> Result<SubmitRequest, Box
         Ok(members) if object => (members, Vec::new()),
         Ok(_) | Err(_) => Members::one_by_one(body::object(bytes)?),
     };
-    let mut reader = Reader { malformed, invalid: Vec::new() };
+    let mut reader = OperationReader { malformed, invalid: Vec::new() };
     let request = reader.read(members, type_needed);
     if !reader.malformed.is_empty() {
         return Err(refused(Kind::MalformedRequest, reader.malformed));
@@ -129,12 +129,12 @@ impl Members {
     }
 }
 
-struct Reader {
+struct OperationReader {
     malformed: Vec<Violation>,
     invalid: Vec<(Kind, Violation)>,
 }
 
-impl Reader {
+impl OperationReader {
     fn read(&mut self, members: Members, type_needed: bool) -> SubmitRequest {
         self.check_type(members.job_type.as_deref(), type_needed);
         let parameters = members.parameters.and_then(|parameters| self.parameters(parameters));

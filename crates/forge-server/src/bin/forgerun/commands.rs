@@ -11,18 +11,18 @@ use forge_server::bench::{
     HttpOptions, ResultOptions, SseOptions, WebhookOptions, run_http, run_result, run_sse, run_sse_raised,
     run_webhooks, serve_bare,
 };
-use forge_server::config::{Config, File, Flag, Invalid, MANUAL, Mode, Sources};
+use forge_server::config::{CommandMode, Config, File, Flag, Invalid, MANUAL, Sources};
 use forge_server::{Exit, telemetry};
 use tokio::runtime::Runtime;
 
 use crate::cli::{Bench, ConfigFlags, DevFlags, ServeFlags};
 
 pub(crate) fn serve(flags: &ServeFlags) -> Exit {
-    run(load(flags.given(), &flags.config, Mode::Serve), announce)
+    run(load(flags.given(), &flags.config, CommandMode::Serve), announce)
 }
 
 pub(crate) fn dev(flags: &DevFlags) -> Exit {
-    run(load(flags.given(), &flags.config, Mode::Dev), |address| {
+    run(load(flags.given(), &flags.config, CommandMode::Dev), |address| {
         announce(address);
         print(&first_steps(address));
     })
@@ -33,7 +33,7 @@ pub(crate) fn config(flags: &ConfigFlags) -> Exit {
         print(MANUAL);
         return Exit::Done;
     }
-    match load(flags.serve.given(), &flags.serve.config, Mode::Serve) {
+    match load(flags.serve.given(), &flags.serve.config, CommandMode::Serve) {
         Ok(config) => {
             print(&config.to_toml());
             Exit::Done
@@ -43,7 +43,7 @@ pub(crate) fn config(flags: &ConfigFlags) -> Exit {
 }
 
 pub(crate) fn cleanup(flags: &ServeFlags) -> Exit {
-    let config = match load(flags.given(), &flags.config, Mode::Serve) {
+    let config = match load(flags.given(), &flags.config, CommandMode::Serve) {
         Ok(config) => config,
         Err(invalid) => return complain(&invalid, Exit::Usage),
     };
@@ -122,7 +122,7 @@ pub(crate) fn bench(bench: &Bench) -> Exit {
     }
 }
 
-pub(crate) fn load(flags: Vec<Flag>, file: &Option<PathBuf>, mode: Mode) -> Result<Config, Invalid> {
+pub(crate) fn load(flags: Vec<Flag>, file: &Option<PathBuf>, mode: CommandMode) -> Result<Config, Invalid> {
     let file = file.as_deref().map(File::read).transpose()?;
     Config::load(&Sources { flags, environment: env::vars_os().collect(), file, mode })
 }

@@ -8,11 +8,11 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use clap::{Args, Subcommand};
 use forge_engine::{Clock, SystemClock};
 use forge_server::Exit;
-use forge_server::config::{Database, Mode};
+use forge_server::config::{CommandMode, Database};
 use forge_server::webhooks::fetch::{self, KeySource};
-use forge_server::webhooks::standard::Secret;
-use forge_server::webhooks::verify::{self, Delivery, Means, Report};
-use forge_server::webhooks::{Listen, listen, rotate_in};
+use forge_server::webhooks::standard::WebhookSecret;
+use forge_server::webhooks::verify::{self, Delivery, SignatureReport, VerifyOptions};
+use forge_server::webhooks::{ListenOptions, listen, rotate_in};
 use tokio::runtime::Runtime;
 
 use crate::cli::ServeFlags;
@@ -75,9 +75,9 @@ struct MeansFlags {
 }
 
 impl MeansFlags {
-    fn secrets(&self) -> Result<Vec<Secret>, String> {
+    fn secrets(&self) -> Result<Vec<WebhookSecret>, String> {
         let parse = |text: &String| {
-            Secret::parse(text).ok_or("a secret is whsec_ and the base64 of 24 to 64 bytes".to_owned())
+            WebhookSecret::parse(text).ok_or("a secret is whsec_ and the base64 of 24 to 64 bytes".to_owned())
         };
         self.secrets.iter().map(parse).collect()
     }
@@ -105,7 +105,7 @@ async fn receive(flags: &ListenFlags) -> Exit {
         Err(text) => return say(&text, Exit::Usage),
     };
     let answer = StatusCode::from_u16(flags.answer).expect("within its range");
-    let options = Listen { port: flags.port, secrets, keys: flags.means.keys(), answer };
+    let options = ListenOptions { port: flags.port, secrets, keys: flags.means.keys(), answer };
     let stop = async {
         // Without a handler the process would end all the same, only with another exit code.
         let _ = tokio::signal::ctrl_c().await;
@@ -138,8 +138,12 @@ async fn explain(flags: &VerifyFlags) -> Exit {
     };
     let delivery = Delivery { method: &flags.method, url: &flags.url, headers: &headers, body: &body };
     let now = (!flags.any_age).then(|| SystemClock.now());
-    let means =
-        Means { secrets: &secrets, keys: &keys, now, tolerance: Duration::from_secs(flags.tolerance) };
+    let means = VerifyOptions {
+        secrets: &secrets,
+        keys: &keys,
+        now,
+        tolerance: Duration::from_secs(flags.tolerance),
+    };
     let mut holds = true;
     if !keys.is_empty() {
         holds &= show("RFC 9421 signature", &verify::message_signature(&delivery, &means));
@@ -151,7 +155,7 @@ async fn explain(flags: &VerifyFlags) -> Exit {
 }
 
 async fn rotate(flags: &ServeFlags) -> Exit {
-    let config = match load(flags.given(), &flags.config, Mode::Serve) {
+    let config = match load(flags.given(), &flags.config, CommandMode::Serve) {
         Ok(config) => config,
         Err(invalid) => return complain(&invalid, Exit::Usage),
     };
@@ -167,7 +171,7 @@ async fn rotate(flags: &ServeFlags) -> Exit {
     }
 }
 
-fn show(name: &str, report: &Report) -> bool {
+fn show(name: &str, report: &SignatureReport) -> bool {
     let holds = report.holds();
     print(&format!("{name}\n{report}  => {}\n", if holds { "holds" } else { "does not hold" }));
     holds

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{DAY_MS, DAY_S, DAYS_MAX, HOUR_S, RETRIES_MAX};
-use crate::config::reader::Reader;
+use crate::config::reader::SettingsReader;
 use crate::config::values::{JobReportStatus, PrivateTargets, Reach};
 
 /// `[webhooks]`
@@ -22,7 +22,7 @@ pub struct Webhooks {
 }
 
 impl Webhooks {
-    pub(in crate::config) fn read(from: &mut Reader<'_>, reach: Reach) -> Webhooks {
+    pub(in crate::config) fn read(from: &mut SettingsReader<'_>, reach: Reach) -> Webhooks {
         let auto = match reach {
             Reach::Loopback => PrivateTargets::Allow,
             Reach::Public => PrivateTargets::Deny,
@@ -50,7 +50,7 @@ pub struct Idempotency {
 }
 
 impl Idempotency {
-    pub(in crate::config) fn read(from: &mut Reader<'_>) -> Idempotency {
+    pub(in crate::config) fn read(from: &mut SettingsReader<'_>) -> Idempotency {
         Idempotency { reject_mismatch: from.truth("idempotency.reject_mismatch") }
     }
 }
@@ -65,7 +65,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    pub(in crate::config) fn read(from: &mut Reader<'_>) -> Problem {
+    pub(in crate::config) fn read(from: &mut SettingsReader<'_>) -> Problem {
         let statuses = [
             ("equivalent", JobReportStatus::Equivalent),
             ("http", JobReportStatus::Http),
@@ -89,7 +89,7 @@ pub struct Asyncops {
 }
 
 impl Asyncops {
-    pub(in crate::config) fn read(from: &mut Reader<'_>) -> Asyncops {
+    pub(in crate::config) fn read(from: &mut SettingsReader<'_>) -> Asyncops {
         Asyncops {
             retry_after: from.seconds("asyncops.retry_after_s", 1..=HOUR_S),
             retry_base: from.millis("asyncops.retry_base_ms", 0..=DAY_MS),
@@ -107,7 +107,7 @@ pub struct Ojs {
 }
 
 impl Ojs {
-    pub(in crate::config) fn read(from: &mut Reader<'_>) -> Ojs {
+    pub(in crate::config) fn read(from: &mut SettingsReader<'_>) -> Ojs {
         Ojs { test_hooks: from.truth("ojs.test_hooks"), strict_catalog: from.truth("ojs.strict_catalog") }
     }
 }

@@ -10,7 +10,7 @@ use super::{
     BODY_BYTES_MAX, COUNT_MAX, DAY_MS, DAY_S, DAYS_MAX, HOUR_S, KIB, RESULT_BYTES_MAX, STREAMS_MAX,
     WORKERS_MAX,
 };
-use crate::config::reader::Reader;
+use crate::config::reader::SettingsReader;
 use crate::config::values::RetryMode;
 
 /// `[limits]`
@@ -29,7 +29,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    pub(in crate::config) fn read(from: &mut Reader<'_>) -> Limits {
+    pub(in crate::config) fn read(from: &mut SettingsReader<'_>) -> Limits {
         let payload_kb: usize = from.whole("limits.max_job_payload_kb", 1..=BODY_BYTES_MAX / KIB);
         Limits {
             rate_per_minute: from.whole_or_off("limits.rate_per_minute", COUNT_MAX),
@@ -52,7 +52,7 @@ pub struct Exec {
 }
 
 impl Exec {
-    pub(in crate::config) fn read(from: &mut Reader<'_>) -> Exec {
+    pub(in crate::config) fn read(from: &mut SettingsReader<'_>) -> Exec {
         Exec { max_runtime: from.millis("exec.max_runtime_ms", 1..=DAY_MS) }
     }
 }
@@ -68,7 +68,7 @@ pub struct Workers {
 }
 
 impl Workers {
-    pub(in crate::config) fn read(from: &mut Reader<'_>) -> Workers {
+    pub(in crate::config) fn read(from: &mut SettingsReader<'_>) -> Workers {
         Workers {
             count: from.whole("workers.count", 0..=WORKERS_MAX),
             concurrency: from.whole("workers.concurrency", 1..=WORKERS_MAX),
@@ -100,7 +100,7 @@ pub struct RetryModes {
 }
 
 impl Retry {
-    pub(in crate::config) fn read(from: &mut Reader<'_>) -> Retry {
+    pub(in crate::config) fn read(from: &mut SettingsReader<'_>) -> Retry {
         let jitters = [("full", Jitter::Full), ("around", Jitter::Around), ("none", Jitter::None)];
         let modes = [("manual", RetryMode::Manual), ("auto", RetryMode::Auto), ("policy", RetryMode::Policy)];
         // Only OJS jobs bring a policy.
@@ -132,7 +132,7 @@ pub struct Retention {
 }
 
 impl Retention {
-    pub(in crate::config) fn read(from: &mut Reader<'_>) -> Retention {
+    pub(in crate::config) fn read(from: &mut SettingsReader<'_>) -> Retention {
         Retention {
             jobs: from.days("retention.jobs_days", 0..=DAYS_MAX),
             tombstones: from.days("retention.tombstone_days", 0..=DAYS_MAX),
@@ -154,7 +154,7 @@ pub struct JobRetention {
 }
 
 impl JobRetention {
-    pub(in crate::config) fn read(from: &mut Reader<'_>) -> JobRetention {
+    pub(in crate::config) fn read(from: &mut SettingsReader<'_>) -> JobRetention {
         JobRetention {
             completed_default: from.days("jobRetention.completedJobs.defaultDays", 0..=DAYS_MAX),
             completed_small: from.days("jobRetention.completedJobs.smallResultsDays", 0..=DAYS_MAX),
@@ -174,7 +174,7 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    pub(in crate::config) fn read(from: &mut Reader<'_>) -> Catalog {
+    pub(in crate::config) fn read(from: &mut SettingsReader<'_>) -> Catalog {
         let types = [
             ("EXECUTE", JobForm::Execute),
             ("DEFERRED", JobForm::Deferred),
@@ -195,7 +195,7 @@ pub struct Sim {
 }
 
 impl Sim {
-    pub(in crate::config) fn read(from: &mut Reader<'_>) -> Sim {
+    pub(in crate::config) fn read(from: &mut SettingsReader<'_>) -> Sim {
         Sim { time_scale: from.decimal("sim.time_scale", 0.0..=1000.0) }
     }
 }

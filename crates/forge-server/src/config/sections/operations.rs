@@ -10,7 +10,7 @@ use forge_core::retry::Mode;
 use forge_core::work::{Behaviour, WorkKind};
 
 use super::{DAY_S, DAYS_MAX, KIB};
-use crate::config::reader::Reader;
+use crate::config::reader::SettingsReader;
 
 /// The declared operations, by name.
 #[derive(Clone, Debug, Default)]
@@ -46,7 +46,7 @@ impl Operations {
         self.0.iter().map(|(name, operation)| (name.as_str(), operation))
     }
 
-    pub(in crate::config) fn read(from: &mut Reader<'_>) -> Operations {
+    pub(in crate::config) fn read(from: &mut SettingsReader<'_>) -> Operations {
         let mut operations = BTreeMap::new();
         for name in from.operations() {
             let enabled = from.truth(&key(&name, "enabled"));
@@ -64,7 +64,7 @@ impl Operations {
 }
 
 impl Operation {
-    fn read(from: &mut Reader<'_>, name: &str) -> Operation {
+    fn read(from: &mut SettingsReader<'_>, name: &str) -> Operation {
         let modes = [("", None), ("manual", Some(Mode::Manual)), ("auto", Some(Mode::Auto))];
         let expected = from.seconds(&key(name, "expected_duration_s"), 0..=DAY_S);
         Operation {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::DAYS_MAX;
-use crate::config::reader::Reader;
+use crate::config::reader::SettingsReader;
 use crate::config::secret::Secret;
 use crate::config::values::{
     ADDRESS, AuthMode, COLLECTOR, DATABASE, Database, LogFormat, LogLevel, Reach, Registration, TOKEN, URL,
@@ -25,7 +25,7 @@ pub struct Server {
 }
 
 impl Server {
-    pub(in crate::config) fn read(from: &mut Reader<'_>) -> Server {
+    pub(in crate::config) fn read(from: &mut SettingsReader<'_>) -> Server {
         let listen = from.text("server.listen", ADDRESS, address);
         let data = from.text("server.data", "the path of a folder", |path| {
             (!path.is_empty()).then(|| PathBuf::from(path))
@@ -54,7 +54,7 @@ pub struct Log {
 }
 
 impl Log {
-    pub(in crate::config) fn read(from: &mut Reader<'_>) -> Log {
+    pub(in crate::config) fn read(from: &mut SettingsReader<'_>) -> Log {
         Log {
             format: from.one_of("log.format", &[("json", LogFormat::Json), ("text", LogFormat::Text)]),
             level: from.one_of(
@@ -83,7 +83,7 @@ pub struct Auth {
 }
 
 impl Auth {
-    pub(in crate::config) fn read(from: &mut Reader<'_>, reach: Reach) -> Auth {
+    pub(in crate::config) fn read(from: &mut SettingsReader<'_>, reach: Reach) -> Auth {
         let auto = match reach {
             Reach::Loopback => Registration::Open,
             Reach::Public => Registration::Admin,
@@ -109,7 +109,7 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    pub(in crate::config) fn read(from: &mut Reader<'_>) -> Telemetry {
+    pub(in crate::config) fn read(from: &mut SettingsReader<'_>) -> Telemetry {
         Telemetry { otlp_endpoint: from.text_or_unset("telemetry.otlp_endpoint", COLLECTOR, collector) }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Config, environment, file, refusal};
-use crate::config::reader::Reader;
+use crate::config::reader::SettingsReader;
 use crate::config::secret::is_secret;
 use crate::config::settings::{Settings, keys, variable};
 use crate::config::{MANUAL, Sources};
@@ -126,7 +126,7 @@ fn the_rows_the_manual_and_the_program_have_the_same_keys() {
     let manual: BTreeSet<&str> = keys().collect();
     let rows: BTreeSet<&str> = rows().map(|row| row.key).collect();
     let settings = Settings::gather(&Sources::default(), &mut Vec::new());
-    let mut reader = Reader::new(&settings);
+    let mut reader = SettingsReader::new(&settings);
     Config::read(&mut reader, settings.clone());
     let program: BTreeSet<&str> = reader.asked.iter().map(String::as_str).collect();
     assert_eq!(program, manual);

@@ -1,7 +1,7 @@
 //! Flag over environment over file over default, and what the result looks like.
 
 use super::{Config, Flag, Sources, environment, file, listen};
-use crate::config::{AuthMode, Database, LogFormat, Mode, PrivateTargets, Registration};
+use crate::config::{AuthMode, CommandMode, Database, LogFormat, PrivateTargets, Registration};
 
 /// All four layers, of which `n_layers` are used, from the bottom.
 fn layered(n_layers: usize) -> Config {
@@ -9,7 +9,7 @@ fn layered(n_layers: usize) -> Config {
     let variables = [("FORGERUN_SERVER__LISTEN", "127.0.0.1:3")];
     let environment = environment(&variables[..usize::from(n_layers > 2)]).environment;
     let flags = Vec::from_iter((n_layers > 3).then(|| listen("127.0.0.1:4")));
-    Config::load(&Sources { flags, environment, file, mode: Mode::Serve }).unwrap()
+    Config::load(&Sources { flags, environment, file, mode: CommandMode::Serve }).unwrap()
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn dev_is_open_forgetful_and_readable_whatever_else_says() {
         ("FORGERUN_SERVER__DATABASE_URL", "postgres://precious/jobs"),
         ("FORGERUN_LIMITS__QUOTA", "5"),
     ]);
-    sources.mode = Mode::Dev;
+    sources.mode = CommandMode::Dev;
     let config = Config::load(&sources).unwrap();
     assert_eq!(config.auth.mode, AuthMode::Open);
     assert_eq!(config.server.database, Database::Memory);

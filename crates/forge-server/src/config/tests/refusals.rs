@@ -1,7 +1,7 @@
 //! What stops the start, and whether the message leads to the way out.
 
 use super::{Flag, Sources, environment, file, listen, refusal};
-use crate::config::Mode;
+use crate::config::CommandMode;
 
 #[track_caller]
 fn check(sources: &Sources, expected: &[&str]) {
@@ -181,7 +181,7 @@ fn what_is_open_is_refused_in_public() {
 
 #[test]
 fn dev_is_refused_in_public_with_one_complaint() {
-    let sources = Sources { flags: vec![listen("0.0.0.0:0")], mode: Mode::Dev, ..Sources::default() };
+    let sources = Sources { flags: vec![listen("0.0.0.0:0")], mode: CommandMode::Dev, ..Sources::default() };
     check(&sources, &["server.listen = \"0.0.0.0:0\" (from --listen): forgerun dev needs no keys"]);
     assert_eq!(refusal(&sources).lines().count(), 1);
 }

@@ -15,7 +15,7 @@ use forge_wire::forge::{DeliveriesView, DeliveryView, parse_delivery_status};
 
 use super::webhooks::{cursor, odd, owned, refused, run};
 use crate::app::{DeliveriesOf, DeliveryFilter};
-use crate::edge::query::Query;
+use crate::edge::query::QueryString;
 use crate::edge::routing::{Call, Route};
 use crate::edge::{ApiError, body, ownership, respond};
 use crate::webhooks::Contents;
@@ -23,26 +23,28 @@ use crate::webhooks::Contents;
 /// The routes of deliveries, to a webhook and about a job.
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/v1/webhooks/{webhook_id}/deliveries", "deliveries", |call| {
-        Box::pin(list(call, Of::Webhook))
+        Box::pin(list(call, DeliveriesAsked::Webhook))
     }),
     Route::get("/v1/webhooks/{webhook_id}/deliveries/{delivery_id}", "deliveries", |call| {
-        Box::pin(show(call, Of::Webhook))
+        Box::pin(show(call, DeliveriesAsked::Webhook))
     }),
     Route::post("/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver", "redeliver", |call| {
-        Box::pin(redeliver(call, Of::Webhook))
+        Box::pin(redeliver(call, DeliveriesAsked::Webhook))
     }),
-    Route::get("/v1/jobs/{job_id}/deliveries", "deliveries", |call| Box::pin(list(call, Of::Job))),
+    Route::get("/v1/jobs/{job_id}/deliveries", "deliveries", |call| {
+        Box::pin(list(call, DeliveriesAsked::Job))
+    }),
     Route::get("/v1/jobs/{job_id}/deliveries/{delivery_id}", "deliveries", |call| {
-        Box::pin(show(call, Of::Job))
+        Box::pin(show(call, DeliveriesAsked::Job))
     }),
     Route::post("/v1/jobs/{job_id}/deliveries/{delivery_id}/redeliver", "redeliver", |call| {
-        Box::pin(redeliver(call, Of::Job))
+        Box::pin(redeliver(call, DeliveriesAsked::Job))
     }),
 ];
 
 /// Whose deliveries are asked for.
 #[derive(Clone, Copy, Debug)]
-enum Of {
+enum DeliveriesAsked {
     /// Those to the webhook of the path.
     Webhook,
     /// Those about the job of the path, to its callback and to webhooks.
@@ -50,9 +52,9 @@ enum Of {
 }
 
 /// Newest first.
-async fn list(call: Call<'_>, of: Of) -> Result<Response, ApiError> {
+async fn list(call: Call<'_>, of: DeliveriesAsked) -> Result<Response, ApiError> {
     let app = call.app;
-    let query = Query::of(&call.exchange.uri, &["status", "limit", "cursor"])?;
+    let query = QueryString::of(&call.exchange.uri, &["status", "limit", "cursor"])?;
     let (limit, before) = (query.limit()?, cursor::<DeliveryId>(&query)?);
     let status = match query.get("status") {
         Some(word) => Some(
@@ -61,7 +63,7 @@ async fn list(call: Call<'_>, of: Of) -> Result<Response, ApiError> {
         ),
         None => None,
     };
-    let shelf = Shelf::open(&call, of).await?;
+    let shelf = OwnedDeliveries::open(&call, of).await?;
     // One more than is shown tells whether there are more.
     let filter = DeliveryFilter { of: shelf.of, status, before, limit: limit + 1 };
     let mut deliveries = app.engine.store().deliveries(filter).await?;
@@ -73,17 +75,17 @@ async fn list(call: Call<'_>, of: Of) -> Result<Response, ApiError> {
 }
 
 /// One, with all that an attempt sends but its moment and its signatures.
-async fn show(call: Call<'_>, of: Of) -> Result<Response, ApiError> {
+async fn show(call: Call<'_>, of: DeliveriesAsked) -> Result<Response, ApiError> {
     let app = call.app;
-    let shelf = Shelf::open(&call, of).await?;
+    let shelf = OwnedDeliveries::open(&call, of).await?;
     let delivery = shelf.find(&call).await?;
     let mut view = shelf.view(&delivery);
     let webhook = shelf.webhook(&delivery).cloned().map(Arc::new);
     // How a webhook that was deleted wanted it wrapped, nobody knows any more.
     if webhook.is_some() || matches!(delivery.to, Endpoint::Callback(_)) {
-        let parcel = PreparedDelivery::read(&**app.engine.store(), *delivery, webhook).await?;
-        let parcel = parcel.ok_or_else(|| refused(Refusal::DeliveryNotFound))?;
-        let contents = Contents::new(&parcel, app.source());
+        let prepared = PreparedDelivery::read(&**app.engine.store(), *delivery, webhook).await?;
+        let prepared = prepared.ok_or_else(|| refused(Refusal::DeliveryNotFound))?;
+        let contents = Contents::new(&prepared, app.source());
         let headers = contents.headers();
         let headers = headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
         view = view.showing(headers, &contents.body);
@@ -92,9 +94,9 @@ async fn show(call: Call<'_>, of: Of) -> Result<Response, ApiError> {
 }
 
 /// Sends one again.
-async fn redeliver(call: Call<'_>, of: Of) -> Result<Response, ApiError> {
+async fn redeliver(call: Call<'_>, of: DeliveriesAsked) -> Result<Response, ApiError> {
     body::expect_object(&call.body)?;
-    let shelf = Shelf::open(&call, of).await?;
+    let shelf = OwnedDeliveries::open(&call, of).await?;
     let delivery = shelf.find(&call).await?.id;
     let again = DeliveryCommand::Redeliver { delivery, client: call.caller().client };
     match run(call.app, Command::Delivery(again)).await? {
@@ -104,24 +106,24 @@ async fn redeliver(call: Call<'_>, of: Of) -> Result<Response, ApiError> {
 }
 
 /// Deliveries of the caller, and the webhooks they may go to.
-struct Shelf {
+struct OwnedDeliveries {
     of: DeliveriesOf,
     webhooks: Vec<Webhook>,
 }
 
-impl Shelf {
+impl OwnedDeliveries {
     /// The shelf, if it is the caller's.
-    async fn open(call: &Call<'_>, of: Of) -> Result<Shelf, ApiError> {
+    async fn open(call: &Call<'_>, of: DeliveriesAsked) -> Result<OwnedDeliveries, ApiError> {
         let (app, caller) = (call.app, call.caller());
         match of {
-            Of::Webhook => {
+            DeliveriesAsked::Webhook => {
                 let webhook = owned(call).await?;
-                Ok(Shelf { of: DeliveriesOf::Webhook(webhook.id), webhooks: vec![*webhook] })
+                Ok(OwnedDeliveries { of: DeliveriesOf::Webhook(webhook.id), webhooks: vec![*webhook] })
             }
-            Of::Job => {
+            DeliveriesAsked::Job => {
                 let job = ownership::job(app, caller, call.job()).await?.id;
                 let webhooks = app.engine.store().webhooks(caller.client, None, WEBHOOKS_MAX).await?;
-                Ok(Shelf { of: DeliveriesOf::Job(job), webhooks })
+                Ok(OwnedDeliveries { of: DeliveriesOf::Job(job), webhooks })
             }
         }
     }

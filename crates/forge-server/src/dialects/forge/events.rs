@@ -14,9 +14,9 @@ use forge_core::job::Job;
 use forge_wire::forge::{EntryView, EventView, EventsView, NoticeView};
 
 use crate::app::App;
-use crate::edge::query::Query;
+use crate::edge::query::QueryString;
 use crate::edge::routing::{Answers, Call, Route};
-use crate::edge::sse::{self, Scope, Start};
+use crate::edge::sse::{self, ResumePoint, StreamScope};
 use crate::edge::{ApiError, Caller, accept, events, ownership, respond};
 use crate::limits::{PAGES_SCANNED_MAX, STREAM_ROWS_MAX};
 
@@ -32,7 +32,7 @@ async fn of_job(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.job());
     let query = events::query(exchange)?;
     let job = ownership::job(app, caller, id).await?;
-    events::show(app, exchange, caller, &query, job, Scope::Job).await
+    events::show(app, exchange, caller, &query, job, StreamScope::Job).await
 }
 
 /// `GET /v1/events`: everything that happened to jobs and webhooks of the caller and is still in the journal, oldest first.
@@ -44,8 +44,8 @@ async fn of_client(call: Call<'_>) -> Result<Response, ApiError> {
     }
     let limit = query.limit()?;
     let mut place = match query.get("cursor") {
-        Some(cursor) => Place::read(app, caller, &query, cursor).await?,
-        None => Place::default(),
+        Some(cursor) => JournalCursor::read(app, caller, &query, cursor).await?,
+        None => JournalCursor::default(),
     };
     let store = app.engine.store();
     let mut jobs: HashMap<JobId, Option<Arc<Job>>> = HashMap::new();
@@ -63,7 +63,7 @@ async fn of_client(call: Call<'_>) -> Result<Response, ApiError> {
                 }
                 // One more than is shown tells whether there are more.
                 if found.len() == limit {
-                    return Ok(page(found, Some(Place { row: row.seq, n_seen: n as u32 })));
+                    return Ok(page(found, Some(JournalCursor { row: row.seq, n_seen: n as u32 })));
                 }
                 found.push(match &entry.about {
                     JournalSubject::Job { job: id, event } => {
@@ -76,34 +76,39 @@ async fn of_client(call: Call<'_>) -> Result<Response, ApiError> {
                     JournalSubject::Webhook(notice) => EntryView::Webhook(NoticeView::new(notice)),
                 });
             }
-            place = Place { row: row.seq + 1, n_seen: 0 };
+            place = JournalCursor { row: row.seq + 1, n_seen: 0 };
         }
     }
     // Not found enough, and not looked at everything: the client may go on from here.
     Ok(page(found, Some(place)))
 }
 
-fn page(events: Vec<EntryView>, next: Option<Place>) -> Response {
-    let next_cursor = next.map(Place::write);
+fn page(events: Vec<EntryView>, next: Option<JournalCursor>) -> Response {
+    let next_cursor = next.map(JournalCursor::write);
     respond::json(StatusCode::OK, &EventsView { events, next_cursor })
 }
 
 /// A place in the journal: so many entries of this row and all rows before it were seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Place {
+struct JournalCursor {
     row: i64,
     n_seen: u32,
 }
 
-impl Place {
+impl JournalCursor {
     /// The place that a cursor names. The id of an event is one too: whoever has read to the end goes on after the last.
-    async fn read(app: &App, caller: &Caller, query: &Query, cursor: &str) -> Result<Place, ApiError> {
+    async fn read(
+        app: &App,
+        caller: &Caller,
+        query: &QueryString,
+        cursor: &str,
+    ) -> Result<JournalCursor, ApiError> {
         let none = || query.malformed("cursor", "is no cursor of this list");
-        let Ok(id) = cursor.parse::<EventId>() else { return Place::parse(cursor).ok_or_else(none) };
+        let Ok(id) = cursor.parse::<EventId>() else { return JournalCursor::parse(cursor).ok_or_else(none) };
         let found = sse::find(&**app.engine.store(), caller.client, id, app.clock.now()).await?;
         match found {
-            Ok(Start::After { row, at }) => Ok(Place { row: row.seq, n_seen: at as u32 + 1 }),
-            Ok(Start::Reset(row)) => Ok(Place { row: row + 1, n_seen: 0 }),
+            Ok(ResumePoint::After { row, at }) => Ok(JournalCursor { row: row.seq, n_seen: at as u32 + 1 }),
+            Ok(ResumePoint::Reset(row)) => Ok(JournalCursor { row: row + 1, n_seen: 0 }),
             Err(_) => Err(none()),
         }
     }
@@ -114,11 +119,12 @@ impl Place {
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    fn parse(text: &str) -> Option<Place> {
+    fn parse(text: &str) -> Option<JournalCursor> {
         let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
         let (row, n_seen) = bytes.split_at_checked(8)?;
         let row = i64::from_be_bytes(row.try_into().ok()?);
-        Some(Place { row, n_seen: u32::from_be_bytes(n_seen.try_into().ok()?) }).filter(|place| place.row > 0)
+        Some(JournalCursor { row, n_seen: u32::from_be_bytes(n_seen.try_into().ok()?) })
+            .filter(|place| place.row > 0)
     }
 }
 
@@ -128,11 +134,12 @@ mod tests {
 
     #[test]
     fn a_place_is_read_as_it_is_written_and_nonsense_is_not() {
-        for place in [Place { row: 1, n_seen: 0 }, Place { row: i64::MAX, n_seen: u32::MAX }] {
-            assert_eq!(Place::parse(&place.write()), Some(place));
+        for place in [JournalCursor { row: 1, n_seen: 0 }, JournalCursor { row: i64::MAX, n_seen: u32::MAX }]
+        {
+            assert_eq!(JournalCursor::parse(&place.write()), Some(place));
         }
         for text in ["", "7", "AAAA", "AAAAAAAAAAAAAAAA", "not base64!", "__________________________"] {
-            assert_eq!(Place::parse(text), None, "{text}");
+            assert_eq!(JournalCursor::parse(text), None, "{text}");
         }
     }
 }

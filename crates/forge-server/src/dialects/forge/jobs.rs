@@ -15,12 +15,12 @@ use forge_wire::forge::{CanceledView, JobView, RetriedView, RetryRequest};
 use forge_wire::problem::Refused;
 
 use crate::app::App;
-use crate::edge::accept::{self, Form};
+use crate::edge::accept::{self, FailureFormat};
 use crate::edge::prefer::{APPLIED, Prefer};
 use crate::edge::routing::{Call, Route};
-use crate::edge::{ApiError, Caller, Exchange, body, failure, hold, ownership, respond, results};
+use crate::edge::{ApiError, Caller, Exchange, body, failure, ownership, respond, results, wait};
 use crate::limits::POLL_AFTER_S;
-use crate::traces::About;
+use crate::traces::RequestSubject;
 
 /// The routes of one job.
 pub(super) const ROUTES: &[Route] = &[
@@ -34,10 +34,10 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.job());
     let mut job = ownership::job(app, caller, id).await?;
     let prefer = Prefer { respond_async: false, ..exchange.prefer };
-    if hold::look(app, &job, prefer).await? {
+    if wait::wait_for_end(app, &job, prefer).await? {
         job = ownership::job(app, caller, id).await?;
     }
-    exchange.is_about(About::job(&job, false));
+    exchange.is_about(RequestSubject::job(&job, false));
     let mut response = show(app, exchange, &job).await?;
     let headers = response.headers_mut();
     headers.insert(VARY, HeaderValue::from_static("Accept"));
@@ -48,7 +48,7 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
 /// The last word on a job that ended badly, to whoever asks for it by name; otherwise the dialect's own JSON.
 async fn show(app: &App, exchange: &Exchange, job: &Arc<Job>) -> Result<Response, ApiError> {
     if matches!(job.state, State::Failed | State::Canceled) {
-        let form = accept::form(&exchange.headers, Form::Json);
+        let form = accept::form(&exchange.headers, FailureFormat::Json);
         if let Some(response) = failure::last_word(app, job, form).await? {
             return Ok(response);
         }
@@ -58,7 +58,7 @@ async fn show(app: &App, exchange: &Exchange, job: &Arc<Job>) -> Result<Response
 
 /// The dialect's own JSON, with what went wrong in a header field beside it (C-08).
 fn view(app: &App, job: &Arc<Job>) -> Response {
-    let bytes = app.rendered.of(Dialect::Forge, job, None, || respond::written(&JobView::new(job)));
+    let bytes = app.body_cache.of(Dialect::Forge, job, None, || respond::written(&JobView::new(job)));
     let mut response = respond::with_type(StatusCode::OK, respond::JSON, bytes);
     match job.state {
         State::Created | State::Queued | State::Assigned | State::Running => {
@@ -87,7 +87,7 @@ async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
         reason: "the client asked for it".to_owned(),
     };
     let (job, _) = app.engine.act(Command::Cancel(cancel)).await?;
-    exchange.is_about(About::job(&job, false));
+    exchange.is_about(RequestSubject::job(&job, false));
     Ok(respond::json(StatusCode::OK, &CanceledView::new(&job)))
 }
 
@@ -104,7 +104,7 @@ async fn retry(call: Call<'_>) -> Result<Response, ApiError> {
         }
     }
     let (job, _) = app.engine.retry(owned(caller, id)?, revive).await?;
-    exchange.is_about(About::job(&job, false));
+    exchange.is_about(RequestSubject::job(&job, false));
     Ok(respond::json(StatusCode::OK, &RetriedView::new(&job)))
 }
 

@@ -19,7 +19,7 @@ use crate::config::Registration;
 use crate::edge::routing::{Access, Call, Route};
 use crate::edge::submission::REPLAYED;
 use crate::edge::{ApiError, Exchange, Who, auth, body, respond};
-use crate::traces::About;
+use crate::traces::RequestSubject;
 
 /// The routes of keys.
 pub(super) const ROUTES: &[Route] = &[
@@ -62,7 +62,7 @@ async fn create(call: Call<'_>) -> Result<Response, ApiError> {
     let (key, secret) = fresh(app, owned(&call).await?);
     let first_only = matches!(call.who, Who::Nobody);
     let key = changed(app, KeyCommand::Create { key, rotate, first_only }).await?.ok_or_else(odd)?;
-    call.exchange.is_about(About::Key { id: key.key.id, fresh: key.created });
+    call.exchange.is_about(RequestSubject::Key { id: key.key.id, fresh: key.created });
     let secret = key.created.then_some(secret);
     let mut response = respond::json(StatusCode::CREATED, &KeyView::new(&key.key, secret));
     if !key.created {
@@ -76,7 +76,7 @@ async fn renew(call: Call<'_>) -> Result<Response, ApiError> {
     body::expect_object(&call.body)?;
     let (key, secret) = fresh(call.app, owned(&call).await?);
     let key = changed(call.app, KeyCommand::Renew(key)).await?.ok_or_else(odd)?;
-    call.exchange.is_about(About::Key { id: key.key.id, fresh: true });
+    call.exchange.is_about(RequestSubject::Key { id: key.key.id, fresh: true });
     Ok(respond::json(StatusCode::OK, &KeyView::new(&key.key, Some(secret))))
 }
 
@@ -86,7 +86,7 @@ async fn revoke(call: Call<'_>) -> Result<Response, ApiError> {
     let client = owned(&call).await?;
     let key = key_id.parse::<KeyId>().map_err(|_| refused(Refusal::KeyNotFound))?;
     changed(call.app, KeyCommand::Revoke { client, key }).await?;
-    call.exchange.is_about(About::Key { id: key, fresh: false });
+    call.exchange.is_about(RequestSubject::Key { id: key, fresh: false });
     Ok(respond::json(StatusCode::OK, &RevokedView { revoked: true }))
 }
 
@@ -104,18 +104,18 @@ async fn owned(call: &Call<'_>) -> Result<ClientId, ApiError> {
 }
 
 /// A key as the rules answered it.
-struct Kept {
+struct ChangedKey {
     key: ApiKey,
     created: bool,
 }
 
 /// Runs a command about keys; what this node remembers of them is forgotten before anybody hears of it.
-async fn changed(app: &App, command: KeyCommand) -> Result<Option<Kept>, ApiError> {
+async fn changed(app: &App, command: KeyCommand) -> Result<Option<ChangedKey>, ApiError> {
     let client = command.client();
     let answer = app.engine.run(Command::Key(command)).await;
     app.ring.forget(client);
     match answer? {
-        Answer::Key { key, created } => Ok(Some(Kept { key, created })),
+        Answer::Key { key, created } => Ok(Some(ChangedKey { key, created })),
         _ => Ok(None),
     }
 }

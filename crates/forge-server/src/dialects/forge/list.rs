@@ -8,7 +8,7 @@ use forge_wire::forge::{JobView, JobsView};
 use forge_wire::words::{parse_forge_state, parse_forge_type};
 
 use crate::app::Filter;
-use crate::edge::query::Query;
+use crate::edge::query::QueryString;
 use crate::edge::routing::{Call, Route};
 use crate::edge::{ApiError, Caller, respond};
 use crate::limits::PAGES_SCANNED_MAX;
@@ -19,7 +19,8 @@ pub(super) const ROUTES: &[Route] = &[Route::get("/v1/jobs", "list", |call| Box:
 /// `GET /v1/jobs?state=…&queue=…&type=…&dead_letter=…&limit=…&cursor=…`. The cursor is the last job that was seen.
 async fn jobs(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, exchange, caller) = (call.app, call.exchange, call.caller());
-    let query = Query::of(&exchange.uri, &["state", "queue", "type", "dead_letter", "limit", "cursor"])?;
+    let query =
+        QueryString::of(&exchange.uri, &["state", "queue", "type", "dead_letter", "limit", "cursor"])?;
     let (form, dead) = (form(&query)?, dead_letter(&query)?);
     let fits = |job: &Job| {
         form.is_none_or(|form| job.head.form == form)
@@ -51,7 +52,7 @@ async fn jobs(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(respond::json(StatusCode::OK, &JobsView { jobs, next_cursor }))
 }
 
-fn filter(query: &Query, caller: &Caller) -> Result<Filter, ApiError> {
+fn filter(query: &QueryString, caller: &Caller) -> Result<Filter, ApiError> {
     let unknown = |_| query.invalid("state", "names a state that does not exist");
     let state = |word| parse_forge_state(word).ok_or(()).map_err(unknown);
     let queue = match query.get("queue") {
@@ -74,7 +75,7 @@ fn filter(query: &Query, caller: &Caller) -> Result<Filter, ApiError> {
     })
 }
 
-fn form(query: &Query) -> Result<Option<JobForm>, ApiError> {
+fn form(query: &QueryString) -> Result<Option<JobForm>, ApiError> {
     let Some(word) = query.get("type") else { return Ok(None) };
     match parse_forge_type(word) {
         Some(form) => Ok(Some(form)),
@@ -82,7 +83,7 @@ fn form(query: &Query) -> Result<Option<JobForm>, ApiError> {
     }
 }
 
-fn dead_letter(query: &Query) -> Result<Option<bool>, ApiError> {
+fn dead_letter(query: &QueryString) -> Result<Option<bool>, ApiError> {
     match query.get("dead_letter") {
         None => Ok(None),
         Some("true") => Ok(Some(true)),

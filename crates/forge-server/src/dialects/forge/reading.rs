@@ -8,11 +8,11 @@ use forge_wire::forge::ReportView;
 use forge_wire::problem::Refused;
 use forge_wire::words::forge_state;
 
-use crate::edge::query::Query;
-use crate::edge::results::{self, Form};
+use crate::edge::query::QueryString;
+use crate::edge::results::{self, ResultFormat};
 use crate::edge::routing::{Answers, Call, Route};
 use crate::edge::{ApiError, items, ownership, respond};
-use crate::traces::About;
+use crate::traces::RequestSubject;
 
 /// The routes of what a job left.
 pub(super) const ROUTES: &[Route] = &[
@@ -26,7 +26,7 @@ pub(super) const ROUTES: &[Route] = &[
 async fn report(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.job());
     let job = ownership::job(app, caller, id).await?;
-    exchange.is_about(About::job(&job, false));
+    exchange.is_about(RequestSubject::job(&job, false));
     match ReportView::new(&job) {
         Some(report) => Ok(respond::json(StatusCode::OK, &report)),
         None => {
@@ -40,17 +40,17 @@ async fn report(call: Call<'_>) -> Result<Response, ApiError> {
 async fn result(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.job());
     let job = ownership::job(app, caller, id).await?;
-    exchange.is_about(About::job(&job, false));
-    results::answer(app, exchange, &job, Form::AsAsked).await
+    exchange.is_about(RequestSubject::job(&job, false));
+    results::answer(app, exchange, &job, ResultFormat::AsAsked).await
 }
 
 /// `GET /v1/jobs/{id}/items`: how the items of a batch ended, in the execution under way or the one that is named.
 async fn items(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.job());
     let [limit, cursor, status] = items::PARAMETERS;
-    let query = Query::of(&exchange.uri, &[limit, cursor, status, "execution"])?;
+    let query = QueryString::of(&exchange.uri, &[limit, cursor, status, "execution"])?;
     let job = ownership::job(app, caller, id).await?;
-    exchange.is_about(About::job(&job, false));
+    exchange.is_about(RequestSubject::job(&job, false));
     let execution = match query.get("execution").map(str::parse::<ExecutionId>) {
         None => job.execution,
         Some(Ok(named)) if named == job.execution || job.executions_past.contains(&named) => named,

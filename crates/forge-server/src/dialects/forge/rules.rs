@@ -10,13 +10,13 @@ use forge_wire::problem::{Refused, Violation};
 use forge_wire::words::forge_type;
 
 use crate::app::App;
-use crate::edge::submission::Complaints;
+use crate::edge::submission::Violations;
 
 /// How far the clocks of client and server may differ (C-58).
 const SKEW: Duration = Duration::from_secs(1);
 
 /// What a submission was found to be.
-pub(super) enum Verdict {
+pub(super) enum SubmissionVerdict {
     /// Fine; it waits in this queue.
     Fine(Name),
     /// Its time is over, and nothing else is wrong: as a new job it is refused, but it may be a repetition of one that was
@@ -27,7 +27,7 @@ pub(super) enum Verdict {
 }
 
 /// A submission, and what is known of it beside its members.
-pub(super) struct Subject<'a> {
+pub(super) struct SubmissionFacts<'a> {
     pub(super) request: &'a SubmitRequest,
     /// The idempotency key that counts.
     pub(super) key: Option<&'a str>,
@@ -36,8 +36,8 @@ pub(super) struct Subject<'a> {
 }
 
 /// Judges a submission.
-pub(super) fn judge(app: &App, subject: &Subject<'_>) -> Verdict {
-    let mut wrong = Complaints::default();
+pub(super) fn judge(app: &App, subject: &SubmissionFacts<'_>) -> SubmissionVerdict {
+    let mut wrong = Violations::default();
     let request = subject.request;
     if !app.config.catalog.allowed_types.contains(&request.form) {
         let detail = format!("{} is switched off on this server", forge_type(request.form));
@@ -53,13 +53,15 @@ pub(super) fn judge(app: &App, subject: &Subject<'_>) -> Verdict {
     verdict(wrong.0, queue)
 }
 
-fn verdict(wrong: Vec<(Kind, Violation)>, queue: Option<Name>) -> Verdict {
+fn verdict(wrong: Vec<(Kind, Violation)>, queue: Option<Name>) -> SubmissionVerdict {
     let only_late = wrong.iter().all(|(kind, _)| *kind == Kind::ScheduleInPast);
     let kind = wrong.first().map(|(kind, _)| *kind);
     let violations = wrong.into_iter().map(|(_, violation)| violation).collect();
     match (kind, queue) {
-        (None, Some(queue)) => Verdict::Fine(queue),
-        (Some(kind), Some(queue)) if only_late => Verdict::TooLate(queue, refused(kind, violations)),
-        (kind, _) => Verdict::Bad(refused(kind.unwrap_or(Kind::InvalidArgs), violations)),
+        (None, Some(queue)) => SubmissionVerdict::Fine(queue),
+        (Some(kind), Some(queue)) if only_late => {
+            SubmissionVerdict::TooLate(queue, refused(kind, violations))
+        }
+        (kind, _) => SubmissionVerdict::Bad(refused(kind.unwrap_or(Kind::InvalidArgs), violations)),
     }
 }

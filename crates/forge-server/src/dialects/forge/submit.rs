@@ -13,12 +13,12 @@ use forge_core::work::{Definition, WorkKind};
 use forge_wire::body::fingerprint;
 use forge_wire::forge::{SubmitRequest, SubmittedView, read_batch, read_submit};
 
-use super::rules::{self, Subject, Verdict};
+use super::rules::{self, SubmissionFacts, SubmissionVerdict};
 use crate::app::App;
 use crate::edge::routing::{Call, Route};
 use crate::edge::{ApiError, Caller, Exchange, respond, submission};
 use crate::limits::POLL_AFTER_S;
-use crate::traces::About;
+use crate::traces::RequestSubject;
 
 /// The routes of submissions.
 pub(super) const ROUTES: &[Route] = &[
@@ -61,11 +61,13 @@ async fn take_in(call: &Call<'_>, mut submission: Submission) -> Result<Response
     let now = app.clock.now();
     // The items of a batch are many small payloads; the bound on bodies is theirs.
     let body_bytes = if submission.items.is_empty() { bytes.len() } else { 0 };
-    let subject = Subject { request: &submission.request, key, body_bytes, now };
+    let subject = SubmissionFacts { request: &submission.request, key, body_bytes, now };
     let (queue, too_late) = match rules::judge(app, &subject) {
-        Verdict::Fine(queue) => (queue, None),
-        Verdict::TooLate(queue, refused) if key.is_some() => (queue, Some(refused)),
-        Verdict::TooLate(_, refused) | Verdict::Bad(refused) => return Err(refused.into()),
+        SubmissionVerdict::Fine(queue) => (queue, None),
+        SubmissionVerdict::TooLate(queue, refused) if key.is_some() => (queue, Some(refused)),
+        SubmissionVerdict::TooLate(_, refused) | SubmissionVerdict::Bad(refused) => {
+            return Err(refused.into());
+        }
     };
     let differ = of_body.as_deref().zip(of_header).is_some_and(|(of_body, of_header)| of_body != of_header);
     if differ && app.config.idempotency.reject_mismatch {
@@ -97,7 +99,7 @@ async fn accepted(
 ) -> Result<Response, ApiError> {
     let prefer = exchange.prefer;
     let job = submission::awaited(app, caller, &prefer, job).await?;
-    exchange.is_about(About::job(&job, !existing));
+    exchange.is_about(RequestSubject::job(&job, !existing));
     let view = SubmittedView::new(&job);
     let mut response = respond::json(StatusCode::ACCEPTED, &view);
     let location = [&app.base, "/v1/jobs/", &view.job_id].concat();

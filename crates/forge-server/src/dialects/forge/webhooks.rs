@@ -19,12 +19,12 @@ use forge_wire::forge::{
 use forge_wire::time;
 
 use crate::app::App;
-use crate::edge::query::Query;
+use crate::edge::query::QueryString;
 use crate::edge::routing::{Call, Route};
 use crate::edge::{ApiError, body, respond};
 use crate::limits::{WEBHOOK_SECRET_OVERLAP, WEBHOOK_SECRET_OVERLAP_MAX};
 use crate::webhooks::Target;
-use crate::webhooks::standard::Secret;
+use crate::webhooks::standard::WebhookSecret;
 
 /// The routes of webhooks.
 pub(super) const ROUTES: &[Route] = &[
@@ -55,7 +55,7 @@ async fn register(call: Call<'_>) -> Result<Response, ApiError> {
     let request = read_webhook(&call.body)?;
     let url = request.url.unwrap_or_default();
     check_url(app, &url)?;
-    let (now, secret) = (app.clock.now(), Secret::generate(|| app.clock.random()));
+    let (now, secret) = (app.clock.now(), WebhookSecret::generate(|| app.clock.random()));
     let webhook = Webhook {
         id: app.engine.webhook_id(),
         client: caller.client,
@@ -93,7 +93,7 @@ fn check_url(app: &App, url: &str) -> Result<(), ApiError> {
 
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, caller) = (call.app, call.caller());
-    let query = Query::of(&call.exchange.uri, &["limit", "cursor"])?;
+    let query = QueryString::of(&call.exchange.uri, &["limit", "cursor"])?;
     let limit = query.limit()?;
     let after = cursor::<WebhookId>(&query)?;
     // One more than is shown tells whether there are more.
@@ -134,7 +134,7 @@ async fn rotate(call: Call<'_>) -> Result<Response, ApiError> {
     let app = call.app;
     let RotateRequest { overlap_s } = body::object(&call.body)?;
     let overlap = overlap_s.map_or(WEBHOOK_SECRET_OVERLAP, Duration::from_secs);
-    let (now, secret) = (app.clock.now(), Secret::generate(|| app.clock.random()));
+    let (now, secret) = (app.clock.now(), WebhookSecret::generate(|| app.clock.random()));
     let command = WebhookCommand::Rotate {
         webhook: asked(&call)?,
         secret: secret.expose().to_vec(),
@@ -214,7 +214,7 @@ pub(super) fn odd(answer: &Answer) -> ApiError {
     ApiError::internal(Kind::Internal, format!("a webhook was answered with {answer:?}"))
 }
 
-pub(super) fn cursor<T: std::str::FromStr>(query: &Query) -> Result<Option<T>, ApiError> {
+pub(super) fn cursor<T: std::str::FromStr>(query: &QueryString) -> Result<Option<T>, ApiError> {
     let read = |cursor: &str| cursor.parse::<T>();
     query
         .get("cursor")

@@ -10,10 +10,10 @@ use forge_core::command::{Cancel, Owned};
 use forge_wire::operations::{CancelRequest, read_cancel};
 
 use super::status;
-use crate::edge::ownership::Execution;
+use crate::edge::ownership::OwnedExecution;
 use crate::edge::routing::{Call, Route};
 use crate::edge::{ApiError, ownership};
-use crate::traces::About;
+use crate::traces::RequestSubject;
 
 /// Both routes.
 pub(super) const ROUTES: &[Route] = &[
@@ -27,7 +27,7 @@ const REASON: &str = "User-initiated cancellation";
 async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.execution());
     let CancelRequest { reason } = read_cancel(&call.body)?;
-    let Execution { job, id } = ownership::execution(app, caller, id).await?;
+    let OwnedExecution { job, id } = ownership::execution(app, caller, id).await?;
     let cancel = Cancel {
         owned: Owned { job: job.id, client: Some(caller.client) },
         // The job may be retried at this moment; the execution that begins then was not meant.
@@ -36,7 +36,7 @@ async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
         reason: reason.unwrap_or_else(|| REASON.to_owned()),
     };
     let (job, _) = app.engine.act(Command::Cancel(cancel)).await?;
-    exchange.is_about(About::job(&job, false));
-    let found = Execution { job: Arc::new(job), id };
+    exchange.is_about(RequestSubject::job(&job, false));
+    let found = OwnedExecution { job: Arc::new(job), id };
     Ok(status::json(StatusCode::OK, &status::view(app, &found).await?))
 }

@@ -3,9 +3,9 @@
 use axum::response::Response;
 
 use crate::edge::routing::{Answers, Call, Route};
-use crate::edge::sse::Scope;
+use crate::edge::sse::StreamScope;
 use crate::edge::{ApiError, events, ownership};
-use crate::traces::About;
+use crate::traces::RequestSubject;
 
 /// The route.
 pub(super) const ROUTES: &[Route] =
@@ -17,7 +17,7 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.execution());
     let query = events::query(exchange)?;
     let found = ownership::execution(app, caller, id).await?;
-    exchange.is_about(About::job(&found.job, false));
+    exchange.is_about(RequestSubject::job(&found.job, false));
     let n = found.n_past().unwrap_or_else(|| found.job.execution_n());
-    events::show(app, exchange, caller, &query, found.job, Scope::Execution(n)).await
+    events::show(app, exchange, caller, &query, found.job, StreamScope::Execution(n)).await
 }

@@ -2,10 +2,10 @@
 
 use axum::response::Response;
 
-use crate::edge::query::Query;
+use crate::edge::query::QueryString;
 use crate::edge::routing::{Call, Route};
 use crate::edge::{ApiError, items, ownership};
-use crate::traces::About;
+use crate::traces::RequestSubject;
 
 /// The route.
 pub(super) const ROUTES: &[Route] =
@@ -14,8 +14,8 @@ pub(super) const ROUTES: &[Route] =
 /// A page of the items of an execution.
 async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.execution());
-    let query = Query::of(&exchange.uri, &items::PARAMETERS)?;
+    let query = QueryString::of(&exchange.uri, &items::PARAMETERS)?;
     let found = ownership::execution(app, caller, id).await?;
-    exchange.is_about(About::job(&found.job, false));
+    exchange.is_about(RequestSubject::job(&found.job, false));
     items::page(app, &query, &found.job, found.id).await
 }

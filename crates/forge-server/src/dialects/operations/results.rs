@@ -6,11 +6,11 @@ use forge_core::state::State;
 use forge_wire::problem::Refused;
 use forge_wire::words;
 
-use crate::edge::ownership::Execution;
-use crate::edge::results::{self, Form};
+use crate::edge::ownership::OwnedExecution;
+use crate::edge::results::{self, ResultFormat};
 use crate::edge::routing::{Answers, Call, Route};
 use crate::edge::{ApiError, ownership};
-use crate::traces::About;
+use crate::traces::RequestSubject;
 
 /// The routes of results. A result comes in a type of its own.
 pub(super) const ROUTES: &[Route] = &[
@@ -24,19 +24,19 @@ pub(super) const ROUTES: &[Route] = &[
 /// `GET /api/v1/jobs/{jobId}/result`, `…/reports/{jobId}`, `…/results/{jobId}`.
 async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     let found = ready(&call).await?;
-    results::answer(call.app, call.exchange, &found.job, Form::AsAsked).await
+    results::answer(call.app, call.exchange, &found.job, ResultFormat::AsAsked).await
 }
 
 /// `GET /api/v1/reports/{jobId}/download`: the same as a file.
 async fn download(call: Call<'_>) -> Result<Response, ApiError> {
     let found = ready(&call).await?;
-    results::answer(call.app, call.exchange, &found.job, Form::File).await
+    results::answer(call.app, call.exchange, &found.job, ResultFormat::File).await
 }
 
 /// The execution, if it ended well.
-async fn ready(call: &Call<'_>) -> Result<Execution, ApiError> {
+async fn ready(call: &Call<'_>) -> Result<OwnedExecution, ApiError> {
     let found = ownership::execution(call.app, call.caller(), call.execution()).await?;
-    call.exchange.is_about(About::job(&found.job, false));
+    call.exchange.is_about(RequestSubject::job(&found.job, false));
     if found.is_under_way() && found.job.state == State::Succeeded {
         return Ok(found);
     }

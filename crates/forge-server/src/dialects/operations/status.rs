@@ -10,19 +10,20 @@ use forge_core::rows::Outcome;
 use forge_core::state::State;
 use forge_problem::{JobStatus, Problem};
 use forge_wire::operations::{
-    AcceptedView, LastWord, ResultNote, Sight, StatusView, live_status, result_path, status_path,
+    AcceptedView, ResultNoteView, RetriedExecution, StatusContext, StatusView, live_status, result_path,
+    status_path,
 };
 use forge_wire::words;
 use serde::Serialize;
 
 use crate::app::{App, JobsAhead};
-use crate::edge::accept::{self, Form};
-use crate::edge::ownership::Execution;
+use crate::edge::accept::{self, FailureFormat};
+use crate::edge::ownership::OwnedExecution;
 use crate::edge::prefer::{APPLIED, Prefer};
 use crate::edge::routing::{Call, Route};
-use crate::edge::{ApiError, Exchange, failure, hold, ownership, respond};
+use crate::edge::{ApiError, Exchange, failure, ownership, respond, wait};
 use crate::limits::QUEUE_PLACES_COUNTED;
-use crate::traces::About;
+use crate::traces::RequestSubject;
 
 /// The route.
 pub(super) const ROUTES: &[Route] = &[Route::get("/api/v1/jobs/{jobId}", "get", |call| Box::pin(get(call)))];
@@ -35,10 +36,10 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.execution());
     let mut found = ownership::execution(app, caller, id).await?;
     let prefer = Prefer { respond_async: false, ..exchange.prefer };
-    if found.is_under_way() && hold::look(app, &found.job, prefer).await? {
+    if found.is_under_way() && wait::wait_for_end(app, &found.job, prefer).await? {
         found = ownership::execution(app, caller, id).await?;
     }
-    exchange.is_about(About::job(&found.job, false));
+    exchange.is_about(RequestSubject::job(&found.job, false));
     let mut response = show(app, exchange, &found).await?;
     let headers = response.headers_mut();
     headers.insert(VARY, HeaderValue::from_static("Accept"));
@@ -47,8 +48,8 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
 }
 
 /// An execution that ended badly is a problem to whoever does not ask for JSON by name (C-08).
-async fn show(app: &App, exchange: &Exchange, found: &Execution) -> Result<Response, ApiError> {
-    let form = || accept::form(&exchange.headers, Form::ProblemJson);
+async fn show(app: &App, exchange: &Exchange, found: &OwnedExecution) -> Result<Response, ApiError> {
+    let form = || accept::form(&exchange.headers, FailureFormat::ProblemJson);
     let job = &found.job;
     match job.state {
         _ if !found.is_under_way() => of_past(app, found, form()).await,
@@ -59,7 +60,7 @@ async fn show(app: &App, exchange: &Exchange, found: &Execution) -> Result<Respo
             let bytes = match job.state {
                 // How long it will take depends on the moment.
                 State::Running => write().into(),
-                _ => app.rendered.of(Dialect::Operations, job, sight.queue_position, write),
+                _ => app.body_cache.of(Dialect::Operations, job, sight.queue_position, write),
             };
             let mut response = respond::with_type(StatusCode::ACCEPTED, JSON, bytes);
             let seconds = app.config.asyncops.retry_after.as_secs();
@@ -86,11 +87,13 @@ async fn show(app: &App, exchange: &Exchange, found: &Execution) -> Result<Respo
 }
 
 /// What was retried is told by what was said when it ended, and leads to what came after it.
-async fn of_past(app: &App, found: &Execution, form: Form) -> Result<Response, ApiError> {
+async fn of_past(app: &App, found: &OwnedExecution, form: FailureFormat) -> Result<Response, ApiError> {
     let (outcome, problem) = last_word(app, found).await?;
     let mut response = match form {
-        Form::ProblemJson | Form::ProblemXml => failure::show(outcome, form, problem.job().retry_after_s())?,
-        Form::Json => {
+        FailureFormat::ProblemJson | FailureFormat::ProblemXml => {
+            failure::show(outcome, form, problem.job().retry_after_s())?
+        }
+        FailureFormat::Json => {
             let mut response = json(StatusCode::OK, &retried(found, &problem));
             failure::add_field(app, &mut response, || problem);
             response
@@ -108,7 +111,7 @@ fn link(response: &mut Response, app: &App, path: &str) {
 }
 
 /// What is seen of an execution.
-pub(super) async fn view(app: &App, found: &Execution) -> Result<StatusView, ApiError> {
+pub(super) async fn view(app: &App, found: &OwnedExecution) -> Result<StatusView, ApiError> {
     let job = &found.job;
     if !found.is_under_way() {
         let (_, problem) = last_word(app, found).await?;
@@ -117,7 +120,7 @@ pub(super) async fn view(app: &App, found: &Execution) -> Result<StatusView, Api
     let mut sight = sight_of(app, job);
     sight.queue_position = place(app, job).await?;
     let note = job.result.as_ref();
-    sight.result = note.map(|note| ResultNote { media_type: &note.media_type, size: note.size });
+    sight.result = note.map(|note| ResultNoteView { media_type: &note.media_type, size: note.size });
     Ok(StatusView::new(job, &sight))
 }
 
@@ -131,7 +134,7 @@ async fn place(app: &App, job: &Job) -> Result<Option<u64>, ApiError> {
 }
 
 /// The answer to a submission that began this execution. Nothing has to be looked up for it, as a rule.
-pub(super) async fn accepted(app: &App, found: &Execution) -> Result<AcceptedView, ApiError> {
+pub(super) async fn accepted(app: &App, found: &OwnedExecution) -> Result<AcceptedView, ApiError> {
     let sight = sight_of(app, &found.job);
     if found.is_under_way() {
         return Ok(AcceptedView::new(&found.job, live_status(&found.job, sight.extended), &sight));
@@ -140,14 +143,14 @@ pub(super) async fn accepted(app: &App, found: &Execution) -> Result<AcceptedVie
     Ok(AcceptedView::new(&found.job, &status, &sight))
 }
 
-fn retried(found: &Execution, problem: &Problem) -> StatusView {
+fn retried(found: &OwnedExecution, problem: &Problem) -> StatusView {
     let (n, retried_as) = (found.n_past().unwrap_or(1), found.retried_as().unwrap_or(found.job.execution));
-    StatusView::retried(&found.job, &LastWord { execution: found.id, n, retried_as, problem })
+    StatusView::retried(&found.job, &RetriedExecution { execution: found.id, n, retried_as, problem })
 }
 
 /// What the answer depends on beside the job.
-fn sight_of<'a>(app: &'a App, job: &Job) -> Sight<'a> {
-    Sight {
+fn sight_of<'a>(app: &'a App, job: &Job) -> StatusContext<'a> {
+    StatusContext {
         base: &app.base,
         now: app.clock.now(),
         expected: expected(app, job),
@@ -167,7 +170,7 @@ fn expected(app: &App, job: &Job) -> Option<Duration> {
 }
 
 /// The last word on an execution that was retried. Nobody retries what has none.
-async fn last_word(app: &App, found: &Execution) -> Result<(Outcome, Problem), ApiError> {
+async fn last_word(app: &App, found: &OwnedExecution) -> Result<(Outcome, Problem), ApiError> {
     let outcome = app.engine.store().outcome(found.id).await?;
     // Forgotten between two looks.
     let outcome = outcome.ok_or_else(ownership::not_found)?;

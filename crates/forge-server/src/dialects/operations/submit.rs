@@ -14,11 +14,11 @@ use forge_wire::operations::{SubmitRequest, read_batch, read_submit, refused, st
 use super::status;
 use crate::app::App;
 use crate::config::Operation;
-use crate::edge::ownership::Execution;
+use crate::edge::ownership::OwnedExecution;
 use crate::edge::routing::{Call, Route};
-use crate::edge::submission::{self, Complaints};
+use crate::edge::submission::{self, Violations};
 use crate::edge::{ApiError, Caller, Exchange};
-use crate::traces::About;
+use crate::traces::RequestSubject;
 
 /// The routes of submissions that are always there.
 pub(super) const ROUTES: &[Route] = &[
@@ -82,7 +82,7 @@ async fn take_in(call: &Call<'_>, submission: Submission<'_>) -> Result<Response
     let (app, exchange, caller, bytes) = (call.app, call.exchange, call.caller(), &call.body);
     let Submission { request, items, declared } = &submission;
     let key = submission::header_key(&exchange.headers)?;
-    let mut wrong = Complaints::default();
+    let mut wrong = Violations::default();
     let own_queue =
         declared.and_then(|declared| declared.operation.queue.as_ref()).map(|queue| queue.as_str());
     let queue = wrong.queue(app, request.queue.as_deref().or(own_queue));
@@ -113,8 +113,8 @@ async fn accepted(
 ) -> Result<Response, ApiError> {
     let prefer = exchange.prefer;
     let job = submission::awaited(app, caller, &prefer, job).await?;
-    exchange.is_about(About::job(&job, !existing));
-    let found = Execution { id: job.id.first_execution(), job: Arc::new(job) };
+    exchange.is_about(RequestSubject::job(&job, !existing));
+    let found = OwnedExecution { id: job.id.first_execution(), job: Arc::new(job) };
     let view = status::accepted(app, &found).await?;
     let mut response = status::json(StatusCode::ACCEPTED, &view);
     let location = format!("{}{}", app.base, status_path(found.id));

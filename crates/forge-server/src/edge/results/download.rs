@@ -12,24 +12,24 @@ use forge_store::{Boxed, Error, Source};
 use http_body::{Frame, SizeHint};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::range::Part;
+use super::range::ByteRange;
 use crate::limits::DOWNLOAD_CHUNK_BYTES;
 
 /// A download under way. Dropped when its reader is gone.
 pub(super) struct Download {
     source: Arc<dyn Source>,
     /// What is still to be read.
-    part: Part,
+    part: ByteRange,
     /// What is still to be sent.
     left: u64,
-    ahead: Ahead,
+    ahead: ReadAhead,
     /// For the log.
     job: JobId,
     _place: OwnedSemaphorePermit,
 }
 
 /// The next chunk.
-enum Ahead {
+enum ReadAhead {
     NotBegun,
     Reading(Boxed<'static, Bytes>),
     Read(Result<Bytes, Error>),
@@ -38,24 +38,24 @@ enum Ahead {
 impl Download {
     pub(super) fn new(
         source: Arc<dyn Source>,
-        part: Part,
+        part: ByteRange,
         job: JobId,
         place: OwnedSemaphorePermit,
     ) -> Download {
-        Download { source, left: part.end - part.first, part, ahead: Ahead::NotBegun, job, _place: place }
+        Download { source, left: part.end - part.first, part, ahead: ReadAhead::NotBegun, job, _place: place }
     }
 
     /// Goes on with the next chunk, and begins it where there is one.
     fn advance(&mut self, context: &mut Context<'_>) {
-        if matches!(self.ahead, Ahead::NotBegun) && self.part.first < self.part.end {
+        if matches!(self.ahead, ReadAhead::NotBegun) && self.part.first < self.part.end {
             let len = (self.part.end - self.part.first).min(DOWNLOAD_CHUNK_BYTES as u64) as usize;
-            self.ahead = Ahead::Reading(self.source.read(self.part.first, len));
+            self.ahead = ReadAhead::Reading(self.source.read(self.part.first, len));
         }
-        if let Ahead::Reading(reading) = &mut self.ahead
+        if let ReadAhead::Reading(reading) = &mut self.ahead
             && let Poll::Ready(read) = reading.as_mut().poll(context)
         {
             self.part.first += read.as_ref().map_or(0, Bytes::len) as u64;
-            self.ahead = Ahead::Read(read);
+            self.ahead = ReadAhead::Read(read);
         }
     }
 }
@@ -72,13 +72,13 @@ impl HttpBody for Download {
             return Poll::Ready(None);
         }
         self.advance(context);
-        match std::mem::replace(&mut self.ahead, Ahead::NotBegun) {
-            Ahead::Read(Ok(chunk)) => {
+        match std::mem::replace(&mut self.ahead, ReadAhead::NotBegun) {
+            ReadAhead::Read(Ok(chunk)) => {
                 self.left -= chunk.len() as u64;
                 self.advance(context);
                 Poll::Ready(Some(Ok(Frame::data(chunk))))
             }
-            Ahead::Read(Err(error)) => {
+            ReadAhead::Read(Err(error)) => {
                 // The head is sent, so the caller can only be told by breaking off.
                 tracing::error!(job.id = %self.job, %error, "a download was broken off");
                 self.left = 0;

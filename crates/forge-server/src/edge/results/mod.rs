@@ -36,7 +36,7 @@ use super::{accept, respond};
 use crate::app::App;
 use crate::limits::TROUBLE_AFTER_S;
 use download::Download;
-use range::{Part, Wanted};
+use range::{ByteRange, RangeRequest};
 
 const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
 const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
@@ -45,7 +45,7 @@ const FILE: &str = "application/octet-stream";
 
 /// In which form a result is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum ResultFormat {
     /// In its own type, or as `Accept` says.
     AsAsked,
     /// As a file to be saved, whatever it is.
@@ -54,7 +54,12 @@ pub enum Form {
 
 /// Answers `GET` or `HEAD` for the result of a job that the caller may see. Before the end, and for a job that did not
 /// end well, there is none (C-69).
-pub async fn answer(app: &App, exchange: &Exchange, job: &Job, form: Form) -> Result<Response, ApiError> {
+pub async fn answer(
+    app: &App,
+    exchange: &Exchange,
+    job: &Job,
+    form: ResultFormat,
+) -> Result<Response, ApiError> {
     if job.state != State::Succeeded {
         let state = forge_state(job.state);
         let detail = format!("The job is {state}; only a job that SUCCEEDED has a result.");
@@ -83,15 +88,18 @@ pub async fn answer(app: &App, exchange: &Exchange, job: &Job, form: Form) -> Re
     if is_known(&exchange.headers, &etag) {
         return Ok(finished(StatusCode::NOT_MODIFIED, headers, Body::empty()));
     }
-    describe(&mut headers, Described { job, media_type: &media_type, file_name, form, digest: &digest });
+    describe(
+        &mut headers,
+        ResultDescription { job, media_type: &media_type, file_name, form, digest: &digest },
+    );
     let wanted = match exchange.method {
         Method::GET => range::wanted(&exchange.headers, &etag, size),
-        _ => Wanted::Whole,
+        _ => RangeRequest::Whole,
     };
     let (status, part) = match wanted {
-        Wanted::Whole => (StatusCode::OK, Part { first: 0, end: size }),
-        Wanted::Part(part) => (StatusCode::PARTIAL_CONTENT, part),
-        Wanted::Nothing => return Err(ApiError::beyond(size)),
+        RangeRequest::Whole => (StatusCode::OK, ByteRange { first: 0, end: size }),
+        RangeRequest::Part(part) => (StatusCode::PARTIAL_CONTENT, part),
+        RangeRequest::Nothing => return Err(ApiError::beyond(size)),
     };
     headers.insert(CONTENT_LENGTH, HeaderValue::from(part.end - part.first));
     if status == StatusCode::PARTIAL_CONTENT {
@@ -118,14 +126,16 @@ pub fn link(app: &App, path: &str) -> HeaderValue {
 }
 
 /// The form that the caller can read; otherwise a refusal.
-fn agreed(exchange: &Exchange, media_type: &str, form: Form) -> Result<Form, ApiError> {
+fn agreed(exchange: &Exchange, media_type: &str, form: ResultFormat) -> Result<ResultFormat, ApiError> {
     match form {
-        Form::File => Ok(form),
+        ResultFormat::File => Ok(form),
         // Whoever reads a problem reads its neighbour (C-48).
-        Form::AsAsked if is_json(media_type) && accept::require_json(&exchange.headers).is_ok() => Ok(form),
-        Form::AsAsked => match accept::require_type(&exchange.headers, media_type) {
+        ResultFormat::AsAsked if is_json(media_type) && accept::require_json(&exchange.headers).is_ok() => {
+            Ok(form)
+        }
+        ResultFormat::AsAsked => match accept::require_type(&exchange.headers, media_type) {
             Ok(()) => Ok(form),
-            Err(_) if accept::names(&exchange.headers, FILE) => Ok(Form::File),
+            Err(_) if accept::names(&exchange.headers, FILE) => Ok(ResultFormat::File),
             Err(error) => Err(error),
         },
     }
@@ -142,11 +152,11 @@ fn expired(job: &Job, expires_at: Option<Time>) -> ApiError {
 }
 
 /// Strong: no two contents share it, and the two forms of one content differ.
-fn etag(digest: &[u8; 32], form: Form) -> HeaderValue {
+fn etag(digest: &[u8; 32], form: ResultFormat) -> HeaderValue {
     let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
     match form {
-        Form::AsAsked => respond::value(format!("\"{hex}\"")),
-        Form::File => respond::value(format!("\"{hex}-file\"")),
+        ResultFormat::AsAsked => respond::value(format!("\"{hex}\"")),
+        ResultFormat::File => respond::value(format!("\"{hex}-file\"")),
     }
 }
 
@@ -158,23 +168,23 @@ fn is_known(headers: &HeaderMap, etag: &HeaderValue) -> bool {
     tags.any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
 }
 
-struct Described<'a> {
+struct ResultDescription<'a> {
     job: &'a Job,
     media_type: &'a str,
     file_name: Option<String>,
-    form: Form,
+    form: ResultFormat,
     digest: &'a [u8; 32],
 }
 
-fn describe(headers: &mut HeaderMap, result: Described<'_>) {
-    let Described { job, media_type, file_name, form, digest } = result;
+fn describe(headers: &mut HeaderMap, result: ResultDescription<'_>) {
+    let ResultDescription { job, media_type, file_name, form, digest } = result;
     // What a worker calls its output is not ours to trust.
     let own_type = HeaderValue::try_from(media_type).ok().filter(|_| media_type.contains('/'));
     let content_type = match form {
-        Form::AsAsked => own_type.unwrap_or(HeaderValue::from_static(FILE)),
-        Form::File => HeaderValue::from_static(FILE),
+        ResultFormat::AsAsked => own_type.unwrap_or(HeaderValue::from_static(FILE)),
+        ResultFormat::File => HeaderValue::from_static(FILE),
     };
-    if form == Form::File || file_name.is_some() || !is_json(media_type) {
+    if form == ResultFormat::File || file_name.is_some() || !is_json(media_type) {
         let name = disposition::name(file_name.as_deref(), job.id, media_type);
         headers.insert(CONTENT_DISPOSITION, disposition::attachment(&name));
     }
@@ -188,7 +198,7 @@ fn digest_field(digest: &[u8; 32]) -> HeaderValue {
     respond::value(format!("sha-256=:{}:", STANDARD.encode(digest)))
 }
 
-async fn body(app: &App, job: &Job, content: Content, part: Part) -> Result<Body, ApiError> {
+async fn body(app: &App, job: &Job, content: Content, part: ByteRange) -> Result<Body, ApiError> {
     match content {
         Content::Inline(bytes) => {
             let range = usize::try_from(part.first).ok().zip(usize::try_from(part.end).ok());

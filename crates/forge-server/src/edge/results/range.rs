@@ -6,34 +6,34 @@ use axum::http::{HeaderMap, HeaderValue};
 
 /// Bytes from `first` up to and without `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct ByteRange {
     pub(super) first: u64,
     pub(super) end: u64,
 }
 
 /// What is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum RangeRequest {
     Whole,
     /// Within the result, and not empty.
-    Part(Part),
+    Part(ByteRange),
     /// Something beyond the end.
     Nothing,
 }
 
 /// What a `GET` wants of `size` bytes with this `ETag`.
-pub(super) fn wanted(headers: &HeaderMap, etag: &HeaderValue, size: u64) -> Wanted {
+pub(super) fn wanted(headers: &HeaderMap, etag: &HeaderValue, size: u64) -> RangeRequest {
     let mut lines = headers.get_all(RANGE).iter();
-    let (Some(line), None) = (lines.next(), lines.next()) else { return Wanted::Whole };
+    let (Some(line), None) = (lines.next(), lines.next()) else { return RangeRequest::Whole };
     // A part of what the caller has an older state of is of no use to it. Only the very same tag will do, no date: there is none.
     if headers.get(IF_RANGE).is_some_and(|known| known != etag) {
-        return Wanted::Whole;
+        return RangeRequest::Whole;
     }
-    line.to_str().ok().and_then(|line| parse(line, size)).unwrap_or(Wanted::Whole)
+    line.to_str().ok().and_then(|line| parse(line, size)).unwrap_or(RangeRequest::Whole)
 }
 
 /// `None` for what cannot be read.
-fn parse(line: &str, size: u64) -> Option<Wanted> {
+fn parse(line: &str, size: u64) -> Option<RangeRequest> {
     let (unit, ranges) = line.trim().split_once('=')?;
     if !unit.trim().eq_ignore_ascii_case("bytes") || ranges.contains(',') {
         return None;
@@ -41,10 +41,10 @@ fn parse(line: &str, size: u64) -> Option<Wanted> {
     let (first, last) = ranges.trim().split_once('-')?;
     match (first.trim(), last.trim()) {
         ("", last) => match number(last)? {
-            0 => Some(Wanted::Nothing),
+            0 => Some(RangeRequest::Nothing),
             // Of nothing, the last few bytes are the whole.
-            _ if size == 0 => Some(Wanted::Whole),
-            n => Some(Wanted::Part(Part { first: size.saturating_sub(n), end: size })),
+            _ if size == 0 => Some(RangeRequest::Whole),
+            n => Some(RangeRequest::Part(ByteRange { first: size.saturating_sub(n), end: size })),
         },
         (first, last) => {
             let first = number(first)?;
@@ -52,8 +52,8 @@ fn parse(line: &str, size: u64) -> Option<Wanted> {
             match first <= last {
                 // Upside down is no range.
                 false => None,
-                true if first >= size => Some(Wanted::Nothing),
-                true => Some(Wanted::Part(Part { first, end: last.saturating_add(1).min(size) })),
+                true if first >= size => Some(RangeRequest::Nothing),
+                true => Some(RangeRequest::Part(ByteRange { first, end: last.saturating_add(1).min(size) })),
             }
         }
     }
@@ -69,7 +69,7 @@ fn number(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn of(range: &str, size: u64) -> Wanted {
+    fn of(range: &str, size: u64) -> RangeRequest {
         let headers = HeaderMap::from_iter([(RANGE, HeaderValue::from_str(range).unwrap())]);
         wanted(&headers, &HeaderValue::from_static("\"a\""), size)
     }
@@ -90,7 +90,7 @@ mod tests {
             ("Bytes = 2 - 5 ", 10, 2, 6),
             ("bytes=18446744073709551613-", u64::MAX, u64::MAX - 2, u64::MAX),
         ] {
-            assert_eq!(of(range, size), Wanted::Part(Part { first, end }), "{range} of {size}");
+            assert_eq!(of(range, size), RangeRequest::Part(ByteRange { first, end }), "{range} of {size}");
         }
     }
 
@@ -105,7 +105,7 @@ mod tests {
             ("bytes=-0", 10),
             ("bytes=-0", 0),
         ] {
-            assert_eq!(of(range, size), Wanted::Nothing, "{range} of {size}");
+            assert_eq!(of(range, size), RangeRequest::Nothing, "{range} of {size}");
         }
     }
 
@@ -131,10 +131,10 @@ mod tests {
             "bytes 0-5",
             "bytes=99999999999999999999999999-1",
         ] {
-            assert_eq!(of(range, 10), Wanted::Whole, "{range}");
+            assert_eq!(of(range, 10), RangeRequest::Whole, "{range}");
         }
-        assert_eq!(of("bytes=-5", 0), Wanted::Whole);
-        assert_eq!(wanted(&HeaderMap::new(), &HeaderValue::from_static("\"a\""), 10), Wanted::Whole);
+        assert_eq!(of("bytes=-5", 0), RangeRequest::Whole);
+        assert_eq!(wanted(&HeaderMap::new(), &HeaderValue::from_static("\"a\""), 10), RangeRequest::Whole);
     }
 
     #[test]
@@ -142,18 +142,18 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.append(RANGE, HeaderValue::from_static("bytes=0-1"));
         headers.append(RANGE, HeaderValue::from_static("bytes=2-3"));
-        assert_eq!(wanted(&headers, &HeaderValue::from_static("\"a\""), 10), Wanted::Whole);
+        assert_eq!(wanted(&headers, &HeaderValue::from_static("\"a\""), 10), RangeRequest::Whole);
     }
 
     #[test]
     fn a_part_is_served_only_of_the_state_that_the_caller_knows() {
-        let part = Wanted::Part(Part { first: 5, end: 10 });
+        let part = RangeRequest::Part(ByteRange { first: 5, end: 10 });
         for (if_range, expected) in [
             ("\"a\"", part),
-            ("\"b\"", Wanted::Whole),
-            ("W/\"a\"", Wanted::Whole),
-            ("a", Wanted::Whole),
-            ("Sun, 15 Nov 2026 00:00:00 GMT", Wanted::Whole),
+            ("\"b\"", RangeRequest::Whole),
+            ("W/\"a\"", RangeRequest::Whole),
+            ("a", RangeRequest::Whole),
+            ("Sun, 15 Nov 2026 00:00:00 GMT", RangeRequest::Whole),
         ] {
             let field = |name, text| (name, HeaderValue::from_str(text).unwrap());
             let headers = HeaderMap::from_iter([field(RANGE, "bytes=5-"), field(IF_RANGE, if_range)]);

@@ -108,7 +108,7 @@ fn every_route_has_a_word_for_the_log() {
 
 #[test]
 fn the_openapi_document_has_every_route_and_method_and_no_other() {
-    let declared = [openapi::Declared { name: "reports/generate", expected: None }];
+    let declared = [openapi::DeclaredOperation { name: "reports/generate", expected: None }];
     let document = openapi::document_with("", &declared);
     let mut documented = Vec::new();
     for (path, item) in document["paths"].as_object().unwrap() {

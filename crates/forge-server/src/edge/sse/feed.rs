@@ -18,10 +18,10 @@ use forge_engine::Error;
 use http_body::Frame;
 use tracing::debug;
 
-use super::Scope;
-use super::hall::Topic;
-use super::hub::{Listener, Ticket};
+use super::StreamScope;
+use super::hub::{StreamPermit, Subscription};
 use super::printer::Printer;
+use super::subscribers::Topic;
 use crate::app::App;
 use crate::edge::{Caller, Exchange, auth};
 use crate::limits::{STREAM_PIECE_EVENTS, STREAM_ROWS_MAX};
@@ -29,21 +29,21 @@ use crate::limits::{STREAM_PIECE_EVENTS, STREAM_ROWS_MAX};
 /// What a stream says when there is nothing to say.
 const HEARTBEAT: Bytes = Bytes::from_static(b":\n\n");
 
-type Turn = Pin<Box<dyn Future<Output = Option<(Bytes, Feed)>> + Send>>;
+type NextChunk = Pin<Box<dyn Future<Output = Option<(Bytes, Feed)>> + Send>>;
 
 /// A stream on its way.
 pub(super) struct Feed {
     app: Arc<App>,
-    source: Source,
+    source: EventSource,
     caller: Caller,
     beat: Pin<Box<dyn Future<Output = ()> + Send>>,
-    about: About,
+    about: StreamLabel,
     /// Held as long as the stream is open.
-    ticket: Ticket,
+    permit: StreamPermit,
 }
 
 /// Where the events come from.
-pub(super) enum Source {
+pub(super) enum EventSource {
     Job {
         /// What was missed, in one piece.
         first: Option<Bytes>,
@@ -51,30 +51,30 @@ pub(super) enum Source {
         n_last: u32,
         /// What the listener had been told before it came back; perhaps more than the history knows.
         last: Option<EventId>,
-        scope: Scope,
+        scope: StreamScope,
         /// `None` once it is over.
-        listener: Option<Listener>,
+        subscription: Option<Subscription>,
     },
     Client {
         first: Option<Bytes>,
         client: ClientId,
-        past: Past,
+        past: Backlog,
         /// `None` while it is catching up.
-        listener: Option<Listener>,
+        subscription: Option<Subscription>,
     },
 }
 
 /// What a client has still to be told from the journal.
-pub(super) struct Past {
+pub(super) struct Backlog {
     /// Rows up to this one have been read.
     pub(super) after: i64,
     /// And of these, these events are to be told.
     pub(super) rest: VecDeque<JournalEntry>,
 }
 
-impl Past {
-    pub(super) fn none() -> Past {
-        Past { after: 0, rest: VecDeque::new() }
+impl Backlog {
+    pub(super) fn none() -> Backlog {
+        Backlog { after: 0, rest: VecDeque::new() }
     }
 }
 
@@ -83,18 +83,21 @@ impl Feed {
         app: Arc<App>,
         exchange: &Exchange,
         caller: &Caller,
-        ticket: Ticket,
-        source: Source,
+        permit: StreamPermit,
+        source: EventSource,
     ) -> Feed {
-        let about =
-            About { request_id: exchange.request_id().into(), client: caller.client, job: exchange.subject };
+        let about = StreamLabel {
+            request_id: exchange.request_id().into(),
+            client: caller.client,
+            job: exchange.subject,
+        };
         debug!(request_id = &*about.request_id, client_id = %about.client, job_id = about.job(), "stream opened");
         let beat = app.clock.sleep(app.bounds.stream_heartbeat);
-        Feed { app, source, caller: caller.clone(), beat, about, ticket }
+        Feed { app, source, caller: caller.clone(), beat, about, permit }
     }
 
     pub(super) fn into_body(self) -> impl HttpBody<Data = Bytes, Error = Infallible> + Send + 'static {
-        Streaming(Box::pin(self.next()))
+        StreamBody(Box::pin(self.next()))
     }
 
     /// The next bytes, and the feed that goes on; `None` when it is over.
@@ -104,12 +107,12 @@ impl Feed {
     )]
     fn next(mut self) -> impl Future<Output = Option<(Bytes, Feed)>> + Send {
         async move {
-            let Feed { app, source, beat, ticket, .. } = &mut self;
+            let Feed { app, source, beat, permit, .. } = &mut self;
             // The heart first, or a busy stream would never be asked whether its key is still good.
             let bytes = tokio::select! {
                 biased;
                 () = beat.as_mut() => None,
-                next = source.next(app, ticket) => Some(next),
+                next = source.next(app, permit) => Some(next),
             };
             match bytes {
                 Some(Ok(Some(bytes))) => Some((bytes, self)),
@@ -129,38 +132,37 @@ impl Feed {
 }
 
 /// For the log.
-struct About {
+struct StreamLabel {
     request_id: Box<str>,
     client: ClientId,
     job: Option<JobId>,
 }
 
-impl About {
+impl StreamLabel {
     fn job(&self) -> Option<tracing::field::DisplayValue<JobId>> {
         self.job.map(tracing::field::display)
     }
 }
 
-impl Drop for About {
+impl Drop for StreamLabel {
     fn drop(&mut self) {
         debug!(request_id = &*self.request_id, client_id = %self.client, job_id = self.job(), "stream closed");
     }
 }
 
-impl Source {
+impl EventSource {
     /// The next bytes; `None` when there will be no more. Safe to drop: nothing is lost.
-    async fn next(&mut self, app: &App, ticket: &Ticket) -> Result<Option<Bytes>, Error> {
+    async fn next(&mut self, app: &App, permit: &StreamPermit) -> Result<Option<Bytes>, Error> {
         match self {
-            Source::Job { first: first @ Some(_), .. } | Source::Client { first: first @ Some(_), .. } => {
-                Ok(first.take())
-            }
-            Source::Job { n_last, last, scope, listener, .. } => {
-                while let Some(seated) = listener {
-                    let Some(line) = seated.next().await else { return Ok(None) };
+            EventSource::Job { first: first @ Some(_), .. }
+            | EventSource::Client { first: first @ Some(_), .. } => Ok(first.take()),
+            EventSource::Job { n_last, last, scope, subscription, .. } => {
+                while let Some(open) = subscription {
+                    let Some(line) = open.next().await else { return Ok(None) };
                     let Some(event) = line.event.filter(|event| event.n > *n_last) else { continue };
                     *n_last = event.n;
                     if event.ends() {
-                        *listener = None;
+                        *subscription = None;
                     }
                     if scope.has(&event) && last.is_none_or(|last| event.is_after(last)) {
                         return Ok(Some(line.bytes));
@@ -168,20 +170,20 @@ impl Source {
                 }
                 Ok(None)
             }
-            Source::Client { client, past, listener, .. } => loop {
-                if let Some(seated) = listener {
-                    return Ok(seated.next().await.map(|line| line.bytes));
+            EventSource::Client { client, past, subscription, .. } => loop {
+                if let Some(open) = subscription {
+                    return Ok(open.next().await.map(|line| line.bytes));
                 }
                 match Box::pin(past.next(app, *client)).await? {
                     Some(bytes) => return Ok(Some(bytes)),
-                    None => *listener = ticket.sit_at(Topic::Client(*client), past.after)?,
+                    None => *subscription = permit.subscribe_after(Topic::Client(*client), past.after)?,
                 }
             },
         }
     }
 }
 
-impl Past {
+impl Backlog {
     /// The next events, a piece at a time; `None` at the end of the journal. Safe to drop.
     async fn next(&mut self, app: &App, client: ClientId) -> Result<Option<Bytes>, Error> {
         let store = &**app.engine.store();
@@ -217,9 +219,9 @@ impl Past {
     }
 }
 
-struct Streaming(Turn);
+struct StreamBody(NextChunk);
 
-impl HttpBody for Streaming {
+impl HttpBody for StreamBody {
     type Data = Bytes;
     type Error = Infallible;
 

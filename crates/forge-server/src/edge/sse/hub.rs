@@ -12,30 +12,30 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tracing::{debug, warn};
 
-use super::hall::{Hall, Key, Line, Printed, Topic};
 use super::printer::Printer;
+use super::subscribers::{EntryKey, EventLine, PrintedEvents, Subscribers, Topic};
 use crate::limits::{HUB_PAUSE, STREAM_ROWS_MAX};
 use crate::metrics::Metrics;
 
 /// Where streams hear what happens. Its reader ends with the engine, or when the hub is closed or dropped.
 pub struct Hub {
-    inner: Arc<Inner>,
+    inner: Arc<HubState>,
     reader: JoinHandle<()>,
 }
 
-pub(super) struct Inner {
+pub(super) struct HubState {
     engine: Engine,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
     /// Events that may wait for one stream.
     room: usize,
-    hall: Mutex<Hall>,
+    subscribers: Mutex<Subscribers>,
     /// What the reader has to do.
-    task: watch::Sender<Task>,
+    task: watch::Sender<ReaderTask>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Task {
+enum ReaderTask {
     /// Nobody listens.
     Rest,
     /// Read from this row on.
@@ -47,23 +47,23 @@ enum Task {
 impl Hub {
     /// Starts the reader. `room`: how many events may wait for one stream.
     pub fn start(engine: Engine, clock: Arc<dyn Clock>, metrics: Arc<Metrics>, room: usize) -> Hub {
-        let (hall, task) = (Mutex::default(), watch::Sender::new(Task::Rest));
-        let inner = Arc::new(Inner { engine, clock, metrics, room, hall, task });
-        let reader = tokio::spawn(read(Closing(inner.clone())));
+        let (subscribers, task) = (Mutex::default(), watch::Sender::new(ReaderTask::Rest));
+        let inner = Arc::new(HubState { engine, clock, metrics, room, subscribers, task });
+        let reader = tokio::spawn(read(CloseOnDrop(inner.clone())));
         Hub { inner, reader }
     }
 
-    /// Ends all streams. Nobody may come in any more.
+    /// Ends all streams. No more subscribers are let in.
     pub fn close(&self) {
         self.inner.close();
     }
 
-    /// Counts a stream of a client until the ticket is dropped; `None` if it has as many as it may.
-    pub(super) fn admit(&self, client: ClientId, max: usize) -> Option<Ticket> {
-        let admitted = self.inner.hall().admit(client, max);
+    /// Counts a stream of a client until the permit is dropped; `None` if it has as many as it may.
+    pub(super) fn admit(&self, client: ClientId, max: usize) -> Option<StreamPermit> {
+        let admitted = self.inner.subscribers().admit(client, max);
         admitted.then(|| {
             self.inner.metrics.sse_streams_open.inc();
-            Ticket { inner: self.inner.clone(), client }
+            StreamPermit { inner: self.inner.clone(), client }
         })
     }
 }
@@ -75,94 +75,101 @@ impl Drop for Hub {
 }
 
 /// A stream of a client, counted until dropped.
-pub(super) struct Ticket {
-    inner: Arc<Inner>,
+pub(super) struct StreamPermit {
+    inner: Arc<HubState>,
     client: ClientId,
 }
 
-impl Ticket {
-    /// A seat from now on: whatever is committed after this call was made will be heard, and perhaps a little of what was
+impl StreamPermit {
+    /// Subscribes from now on: whatever is committed after this call was made will be heard, and perhaps a little of what was
     /// committed before.
-    pub(super) async fn sit(&self, topic: Topic) -> Result<Listener, Error> {
+    pub(super) async fn subscribe(&self, topic: Topic) -> Result<Subscription, Error> {
         let mut end = None;
         loop {
-            if let Some(listener) = self.sit_down(topic, end)? {
-                return Ok(listener);
+            if let Some(subscription) = self.subscribe_with(topic, end)? {
+                return Ok(subscription);
             }
             // The first one to come says where telling begins; of several, the quickest.
             end = Some(self.inner.engine.store().journal_end().await?);
         }
     }
 
-    /// A seat where everybody is, or at the end of the journal if nobody is there. That may be unknown.
-    fn sit_down(&self, topic: Topic, end: Option<i64>) -> Result<Option<Listener>, Error> {
-        let mut hall = self.inner.hall();
-        if hall.closed {
+    /// Subscribes where the others are, or at the end of the journal if there are none. That may be unknown.
+    fn subscribe_with(&self, topic: Topic, end: Option<i64>) -> Result<Option<Subscription>, Error> {
+        let mut subscribers = self.inner.subscribers();
+        if subscribers.closed {
             return Err(Error::Stopped);
         }
-        Ok(hall.told.or(end).map(|after| self.inner.seat(&mut hall, topic, after)))
+        Ok(subscribers.told.or(end).map(|after| self.inner.subscription(&mut subscribers, topic, after)))
     }
 
-    /// A seat for somebody who knows all up to the row `after`, unless the others have been told more already.
-    pub(super) fn sit_at(&self, topic: Topic, after: i64) -> Result<Option<Listener>, Error> {
-        let mut hall = self.inner.hall();
-        match hall.told {
-            _ if hall.closed => Err(Error::Stopped),
+    /// Subscribes somebody who knows all up to the row `after`, unless the others have been told more already.
+    pub(super) fn subscribe_after(&self, topic: Topic, after: i64) -> Result<Option<Subscription>, Error> {
+        let mut subscribers = self.inner.subscribers();
+        match subscribers.told {
+            _ if subscribers.closed => Err(Error::Stopped),
             Some(told) if told > after => Ok(None),
-            Some(_) | None => Ok(Some(self.inner.seat(&mut hall, topic, after))),
+            Some(_) | None => Ok(Some(self.inner.subscription(&mut subscribers, topic, after))),
         }
     }
 }
 
-impl Drop for Ticket {
+impl Drop for StreamPermit {
     fn drop(&mut self) {
-        self.inner.hall().dismiss(self.client);
+        self.inner.subscribers().dismiss(self.client);
         self.inner.metrics.sse_streams_open.dec();
     }
 }
 
-/// A seat in the hall, given back when dropped.
-pub(super) struct Listener {
-    inner: Arc<Inner>,
-    seat: u64,
-    lines: mpsc::Receiver<Line>,
+/// A subscription, ended when dropped.
+pub(super) struct Subscription {
+    inner: Arc<HubState>,
+    id: u64,
+    lines: mpsc::Receiver<EventLine>,
 }
 
-impl Listener {
-    /// The next event; `None` when the seat was taken away. Safe to drop.
-    pub(super) async fn next(&mut self) -> Option<Line> {
+impl Subscription {
+    /// The next event; `None` when it was ended. Safe to drop.
+    pub(super) async fn next(&mut self) -> Option<EventLine> {
         self.lines.recv().await.ok()
     }
 }
 
-impl Drop for Listener {
+impl Drop for Subscription {
     fn drop(&mut self) {
-        let mut hall = self.inner.hall();
-        hall.leave(self.seat);
-        self.inner.assign(&hall);
+        let mut subscribers = self.inner.subscribers();
+        subscribers.leave(self.id);
+        self.inner.assign(&subscribers);
     }
 }
 
-impl Inner {
-    fn hall(&self) -> MutexGuard<'_, Hall> {
+impl HubState {
+    fn subscribers(&self) -> MutexGuard<'_, Subscribers> {
         // Whoever panicked in there left whole entries behind; at worst a stream too many is counted.
-        self.hall.lock().unwrap_or_else(PoisonError::into_inner)
+        self.subscribers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn seat(self: &Arc<Self>, hall: &mut Hall, topic: Topic, after: i64) -> Listener {
-        let (seat, lines) = hall.sit(topic, after, self.room);
-        self.assign(hall);
-        Listener { inner: self.clone(), seat, lines }
+    fn subscription(
+        self: &Arc<Self>,
+        subscribers: &mut Subscribers,
+        topic: Topic,
+        after: i64,
+    ) -> Subscription {
+        let (id, lines) = subscribers.subscribe(topic, after, self.room);
+        self.assign(subscribers);
+        Subscription { inner: self.clone(), id, lines }
     }
 
-    /// Tells the reader what to do, as the hall is now.
-    fn assign(&self, hall: &Hall) {
+    /// Tells the reader what to do, as the subscribers are now.
+    fn assign(&self, subscribers: &Subscribers) {
         self.task.send_if_modified(|task| {
-            let next = match (hall.told, *task) {
-                _ if hall.closed => Task::End,
-                (None, _) => Task::Rest,
-                (Some(_), Task::Read { epoch, after }) if epoch == hall.epoch => Task::Read { epoch, after },
-                (Some(after), _) => Task::Read { epoch: hall.epoch, after },
+            let next = match (subscribers.told, *task) {
+                _ if subscribers.closed => ReaderTask::End,
+                (None, _) => ReaderTask::Rest,
+                (Some(_), ReaderTask::Read { epoch, after }) if epoch == subscribers.epoch => {
+                    ReaderTask::Read { epoch, after }
+                }
+                (Some(after), _) => ReaderTask::Read { epoch: subscribers.epoch, after },
             };
             let changed = next != *task;
             *task = next;
@@ -171,9 +178,9 @@ impl Inner {
     }
 
     fn close(&self) {
-        let mut hall = self.hall();
-        hall.close();
-        self.assign(&hall);
+        let mut subscribers = self.subscribers();
+        subscribers.close();
+        self.assign(&subscribers);
     }
 
     /// How far behind the journal telling is.
@@ -184,22 +191,22 @@ impl Inner {
         }
     }
 
-    /// Tells the rows to everybody seated since `epoch`. Printing waits for the store, and meanwhile others may take a seat:
+    /// Tells the rows to everybody subscribed since `epoch`. Printing waits for the store, and meanwhile others may subscribe:
     /// telling waits until there is nothing left to print.
     async fn tell(&self, epoch: u64, rows: &[JournalRow]) -> Result<(), forge_store::Error> {
-        let mut printed = Printed::default();
+        let mut printed = PrintedEvents::default();
         let mut printer = Printer::new(&**self.engine.store());
         loop {
             let missing = {
-                let mut hall = self.hall();
-                if hall.epoch != epoch {
+                let mut subscribers = self.subscribers();
+                if subscribers.epoch != epoch {
                     return Ok(());
                 }
-                let missing = hall.unprinted(rows, &printed);
+                let missing = subscribers.unprinted(rows, &printed);
                 if missing.is_empty() {
-                    let told = hall.tell(rows, &printed);
-                    self.assign(&hall);
-                    drop(hall);
+                    let told = subscribers.tell(rows, &printed);
+                    self.assign(&subscribers);
+                    drop(subscribers);
                     self.metrics.sse_events_sent.inc_by(told.n_sent);
                     self.note_lag(rows);
                     if told.n_dropped > 0 {
@@ -212,35 +219,35 @@ impl Inner {
             };
             for entry in &missing {
                 let line = printer.print(entry).await?;
-                printed.insert(Key::of(entry), line);
+                printed.insert(EntryKey::of(entry), line);
             }
         }
     }
 }
 
-/// Closes the hall when the reader ends, however it ends: nobody shall wait for news that cannot come.
-struct Closing(Arc<Inner>);
+/// Closes the hub when the reader ends, however it ends: nobody shall wait for news that cannot come.
+struct CloseOnDrop(Arc<HubState>);
 
-impl Drop for Closing {
+impl Drop for CloseOnDrop {
     fn drop(&mut self) {
         self.0.close();
     }
 }
 
 /// The reader.
-async fn read(closing: Closing) {
+async fn read(closing: CloseOnDrop) {
     let inner = &closing.0;
     let mut tasks = inner.task.subscribe();
     loop {
         let task = *tasks.borrow_and_update();
         match task {
-            Task::End => return,
-            Task::Rest => {
+            ReaderTask::End => return,
+            ReaderTask::Rest => {
                 if tasks.changed().await.is_err() {
                     return;
                 }
             }
-            Task::Read { epoch, after } => {
+            ReaderTask::Read { epoch, after } => {
                 tokio::select! {
                     _ = tasks.wait_for(|other| *other != task) => {}
                     () = read_from(inner, epoch, after) => return,
@@ -252,7 +259,7 @@ async fn read(closing: Closing) {
 
 /// Reads from a row on, until the engine stops. Trouble with the store is waited out: the streams stay open, and go on when
 /// it is over.
-async fn read_from(inner: &Inner, epoch: u64, after: i64) {
+async fn read_from(inner: &HubState, epoch: u64, after: i64) {
     let mut journal = inner.engine.journal(after);
     loop {
         let rows = match journal.next(STREAM_ROWS_MAX).await {

@@ -24,17 +24,17 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// The id that the request names. An empty one is none: that is what a browser has before the first event.
 pub(super) fn of(headers: &HeaderMap) -> Result<Option<EventId>, ApiError> {
     let Some(value) = headers.get(LAST_EVENT_ID) else { return Ok(None) };
-    let text = value.to_str().map(str::trim).map_err(|_| refused(Trouble::NoId))?;
+    let text = value.to_str().map(str::trim).map_err(|_| refused(ResumeError::NoId))?;
     if text.is_empty() {
         return Ok(None);
     }
     let id = text.parse::<EventId>().ok().filter(|id| id.is_well_formed());
-    id.map(Some).ok_or_else(|| refused(Trouble::NoId))
+    id.map(Some).ok_or_else(|| refused(ResumeError::NoId))
 }
 
 /// Why nobody can go on after an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum ResumeError {
     /// It is no id of an event.
     NoId,
     /// It is an event of another job.
@@ -46,29 +46,29 @@ pub enum Trouble {
 }
 
 /// Says so of the header.
-pub(super) fn refused(trouble: Trouble) -> ApiError {
+pub(super) fn refused(trouble: ResumeError) -> ApiError {
     let what = match trouble {
-        Trouble::NoId => "is not the id of an event",
-        Trouble::OtherJob => "names an event of another job",
-        Trouble::NotYet => "names an event that has not happened",
-        Trouble::Unknown => "names no event of this client",
+        ResumeError::NoId => "is not the id of an event",
+        ResumeError::OtherJob => "names an event of another job",
+        ResumeError::NotYet => "names an event that has not happened",
+        ResumeError::Unknown => "names no event of this client",
     };
     let refused = Refused::new(Kind::MalformedRequest, format!("`Last-Event-ID` {what}."));
     refused.fact("field", "Last-Event-ID").fact("constraint", "format").into()
 }
 
 /// Refuses an id that no event of the job can have had.
-pub(super) fn check(job: &Job, id: EventId) -> Result<(), Trouble> {
+pub(super) fn check(job: &Job, id: EventId) -> Result<(), ResumeError> {
     match id.is_of(job.id) {
-        false => Err(Trouble::OtherJob),
-        true if id.unix_ms() > job.updated_at.unix_ms() => Err(Trouble::NotYet),
+        false => Err(ResumeError::OtherJob),
+        true if id.unix_ms() > job.updated_at.unix_ms() => Err(ResumeError::NotYet),
         true => Ok(()),
     }
 }
 
 /// Where somebody who knows an event of a client goes on.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Start {
+pub enum ResumePoint {
     /// The event is entry `at` of this row.
     After {
         /// Which row.
@@ -86,7 +86,7 @@ pub async fn find(
     client: ClientId,
     id: EventId,
     now: Time,
-) -> Result<Result<Start, Trouble>, Error> {
+) -> Result<Result<ResumePoint, ResumeError>, Error> {
     let moment = Time::from_millis(i64::try_from(id.unix_ms()).unwrap_or(i64::MAX));
     let before = store.journal_before(moment).await?;
     let mut after = before;
@@ -96,19 +96,19 @@ pub async fn find(
         for row in rows {
             let is_it = |entry: &JournalEntry| entry.client == client && entry.id() == id;
             if let Some(at) = row.entries.iter().position(is_it) {
-                return Ok(Ok(Start::After { row, at }));
+                return Ok(Ok(ResumePoint::After { row, at }));
             }
         }
         match last {
             Some(last) => after = last,
-            None if moment > now => return Ok(Err(Trouble::NotYet)),
+            None if moment > now => return Ok(Err(ResumeError::NotYet)),
             None if oldest(store).await?.is_some_and(|oldest| oldest.unix_ms() <= id.unix_ms()) => {
-                return Ok(Err(Trouble::Unknown));
+                return Ok(Err(ResumeError::Unknown));
             }
             None => break,
         }
     }
-    Ok(Ok(Start::Reset(before)))
+    Ok(Ok(ResumePoint::Reset(before)))
 }
 
 /// The moment from which on the journal is kept.

@@ -14,11 +14,11 @@ use forge_core::job::Job;
 use forge_wire::problem::Refused;
 use tracing::debug;
 
-use super::feed::{Feed, Past, Source};
-use super::hall::Topic;
-use super::hub::Ticket;
-use super::last_id::{self, Start, find};
+use super::feed::{Backlog, EventSource, Feed};
+use super::hub::StreamPermit;
+use super::last_id::{self, ResumePoint, find};
 use super::printer;
+use super::subscribers::Topic;
 use crate::app::App;
 use crate::edge::{ApiError, Caller, Exchange, ownership};
 use crate::limits::{STREAM_RECONNECT_MS, STREAMS_FULL_AFTER_S};
@@ -30,26 +30,26 @@ const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering")
 
 /// How much of a job is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum StreamScope {
     /// All executions.
     Job,
     /// One execution, by its number from 1.
     Execution(u32),
 }
 
-impl Scope {
+impl StreamScope {
     pub(crate) fn has(self, event: &Event) -> bool {
         match self {
-            Scope::Job => true,
-            Scope::Execution(n) => event.execution == n,
+            StreamScope::Job => true,
+            StreamScope::Execution(n) => event.execution == n,
         }
     }
 
     /// Whether nothing more will be told of it for now.
     fn is_over(self, job: &Job) -> bool {
         match self {
-            Scope::Job => job.state.is_final(),
-            Scope::Execution(n) => n < job.execution_n() || job.state.is_final(),
+            StreamScope::Job => job.state.is_final(),
+            StreamScope::Execution(n) => n < job.execution_n() || job.state.is_final(),
         }
     }
 }
@@ -61,7 +61,7 @@ pub async fn job(
     exchange: &Exchange,
     caller: &Caller,
     job: Arc<Job>,
-    scope: Scope,
+    scope: StreamScope,
 ) -> Result<Response, ApiError> {
     let last = last_id::of(&exchange.headers)?;
     if let Some(last) = last {
@@ -70,18 +70,18 @@ pub async fn job(
     if exchange.method == Method::HEAD {
         return Ok(response(Body::empty()));
     }
-    let ticket = admit(app, exchange, caller)?;
+    let permit = admit(app, exchange, caller)?;
     let mut job = job;
-    let mut listener = None;
+    let mut subscription = None;
     if !scope.is_over(&job) {
-        listener = Some(ticket.sit(Topic::Job(job.id)).await?);
-        // Once more, from the seat: whatever it does not show will be heard.
+        subscription = Some(permit.subscribe(Topic::Job(job.id)).await?);
+        // Once more, now subscribed: whatever it does not show will be heard.
         job = ownership::job(app, caller, Some(job.id)).await?;
-        listener = listener.filter(|_| !scope.is_over(&job));
+        subscription = subscription.filter(|_| !scope.is_over(&job));
     }
     let missed = |event: &Event| scope.has(event) && last.is_none_or(|last| event.is_after(last));
     let events: Vec<Event> = job.history.events().filter(missed).collect();
-    if events.is_empty() && listener.is_none() {
+    if events.is_empty() && subscription.is_none() {
         return Ok(no_more());
     }
     let mut first = greeting();
@@ -89,8 +89,8 @@ pub async fn job(
         first.extend_from_slice(&printer::line(&**app.engine.store(), &job, event).await?.bytes);
     }
     let n_last = job.history.events().last().map_or(0, |event| event.n);
-    let source = Source::Job { first: Some(first.into()), n_last, last, scope, listener };
-    Ok(open(app, exchange, caller, ticket, source))
+    let source = EventSource::Job { first: Some(first.into()), n_last, last, scope, subscription };
+    Ok(open(app, exchange, caller, permit, source))
 }
 
 /// The events of all jobs and webhooks of the caller: whatever happens from now on, or all after `Last-Event-ID`.
@@ -101,40 +101,46 @@ pub async fn client(app: &App, exchange: &Exchange, caller: &Caller) -> Result<R
     if exchange.method == Method::HEAD {
         return Ok(response(Body::empty()));
     }
-    let ticket = admit(app, exchange, caller)?;
-    let (past, listener) = match last {
-        None => (Past::none(), Some(ticket.sit(Topic::Client(client)).await?)),
+    let permit = admit(app, exchange, caller)?;
+    let (past, subscription) = match last {
+        None => (Backlog::none(), Some(permit.subscribe(Topic::Client(client)).await?)),
         Some(last) => {
             let found = find(&**app.engine.store(), client, last, app.clock.now()).await?;
             match found.map_err(last_id::refused)? {
-                Start::After { row, at } => {
+                ResumePoint::After { row, at } => {
                     let rest = row.entries.into_iter().skip(at + 1);
                     let rest = rest.filter(|entry| entry.client == client).collect();
-                    (Past { after: row.seq, rest }, None)
+                    (Backlog { after: row.seq, rest }, None)
                 }
-                Start::Reset(after) => {
+                ResumePoint::Reset(after) => {
                     first.extend_from_slice(&reset(last));
-                    (Past { after, ..Past::none() }, None)
+                    (Backlog { after, ..Backlog::none() }, None)
                 }
             }
         }
     };
-    let source = Source::Client { first: Some(first.into()), client, past, listener };
-    Ok(open(app, exchange, caller, ticket, source))
+    let source = EventSource::Client { first: Some(first.into()), client, past, subscription };
+    Ok(open(app, exchange, caller, permit, source))
 }
 
-fn admit(app: &App, exchange: &Exchange, caller: &Caller) -> Result<Ticket, ApiError> {
+fn admit(app: &App, exchange: &Exchange, caller: &Caller) -> Result<StreamPermit, ApiError> {
     let max = app.config.limits.max_streams_per_client;
-    let ticket = app.hub.admit(caller.client, max);
-    ticket.ok_or_else(|| {
+    let permit = app.hub.admit(caller.client, max);
+    permit.ok_or_else(|| {
         debug!(request_id = exchange.request_id(), client_id = %caller.client, "too many streams");
         let refused = Refused::new(Kind::RateLimited, format!("The client has {max} streams open already."));
         refused.fact("max_streams_per_client", max).retry_after(STREAMS_FULL_AFTER_S).into()
     })
 }
 
-fn open(app: &App, exchange: &Exchange, caller: &Caller, ticket: Ticket, source: Source) -> Response {
-    let feed = Feed::new(app.shared(), exchange, caller, ticket, source);
+fn open(
+    app: &App,
+    exchange: &Exchange,
+    caller: &Caller,
+    permit: StreamPermit,
+    source: EventSource,
+) -> Response {
+    let feed = Feed::new(app.shared(), exchange, caller, permit, source);
     response(Body::new(feed.into_body()))
 }
 

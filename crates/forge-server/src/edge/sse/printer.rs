@@ -10,9 +10,9 @@ use forge_core::history::{Event, JournalEntry, JournalSubject};
 use forge_core::id::{EventId, JobId};
 use forge_core::job::Job;
 use forge_store::{Error, Store};
-use forge_wire::event::Body;
+use forge_wire::event::EventBody;
 
-use super::hall::Line;
+use super::subscribers::EventLine;
 
 pub(super) struct Printer<'a> {
     store: &'a dyn Store,
@@ -25,12 +25,15 @@ impl<'a> Printer<'a> {
     }
 
     /// The lines of an event; `None` when its job is forgotten. Being dropped loses nothing.
-    pub(super) async fn print(&mut self, entry: &JournalEntry) -> Result<Option<Line>, Error> {
+    pub(super) async fn print(&mut self, entry: &JournalEntry) -> Result<Option<EventLine>, Error> {
         let (id, event) = match &entry.about {
             JournalSubject::Job { job, event } => (*job, *event),
             JournalSubject::Webhook(notice) => {
-                let Body { word, bytes, .. } = Body::of_notice(notice);
-                return Ok(Some(Line { event: None, bytes: lines(word.sse(), Some(entry.id()), &bytes) }));
+                let EventBody { word, bytes, .. } = EventBody::of_notice(notice);
+                return Ok(Some(EventLine {
+                    event: None,
+                    bytes: lines(word.sse(), Some(entry.id()), &bytes),
+                }));
             }
         };
         let job = match self.jobs.entry(id) {
@@ -45,13 +48,13 @@ impl<'a> Printer<'a> {
 }
 
 /// The lines of an event of a job.
-pub(super) async fn line(store: &dyn Store, job: &Job, event: Event) -> Result<Line, Error> {
+pub(super) async fn line(store: &dyn Store, job: &Job, event: Event) -> Result<EventLine, Error> {
     let outcome = match job.execution_ended(&event) {
         Some(execution) => store.outcome(execution).await?,
         None => None,
     };
-    let body = Body::new(job, &event, outcome.as_ref().map(|outcome| &outcome.object));
-    Ok(Line { event: Some(event), bytes: lines(body.word.sse(), Some(event.id(job.id)), &body.bytes) })
+    let body = EventBody::new(job, &event, outcome.as_ref().map(|outcome| &outcome.object));
+    Ok(EventLine { event: Some(event), bytes: lines(body.word.sse(), Some(event.id(job.id)), &body.bytes) })
 }
 
 /// An event as the HTML standard writes it: its fields line by line, and an empty line.

@@ -4,15 +4,15 @@ use axum::http::HeaderMap;
 use sfv::{BareItem, Dictionary, InnerList, ListEntry, Parser};
 use url::Url;
 
-use super::{Delivery, Means, Report, changed_body};
+use super::{Delivery, SignatureReport, VerifyOptions, changed_body};
 use crate::webhooks::keys::PublicKey;
-use crate::webhooks::signature::{self, ALGORITHM, LABEL, Message};
+use crate::webhooks::signature::{self, ALGORITHM, LABEL, SignedMessage};
 
 /// What must be signed for the signature to mean anything: whoever changes one of these changes the delivery.
 const REQUIRED: [&str; 4] = ["@method", "@target-uri", "content-type", "content-digest"];
 
-pub(super) fn check(delivery: &Delivery<'_>, means: &Means<'_>) -> Report {
-    let mut report = Report::default();
+pub(super) fn check(delivery: &Delivery<'_>, means: &VerifyOptions<'_>) -> SignatureReport {
+    let mut report = SignatureReport::default();
     digest(&mut report, delivery);
     let Some(found) = find(&mut report, delivery.headers) else { return report };
     covered(&mut report, &found);
@@ -23,16 +23,16 @@ pub(super) fn check(delivery: &Delivery<'_>, means: &Means<'_>) -> Report {
 }
 
 pub(super) fn key_id(headers: &HeaderMap) -> Option<String> {
-    find(&mut Report::default(), headers)?.key_id().map(str::to_owned)
+    find(&mut SignatureReport::default(), headers)?.key_id().map(str::to_owned)
 }
 
 /// A signature and what it says of itself.
-struct Found {
+struct FoundSignature {
     list: InnerList,
     signature: Vec<u8>,
 }
 
-impl Found {
+impl FoundSignature {
     fn components(&self) -> impl Iterator<Item = (&str, String)> {
         let names = self.list.items.iter().filter_map(|item| Some(item.bare_item.as_string()?.as_str()));
         names.map(|name| (name, format!("\"{name}\"")))
@@ -46,12 +46,12 @@ impl Found {
         Some(self.parameter("keyid")?.as_string()?.as_str())
     }
 
-    fn base(&self, message: &Message<'_>) -> Result<String, &str> {
+    fn base(&self, message: &SignedMessage<'_>) -> Result<String, &str> {
         signature::base(message, self.components(), &signature::params_of(&self.list))
     }
 }
 
-fn digest(report: &mut Report, delivery: &Delivery<'_>) {
+fn digest(report: &mut SignatureReport, delivery: &Delivery<'_>) {
     let Some(fields) = dictionary(delivery.headers, "content-digest") else {
         report.bad("there is no readable Content-Digest header");
         return;
@@ -78,7 +78,7 @@ fn digest(report: &mut Report, delivery: &Delivery<'_>) {
     }
 }
 
-fn find(report: &mut Report, headers: &HeaderMap) -> Option<Found> {
+fn find(report: &mut SignatureReport, headers: &HeaderMap) -> Option<FoundSignature> {
     let inputs = dictionary(headers, "signature-input");
     let signatures = dictionary(headers, "signature");
     let (Some(inputs), Some(signatures)) = (inputs, signatures) else {
@@ -98,7 +98,7 @@ fn find(report: &mut Report, headers: &HeaderMap) -> Option<Found> {
     match (inputs.get(label), signature) {
         (Some(ListEntry::InnerList(list)), Some(signature)) => {
             report.good(format!("Signature-Input and Signature are there, as {label}"));
-            Some(Found { list: list.clone(), signature })
+            Some(FoundSignature { list: list.clone(), signature })
         }
         _ => {
             report.bad(format!("{label} is not in both Signature-Input and Signature"));
@@ -107,7 +107,7 @@ fn find(report: &mut Report, headers: &HeaderMap) -> Option<Found> {
     }
 }
 
-fn covered(report: &mut Report, found: &Found) {
+fn covered(report: &mut SignatureReport, found: &FoundSignature) {
     let missing: Vec<&str> = REQUIRED
         .into_iter()
         .filter(|name| found.components().all(|(component, _)| component != *name))
@@ -119,7 +119,7 @@ fn covered(report: &mut Report, found: &Found) {
     }
 }
 
-fn times(report: &mut Report, means: &Means<'_>, found: &Found) {
+fn times(report: &mut SignatureReport, means: &VerifyOptions<'_>, found: &FoundSignature) {
     let seconds = |name| found.parameter(name).and_then(|value| value.as_integer()).map(i64::from);
     match seconds("created") {
         Some(created) => report.age(means, "created", created),
@@ -132,7 +132,11 @@ fn times(report: &mut Report, means: &Means<'_>, found: &Found) {
     }
 }
 
-fn key<'a>(report: &mut Report, means: &Means<'a>, found: &Found) -> Option<&'a PublicKey> {
+fn key<'a>(
+    report: &mut SignatureReport,
+    means: &VerifyOptions<'a>,
+    found: &FoundSignature,
+) -> Option<&'a PublicKey> {
     let algorithm = found.parameter("alg").and_then(|alg| Some(alg.as_string()?.as_str()));
     if algorithm.is_some_and(|algorithm| algorithm != ALGORITHM) {
         report.bad(format!("the algorithm is {}, not {ALGORITHM}", algorithm.unwrap_or_default()));
@@ -156,9 +160,15 @@ fn key<'a>(report: &mut Report, means: &Means<'a>, found: &Found) -> Option<&'a 
     key
 }
 
-fn signed(report: &mut Report, delivery: &Delivery<'_>, means: &Means<'_>, found: &Found, key: &PublicKey) {
+fn signed(
+    report: &mut SignatureReport,
+    delivery: &Delivery<'_>,
+    means: &VerifyOptions<'_>,
+    found: &FoundSignature,
+    key: &PublicKey,
+) {
     let headers = delivery.headers;
-    let base = match found.base(&Message { method: delivery.method, target: delivery.url, headers }) {
+    let base = match found.base(&SignedMessage { method: delivery.method, target: delivery.url, headers }) {
         Ok(base) => base,
         Err(name) => {
             report.bad(format!("{name} is signed, and the request has no such component"));
@@ -171,7 +181,7 @@ fn signed(report: &mut Report, delivery: &Delivery<'_>, means: &Means<'_>, found
     }
     report.bad("the signature was not made with that key over these components");
     let holds = |method: &str, url: &str, key: &PublicKey| {
-        let base = found.base(&Message { method, target: url, headers });
+        let base = found.base(&SignedMessage { method, target: url, headers });
         base.is_ok_and(|base| key.verifies(base.as_bytes(), &found.signature))
     };
     if let Some(url) = neighbours(delivery.url).into_iter().find(|url| holds(delivery.method, url, key)) {

@@ -5,8 +5,8 @@ use bytes::Bytes;
 
 use super::*;
 use crate::config::PrivateTargets;
-use crate::webhooks::keys::SigningKey;
-use crate::webhooks::{Contents, Letter, Target};
+use crate::webhooks::keys::Signer;
+use crate::webhooks::{Contents, DeliveryRequest, Target};
 
 const NOW: Time = Time::from_millis(1_700_000_000_000);
 const URL: &str = "https://example.com/hook?a=b";
@@ -17,22 +17,22 @@ struct Scene {
     url: String,
     headers: HeaderMap,
     body: Vec<u8>,
-    secrets: Vec<Secret>,
+    secrets: Vec<WebhookSecret>,
     keys: Vec<PublicKey>,
     now: Time,
 }
 
-fn secret(byte: u8) -> Secret {
-    Secret::from_bytes(vec![byte; 32]).unwrap()
+fn secret(byte: u8) -> WebhookSecret {
+    WebhookSecret::from_bytes(vec![byte; 32]).unwrap()
 }
 
-fn key(byte: u8) -> SigningKey {
-    SigningKey::from_seed(&[byte; 32])
+fn key(byte: u8) -> Signer {
+    Signer::from_seed(&[byte; 32])
 }
 
 /// A delivery as it should be.
 fn scene() -> Scene {
-    let letter = Letter {
+    let letter = DeliveryRequest {
         target: Target::parse(URL, PrivateTargets::Deny).unwrap(),
         contents: Contents {
             id: "d-1".into(),
@@ -63,10 +63,10 @@ impl Scene {
         self
     }
 
-    fn reports(&self) -> (Report, Report) {
+    fn reports(&self) -> (SignatureReport, SignatureReport) {
         let Scene { method, url, headers, body, secrets, keys, now } = self;
         let delivery = Delivery { method, url, headers, body };
-        let means = Means { secrets, keys, now: Some(*now), tolerance: Duration::from_secs(300) };
+        let means = VerifyOptions { secrets, keys, now: Some(*now), tolerance: Duration::from_secs(300) };
         (message_signature(&delivery, &means), standard_signature(&delivery, &means))
     }
 }
@@ -85,10 +85,10 @@ fn standard(change: impl FnOnce(&mut Scene), objection: &str, hint: &str) {
 }
 
 #[track_caller]
-fn expect(report: &Report, objection: &str, hint: &str) {
+fn expect(report: &SignatureReport, objection: &str, hint: &str) {
     assert!(!report.holds(), "{report}");
     assert!(report.objection().unwrap_or_default().contains(objection), "wanted {objection:?} in\n{report}");
-    let hints = report.steps.iter().filter(|step| step.mark == Mark::Hint);
+    let hints = report.steps.iter().filter(|step| step.mark == StepMark::Hint);
     assert!(
         hint.is_empty() || hints.into_iter().any(|step| step.text.contains(hint)),
         "wanted {hint:?} in\n{report}"

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use forge_server::connections::{Terms, serve};
-use forge_server::edge::Doors;
+use forge_server::edge::HttpService;
 use forge_server::pages;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -17,7 +17,7 @@ const HEALTH: &[u8] = b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n";
 async fn on(server: &Server, terms: Terms) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let doors = Doors::new(server.app.clone(), pages::router(&server.app));
+    let doors = HttpService::new(server.app.clone(), pages::router(&server.app));
     tokio::spawn(serve(listener, doors, terms, std::future::pending()));
     address
 }

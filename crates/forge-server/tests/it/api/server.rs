@@ -14,7 +14,7 @@ use forge_core::time::Time;
 use forge_engine::{Clock, SystemClock};
 use forge_server::config::{Config, File, Sources};
 use forge_server::connections::{self, Terms};
-use forge_server::edge::Doors;
+use forge_server::edge::HttpService;
 use forge_server::{App, Bounds, pages};
 use forge_store::Store;
 use forge_store::memory::Memory;
@@ -95,7 +95,7 @@ impl Server {
         let app = App::start(config, store, clock.clone(), bounds).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let doors = Doors::new(app.clone(), pages::router(&app));
+        let doors = HttpService::new(app.clone(), pages::router(&app));
         let serving =
             tokio::spawn(connections::serve(listener, doors, Terms::default(), std::future::pending()));
         Server { app, clock, address, serving }

@@ -4,26 +4,26 @@ use std::fs;
 use std::path::Path;
 
 use forge_engine::{Clock, SystemClock};
-use forge_server::webhooks::keys::{KeySet, SigningKey};
-use forge_server::webhooks::standard::Secret;
-use forge_server::webhooks::{Letter, Verdict};
+use forge_server::webhooks::keys::{KeySet, Signer};
+use forge_server::webhooks::standard::WebhookSecret;
+use forge_server::webhooks::{DeliveryRequest, SendVerdict};
 
 use super::receiver::{Receiver, letter, options, sender};
 use crate::process::{Ended, Server, forgerun, run};
 
-fn secret() -> Secret {
-    Secret::from_bytes(vec![5; 32]).unwrap()
+fn secret() -> WebhookSecret {
+    WebhookSecret::from_bytes(vec![5; 32]).unwrap()
 }
 
 fn keys() -> KeySet {
-    KeySet { signing: SigningKey::from_seed(&[7; 32]), others: Vec::new() }
+    KeySet { signing: Signer::from_seed(&[7; 32]), others: Vec::new() }
 }
 
-fn signed(url: &str) -> Letter {
-    Letter { secrets: vec![secret()], ..letter(url, r#"{"status":500,"title":"Job Failed"}"#) }
+fn signed(url: &str) -> DeliveryRequest {
+    DeliveryRequest { secrets: vec![secret()], ..letter(url, r#"{"status":500,"title":"Job Failed"}"#) }
 }
 
-async fn deliver(letter: &Letter, key: &SigningKey) -> Verdict {
+async fn deliver(letter: &DeliveryRequest, key: &Signer) -> SendVerdict {
     sender(options()).send(&letter.target, letter.request(SystemClock.now(), Some(key))).await
 }
 
@@ -37,8 +37,8 @@ async fn listen_prints_each_delivery_and_says_whether_both_signatures_hold() {
     let arguments = ["webhook", "listen", "--port", "0", "--secret", &text, "--keys", &keys_url];
     let listener = Server::start(&mut forgerun(&arguments));
     let letter = signed(&format!("http://{}/hook?x=1", listener.address));
-    assert_eq!(deliver(&letter, &keys().signing).await, Verdict::Delivered(204));
-    assert_eq!(deliver(&letter, &SigningKey::from_seed(&[8; 32])).await, Verdict::Delivered(204));
+    assert_eq!(deliver(&letter, &keys().signing).await, SendVerdict::Delivered(204));
+    assert_eq!(deliver(&letter, &Signer::from_seed(&[8; 32])).await, SendVerdict::Delivered(204));
     listener.signal("INT");
     let Ended { code, stdout, .. } = listener.wait();
     assert_eq!(code, Some(0), "{stdout}");
@@ -60,7 +60,7 @@ async fn listen_prints_each_delivery_and_says_whether_both_signatures_hold() {
 async fn listen_answers_as_it_is_told_and_says_what_it_cannot_check() {
     let listener = Server::start(&mut forgerun(&["webhook", "listen", "--port", "0", "--answer", "410"]));
     let letter = signed(&format!("http://{}/", listener.address));
-    assert_eq!(deliver(&letter, &keys().signing).await, Verdict::Gone);
+    assert_eq!(deliver(&letter, &keys().signing).await, SendVerdict::Gone);
     listener.signal("INT");
     let Ended { code, stdout, .. } = listener.wait();
     assert_eq!(code, Some(0));

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use forge_engine::{Clock, SystemClock};
 use forge_server::config::PrivateTargets;
-use forge_server::webhooks::guard::Refused;
-use forge_server::webhooks::{Options, Trouble, Verdict};
+use forge_server::webhooks::guard::AddressRefused;
+use forge_server::webhooks::{SendError, SendVerdict, SenderOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, mpsc};
@@ -15,8 +15,8 @@ use super::receiver::{Names, Receiver, letter, options, read_request, send, send
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
 
-fn failed(trouble: Trouble) -> Verdict {
-    Verdict::Failed { trouble, retry_after: None }
+fn failed(trouble: SendError) -> SendVerdict {
+    SendVerdict::Failed { trouble, retry_after: None }
 }
 
 #[tokio::test]
@@ -32,7 +32,7 @@ async fn a_delivery_arrives_as_it_was_signed() {
         }
     })
     .await;
-    assert_eq!(send(&sender(options()), &receiver.url()).await, Verdict::Delivered(200));
+    assert_eq!(send(&sender(options()), &receiver.url()).await, SendVerdict::Delivered(200));
     let (head, body) = arrivals.recv().await.unwrap();
     assert!(head.starts_with("POST /hook HTTP/1.1\r\n"), "{head}");
     assert!(head.contains(&format!("host: {}\r\n", receiver.address)), "{head}");
@@ -45,27 +45,30 @@ async fn a_delivery_arrives_as_it_was_signed() {
 async fn an_answer_is_heard_and_redirects_are_not_followed() {
     let names = Names::new(&[&["127.0.0.1"]]);
     for (answer, expected) in [
-        ("HTTP/1.1 204 No Content\r\n\r\n", Verdict::Delivered(204)),
-        ("HTTP/1.1 500 Oops\r\ncontent-length: 4\r\n\r\noops", failed(Trouble::Status(500))),
-        ("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", failed(Trouble::Status(404))),
-        ("HTTP/1.1 410 Gone\r\ncontent-length: 0\r\n\r\n", Verdict::Gone),
+        ("HTTP/1.1 204 No Content\r\n\r\n", SendVerdict::Delivered(204)),
+        ("HTTP/1.1 500 Oops\r\ncontent-length: 4\r\n\r\noops", failed(SendError::Status(500))),
+        ("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", failed(SendError::Status(404))),
+        ("HTTP/1.1 410 Gone\r\ncontent-length: 0\r\n\r\n", SendVerdict::Gone),
         (
             "HTTP/1.1 503 Busy\r\nretry-after: 7\r\ncontent-length: 0\r\n\r\n",
-            Verdict::Failed { trouble: Trouble::Status(503), retry_after: Some(Duration::from_secs(7)) },
+            SendVerdict::Failed {
+                trouble: SendError::Status(503),
+                retry_after: Some(Duration::from_secs(7)),
+            },
         ),
         (
             "HTTP/1.1 302 Found\r\nlocation: http://169.254.169.254/latest\r\ncontent-length: 0\r\n\r\n",
-            failed(Trouble::Redirect(302)),
+            failed(SendError::Redirect(302)),
         ),
         (
             "HTTP/1.1 307 Elsewhere\r\nlocation: http://elsewhere.example/\r\ncontent-length: 0\r\n\r\n",
-            failed(Trouble::Redirect(307)),
+            failed(SendError::Redirect(307)),
         ),
-        ("SSH-2.0-OpenSSH_9.2\r\n\r\n", failed(Trouble::NotHttp)),
-        ("HTTP/1.1 999999 \r\n\r\n", failed(Trouble::NotHttp)),
+        ("SSH-2.0-OpenSSH_9.2\r\n\r\n", failed(SendError::NotHttp)),
+        ("HTTP/1.1 999999 \r\n\r\n", failed(SendError::NotHttp)),
     ] {
         let receiver = Receiver::answering(answer).await;
-        let sender = sender(Options { resolver: names.clone(), ..options() });
+        let sender = sender(SenderOptions { resolver: names.clone(), ..options() });
         assert_eq!(send(&sender, &receiver.url()).await, expected, "{answer}");
         assert_eq!(receiver.n_connections(), 1);
     }
@@ -83,13 +86,13 @@ async fn a_name_that_changes_between_check_and_dial_is_dialled_as_it_was_checked
     let url = format!("http://hooks.example:{}/", receiver.address.port());
     // The name leads to the receiver when it is looked up first, and to the metadata service ever after.
     let names = Names::new(&[&["127.0.0.1"], &["169.254.169.254"], &["127.0.0.1", "fe80::1"]]);
-    let sender = sender(Options { resolver: names.clone(), ..options() });
-    assert_eq!(send(&sender, &url).await, Verdict::Delivered(200));
+    let sender = sender(SenderOptions { resolver: names.clone(), ..options() });
+    assert_eq!(send(&sender, &url).await, SendVerdict::Delivered(200));
     assert_eq!((names.n_asked(), receiver.n_connections()), (1, 1));
-    assert_eq!(send(&sender, &url).await, failed(Trouble::Forbidden(Refused::Never)));
+    assert_eq!(send(&sender, &url).await, failed(SendError::Forbidden(AddressRefused::Never)));
     // One bad address among good ones spoils them all.
-    assert_eq!(send(&sender, &url).await, failed(Trouble::Forbidden(Refused::Never)));
-    assert_eq!(send(&sender, &url).await, failed(Trouble::NoSuchName));
+    assert_eq!(send(&sender, &url).await, failed(SendError::Forbidden(AddressRefused::Never)));
+    assert_eq!(send(&sender, &url).await, failed(SendError::NoSuchName));
     assert_eq!((names.n_asked(), receiver.n_connections()), (4, 1));
 }
 
@@ -100,13 +103,13 @@ async fn a_public_name_that_leads_into_the_private_network_is_not_called() {
     let private = PrivateTargets::Deny;
     for address in ["127.0.0.1", "::ffff:127.0.0.1", "64:ff9b::7f00:1", "0.0.0.0"] {
         let resolver = Names::new(&[&[address]]);
-        let sender = sender(Options { resolver, private, ..options() });
+        let sender = sender(SenderOptions { resolver, private, ..options() });
         let verdict = send(&sender, &format!("http://hooks.example:{port}/")).await;
-        assert_eq!(verdict, failed(Trouble::Forbidden(Refused::Private)), "{address}");
+        assert_eq!(verdict, failed(SendError::Forbidden(AddressRefused::Private)), "{address}");
     }
     // An address in the URL never gets to a resolver, and is judged all the same.
-    let sender = sender(Options { private, ..options() });
-    assert_eq!(send(&sender, &receiver.url()).await, failed(Trouble::Forbidden(Refused::Private)));
+    let sender = sender(SenderOptions { private, ..options() });
+    assert_eq!(send(&sender, &receiver.url()).await, failed(SendError::Forbidden(AddressRefused::Private)));
     assert_eq!(receiver.n_connections(), 0);
 }
 
@@ -120,11 +123,11 @@ async fn a_receiver_that_never_answers_or_never_reads_is_given_up_in_time() {
     })
     .await;
     let sender = sender(options());
-    assert_eq!(send(&sender, &receiver.url()).await, failed(Trouble::Slow));
+    assert_eq!(send(&sender, &receiver.url()).await, failed(SendError::Slow));
     // Far more than the buffers of two sockets.
     let large = letter(&receiver.url(), vec![b'x'; 32 * 1024 * 1024]);
     let request = large.request(SystemClock.now(), None);
-    assert_eq!(sender.send(&large.target, request).await, failed(Trouble::Slow));
+    assert_eq!(sender.send(&large.target, request).await, failed(SendError::Slow));
     // We hung up: whatever the receiver still reads comes to an end.
     for connection in held.lock().await.iter_mut() {
         let mut rest = Vec::new();
@@ -149,7 +152,7 @@ async fn a_receiver_that_answers_byte_by_byte_is_given_up_in_time() {
         dribble(&mut connection, OK.as_bytes()).await;
     })
     .await;
-    assert_eq!(send(&sender(options()), &receiver.url()).await, failed(Trouble::Slow));
+    assert_eq!(send(&sender(options()), &receiver.url()).await, failed(SendError::Slow));
 
     // Its status is what counts; nobody waits for the rest.
     let receiver = Receiver::start(|mut connection| async move {
@@ -158,7 +161,7 @@ async fn a_receiver_that_answers_byte_by_byte_is_given_up_in_time() {
         dribble(&mut connection, &[b'x'; 1000]).await;
     })
     .await;
-    assert_eq!(send(&sender(options()), &receiver.url()).await, Verdict::Delivered(200));
+    assert_eq!(send(&sender(options()), &receiver.url()).await, SendVerdict::Delivered(200));
 }
 
 #[tokio::test]
@@ -179,7 +182,7 @@ async fn a_receiver_that_sends_a_gigabyte_gets_rid_of_a_fraction_of_it() {
         }
     })
     .await;
-    assert_eq!(send(&sender(options()), &receiver.url()).await, Verdict::Delivered(200));
+    assert_eq!(send(&sender(options()), &receiver.url()).await, SendVerdict::Delivered(200));
     let n_megabytes = n_sent.recv().await.unwrap();
     assert!(n_megabytes < 64, "{n_megabytes} MB went out");
 }
@@ -193,7 +196,7 @@ async fn endless_headers_are_not_listened_to() {
         while connection.write_all(header.as_bytes()).await.is_ok() {}
     })
     .await;
-    assert_eq!(send(&sender(options()), &receiver.url()).await, failed(Trouble::NotHttp));
+    assert_eq!(send(&sender(options()), &receiver.url()).await, failed(SendError::NotHttp));
 }
 
 #[tokio::test]
@@ -202,14 +205,14 @@ async fn a_connection_that_is_closed_reset_or_refused_is_told_apart_from_silence
         read_request(&mut connection).await;
     })
     .await;
-    assert_eq!(send(&sender(options()), &closing.url()).await, failed(Trouble::Closed));
+    assert_eq!(send(&sender(options()), &closing.url()).await, failed(SendError::Closed));
     let resetting = Receiver::start(|connection| async move {
         connection.set_zero_linger().unwrap();
     })
     .await;
-    assert_eq!(send(&sender(options()), &resetting.url()).await, failed(Trouble::Closed));
+    assert_eq!(send(&sender(options()), &resetting.url()).await, failed(SendError::Closed));
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    assert_eq!(send(&sender(options()), &format!("http://{gone}/")).await, failed(Trouble::Refused));
+    assert_eq!(send(&sender(options()), &format!("http://{gone}/")).await, failed(SendError::Refused));
 }
 
 #[tokio::test]
@@ -217,7 +220,7 @@ async fn connections_are_used_again_and_one_that_was_closed_meanwhile_costs_noth
     let receiver = Receiver::answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
     let sender = sender(options());
     for _ in 0..5 {
-        assert_eq!(send(&sender, &receiver.url()).await, Verdict::Delivered(200));
+        assert_eq!(send(&sender, &receiver.url()).await, SendVerdict::Delivered(200));
     }
     assert_eq!(receiver.n_connections(), 1);
 
@@ -228,7 +231,7 @@ async fn connections_are_used_again_and_one_that_was_closed_meanwhile_costs_noth
     })
     .await;
     for n_sent in 1..=5 {
-        assert_eq!(send(&sender, &receiver.url()).await, Verdict::Delivered(200));
+        assert_eq!(send(&sender, &receiver.url()).await, SendVerdict::Delivered(200));
         assert_eq!(receiver.n_connections(), n_sent);
     }
 }
@@ -236,9 +239,9 @@ async fn connections_are_used_again_and_one_that_was_closed_meanwhile_costs_noth
 #[test]
 fn what_is_told_of_trouble_names_nothing_of_ours() {
     for (trouble, text) in [
-        (Trouble::Forbidden(Refused::Private), "the address must not lead to a private address"),
-        (Trouble::Redirect(302), "answered with status 302; redirects are not followed"),
-        (Trouble::Slow, "no answer in time"),
+        (SendError::Forbidden(AddressRefused::Private), "the address must not lead to a private address"),
+        (SendError::Redirect(302), "answered with status 302; redirects are not followed"),
+        (SendError::Slow, "no answer in time"),
     ] {
         assert_eq!(trouble.to_string(), text);
     }

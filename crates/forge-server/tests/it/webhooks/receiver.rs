@@ -9,8 +9,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use forge_engine::{Clock, SystemClock};
 use forge_server::config::PrivateTargets;
-use forge_server::webhooks::keys::SigningKey;
-use forge_server::webhooks::{Addresses, Contents, Letter, Options, Resolve, Sender, Target, Verdict};
+use forge_server::webhooks::keys::Signer;
+use forge_server::webhooks::{
+    Addresses, Contents, DeliveryRequest, Resolve, SendVerdict, Sender, SenderOptions, Target,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -118,16 +120,16 @@ impl Resolve for Names {
 }
 
 /// A sender with little patience that calls loopback.
-pub(super) fn options() -> Options {
-    Options::new(Duration::from_millis(400), PrivateTargets::Allow)
+pub(super) fn options() -> SenderOptions {
+    SenderOptions::new(Duration::from_millis(400), PrivateTargets::Allow)
 }
 
-pub(super) fn sender(options: Options) -> Sender {
+pub(super) fn sender(options: SenderOptions) -> Sender {
     Sender::new(options, Arc::new(SystemClock))
 }
 
-pub(super) fn letter(url: &str, body: impl Into<Bytes>) -> Letter {
-    Letter {
+pub(super) fn letter(url: &str, body: impl Into<Bytes>) -> DeliveryRequest {
+    DeliveryRequest {
         target: Target::parse(url, PrivateTargets::Allow).unwrap(),
         contents: Contents {
             id: "01890a5d-ac96-774b-bcce-b302099a8057".into(),
@@ -143,8 +145,8 @@ pub(super) fn letter(url: &str, body: impl Into<Bytes>) -> Letter {
 }
 
 /// Sends one letter.
-pub(super) async fn send(sender: &Sender, url: &str) -> Verdict {
+pub(super) async fn send(sender: &Sender, url: &str) -> SendVerdict {
     let letter = letter(url, r#"{"status":500}"#);
-    let request = letter.request(SystemClock.now(), Some(&SigningKey::from_seed(&[7; 32])));
+    let request = letter.request(SystemClock.now(), Some(&Signer::from_seed(&[7; 32])));
     sender.send(&letter.target, request).await
 }

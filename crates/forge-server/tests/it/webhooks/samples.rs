@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use forge_engine::{Clock, SystemClock};
-use forge_server::webhooks::keys::{KeySet, SigningKey};
-use forge_server::webhooks::standard::Secret;
-use forge_server::webhooks::{Contents, Letter, envelope::Envelope};
+use forge_server::webhooks::keys::{KeySet, Signer};
+use forge_server::webhooks::standard::WebhookSecret;
+use forge_server::webhooks::{Contents, DeliveryRequest, cloud_event::CloudEvent};
 use serde_json::{Value, json};
 
 use super::receiver::letter;
@@ -53,7 +53,7 @@ fn python() -> PathBuf {
     python
 }
 
-fn delivery(letter: &Letter, keys: &KeySet) -> Value {
+fn delivery(letter: &DeliveryRequest, keys: &KeySet) -> Value {
     let request = letter.request(SystemClock.now(), Some(&keys.signing));
     let headers: serde_json::Map<String, Value> = request
         .headers()
@@ -72,14 +72,14 @@ fn delivery(letter: &Letter, keys: &KeySet) -> Value {
 
 /// Deliveries, and whether each holds.
 fn cases() -> [(Value, bool); 10] {
-    let keys = KeySet {
-        signing: SigningKey::from_seed(&[7; 32]),
-        others: vec![SigningKey::from_seed(&[8; 32]).public],
+    let keys =
+        KeySet { signing: Signer::from_seed(&[7; 32]), others: vec![Signer::from_seed(&[8; 32]).public] };
+    let secrets = [1, 2].map(|byte| WebhookSecret::from_bytes(vec![byte; 32]).unwrap()).to_vec();
+    let plain = DeliveryRequest {
+        secrets,
+        ..letter("https://example.com/hook?a=b", "{\"status\":500,\"title\":\"Jöb\"}")
     };
-    let secrets = [1, 2].map(|byte| Secret::from_bytes(vec![byte; 32]).unwrap()).to_vec();
-    let plain =
-        Letter { secrets, ..letter("https://example.com/hook?a=b", "{\"status\":500,\"title\":\"Jöb\"}") };
-    let envelope = Envelope {
+    let envelope = CloudEvent {
         id: "e-1".into(),
         source: "/".into(),
         kind: "dev.forgerun.job.failed".into(),
@@ -87,7 +87,7 @@ fn cases() -> [(Value, bool); 10] {
         time: "2026-01-01T00:00:00Z".into(),
     };
     let contents = Contents { envelope: envelope.headers(), ..plain.contents.clone() };
-    let binary = Letter { contents, ..plain.clone() };
+    let binary = DeliveryRequest { contents, ..plain.clone() };
     let good = delivery(&plain, &keys);
     let with = |member: &str, value: Value| {
         let mut changed = good.clone();
@@ -105,7 +105,7 @@ fn cases() -> [(Value, bool); 10] {
         (with("/method", "PUT".into()), false),
         (with("/headers/content-type", "application/json".into()), false),
         (with("/headers/webhook-id", "another".into()), false),
-        (with("/secret", Secret::from_bytes(vec![9; 32]).unwrap().to_text().into()), false),
+        (with("/secret", WebhookSecret::from_bytes(vec![9; 32]).unwrap().to_text().into()), false),
         (with("/keys", json!({"keys": []})), false),
     ]
 }
@@ -181,7 +181,7 @@ async fn the_python_receiver_takes_what_a_server_sends_and_refuses_it_with_anoth
     // Nobody calls this URL: the receiver, which has to know the secret, says where it listens.
     let webhook =
         register(&client, json!({"url": "http://127.0.0.1:9/hook", "events": ["job_failed"]})).await;
-    let another = Secret::from_bytes(vec![9; 32]).unwrap().to_text();
+    let another = WebhookSecret::from_bytes(vec![9; 32]).unwrap().to_text();
     let right = webhook["secret"].as_str().unwrap();
     for (secret, outcome, status) in [(right, "delivered", 204), (&another, "failed", 401)] {
         let receiver = PythonReceiver::start(secret, &keys_url);

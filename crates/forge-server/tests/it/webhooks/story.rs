@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use forge_engine::{Clock, SystemClock};
 use forge_server::webhooks::keys::read_document;
-use forge_server::webhooks::verify::{Delivery, Means, message_signature};
+use forge_server::webhooks::verify::{Delivery, VerifyOptions, message_signature};
 use serde_json::json;
 
 use super::kinds::{Arrival, Recorder, Temper, run, server};
@@ -39,7 +39,7 @@ async fn the_object_of_a_failed_job_arrives_byte_for_byte_and_signed() {
 
     let document = Call::new(server.address, "GET", "/.well-known/forgerun/webhook-keys").send().await;
     let keys = read_document(&document.body).unwrap();
-    let means = Means {
+    let means = VerifyOptions {
         secrets: &[],
         keys: &keys,
         now: Some(SystemClock.now()),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use forge_server::webhooks::{Options, Trouble, Verdict};
+use forge_server::webhooks::{SendError, SendVerdict, SenderOptions};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsAcceptor;
@@ -45,24 +45,24 @@ fn trusting(certificate: &CertificateDer<'static>) -> Option<RootCertStore> {
     Some(roots)
 }
 
-fn failed(trouble: Trouble) -> Verdict {
-    Verdict::Failed { trouble, retry_after: None }
+fn failed(trouble: SendError) -> SendVerdict {
+    SendVerdict::Failed { trouble, retry_after: None }
 }
 
 #[tokio::test]
 async fn a_trusted_certificate_for_the_right_name_is_fine_and_no_other() {
     let (receiver, certificate) = receiver("hooks.example").await;
     let url = |name: &str| format!("https://{name}:{}/hook", receiver.address.port());
-    let with = |roots| sender(Options { roots, resolver: Names::new(&[&["127.0.0.1"]]), ..options() });
+    let with = |roots| sender(SenderOptions { roots, resolver: Names::new(&[&["127.0.0.1"]]), ..options() });
     let right = with(trusting(&certificate));
-    assert_eq!(send(&right, &url("hooks.example")).await, Verdict::Delivered(202));
+    assert_eq!(send(&right, &url("hooks.example")).await, SendVerdict::Delivered(202));
     let other_name = with(trusting(&certificate));
-    assert_eq!(send(&other_name, &url("other.example")).await, failed(Trouble::Certificate));
+    assert_eq!(send(&other_name, &url("other.example")).await, failed(SendError::Certificate));
     let by_address = with(trusting(&certificate));
-    assert_eq!(send(&by_address, &url("127.0.0.1")).await, failed(Trouble::Certificate));
+    assert_eq!(send(&by_address, &url("127.0.0.1")).await, failed(SendError::Certificate));
     // The certificates that this machine trusts do not have it.
     let by_system = with(None);
-    assert_eq!(send(&by_system, &url("hooks.example")).await, failed(Trouble::Certificate));
+    assert_eq!(send(&by_system, &url("hooks.example")).await, failed(SendError::Certificate));
 }
 
 #[tokio::test]
@@ -71,7 +71,7 @@ async fn a_receiver_that_speaks_no_tls_is_no_receiver_for_https() {
     let url = format!("https://{}/hook", receiver.address);
     let verdict = send(&sender(options()), &url).await;
     assert!(
-        matches!(verdict, Verdict::Failed { trouble: Trouble::Insecure | Trouble::Slow, .. }),
+        matches!(verdict, SendVerdict::Failed { trouble: SendError::Insecure | SendError::Slow, .. }),
         "{verdict:?}"
     );
 }

@@ -13,7 +13,7 @@ use forge_core::retry::RetryVerdict;
 use forge_core::state::State;
 use forge_problem::read::Reader;
 use forge_problem::{Digest, FieldType, FieldWriter, ItemOutcome};
-use forge_wire::event::{Body, Word};
+use forge_wire::event::{EventBody, Word};
 use serde_json::{Value, json};
 
 use super::of_job;
@@ -103,12 +103,12 @@ impl Story<'_> {
 }
 
 /// What is told of an event at this moment.
-async fn told(server: &Server, id: JobId, event: &Event) -> Body {
+async fn told(server: &Server, id: JobId, event: &Event) -> EventBody {
     let store = server.app.engine.store();
     let job = store.job(id).await.unwrap().unwrap();
     let execution = job.execution_id(event.execution).unwrap();
     let outcome = store.outcome(execution).await.unwrap();
-    Body::new(&job, event, outcome.as_ref().map(|outcome| &outcome.object))
+    EventBody::new(&job, event, outcome.as_ref().map(|outcome| &outcome.object))
 }
 
 #[tokio::test]
@@ -138,7 +138,7 @@ async fn whatever_happens_a_failure_is_the_same_bytes_on_every_road_for_ever() {
         let mut stream = of_job(&client, &id).await;
         let mut story = Story { server: &server, client: &client, id: id.clone(), n_items, held: None };
         let from = server.app.engine.store().journal_before(story.job().await.head.created_at).await.unwrap();
-        let mut firsts: Vec<(Event, Body)> = Vec::new();
+        let mut firsts: Vec<(Event, EventBody)> = Vec::new();
         for _ in 0..25 {
             story.step(&mut dice).await;
             for row in server.app.engine.store().journal(from, 1000).await.unwrap() {
@@ -225,7 +225,7 @@ async fn check_current(story: &Story<'_>) {
 }
 
 /// A body says what the event says; the end of an execution is its stored outcome.
-async fn check_body(server: &Server, id: JobId, event: &Event, body: &Body) {
+async fn check_body(server: &Server, id: JobId, event: &Event, body: &EventBody) {
     let job = server.app.engine.store().job(id).await.unwrap().unwrap();
     let execution = job.execution_id(event.execution).unwrap();
     let data: Value = serde_json::from_slice(&body.bytes).unwrap();

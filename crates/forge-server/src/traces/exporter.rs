@@ -24,7 +24,7 @@ const HTTP_PORT: u16 = 80;
 /// Bytes that are read to find the status line, which comes first.
 const STATUS_BYTES_MAX: usize = 64;
 
-pub(super) struct Sender {
+pub(super) struct SpanExporter {
     clock: Arc<dyn Clock>,
     dropped: Counter,
     host: String,
@@ -38,7 +38,7 @@ pub(super) struct Sender {
 
 /// Why a batch was not taken.
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+enum ExportError {
     #[error("the collector cannot be reached: {0}")]
     Network(#[from] io::Error),
     #[error("the collector does not answer in time")]
@@ -49,21 +49,21 @@ enum Trouble {
     NotHttp,
 }
 
-impl Trouble {
+impl ExportError {
     /// What OTLP says may be tried again.
     const fn may_pass(&self) -> bool {
         match self {
-            Trouble::Network(_) | Trouble::Slow | Trouble::Refused(429 | 502 | 503 | 504) => true,
-            Trouble::Refused(_) | Trouble::NotHttp => false,
+            ExportError::Network(_) | ExportError::Slow | ExportError::Refused(429 | 502 | 503 | 504) => true,
+            ExportError::Refused(_) | ExportError::NotHttp => false,
         }
     }
 }
 
-impl Sender {
-    pub(super) fn new(endpoint: &str, clock: Arc<dyn Clock>, dropped: Counter) -> Sender {
+impl SpanExporter {
+    pub(super) fn new(endpoint: &str, clock: Arc<dyn Clock>, dropped: Counter) -> SpanExporter {
         let uri: Uri = endpoint.parse().expect("the configuration was checked");
         let host = uri.host().expect("the configuration was checked");
-        Sender {
+        SpanExporter {
             clock,
             dropped,
             // The brackets of an IPv6 address belong to the URL alone.
@@ -130,7 +130,7 @@ impl Sender {
                     return;
                 }
                 Ok(Err(trouble)) => trouble,
-                Err(_) => Trouble::Slow,
+                Err(_) => ExportError::Slow,
             };
             if n_try == TRACE_TRIES || !trouble.may_pass() || *stop.borrow() {
                 if self.well {
@@ -144,9 +144,9 @@ impl Sender {
         }
     }
 
-    async fn post(&self, body: &[u8]) -> Result<(), Trouble> {
+    async fn post(&self, body: &[u8]) -> Result<(), ExportError> {
         let connection = TcpStream::connect((self.host.as_str(), self.port)).await?;
-        let Sender { path, authority, .. } = self;
+        let SpanExporter { path, authority, .. } = self;
         let length = body.len();
         let head = format!(
             "POST {path} HTTP/1.1\r\nhost: {authority}\r\ncontent-type: application/json\r\n\
@@ -156,8 +156,8 @@ impl Sender {
         write(&connection, body).await?;
         match status(&read_start(&connection).await?) {
             Some(200..=299) => Ok(()),
-            Some(code) => Err(Trouble::Refused(code)),
-            None => Err(Trouble::NotHttp),
+            Some(code) => Err(ExportError::Refused(code)),
+            None => Err(ExportError::NotHttp),
         }
     }
 }

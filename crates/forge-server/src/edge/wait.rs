@@ -10,12 +10,12 @@ use crate::config::Database;
 
 /// Waits for the end of a job that somebody looks at, and says whether it did: then the job has to be looked at anew. Refused
 /// where nobody would end the job (C-51).
-pub async fn look(app: &App, job: &Job, prefer: Prefer) -> Result<bool, ApiError> {
+pub async fn wait_for_end(app: &App, job: &Job, prefer: Prefer) -> Result<bool, ApiError> {
     let Some(wait) = prefer.wait.filter(|_| !job.state.is_final()) else { return Ok(false) };
     if nobody_works(app, job) {
         return Err(ApiError::new(Kind::WorkerUnavailable, "No worker of this server would end the job."));
     }
-    app.endings.wait(app, job, wait).await?;
+    app.completion.wait(app, job, wait).await?;
     Ok(true)
 }
 

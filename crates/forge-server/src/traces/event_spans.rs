@@ -7,19 +7,19 @@ use forge_core::time::Time;
 use forge_engine::observer::Commit;
 use forge_wire::words::forge_state;
 
-use super::context::Context;
-use super::span::{Kind, Name, Part, Span, Value, id};
+use super::context::TraceContext;
+use super::span::{AttributeValue, Span, SpanKind, SpanName, SpanPart, id};
 use crate::metrics;
 
 /// Tells every step that ended with the commit.
 pub(super) fn of_commit(commit: &Commit<'_>, mut tell: impl FnMut(Span)) {
     for (job, event) in metrics::events(commit.changes) {
         let EventKind::Moved { from: Some(from), to, cause, outlook } = event.kind else { continue };
-        let context = Context::of_job(job.id, &job.head);
+        let context = TraceContext::of_job(job.id, &job.head);
         if !context.sampled {
             continue;
         }
-        let story = Story { job, event, context, past: Past::before(job, event) };
+        let story = EventSpans { job, event, context, past: EarlierTimes::before(job, event) };
         tell(story.step(from, to, cause));
         if to.is_final() && outlook != Outlook::WillRetry {
             // The report is part of the transaction, which began with the event.
@@ -31,24 +31,24 @@ pub(super) fn of_commit(commit: &Commit<'_>, mut tell: impl FnMut(Span)) {
 }
 
 /// A job, and the event that is told of it.
-struct Story<'a> {
+struct EventSpans<'a> {
     job: &'a Job,
     event: &'a Event,
-    context: Context,
-    past: Past,
+    context: TraceContext,
+    past: EarlierTimes,
 }
 
 /// What the history knows from before an event.
-struct Past {
+struct EarlierTimes {
     /// When the state that was left began.
     step_began: Time,
     /// When the execution of the event began.
     execution_began: Time,
 }
 
-impl Past {
-    fn before(job: &Job, event: &Event) -> Past {
-        let mut past = Past { step_began: event.at, execution_began: event.at };
+impl EarlierTimes {
+    fn before(job: &Job, event: &Event) -> EarlierTimes {
+        let mut past = EarlierTimes { step_began: event.at, execution_began: event.at };
         let mut found = false;
         for before in job.history.events().take_while(|before| before.n < event.n) {
             past.step_began = before.at;
@@ -61,7 +61,7 @@ impl Past {
     }
 }
 
-impl Story<'_> {
+impl EventSpans<'_> {
     /// The time in the state that was left, called by what it led to.
     fn step(&self, from: State, to: State, cause: Cause) -> Span {
         let name = match from {
@@ -72,29 +72,29 @@ impl Story<'_> {
             State::Failed if cause == Cause::HandBack => "requeue",
             State::Failed | State::Succeeded | State::Canceled => "retry",
         };
-        let mut span = self.span(name, id(self.subject(), Part::Step(self.event.n)));
+        let mut span = self.span(name, id(self.subject(), SpanPart::Step(self.event.n)));
         span.began = self.past.step_began;
-        span.attributes.push(("forgerun.current_state", Value::Word(forge_state(from))));
-        span.attributes.push(("forgerun.next_state", Value::Word(forge_state(to))));
+        span.attributes.push(("forgerun.current_state", AttributeValue::Word(forge_state(from))));
+        span.attributes.push(("forgerun.next_state", AttributeValue::Word(forge_state(to))));
         span.error = self.error(to);
         span
     }
 
     fn report(&self, written: Time) -> Span {
-        let mut span = self.span("report", id(self.subject(), Part::Report(self.event.n)));
+        let mut span = self.span("report", id(self.subject(), SpanPart::Report(self.event.n)));
         span.ended = written;
         span
     }
 
     fn execution(&self, to: State, written: Time) -> Span {
         let mut span = self.span("execution", self.execution_id());
-        span.parent = Some(id(self.subject(), Part::Birth));
+        span.parent = Some(id(self.subject(), SpanPart::Birth));
         (span.began, span.ended) = (self.past.execution_began, written);
-        span.attributes.push(("forgerun.client_id", Value::Text(self.job.head.client.to_string())));
-        span.attributes.push(("forgerun.scenario", Value::Word(metrics::scenario(self.job))));
-        span.attributes.push(("forgerun.next_state", Value::Word(forge_state(to))));
+        span.attributes.push(("forgerun.client_id", AttributeValue::Text(self.job.head.client.to_string())));
+        span.attributes.push(("forgerun.scenario", AttributeValue::Word(metrics::scenario(self.job))));
+        span.attributes.push(("forgerun.next_state", AttributeValue::Word(forge_state(to))));
         let correlation = self.job.head.correlation_id.clone();
-        span.attributes.extend(correlation.map(|id| ("forgerun.correlation_id", Value::Text(id))));
+        span.attributes.extend(correlation.map(|id| ("forgerun.correlation_id", AttributeValue::Text(id))));
         span.error = self.error(to);
         span
     }
@@ -105,15 +105,15 @@ impl Story<'_> {
             trace: self.context.trace,
             id,
             parent: Some(self.execution_id()),
-            name: Name::Step(name),
-            kind: Kind::Internal,
+            name: SpanName::Step(name),
+            kind: SpanKind::Internal,
             began: self.event.at,
             ended: self.event.at,
             error: None,
             attributes: vec![
-                ("forgerun.job_id", Value::Text(self.job.id.to_string())),
-                ("forgerun.attempt", Value::Number(i64::from(self.event.attempt))),
-                ("forgerun.execution", Value::Number(i64::from(self.event.execution))),
+                ("forgerun.job_id", AttributeValue::Text(self.job.id.to_string())),
+                ("forgerun.attempt", AttributeValue::Number(i64::from(self.event.attempt))),
+                ("forgerun.execution", AttributeValue::Number(i64::from(self.event.execution))),
             ],
             link: None,
         }
@@ -130,6 +130,6 @@ impl Story<'_> {
     }
 
     fn execution_id(&self) -> u64 {
-        id(self.subject(), Part::Execution(self.event.execution))
+        id(self.subject(), SpanPart::Execution(self.event.execution))
     }
 }

@@ -7,9 +7,9 @@ use forge_core::time::Time;
 use http_body_util::Full;
 
 use super::contents::Contents;
-use super::keys::SigningKey;
-use super::signature::{self, Message};
-use super::standard::{Secret, Signed};
+use super::keys::Signer;
+use super::signature::{self, SignedMessage};
+use super::standard::{SignedContent, WebhookSecret};
 use super::target::Target;
 
 /// Who we are, to receivers.
@@ -17,7 +17,7 @@ const AGENT: &str = concat!("forgerun/", env!("CARGO_PKG_VERSION"));
 
 /// Something for somebody.
 #[derive(Clone, Debug)]
-pub struct Letter {
+pub struct DeliveryRequest {
     /// For whom.
     pub target: Target,
     /// What every attempt says.
@@ -25,23 +25,23 @@ pub struct Letter {
     /// Which attempt this is, from 1.
     pub attempt: u32,
     /// The secrets shared with the receiver, newest first; none for the callback of a job.
-    pub secrets: Vec<Secret>,
+    pub secrets: Vec<WebhookSecret>,
     /// The trace that the job belongs to.
     pub traceparent: Option<String>,
 }
 
-impl Letter {
+impl DeliveryRequest {
     /// The request, signed with what there is to sign with.
-    pub fn request(&self, now: Time, key: Option<&SigningKey>) -> Request<Full<Bytes>> {
+    pub fn request(&self, now: Time, key: Option<&Signer>) -> Request<Full<Bytes>> {
         let seconds = now.as_micros().div_euclid(1_000_000);
         let Contents { id, body, .. } = &self.contents;
         let mut headers = self.plain_headers(seconds);
         if !self.secrets.is_empty() {
-            let signed = Signed { id, timestamp: seconds, body };
+            let signed = SignedContent { id, timestamp: seconds, body };
             put(&mut headers, "webhook-signature", &signed.header(&self.secrets));
         }
         if let Some(key) = key {
-            let message = Message { method: "POST", target: self.target.as_str(), headers: &headers };
+            let message = SignedMessage { method: "POST", target: self.target.as_str(), headers: &headers };
             let fields = signature::sign(&message, key, seconds);
             put(&mut headers, "signature-input", &fields.input);
             put(&mut headers, "signature", &fields.signature);
@@ -79,15 +79,15 @@ mod tests {
     use httpsig_hyper::prelude::{AlgorithmName, PublicKey};
     use httpsig_hyper::{MessageSignatureReq, RequestContentDigest};
 
-    use super::super::envelope::Envelope;
+    use super::super::cloud_event::CloudEvent;
     use super::super::keys::KeySet;
     use super::*;
     use crate::config::PrivateTargets;
 
     const NOW: Time = Time::from_millis(1_700_000_000_500);
 
-    fn letter() -> Letter {
-        Letter {
+    fn letter() -> DeliveryRequest {
+        DeliveryRequest {
             target: Target::parse("https://example.com/hook?a=b", PrivateTargets::Deny).unwrap(),
             contents: Contents {
                 id: "d-1".into(),
@@ -103,7 +103,7 @@ mod tests {
     }
 
     fn keys() -> KeySet {
-        KeySet { signing: SigningKey::from_seed(&[7; 32]), others: Vec::new() }
+        KeySet { signing: Signer::from_seed(&[7; 32]), others: Vec::new() }
     }
 
     /// The request as a receiver's framework has it: with the whole URL.
@@ -146,7 +146,7 @@ mod tests {
     #[tokio::test]
     async fn an_envelope_in_headers_is_signed_as_well() {
         let keys = keys();
-        let envelope = Envelope {
+        let envelope = CloudEvent {
             id: "e-1".into(),
             source: "/".into(),
             kind: "dev.forgerun.job.failed".into(),
@@ -154,7 +154,7 @@ mod tests {
             time: "2026-01-01T00:00:00Z".into(),
         };
         let contents = Contents { envelope: envelope.headers(), ..letter().contents };
-        let letter = Letter { contents, ..letter() };
+        let letter = DeliveryRequest { contents, ..letter() };
         let request = || received(letter.request(NOW, Some(&keys.signing)));
         assert!(accepted(request(), &keys).await);
         let mut changed = request();
@@ -165,9 +165,9 @@ mod tests {
     #[test]
     fn a_request_says_who_sends_what_to_whom() {
         let keys = keys();
-        let secret = Secret::from_bytes(vec![7; 32]).unwrap();
+        let secret = WebhookSecret::from_bytes(vec![7; 32]).unwrap();
         let traceparent = Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into());
-        let letter = Letter { secrets: vec![secret.clone(), secret], traceparent, ..letter() };
+        let letter = DeliveryRequest { secrets: vec![secret.clone(), secret], traceparent, ..letter() };
         let request = letter.request(NOW, Some(&keys.signing));
         assert_eq!((request.method(), request.uri().to_string().as_str()), (&Method::POST, "/hook?a=b"));
         let header = |name: &str| request.headers().get(name).map(|value| value.to_str().unwrap());

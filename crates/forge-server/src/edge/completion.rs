@@ -20,37 +20,37 @@ use crate::limits::JOURNAL_ROWS_MAX;
 
 /// Who waits for which job to end.
 #[derive(Default)]
-pub struct Endings {
-    hall: Mutex<Hall>,
+pub struct CompletionWaiters {
+    table: Mutex<WaiterTable>,
     /// Held while a place to read from is found.
-    placing: AsyncMutex<()>,
+    finding_start: AsyncMutex<()>,
     /// Held by whoever reads.
     reader: AsyncMutex<Option<JournalReader>>,
 }
 
 #[derive(Default)]
-struct Hall {
-    waiting: HashMap<JobId, Seat>,
-    /// Whether the reader stands at a place that suits everybody in the hall; not so once the hall was empty.
-    placed: bool,
+struct WaiterTable {
+    waiting: HashMap<JobId, JobWaiters>,
+    /// Whether the reader stands at a place that suits everybody in the table; not so once the table was empty.
+    has_start: bool,
 }
 
 #[derive(Default)]
-struct Seat {
+struct JobWaiters {
     ended: Arc<Notify>,
     n_waiting: usize,
 }
 
-impl Endings {
+impl CompletionWaiters {
     /// Waits until the job has ended, `span` is over, or the server stops. The caller looks at the job afterwards, since
     /// more may have happened to it. Safe to drop.
     pub async fn wait(&self, app: &App, job: &Job, span: Duration) -> Result<(), Error> {
         if job.state.is_final() {
             return Ok(());
         }
-        let visit = Visit::new(self, job.id);
-        let ended = visit.ended.notified();
-        self.place(&app.engine).await?;
+        let guard = WaitGuard::new(self, job.id);
+        let ended = guard.ended.notified();
+        self.find_start(&app.engine).await?;
         if app.engine.store().job(job.id).await?.is_none_or(|job| job.state.is_final()) {
             return Ok(());
         }
@@ -66,14 +66,14 @@ impl Endings {
     }
 
     /// Makes sure that there is a place to read from.
-    async fn place(&self, engine: &Engine) -> Result<(), Error> {
-        let _placing = self.placing.lock().await;
-        if self.hall().placed {
+    async fn find_start(&self, engine: &Engine) -> Result<(), Error> {
+        let _placing = self.finding_start.lock().await;
+        if self.table().has_start {
             return Ok(());
         }
         let end = engine.store().journal_end().await?;
         *self.reader.lock().await = Some(engine.journal(end));
-        self.hall().placed = true;
+        self.table().has_start = true;
         Ok(())
     }
 
@@ -90,49 +90,49 @@ impl Endings {
     }
 
     fn tell<'a>(&self, entries: impl Iterator<Item = &'a JournalEntry>) {
-        let hall = self.hall();
+        let table = self.table();
         for (job, event) in entries.filter_map(JournalEntry::job_event) {
             if event.ends()
-                && let Some(seat) = hall.waiting.get(&job)
+                && let Some(waiters) = table.waiting.get(&job)
             {
-                seat.ended.notify_waiters();
+                waiters.ended.notify_waiters();
             }
         }
     }
 
-    fn hall(&self) -> MutexGuard<'_, Hall> {
+    fn table(&self) -> MutexGuard<'_, WaiterTable> {
         // Nothing is half-done in there, whoever panicked.
-        self.hall.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A place in the hall, left when dropped.
-struct Visit<'a> {
-    endings: &'a Endings,
+/// A place in the table, left when dropped.
+struct WaitGuard<'a> {
+    all: &'a CompletionWaiters,
     job: JobId,
     ended: Arc<Notify>,
 }
 
-impl<'a> Visit<'a> {
-    fn new(endings: &'a Endings, job: JobId) -> Visit<'a> {
-        let mut hall = endings.hall();
-        let seat = hall.waiting.entry(job).or_default();
-        seat.n_waiting += 1;
-        Visit { endings, job, ended: seat.ended.clone() }
+impl<'a> WaitGuard<'a> {
+    fn new(all: &'a CompletionWaiters, job: JobId) -> WaitGuard<'a> {
+        let mut table = all.table();
+        let waiters = table.waiting.entry(job).or_default();
+        waiters.n_waiting += 1;
+        WaitGuard { all, job, ended: waiters.ended.clone() }
     }
 }
 
-impl Drop for Visit<'_> {
+impl Drop for WaitGuard<'_> {
     fn drop(&mut self) {
-        let mut hall = self.endings.hall();
-        if let Some(seat) = hall.waiting.get_mut(&self.job) {
-            seat.n_waiting -= 1;
-            if seat.n_waiting == 0 {
-                hall.waiting.remove(&self.job);
+        let mut table = self.all.table();
+        if let Some(waiters) = table.waiting.get_mut(&self.job) {
+            waiters.n_waiting -= 1;
+            if waiters.n_waiting == 0 {
+                table.waiting.remove(&self.job);
             }
         }
-        if hall.waiting.is_empty() {
-            hall.placed = false;
+        if table.waiting.is_empty() {
+            table.has_start = false;
         }
     }
 }

@@ -21,21 +21,21 @@ use crate::limits::{KEY_FRESH, KEY_USED_EVERY, KEYS_CACHED_MAX};
 
 /// Keys by the digest of their secret.
 #[derive(Default)]
-pub struct KeyRing {
-    keys: RwLock<HashMap<[u8; 32], Arc<Known>>>,
+pub struct ApiKeyCache {
+    keys: RwLock<HashMap<[u8; 32], Arc<CachedKey>>>,
     /// Grows whenever keys are forgotten: what was read from the store before is then not remembered.
     epoch: AtomicU64,
 }
 
 /// A key as the store has it, and what goes with it.
-pub(crate) struct Known {
+pub(crate) struct CachedKey {
     pub(crate) key: ApiKey,
     pub(crate) account: Arc<Account>,
     checked_at: AtomicI64,
     used_at: AtomicI64,
 }
 
-impl KeyRing {
+impl ApiKeyCache {
     /// The key with this digest, good or not.
     pub(crate) async fn find(
         &self,
@@ -43,7 +43,7 @@ impl KeyRing {
         engine: &Engine,
         limiter: &Limiter,
         now: Time,
-    ) -> Result<Option<Arc<Known>>, forge_engine::Error> {
+    ) -> Result<Option<Arc<CachedKey>>, forge_engine::Error> {
         let known = self.keys.read().unwrap_or_else(PoisonError::into_inner).get(&digest).cloned();
         let Some(known) = known else { return self.load(digest, engine, limiter, now).await };
         let checked_at = known.checked_at.load(Ordering::Relaxed);
@@ -72,14 +72,14 @@ impl KeyRing {
         engine: &Engine,
         limiter: &Limiter,
         now: Time,
-    ) -> Result<Option<Arc<Known>>, forge_engine::Error> {
+    ) -> Result<Option<Arc<CachedKey>>, forge_engine::Error> {
         let epoch = self.epoch.load(Ordering::Acquire);
         let found = engine.store().api_key(digest).await?;
         let found = found.map(|key| {
             let used_at = key.last_used_at.map_or(0, Time::as_micros);
             let account = limiter.client(key.client, now);
             let checked_at = AtomicI64::new(now.as_micros());
-            Arc::new(Known { key, account, checked_at, used_at: AtomicI64::new(used_at) })
+            Arc::new(CachedKey { key, account, checked_at, used_at: AtomicI64::new(used_at) })
         });
         let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
         match &found {
@@ -97,7 +97,7 @@ impl KeyRing {
     }
 }
 
-impl Known {
+impl CachedKey {
     /// Whether this caller is the one to ask the store; the others go on with what is known.
     fn claim_check(&self, checked_at: i64, now: Time) -> bool {
         let claimed = self.checked_at.compare_exchange(

@@ -20,7 +20,7 @@ pub(super) enum Topic {
 
 /// One event, ready to be sent. The bytes are shared by all who get them.
 #[derive(Clone, Debug)]
-pub(super) struct Line {
+pub(super) struct EventLine {
     /// The event of a job; `None` for what is about none.
     pub(super) event: Option<Event>,
     pub(super) bytes: Bytes,
@@ -29,62 +29,62 @@ pub(super) struct Line {
 /// What tells one entry of the journal from all others. Not the id of the event: whoever chooses the ids of jobs could have it
 /// collide with another client's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Key {
+pub(super) enum EntryKey {
     Job(JobId, u32),
     Webhook(WebhookId, u32),
 }
 
-impl Key {
-    pub(super) fn of(entry: &JournalEntry) -> Key {
+impl EntryKey {
+    pub(super) fn of(entry: &JournalEntry) -> EntryKey {
         match &entry.about {
-            JournalSubject::Job { job, event } => Key::Job(*job, event.n),
-            JournalSubject::Webhook(notice) => Key::Webhook(notice.webhook, notice.n),
+            JournalSubject::Job { job, event } => EntryKey::Job(*job, event.n),
+            JournalSubject::Webhook(notice) => EntryKey::Webhook(notice.webhook, notice.n),
         }
     }
 }
 
 /// What is ready: `None` for an event of which nothing can be told any more.
-pub(super) type Printed = HashMap<Key, Option<Line>>;
+pub(super) type PrintedEvents = HashMap<EntryKey, Option<EventLine>>;
 
 #[derive(Default)]
-pub(super) struct Hall {
-    seats: HashMap<u64, Seat>,
-    plan: Plan,
-    next_seat: u64,
-    /// Streams of each client, seated or still catching up.
+pub(super) struct Subscribers {
+    by_id: HashMap<u64, Subscriber>,
+    index: SubscriberIndex,
+    next_id: u64,
+    /// Streams of each client, subscribed or still catching up.
     n_streams: HashMap<ClientId, usize>,
-    /// Up to this journal row everybody was told. `None` while nobody is seated.
+    /// Up to this journal row everybody was told. `None` while there is no subscriber.
     pub(super) told: Option<i64>,
-    /// Grows whenever the first one takes a seat in an empty hall.
+    /// Grows whenever there is a first subscriber again.
     pub(super) epoch: u64,
-    /// Nobody may come in any more.
+    /// No more subscribers are let in.
     pub(super) closed: bool,
 }
 
-struct Seat {
+struct Subscriber {
     topic: Topic,
     /// Rows up to this one were told on another way.
     after: i64,
     /// Not tokio's channel: that one sets room for 32 lines aside, 2.3 kB for every stream that has nothing to hear.
-    lines: mpsc::Sender<Line>,
+    lines: mpsc::Sender<EventLine>,
 }
 
-/// The seats by what is heard there.
+/// The subscribers by what they listen to.
 #[derive(Default)]
-struct Plan {
+struct SubscriberIndex {
     jobs: HashMap<JobId, Vec<u64>>,
     clients: HashMap<ClientId, Vec<u64>>,
 }
 
 /// What came of telling.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct SentEvents {
     pub(super) n_sent: u64,
     /// Streams whose queue was full.
     pub(super) n_dropped: u64,
 }
 
-impl Hall {
+impl Subscribers {
     /// Counts a stream of a client, if it may have another one.
     pub(super) fn admit(&mut self, client: ClientId, max: usize) -> bool {
         let n_streams = self.n_streams.entry(client).or_default();
@@ -103,26 +103,31 @@ impl Hall {
         }
     }
 
-    /// A seat for somebody who knows all up to the row `after`. In an empty hall, telling begins there.
-    pub(super) fn sit(&mut self, topic: Topic, after: i64, room: usize) -> (u64, mpsc::Receiver<Line>) {
+    /// A subscriber who knows all up to the row `after`. If it is the first, telling begins there.
+    pub(super) fn subscribe(
+        &mut self,
+        topic: Topic,
+        after: i64,
+        room: usize,
+    ) -> (u64, mpsc::Receiver<EventLine>) {
         // The channel counts a place of its own for each sender.
         let (lines, heard) = mpsc::channel(room.saturating_sub(1));
-        let seat = self.next_seat;
-        self.next_seat += 1;
-        self.seats.insert(seat, Seat { topic, after, lines });
-        self.plan.add(topic, seat);
+        let id = self.next_id;
+        self.next_id += 1;
+        self.by_id.insert(id, Subscriber { topic, after, lines });
+        self.index.add(topic, id);
         if self.told.is_none() {
             self.told = Some(after);
             self.epoch += 1;
         }
-        (seat, heard)
+        (id, heard)
     }
 
-    /// Gives a seat back, if it was not taken away already.
-    pub(super) fn leave(&mut self, seat: u64) {
-        let Some(left) = self.seats.remove(&seat) else { return };
-        self.plan.remove(left.topic, seat);
-        if self.seats.is_empty() {
+    /// Removes a subscriber, if it was not removed already.
+    pub(super) fn leave(&mut self, id: u64) {
+        let Some(left) = self.by_id.remove(&id) else { return };
+        self.index.remove(left.topic, id);
+        if self.by_id.is_empty() {
             self.told = None;
         }
     }
@@ -130,31 +135,31 @@ impl Hall {
     /// Ends every stream; what is in their queues is still sent.
     pub(super) fn close(&mut self) {
         self.closed = true;
-        self.seats.clear();
-        self.plan = Plan::default();
+        self.by_id.clear();
+        self.index = SubscriberIndex::default();
         self.told = None;
     }
 
     /// Entries that somebody listens to and that are not printed yet.
-    pub(super) fn unprinted(&self, rows: &[JournalRow], printed: &Printed) -> Vec<JournalEntry> {
+    pub(super) fn unprinted(&self, rows: &[JournalRow], printed: &PrintedEvents) -> Vec<JournalEntry> {
         let entries = rows.iter().flat_map(|row| &row.entries);
-        let wanted = entries.filter(|entry| self.plan.seats(entry).next().is_some());
-        wanted.filter(|entry| !printed.contains_key(&Key::of(entry))).copied().collect()
+        let wanted = entries.filter(|entry| self.index.concerned(entry).next().is_some());
+        wanted.filter(|entry| !printed.contains_key(&EntryKey::of(entry))).copied().collect()
     }
 
-    /// Tells everybody what concerns them. Whoever does not keep up loses the seat.
-    pub(super) fn tell(&mut self, rows: &[JournalRow], printed: &Printed) -> Told {
-        let mut told = Told::default();
+    /// Tells everybody what concerns them. Whoever does not keep up is removed.
+    pub(super) fn tell(&mut self, rows: &[JournalRow], printed: &PrintedEvents) -> SentEvents {
+        let mut told = SentEvents::default();
         let mut gone = Vec::new();
         for row in rows {
             for entry in &row.entries {
-                let Some(Some(line)) = printed.get(&Key::of(entry)) else { continue };
-                for id in self.plan.seats(entry) {
-                    let seat = self.seats.get_mut(id).expect("a seat of the plan is taken");
-                    if row.seq <= seat.after || gone.contains(id) {
+                let Some(Some(line)) = printed.get(&EntryKey::of(entry)) else { continue };
+                for id in self.index.concerned(entry) {
+                    let subscriber = self.by_id.get_mut(id).expect("the index names subscribers");
+                    if row.seq <= subscriber.after || gone.contains(id) {
                         continue;
                     }
-                    match seat.lines.try_send(line.clone()) {
+                    match subscriber.lines.try_send(line.clone()) {
                         Ok(()) => told.n_sent += 1,
                         Err(error) => {
                             told.n_dropped += u64::from(error.is_full());
@@ -167,38 +172,38 @@ impl Hall {
         if let (Some(last), true) = (rows.last(), self.told.is_some()) {
             self.told = Some(last.seq);
         }
-        gone.into_iter().for_each(|seat| self.leave(seat));
+        gone.into_iter().for_each(|id| self.leave(id));
         told
     }
 }
 
-impl Plan {
-    fn add(&mut self, topic: Topic, seat: u64) {
+impl SubscriberIndex {
+    fn add(&mut self, topic: Topic, id: u64) {
         match topic {
-            Topic::Job(job) => self.jobs.entry(job).or_default().push(seat),
-            Topic::Client(client) => self.clients.entry(client).or_default().push(seat),
+            Topic::Job(job) => self.jobs.entry(job).or_default().push(id),
+            Topic::Client(client) => self.clients.entry(client).or_default().push(id),
         }
     }
 
-    fn remove(&mut self, topic: Topic, seat: u64) {
+    fn remove(&mut self, topic: Topic, id: u64) {
         match topic {
-            Topic::Job(job) => remove(&mut self.jobs, job, seat),
-            Topic::Client(client) => remove(&mut self.clients, client, seat),
+            Topic::Job(job) => remove(&mut self.jobs, job, id),
+            Topic::Client(client) => remove(&mut self.clients, client, id),
         }
     }
 
-    /// The seats of those whom an entry concerns.
-    fn seats(&self, entry: &JournalEntry) -> impl Iterator<Item = &u64> {
+    /// Those whom an entry concerns.
+    fn concerned(&self, entry: &JournalEntry) -> impl Iterator<Item = &u64> {
         let of_job = entry.job_event().and_then(|(job, _)| self.jobs.get(&job));
         of_job.into_iter().chain(self.clients.get(&entry.client)).flatten()
     }
 }
 
-fn remove<K: Eq + Hash>(seats: &mut HashMap<K, Vec<u64>>, topic: K, seat: u64) {
-    if let Some(list) = seats.get_mut(&topic) {
-        list.retain(|known| *known != seat);
+fn remove<K: Eq + Hash>(lists: &mut HashMap<K, Vec<u64>>, topic: K, id: u64) {
+    if let Some(list) = lists.get_mut(&topic) {
+        list.retain(|known| *known != id);
         if list.is_empty() {
-            seats.remove(&topic);
+            lists.remove(&topic);
         }
     }
 }
@@ -228,94 +233,96 @@ mod tests {
         JournalRow { seq, entries: vec![JournalEntry::of_job(of, CLIENT, event)] }
     }
 
-    fn printed(rows: &[JournalRow]) -> Printed {
+    fn printed(rows: &[JournalRow]) -> PrintedEvents {
         let entries = rows.iter().flat_map(|row| &row.entries);
         let line = |entry: &JournalEntry| {
             let event = entry.job_event().map(|(_, event)| *event);
-            Line { event, bytes: Bytes::new() }
+            EventLine { event, bytes: Bytes::new() }
         };
-        entries.map(|entry| (Key::of(entry), Some(line(entry)))).collect()
+        entries.map(|entry| (EntryKey::of(entry), Some(line(entry)))).collect()
     }
 
     /// The numbers of what was heard; zero for what is about no job.
-    fn heard(lines: &mut mpsc::Receiver<Line>) -> Vec<u32> {
+    fn heard(lines: &mut mpsc::Receiver<EventLine>) -> Vec<u32> {
         let lines = std::iter::from_fn(|| lines.try_recv().ok());
         lines.map(|line| line.event.map_or(0, |event| event.n)).collect()
     }
 
     /// Whether nothing more will be heard.
-    fn is_over(lines: &mut mpsc::Receiver<Line>) -> bool {
+    fn is_over(lines: &mut mpsc::Receiver<EventLine>) -> bool {
         matches!(lines.try_recv(), Err(mpsc::TryRecvError::Closed))
     }
 
     #[test]
     fn each_hears_what_it_listens_to_from_its_place_on() {
-        let mut hall = Hall::default();
-        let (_, mut one) = hall.sit(Topic::Job(job(1)), 0, 9);
-        let (_, mut all) = hall.sit(Topic::Client(CLIENT), 1, 9);
-        let (_, mut other) = hall.sit(Topic::Client(ClientId::v4(2)), 0, 9);
+        let mut subscribers = Subscribers::default();
+        let (_, mut one) = subscribers.subscribe(Topic::Job(job(1)), 0, 9);
+        let (_, mut all) = subscribers.subscribe(Topic::Client(CLIENT), 1, 9);
+        let (_, mut other) = subscribers.subscribe(Topic::Client(ClientId::v4(2)), 0, 9);
         let rows = [row(1, job(1)), row(2, job(2)), row(3, job(1))];
-        let told = hall.tell(&rows, &printed(&rows));
+        let told = subscribers.tell(&rows, &printed(&rows));
         assert_eq!((heard(&mut one), heard(&mut all), heard(&mut other)), (vec![1, 3], vec![2, 3], vec![]));
-        assert_eq!((told, hall.told), (Told { n_sent: 4, n_dropped: 0 }, Some(3)));
+        assert_eq!((told, subscribers.told), (SentEvents { n_sent: 4, n_dropped: 0 }, Some(3)));
     }
 
     #[test]
     fn only_its_client_hears_of_a_webhook() {
-        let mut hall = Hall::default();
-        let (_, mut client) = hall.sit(Topic::Client(CLIENT), 0, 9);
-        let (_, mut other) = hall.sit(Topic::Client(ClientId::v4(2)), 0, 9);
+        let mut subscribers = Subscribers::default();
+        let (_, mut client) = subscribers.subscribe(Topic::Client(CLIENT), 0, 9);
+        let (_, mut other) = subscribers.subscribe(Topic::Client(ClientId::v4(2)), 0, 9);
         // A job that has the id of the webhook, as far as that is possible.
         let webhook = WebhookId::v7(1, 1);
-        let (_, mut of_job) = hall.sit(Topic::Job(JobId::from_u128(webhook.as_u128())), 0, 9);
+        let (_, mut of_job) = subscribers.subscribe(Topic::Job(JobId::from_u128(webhook.as_u128())), 0, 9);
         let disabled = Disabled { at: Time::from_millis(1), reason: DisabledReason::Gone };
         let about = JournalSubject::Webhook(Notice { webhook, n: 1, disabled });
         let rows = [JournalRow { seq: 1, entries: vec![JournalEntry { client: CLIENT, about }] }];
-        assert_eq!(hall.unprinted(&rows, &Printed::default()), rows[0].entries);
-        hall.tell(&rows, &printed(&rows));
+        assert_eq!(subscribers.unprinted(&rows, &PrintedEvents::default()), rows[0].entries);
+        subscribers.tell(&rows, &printed(&rows));
         assert_eq!((heard(&mut client), heard(&mut other), heard(&mut of_job)), (vec![0], vec![], vec![]));
     }
 
     #[test]
-    fn whoever_does_not_keep_up_loses_the_seat_and_nobody_else_does() {
-        let mut hall = Hall::default();
-        let (_, mut slow) = hall.sit(Topic::Job(job(1)), 0, 2);
-        let (_, mut quick) = hall.sit(Topic::Job(job(1)), 0, 9);
+    fn whoever_does_not_keep_up_is_removed_and_nobody_else_does() {
+        let mut subscribers = Subscribers::default();
+        let (_, mut slow) = subscribers.subscribe(Topic::Job(job(1)), 0, 2);
+        let (_, mut quick) = subscribers.subscribe(Topic::Job(job(1)), 0, 9);
         let rows = [row(1, job(1)), row(2, job(1)), row(3, job(1))];
-        assert_eq!(hall.tell(&rows, &printed(&rows)), Told { n_sent: 5, n_dropped: 1 });
+        assert_eq!(subscribers.tell(&rows, &printed(&rows)), SentEvents { n_sent: 5, n_dropped: 1 });
         assert_eq!((heard(&mut slow), is_over(&mut slow)), (vec![1, 2], true));
         assert_eq!((heard(&mut quick), is_over(&mut quick)), (vec![1, 2, 3], false));
     }
 
     #[test]
     fn only_what_somebody_listens_to_is_printed_and_only_once() {
-        let mut hall = Hall::default();
-        let (seat, _lines) = hall.sit(Topic::Job(job(1)), 0, 9);
+        let mut subscribers = Subscribers::default();
+        let (id, _lines) = subscribers.subscribe(Topic::Job(job(1)), 0, 9);
         let rows = [row(1, job(1)), row(2, job(2))];
-        assert_eq!(hall.unprinted(&rows, &Printed::default()), rows[0].entries);
-        assert_eq!(hall.unprinted(&rows, &printed(&rows)), []);
-        hall.leave(seat);
-        assert_eq!(hall.unprinted(&rows, &Printed::default()), []);
-        assert_eq!(hall.told, None, "telling begins anew with the next one");
+        assert_eq!(subscribers.unprinted(&rows, &PrintedEvents::default()), rows[0].entries);
+        assert_eq!(subscribers.unprinted(&rows, &printed(&rows)), []);
+        subscribers.leave(id);
+        assert_eq!(subscribers.unprinted(&rows, &PrintedEvents::default()), []);
+        assert_eq!(subscribers.told, None, "telling begins anew with the next one");
     }
 
     #[test]
     fn a_client_has_as_many_streams_as_it_may() {
-        let mut hall = Hall::default();
-        assert!(hall.admit(CLIENT, 2) && hall.admit(CLIENT, 2) && !hall.admit(CLIENT, 2));
-        assert!(hall.admit(ClientId::v4(2), 2));
-        hall.dismiss(CLIENT);
-        assert!(hall.admit(CLIENT, 2));
+        let mut subscribers = Subscribers::default();
+        assert!(
+            subscribers.admit(CLIENT, 2) && subscribers.admit(CLIENT, 2) && !subscribers.admit(CLIENT, 2)
+        );
+        assert!(subscribers.admit(ClientId::v4(2), 2));
+        subscribers.dismiss(CLIENT);
+        assert!(subscribers.admit(CLIENT, 2));
     }
 
     #[test]
     fn a_closed_hall_lets_everybody_hear_what_was_said_and_then_go() {
-        let mut hall = Hall::default();
-        let (seat, mut lines) = hall.sit(Topic::Job(job(1)), 0, 9);
+        let mut subscribers = Subscribers::default();
+        let (id, mut lines) = subscribers.subscribe(Topic::Job(job(1)), 0, 9);
         let rows = [row(1, job(1))];
-        hall.tell(&rows, &printed(&rows));
-        hall.close();
+        subscribers.tell(&rows, &printed(&rows));
+        subscribers.close();
         assert_eq!((heard(&mut lines), is_over(&mut lines)), (vec![1], true));
-        hall.leave(seat);
+        subscribers.leave(id);
     }
 }

@@ -1,4 +1,4 @@
-//! Where requests come in: one [`Door`] per connection, one [`Exchange`] per request.
+//! Where requests come in: one [`ConnectionService`] per connection, one [`Exchange`] per request.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -23,17 +23,17 @@ use super::routing::{self, Route, Table};
 use crate::app::App;
 use crate::dialects;
 
-/// Opens a door for each connection.
-pub struct Doors(Arc<House>);
+/// Opens a service for each connection.
+pub struct HttpService(Arc<ServiceContext>);
 
 /// The way in for one connection.
-pub struct Door {
-    house: Arc<House>,
+pub struct ConnectionService {
+    context: Arc<ServiceContext>,
     address: IpAddr,
 }
 
-/// What is behind every door.
-struct House {
+/// What is behind every service.
+struct ServiceContext {
     app: Arc<App>,
     /// The routes of each dialect.
     tables: Vec<Table>,
@@ -41,31 +41,31 @@ struct House {
     pages: Router,
 }
 
-impl Doors {
+impl HttpService {
     /// Doors to this server; `pages` answers what no dialect does.
-    pub fn new(app: Arc<App>, pages: Router) -> Doors {
+    pub fn new(app: Arc<App>, pages: Router) -> HttpService {
         let tables = dialects::ALL.iter().map(|api| Table::new(*api, &app.config)).collect();
-        Doors(Arc::new(House { app, tables, pages }))
+        HttpService(Arc::new(ServiceContext { app, tables, pages }))
     }
 
-    /// The door for a connection from this address.
-    pub fn open(&self, address: IpAddr) -> Door {
-        Door { house: self.0.clone(), address }
+    /// The service for a connection from this address.
+    pub fn open(&self, address: IpAddr) -> ConnectionService {
+        ConnectionService { context: self.0.clone(), address }
     }
 }
 
-impl Service<Request<Incoming>> for Door {
+impl Service<Request<Incoming>> for ConnectionService {
     type Response = Response;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let (house, address) = (self.house.clone(), self.address);
-        Box::pin(async move { Ok(house.answer(request.map(Body::new), address).await) })
+        let (context, address) = (self.context.clone(), self.address);
+        Box::pin(async move { Ok(context.answer(request.map(Body::new), address).await) })
     }
 }
 
-impl House {
+impl ServiceContext {
     async fn answer(&self, request: Request, address: IpAddr) -> Response {
         let (parts, body) = request.into_parts();
         let Some(table) = self.tables.iter().find(|table| table.covers(parts.uri.path())) else {

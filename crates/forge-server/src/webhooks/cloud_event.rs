@@ -12,7 +12,7 @@ pub const STRUCTURED_MEDIA_TYPE: &str = "application/cloudevents+json";
 
 /// What the envelope says of a body.
 #[derive(Clone, Debug)]
-pub struct Envelope {
+pub struct CloudEvent {
     /// Unique together with the source: a receiver that saw it before can leave it.
     pub id: String,
     /// Who tells: the public address of the server.
@@ -26,7 +26,7 @@ pub struct Envelope {
 }
 
 #[derive(Serialize)]
-struct Structured<'a> {
+struct StructuredCloudEvent<'a> {
     specversion: &'static str,
     id: &'a str,
     source: &'a str,
@@ -43,12 +43,12 @@ struct Structured<'a> {
 
 const SPECVERSION: &str = "1.0";
 
-impl Envelope {
+impl CloudEvent {
     /// The body within the envelope. JSON stays JSON, with its bytes as they are.
     pub fn structured(&self, content_type: &str, body: &[u8]) -> Bytes {
         let json = content_type.split(';').next().is_some_and(|essence| essence.trim().ends_with("json"));
         let data = if json { serde_json::from_slice::<&RawValue>(body).ok() } else { None };
-        let document = Structured {
+        let document = StructuredCloudEvent {
             specversion: SPECVERSION,
             id: &self.id,
             source: &self.source,
@@ -92,8 +92,8 @@ fn percent_encoded(value: &str) -> String {
 mod tests {
     use super::*;
 
-    fn envelope() -> Envelope {
-        Envelope {
+    fn envelope() -> CloudEvent {
+        CloudEvent {
             id: "e-1".into(),
             source: "https://jobs.example.org".into(),
             kind: "dev.forgerun.job.failed".into(),
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_binary_event_has_its_envelope_in_headers() {
-        let envelope = Envelope { source: "/fo\u{f6} \"%".into(), ..envelope() };
+        let envelope = CloudEvent { source: "/fo\u{f6} \"%".into(), ..envelope() };
         let headers = envelope.headers();
         let header = |name: &str| {
             let found = headers.iter().find(|(header, _)| header == name);

@@ -12,15 +12,15 @@ const BODIES_MAX: usize = 4096;
 
 /// Bodies of answers, by dialect and job.
 #[derive(Default)]
-pub struct Rendered(RwLock<HashMap<(Dialect, JobId), Body>>);
+pub struct BodyCache(RwLock<HashMap<(Dialect, JobId), CachedBody>>);
 
-struct Body {
+struct CachedBody {
     job: Arc<Job>,
     place: Option<u64>,
     bytes: Bytes,
 }
 
-impl Rendered {
+impl BodyCache {
     /// What `write` makes of the job at its place in the queue. It must depend on nothing else.
     pub(crate) fn of(
         &self,
@@ -47,7 +47,7 @@ impl Rendered {
         if bodies.len() >= BODIES_MAX {
             bodies.clear();
         }
-        bodies.insert(key, Body { job: job.clone(), place, bytes: bytes.clone() });
+        bodies.insert(key, CachedBody { job: job.clone(), place, bytes: bytes.clone() });
         bytes
     }
 }

@@ -4,7 +4,7 @@ use super::guard;
 
 /// What went wrong between us and a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Trouble {
+pub enum SendError {
     /// The store does not show the keys to sign with.
     #[error("it could not be signed")]
     NoKeys,
@@ -13,7 +13,7 @@ pub enum Trouble {
     BadTarget,
     /// The name leads where the server does not go.
     #[error("the address {0}")]
-    Forbidden(guard::Refused),
+    Forbidden(guard::AddressRefused),
     /// No address for the name.
     #[error("the host name cannot be resolved")]
     NoSuchName,
@@ -46,22 +46,22 @@ pub enum Trouble {
     Status(u16),
 }
 
-impl Trouble {
+impl SendError {
     /// The status of the answer, if there was one.
     pub const fn status(self) -> Option<u16> {
         match self {
-            Trouble::Redirect(status) | Trouble::Status(status) => Some(status),
-            Trouble::NoKeys
-            | Trouble::BadTarget
-            | Trouble::Forbidden(_)
-            | Trouble::NoSuchName
-            | Trouble::Refused
-            | Trouble::Unreachable
-            | Trouble::Certificate
-            | Trouble::Insecure
-            | Trouble::Closed
-            | Trouble::NotHttp
-            | Trouble::Slow => None,
+            SendError::Redirect(status) | SendError::Status(status) => Some(status),
+            SendError::NoKeys
+            | SendError::BadTarget
+            | SendError::Forbidden(_)
+            | SendError::NoSuchName
+            | SendError::Refused
+            | SendError::Unreachable
+            | SendError::Certificate
+            | SendError::Insecure
+            | SendError::Closed
+            | SendError::NotHttp
+            | SendError::Slow => None,
         }
     }
 
@@ -83,17 +83,17 @@ impl Trouble {
     /// One word for metrics, of [`LABELS`](Trouble::LABELS).
     pub const fn label(self) -> &'static str {
         match self {
-            Trouble::NoKeys => "no_keys",
-            Trouble::BadTarget | Trouble::Forbidden(_) => "forbidden",
-            Trouble::NoSuchName => "name",
-            Trouble::Refused | Trouble::Unreachable => "connect",
-            Trouble::Certificate | Trouble::Insecure => "tls",
-            Trouble::Closed => "closed",
-            Trouble::NotHttp => "not_http",
-            Trouble::Slow => "timeout",
-            Trouble::Redirect(_) | Trouble::Status(300..=399) => "status_3xx",
-            Trouble::Status(400..=499) => "status_4xx",
-            Trouble::Status(_) => "status_5xx",
+            SendError::NoKeys => "no_keys",
+            SendError::BadTarget | SendError::Forbidden(_) => "forbidden",
+            SendError::NoSuchName => "name",
+            SendError::Refused | SendError::Unreachable => "connect",
+            SendError::Certificate | SendError::Insecure => "tls",
+            SendError::Closed => "closed",
+            SendError::NotHttp => "not_http",
+            SendError::Slow => "timeout",
+            SendError::Redirect(_) | SendError::Status(300..=399) => "status_3xx",
+            SendError::Status(400..=499) => "status_4xx",
+            SendError::Status(_) => "status_5xx",
         }
     }
 }

@@ -14,22 +14,22 @@ use forge_engine::{Clock, Engine, Options, SystemClock};
 use forge_wire::outcome::Outcomes;
 use tokio::sync::Mutex;
 
-use super::keys::{KeySet, SigningKey};
+use super::keys::{KeySet, Signer};
 use crate::config::Config;
 use crate::limits::{WEBHOOK_KEY_OVERLAP, WEBHOOK_KEYS_FRESH};
 use crate::serve::{ServeError, open_existing};
 
 /// The signing keys of a running server.
-pub struct Keyring {
+pub struct SigningKeys {
     engine: Engine,
     clock: Arc<dyn Clock>,
     known: Mutex<Option<(Arc<KeySet>, Time)>>,
 }
 
-impl Keyring {
+impl SigningKeys {
     /// Keys are asked for when they are needed first.
-    pub fn new(engine: Engine, clock: Arc<dyn Clock>) -> Keyring {
-        Keyring { engine, clock, known: Mutex::new(None) }
+    pub fn new(engine: Engine, clock: Arc<dyn Clock>) -> SigningKeys {
+        SigningKeys { engine, clock, known: Mutex::new(None) }
     }
 
     /// The keys now. Old ones will do while the store is away.
@@ -92,8 +92,8 @@ fn key_set(stored: &[StoredKey], now: Time) -> Option<KeySet> {
     let signing = stored.iter().find(|key| key.is_good(now))?;
     let others = stored.iter().rev().filter(|key| key.id != signing.id);
     Some(KeySet {
-        signing: SigningKey::from_seed(&signing.seed),
-        others: others.map(|key| SigningKey::from_seed(&key.seed).public).collect(),
+        signing: Signer::from_seed(&signing.seed),
+        others: others.map(|key| Signer::from_seed(&key.seed).public).collect(),
     })
 }
 

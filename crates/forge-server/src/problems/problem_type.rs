@@ -14,7 +14,7 @@ use crate::limits::TROUBLE_AFTER_S;
 
 /// A problem type.
 #[derive(Debug, Serialize)]
-pub(super) struct About {
+pub(super) struct ProblemType {
     #[serde(rename = "type")]
     pub(super) type_uri: String,
     pub(super) slug: &'static str,
@@ -27,7 +27,7 @@ pub(super) struct About {
     /// Whether and how to try again, in words.
     pub(super) retry: &'static str,
     pub(super) stage: Option<&'static str>,
-    pub(super) codes: Vec<Code>,
+    pub(super) codes: Vec<ProblemCode>,
     pub(super) extensions: Extensions,
     #[serde(serialize_with = "problem")]
     pub(super) example: Problem,
@@ -45,7 +45,7 @@ pub(super) struct Statuses {
 
 /// One of the kinds behind a type.
 #[derive(Debug, Serialize)]
-pub(super) struct Code {
+pub(super) struct ProblemCode {
     pub(super) rfa_code: &'static str,
     pub(super) ojs_code: &'static str,
     pub(super) meaning: &'static str,
@@ -77,12 +77,12 @@ impl Extensions {
     }
 }
 
-impl About {
-    pub(super) fn new(base: &str, slug: &'static str, language: Language) -> About {
+impl ProblemType {
+    pub(super) fn new(base: &str, slug: &'static str, language: Language) -> ProblemType {
         let kinds: Vec<Kind> = entries(slug).map(|entry| entry.kind).collect();
         let first = kinds[0].entry();
         let labels = labels(language);
-        About {
+        ProblemType {
             type_uri: format!("{base}/problems/{slug}"),
             slug,
             title: language::words(first.kind, language).title,
@@ -132,9 +132,9 @@ fn entries(slug: &str) -> impl Iterator<Item = &'static CatalogEntry> {
     Kind::ALL.iter().map(|kind| kind.entry()).filter(move |entry| entry.slug == slug)
 }
 
-fn code(kind: Kind, base: &str, language: Language) -> Code {
+fn code(kind: Kind, base: &str, language: Language) -> ProblemCode {
     let (entry, words) = (kind.entry(), language::words(kind, language));
-    Code {
+    ProblemCode {
         rfa_code: entry.rfa,
         ojs_code: entry.ojs_or_custom(),
         meaning: words.meaning,
