@@ -100,16 +100,16 @@ mod tests {
     use forge_core::{Command, retry::RetryPolicy};
 
     use super::*;
-    use crate::example::Story;
+    use crate::example::ExampleJob;
     use crate::ojs::retry;
     use crate::outcome::Outcomes;
 
-    fn names(story: &Story) -> Vec<&'static str> {
+    fn names(story: &ExampleJob) -> Vec<&'static str> {
         story.told().iter().flat_map(|told| events(&told.event, &told.job)).map(|event| event.name).collect()
     }
 
-    fn begun() -> Story {
-        Story::begin(Outcomes::default(), |head| {
+    fn begun() -> ExampleJob {
+        ExampleJob::begin(Outcomes::default(), |head| {
             head.job_type = "email.send".into();
             head.retry = RetryPolicy { attempts_max: 2, ..retry::defaults() };
         })

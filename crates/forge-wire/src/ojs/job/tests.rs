@@ -6,23 +6,23 @@ use forge_core::retry::{Exhaustion, RetryPolicy};
 use forge_core::{Command, job::Dialect};
 
 use super::*;
-use crate::example::Story;
+use crate::example::ExampleJob;
 use crate::ojs::retry::defaults;
 use crate::outcome::Outcomes;
 
-fn begun(attempts_max: u32) -> Story {
-    Story::begin(Outcomes::default(), |head| {
+fn begun(attempts_max: u32) -> ExampleJob {
+    ExampleJob::begin(Outcomes::default(), |head| {
         head.dialect = Dialect::Ojs;
         head.job_type = "email.send".into();
         head.retry = RetryPolicy { attempts_max, on_exhaustion: Exhaustion::DeadLetter, ..defaults() };
     })
 }
 
-fn shown(story: &Story) -> Value {
+fn shown(story: &ExampleJob) -> Value {
     JobView::new(story.job(), &Input::default()).value()
 }
 
-fn fails(story: Story) -> Story {
+fn fails(story: ExampleJob) -> ExampleJob {
     let error = WorkError {
         retryable: Some(true),
         code: "handler_error".into(),
@@ -117,9 +117,9 @@ fn a_cancelled_job_has_completed_nothing() {
 
 #[test]
 fn a_job_of_another_dialect_is_shown_under_a_type_of_ours() {
-    let foreign = Story::begin(Outcomes::default(), |head| head.job_type = "Market Analysis".into());
+    let foreign = ExampleJob::begin(Outcomes::default(), |head| head.job_type = "Market Analysis".into());
     assert_eq!(shown(&foreign)["type"], FOREIGN_TYPE);
-    let fitting = Story::begin(Outcomes::default(), |head| head.job_type = "market-analysis".into());
+    let fitting = ExampleJob::begin(Outcomes::default(), |head| head.job_type = "market-analysis".into());
     assert_eq!(shown(&fitting)["type"], "market-analysis");
 }
 
