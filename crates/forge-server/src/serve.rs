@@ -69,6 +69,11 @@ pub async fn serve(config: Config, ready: impl FnOnce(SocketAddr)) -> Result<(),
     let clock = Arc::new(SystemClock);
     let store = open(&config.server.database, &*clock).await.map_err(ServeError::Store)?;
     let app = App::start(config, store, clock, Bounds::default()).await.map_err(ServeError::Start)?;
+    if app.config.registers_nobody() {
+        warn!(
+            "no client can be registered: that needs the operator's token, and auth.admin_token is not set"
+        );
+    }
     app.work();
     app.deliver();
     listening(&app, listener, &mut stop, || {

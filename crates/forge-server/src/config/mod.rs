@@ -37,7 +37,8 @@ pub use sections::{
 };
 pub use sources::{CommandMode, File, Flag, Sources};
 pub use values::{
-    AuthMode, Database, JobReportStatus, LogFormat, LogLevel, PrivateTargets, Reach, Registration, RetryMode,
+    AuthMode, Database, JobReportStatus, LogFormat, LogLevel, Network, PrivateTargets, Reach, Registration,
+    RetryMode,
 };
 
 use reader::SettingsReader;
@@ -86,6 +87,16 @@ impl Config {
         if complaints.is_empty() { Ok(config) } else { Err(Invalid(complaints)) }
     }
 
+    /// Whether registering needs the operator's token, and there is none.
+    pub fn registers_nobody(&self) -> bool {
+        let needs_token = match self.auth.registration {
+            Registration::Open => false,
+            Registration::Local => !self.server.may_be_local(),
+            Registration::Admin => true,
+        };
+        needs_token && self.auth.admin_token.is_none()
+    }
+
     /// The configuration in effect, as TOML; secrets are left out.
     pub fn to_toml(&self) -> String {
         print::toml(&self.settings)
@@ -93,16 +104,14 @@ impl Config {
 
     fn read(from: &mut SettingsReader<'_>, settings: Settings) -> Config {
         let server = Server::read(from);
-        let reach = server.reach();
         Config {
-            server,
             log: Log::read(from),
-            auth: Auth::read(from, reach),
+            auth: Auth::read(from, &server),
             limits: Limits::read(from),
             exec: Exec::read(from),
             workers: Workers::read(from),
             retry: Retry::read(from),
-            webhooks: Webhooks::read(from, reach),
+            webhooks: Webhooks::read(from, &server),
             retention: Retention::read(from),
             job_retention: JobRetention::read(from),
             idempotency: Idempotency::read(from),
@@ -113,6 +122,7 @@ impl Config {
             ojs: Ojs::read(from),
             telemetry: Telemetry::read(from),
             operations: Operations::read(from),
+            server,
             settings,
         }
     }

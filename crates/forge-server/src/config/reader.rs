@@ -106,6 +106,16 @@ impl<'a> SettingsReader<'a> {
         self.text(key, accepts, |text| if text.is_empty() { Some(None) } else { parse(text).map(Some) })
     }
 
+    /// A list of texts in a form that `parse` knows. A text may stand for a list, with commas; the empty text for the empty one.
+    pub(crate) fn list<T>(&mut self, key: &str, accepts: &str, parse: impl Fn(&str) -> Option<T>) -> Vec<T> {
+        self.take(key, &format!("a list of {accepts}"), |value| match value {
+            Value::String(text) if text.trim().is_empty() => Some(Vec::new()),
+            Value::String(text) => text.split(',').map(|one| parse(one.trim())).collect(),
+            Value::Array(values) => values.iter().map(|value| parse(value.as_str()?)).collect(),
+            _ => None,
+        })
+    }
+
     /// A list of choices without repetition, or `all` for all of them. A text may stand for a list, with commas.
     pub(crate) fn some_of<T: Copy>(&mut self, key: &str, choices: &[(&'static str, T)]) -> Vec<T> {
         let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();

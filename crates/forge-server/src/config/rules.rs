@@ -8,6 +8,9 @@ use super::secret::shown;
 use super::sources::CommandMode;
 use super::values::{AuthMode, Database, Reach, Registration};
 
+/// Characters of an operator's token that others could try to guess.
+const ADMIN_TOKEN_BYTES_MIN: usize = 16;
+
 /// Whether the rule holds, the key to change, and what is wrong with it.
 type Rule = (bool, &'static str, &'static str);
 
@@ -39,8 +42,14 @@ fn bad_url(config: &Config) -> Option<Complaint> {
 
 /// What must fit on any address.
 fn anywhere(config: &Config) -> Vec<Rule> {
-    let Config { workers, retry, webhooks, limits, .. } = config;
+    let Config { server, auth, workers, retry, webhooks, limits, .. } = config;
     vec![
+        (
+            auth.mode != AuthMode::Open || server.public_base_url.is_none(),
+            "server.public_base_url",
+            "says that others reach this server, and auth.mode is open, as in forgerun dev, which lets anybody in; \
+             leave one of them out",
+        ),
         (
             workers.heartbeat < workers.lease,
             "workers.heartbeat_s",
@@ -63,13 +72,19 @@ fn anywhere(config: &Config) -> Vec<Rule> {
 /// What must not be open to the world.
 fn in_public(config: &Config) -> Vec<Rule> {
     let auth = &config.auth;
-    let needs_token = auth.mode == AuthMode::Keys && auth.registration == Registration::Admin;
+    let needs_token = auth.mode == AuthMode::Keys && auth.registration != Registration::Open;
     vec![
         (
             !needs_token || auth.admin_token.is_some(),
             "auth.admin_token",
             "must be set when server.listen is not a loopback address, or nobody could create a client; \
              set FORGERUN_AUTH__ADMIN_TOKEN",
+        ),
+        (
+            auth.admin_token.as_ref().is_none_or(|token| token.expose().len() >= ADMIN_TOKEN_BYTES_MIN),
+            "auth.admin_token",
+            "is shorter than 16 characters, which can be guessed, so it is refused when server.listen is not a loopback \
+             address; `openssl rand -hex 32` makes a good one",
         ),
         (
             auth.mode != AuthMode::Open,

@@ -7,6 +7,52 @@ use axum::http::Uri;
 
 use super::secret::Secret;
 
+/// An address, or all addresses that begin with the same bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    address: IpAddr,
+    prefix_bits: u32,
+}
+
+impl Network {
+    /// Reads `10.0.0.1` or `10.0.0.0/8`. Bits behind the prefix must be zero: otherwise one of the two is a mistake.
+    pub fn parse(text: &str) -> Option<Network> {
+        let (address, prefix) = match text.split_once('/') {
+            Some((address, prefix)) => (address, Some(prefix)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().ok()?;
+        let bits = if address.is_ipv4() { 32 } else { 128 };
+        let prefix_bits = match prefix {
+            Some(prefix) => prefix.parse().ok().filter(|prefix| *prefix <= bits)?,
+            None => bits,
+        };
+        let network = Network { address, prefix_bits };
+        (network.first() == network.key(address)).then_some(network)
+    }
+
+    /// Whether the address is in it.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        self.address.is_ipv4() == address.is_ipv4() && self.key(address) & self.mask() == self.first()
+    }
+
+    fn first(&self) -> u128 {
+        self.key(self.address) & self.mask()
+    }
+
+    /// The bits of an address, from the left.
+    fn key(&self, address: IpAddr) -> u128 {
+        match address {
+            IpAddr::V4(v4) => u128::from(v4.to_bits()) << 96,
+            IpAddr::V6(v6) => v6.to_bits(),
+        }
+    }
+
+    fn mask(&self) -> u128 {
+        u128::MAX.checked_shl(128 - self.prefix_bits).unwrap_or(0)
+    }
+}
+
 /// Who can reach the server, by the address it listens on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
@@ -66,6 +112,8 @@ pub enum AuthMode {
 pub enum Registration {
     /// Anybody.
     Open,
+    /// Anybody on this machine, and whoever has the admin token (C-115).
+    Local,
     /// Whoever has the admin token.
     Admin,
 }
@@ -83,9 +131,13 @@ pub enum RetryMode {
 
 /// Whether webhooks may lead to loopback and private addresses; `auto` is resolved by then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum PrivateTargets {
+    /// They may.
     Allow,
+    /// They may if a request from this machine says so (C-115), by address or as `localhost`: what any other name leads to is
+    /// for its owner to choose, and it may be a stranger's.
+    Local,
+    /// They may not.
     Deny,
 }
 
@@ -109,6 +161,8 @@ pub(crate) fn address(text: &str) -> Option<SocketAddr> {
         None => text.parse().ok(),
     }
 }
+
+pub(crate) const NETWORK: &str = "addresses and networks such as 127.0.0.1 or 10.0.0.0/8";
 
 pub(crate) const DATABASE: &str =
     "sqlite:PATH, postgres://…, memory:, or nothing for the file in server.data";
@@ -176,6 +230,27 @@ mod tests {
             ("example.org:80", None),
         ] {
             assert_eq!(address(text).map(Reach::of), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_network_is_an_address_or_all_that_begin_alike() {
+        for (text, inside, outside) in [
+            ("127.0.0.1", "127.0.0.1", "127.0.0.2"),
+            ("10.0.0.0/8", "10.255.0.1", "11.0.0.0"),
+            ("192.0.2.128/25", "192.0.2.255", "192.0.2.127"),
+            ("0.0.0.0/0", "203.0.113.1", "::1"),
+            ("2001:db8::/32", "2001:db8:1::1", "2001:db9::"),
+            ("::1", "::1", "::2"),
+            ("::/0", "2001:db8::1", "127.0.0.1"),
+        ] {
+            let network = Network::parse(text).unwrap();
+            assert!(network.contains(inside.parse().unwrap()), "{inside} in {text}");
+            assert!(!network.contains(outside.parse().unwrap()), "{outside} in {text}");
+        }
+        for text in ["", "localhost", "10.0.0.0/33", "10.0.0.1/8", "10.0.0.0/", "::/129", "10.0.0.0/-1", "10"]
+        {
+            assert_eq!(Network::parse(text), None, "{text}");
         }
     }
 

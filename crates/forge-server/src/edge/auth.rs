@@ -13,6 +13,7 @@ use super::exchange::Exchange;
 use super::limiter::Account;
 use super::refusal::ApiError;
 use crate::app::App;
+use crate::config::Registration;
 
 /// A client, and what it has asked of late.
 #[derive(Clone)]
@@ -110,6 +111,7 @@ pub async fn client_or_operator(app: &App, exchange: &mut Exchange) -> Result<Wh
     let Some(client) = app.default_client else {
         return Err(unauthenticated("The request has no API key."));
     };
+    exchange.check_local(app).map_err(|why| key_needed(&why))?;
     let account = app.limiter.client(client, exchange.began);
     let caller = Caller { client, account, key: None };
     exchange.caller = Some(caller.clone());
@@ -140,6 +142,22 @@ pub fn count(app: &App, exchange: &mut Exchange, caller: &Caller) -> Result<(), 
     let (standing, verdict) = app.limiter.request(&caller.account, exchange.began);
     exchange.standing = standing;
     verdict
+}
+
+/// Whether clients and their first keys are made for anybody who asks like this; otherwise why not, if it is the way it asks.
+pub fn registers_anybody(app: &App, exchange: &Exchange) -> Result<bool, String> {
+    match app.config.auth.registration {
+        Registration::Open => Ok(true),
+        Registration::Local => exchange.check_local(app).map(|()| true),
+        Registration::Admin => Ok(false),
+    }
+}
+
+/// The answer to somebody who would need no key if he asked from this machine.
+pub fn key_needed(why: &str) -> ApiError {
+    unauthenticated(&format!(
+        "The request needs an API key (send `Authorization: Bearer <api_key>`), because {why}."
+    ))
 }
 
 /// The answer to somebody who is nobody.

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use axum::http::header::ACCEPT_LANGUAGE;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version};
 use forge_core::id::JobId;
 use forge_core::job::Dialect;
 use forge_core::time::Time;
@@ -13,10 +13,14 @@ use forge_problem::CorrelationId;
 use forge_wire::language::Language;
 
 use super::auth::Caller;
+use super::forwarded::real_address;
+use super::local::{self, Told};
 use super::prefer::Prefer;
 use super::rate::RateStatus;
+use super::refusal::ApiError;
 use super::routing::{Api, Parameters};
 use crate::app::App;
+use crate::config::PrivateTargets;
 use crate::limits::TRACESTATE_BYTES_MAX;
 use crate::traces::RequestSubject;
 
@@ -33,8 +37,9 @@ pub struct Exchange {
     pub uri: Uri,
     /// In which words.
     pub headers: HeaderMap,
-    /// From where.
+    /// From where: who connected, or whom a trusted proxy names.
     pub address: IpAddr,
+    version: Version,
     /// When it came.
     pub began: Time,
     /// The id the server gave it, as a header.
@@ -67,8 +72,8 @@ pub struct Exchange {
 
 impl Exchange {
     /// Takes in a request. The client's ids are sanitised, never refused: a tracing aid must not fail the call (C-30).
-    pub(crate) fn begin(app: &App, parts: Parts, address: IpAddr) -> Exchange {
-        let Parts { method, uri, headers, .. } = parts;
+    pub(crate) fn begin(app: &App, parts: Parts, peer: IpAddr) -> Exchange {
+        let Parts { method, uri, headers, version, .. } = parts;
         let id = app.engine.execution_id().to_string();
         let traceparent = headers.get(TRACEPARENT).and_then(|value| value.to_str().ok());
         Exchange {
@@ -77,8 +82,9 @@ impl Exchange {
             prefer: Prefer::of(&headers, app.bounds.wait_max),
             method,
             uri,
+            address: real_address(&app.config.server.trusted_proxies, peer, &headers),
             headers,
-            address,
+            version,
             began: app.clock.now(),
             id: HeaderValue::try_from(id).expect("a UUID is ASCII"),
             api: None,
@@ -156,6 +162,25 @@ impl Exchange {
         headers.insert(CORRELATION_ID, correlation);
         if let Some(traceparent) = self.trace_id.as_ref().and_then(|_| self.headers.get(TRACEPARENT)) {
             headers.insert(TRACEPARENT, traceparent.clone());
+        }
+    }
+
+    /// Refuses a request that does not say which host it means.
+    pub(crate) fn check_host(&self) -> Result<(), ApiError> {
+        local::check_host(self.version, &self.headers)
+    }
+
+    /// Whether it comes from this machine and gets what is relaxed there; otherwise why not, in words that follow "because".
+    pub fn check_local(&self, app: &App) -> Result<(), String> {
+        let told = Told { version: self.version, uri: &self.uri, headers: &self.headers };
+        local::check(&app.config.server, told)
+    }
+
+    /// Whether the webhooks it asks for may lead to private addresses.
+    pub fn private_targets(&self, app: &App) -> PrivateTargets {
+        match app.config.webhooks.private_targets {
+            PrivateTargets::Local if self.check_local(app).is_err() => PrivateTargets::Deny,
+            configured => configured,
         }
     }
 

@@ -73,7 +73,7 @@ impl ServiceContext {
         };
         let app = &*self.app;
         let mut exchange = Exchange::begin(app, parts, address);
-        let answer = match table.find(&mut exchange) {
+        let answer = match exchange.check_host().and_then(|()| table.find(&mut exchange)) {
             Ok(route) => serve(app, &mut exchange, route, body).await,
             Err(error) => Err(error),
         };
@@ -85,6 +85,9 @@ impl ServiceContext {
         let (parts, body) = request.into_parts();
         let mut exchange = Exchange::begin(&self.app, parts.clone(), address);
         exchange.route = "page";
+        if let Err(refused) = exchange.check_host() {
+            return finish(&self.app, &exchange, Err(refused));
+        }
         let request = Request::from_parts(parts, body);
         let work = pin!(timeout(self.app.bounds.request_timeout, self.pages.clone().call(request)));
         let answer = match caught(work).await {

@@ -16,6 +16,7 @@ use super::prefer::{APPLIED, Prefer};
 use super::refusal::ApiError;
 use super::{ownership, respond};
 use crate::app::App;
+use crate::config::PrivateTargets;
 use crate::limits::{ENVELOPE_BYTES_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
 use crate::webhooks::Target;
 
@@ -48,8 +49,7 @@ impl Violations {
     }
 
     /// Whether a job may report there.
-    pub fn callback(&mut self, app: &App, url: Option<&str>) {
-        let private = app.config.webhooks.private_targets;
+    pub fn callback(&mut self, private: PrivateTargets, url: Option<&str>) {
         if let Some(Err(objection)) = url.map(|url| Target::parse(url, private)) {
             self.add(Kind::InvalidCallbackUrl, "callback", objection.to_string(), "format");
         }

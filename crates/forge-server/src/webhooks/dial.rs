@@ -23,7 +23,7 @@ use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 
 use super::guard;
 use super::send_error::SendError;
-use super::target::{Peer, Target};
+use super::target::{Peer, Target, is_local_name};
 use crate::config::PrivateTargets;
 use crate::limits::{
     WEBHOOK_ADDRESSES_TRIED_MAX, WEBHOOK_ANSWER_HEAD_BYTES_MAX, WEBHOOK_CONNECT_TIMEOUT, WEBHOOK_LOOKUPS_MAX,
@@ -118,15 +118,26 @@ impl Dialler {
 
     /// The addresses to dial. One bad address spoils them all: a name that leads into our network and out of it is a trap.
     async fn addresses(&self, target: &Target) -> Result<Vec<IpAddr>, SendError> {
-        let addresses = match target.peer() {
+        let (addresses, private) = match target.peer() {
             // A literal address never gets to a resolver, so it is judged here as well.
-            Peer::Address(address) => vec![address],
-            Peer::Name(name) => self.resolver.resolve(&name).await.map_err(|_| SendError::NoSuchName)?,
+            Peer::Address(address) => (vec![address], self.private),
+            Peer::Name(name) => {
+                let found = self.resolver.resolve(&name).await.map_err(|_| SendError::NoSuchName)?;
+                (found, self.private_by(&name))
+            }
         };
         for address in &addresses {
-            guard::judge(*address, self.private).map_err(SendError::Forbidden)?;
+            guard::judge(*address, private).map_err(SendError::Forbidden)?;
         }
         Ok(addresses)
+    }
+
+    /// Whether this name may lead to a private address.
+    fn private_by(&self, name: &str) -> PrivateTargets {
+        match self.private {
+            PrivateTargets::Local if !is_local_name(name) => PrivateTargets::Deny,
+            configured => configured,
+        }
     }
 
     fn tls(&self) -> &TlsConnector {

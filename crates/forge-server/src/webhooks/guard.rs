@@ -23,7 +23,8 @@ pub fn judge(address: IpAddr, private: PrivateTargets) -> Result<(), AddressRefu
     match (place(address), private) {
         (AddressClass::Never, _) => Err(AddressRefused::Never),
         (AddressClass::Private, PrivateTargets::Deny) => Err(AddressRefused::Private),
-        (AddressClass::Private, PrivateTargets::Allow) | (AddressClass::Public, _) => Ok(()),
+        (AddressClass::Private, PrivateTargets::Allow | PrivateTargets::Local)
+        | (AddressClass::Public, _) => Ok(()),
     }
 }
 

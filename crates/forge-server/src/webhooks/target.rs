@@ -148,7 +148,7 @@ fn is_name(host: &str) -> bool {
     host.len() <= 253 && host.split('.').all(label)
 }
 
-fn is_local_name(host: &str) -> bool {
+pub(crate) fn is_local_name(host: &str) -> bool {
     let host = host.strip_suffix('.').unwrap_or(host);
     host == "localhost" || host.ends_with(".localhost")
 }

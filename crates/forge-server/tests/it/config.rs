@@ -25,7 +25,7 @@ fn config_prints_the_defaults() {
 fn config_prints_what_is_in_effect_with_origins_and_without_secrets() {
     let arguments = ["config", "--config", "operator.toml", "--listen", "0.0.0.0:80"];
     let mut command = forgerun(&arguments);
-    command.env("FORGERUN_AUTH__ADMIN_TOKEN", "hunter2");
+    command.env("FORGERUN_AUTH__ADMIN_TOKEN", "hunter2-and-then-some");
     command.env("FORGERUN_SERVER__DATABASE_URL", "postgres://forge:hunter2@db.example/jobs");
     command.env("FORGERUN_jobRetention__completedJobs__defaultDays", "14");
     let ended = run(&mut command);

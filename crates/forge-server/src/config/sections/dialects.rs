@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use super::server::Server;
 use super::{DAY_MS, DAY_S, DAYS_MAX, HOUR_S, RETRIES_MAX};
 use crate::config::reader::SettingsReader;
-use crate::config::values::{JobReportStatus, PrivateTargets, Reach};
+use crate::config::values::{JobReportStatus, PrivateTargets};
 
 /// `[webhooks]`
 #[derive(Clone, Debug)]
@@ -22,11 +23,8 @@ pub struct Webhooks {
 }
 
 impl Webhooks {
-    pub(in crate::config) fn read(from: &mut SettingsReader<'_>, reach: Reach) -> Webhooks {
-        let auto = match reach {
-            Reach::Loopback => PrivateTargets::Allow,
-            Reach::Public => PrivateTargets::Deny,
-        };
+    pub(in crate::config) fn read(from: &mut SettingsReader<'_>, server: &Server) -> Webhooks {
+        let auto = if server.may_be_local() { PrivateTargets::Local } else { PrivateTargets::Deny };
         Webhooks {
             timeout: from.millis("webhooks.timeout_ms", 1..=HOUR_S * 1000),
             max_retries: from.whole("webhooks.max_retries", 0..=RETRIES_MAX),

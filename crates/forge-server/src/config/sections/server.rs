@@ -8,8 +8,8 @@ use super::DAYS_MAX;
 use crate::config::reader::SettingsReader;
 use crate::config::secret::Secret;
 use crate::config::values::{
-    ADDRESS, AuthMode, COLLECTOR, DATABASE, Database, LogFormat, LogLevel, Reach, Registration, TOKEN, URL,
-    address, collector, database, token, url,
+    ADDRESS, AuthMode, COLLECTOR, DATABASE, Database, LogFormat, LogLevel, NETWORK, Network, Reach,
+    Registration, TOKEN, URL, address, collector, database, token, url,
 };
 
 /// `[server]`
@@ -22,6 +22,7 @@ pub struct Server {
     pub database: Database,
     /// Without a slash at its end.
     pub public_base_url: Option<String>,
+    pub trusted_proxies: Vec<Network>,
 }
 
 impl Server {
@@ -36,7 +37,13 @@ impl Server {
             database: database.unwrap_or_else(|| Database::Sqlite(data.join("forgerun.db"))),
             data,
             public_base_url: from.text_or_unset("server.public_base_url", URL, url),
+            trusted_proxies: from.list("server.trusted_proxies", NETWORK, Network::parse),
         }
+    }
+
+    /// Whether requests from this machine get what is relaxed for them (C-115): nobody else is expected to ask.
+    pub(in crate::config) fn may_be_local(&self) -> bool {
+        self.reach() == Reach::Loopback && self.public_base_url.is_none()
     }
 
     /// Who can reach the server.
@@ -83,9 +90,9 @@ pub struct Auth {
 }
 
 impl Auth {
-    pub(in crate::config) fn read(from: &mut SettingsReader<'_>, reach: Reach) -> Auth {
-        let auto = match reach {
-            Reach::Loopback => Registration::Open,
+    pub(in crate::config) fn read(from: &mut SettingsReader<'_>, server: &Server) -> Auth {
+        let auto = match server.reach() {
+            Reach::Loopback => Registration::Local,
             Reach::Public => Registration::Admin,
         };
         Auth {

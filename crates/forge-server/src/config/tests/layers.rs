@@ -54,10 +54,12 @@ fn a_file_may_list_types_as_an_array() {
 
 #[test]
 fn auto_depends_on_who_can_reach_the_server() {
-    let mut sources = environment(&[("FORGERUN_AUTH__ADMIN_TOKEN", "t")]);
+    let mut sources = environment(&[("FORGERUN_AUTH__ADMIN_TOKEN", "sixteen-letters!")]);
     let both = |config: Config| (config.auth.registration, config.webhooks.private_targets);
     let local = Config::load(&sources).unwrap();
-    assert_eq!(both(local), (Registration::Open, PrivateTargets::Allow));
+    assert_eq!(both(local), (Registration::Local, PrivateTargets::Local));
+    let named = environment(&[("FORGERUN_SERVER__PUBLIC_BASE_URL", "https://jobs.example.org")]);
+    assert_eq!(both(Config::load(&named).unwrap()), (Registration::Local, PrivateTargets::Deny));
     sources.flags = vec![listen("0.0.0.0:80")];
     let public = Config::load(&sources).unwrap();
     assert_eq!(both(public), (Registration::Admin, PrivateTargets::Deny));

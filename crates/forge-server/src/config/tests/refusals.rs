@@ -160,13 +160,17 @@ fn keys_that_do_not_fit_together_are_refused() {
 
 #[test]
 fn what_is_open_is_refused_in_public() {
-    let token = "[auth]\nadmin_token = 't'\n";
+    let token = "[auth]\nadmin_token = 'sixteen-letters!'\n";
     for (text, expected) in [
         (
             "",
             "auth.admin_token = \"\" (the default): must be set when server.listen is not a loopback address",
         ),
         ("[auth]\nregistration = 'admin'", "auth.admin_token = \"\""),
+        (
+            "[auth]\nadmin_token = 'fifteen-letters'",
+            "auth.admin_token = (hidden) (from my.toml): is shorter than 16",
+        ),
         (&format!("{token}mode = 'open'"), "auth.mode = \"open\" (from my.toml): lets anybody in"),
         (
             &format!("{token}[ojs]\ntest_hooks = true"),
@@ -177,6 +181,19 @@ fn what_is_open_is_refused_in_public() {
         check(&sources, &[expected]);
         assert_eq!(refusal(&sources).lines().count(), 1, "{}", refusal(&sources));
     }
+}
+
+#[test]
+fn what_is_open_is_refused_with_a_public_address() {
+    let base = "[server]\npublic_base_url = 'https://jobs.example.org'\n";
+    let expected =
+        "server.public_base_url = \"https://jobs.example.org\" (from my.toml): says that others reach";
+    let open = file(&format!("{base}[auth]\nmode = 'open'"));
+    for sources in [Sources { mode: CommandMode::Dev, ..file(base) }, open] {
+        check(&sources, &[expected]);
+        assert_eq!(refusal(&sources).lines().count(), 1, "{}", refusal(&sources));
+    }
+    assert!(super::Config::load(&file(base)).is_ok());
 }
 
 #[test]

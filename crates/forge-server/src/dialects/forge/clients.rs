@@ -8,7 +8,6 @@ use forge_core::client::Client;
 use forge_wire::forge::ClientView;
 
 use crate::app::App;
-use crate::config::Registration;
 use crate::edge::routing::{Access, Call, Route};
 use crate::edge::{ApiError, Exchange, Who, auth, body, respond};
 
@@ -16,17 +15,22 @@ use crate::edge::{ApiError, Exchange, Who, auth, body, respond};
 pub(super) const ROUTES: &[Route] = &[Route::post("/v1/clients", "register", |call| Box::pin(create(call)))
     .access(Access::Own(|app, exchange| Box::pin(gate(app, exchange))))];
 
-/// Who may register (ruling C-62): anybody, or whoever has the admin token; and how often (C-93).
+/// Who may register (rulings C-62, C-115): anybody, anybody on this machine, or whoever has the admin token; and how often (C-93).
 async fn gate(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
-    let who = match app.config.auth.registration {
+    let who = match auth::registers_anybody(app, exchange) {
         // Credentials do not matter where nobody needs them; not even bad ones.
-        Registration::Open => Who::Nobody,
-        Registration::Admin if !auth::knows_operator(app) => {
+        Ok(true) => Who::Nobody,
+        Ok(false) if !auth::knows_operator(app) => {
             let detail =
                 "Registering needs the admin token, and the server has none: auth.admin_token is not set.";
             return Err(ApiError::new(Kind::ConfigInvalid, detail));
         }
-        Registration::Admin => match auth::identify(app, exchange).await? {
+        Err(why) if !auth::knows_operator(app) => {
+            let detail =
+                format!("Clients are registered only from the server's own machine; refused because {why}.");
+            return Err(ApiError::new(Kind::Forbidden, detail));
+        }
+        Ok(false) | Err(_) => match auth::identify(app, exchange).await? {
             Who::Operator => Who::Operator,
             Who::Nobody => return Err(auth::unauthenticated("Registering needs the admin token.")),
             Who::Client(_) => {

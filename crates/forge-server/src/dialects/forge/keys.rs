@@ -15,7 +15,6 @@ use forge_problem::Digest;
 use forge_wire::forge::{KeyRequest, KeyView, RevokeRequest, RevokedView};
 
 use crate::app::App;
-use crate::config::Registration;
 use crate::edge::routing::{Access, Call, Route};
 use crate::edge::submission::REPLAYED;
 use crate::edge::{ApiError, Exchange, Who, auth, body, respond};
@@ -49,9 +48,12 @@ async fn known(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
 
 /// The same, and for a first key nobody too, where registering is open.
 async fn known_or_first(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
-    match app.config.auth.registration {
-        Registration::Open => auth::identify(app, exchange).await,
-        Registration::Admin => known(app, exchange).await,
+    let who = auth::identify(app, exchange).await?;
+    let Who::Nobody = who else { return Ok(who) };
+    match auth::registers_anybody(app, exchange) {
+        Ok(true) => Ok(Who::Nobody),
+        Ok(false) => Err(auth::unauthenticated("The request has no API key.")),
+        Err(why) => Err(auth::key_needed(&why)),
     }
 }
 

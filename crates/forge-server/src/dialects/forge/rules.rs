@@ -10,6 +10,7 @@ use forge_wire::problem::{Refused, Violation};
 use forge_wire::words::forge_type;
 
 use crate::app::App;
+use crate::config::PrivateTargets;
 use crate::edge::submission::Violations;
 
 /// How far the clocks of client and server may differ (C-58).
@@ -33,6 +34,8 @@ pub(super) struct SubmissionFacts<'a> {
     pub(super) key: Option<&'a str>,
     pub(super) body_bytes: usize,
     pub(super) now: Time,
+    /// Whether its callback may lead to a private address.
+    pub(super) private: PrivateTargets,
 }
 
 /// Judges a submission.
@@ -44,7 +47,7 @@ pub(super) fn judge(app: &App, subject: &SubmissionFacts<'_>) -> SubmissionVerdi
         wrong.add(Kind::UnknownJobType, "type", detail, "enum");
     }
     let queue = wrong.queue(app, request.queue.as_deref());
-    wrong.callback(app, request.callback.as_deref());
+    wrong.callback(subject.private, request.callback.as_deref());
     wrong.key(subject.key);
     wrong.payload(app, "payload", request.payload.as_ref(), subject.body_bytes);
     if request.execution_at.is_some_and(|at| at + SKEW < subject.now) {

@@ -61,7 +61,8 @@ async fn take_in(call: &Call<'_>, mut submission: Submission) -> Result<Response
     let now = app.clock.now();
     // The items of a batch are many small payloads; the bound on bodies is theirs.
     let body_bytes = if submission.items.is_empty() { bytes.len() } else { 0 };
-    let subject = SubmissionFacts { request: &submission.request, key, body_bytes, now };
+    let private = exchange.private_targets(app);
+    let subject = SubmissionFacts { request: &submission.request, key, body_bytes, now, private };
     let (queue, too_late) = match rules::judge(app, &subject) {
         SubmissionVerdict::Fine(queue) => (queue, None),
         SubmissionVerdict::TooLate(queue, refused) if key.is_some() => (queue, Some(refused)),

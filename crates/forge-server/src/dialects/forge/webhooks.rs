@@ -54,7 +54,7 @@ async fn register(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, caller) = (call.app, call.caller());
     let request = read_webhook(&call.body)?;
     let url = request.url.unwrap_or_default();
-    check_url(app, &url)?;
+    check_url(&call, &url)?;
     let (now, secret) = (app.clock.now(), WebhookSecret::generate(|| app.clock.random()));
     let webhook = Webhook {
         id: app.engine.webhook_id(),
@@ -81,8 +81,8 @@ async fn register(call: Call<'_>) -> Result<Response, ApiError> {
 }
 
 /// Where a webhook may lead is judged when it is registered, and again with every delivery.
-fn check_url(app: &App, url: &str) -> Result<(), ApiError> {
-    match Target::parse(url, app.config.webhooks.private_targets) {
+fn check_url(call: &Call<'_>, url: &str) -> Result<(), ApiError> {
+    match Target::parse(url, call.exchange.private_targets(call.app)) {
         Ok(_) => Ok(()),
         Err(objection) => {
             let wrong = violation("url", &objection.to_string(), "format");
@@ -110,7 +110,7 @@ async fn update(call: Call<'_>) -> Result<Response, ApiError> {
     let app = call.app;
     let request = read_webhook_change(if call.body.is_empty() { b"{}" } else { &call.body })?;
     if let Some(url) = &request.url {
-        check_url(app, url)?;
+        check_url(&call, url)?;
     }
     let change = WebhookChange {
         url: request.url,

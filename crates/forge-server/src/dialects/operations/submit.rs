@@ -86,7 +86,7 @@ async fn take_in(call: &Call<'_>, submission: Submission<'_>) -> Result<Response
     let own_queue =
         declared.and_then(|declared| declared.operation.queue.as_ref()).map(|queue| queue.as_str());
     let queue = wrong.queue(app, request.queue.as_deref().or(own_queue));
-    wrong.callback(app, request.callback.as_deref());
+    wrong.callback(exchange.private_targets(app), request.callback.as_deref());
     wrong.key(key);
     // The items of a batch are many small payloads; the bound on bodies is theirs.
     let body_bytes = if items.is_empty() { bytes.len() } else { 0 };

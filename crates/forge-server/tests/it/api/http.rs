@@ -57,8 +57,10 @@ impl Call {
 
     async fn exchange(&self) -> Answer {
         let mut connection = TcpStream::connect(self.address).await.unwrap();
-        let mut head =
-            format!("{} {} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n", self.method, self.path);
+        let mut head = format!("{} {} HTTP/1.1\r\nconnection: close\r\n", self.method, self.path);
+        if !self.headers.iter().any(|(name, _)| name == "host") {
+            head += "host: localhost\r\n";
+        }
         for (name, value) in &self.headers {
             head += &format!("{name}: {value}\r\n");
         }

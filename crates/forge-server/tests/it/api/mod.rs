@@ -17,6 +17,7 @@ mod languages;
 mod lifecycle;
 mod limits;
 mod listing;
+mod local;
 mod negotiation;
 mod operations;
 mod pages;

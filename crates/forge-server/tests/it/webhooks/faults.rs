@@ -114,6 +114,23 @@ async fn a_public_name_that_leads_into_the_private_network_is_not_called() {
 }
 
 #[tokio::test]
+async fn on_loopback_only_localhost_may_be_a_name_for_this_machine() {
+    let receiver = Receiver::answering(OK).await;
+    let port = receiver.address.port();
+    for (host, expected) in [
+        ("hooks.example", failed(SendError::Forbidden(AddressRefused::Private))),
+        ("localhost.example", failed(SendError::Forbidden(AddressRefused::Private))),
+        ("localhost", SendVerdict::Delivered(200)),
+        ("hooks.localhost", SendVerdict::Delivered(200)),
+        ("127.0.0.1", SendVerdict::Delivered(200)),
+    ] {
+        let resolver = Names::new(&[&["127.0.0.1"]]);
+        let sender = sender(SenderOptions { resolver, private: PrivateTargets::Local, ..options() });
+        assert_eq!(send(&sender, &format!("http://{host}:{port}/")).await, expected, "{host}");
+    }
+}
+
+#[tokio::test]
 async fn a_receiver_that_never_answers_or_never_reads_is_given_up_in_time() {
     let held = Arc::new(Mutex::new(Vec::new()));
     let holding = held.clone();
