@@ -18,6 +18,7 @@ use crate::id::{BlobId, ClientId, ExecutionId, JobId, KeyId, WebhookId};
 use crate::item::ItemEnd;
 use crate::job::{Head, IdempotencyKey, Input, Job, Lane, Name};
 use crate::retry::RetryVerdict;
+use crate::set_aside::RowId;
 use crate::state::State;
 use crate::webhook::{SigningKey, Webhook};
 pub use webhook::{
@@ -71,6 +72,8 @@ pub enum Command {
     Delivery(DeliveryCommand),
     /// Make the keys that deliveries are signed with.
     Signing(SigningCommand),
+    /// Let a row that was set aside take part again, if it can be read by now.
+    Restore(RowId),
 }
 
 /// New jobs, all or none.
@@ -401,7 +404,7 @@ pub enum Answer {
     Unchanged(Job),
     /// So many jobs were due.
     Due {
-        /// How many.
+        /// How many were dealt with. What cannot be read is not among them.
         n_jobs: usize,
         /// There may be more.
         more: bool,
@@ -428,7 +431,8 @@ pub enum Answer {
     },
     /// The keys that deliveries are signed with, oldest first.
     SigningKeys(Vec<SigningKey>),
-    /// The job is gone, the queue is set, the client is registered, the key is revoked, the webhook is deleted.
+    /// The job is gone, the queue is set, the client is registered, the key is revoked, the webhook is deleted, the row takes
+    /// part again.
     Settled,
     /// Not done, and nothing changed.
     Refused(Refusal),

@@ -30,6 +30,7 @@ pub mod invariants;
 pub mod item;
 pub mod limits;
 pub mod retry;
+pub mod set_aside;
 pub mod time;
 pub mod webhook;
 pub mod work;

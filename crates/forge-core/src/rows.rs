@@ -17,6 +17,7 @@ use crate::history::JournalEntry;
 use crate::id::{ClientId, DeliveryId, ExecutionId, JobId, KeyId, SigningKeyId, WebhookId};
 use crate::item::ItemEnd;
 use crate::job::{IdempotencyKey, Input, Job, Name, Shelf};
+use crate::set_aside::{RowId, SetAside, Unreadable};
 use crate::state::State;
 use crate::time::Time;
 use crate::webhook::{SigningKey, Webhook};
@@ -122,6 +123,10 @@ pub struct Rows {
     pub deliveries_due: Vec<DeliveryId>,
     /// The keys that deliveries are signed with, if asked, oldest first.
     pub signing_keys: Vec<SigningKey>,
+    /// Jobs and deliveries that were met on the way and cannot be read. Their ids stand where they were found (`shelves`,
+    /// `due`, `deliveries_due`), so that it is known how far the store looked. What a command names is not among them: it
+    /// fails the batch.
+    pub unreadable: Vec<Unreadable>,
 }
 
 /// What an idempotency key was used for.
@@ -247,6 +252,10 @@ pub struct Changes {
     pub signing_keys: BTreeMap<SigningKeyId, SigningKey>,
     /// Keys to sign with that nobody needs any more.
     pub signing_keys_removed: Vec<SigningKeyId>,
+    /// Rows to set aside: they leave every shelf, chain and due time, stay as they are otherwise, and are listed.
+    pub set_aside: Vec<SetAside>,
+    /// Rows that are not to be listed as set aside any more.
+    pub restored: Vec<RowId>,
 }
 
 impl Changes {
@@ -266,6 +275,8 @@ impl Changes {
             && self.deliveries.is_empty()
             && self.deliveries_changed.is_empty()
             && self.signing_keys.is_empty()
+            && self.set_aside.is_empty()
+            && self.restored.is_empty()
     }
 }
 

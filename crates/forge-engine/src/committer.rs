@@ -2,7 +2,10 @@
 //! store becomes free. No timer: an idle engine adds no delay, and a busy one batches by itself.
 //!
 //! A batch shares one transaction. If the store rejects it because of its data, or a bug in the rules makes them panic, it
-//! is halved until the culprit stands alone, so that one bad command does not sink its neighbours.
+//! is halved until the culprit stands alone, so that one bad command does not sink its neighbours. A command that fails because
+//! of a row which it found by itself goes on without that row ([`isolate`]).
+
+mod isolate;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -10,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use forge_core::decide::Batch;
 use forge_core::rows::Render;
+use forge_core::set_aside::{RowId, SetAside};
 use forge_core::{Answer, Changes, Command, decide, wants};
 use forge_store::{Fault, Store};
 use tokio::sync::{mpsc, oneshot};
@@ -23,6 +27,7 @@ use crate::observer::{Commit, Observer};
 use crate::options::Options;
 use crate::timers::Alarm;
 use crate::wakeups::Wakeups;
+use isolate::Probe;
 
 type Reply = oneshot::Sender<Result<Answer, Error>>;
 
@@ -179,19 +184,17 @@ impl CommitContext {
             if commands.is_empty() {
                 continue;
             }
-            let batch = Arc::new(Batch { now: self.clock.now(), seed: self.clock.random() as u64, commands });
-            let (began, n_commands) = (batch.now, batch.commands.len());
-            match self.transact(batch.clone()).await {
-                Ok(mut changes) => {
-                    let answers = std::mem::take(&mut changes.answers);
-                    // Told first, so that whoever hears an answer finds everybody else informed.
-                    self.tell(&changes);
-                    let took = self.clock.now().since(began);
-                    let n_heartbeats = heartbeats(&batch.commands, &answers);
-                    self.observer.committed(&Commit { changes: &changes, n_commands, n_heartbeats, took });
-                    replies.into_iter().zip(answers).for_each(|(reply, answer)| send(reply, answer));
-                }
-                Err(error) if error.fault == Fault::Rejected && replies.len() > 1 => {
+            let batch = self.batch(commands);
+            let mut done = self.transact(batch.clone(), Probe::default()).await;
+            if let (Err(error), [command]) = (&done, &batch.commands[..])
+                && error.fault == Fault::Rejected
+                && CommitContext::looks_around(command)
+            {
+                done = self.isolate(command).await;
+            }
+            match done {
+                Ok(changes) => self.succeed(&batch, replies, changes),
+                Err(error) if is_of_one_command(error.fault) && replies.len() > 1 => {
                     let mut commands = Arc::unwrap_or_clone(batch).commands;
                     let half = replies.len() / 2;
                     // The first half is popped, and so decided, first.
@@ -201,6 +204,20 @@ impl CommitContext {
                 Err(error) => self.give_up(replies, error),
             }
         }
+    }
+
+    fn batch(&self, commands: Vec<Command>) -> Arc<Batch> {
+        Arc::new(Batch { now: self.clock.now(), seed: self.clock.random() as u64, commands })
+    }
+
+    fn succeed(&self, batch: &Batch, replies: Vec<Reply>, mut changes: Changes) {
+        let answers = std::mem::take(&mut changes.answers);
+        // Told first, so that whoever hears an answer finds everybody else informed.
+        self.tell(&changes);
+        let (n_commands, took) = (batch.commands.len(), self.clock.now().since(batch.now));
+        let n_heartbeats = heartbeats(&batch.commands, &answers);
+        self.observer.committed(&Commit { changes: &changes, n_commands, n_heartbeats, took });
+        replies.into_iter().zip(answers).for_each(|(reply, answer)| send(reply, answer));
     }
 
     fn give_up(&self, replies: Vec<Reply>, error: forge_store::Error) {
@@ -217,12 +234,14 @@ impl CommitContext {
         }
     }
 
-    async fn transact(&self, batch: Arc<Batch>) -> Result<Changes, forge_store::Error> {
-        let wants = wants(&batch);
+    async fn transact(&self, batch: Arc<Batch>, probe: Probe) -> Result<Changes, forge_store::Error> {
+        let mut wants = wants(&batch);
+        probe.add_wants(&mut wants);
         let render = self.render.clone();
         let broken = Arc::new(AtomicBool::new(false));
         let rules_broke = broken.clone();
-        let decide = move |rows| {
+        let decide = move |mut rows| {
+            probe.look(batch.commands.first().filter(|_| batch.commands.len() == 1), &mut rows);
             // Nothing is shared with what panicked but the batch, which it only reads.
             let decided = catch_unwind(AssertUnwindSafe(|| decide(&batch, rows, &*render)));
             rules_broke.store(decided.is_err(), Ordering::Release);
@@ -237,6 +256,7 @@ impl CommitContext {
     }
 
     fn tell(&self, changes: &Changes) {
+        changes.set_aside.iter().for_each(log_set_aside);
         self.wakeups.wake(&changes.woken);
         self.wakeups.queue_hints.call_off(&changes.journal);
         if changes.counts.values().any(|counts| counts.active() < 0) {
@@ -251,6 +271,23 @@ impl CommitContext {
         if !changes.journal.is_empty() {
             self.journal_signal.ring();
         }
+    }
+}
+
+/// Whether trouble of this kind may come from one command alone, so that its neighbours are better off without it.
+const fn is_of_one_command(fault: Fault) -> bool {
+    match fault {
+        Fault::Rejected | Fault::Corrupt => true,
+        Fault::Unavailable | Fault::Timeout | Fault::Busy | Fault::Full | Fault::TooNew | Fault::Unknown => {
+            false
+        }
+    }
+}
+
+fn log_set_aside(SetAside { row, reason, .. }: &SetAside) {
+    match row {
+        RowId::Job(id) => tracing::error!(job.id = %id, reason, "a job is set aside"),
+        RowId::Delivery(id) => tracing::error!(delivery.id = %id, reason, "a delivery is set aside"),
     }
 }
 

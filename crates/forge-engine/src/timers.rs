@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use forge_core::set_aside::SetAside;
 use forge_core::time::Time;
 use forge_core::{Answer, Command};
 use tokio::sync::Notify;
@@ -14,6 +15,9 @@ use crate::clock::Clock;
 use crate::committer::{CommandQueue, CommitContext};
 use crate::options::Options;
 use crate::{Error, engine::Stop};
+
+/// Rows that are given another chance when the engine starts.
+const RESTORED_MAX: usize = 1000;
 
 /// When the loop must look next.
 #[derive(Clone)]
@@ -91,6 +95,7 @@ pub(crate) async fn run(
 /// Ends only with the committer; a store that fails is asked again.
 async fn work(context: &CommitContext, commands: &CommandQueue, options: &Options) {
     let clock = &*context.clock;
+    restore(context, commands).await;
     loop {
         match work_off(context, commands, options.due_max).await {
             Ok(()) => context.alarm.wait(clock, options.due_refresh).await,
@@ -99,6 +104,22 @@ async fn work(context: &CommitContext, commands: &CommandQueue, options: &Option
                 tracing::warn!(%error, "could not do what is due; trying again");
                 clock.sleep(options.store_retry).await;
             }
+        }
+    }
+}
+
+/// Gives rows that were set aside another chance: this program may know better than the one that could not use them.
+async fn restore(context: &CommitContext, commands: &CommandQueue) {
+    let rows = match context.store.set_aside(RESTORED_MAX).await {
+        Ok(rows) => rows,
+        Err(error) => {
+            tracing::warn!(%error, "could not look for rows that were set aside");
+            return;
+        }
+    };
+    for SetAside { row, .. } in rows {
+        if let Err(error) = commands.run(Command::Restore(row)).await {
+            tracing::warn!(?row, %error, "a row stays set aside");
         }
     }
 }
@@ -116,7 +137,7 @@ async fn work_off(context: &CommitContext, commands: &CommandQueue, due_max: usi
             }
             None => return Ok(()),
         }
-        if let Answer::Due { n_jobs: 0, .. } = commands.run(Command::Due(due_max)).await? {
+        if let Answer::Due { n_jobs: 0, more: false } = commands.run(Command::Due(due_max)).await? {
             // Another node holds what is due, or the clock went back: look again later.
             return Ok(());
         }

@@ -78,6 +78,9 @@ pub const PAGE_MAX: usize = 200;
 /// Dead letters that are counted for a scrape, which costs a walk over as many entries of an index. More need no number.
 pub const DEAD_LETTERS_COUNTED_MAX: usize = 10_000;
 
+/// Rows set aside that are counted for a scrape. The first is reason enough to look.
+pub const SET_ASIDE_COUNTED_MAX: usize = 1_000;
+
 /// Pages of jobs that one request looks through for a type, which no index knows.
 pub const PAGES_SCANNED_MAX: usize = 10;
 

@@ -115,6 +115,8 @@ pub struct Metrics {
     pub queue_depth: Gauge,
     /// Dead letters that somebody has to look at, up to a bound.
     pub dead_letter_depth: Gauge,
+    /// Jobs and deliveries that are set aside, as last read from the store.
+    pub rows_set_aside: Gauge,
     /// Jobs that workers hold.
     pub active: Gauge,
     /// Places of the built-in worker that are busy.
@@ -169,6 +171,7 @@ impl Metrics {
             journal_lag: Gauge::default(),
             queue_depth: Gauge::default(),
             dead_letter_depth: Gauge::default(),
+            rows_set_aside: Gauge::default(),
             active: Gauge::default(),
             worker_busy: Gauge::default(),
             worker_places: Gauge::default(),
@@ -227,6 +230,11 @@ impl Metrics {
             "job_dead_letter_depth",
             "Dead letters that somebody has to look at",
             self.dead_letter_depth.clone(),
+        );
+        registry.register(
+            "rows_set_aside",
+            "Jobs and deliveries that cannot be read or decided on, and take no part any more",
+            self.rows_set_aside.clone(),
         );
         registry.register("job_leases_lost", "Leases that ran out", self.leases_lost.clone());
         registry.register(

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::app::{App, NotReady};
 use crate::documents::Document;
 use crate::edge::{accept, respond};
-use crate::limits::{DEAD_LETTERS_COUNTED_MAX, TROUBLE_AFTER_S, WEBHOOK_KEYS_FRESH};
+use crate::limits::{DEAD_LETTERS_COUNTED_MAX, SET_ASIDE_COUNTED_MAX, TROUBLE_AFTER_S, WEBHOOK_KEYS_FRESH};
 use crate::metrics::Format;
 use crate::problems;
 
@@ -129,6 +129,9 @@ async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     }
     if let Ok(n_dead) = app.engine.store().dead_letters(DEAD_LETTERS_COUNTED_MAX).await {
         app.metrics.dead_letter_depth.set(n_dead as i64);
+    }
+    if let Ok(rows) = app.engine.store().set_aside(SET_ASIDE_COUNTED_MAX).await {
+        app.metrics.rows_set_aside.set(rows.len() as i64);
     }
     if let Ok(due) = app.engine.store().next_delivery().await {
         let late = due.map_or(0, |due| app.clock.now().since(due).as_secs());

@@ -53,6 +53,19 @@ impl Error {
     }
 }
 
+/// What was read of a row among others; one that is damaged counts as not there, and is logged. A list goes on without it, and
+/// whoever asks for it by name is told.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub(crate) fn readable<T>(read: Result<Option<T>, Error>) -> Result<Option<T>, Error> {
+    match read {
+        Err(error) if error.fault == Fault::Corrupt => {
+            tracing::warn!(%error, "a row that cannot be read is left out");
+            Ok(None)
+        }
+        read => read,
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.fault {

@@ -1,6 +1,7 @@
 //! The reference store: ordered maps behind one lock. What the other two must do, in the fewest words; and the
 //! disk of the simulator, since it outlives the engines that use it.
 
+mod aside;
 mod blobs;
 mod deliveries;
 
@@ -14,11 +15,13 @@ use forge_core::id::{BlobId, ClientId, ExecutionId, JobId, KeyId};
 use forge_core::item::ItemEnd;
 use forge_core::job::{IdempotencyKey, Input, Job, Lane, Name, Shelf};
 use forge_core::rows::{Counts, KeyRow, LimitRow, NewResult, Outcome, QueueRow};
+use forge_core::set_aside::RowId;
 use forge_core::state::State;
 use forge_core::time::Time;
 use forge_core::{Changes, Rows, Wants, limits};
 use tokio::sync::broadcast;
 
+use aside::Aside;
 use deliveries::DeliveryTables;
 
 use crate::{
@@ -57,6 +60,7 @@ struct Tables {
     /// The place of the newest journal row, deleted or not: a number given twice would hide a row from its readers.
     journal_end: i64,
     post: DeliveryTables,
+    aside: Aside,
 }
 
 impl Default for Memory {
@@ -71,6 +75,16 @@ impl Memory {
         Memory { tables: Mutex::default(), blobs: Arc::default(), wakeups: broadcast::channel(1024).0 }
     }
 
+    /// Makes a row unreadable, as damage to a disk would. For tests.
+    pub fn damage(&self, row: RowId) {
+        self.tables().aside.damage(row);
+    }
+
+    /// Makes a row readable again that [`Self::damage`] made unreadable.
+    pub fn mend(&self, row: RowId) {
+        self.tables().aside.mend(row);
+    }
+
     fn tables(&self) -> MutexGuard<'_, Tables> {
         // A panic in `decide` happens before anything is written, so the tables are whole even then.
         self.tables.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -78,7 +92,7 @@ impl Memory {
 
     fn transact_now(&self, wants: &Wants, decide: &mut Decide) -> Result<Changes, Error> {
         let mut tables = self.tables();
-        let rows = tables.load(wants);
+        let rows = tables.load(wants)?;
         let changes = decide(rows);
         tables.write(&changes, &self.blobs)?;
         drop(tables);
@@ -102,7 +116,7 @@ impl Store for Memory {
     }
 
     fn read(&self, query: Query) -> Boxed<'_, Page> {
-        Box::pin(async move { Ok(self.tables().read(query)) })
+        Box::pin(async move { self.tables().read(query) })
     }
 
     fn sweep(&self, sweep: Sweep) -> Boxed<'_, Swept> {
@@ -126,7 +140,7 @@ impl Store for Memory {
 }
 
 impl Tables {
-    fn load(&self, wants: &Wants) -> Rows {
+    fn load(&self, wants: &Wants) -> Result<Rows, Error> {
         let mut rows = Rows::default();
         let mut ids: BTreeSet<JobId> = wants.jobs.clone();
         for key in &wants.keys {
@@ -141,6 +155,7 @@ impl Tables {
                 rows.uniques.insert(*key, holder);
             }
         }
+        ids.iter().try_for_each(|id| self.aside.check(RowId::Job(*id)))?;
         for (shelf, &limit) in &wants.shelves {
             let found = self.head_of(shelf, limit);
             ids.extend(&found);
@@ -152,6 +167,7 @@ impl Tables {
             ids.extend(&rows.due);
         }
         self.load_parked(&mut ids, &mut rows);
+        ids.retain(|id| self.aside.readable(RowId::Job(*id), &mut rows));
         rows.jobs = ids.iter().filter_map(|id| self.jobs.get(id)).cloned().collect();
         for limit in rows.jobs.iter().filter_map(|job| job.head.limit.as_ref()) {
             if let Some(row) = self.limits.get(&limit.key) {
@@ -167,13 +183,14 @@ impl Tables {
         let count = |name: &Name| (name.clone(), self.counts.get(name).copied().unwrap_or_default());
         rows.counts = wants.counts.iter().map(count).collect();
         rows.active = self.counts.values().map(Counts::active).sum::<i64>().max(0) as u64;
-        self.post.load(wants, &mut rows);
-        rows
+        self.post.load(wants, &self.aside, &mut rows)?;
+        Ok(rows)
     }
 
     /// The related rows of jobs that workers hold: who waits for their place.
     fn load_parked(&self, ids: &mut BTreeSet<JobId>, rows: &mut Rows) {
-        let held = ids.iter().filter_map(|id| self.jobs.get(id)).filter(|job| job.state.is_active());
+        let readable = ids.iter().filter(|id| !self.aside.is_damaged(RowId::Job(**id)));
+        let held = readable.filter_map(|id| self.jobs.get(id)).filter(|job| job.state.is_active());
         let keys: BTreeSet<Name> =
             held.filter_map(|job| Some(job.head.limit.as_ref()?.key.clone())).collect();
         for name in keys {
@@ -245,6 +262,13 @@ impl Tables {
             self.journal.insert(self.journal_end, (at, changes.journal.clone()));
         }
         self.post.write(changes);
+        for aside in &changes.set_aside {
+            match aside.row {
+                RowId::Job(id) => self.take_away(id),
+                RowId::Delivery(id) => self.post.take_away(id),
+            }
+        }
+        self.aside.write(changes);
         Ok(())
     }
 
@@ -260,7 +284,13 @@ impl Tables {
     }
 
     fn remove(&mut self, id: JobId) {
-        let Some(job) = self.jobs.remove(&id) else { return };
+        self.take_away(id);
+        self.jobs.remove(&id);
+    }
+
+    /// Takes a job off its shelf and out of what is due.
+    fn take_away(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
         if let Some(shelf) = job.shelf().and_then(|shelf| self.shelves.get_mut(&shelf)) {
             shelf.remove(&(std::cmp::Reverse(job.head.priority), id));
         }
@@ -269,9 +299,12 @@ impl Tables {
         }
     }
 
-    fn read(&self, query: Query) -> Page {
-        match query {
-            Query::Job(id) => Page::Job(self.jobs.get(&id).cloned().map(Arc::new)),
+    fn read(&self, query: Query) -> Result<Page, Error> {
+        Ok(match query {
+            Query::Job(id) => {
+                self.aside.check(RowId::Job(id))?;
+                Page::Job(self.jobs.get(&id).cloned().map(Arc::new))
+            }
             Query::Inputs(ids) => Page::Inputs(
                 ids.into_iter().filter_map(|id| Some((id, self.inputs.get(&id)?.clone()))).collect(),
             ),
@@ -285,7 +318,7 @@ impl Tables {
                 let on_shelf = self.shelves.get(&shelf).into_iter().flatten();
                 let ids: BTreeSet<JobId> =
                     on_shelf.map(|&(_, id)| id).filter(|&id| Some(id) > after).collect();
-                Page::Jobs(ids.iter().take(limit).filter_map(|id| self.jobs.get(id)).cloned().collect())
+                Page::Jobs(ids.iter().take(limit).filter_map(|id| self.readable(id)).cloned().collect())
             }
             Query::Occupied(shelves) => {
                 let occupied = |shelf: &Shelf| self.shelves.get(shelf).is_some_and(|jobs| !jobs.is_empty());
@@ -319,7 +352,7 @@ impl Tables {
                 Page::Position(first.map_or(self.journal_end, |(seq, _)| seq - 1))
             }
             Query::JobsById(ids) => {
-                Page::Jobs(ids.iter().filter_map(|id| self.jobs.get(id)).cloned().collect())
+                Page::Jobs(ids.iter().filter_map(|id| self.readable(id)).cloned().collect())
             }
             Query::Outcomes(executions) => {
                 Page::Outcomes(executions.iter().filter_map(|id| self.outcomes.get(id)).cloned().collect())
@@ -328,11 +361,20 @@ impl Tables {
             Query::Webhooks { client, after, limit } => {
                 Page::Webhooks(self.post.webhooks(client, after, limit))
             }
-            Query::Delivery(id) => Page::Delivery(self.post.delivery(id).map(Box::new)),
-            Query::Deliveries(filter) => Page::Deliveries(self.post.list(&filter)),
+            Query::Delivery(id) => {
+                self.aside.check(RowId::Delivery(id))?;
+                Page::Delivery(self.post.delivery(id).map(Box::new))
+            }
+            Query::Deliveries(filter) => Page::Deliveries(self.post.list(&filter, &self.aside)),
             Query::NextDelivery => Page::Moment(self.post.next_due()),
             Query::SigningKeys => Page::SigningKeys(self.post.signing_keys.values().cloned().collect()),
-        }
+            Query::SetAside { limit } => Page::SetAside(self.aside.list(limit)),
+        })
+    }
+
+    /// The job, if it is there and can be read.
+    fn readable(&self, id: &JobId) -> Option<&Job> {
+        self.jobs.get(id).filter(|_| !self.aside.is_damaged(RowId::Job(*id)))
     }
 
     fn list(&self, filter: &Filter) -> Vec<Job> {
@@ -343,7 +385,8 @@ impl Tables {
                 && filter.queue.as_ref().is_none_or(|queue| job.head.queue == *queue)
                 && filter.job_type.as_ref().is_none_or(|job_type| job.head.job_type == *job_type)
         };
-        self.jobs.range(..end).rev().map(|(_, job)| job).filter(matches).take(filter.limit).cloned().collect()
+        let older = self.jobs.range(..end).rev().filter_map(|(id, _)| self.readable(id));
+        older.filter(matches).take(filter.limit).cloned().collect()
     }
 
     fn queue_stats(&self) -> Vec<QueueStats> {

@@ -12,6 +12,7 @@ use forge_core::id::{ClientId, DeliveryId, ExecutionId, JobId, WebhookId};
 use forge_core::item::ItemEnd;
 use forge_core::job::{Input, Job, Lane, Name, Shelf};
 use forge_core::rows::{Counts, Outcome, QueueRow};
+use forge_core::set_aside::SetAside;
 use forge_core::state::State;
 use forge_core::time::Time;
 use forge_core::webhook::{SigningKey, Webhook};
@@ -49,6 +50,7 @@ pub enum Query {
     Deliveries(DeliveryFilter),
     NextDelivery,
     SigningKeys,
+    SetAside { limit: usize },
 }
 
 /// One answer; always the variant that belongs to the question.
@@ -78,6 +80,7 @@ pub enum Page {
     Delivery(Option<Box<Delivery>>),
     Deliveries(Vec<Delivery>),
     SigningKeys(Vec<SigningKey>),
+    SetAside(Vec<SetAside>),
 }
 
 /// Which jobs to list, newest first.
@@ -353,5 +356,10 @@ impl dyn Store {
     /// The keys that deliveries are signed with, oldest first.
     pub async fn signing_keys(&self) -> Result<Vec<SigningKey>, Error> {
         page!(self, Query::SigningKeys, SigningKeys)
+    }
+
+    /// Rows that are set aside, jobs first: nobody could read them, or the rules broke on them.
+    pub async fn set_aside(&self, limit: usize) -> Result<Vec<SetAside>, Error> {
+        page!(self, Query::SetAside { limit }, SetAside)
     }
 }

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use forge_core::set_aside::RowId;
 use forge_store::Store;
 use forge_store::conformance::{Fixture, suite};
 use forge_store::memory::Memory;
@@ -23,6 +24,16 @@ impl Fixture for Shared {
 
     fn reopen(&self) -> Pin<Box<dyn Future<Output = Arc<dyn Store>> + Send + '_>> {
         Box::pin(async { self.store() })
+    }
+
+    fn damage(&self, row: RowId) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        self.0.damage(row);
+        Box::pin(async {})
+    }
+
+    fn mend(&self, row: RowId) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        self.0.mend(row);
+        Box::pin(async {})
     }
 }
 

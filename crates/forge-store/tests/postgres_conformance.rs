@@ -5,10 +5,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use forge_core::set_aside::RowId;
 use forge_store::Store;
 use forge_store::conformance::{Fixture, suite};
 use forge_store::postgres::{Options, Postgres};
-use forge_store::testing::Cluster;
+use forge_store::testing::{Cluster, connect};
 
 /// Two nodes on one database.
 struct Nodes {
@@ -28,6 +29,27 @@ impl Fixture for Nodes {
 
     fn reopen(&self) -> Pin<Box<dyn Future<Output = Arc<dyn Store>> + Send + '_>> {
         Box::pin(async { node(&self.url, 3).await as Arc<dyn Store> })
+    }
+
+    fn damage(&self, row: RowId) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        // A field without a length.
+        Box::pin(self.rewrite(row, r"body || '\xff'::bytea"))
+    }
+
+    fn mend(&self, row: RowId) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(self.rewrite(row, "substring(body FROM 1 FOR length(body) - 1)"))
+    }
+}
+
+impl Nodes {
+    /// Changes the bytes of a row behind the back of the stores.
+    async fn rewrite(&self, row: RowId, body: &str) {
+        let table = match row {
+            RowId::Job(_) => "jobs",
+            RowId::Delivery(_) => "deliveries",
+        };
+        let sql = format!("UPDATE {table} SET body = {body} WHERE id = '{:032x}'", row.as_u128());
+        connect(&self.url).await.batch_execute(&sql).await.unwrap();
     }
 }
 

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
+use forge_core::set_aside::RowId;
 use forge_store::Store;
 use forge_store::conformance::{Fixture, suite};
 use forge_store::sqlite::Sqlite;
@@ -21,6 +22,20 @@ impl File {
     fn open(folder: &TempDir) -> [Arc<Sqlite>; 2] {
         let path = folder.path().join("jobs.db");
         [(); 2].map(|()| Arc::new(Sqlite::open(&path).unwrap()))
+    }
+
+    /// Changes the bytes of a row behind the back of the stores.
+    fn rewrite(&self, row: RowId, change: impl FnOnce(&mut Vec<u8>)) {
+        let db = rusqlite::Connection::open(self.folder.path().join("jobs.db")).unwrap();
+        let table = match row {
+            RowId::Job(_) => "jobs",
+            RowId::Delivery(_) => "deliveries",
+        };
+        let id = row.as_u128().to_be_bytes();
+        let read = format!("SELECT body FROM {table} WHERE id = ?1");
+        let mut body: Vec<u8> = db.query_row(&read, [id], |row| row.get(0)).unwrap();
+        change(&mut body);
+        db.execute(&format!("UPDATE {table} SET body = ?2 WHERE id = ?1"), (id, body)).unwrap();
     }
 
     fn node(&self, n: usize) -> Arc<dyn Store> {
@@ -40,6 +55,17 @@ impl Fixture for File {
     fn reopen(&self) -> Pin<Box<dyn Future<Output = Arc<dyn Store>> + Send + '_>> {
         *self.open.lock().unwrap() = File::open(&self.folder);
         Box::pin(async { self.store() })
+    }
+
+    fn damage(&self, row: RowId) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        // A field without a length.
+        self.rewrite(row, |body| body.push(0xff));
+        Box::pin(async {})
+    }
+
+    fn mend(&self, row: RowId) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        self.rewrite(row, |body| body.truncate(body.len() - 1));
+        Box::pin(async {})
     }
 }
 

@@ -92,10 +92,17 @@ impl WorkingSet<'_> {
         let rest = self.outbox.due.split_off(self.outbox.due.len().min(limit));
         let until = self.now + take.lease;
         for id in core::mem::replace(&mut self.outbox.due, rest) {
-            // An earlier command of the batch may have changed it.
-            let due =
-                self.outbox.delivery(id).filter(|known| known.due_at().is_some_and(|at| at <= self.now));
-            let Some(mut delivery) = due.cloned() else { continue };
+            let Some(mut delivery) = self.outbox.delivery(id).cloned() else {
+                // It cannot be read, and is set aside.
+                taken.more = true;
+                continue;
+            };
+            if delivery.due_at().is_none_or(|at| at > self.now) {
+                // Changed by an earlier command of the batch, or the store has a wrong moment beside it: written again, it is
+                // right.
+                self.outbox.save(delivery, self.now);
+                continue;
+            }
             if let Some(&opens_at) = take.closed.get(&delivery.to) {
                 delivery.stage = DeliveryStage::Waiting(opens_at.max(self.now));
                 taken.n_put_off += 1;

@@ -16,6 +16,7 @@
 //! | `deliveries.rs` | deliveries: written, taken, settled, repeated |
 //! | `due.rs` | what time does: schedules, leases, timeouts, expiry, retention |
 //! | `working_set.rs` | the working set they share, and the one way to move a job |
+//! | `set_aside.rs` | rows that nobody can use, and restore |
 //! | `outbox.rs` | the part of it that concerns webhooks |
 
 mod claim;
@@ -25,6 +26,7 @@ mod deliveries;
 mod due;
 mod keys;
 mod outbox;
+mod set_aside;
 mod submit;
 mod webhooks;
 mod work;
@@ -81,6 +83,7 @@ pub fn wants(batch: &Batch) -> Wants {
             Command::Webhook(webhook) => webhooks::wants(webhook, &mut wants),
             Command::Delivery(delivery) => deliveries::wants(delivery, batch.now, &mut wants),
             Command::Signing(_) => wants.signing_keys = true,
+            Command::Restore(row) => set_aside::wants(*row, &mut wants),
             Command::Register(_) | Command::Pause { .. } => {}
         }
     }
@@ -123,6 +126,7 @@ pub fn decide(batch: &Batch, rows: Rows, render: &dyn Render) -> Changes {
             Command::Webhook(webhook) => set.webhook(webhook),
             Command::Delivery(delivery) => set.delivery(delivery),
             Command::Signing(signing) => Ok(set.signing(signing)),
+            Command::Restore(row) => Ok(set.restore(*row)),
         };
         answers.push(answer.unwrap_or_else(Answer::Refused));
     }

@@ -58,13 +58,16 @@ struct WorkingJob {
 #[derive(Default)]
 struct LoadedShelf {
     jobs: BTreeSet<(Reverse<i16>, JobId)>,
-    /// The last job loaded, where the store may have more behind it.
+    /// The store may have more behind what it loaded.
+    more: bool,
+    /// The last job loaded, where the store may have more behind it; `None` too where none of those it found can be read.
     cut: Option<(Reverse<i16>, JobId)>,
 }
 
 impl<'a> WorkingSet<'a> {
     pub(super) fn new(batch: &Batch, mut rows: Rows, render: &'a dyn Render) -> WorkingSet<'a> {
         let outbox = Outbox::new(&mut rows);
+        let unreadable = core::mem::take(&mut rows.unreadable);
         let asked = super::shelves_asked(batch);
         let mut index = BTreeMap::new();
         let mut jobs = Vec::with_capacity(rows.jobs.len() + batch.commands.len());
@@ -78,10 +81,11 @@ impl<'a> WorkingSet<'a> {
             let limit = asked.get(&shelf).copied().unwrap_or(limits::UNPARK_MAX);
             let key = |id: &JobId| Some((Reverse(jobs[*index.get(id)?].job.head.priority), *id));
             let jobs: BTreeSet<_> = ids.iter().filter_map(key).collect();
-            let cut = if ids.len() >= limit { jobs.last().copied() } else { None };
-            shelves.insert(shelf, LoadedShelf { jobs, cut });
+            let more = ids.len() >= limit;
+            let cut = if more { jobs.last().copied() } else { None };
+            shelves.insert(shelf, LoadedShelf { jobs, more, cut });
         }
-        WorkingSet {
+        let mut set = WorkingSet {
             now: batch.now,
             render,
             random: batch.seed,
@@ -100,7 +104,9 @@ impl<'a> WorkingSet<'a> {
             active: rows.active,
             capped: false,
             changes: Changes::default(),
-        }
+        };
+        set.set_aside(unreadable);
+        set
     }
 
     /// A random number (splitmix64).
@@ -268,7 +274,8 @@ impl<'a> WorkingSet<'a> {
             // Behind the cut the store may have jobs that come first. And the state of a limit is loaded with jobs that
             // are there, so a batch knows nothing of the limit of a job that it bears itself.
             let limit_unknown = entry.input.is_some() && entry.job.head.limit.is_some();
-            if stock.cut.is_none_or(|cut| key < cut) && !limit_unknown {
+            let in_view = !stock.more || stock.cut.is_some_and(|cut| key < cut);
+            if in_view && !limit_unknown {
                 stock.jobs.insert(key);
             }
         }
@@ -283,7 +290,7 @@ impl<'a> WorkingSet<'a> {
 
     /// Whether a shelf has more than the working set has seen.
     pub(super) fn has_more(&self, shelf: &Shelf) -> bool {
-        self.shelves.get(shelf).is_some_and(|stock| stock.cut.is_some() || !stock.jobs.is_empty())
+        self.shelves.get(shelf).is_some_and(|stock| stock.more || !stock.jobs.is_empty())
     }
 
     pub(super) fn waiting(&self, queue: &Name) -> u64 {

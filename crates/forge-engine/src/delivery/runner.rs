@@ -310,7 +310,7 @@ async fn look(engine: &Engine, take: Take) -> Result<TakeResult, Error> {
         Answer::Taken(taken) => taken,
         answer => unreachable!("a courier was answered with {answer:?}"),
     };
-    if taken.deliveries.is_empty() && taken.n_put_off == 0 {
+    if taken.deliveries.is_empty() && taken.n_put_off == 0 && !taken.more {
         // Another node holds what is due, or the clock went back: looking at once would find the same.
         return Ok(TakeResult::Nothing);
     }

@@ -4,6 +4,7 @@
 //!
 //! What broke comparable servers has its test here too; the names say what must not happen again.
 
+mod bad_rows;
 mod batches;
 mod broken_stores;
 mod capped_claims;

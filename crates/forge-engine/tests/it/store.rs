@@ -1,10 +1,11 @@
 //! The memory store behind a door that counts, blocks and fails on demand.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use forge_core::id::BlobId;
+use forge_core::set_aside::RowId;
 use forge_core::time::Time;
 use forge_core::{Changes, Rows, Wants};
 use forge_store::memory::Memory;
@@ -47,6 +48,7 @@ pub(crate) struct TestStore {
     blobs_to_fail: Mutex<VecDeque<Fault>>,
     reads_to_fail: AtomicUsize,
     sweeps_to_fail: AtomicUsize,
+    rejected: Mutex<BTreeSet<RowId>>,
 }
 
 impl TestStore {
@@ -74,6 +76,7 @@ impl TestStore {
             blobs_to_fail: Mutex::default(),
             reads_to_fail: AtomicUsize::new(0),
             sweeps_to_fail: AtomicUsize::new(0),
+            rejected: Mutex::default(),
         }
     }
 
@@ -88,6 +91,16 @@ impl TestStore {
 
     pub(crate) fn fail(&self, n: usize, failure: Failure) {
         self.failures.lock().unwrap().extend(std::iter::repeat_n(failure, n));
+    }
+
+    /// The store below.
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// Every transaction that changes this row is rejected from now on.
+    pub(crate) fn reject(&self, row: RowId) {
+        self.rejected.lock().unwrap().insert(row);
     }
 
     /// No transaction fails any more.
@@ -137,11 +150,22 @@ impl TestStore {
         }
         let n_jobs_loaded = Arc::new(AtomicUsize::new(0));
         let loaded = n_jobs_loaded.clone();
+        let bad = self.rejected.lock().unwrap().clone();
+        let is_rejected = Arc::new(AtomicBool::new(false));
+        let rejecting = is_rejected.clone();
         let counting = move |rows: Rows| {
             loaded.store(rows.jobs.len(), Ordering::SeqCst);
-            decide(rows)
+            let changes = decide(rows);
+            let jobs = changes.updated.iter().map(|job| RowId::Job(job.id));
+            let deliveries = changes.deliveries_changed.iter().map(|known| RowId::Delivery(known.id));
+            let touches_bad = jobs.chain(deliveries).any(|row| bad.contains(&row));
+            rejecting.store(touches_bad, Ordering::SeqCst);
+            if touches_bad { Changes::default() } else { changes }
         };
         let changes = self.memory.transact(wants, Box::new(counting)).await?;
+        if is_rejected.load(Ordering::SeqCst) {
+            return Err(Error::new(Fault::Rejected, "asked to reject it"));
+        }
         self.written.lock().unwrap().push(Written {
             n_answers: changes.answers.len(),
             n_jobs_loaded: n_jobs_loaded.load(Ordering::SeqCst),

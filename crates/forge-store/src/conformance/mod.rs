@@ -12,6 +12,7 @@
 //! | `submit.rs` | submitting and reading back |
 //! | `related_rows.rs` | what a batch is given to see |
 //! | `batch.rs` | all or nothing: poison, panics, abandoned calls, big batches |
+//! | `damage.rs` | rows that cannot be read |
 //! | `claim.rs` | who gets which job, with several nodes |
 //! | `time.rs` | what is due, and when something will be |
 //! | `keys.rs` | idempotency keys and unique keys, fifty at once |
@@ -33,6 +34,7 @@
 pub mod batch;
 pub mod claim;
 pub mod clients;
+pub mod damage;
 pub mod forget;
 pub mod journal;
 pub mod keys;
@@ -60,6 +62,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use forge_core::set_aside::RowId;
+
 use crate::Store;
 pub use crate::conformance_suite as suite;
 
@@ -76,6 +80,12 @@ pub trait Fixture: Send + Sync {
 
     /// The same data after the process was started again. Stores handed out before are not used any more.
     fn reopen(&self) -> Pin<Box<dyn Future<Output = Arc<dyn Store>> + Send + '_>>;
+
+    /// Makes a row unreadable, as damage to the disk would.
+    fn damage(&self, row: RowId) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+
+    /// Undoes that.
+    fn mend(&self, row: RowId) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
 
 /// Runs one case with a fixture of its own. What `suite!` makes a test of.

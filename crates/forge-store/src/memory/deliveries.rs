@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use forge_core::delivery::{Chain, Delivery, DeliveryStatus, Endpoint};
 use forge_core::id::{ClientId, DeliveryId, JobId, SigningKeyId, WebhookId};
+use forge_core::set_aside::RowId;
 use forge_core::time::Time;
 use forge_core::webhook::{SigningKey, Webhook};
 use forge_core::{Changes, Rows, Wants};
 
+use super::aside::Aside;
 use crate::{DeliveriesOf, DeliveryFilter, Error, Fault};
 
 #[derive(Default)]
@@ -24,7 +26,8 @@ pub(super) struct DeliveryTables {
 
 impl DeliveryTables {
     /// What is wanted and its company, once the jobs are loaded.
-    pub(super) fn load(&self, wants: &Wants, rows: &mut Rows) {
+    pub(super) fn load(&self, wants: &Wants, aside: &Aside, rows: &mut Rows) -> Result<(), Error> {
+        wants.deliveries.iter().try_for_each(|id| aside.check(RowId::Delivery(*id)))?;
         let mut ids: BTreeSet<DeliveryId> = wants.deliveries.clone();
         let mut webhooks: BTreeSet<WebhookId> = wants.webhooks.clone();
         if !self.webhooks.is_empty() {
@@ -58,11 +61,26 @@ impl DeliveryTables {
         }
         webhooks.extend(named.iter().filter_map(|id| self.deliveries.get(id)).map(|known| known.to.key()));
         ids.extend(named);
+        ids.retain(|id| aside.readable(RowId::Delivery(*id), rows));
+        for unreadable in &mut rows.unreadable {
+            if let RowId::Delivery(id) = unreadable.row {
+                unreadable.next = self.behind(id).filter(|next| !aside.is_damaged(RowId::Delivery(*next)));
+                ids.extend(unreadable.next);
+            }
+        }
         rows.deliveries = ids.iter().filter_map(|id| self.deliveries.get(id)).cloned().collect();
         rows.webhooks = webhooks.iter().filter_map(|id| self.webhooks.get(id)).cloned().collect();
         if wants.signing_keys {
             rows.signing_keys = self.signing_keys.values().cloned().collect();
         }
+        Ok(())
+    }
+
+    /// The delivery that comes after this one in its chain.
+    fn behind(&self, id: DeliveryId) -> Option<DeliveryId> {
+        let known = self.deliveries.get(&id)?;
+        let (chain, place) = known.chain().zip(known.position())?;
+        self.chains.get(&chain)?.range(place + 1..).next().map(|(_, next)| *next)
     }
 
     /// The deliveries of a chain that are not settled, in order.
@@ -110,14 +128,11 @@ impl DeliveryTables {
         self.deliveries.insert(id, delivery);
     }
 
-    /// Says whether it was there.
-    fn remove(&mut self, id: DeliveryId) -> bool {
-        let Some(delivery) = self.deliveries.remove(&id) else { return false };
+    /// Takes a delivery out of its chain and out of what is due.
+    pub(super) fn take_away(&mut self, id: DeliveryId) {
+        let Some(delivery) = self.deliveries.get(&id) else { return };
         if let Some(at) = delivery.due_at() {
             self.due.remove(&(at, id));
-        }
-        if let Some(at) = delivery.settled_at() {
-            self.settled.remove(&(at, id));
         }
         if let Some((chain, place)) = delivery.chain().zip(delivery.position())
             && let Some(open) = self.chains.get_mut(&chain)
@@ -126,6 +141,15 @@ impl DeliveryTables {
             if open.is_empty() {
                 self.chains.remove(&chain);
             }
+        }
+    }
+
+    /// Says whether it was there.
+    fn remove(&mut self, id: DeliveryId) -> bool {
+        self.take_away(id);
+        let Some(delivery) = self.deliveries.remove(&id) else { return false };
+        if let Some(at) = delivery.settled_at() {
+            self.settled.remove(&(at, id));
         }
         if let Some(job) = delivery.job()
             && let Some(ids) = self.of_job.get_mut(&job)
@@ -154,14 +178,15 @@ impl DeliveryTables {
         self.deliveries.get(&id).cloned()
     }
 
-    pub(super) fn list(&self, filter: &DeliveryFilter) -> Vec<Delivery> {
+    pub(super) fn list(&self, filter: &DeliveryFilter, aside: &Aside) -> Vec<Delivery> {
         let ids = match filter.of {
             DeliveriesOf::Webhook(webhook) => self.to.get(&webhook),
             DeliveriesOf::Job(job) => self.of_job.get(&job),
         };
         let end = filter.before.unwrap_or(DeliveryId::from_u128(u128::MAX));
         let older = ids.into_iter().flat_map(|ids| ids.range(..end).rev());
-        let found = older.filter_map(|id| self.deliveries.get(id));
+        let readable = older.filter(|id| !aside.is_damaged(RowId::Delivery(**id)));
+        let found = readable.filter_map(|id| self.deliveries.get(id));
         let found = found.filter(|known| filter.status.is_none_or(|status| known.status() == status));
         found.take(filter.limit).cloned().collect()
     }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use forge_core::delivery::{Chain, Delivery};
 use forge_core::id::{ClientId, DeliveryId, WebhookId};
+use forge_core::set_aside::{RowId, Unreadable};
 use forge_core::time::Time;
 use forge_core::webhook::{SigningKey, Webhook};
 use forge_core::{Changes, Rows, Wants};
@@ -17,12 +18,16 @@ use super::pipeline::Pipeline;
 use super::sql::Sql;
 use super::transact::{FailedTry, StatementRunner};
 use super::value::Uuid;
-use crate::Error;
+use crate::error::readable;
+use crate::{Error, Fault};
 
 /// What a statement was sent for.
 enum DeliveryStatement {
     Lock,
     Webhooks,
+    WebhooksOfClients,
+    /// Deliveries that a command names.
+    Named,
     Deliveries,
     DueDeliveries,
     SigningKeys,
@@ -70,7 +75,7 @@ pub(super) async fn load(
     }
     if !deliveries.is_empty() {
         pipeline.push(Sql::LockDeliveries, [&deliveries]);
-        parts.push(DeliveryStatement::Deliveries);
+        parts.push(DeliveryStatement::Named);
     }
     if !webhooks.is_empty() {
         pipeline.push(Sql::LockWebhooks, [&webhooks]);
@@ -78,7 +83,7 @@ pub(super) async fn load(
     }
     if webhooks_exist && !clients.is_empty() {
         pipeline.push(Sql::FindWebhooksOf, [&clients]);
-        parts.push(DeliveryStatement::Webhooks);
+        parts.push(DeliveryStatement::WebhooksOfClients);
     }
     for (since, webhook, n) in &failed {
         pipeline.push(Sql::LockFailedDeliveries, [since, webhook, n]);
@@ -100,7 +105,7 @@ pub(super) async fn load(
     for (part, answer) in parts.into_iter().zip(stage.load(pipeline).await?) {
         found.take(&part, &answer).map_err(FailedTry::open)?;
     }
-    Ok(())
+    found.take_behind(connection, stage).await
 }
 
 struct FoundDeliveries<'a> {
@@ -116,6 +121,14 @@ impl FoundDeliveries<'_> {
             DeliveryStatement::Webhooks => {
                 rows.iter().try_for_each(|row| self.take_webhook(read_webhook(row, 0)?))?
             }
+            DeliveryStatement::WebhooksOfClients => {
+                for row in rows {
+                    if let Some(webhook) = readable(read_webhook(row, 0).map(Some))? {
+                        self.take_webhook(webhook)?;
+                    }
+                }
+            }
+            DeliveryStatement::Named => rows.iter().try_for_each(|row| self.take_delivery(row))?,
             DeliveryStatement::Deliveries => drop(self.take_deliveries(rows)?),
             DeliveryStatement::DueDeliveries => self.rows.deliveries_due = self.take_deliveries(rows)?,
             DeliveryStatement::SigningKeys => {
@@ -132,20 +145,76 @@ impl FoundDeliveries<'_> {
         Ok(())
     }
 
-    /// Deliveries, and their webhooks where the row has them.
+    /// A delivery, and its webhook where the row has it.
+    fn take_delivery(&mut self, row: &Row) -> Result<(), Error> {
+        let delivery = read_delivery(row)?;
+        if self.deliveries.insert(delivery.id) {
+            self.rows.deliveries.push(delivery);
+        }
+        if row.len() > 2
+            && cell::<Option<Uuid>>(row, 2)?.is_some()
+            && let Some(webhook) = readable(read_webhook(row, 2).map(Some))?
+        {
+            self.take_webhook(webhook)?;
+        }
+        Ok(())
+    }
+
+    /// The same for deliveries that were met; notes those that cannot be read, and returns the ids of all.
     fn take_deliveries(&mut self, rows: &[Row]) -> Result<Vec<DeliveryId>, Error> {
         let mut ids = Vec::with_capacity(rows.len());
         for row in rows {
-            let delivery = read_delivery(row)?;
-            ids.push(delivery.id);
-            if self.deliveries.insert(delivery.id) {
-                self.rows.deliveries.push(delivery);
-            }
-            if row.len() > 2 && cell::<Option<Uuid>>(row, 2)?.is_some() {
-                self.take_webhook(read_webhook(row, 2)?)?;
+            let id: DeliveryId = cell::<Uuid>(row, 0)?.into();
+            ids.push(id);
+            match self.take_delivery(row) {
+                Err(error) if error.fault == Fault::Corrupt => self.note(id, &error),
+                taken => taken?,
             }
         }
         Ok(ids)
+    }
+
+    fn note(&mut self, id: DeliveryId, error: &Error) {
+        let row = RowId::Delivery(id);
+        if self.rows.unreadable.iter().all(|known| known.row != row) {
+            self.rows.unreadable.push(Unreadable { row, reason: error.to_string(), next: None });
+        }
+    }
+
+    /// What waits for a delivery that cannot be read: hardly ever worth this trip.
+    async fn take_behind(
+        mut self,
+        connection: &Connection,
+        stage: &StatementRunner<'_>,
+    ) -> Result<(), FailedTry> {
+        let deliveries = |unreadable: &Unreadable| match unreadable.row {
+            RowId::Delivery(id) => Some(Uuid::from(id)),
+            RowId::Job(_) => None,
+        };
+        let ids: Vec<Uuid> = self.rows.unreadable.iter().filter_map(deliveries).collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let mut pipeline = Pipeline::new(connection);
+        pipeline.push(Sql::FindBehind, [&ids]);
+        let found = stage.load(pipeline).await?.pop().unwrap_or_default();
+        found.iter().try_for_each(|row| self.take_next(row)).map_err(FailedTry::open)
+    }
+
+    /// From `id, next id, next body`.
+    fn take_next(&mut self, row: &Row) -> Result<(), Error> {
+        let first: DeliveryId = cell::<Uuid>(row, 0)?.into();
+        let next: DeliveryId = cell::<Uuid>(row, 1)?.into();
+        let read = Delivery::decode(next, cell(row, 2)?).map(Some);
+        let Some(delivery) = readable(read.map_err(Error::from))? else { return Ok(()) };
+        let waits = |known: &&mut Unreadable| known.row == RowId::Delivery(first);
+        if let Some(known) = self.rows.unreadable.iter_mut().find(waits) {
+            known.next = Some(next);
+        }
+        if self.deliveries.insert(next) {
+            self.rows.deliveries.push(delivery);
+        }
+        Ok(())
     }
 }
 

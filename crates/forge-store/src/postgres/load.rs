@@ -11,6 +11,7 @@ use forge_core::codec::Corrupt;
 use forge_core::id::{ClientId, JobId};
 use forge_core::job::{Head, IdempotencyKey, Job, Lane, Name, Shelf};
 use forge_core::rows::{Counts, KeyRow, LimitRow, QueueRow};
+use forge_core::set_aside::{RowId, Unreadable};
 use forge_core::time::Time;
 use forge_core::{Rows, Wants, limits};
 use tokio_postgres::Row;
@@ -165,7 +166,7 @@ impl Loaded {
             LoadStatement::ApiKeys => {
                 self.rows.api_keys = rows.iter().map(read_api_key).collect::<Result<_, _>>()?
             }
-            LoadStatement::Jobs => drop(self.take_jobs(&rows)?),
+            LoadStatement::Jobs => self.take_named(&rows)?,
             LoadStatement::Keys => self.rows.keys = rows.iter().map(read_key).collect::<Result<_, _>>()?,
             LoadStatement::Uniques => {
                 for row in &rows {
@@ -198,14 +199,34 @@ impl Loaded {
         Ok(())
     }
 
-    /// Adds the jobs that are not there yet; returns the ids of all, in the order of the rows.
+    /// Adds the jobs that a command names. They come first.
+    fn take_named(&mut self, rows: &[Row]) -> Result<(), Error> {
+        for row in rows {
+            let job = read_job(row)?;
+            if self.seen.insert(job.id) {
+                self.rows.jobs.push(job);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the jobs that are not there yet, and notes those that cannot be read; returns the ids of all, in the order of the
+    /// rows.
     fn take_jobs(&mut self, rows: &[Row]) -> Result<Vec<JobId>, Error> {
         let mut ids = Vec::with_capacity(rows.len());
         for row in rows {
             let id: JobId = cell::<Uuid>(row, 0)?.into();
             ids.push(id);
-            if self.seen.insert(id) {
-                self.rows.jobs.push(read_job(row)?);
+            if !self.seen.insert(id) {
+                continue;
+            }
+            match read_job(row) {
+                Ok(job) => self.rows.jobs.push(job),
+                Err(error) if error.fault == Fault::Corrupt => {
+                    let (row, reason) = (RowId::Job(id), error.to_string());
+                    self.rows.unreadable.push(Unreadable { row, reason, next: None });
+                }
+                Err(error) => return Err(error),
             }
         }
         Ok(ids)

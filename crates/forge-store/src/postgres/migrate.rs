@@ -37,6 +37,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "clients_keyed",
         sql: include_str!("../../migrations/postgres/0007_clients_keyed.sql"),
     },
+    Migration {
+        version: 8,
+        name: "set_aside",
+        sql: include_str!("../../migrations/postgres/0008_set_aside.sql"),
+    },
 ];
 
 /// An arbitrary number, unlikely to be anybody else's.

@@ -14,6 +14,7 @@
 //! | `transact.rs` | one batch, from `BEGIN` to `COMMIT`, and again |
 //! | `load.rs`, `write.rs`, `columns.rs`, `value.rs` | rows in, rows out |
 //! | `read.rs` | reading without locks |
+//! | `aside.rs` | rows that nobody can use |
 //! | `blobs.rs` | large results, in chunks |
 //! | `pipeline.rs` | many statements in one trip |
 //! | `connect.rs`, `tls.rs`, `pool.rs` | connections |
@@ -21,6 +22,7 @@
 //! | `migrate.rs` | the schema |
 //! | `fault.rs` | what went wrong |
 
+mod aside;
 mod blobs;
 mod columns;
 mod connect;

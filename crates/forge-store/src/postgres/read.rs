@@ -15,6 +15,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::Options;
+use super::aside::read_aside;
 use super::connect::in_time;
 use super::deliveries::{read_delivery, read_signing_key, read_webhook};
 use super::fault;
@@ -23,6 +24,7 @@ use super::pipeline::Pipeline;
 use super::pool::{Pool, PooledConnection};
 use super::sql::Sql;
 use super::value::{Text, Uuid};
+use crate::error::readable;
 use crate::{
     DeliveriesOf, DeliveryFilter, Error, Fault, Filter, JobsAhead, JournalRow, Page, Query, QueueStats,
     StoredResult, Sweep, Swept, Tombstone,
@@ -148,7 +150,7 @@ impl ReadConnection<'_> {
             Query::JobsById(ids) => {
                 let ids: Vec<Uuid> = ids.into_iter().map(Uuid::from).collect();
                 let rows = self.rows(Sql::ReadJobs, &[&ids]).await?;
-                Page::Jobs(rows.iter().map(read_job).collect::<Result<_, _>>()?)
+                Page::Jobs(readable_all(&rows, read_job)?)
             }
             Query::Outcomes(executions) => {
                 let ids: Vec<Uuid> = executions.into_iter().map(Uuid::from).collect();
@@ -176,6 +178,10 @@ impl ReadConnection<'_> {
             Query::SigningKeys => {
                 let rows = self.rows(Sql::FindSigningKeys, &[]).await?;
                 Page::SigningKeys(rows.iter().map(read_signing_key).collect::<Result<_, _>>()?)
+            }
+            Query::SetAside { limit } => {
+                let rows = self.rows(Sql::ListAside, &[&bounded(limit)]).await?;
+                Page::SetAside(rows.iter().map(read_aside).collect::<Result<_, _>>()?)
             }
         })
     }
@@ -223,7 +229,7 @@ impl ReadConnection<'_> {
             None => Sql::ListJobs,
         };
         let rows = self.rows(sql, &values).await?;
-        Ok(Page::Jobs(rows.iter().map(read_job).collect::<Result<_, _>>()?))
+        Ok(Page::Jobs(readable_all(&rows, read_job)?))
     }
 
     async fn deliveries(&self, filter: DeliveryFilter) -> Result<Page, Error> {
@@ -234,7 +240,7 @@ impl ReadConnection<'_> {
         let before = filter.before.map_or(Uuid::MAX, Uuid::from);
         let status = filter.status.map(|status| status as i16);
         let rows = self.rows(sql, &[&of, &before, &status, &bounded(filter.limit)]).await?;
-        Ok(Page::Deliveries(rows.iter().map(read_delivery).collect::<Result<_, _>>()?))
+        Ok(Page::Deliveries(readable_all(&rows, read_delivery)?))
     }
 
     async fn shelf(&self, shelf: Shelf, after: Option<JobId>, limit: usize) -> Result<Page, Error> {
@@ -246,7 +252,7 @@ impl ReadConnection<'_> {
                 self.rows(Sql::ReadShelf, &[&lane, &name, &after, &limit]).await?
             }
         };
-        Ok(Page::Jobs(rows.iter().map(read_job).collect::<Result<_, _>>()?))
+        Ok(Page::Jobs(readable_all(&rows, read_job)?))
     }
 
     async fn ahead(&self, shelf: Shelf, place: (i16, JobId), limit: usize) -> Result<JobsAhead, Error> {
@@ -277,6 +283,11 @@ impl ReadConnection<'_> {
 /// A limit as the database takes it.
 fn bounded(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+/// What can be read of rows in a list: one that cannot does not hide the others.
+fn readable_all<T>(rows: &[Row], read: impl Fn(&Row) -> Result<T, Error>) -> Result<Vec<T>, Error> {
+    rows.iter().filter_map(|row| readable(read(row).map(Some)).transpose()).collect()
 }
 
 fn read_outcome(row: &Row) -> Result<Outcome, Error> {

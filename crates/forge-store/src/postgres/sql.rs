@@ -137,6 +137,16 @@ statements! {
                               WHERE job = chain.job AND endpoint = chain.endpoint AND place IS NOT NULL
                               ORDER BY place
                               LIMIT chain.most) AS found";
+    /// What comes after these deliveries in their chains, of which the caller holds the first.
+    FindBehind = "
+        SELECT first.id, next.id, next.body
+          FROM deliveries AS first
+         CROSS JOIN LATERAL (SELECT id, body
+                               FROM deliveries
+                              WHERE job = first.job AND endpoint = first.endpoint AND place > first.place
+                              ORDER BY place
+                              LIMIT 1) AS next
+         WHERE first.id = ANY ($1::uuid[]) AND first.place IS NOT NULL";
     LockDeliveries = "
         SELECT deliveries.id, deliveries.body, webhooks.id, webhooks.body
           FROM deliveries
@@ -296,6 +306,18 @@ statements! {
         SELECT * FROM unnest($1::uuid[], $2::bytea[], $3::bigint[], $4::bigint[])
             ON CONFLICT (id) DO UPDATE SET retired_at = EXCLUDED.retired_at";
     DeleteSigningKeys = "DELETE FROM signing_keys WHERE id = ANY ($1::uuid[])";
+
+    TakeJobsAway = "UPDATE jobs SET lane = NULL, shelf = NULL, due_at = NULL WHERE id = ANY ($1::uuid[])";
+    TakeDeliveriesAway = "UPDATE deliveries SET place = NULL, due_at = NULL WHERE id = ANY ($1::uuid[])";
+    PutAside = "
+        INSERT INTO set_aside (kind, id, at, reason)
+        SELECT * FROM unnest($1::smallint[], $2::uuid[], $3::bigint[], $4::text[])
+            ON CONFLICT (kind, id) DO UPDATE SET at = EXCLUDED.at, reason = EXCLUDED.reason";
+    DeleteAside = "
+        DELETE FROM set_aside
+         USING unnest($1::smallint[], $2::uuid[]) AS gone (kind, id)
+         WHERE set_aside.kind = gone.kind AND set_aside.id = gone.id";
+    ListAside = "SELECT kind, id, at, reason FROM set_aside ORDER BY kind, id LIMIT $1::bigint";
 
     // ── The journal ──
 

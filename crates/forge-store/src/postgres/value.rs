@@ -5,6 +5,7 @@ use std::error::Error;
 use bytes::BytesMut;
 use forge_core::id::{BlobId, ClientId, DeliveryId, ExecutionId, JobId, KeyId, SigningKeyId, WebhookId};
 use forge_core::job::Name;
+use forge_core::set_aside::RowId;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked};
 
 /// An id of any kind, as the database has it.
@@ -16,6 +17,16 @@ impl Uuid {
     pub(super) const MIN: Uuid = Uuid([0; 16]);
     /// Greater than every id there is.
     pub(super) const MAX: Uuid = Uuid([0xff; 16]);
+
+    pub(super) const fn as_u128(self) -> u128 {
+        u128::from_be_bytes(self.0)
+    }
+}
+
+impl From<RowId> for Uuid {
+    fn from(row: RowId) -> Uuid {
+        Uuid(row.as_u128().to_be_bytes())
+    }
 }
 
 /// Conversions for one kind of id.

@@ -10,6 +10,7 @@ use forge_core::history::{JournalEntry, encode_entries};
 use forge_core::job::{IdempotencyKey, Name};
 use forge_core::rows::{Counts, Forgotten, LimitRow, QueueRow};
 
+use super::aside::Aside;
 use super::columns::{Clients, EndedColumns, InsertedColumns, UpdatedColumns};
 use super::deliveries::WebhookColumns;
 use super::listen;
@@ -30,6 +31,7 @@ pub(super) struct Writes<'a> {
     queues: Queues<'a>,
     clients: Clients<'a>,
     posted: WebhookColumns<'a>,
+    aside: Aside<'a>,
     counts: CountColumns<'a>,
     slot: i16,
     journal: Option<(i64, Vec<u8>)>,
@@ -52,6 +54,7 @@ impl<'a> Writes<'a> {
             queues: Queues::new(&changes.queues),
             clients: Clients::new(changes),
             posted: WebhookColumns::new(changes),
+            aside: Aside::new(changes),
             counts: CountColumns::new(&changes.counts),
             slot,
             journal: at.map(|at| (at.as_micros(), encode_entries(&changes.journal))),
@@ -67,6 +70,7 @@ impl<'a> Writes<'a> {
         // Before jobs are forgotten, whose deliveries go with them.
         self.posted.push(pipeline);
         self.gone.push(pipeline);
+        self.aside.push(pipeline);
         self.ended.push(pipeline);
         self.keys.push(pipeline);
         self.uniques.push(pipeline);

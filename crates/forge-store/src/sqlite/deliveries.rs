@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use forge_core::codec::Corrupt;
 use forge_core::delivery::{Chain, Delivery};
 use forge_core::id::{ClientId, DeliveryId, SigningKeyId, WebhookId};
+use forge_core::set_aside::{RowId, Unreadable};
 use forge_core::time::Time;
 use forge_core::webhook::{SigningKey, Webhook};
 use forge_core::{Changes, Rows, Wants};
@@ -14,6 +15,7 @@ use super::cells;
 use super::load::sql_limit;
 use super::many::many;
 use super::statements::statements;
+use crate::error::readable;
 use crate::{DeliveriesOf, DeliveryFilter, Error};
 
 statements! {
@@ -69,6 +71,17 @@ statements! {
         WHERE due_at <= ?1
         ORDER BY due_at, id
         LIMIT ?2
+    ";
+
+    /// What comes after a delivery in its chain.
+    BEHIND = "
+        SELECT next.id, next.body
+        FROM deliveries AS first
+            JOIN deliveries AS next INDEXED BY deliveries_chain
+                ON next.job = first.job AND next.endpoint = first.endpoint AND next.place > first.place
+        WHERE first.id = ?1
+        ORDER BY next.place
+        LIMIT 1
     ";
 
     /// Along `deliveries_failed`; 2 stands for given up.
@@ -174,7 +187,12 @@ impl FoundDeliveries<'_> {
             return Ok(());
         }
         for client in clients {
-            self.take_webhooks(all(self.db, WEBHOOKS_OF_CLIENT, params![client.to_bytes()], webhook)?);
+            self.take_webhooks(all_readable(
+                self.db,
+                WEBHOOKS_OF_CLIENT,
+                params![client.to_bytes()],
+                webhook,
+            )?);
         }
         for id in &wants.webhooks {
             self.webhook(*id)?;
@@ -206,7 +224,7 @@ impl FoundDeliveries<'_> {
         }
         for (Chain { job, endpoint }, limit) in chains {
             let chain = params![job.to_bytes(), endpoint.to_bytes(), limit];
-            self.take(all(self.db, CHAIN, chain, delivery)?);
+            self.meet(CHAIN, chain)?;
         }
         Ok(())
     }
@@ -217,24 +235,55 @@ impl FoundDeliveries<'_> {
         for id in &wants.deliveries {
             let found = all(self.db, DELIVERY, params![id.to_bytes()], delivery)?;
             endpoints.extend(found.iter().map(|known| known.to.key()));
-            self.take(found);
+            found.into_iter().for_each(|delivery| self.take(delivery));
         }
         if let Some(due) = wants.deliveries_due {
-            let found = all(self.db, DUE, params![due.now.as_micros(), sql_limit(due.limit)], delivery)?;
-            endpoints.extend(found.iter().map(|known| known.to.key()));
-            self.rows.deliveries_due = found.iter().map(|known| known.id).collect();
-            self.take(found);
+            let found = self.meet(DUE, params![due.now.as_micros(), sql_limit(due.limit)])?;
+            let met = self.rows.deliveries.iter().filter(|known| found.contains(&known.id));
+            endpoints.extend(met.map(|known| known.to.key()));
+            self.rows.deliveries_due = found;
         }
         for want in &wants.deliveries_failed {
             let values = params![want.since.as_micros(), want.webhook.to_bytes(), sql_limit(want.limit)];
-            self.take(all(self.db, FAILED, values, delivery)?);
+            self.meet(FAILED, values)?;
         }
         endpoints.into_iter().try_for_each(|id| self.webhook(id))
     }
 
-    fn take(&mut self, deliveries: Vec<Delivery>) {
-        let new = deliveries.into_iter().filter(|delivery| self.deliveries.insert(delivery.id));
-        self.rows.deliveries.extend(new);
+    /// Takes every delivery that the statement finds, notes those that cannot be read, and gives the ids of all in its order.
+    fn meet(&mut self, sql: &str, params: impl Params) -> Result<Vec<DeliveryId>, Error> {
+        let both = |row: &Row<'_>| {
+            let id = DeliveryId::from_bytes(cells::bytes(row, 0)?).ok_or(Corrupt)?;
+            Ok((id, Delivery::decode(id, cells::bytes(row, 1)?)))
+        };
+        let mut ids = Vec::new();
+        for (id, read) in all(self.db, sql, params, both)? {
+            ids.push(id);
+            match read {
+                Ok(delivery) => self.take(delivery),
+                Err(Corrupt) => self.note(id)?,
+            }
+        }
+        Ok(ids)
+    }
+
+    fn take(&mut self, delivery: Delivery) {
+        if self.deliveries.insert(delivery.id) {
+            self.rows.deliveries.push(delivery);
+        }
+    }
+
+    /// Notes a delivery that cannot be read, and takes what waits for it.
+    fn note(&mut self, id: DeliveryId) -> Result<(), Error> {
+        let row = RowId::Delivery(id);
+        if self.rows.unreadable.iter().any(|known| known.row == row) {
+            return Ok(());
+        }
+        let next = all_readable(self.db, BEHIND, params![id.to_bytes()], delivery)?.pop();
+        let reason = Error::from(Corrupt).to_string();
+        self.rows.unreadable.push(Unreadable { row, reason, next: next.as_ref().map(|next| next.id) });
+        next.into_iter().for_each(|next| self.take(next));
+        Ok(())
     }
 }
 
@@ -316,9 +365,11 @@ pub(super) fn list(db: &Connection, filter: &DeliveryFilter) -> Result<Vec<Deliv
     let (status, limit) = (filter.status.map(|status| status as u8), sql_limit(filter.limit));
     match filter.of {
         DeliveriesOf::Webhook(id) => {
-            all(db, TO_WEBHOOK, params![id.to_bytes(), before, status, limit], delivery)
+            all_readable(db, TO_WEBHOOK, params![id.to_bytes(), before, status, limit], delivery)
         }
-        DeliveriesOf::Job(id) => all(db, OF_JOB, params![id.to_bytes(), before, status, limit], delivery),
+        DeliveriesOf::Job(id) => {
+            all_readable(db, OF_JOB, params![id.to_bytes(), before, status, limit], delivery)
+        }
     }
 }
 
@@ -348,6 +399,16 @@ fn webhook(row: &Row<'_>) -> Result<Webhook, Error> {
 fn delivery(row: &Row<'_>) -> Result<Delivery, Error> {
     let id = DeliveryId::from_bytes(cells::bytes(row, 0)?).ok_or(Corrupt)?;
     Ok(Delivery::decode(id, cells::bytes(row, 1)?)?)
+}
+
+/// The same, without those that cannot be read.
+fn all_readable<T>(
+    db: &Connection,
+    sql: &str,
+    params: impl Params,
+    mut read: impl FnMut(&Row<'_>) -> Result<T, Error>,
+) -> Result<Vec<T>, Error> {
+    Ok(all(db, sql, params, |row| readable(read(row).map(Some)))?.into_iter().flatten().collect())
 }
 
 fn all<T>(

@@ -3,9 +3,11 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use forge_core::codec::Corrupt;
 use forge_core::id::JobId;
 use forge_core::job::{Lane, Name, Shelf};
 use forge_core::rows::{Counts, DueWant, KeyRow, LimitRow, QueueRow};
+use forge_core::set_aside::{RowId, Unreadable};
 use forge_core::time::Time;
 use forge_core::{Rows, Wants, limits};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
@@ -13,7 +15,7 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use super::statements::statements;
 use super::writer_cache::WriterCache;
 use super::{cells, clients, deliveries};
-use crate::Error;
+use crate::{Error, Fault};
 
 statements! {
     JOB = "
@@ -110,7 +112,7 @@ impl Loaded {
             let Some(row) = found.next()? else { continue };
             let (jobs, rest) = cells::bytes(row, 1)?.as_chunks::<16>();
             if !rest.is_empty() {
-                return Err(forge_core::codec::Corrupt.into());
+                return Err(Corrupt.into());
             }
             let jobs: Vec<JobId> = jobs.iter().map(|id| JobId::from_u128(u128::from_be_bytes(*id))).collect();
             ids.extend(&jobs);
@@ -148,6 +150,9 @@ impl Loaded {
         for &id in ids {
             if self.numbers.contains_key(&id) {
                 continue;
+            }
+            if self.rows.unreadable.iter().any(|met| met.row == RowId::Job(id)) {
+                return Err(Corrupt.into());
             }
             if let Some((n, job)) = cache.take(id) {
                 self.numbers.insert(id, n);
@@ -208,24 +213,37 @@ impl Loaded {
         Ok(())
     }
 
-    /// Takes every job that the statement finds, and gives their ids in its order.
+    /// Takes every job that the statement finds, notes those that cannot be read, and gives the ids of all in its order.
     fn take_all(&mut self, db: &Connection, sql: &str, params: impl Params) -> Result<Vec<JobId>, Error> {
         let mut statement = db.prepare_cached(sql)?;
         let mut found = statement.query(params)?;
         let mut ids = Vec::new();
         while let Some(row) = found.next()? {
-            ids.push(self.take(row)?);
+            let id = cells::job_id(row, 1)?;
+            match self.take(row) {
+                Err(error) if error.fault == Fault::Corrupt => self.note(id, &error),
+                taken => taken?,
+            }
+            ids.push(id);
         }
         Ok(ids)
     }
 
     /// Takes the job in a row of (n, id, head, body), unless it is here already.
-    fn take(&mut self, row: &Row<'_>) -> Result<JobId, Error> {
+    fn take(&mut self, row: &Row<'_>) -> Result<(), Error> {
         let id = cells::job_id(row, 1)?;
-        if self.numbers.insert(id, row.get(0)?).is_none() {
+        if !self.numbers.contains_key(&id) {
             self.rows.jobs.push(cells::job(id, row, 2)?);
+            self.numbers.insert(id, row.get(0)?);
         }
-        Ok(id)
+        Ok(())
+    }
+
+    fn note(&mut self, id: JobId, error: &Error) {
+        let row = RowId::Job(id);
+        if self.rows.unreadable.iter().all(|known| known.row != row) {
+            self.rows.unreadable.push(Unreadable { row, reason: error.to_string(), next: None });
+        }
     }
 }
 

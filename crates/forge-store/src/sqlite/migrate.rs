@@ -29,6 +29,11 @@ const ALL: &[Migration] = &[
         name: "clients_keyed",
         sql: include_str!("../../migrations/sqlite/0006_clients_keyed.sql"),
     },
+    Migration {
+        version: 7,
+        name: "set_aside",
+        sql: include_str!("../../migrations/sqlite/0007_set_aside.sql"),
+    },
 ];
 
 const BEGIN: &str = "BEGIN IMMEDIATE";

@@ -3,6 +3,7 @@
 //! One thread writes ([`writer`]), and what it has committed is on the disk; readers have connections of their own and
 //! never wait for it ([`readers`]); what they just read they need not read again ([`recent`]). Large results are files beside it ([`files`]). A second process may open the same file and write too: the two take turns.
 
+mod aside;
 mod cells;
 mod checkpoint;
 mod clients;

@@ -15,7 +15,8 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use super::load::sql_limit;
 use super::read_cache::{ReadCache, ShelfFront};
 use super::statements::statements;
-use super::{cells, clients, deliveries, results};
+use super::{aside, cells, clients, deliveries, results};
+use crate::error::readable;
 use crate::{Error, Filter, JournalRow, Page, Query, QueueStats, Tombstone};
 
 statements! {
@@ -198,7 +199,7 @@ pub(super) fn read(db: &Connection, recent: &ReadCache, query: &Query) -> Result
             // No bytes sort before all ids.
             let after = after.map_or(Vec::new(), |id| id.to_bytes().to_vec());
             let params = params![shelf.lane as u8, shelf.name.as_str(), after, sql_limit(*limit)];
-            Page::Jobs(all(db, SHELF, params, listed)?)
+            Page::Jobs(list(db, SHELF, params)?)
         }
         Query::Occupied(shelves) => Page::Shelves(occupied(db, shelves)?),
         Query::DeadLetters { limit } => {
@@ -226,7 +227,7 @@ pub(super) fn read(db: &Connection, recent: &ReadCache, query: &Query) -> Result
         }
         Query::JobsById(ids) => {
             let job = |id: &JobId| first(db, JOB, params![id.to_bytes()], |row| cells::job(*id, row, 0));
-            Page::Jobs(ids.iter().filter_map(|id| job(id).transpose()).collect::<Result<_, _>>()?)
+            Page::Jobs(ids.iter().filter_map(|id| readable(job(id)).transpose()).collect::<Result<_, _>>()?)
         }
         Query::Outcomes(executions) => {
             let read = |id: &ExecutionId| first(db, OUTCOME, params![id.to_bytes()], |row| outcome(*id, row));
@@ -240,6 +241,7 @@ pub(super) fn read(db: &Connection, recent: &ReadCache, query: &Query) -> Result
         Query::Deliveries(filter) => Page::Deliveries(deliveries::list(db, filter)?),
         Query::NextDelivery => Page::Moment(deliveries::next_due(db)?),
         Query::SigningKeys => Page::SigningKeys(deliveries::signing_keys(db)?),
+        Query::SetAside { limit } => Page::SetAside(aside::list(db, *limit)?),
     })
 }
 
@@ -252,10 +254,10 @@ fn jobs(db: &Connection, filter: &Filter) -> Result<Vec<Job>, Error> {
     let queue = filter.queue.as_ref().map(|queue| queue.as_str());
     let limit = sql_limit(filter.limit);
     match filter.client {
-        None => all(db, JOBS, params![before, states, queue, filter.job_type, limit], listed),
+        None => list(db, JOBS, params![before, states, queue, filter.job_type, limit]),
         Some(client) => {
             let params = params![before, states, queue, filter.job_type, limit, client.to_bytes()];
-            all(db, JOBS_OF_CLIENT, params, listed)
+            list(db, JOBS_OF_CLIENT, params)
         }
     }
 }
@@ -294,8 +296,10 @@ fn front(db: &Connection, shelf: &Shelf, limit: usize) -> Result<ShelfFront, Err
     Ok(ShelfFront::new(places, limit, n_waiting.unwrap_or(0)))
 }
 
-fn listed(row: &Row<'_>) -> Result<Job, Error> {
-    cells::job(cells::job_id(row, 0)?, row, 1)
+/// Every job that the statement finds and that can be read: one that cannot does not hide the others.
+fn list(db: &Connection, sql: &str, params: impl Params) -> Result<Vec<Job>, Error> {
+    let listed = |row: &Row<'_>| readable(cells::job(cells::job_id(row, 0)?, row, 1).map(Some));
+    Ok(all(db, sql, params, listed)?.into_iter().flatten().collect())
 }
 
 fn outcome(execution: ExecutionId, row: &Row<'_>) -> Result<Outcome, Error> {

@@ -101,6 +101,7 @@ fn road_of(query: &Query) -> ReadPath {
         | Query::DeadLetters { .. }
         | Query::Queues
         | Query::Deliveries(_)
+        | Query::SetAside { .. }
         | Query::JournalBefore(_) => ReadPath::Search,
     }
 }

@@ -16,7 +16,7 @@ use rusqlite::{Connection, params};
 use super::load::{ALL_QUEUES, sql_limit};
 use super::many::many;
 use super::statements::statements;
-use super::{clients, deliveries, results};
+use super::{aside, clients, deliveries, results};
 use crate::{Error, Fault, Sweep, Swept};
 
 statements! {
@@ -165,6 +165,7 @@ pub(super) fn write(db: &Connection, changes: &Changes, numbers: &HashMap<JobId,
     update_jobs(db, &changes.updated, numbers)?;
     deliveries::write(db, changes)?;
     forget(db, &changes.forgotten)?;
+    aside::write(db, changes)?;
     insert_ends(db, changes)?;
     put_keys(db, &changes.keys, &changes.keys_removed)?;
     put_uniques(db, changes)?;

@@ -1,0 +1,71 @@
+//! Rows that are set aside.
+
+use forge_core::Changes;
+use forge_core::codec::Corrupt;
+use forge_core::set_aside::{RowId, SetAside};
+use forge_core::time::Time;
+use tokio_postgres::Row;
+
+use super::load::cell;
+use super::pipeline::Pipeline;
+use super::sql::Sql;
+use super::value::Uuid;
+use crate::Error;
+
+/// What a batch sets aside and restores, as columns.
+#[derive(Default)]
+pub(super) struct Aside<'a> {
+    kinds: Vec<i16>,
+    ids: Vec<Uuid>,
+    at: Vec<i64>,
+    reasons: Vec<&'a str>,
+    jobs: Vec<Uuid>,
+    deliveries: Vec<Uuid>,
+    gone_kinds: Vec<i16>,
+    gone_ids: Vec<Uuid>,
+}
+
+impl<'a> Aside<'a> {
+    pub(super) fn new(changes: &'a Changes) -> Aside<'a> {
+        let mut columns = Aside::default();
+        for SetAside { row, at, reason } in &changes.set_aside {
+            columns.kinds.push(i16::from(row.kind()));
+            columns.ids.push((*row).into());
+            columns.at.push(at.as_micros());
+            columns.reasons.push(reason);
+            match row {
+                RowId::Job(id) => columns.jobs.push((*id).into()),
+                RowId::Delivery(id) => columns.deliveries.push((*id).into()),
+            }
+        }
+        let forgotten = changes.forgotten.iter().map(|gone| RowId::Job(gone.job));
+        for row in changes.restored.iter().copied().chain(forgotten) {
+            columns.gone_kinds.push(i16::from(row.kind()));
+            columns.gone_ids.push(row.into());
+        }
+        columns
+    }
+
+    /// Comes after everything else about jobs and deliveries.
+    pub(super) fn push<'p>(&'p self, pipeline: &mut Pipeline<'p>) {
+        if !self.jobs.is_empty() {
+            pipeline.push(Sql::TakeJobsAway, [&self.jobs]);
+        }
+        if !self.deliveries.is_empty() {
+            pipeline.push(Sql::TakeDeliveriesAway, [&self.deliveries]);
+        }
+        if !self.ids.is_empty() {
+            pipeline.push(Sql::PutAside, [&self.kinds, &self.ids, &self.at, &self.reasons]);
+        }
+        if !self.gone_ids.is_empty() {
+            pipeline.push(Sql::DeleteAside, [&self.gone_kinds, &self.gone_ids]);
+        }
+    }
+}
+
+/// A row of the list, from `kind, id, at, reason`.
+pub(super) fn read_aside(row: &Row) -> Result<SetAside, Error> {
+    let kind = u8::try_from(cell::<i16>(row, 0)?).map_err(|_| Corrupt)?;
+    let row_id = RowId::from_parts(kind, cell::<Uuid>(row, 1)?.as_u128()).ok_or(Corrupt)?;
+    Ok(SetAside { row: row_id, at: Time::from_micros(cell(row, 2)?), reason: cell(row, 3)? })
+}
