@@ -90,29 +90,29 @@ impl FieldWriter {
     }
 
     /// The key and type a member is written with, if it is written at all.
-    fn place_of<'a>(&'a self, name: &'a str) -> Option<(&'a str, Place)> {
+    fn place_of<'a>(&'a self, name: &'a str) -> Option<(&'a str, FieldForm)> {
         match name {
-            "type" | "title" | "detail" | "instance" => Some((name, Place::Typed(FieldType::String))),
-            "status" => Some((name, Place::Status(self.response_status))),
+            "type" | "title" | "detail" | "instance" => Some((name, FieldForm::Typed(FieldType::String))),
+            "status" => Some((name, FieldForm::Status(self.response_status))),
             _ => self.job_spelling(name).or_else(|| self.extension_type(name)),
         }
     }
 
-    fn job_spelling(&self, name: &str) -> Option<(&'static str, Place)> {
+    fn job_spelling(&self, name: &str) -> Option<(&'static str, FieldForm)> {
         let (_, key) = JOB_SPELLINGS.iter().find(|(member, _)| self.job_members && *member == name)?;
-        Some((key, Place::AsItIs))
+        Some((key, FieldForm::AsItIs))
     }
 
-    fn extension_type<'a>(&'a self, name: &'a str) -> Option<(&'a str, Place)> {
+    fn extension_type<'a>(&'a self, name: &'a str) -> Option<(&'a str, FieldForm)> {
         let taken = self.job_members && JOB_SPELLINGS.iter().any(|(_, spelling)| *spelling == name);
         let (_, as_type) = self.extensions.iter().find(|(known, _)| known == name)?;
-        (!taken).then_some((name, Place::Typed(*as_type)))
+        (!taken).then_some((name, FieldForm::Typed(*as_type)))
     }
 }
 
 /// How a member finds its structured type.
 #[derive(Clone, Copy)]
-enum Place {
+enum FieldForm {
     Typed(FieldType),
     /// An integer, written only if it equals this.
     Status(u16),
@@ -120,18 +120,18 @@ enum Place {
     AsItIs,
 }
 
-fn item_of<'a>(node: Node<'a>, place: Place) -> Option<RefBareItem<'a>> {
+fn item_of<'a>(node: Node<'a>, place: FieldForm) -> Option<RefBareItem<'a>> {
     match (node, place) {
-        (Node::Whole(code), Place::Status(sent)) => {
+        (Node::Whole(code), FieldForm::Status(sent)) => {
             (code == u64::from(sent)).then(|| Integer::from(sent).into())
         }
-        (Node::Text(text), Place::Typed(as_type)) => text_item(text, as_type),
-        (Node::Text(text), Place::AsItIs) => text_item(text, FieldType::String),
-        (Node::Whole(number), Place::AsItIs | Place::Typed(FieldType::Integer)) => {
+        (Node::Text(text), FieldForm::Typed(as_type)) => text_item(text, as_type),
+        (Node::Text(text), FieldForm::AsItIs) => text_item(text, FieldType::String),
+        (Node::Whole(number), FieldForm::AsItIs | FieldForm::Typed(FieldType::Integer)) => {
             Integer::try_from(number).ok().map(Into::into)
         }
-        (Node::Flag(flag), Place::AsItIs | Place::Typed(FieldType::Boolean)) => Some(flag.into()),
-        (Node::Value(value), Place::Typed(as_type)) => value_item(value, as_type),
+        (Node::Flag(flag), FieldForm::AsItIs | FieldForm::Typed(FieldType::Boolean)) => Some(flag.into()),
+        (Node::Value(value), FieldForm::Typed(as_type)) => value_item(value, as_type),
         _ => None,
     }
 }

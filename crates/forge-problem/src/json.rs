@@ -18,13 +18,13 @@ impl Problem {
     /// JSON in one line: standard members, job members, then extensions in their order.
     #[must_use]
     pub fn to_json(&self) -> String {
-        Writer::write(self, Order::AsBuilt)
+        JsonWriter::write(self, Order::AsBuilt)
     }
 
     /// Canonical JSON (RFC 8785): the same object always gives the same bytes.
     #[must_use]
     pub fn to_canonical_json(&self) -> String {
-        Writer::write(self, Order::Canonical)
+        JsonWriter::write(self, Order::Canonical)
     }
 
     /// SHA-256 of the canonical JSON.
@@ -64,7 +64,7 @@ impl fmt::Debug for Digest {
 /// is the caller's care.
 #[must_use]
 pub fn canonical(value: &Value) -> String {
-    let mut writer = Writer::with_capacity(estimate(Node::Value(value)), Order::Canonical);
+    let mut writer = JsonWriter::with_capacity(estimate(Node::Value(value)), Order::Canonical);
     writer.node(Node::Value(value));
     writer.out
 }
@@ -78,14 +78,14 @@ enum Order {
 /// Members a typical object has with its nested ones on the way down; more costs another allocation.
 const MEMBERS_USUAL: usize = 32;
 
-struct Writer<'a> {
+struct JsonWriter<'a> {
     out: String,
     /// Members of the objects being written, outermost first, so that sorting needs one allocation in all.
     open: Vec<Member<'a>>,
     order: Order,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> JsonWriter<'a> {
     fn write(problem: &'a Problem, order: Order) -> String {
         let bytes: usize = problem.members().map(|(name, node)| name.len() + 4 + estimate(node)).sum();
         let mut writer = Self::with_capacity(bytes + 2, order);

@@ -11,82 +11,82 @@ use forge_core::state::{State, is_legal};
 use forge_core::time::Time;
 use forge_core::{Changes, invariants};
 
-use crate::postbook::PostBook;
-use crate::story::Story;
+use crate::delivery_ledger::DeliveryLedger;
+use crate::run_log::RunLog;
 
 pub(crate) struct Auditor {
-    story: Story,
-    books: Mutex<Books>,
+    log: RunLog,
+    state: Mutex<AuditState>,
 }
 
 #[derive(Default)]
-struct Books {
-    last: BTreeMap<JobId, Stand>,
+struct AuditState {
+    last: BTreeMap<JobId, LastSeen>,
     fences: BTreeMap<JobId, u64>,
     outcomes: BTreeMap<ExecutionId, [u8; 32]>,
     held: BTreeMap<Name, BTreeSet<JobId>>,
     unique: BTreeMap<[u8; 32], BTreeSet<JobId>>,
     paused: BTreeSet<Name>,
-    post: PostBook,
+    deliveries: DeliveryLedger,
     n_commits: u64,
     n_events: u64,
 }
 
 impl Auditor {
-    pub(crate) fn new(story: Story) -> Auditor {
-        Auditor { story, books: Mutex::default() }
+    pub(crate) fn new(log: RunLog) -> Auditor {
+        Auditor { log, state: Mutex::default() }
     }
 
     /// How many commits and events there were.
     pub(crate) fn numbers(&self) -> (u64, u64) {
-        let books = self.books.lock().expect("nobody panics while auditing");
-        (books.n_commits, books.n_events)
+        let state = self.state.lock().expect("nobody panics while auditing");
+        (state.n_commits, state.n_events)
     }
 
     /// The executions that have ended, and the digest of each outcome.
     pub(crate) fn outcomes(&self) -> BTreeMap<ExecutionId, [u8; 32]> {
-        self.books.lock().expect("nobody panics while auditing").outcomes.clone()
+        self.state.lock().expect("nobody panics while auditing").outcomes.clone()
     }
 
     /// Whether the courier that brings this still holds it.
     pub(crate) fn holds(&self, delivery: &Delivery) -> bool {
-        let books = self.books.lock().expect("nobody panics while auditing");
-        let known = books.post.delivery(delivery.id);
+        let state = self.state.lock().expect("nobody panics while auditing");
+        let known = state.deliveries.delivery(delivery.id);
         known.is_some_and(|known| {
             known.fence == delivery.fence && matches!(known.stage, DeliveryStage::Taken(_))
         })
     }
 
-    /// What the book says of webhooks and deliveries.
-    pub(crate) fn with_post<T>(&self, look: impl FnOnce(&PostBook) -> T) -> T {
-        look(&self.books.lock().expect("nobody panics while auditing").post)
+    /// What the ledger says of webhooks and deliveries.
+    pub(crate) fn with_ledger<T>(&self, look: impl FnOnce(&DeliveryLedger) -> T) -> T {
+        look(&self.state.lock().expect("nobody panics while auditing").deliveries)
     }
 
     pub(crate) fn see(&self, changes: &Changes) {
-        let mut books = self.books.lock().expect("nobody panics while auditing");
-        books.n_commits += 1;
-        books.n_events += changes.journal.len() as u64;
+        let mut state = self.state.lock().expect("nobody panics while auditing");
+        state.n_commits += 1;
+        state.n_events += changes.journal.len() as u64;
         let mut broken = Vec::new();
-        books.see_events(changes, &mut broken);
-        books.see_outcomes(changes, &mut broken);
+        state.see_events(changes, &mut broken);
+        state.see_outcomes(changes, &mut broken);
         // The updated ones first: a job that was replaced lets go of its key in the commit that brings the new one.
         let jobs = changes.updated.iter().chain(changes.inserted.iter().map(|(job, _)| job));
-        jobs.for_each(|job| books.see_job(job, &mut broken));
-        books.see_limits(changes, &mut broken);
-        books.post.see(changes, &mut broken);
+        jobs.for_each(|job| state.see_job(job, &mut broken));
+        state.see_limits(changes, &mut broken);
+        state.deliveries.see(changes, &mut broken);
         for (queue, row) in &changes.queues {
             if row.paused {
-                books.paused.insert(queue.clone())
+                state.paused.insert(queue.clone())
             } else {
-                books.paused.remove(queue)
+                state.paused.remove(queue)
             };
         }
-        drop(books);
-        broken.into_iter().for_each(|what| self.story.broken(what));
+        drop(state);
+        broken.into_iter().for_each(|what| self.log.broken(what));
     }
 }
 
-impl Books {
+impl AuditState {
     fn see_events(&mut self, changes: &Changes, broken: &mut Vec<String>) {
         let jobs = changes.inserted.iter().map(|(job, _)| job).chain(&changes.updated);
         let queues: BTreeMap<JobId, &Name> = jobs.map(|job| (job.id, &job.head.queue)).collect();
@@ -154,14 +154,14 @@ impl Books {
 
 /// Where a job stood after its last event.
 #[derive(Clone, Copy, Debug)]
-struct Stand {
+struct LastSeen {
     n: u32,
     at: Time,
     state: State,
 }
 
 /// Where a job stands after `event`, or the rule that it breaks.
-fn follow(last: Option<Stand>, event: &Event) -> Result<Stand, &'static str> {
+fn follow(last: Option<LastSeen>, event: &Event) -> Result<LastSeen, &'static str> {
     if event.n != last.map_or(1, |last| last.n + 1) {
         return Err("no event may be missing");
     }
@@ -177,5 +177,5 @@ fn follow(last: Option<Stand>, event: &Event) -> Result<Stand, &'static str> {
         EventKind::Moved { to, .. } => to,
         EventKind::Progress(_) | EventKind::Emitted => before.ok_or("a job begins with a move")?,
     };
-    Ok(Stand { n: event.n, at: event.at, state })
+    Ok(LastSeen { n: event.n, at: event.at, state })
 }

@@ -10,7 +10,7 @@ use forge_core::retry::RetryPolicy;
 use forge_core::{Command, Refusal};
 use forge_engine::{Clock, Engine, Error};
 
-use crate::run::Stage;
+use crate::run::SimContext;
 use crate::subscribers;
 
 const QUEUES: [&str; 3] = ["red", "green", "blue"];
@@ -24,35 +24,35 @@ pub(crate) fn queues() -> Vec<Name> {
 }
 
 /// One client's life: so many actions, with pauses.
-pub(crate) async fn live(stage: Arc<Stage>, number: u64, n_actions: u64) {
+pub(crate) async fn live(context: Arc<SimContext>, number: u64, n_actions: u64) {
     let client = ClientId::from_u128(u128::from(number) + 1);
     for action in 0..n_actions {
-        stage.world.pass(stage.world.up_to_ms(3000)).await;
-        let Some(engine) = stage.nodes.any() else { continue };
-        match stage.world.below(10) {
-            _ if stage.receivers.is_some() && stage.world.chance(150) => {
-                subscribers::act(&stage, &engine, client).await;
+        context.world.pass(context.world.up_to_ms(3000)).await;
+        let Some(engine) = context.nodes.any() else { continue };
+        match context.world.below(10) {
+            _ if context.receivers.is_some() && context.world.chance(150) => {
+                subscribers::act(&context, &engine, client).await;
             }
-            0 => cancel(&stage, &engine, client).await,
-            1 => retry(&stage, &engine, client).await,
-            2 => pause(&stage, &engine).await,
-            3 => trespass(&stage, &engine, client).await,
-            _ => submit(&stage, client, action).await,
+            0 => cancel(&context, &engine, client).await,
+            1 => retry(&context, &engine, client).await,
+            2 => pause(&context, &engine).await,
+            3 => trespass(&context, &engine, client).await,
+            _ => submit(&context, client, action).await,
         }
     }
 }
 
 /// Submits a job, again and again under the same key while the answer is uncertain.
-async fn submit(stage: &Stage, client: ClientId, action: u64) {
-    let key = stage.world.chance(500).then(|| format!("key-{}", action / 2));
-    let mut head = head(stage, client);
+async fn submit(context: &SimContext, client: ClientId, action: u64) {
+    let key = context.world.chance(500).then(|| format!("key-{}", action / 2));
+    let mut head = head(context, client);
     if key.is_some() {
         // A key is forgotten with its job, and may then make another: that is not what is checked here.
         head.retention = None;
     }
-    let input = Arc::new(Input { payload: vec![7; stage.world.below(100) as usize], ..Input::default() });
+    let input = Arc::new(Input { payload: vec![7; context.world.below(100) as usize], ..Input::default() });
     for _ in 0..5 {
-        let Some(engine) = stage.nodes.any() else { return };
+        let Some(engine) = context.nodes.any() else { return };
         let mut head = head.clone();
         let idempotency = key.as_ref().map(|key| Idempotency {
             key: IdempotencyKey { client, operation: "submit".into(), key: key.clone() },
@@ -60,30 +60,30 @@ async fn submit(stage: &Stage, client: ClientId, action: u64) {
         });
         head.idempotency = idempotency.as_ref().map(|idempotency| idempotency.key.clone());
         let new = NewJob { id: engine.job_id(), id_given: false, head: Arc::new(head), input: input.clone() };
-        let queue_max = stage.world.chance(200).then_some(20);
+        let queue_max = context.world.chance(200).then_some(20);
         match engine.submit(Submit { jobs: vec![new], idempotency, queue_max }).await {
             Ok((jobs, existing)) => {
                 for job in &jobs {
-                    stage
-                        .story
+                    context
+                        .log
                         .tell(|| format!("client {client} hears of {} (existing: {existing})", job.id));
                     // A job met by its unique key may be there under another idempotency key, or none.
                     let by_key =
                         !existing || job.head.idempotency.as_ref().map(|known| &known.key) == key.as_ref();
-                    stage.truth.acknowledged(job, key.as_deref().filter(|_| by_key));
+                    context.acknowledged.acknowledged(job, key.as_deref().filter(|_| by_key));
                 }
                 return;
             }
             // Without a key a repetition might make a second job: that is the client's choice, and it refrains.
             Err(Error::Refused(_)) => return,
             Err(_) if key.is_none() => return,
-            Err(_) => stage.world.pass(Duration::from_millis(500)).await,
+            Err(_) => context.world.pass(Duration::from_millis(500)).await,
         }
     }
 }
 
-fn head(stage: &Stage, client: ClientId) -> Head {
-    let world = &stage.world;
+fn head(context: &SimContext, client: ClientId) -> Head {
+    let world = &context.world;
     let now = world.now();
     let mut head = Head::new(client, queue(world.below(3)), now);
     head.priority = world.below(3) as i16 - 1;
@@ -99,7 +99,7 @@ fn head(stage: &Stage, client: ClientId) -> Head {
         rate: world.chance(500).then(|| Rate { count: 3, per: Duration::from_secs(1) }),
     });
     head.callback =
-        (stage.receivers.is_some() && world.chance(200)).then(|| format!("http://callback/{client}"));
+        (context.receivers.is_some() && world.chance(200)).then(|| format!("http://callback/{client}"));
     head.unique = world.chance(150).then(|| Unique {
         key: [world.below(3) as u8; 32],
         states: Unique::UNFINISHED,
@@ -109,8 +109,8 @@ fn head(stage: &Stage, client: ClientId) -> Head {
     head
 }
 
-async fn cancel(stage: &Stage, engine: &Engine, client: ClientId) {
-    let Some(job) = stage.truth.some_job_of(client, stage.world.roll()) else { return };
+async fn cancel(context: &SimContext, engine: &Engine, client: ClientId) {
+    let Some(job) = context.acknowledged.some_job_of(client, context.world.roll()) else { return };
     let owned = Owned { job, client: Some(client) };
     let command = Command::Cancel(Cancel {
         owned,
@@ -119,38 +119,38 @@ async fn cancel(stage: &Stage, engine: &Engine, client: ClientId) {
         reason: "changed my mind".into(),
     });
     if let Ok((job, true)) = engine.act(command).await {
-        stage.story.tell(|| format!("client {client} cancels {}", job.id));
-        stage.truth.canceled(&job);
+        context.log.tell(|| format!("client {client} cancels {}", job.id));
+        context.acknowledged.canceled(&job);
     }
 }
 
-async fn retry(stage: &Stage, engine: &Engine, client: ClientId) {
-    let Some(job) = stage.truth.some_job_of(client, stage.world.roll()) else { return };
+async fn retry(context: &SimContext, engine: &Engine, client: ClientId) {
+    let Some(job) = context.acknowledged.some_job_of(client, context.world.roll()) else { return };
     let owned = Owned { job, client: Some(client) };
-    let afresh = stage.world.chance(200);
+    let afresh = context.world.chance(200);
     if let Ok((job, true)) = engine.retry(owned, afresh).await {
-        stage.story.tell(|| format!("client {client} retries {}", job.id));
+        context.log.tell(|| format!("client {client} retries {}", job.id));
     }
 }
 
-async fn pause(stage: &Stage, engine: &Engine) {
-    let queue = queue(stage.world.below(3));
-    let paused = stage.world.chance(400);
+async fn pause(context: &SimContext, engine: &Engine) {
+    let queue = queue(context.world.below(3));
+    let paused = context.world.chance(400);
     if engine.run(Command::Pause { queue: queue.clone(), paused }).await.is_ok() {
-        stage.story.tell(|| format!("queue {queue} paused: {paused}"));
+        context.log.tell(|| format!("queue {queue} paused: {paused}"));
     }
 }
 
 /// Another client's job must stay out of reach.
-async fn trespass(stage: &Stage, engine: &Engine, client: ClientId) {
+async fn trespass(context: &SimContext, engine: &Engine, client: ClientId) {
     let stranger = ClientId::from_u128(client.as_u128() + 1000);
-    let Some(job) = stage.truth.some_job_of(client, stage.world.roll()) else { return };
+    let Some(job) = context.acknowledged.some_job_of(client, context.world.roll()) else { return };
     let owned = Owned { job, client: Some(stranger) };
     let command =
         Command::Cancel(Cancel { owned, execution: None, by: "stranger".into(), reason: String::new() });
     match engine.act(command).await {
         Err(Error::Refused(Refusal::Foreign | Refusal::NotFound)) => {}
-        Ok(_) | Err(Error::Refused(_)) => stage.story.broken(format!("a stranger reached job {job}")),
+        Ok(_) | Err(Error::Refused(_)) => context.log.broken(format!("a stranger reached job {job}")),
         Err(_) => {}
     }
 }

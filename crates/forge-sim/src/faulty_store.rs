@@ -15,13 +15,13 @@ use tokio::sync::broadcast;
 
 use crate::Sabotage;
 use crate::auditor::Auditor;
-use crate::story::Story;
+use crate::run_log::RunLog;
 use crate::world::World;
 
 pub(crate) struct FaultyStore {
     disk: Memory,
     world: Arc<World>,
-    story: Story,
+    log: RunLog,
     pub(crate) auditor: Arc<Auditor>,
     sabotage: Option<Sabotage>,
     n_lanes: usize,
@@ -30,11 +30,11 @@ pub(crate) struct FaultyStore {
 }
 
 impl FaultyStore {
-    pub(crate) fn new(world: Arc<World>, story: Story, sabotage: Option<Sabotage>) -> FaultyStore {
-        let auditor = Arc::new(Auditor::new(story.clone()));
+    pub(crate) fn new(world: Arc<World>, log: RunLog, sabotage: Option<Sabotage>) -> FaultyStore {
+        let auditor = Arc::new(Auditor::new(log.clone()));
         let faults = AtomicU64::new(world.below(60));
         let n_lanes = 1 + world.below(3) as usize;
-        FaultyStore { disk: Memory::new(), world, story, auditor, sabotage, n_lanes, faults }
+        FaultyStore { disk: Memory::new(), world, log, auditor, sabotage, n_lanes, faults }
     }
 
     pub(crate) fn calm_down(&self) {
@@ -46,7 +46,7 @@ impl FaultyStore {
     }
 
     fn fault(&self, fault: Fault) -> Error {
-        self.story.tell(|| format!("the store fails: {fault:?}"));
+        self.log.tell(|| format!("the store fails: {fault:?}"));
         Error::new(fault, "trouble on purpose")
     }
 
@@ -145,7 +145,7 @@ impl FaultyStore {
             }
             Err(error) => {
                 // The disk itself has no trouble: what it rejects, the rules should not have asked for.
-                self.story.broken(format!("the disk could not write: {error}"));
+                self.log.broken(format!("the disk could not write: {error}"));
                 Err(error)
             }
         }

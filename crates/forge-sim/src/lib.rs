@@ -2,7 +2,7 @@
 //! zombies, receivers of webhooks that are slow, refuse or fall silent, a clock that jumps, a store that fails before or after the
 //! commit, nodes that crash at any step.
 //!
-//! [`run`] plays one seed and checks what must always hold; a [`Failure`] names the seed and tells the story. Time is
+//! [`run`] plays one seed and checks what must always hold; a [`SimFailure`] names the seed and tells the story. Time is
 //! virtual, so minutes of it pass in milliseconds, and the same seed always gives the same story.
 //!
 //! | file | what |
@@ -12,24 +12,24 @@
 //! | `nodes.rs` | engines that crash and come back |
 //! | `clients.rs`, `subscribers.rs`, `workers.rs` | who asks for what |
 //! | `receivers.rs` | where deliveries go |
-//! | `postbook.rs` | the auditor's book of deliveries |
-//! | `truth.rs` | what was acknowledged, and what must follow from it |
-//! | `story.rs` | what happened, for the one who has to find out why |
+//! | `delivery_ledger.rs` | the auditor's ledger of deliveries |
+//! | `acknowledged.rs` | what was acknowledged, and what must follow from it |
+//! | `run_log.rs` | what happened, for the one who has to find out why |
 
+mod acknowledged;
 mod auditor;
 mod clients;
+mod delivery_ledger;
 mod faulty_store;
 mod nodes;
-mod postbook;
 mod receivers;
 mod run;
-mod story;
+mod run_log;
 mod subscribers;
-mod truth;
 mod workers;
 mod world;
 
-pub use run::{Failure, Report, run};
+pub use run::{SimFailure, SimReport, run};
 
 /// A rule broken on purpose, to prove that the checks can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

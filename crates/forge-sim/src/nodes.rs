@@ -10,7 +10,7 @@ use forge_engine::{DeliveryHandle, DeliveryLoop, DeliveryOptions, Engine, Option
 
 use crate::faulty_store::FaultyStore;
 use crate::receivers::{self, Receivers};
-use crate::story::Story;
+use crate::run_log::RunLog;
 use crate::world::World;
 
 /// An outcome that can be told apart from every other: its bytes name the execution and how it ended.
@@ -30,24 +30,24 @@ impl Render for Plain {
 #[derive(Clone)]
 pub(crate) struct Nodes {
     world: Arc<World>,
-    story: Story,
+    log: RunLog,
     store: Arc<FaultyStore>,
     options: Options,
     /// Where deliveries go, and how; nobody delivers in a world without webhooks.
-    post: Option<(Receivers, DeliveryOptions)>,
+    deliveries: Option<(Receivers, DeliveryOptions)>,
     nodes: Arc<Mutex<Vec<Option<Node>>>>,
 }
 
 /// What is gone when a node crashes.
 struct Node {
     engine: Engine,
-    post: Option<DeliveryHandle>,
+    deliveries: Option<DeliveryHandle>,
 }
 
 impl Nodes {
     pub(crate) fn new(
         world: Arc<World>,
-        story: Story,
+        log: RunLog,
         store: Arc<FaultyStore>,
         receivers: Option<Receivers>,
     ) -> Nodes {
@@ -61,9 +61,9 @@ impl Nodes {
             sweep_every: Duration::from_secs(10),
             ..Options::default()
         };
-        let post = receivers.map(|receivers| (receivers, receivers::options(&world)));
+        let deliveries = receivers.map(|receivers| (receivers, receivers::options(&world)));
         let down = (0..n_nodes).map(|_| None).collect();
-        let nodes = Nodes { world, story, store, options, post, nodes: Arc::new(Mutex::new(down)) };
+        let nodes = Nodes { world, log, store, options, deliveries, nodes: Arc::new(Mutex::new(down)) };
         (0..n_nodes).for_each(|n| nodes.start(n));
         nodes
     }
@@ -82,7 +82,7 @@ impl Nodes {
     /// Crashes a node and leaves it down for a while.
     pub(crate) async fn crash(&self) {
         let n = self.world.below(self.nodes().len() as u64) as usize;
-        self.story.tell(|| format!("node {n} crashes"));
+        self.log.tell(|| format!("node {n} crashes"));
         self.nodes()[n] = None;
         self.world.pass(self.world.up_to_ms(3000)).await;
         self.start(n);
@@ -92,10 +92,10 @@ impl Nodes {
     pub(crate) async fn restart(&self) {
         let n = self.world.below(self.nodes().len() as u64) as usize;
         let node = self.nodes()[n].take();
-        if let Some(Node { engine, post }) = node {
-            self.story.tell(|| format!("node {n} stops"));
-            if let Some(post) = post {
-                post.stop().await;
+        if let Some(Node { engine, deliveries }) = node {
+            self.log.tell(|| format!("node {n} stops"));
+            if let Some(deliveries) = deliveries {
+                deliveries.stop().await;
             }
             engine.stop().await;
             self.start(n);
@@ -103,13 +103,13 @@ impl Nodes {
     }
 
     fn start(&self, n: usize) {
-        self.story.tell(|| format!("node {n} starts"));
+        self.log.tell(|| format!("node {n} starts"));
         let engine =
             Engine::start(self.store.clone(), self.world.clone(), Arc::new(Plain), self.options.clone());
-        let post = self
-            .post
+        let deliveries = self
+            .deliveries
             .clone()
             .map(|(receivers, options)| DeliveryLoop::start(engine.clone(), Arc::new(receivers), options));
-        self.nodes()[n] = Some(Node { engine, post });
+        self.nodes()[n] = Some(Node { engine, deliveries });
     }
 }

@@ -18,7 +18,7 @@ use forge_engine::{AttemptReport, AttemptVerdict, Courier, DeliveryOptions, Prep
 use forge_store::Store;
 
 use crate::auditor::Auditor;
-use crate::story::Story;
+use crate::run_log::RunLog;
 use crate::world::World;
 
 /// How long a delivery is held without a word.
@@ -50,7 +50,7 @@ pub(crate) fn options(world: &World) -> DeliveryOptions {
 
 /// What a receiver does with a delivery.
 #[derive(Clone, Copy, Debug)]
-enum Manner {
+enum ReceiverBehaviour {
     Takes,
     /// Takes it, after a while.
     Slow,
@@ -68,15 +68,15 @@ enum Manner {
 #[derive(Clone)]
 pub(crate) struct Receivers {
     world: Arc<World>,
-    story: Story,
+    log: RunLog,
     auditor: Arc<Auditor>,
     calm: Arc<AtomicBool>,
-    books: Arc<Mutex<Books>>,
+    state: Arc<Mutex<ReceiverState>>,
 }
 
 #[derive(Default)]
-struct Books {
-    under_way: BTreeMap<u64, Flight>,
+struct ReceiverState {
+    under_way: BTreeMap<u64, SendUnderWay>,
     n_sends: u64,
     visits: BTreeMap<DeliveryId, Visits>,
     /// The number of the newest event that arrived in each chain.
@@ -84,7 +84,7 @@ struct Books {
 }
 
 /// A courier on its way.
-struct Flight {
+struct SendUnderWay {
     delivery: DeliveryId,
     chain: Option<Chain>,
     until: Time,
@@ -99,8 +99,8 @@ struct Visits {
 }
 
 impl Receivers {
-    pub(crate) fn new(world: Arc<World>, story: Story, auditor: Arc<Auditor>) -> Receivers {
-        Receivers { world, story, auditor, calm: Arc::default(), books: Arc::default() }
+    pub(crate) fn new(world: Arc<World>, log: RunLog, auditor: Arc<Auditor>) -> Receivers {
+        Receivers { world, log, auditor, calm: Arc::default(), state: Arc::default() }
     }
 
     /// From now on everybody takes what comes.
@@ -109,61 +109,62 @@ impl Receivers {
     }
 
     pub(crate) fn n_sends(&self) -> u64 {
-        self.books().n_sends
+        self.state().n_sends
     }
 
     /// What was delivered was received, what was given up has its reason, and the disk has both.
     pub(crate) async fn reckon(&self, disk: &dyn Store) {
-        let settled: Vec<Delivery> = self.auditor.with_post(|post| post.deliveries().cloned().collect());
+        let settled: Vec<Delivery> =
+            self.auditor.with_ledger(|ledger| ledger.deliveries().cloned().collect());
         for delivery in settled {
-            let visits = self.books().visits.get(&delivery.id).copied().unwrap_or_default();
+            let visits = self.state().visits.get(&delivery.id).copied().unwrap_or_default();
             let has_reason = match delivery.stage {
                 DeliveryStage::Blocked | DeliveryStage::Waiting(_) | DeliveryStage::Taken(_) => false,
                 DeliveryStage::Delivered(_) => visits.n_taken > 0,
                 DeliveryStage::Failed(_, DeliveryFailure::Gone) => visits.n_gone > 0,
                 DeliveryStage::Failed(_, DeliveryFailure::Exhausted) => visits.n_failed > 0,
                 DeliveryStage::Failed(_, DeliveryFailure::Disabled | DeliveryFailure::Deleted) => {
-                    self.auditor.with_post(|post| post.was_ever_off(delivery.to.key()))
+                    self.auditor.with_ledger(|ledger| ledger.was_ever_off(delivery.to.key()))
                 }
             };
             if !has_reason {
-                self.story.broken(format!("{delivery:?} came to this end without a reason: {visits:?}"));
+                self.log.broken(format!("{delivery:?} came to this end without a reason: {visits:?}"));
             }
             if disk.delivery(delivery.id).await.expect("the store is calm").as_deref() != Some(&delivery) {
-                self.story.broken(format!("delivery {} is lost, or not what was written", delivery.id));
+                self.log.broken(format!("delivery {} is lost, or not what was written", delivery.id));
             }
         }
     }
 
-    fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().expect("nobody panics while receiving")
+    fn state(&self) -> MutexGuard<'_, ReceiverState> {
+        self.state.lock().expect("nobody panics while receiving")
     }
 
-    fn manner(&self) -> Manner {
+    fn manner(&self) -> ReceiverBehaviour {
         match self.world.below(40) {
-            _ if self.calm.load(Ordering::Relaxed) => Manner::Takes,
-            0..=3 => Manner::Slow,
-            4..=7 => Manner::Refuses,
-            8 => Manner::Busy,
-            9..=11 => Manner::Away,
-            12..=14 => Manner::Mute,
-            15 => Manner::Gone,
-            _ => Manner::Takes,
+            _ if self.calm.load(Ordering::Relaxed) => ReceiverBehaviour::Takes,
+            0..=3 => ReceiverBehaviour::Slow,
+            4..=7 => ReceiverBehaviour::Refuses,
+            8 => ReceiverBehaviour::Busy,
+            9..=11 => ReceiverBehaviour::Away,
+            12..=14 => ReceiverBehaviour::Mute,
+            15 => ReceiverBehaviour::Gone,
+            _ => ReceiverBehaviour::Takes,
         }
     }
 
     async fn receive(&self, delivery: Delivery) -> AttemptReport {
         let manner = self.manner();
-        self.story.tell(|| format!("{} goes out under {}: {manner:?}", delivery.id, delivery.fence));
+        self.log.tell(|| format!("{} goes out under {}: {manner:?}", delivery.id, delivery.fence));
         let under_way = self.set_out(&delivery);
-        if !matches!(manner, Manner::Away) {
+        if !matches!(manner, ReceiverBehaviour::Away) {
             self.arrive(&delivery);
         }
         self.world.pass(self.span(manner)).await;
         drop(under_way);
         let receipt = self.answer(manner);
-        let mut books = self.books();
-        let visits = books.visits.entry(delivery.id).or_default();
+        let mut state = self.state();
+        let visits = state.visits.entry(delivery.id).or_default();
         match receipt.verdict {
             AttemptVerdict::Delivered => visits.n_taken += 1,
             AttemptVerdict::Gone => visits.n_gone += 1,
@@ -173,22 +174,22 @@ impl Receivers {
     }
 
     /// Nobody else may be on the way with it, or with another of its chain, unless its time was over when this one was taken.
-    fn set_out(&self, delivery: &Delivery) -> OnItsWay {
+    fn set_out(&self, delivery: &Delivery) -> SendGuard {
         let DeliveryStage::Taken(until) = delivery.stage else { unreachable!("only what is taken is sent") };
         let taken_at = until - LEASE;
         let (id, chain) = (delivery.id, delivery.chain());
-        let mut books = self.books();
-        let same = |other: &&Flight| other.delivery == id || chain.is_some() && other.chain == chain;
-        let held = books.under_way.values().filter(same).any(|other| other.until > taken_at);
-        let send = books.n_sends;
-        books.n_sends += 1;
-        books.under_way.insert(send, Flight { delivery: id, chain, until });
-        drop(books);
+        let mut state = self.state();
+        let same = |other: &&SendUnderWay| other.delivery == id || chain.is_some() && other.chain == chain;
+        let held = state.under_way.values().filter(same).any(|other| other.until > taken_at);
+        let send = state.n_sends;
+        state.n_sends += 1;
+        state.under_way.insert(send, SendUnderWay { delivery: id, chain, until });
+        drop(state);
         if held {
-            self.story
+            self.log
                 .broken(format!("delivery {id} was sent while another courier held it or the one before"));
         }
-        OnItsWay { receivers: self.clone(), send }
+        SendGuard { receivers: self.clone(), send }
     }
 
     /// What happened to a job comes in order, as far as couriers bring it who still hold it.
@@ -199,33 +200,35 @@ impl Receivers {
         if !self.auditor.holds(delivery) {
             return;
         }
-        let mut books = self.books();
-        let newest = books.newest.entry(chain).or_default();
+        let mut state = self.state();
+        let newest = state.newest.entry(chain).or_default();
         let before = std::mem::replace(newest, event.n.max(*newest));
-        drop(books);
+        drop(state);
         if before > event.n {
-            self.story.broken(format!("event {} of {chain:?} came after event {before}", event.n));
+            self.log.broken(format!("event {} of {chain:?} came after event {before}", event.n));
         }
     }
 
-    fn span(&self, manner: Manner) -> Duration {
+    fn span(&self, manner: ReceiverBehaviour) -> Duration {
         match manner {
-            Manner::Takes | Manner::Refuses | Manner::Busy | Manner::Away | Manner::Gone => {
-                self.world.up_to_ms(200)
-            }
-            Manner::Slow => self.world.up_to_ms(PATIENCE.as_millis() as u64),
-            Manner::Mute => PATIENCE,
+            ReceiverBehaviour::Takes
+            | ReceiverBehaviour::Refuses
+            | ReceiverBehaviour::Busy
+            | ReceiverBehaviour::Away
+            | ReceiverBehaviour::Gone => self.world.up_to_ms(200),
+            ReceiverBehaviour::Slow => self.world.up_to_ms(PATIENCE.as_millis() as u64),
+            ReceiverBehaviour::Mute => PATIENCE,
         }
     }
 
-    fn answer(&self, manner: Manner) -> AttemptReport {
+    fn answer(&self, manner: ReceiverBehaviour) -> AttemptReport {
         let failed = |retry_after| AttemptVerdict::Failed { retry_after };
         let (verdict, status) = match manner {
-            Manner::Takes | Manner::Slow => (AttemptVerdict::Delivered, Some(204)),
-            Manner::Refuses => (failed(None), Some(500)),
-            Manner::Busy => (failed(Some(self.world.up_to_ms(10_000))), Some(503)),
-            Manner::Away | Manner::Mute => (failed(None), None),
-            Manner::Gone => (AttemptVerdict::Gone, Some(410)),
+            ReceiverBehaviour::Takes | ReceiverBehaviour::Slow => (AttemptVerdict::Delivered, Some(204)),
+            ReceiverBehaviour::Refuses => (failed(None), Some(500)),
+            ReceiverBehaviour::Busy => (failed(Some(self.world.up_to_ms(10_000))), Some(503)),
+            ReceiverBehaviour::Away | ReceiverBehaviour::Mute => (failed(None), None),
+            ReceiverBehaviour::Gone => (AttemptVerdict::Gone, Some(410)),
         };
         AttemptReport { verdict, status, error: None }
     }
@@ -239,13 +242,13 @@ impl Courier for Receivers {
 }
 
 /// A courier on its way, until it has its answer or its node is gone.
-struct OnItsWay {
+struct SendGuard {
     receivers: Receivers,
     send: u64,
 }
 
-impl Drop for OnItsWay {
+impl Drop for SendGuard {
     fn drop(&mut self) {
-        self.receivers.books().under_way.remove(&self.send);
+        self.receivers.state().under_way.remove(&self.send);
     }
 }

@@ -15,17 +15,17 @@ use forge_engine::Error;
 use forge_store::{Filter, Store};
 
 use crate::Sabotage;
+use crate::acknowledged::Acknowledged;
 use crate::faulty_store::FaultyStore;
 use crate::nodes::Nodes;
 use crate::receivers::Receivers;
-use crate::story::Story;
-use crate::truth::Truth;
+use crate::run_log::RunLog;
 use crate::world::World;
 use crate::{clients, workers};
 
 /// What a seed came to.
 #[derive(Clone, Copy, Debug)]
-pub struct Report {
+pub struct SimReport {
     /// Jobs that a client heard were accepted.
     pub n_jobs: usize,
     /// Transactions written.
@@ -40,28 +40,28 @@ pub struct Report {
 
 /// A seed that broke a rule.
 #[derive(Clone, Debug)]
-pub struct Failure {
+pub struct SimFailure {
     /// The seed, to play it again.
     pub seed: u64,
     /// What was broken.
     pub broken: String,
     /// What led to it.
-    pub story: Vec<String>,
+    pub log: Vec<String>,
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for SimFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "seed {} broke a rule: {}", self.seed, self.broken)?;
-        self.story.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
+        self.log.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
         write!(f, "play it again with: forge-sim --seed {}", self.seed)
     }
 }
 
-/// What everybody on stage shares.
-pub(crate) struct Stage {
+/// What all parts of a run share.
+pub(crate) struct SimContext {
     pub(crate) world: Arc<World>,
-    pub(crate) story: Story,
-    pub(crate) truth: Truth,
+    pub(crate) log: RunLog,
+    pub(crate) acknowledged: Acknowledged,
     pub(crate) nodes: Nodes,
     /// Who hears of jobs; `None` in a world without webhooks.
     pub(crate) receivers: Option<Receivers>,
@@ -73,7 +73,7 @@ const TROUBLE: u8 = 0;
 const CALM: u8 = 1;
 const CLEARED: u8 = 2;
 
-impl Stage {
+impl SimContext {
     /// Whether the time of trouble is over.
     pub(crate) fn is_calm(&self) -> bool {
         self.act.load(Ordering::Relaxed) >= CALM
@@ -81,132 +81,134 @@ impl Stage {
 
     /// Whether everybody should go home.
     pub(crate) fn is_cleared(&self) -> bool {
-        self.act.load(Ordering::Relaxed) >= CLEARED || self.story.is_broken()
+        self.act.load(Ordering::Relaxed) >= CLEARED || self.log.is_broken()
     }
 }
 
 /// Plays one seed.
-pub fn run(seed: u64, sabotage: Option<Sabotage>) -> Result<Report, Box<Failure>> {
+pub fn run(seed: u64, sabotage: Option<Sabotage>) -> Result<SimReport, Box<SimFailure>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime without input or output needs nothing").block_on(play(seed, sabotage))
 }
 
-async fn play(seed: u64, sabotage: Option<Sabotage>) -> Result<Report, Box<Failure>> {
+async fn play(seed: u64, sabotage: Option<Sabotage>) -> Result<SimReport, Box<SimFailure>> {
     let world = Arc::new(World::new(seed));
-    let story = Story::new(world.clone());
-    let store = Arc::new(FaultyStore::new(world.clone(), story.clone(), sabotage));
+    let log = RunLog::new(world.clone());
+    let store = Arc::new(FaultyStore::new(world.clone(), log.clone(), sabotage));
     // Deliveries make a world cost three times as much, so most have none, and those that have are shorter.
     let receivers =
-        world.chance(250).then(|| Receivers::new(world.clone(), story.clone(), store.auditor.clone()));
-    let nodes = Nodes::new(world.clone(), story.clone(), store.clone(), receivers.clone());
-    let truth = Truth::new(story.clone());
+        world.chance(250).then(|| Receivers::new(world.clone(), log.clone(), store.auditor.clone()));
+    let nodes = Nodes::new(world.clone(), log.clone(), store.clone(), receivers.clone());
+    let acknowledged = Acknowledged::new(log.clone());
     let act = AtomicU8::new(TROUBLE);
-    let stage = Arc::new(Stage { world, story, truth, nodes, receivers, sabotage, act });
+    let context = Arc::new(SimContext { world, log, acknowledged, nodes, receivers, sabotage, act });
 
     let workers: Vec<_> =
-        (0..2 + stage.world.below(4)).map(|n| tokio::spawn(workers::live(stage.clone(), n))).collect();
-    let n_actions = 10 + stage.world.below(if stage.receivers.is_some() { 15 } else { 40 });
-    let clients: Vec<_> = (0..3).map(|n| tokio::spawn(clients::live(stage.clone(), n, n_actions))).collect();
-    let chaos = tokio::spawn(chaos(stage.clone()));
+        (0..2 + context.world.below(4)).map(|n| tokio::spawn(workers::live(context.clone(), n))).collect();
+    let n_actions = 10 + context.world.below(if context.receivers.is_some() { 15 } else { 40 });
+    let clients: Vec<_> =
+        (0..3).map(|n| tokio::spawn(clients::live(context.clone(), n, n_actions))).collect();
+    let chaos = tokio::spawn(chaos(context.clone()));
     for client in clients {
         client.await.expect("clients do not panic");
     }
     chaos.abort();
     let _ = chaos.await;
 
-    calm_down(&stage, &store).await;
-    stage.act.store(CLEARED, Ordering::Relaxed);
+    calm_down(&context, &store).await;
+    context.act.store(CLEARED, Ordering::Relaxed);
     for worker in workers {
         worker.await.expect("workers do not panic");
     }
-    if !stage.story.is_broken() {
-        reckon(&stage, &store).await;
+    if !context.log.is_broken() {
+        reckon(&context, &store).await;
     }
     let (n_commits, n_events) = store.auditor.numbers();
-    match stage.story.end() {
-        Some((broken, story)) => Err(Box::new(Failure { seed, broken, story })),
-        None => Ok(Report {
-            n_jobs: stage.truth.jobs().len(),
+    match context.log.end() {
+        Some((broken, log)) => Err(Box::new(SimFailure { seed, broken, log })),
+        None => Ok(SimReport {
+            n_jobs: context.acknowledged.jobs().len(),
             n_commits,
             n_events,
             n_outcomes: store.auditor.outcomes().len(),
-            n_sends: stage.receivers.as_ref().map_or(0, Receivers::n_sends),
+            n_sends: context.receivers.as_ref().map_or(0, Receivers::n_sends),
         }),
     }
 }
 
 /// Crashes, restarts and clock jumps, for as long as it is left alone.
-async fn chaos(stage: Arc<Stage>) {
+async fn chaos(context: Arc<SimContext>) {
     loop {
-        stage.world.pass(Duration::from_millis(500) + stage.world.up_to_ms(20_000)).await;
-        match stage.world.below(4) {
-            0 => stage.nodes.restart().await,
+        context.world.pass(Duration::from_millis(500) + context.world.up_to_ms(20_000)).await;
+        match context.world.below(4) {
+            0 => context.nodes.restart().await,
             1 => {
-                let ms = stage.world.below(65_000) as i64 - 5000;
-                stage.story.tell(|| format!("the clock jumps by {ms} ms"));
-                stage.world.jump_ms(ms);
+                let ms = context.world.below(65_000) as i64 - 5000;
+                context.log.tell(|| format!("the clock jumps by {ms} ms"));
+                context.world.jump_ms(ms);
             }
-            _ => stage.nodes.crash().await,
+            _ => context.nodes.crash().await,
         }
     }
 }
 
 /// No more faults, every queue open, good workers only: now everything must come to an end.
-async fn calm_down(stage: &Stage, store: &FaultyStore) {
-    stage.story.tell(|| "calm".into());
+async fn calm_down(context: &SimContext, store: &FaultyStore) {
+    context.log.tell(|| "calm".into());
     store.calm_down();
-    stage.act.store(CALM, Ordering::Relaxed);
-    stage.receivers.iter().for_each(Receivers::calm_down);
+    context.act.store(CALM, Ordering::Relaxed);
+    context.receivers.iter().for_each(Receivers::calm_down);
     // Chaos may have been cut off with a node down.
-    while stage.nodes.any().is_none() {
-        stage.nodes.crash().await;
+    while context.nodes.any().is_none() {
+        context.nodes.crash().await;
     }
     for queue in clients::queues() {
         let resume = Command::Pause { queue, paused: false };
-        while let Some(engine) = stage.nodes.any() {
+        while let Some(engine) = context.nodes.any() {
             match engine.run(resume.clone()).await {
-                Err(Error::Overloaded) => stage.world.pass(Duration::from_millis(10)).await,
+                Err(Error::Overloaded) => context.world.pass(Duration::from_millis(10)).await,
                 _ => break,
             }
         }
     }
     let auditor = &store.auditor;
     let store: &dyn Store = store;
-    let open = || auditor.with_post(|post| post.deliveries().filter(|known| known.stage.is_open()).count());
+    let open =
+        || auditor.with_ledger(|ledger| ledger.deliveries().filter(|known| known.stage.is_open()).count());
     for _ in 0..600 {
-        stage.world.pass(Duration::from_secs(1)).await;
+        context.world.pass(Duration::from_secs(1)).await;
         let jobs = all_jobs(store).await;
-        if stage.story.is_broken() || jobs.iter().all(|job| job.state.is_final()) && open() == 0 {
+        if context.log.is_broken() || jobs.iter().all(|job| job.state.is_final()) && open() == 0 {
             return;
         }
     }
     if open() > 0 {
-        stage.story.broken(format!("{} deliveries never came to an end", open()));
+        context.log.broken(format!("{} deliveries never came to an end", open()));
     }
     for job in all_jobs(store).await.iter().filter(|job| !job.state.is_final()) {
-        stage.story.broken(format!("job {} never ended: {:?} {:?}", job.id, job.state, job.shelf()));
+        context.log.broken(format!("job {} never ended: {:?} {:?}", job.id, job.state, job.shelf()));
     }
 }
 
 /// What must follow from everything that was acknowledged.
-async fn reckon(stage: &Stage, store: &FaultyStore) {
+async fn reckon(context: &SimContext, store: &FaultyStore) {
     let digests = store.auditor.outcomes();
     let store: &dyn Store = store;
-    if let Some(receivers) = &stage.receivers {
+    if let Some(receivers) = &context.receivers {
         receivers.reckon(store).await;
     }
-    for id in stage.truth.jobs().into_keys() {
+    for id in context.acknowledged.jobs().into_keys() {
         let job = store.job(id).await.expect("the store is calm");
         let tombstone = store.tombstone(id.first_execution()).await.expect("the store is calm");
         match (job, tombstone) {
-            (Some(job), None) => reckon_job(stage, store, &job).await,
+            (Some(job), None) => reckon_job(context, store, &job).await,
             (None, Some(_)) => {}
             (job, tombstone) => {
-                stage.story.broken(format!("acknowledged job {id} is lost: {job:?}, {tombstone:?}"));
+                context.log.broken(format!("acknowledged job {id} is lost: {job:?}, {tombstone:?}"));
             }
         }
     }
-    for (execution, (id, state)) in stage.truth.ended_executions() {
+    for (execution, (id, state)) in context.acknowledged.ended_executions() {
         if store.tombstone(execution).await.expect("the store is calm").is_some() {
             continue;
         }
@@ -215,42 +217,42 @@ async fn reckon(stage: &Stage, store: &FaultyStore) {
             outcome.as_ref().map(|outcome| outcome.object.digest) == digests.get(&execution).copied();
         let tells = |text: &[u8]| String::from_utf8_lossy(text).contains(&format!("{state:?}"));
         if !outcome.as_ref().is_some_and(|outcome| unchanged && tells(&outcome.object.bytes)) {
-            stage.story.broken(format!("job {id}: execution {execution} ended {state:?}, but: {outcome:?}"));
+            context.log.broken(format!("job {id}: execution {execution} ended {state:?}, but: {outcome:?}"));
         }
     }
-    reckon_counts(stage, store).await;
-    reckon_journal(stage, store).await;
-    reckon_refusals(stage, store).await;
+    reckon_counts(context, store).await;
+    reckon_journal(context, store).await;
+    reckon_refusals(context, store).await;
 }
 
-async fn reckon_job(stage: &Stage, store: &dyn Store, job: &Job) {
+async fn reckon_job(context: &SimContext, store: &dyn Store, job: &Job) {
     let checks = [invariants::job(job), invariants::chain(job.history.events())];
     for invariants::Broken(name) in checks.into_iter().filter_map(Result::err) {
-        stage.story.broken(format!("job {}: {name}", job.id));
+        context.log.broken(format!("job {}: {name}", job.id));
     }
     for execution in job.executions_past.iter().chain([&job.execution]) {
         if store.outcome(*execution).await.expect("the store is calm").is_none() {
-            stage.story.broken(format!("job {}: execution {execution} has no outcome", job.id));
+            context.log.broken(format!("job {}: execution {execution} has no outcome", job.id));
         }
     }
 }
 
 /// The counts of every queue equal a recount.
-async fn reckon_counts(stage: &Stage, store: &dyn Store) {
+async fn reckon_counts(context: &SimContext, store: &dyn Store) {
     let jobs = all_jobs(store).await;
     for stats in store.queues().await.expect("the store is calm") {
         let mut recount = Counts::default();
         jobs.iter().filter(|job| job.head.queue == stats.queue).for_each(|job| recount.add(job.state, 1));
         if recount != stats.counts {
-            stage
-                .story
+            context
+                .log
                 .broken(format!("queue {}: counted {:?}, found {recount:?}", stats.queue, stats.counts));
         }
     }
 }
 
 /// The journal tells of every job that exists exactly what its own history tells.
-async fn reckon_journal(stage: &Stage, store: &dyn Store) {
+async fn reckon_journal(context: &SimContext, store: &dyn Store) {
     let mut told: std::collections::BTreeMap<JobId, Vec<_>> = Default::default();
     for row in store.journal(0, usize::MAX).await.expect("the store is calm") {
         for (job, event) in
@@ -262,15 +264,15 @@ async fn reckon_journal(stage: &Stage, store: &dyn Store) {
     for job in all_jobs(store).await {
         let history: Vec<_> = job.history.events().collect();
         if told.get(&job.id) != Some(&history) {
-            stage.story.broken(format!("job {}: journal and history differ", job.id));
+            context.log.broken(format!("job {}: journal and history differ", job.id));
         }
     }
 }
 
 /// Long after the end, nobody can end a job again.
-async fn reckon_refusals(stage: &Stage, store: &dyn Store) {
+async fn reckon_refusals(context: &SimContext, store: &dyn Store) {
     use forge_core::command::{Held, Holder, Succeed};
-    let Some(engine) = stage.nodes.any() else { return };
+    let Some(engine) = context.nodes.any() else { return };
     for job in all_jobs(store).await.into_iter().take(3) {
         let held = Held { job: job.id, holder: Holder::Token(job.fence) };
         match engine.act(Command::Succeed(Succeed { held, output: None })).await {
@@ -280,7 +282,7 @@ async fn reckon_refusals(stage: &Stage, store: &dyn Store) {
                 | Refusal::LeaseLost
                 | Refusal::NotFound,
             )) => {}
-            other => stage.story.broken(format!("job {} was ended again: {other:?}", job.id)),
+            other => context.log.broken(format!("job {} was ended again: {other:?}", job.id)),
         }
     }
 }

@@ -8,20 +8,20 @@ use forge_core::time::Time;
 use forge_core::webhook::{Envelope, Events, Health, Secrets, Webhook};
 use forge_engine::{Clock, Engine};
 
-use crate::run::Stage;
+use crate::run::SimContext;
 
 /// Webhooks that a client has, at most.
 const HOOKS_MAX: usize = 2;
 
 /// Something about one of the client's webhooks. Whatever is refused is refused: others did something to it meanwhile.
-pub(crate) async fn act(stage: &Stage, engine: &Engine, client: ClientId) {
+pub(crate) async fn act(context: &SimContext, engine: &Engine, client: ClientId) {
     let Ok(webhooks) = engine.store().webhooks(client, None, HOOKS_MAX).await else { return };
-    let picked = webhooks.get(stage.world.below(HOOKS_MAX as u64) as usize);
+    let picked = webhooks.get(context.world.below(HOOKS_MAX as u64) as usize);
     let command = match picked {
-        None => WebhookCommand::Register(webhook(stage, engine, client)),
+        None => WebhookCommand::Register(webhook(context, engine, client)),
         Some(webhook) => {
             let owned = OwnedWebhook { webhook: webhook.id, client };
-            match stage.world.below(6) {
+            match context.world.below(6) {
                 0 => WebhookCommand::Delete(owned),
                 1 => WebhookCommand::Test(owned),
                 2 => WebhookCommand::RedeliverFailed { webhook: owned, since: Time::ZERO },
@@ -33,12 +33,12 @@ pub(crate) async fn act(stage: &Stage, engine: &Engine, client: ClientId) {
             }
         }
     };
-    stage.story.tell(|| format!("client {client}: {command:?}"));
+    context.log.tell(|| format!("client {client}: {command:?}"));
     let _ = engine.run(Command::Webhook(command)).await;
 }
 
-fn webhook(stage: &Stage, engine: &Engine, client: ClientId) -> Webhook {
-    let (id, now) = (engine.webhook_id(), stage.world.now());
+fn webhook(context: &SimContext, engine: &Engine, client: ClientId) -> Webhook {
+    let (id, now) = (engine.webhook_id(), context.world.now());
     let filters = [
         Events::ALL,
         Events::only(EventName::Failed).with(Events::WEBHOOK_DISABLED),
@@ -48,7 +48,7 @@ fn webhook(stage: &Stage, engine: &Engine, client: ClientId) -> Webhook {
         id,
         client,
         url: format!("http://hook/{id}"),
-        events: filters[stage.world.below(3) as usize],
+        events: filters[context.world.below(3) as usize],
         envelope: Envelope::None,
         description: None,
         secrets: Secrets { current: vec![7; 32], previous: None },

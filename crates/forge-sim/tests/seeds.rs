@@ -1,6 +1,6 @@
 //! A fixed set of seeds keeps every rule, the same seed tells the same story, and a rule broken on purpose is caught.
 
-use forge_sim::{Report, Sabotage, run};
+use forge_sim::{Sabotage, SimReport, run};
 
 /// Enough that every kind of trouble meets every kind of command; `make sim` plays more.
 const N_SEEDS: u64 = 1000;
@@ -11,7 +11,7 @@ fn a_thousand_seeds_keep_every_rule() {
         let mut sum = [0; 3];
         for seed in seeds {
             match run(seed, None) {
-                Ok(Report { n_jobs, n_outcomes, n_sends, .. }) => {
+                Ok(SimReport { n_jobs, n_outcomes, n_sends, .. }) => {
                     let numbers = [n_jobs as u64, n_outcomes as u64, n_sends];
                     sum.iter_mut().zip(numbers).for_each(|(sum, n)| *sum += n);
                 }
@@ -54,6 +54,6 @@ fn a_broken_rule_is_caught_and_its_seed_is_named() {
         let caught = (0..40).find_map(|seed| run(seed, Some(sabotage)).err());
         let failure = caught.unwrap_or_else(|| panic!("nobody noticed {sabotage:?}"));
         assert!(failure.to_string().contains(&format!("--seed {}", failure.seed)));
-        assert!(!failure.story.is_empty());
+        assert!(!failure.log.is_empty());
     }
 }

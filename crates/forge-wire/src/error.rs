@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use forge_core::catalog::{Kind, Level};
+use forge_core::catalog::{ErrorLevel, Kind};
 use forge_core::job::{AttemptError, Dialect, Job};
 use forge_problem::Problem;
 use serde::{Deserialize, Serialize};
@@ -40,7 +40,7 @@ impl ErrorView<'static> {
     /// The same, from the last word on any execution that ended badly.
     pub fn from_last_word(problem: &Problem) -> ErrorView<'static> {
         let slug = problem.type_uri().rsplit('/').next().unwrap_or_default();
-        let of_jobs = |kind: &&Kind| kind.entry().level == Level::Job && kind.entry().slug == slug;
+        let of_jobs = |kind: &&Kind| kind.entry().level == ErrorLevel::Job && kind.entry().slug == slug;
         let kind = Kind::ALL.iter().find(of_jobs).copied().unwrap_or(Kind::HandlerError);
         let detail = problem.detail().unwrap_or_default().to_owned();
         let at = problem.job().completed_at().map(|at| at.to_string()).unwrap_or_default();
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn the_page_of_a_job_problem_tells_its_kind() {
-        for &kind in Kind::ALL.iter().filter(|kind| kind.entry().level == Level::Job) {
+        for &kind in Kind::ALL.iter().filter(|kind| kind.entry().level == ErrorLevel::Job) {
             let problem = Problem::builder(format!("https://a.example/problems/{}", kind.entry().slug));
             let view = ErrorView::from_last_word(&problem.build().unwrap());
             assert_eq!((&*view.kind, &*view.message), (kind.name(), kind.entry().title));

@@ -172,7 +172,7 @@ pub fn failure(kind: Kind, outcomes: &Outcomes, language: Language) -> Problem {
 
 #[cfg(test)]
 mod tests {
-    use forge_core::catalog::Level;
+    use forge_core::catalog::ErrorLevel;
     use forge_problem::check::{Carrier, Level as Conformance, inspect_on};
     use serde_json::Value;
 
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn the_example_of_every_way_to_fail_conforms_fully_in_both_languages() {
         let outcomes = Outcomes { base: "https://forge.example".into(), ..Outcomes::default() };
-        for kind in Kind::ALL.iter().filter(|kind| kind.entry().level == Level::Job) {
+        for kind in Kind::ALL.iter().filter(|kind| kind.entry().level == ErrorLevel::Job) {
             for language in Language::ALL {
                 let problem = failure(*kind, &outcomes, language);
                 assert!(problem.type_uri().ends_with(kind.entry().slug), "{kind:?}");

@@ -21,7 +21,7 @@ pub struct CatalogEntry {
     /// The kind this row is about.
     pub kind: Kind,
     /// Whether a request or a job goes wrong.
-    pub level: Level,
+    pub level: ErrorLevel,
     /// The `RFA_*` code. Several kinds may share one.
     pub rfa: &'static str,
     /// The canonical Open Job Spec code; `None` where that closed set has no word for the condition.
@@ -51,7 +51,7 @@ impl CatalogEntry {
 
 /// Who is told about an error: the sender of a request, or the owner of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Level {
+pub enum ErrorLevel {
     /// The request was refused or could not be served; nothing of it was done.
     Request,
     /// An accepted job did not end well; reading about it still succeeds.
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn there_are_fifty_six_request_kinds_and_nine_job_kinds() {
         let n_at = |level| entries().filter(|entry| entry.level == level).count();
-        assert_eq!((n_at(Level::Request), n_at(Level::Job)), (56, 9));
+        assert_eq!((n_at(ErrorLevel::Request), n_at(ErrorLevel::Job)), (56, 9));
     }
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
         let expected: BTreeSet<&str> = source.into_iter().chain(ours).collect();
         assert_eq!(entries().map(|entry| entry.rfa).collect::<BTreeSet<_>>(), expected);
         // The two of ours appear in job reports only.
-        assert!(entries().all(|entry| entry.level == Level::Job || !ours.contains(&entry.rfa)));
+        assert!(entries().all(|entry| entry.level == ErrorLevel::Job || !ours.contains(&entry.rfa)));
     }
 
     #[test]
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_timeout_a_transient_failure_and_a_lost_runner_are_worth_another_try() {
-        let retryable = entries().filter(|entry| entry.level == Level::Job && entry.retryable);
+        let retryable = entries().filter(|entry| entry.level == ErrorLevel::Job && entry.retryable);
         assert!(retryable.map(|entry| entry.kind).eq([
             Kind::HandlerTransient,
             Kind::HandlerTimeout,

@@ -2,7 +2,7 @@
 //! cannot drift apart; the doc comment of a row is also the `meaning` shown to users.
 
 use super::ProcessingStage::{Authorization, Processing, Queuing, Storage, Validation};
-use super::{CatalogEntry, Level};
+use super::{CatalogEntry, ErrorLevel};
 
 macro_rules! catalog {
     ($($level:ident {
@@ -40,7 +40,7 @@ macro_rules! catalog {
         static TABLE: [CatalogEntry; Kind::ALL.len()] = [
             $($(CatalogEntry {
                 kind: Kind::$kind,
-                level: Level::$level,
+                level: ErrorLevel::$level,
                 rfa: $rfa,
                 ojs: $ojs,
                 slug: $slug,

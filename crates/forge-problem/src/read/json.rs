@@ -14,7 +14,7 @@ use crate::problem::Problem;
 pub(super) fn read(reader: &Reader, document: &[u8]) -> Result<Reading, ReadError> {
     let text = std::str::from_utf8(document).map_err(|_| ReadError::NotUtf8)?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let parse = Parse::new(reader.depth_max());
+    let parse = JsonParse::new(reader.depth_max());
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let members = TopLevel(&parse)
         .deserialize(&mut deserializer)
@@ -27,7 +27,7 @@ impl<'de> serde::Deserialize<'de> for Problem {
     /// Reads as [`Reader::json`] does, without the limit on bytes and without the warnings.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let reader = Reader::new();
-        let parse = Parse::new(reader.depth_max());
+        let parse = JsonParse::new(reader.depth_max());
         let members = TopLevel(&parse).deserialize(deserializer)?;
         Ok(assemble(&reader, members, Scalars::Typed, Warnings::default()).problem)
     }
@@ -35,7 +35,7 @@ impl<'de> serde::Deserialize<'de> for Problem {
 
 /// What the visitors share. Their own errors pass through the deserializer as text, so the typed ones
 /// wait here.
-struct Parse {
+struct JsonParse {
     depth_max: usize,
     refusal: RefCell<Option<ReadError>>,
     /// Set when a number within the current member was rounded.
@@ -43,7 +43,7 @@ struct Parse {
     warnings: RefCell<Warnings>,
 }
 
-impl Parse {
+impl JsonParse {
     fn new(depth_max: usize) -> Self {
         Self {
             depth_max,
@@ -68,7 +68,7 @@ impl Parse {
 }
 
 /// The document: an object, whose members are looked at one by one.
-struct TopLevel<'p>(&'p Parse);
+struct TopLevel<'p>(&'p JsonParse);
 
 impl<'de> DeserializeSeed<'de> for TopLevel<'_> {
     type Value = Map<String, Value>;
@@ -84,7 +84,7 @@ impl<'de> DeserializeSeed<'de> for TopLevel<'_> {
 /// A value at some depth; the document itself is at depth 0.
 #[derive(Clone, Copy)]
 struct ValueSeed<'p> {
-    parse: &'p Parse,
+    parse: &'p JsonParse,
     depth: usize,
 }
 

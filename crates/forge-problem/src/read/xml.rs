@@ -18,7 +18,7 @@ pub(super) fn read(reader: &Reader, document: &[u8]) -> Result<Reading, ReadErro
     if !text.chars().all(is_xml_char) {
         return Err(malformed("a character XML does not allow"));
     }
-    let root = Parse { depth_max: reader.depth_max(), open: Vec::new(), root: None }.run(text)?;
+    let root = XmlParse { depth_max: reader.depth_max(), open: Vec::new(), root: None }.run(text)?;
     Ok(assemble(reader, root.into_members()?, Scalars::Text, Warnings::default()))
 }
 
@@ -57,13 +57,13 @@ impl Element {
     }
 }
 
-struct Parse {
+struct XmlParse {
     depth_max: usize,
     open: Vec<Element>,
     root: Option<Element>,
 }
 
-impl Parse {
+impl XmlParse {
     fn run(mut self, text: &str) -> Result<Element, ReadError> {
         let mut xml = NsReader::from_str(text);
         xml.config_mut().enable_all_checks(true);

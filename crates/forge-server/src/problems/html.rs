@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use forge_core::catalog::Level;
+use forge_core::catalog::ErrorLevel;
 use forge_wire::language::Language;
 
 use super::labels::{Labels, labels};
@@ -35,8 +35,8 @@ pub(super) fn index(types: &[ProblemType], language: Language) -> String {
     let mut rows = String::new();
     for about in types {
         let level = match about.level {
-            Level::Request => labels.of_request,
-            Level::Job => labels.of_job,
+            ErrorLevel::Request => labels.of_request,
+            ErrorLevel::Job => labels.of_job,
         };
         let again = if about.retryable { labels.yes } else { labels.no };
         let _ = writeln!(

@@ -1,6 +1,6 @@
 //! What there is to say about a problem type. Kinds that share a slug share a page.
 
-use forge_core::catalog::{CatalogEntry, Kind, Level};
+use forge_core::catalog::{CatalogEntry, ErrorLevel, Kind};
 use forge_core::job::Dialect;
 use forge_problem::Problem;
 use forge_wire::language::{self, Language};
@@ -21,7 +21,7 @@ pub(super) struct ProblemType {
     pub(super) title: &'static str,
     pub(super) language: &'static str,
     #[serde(serialize_with = "level")]
-    pub(super) level: Level,
+    pub(super) level: ErrorLevel,
     pub(super) status: Statuses,
     pub(super) retryable: bool,
     /// Whether and how to try again, in words.
@@ -95,11 +95,11 @@ impl ProblemType {
             },
             retryable: first.retryable,
             retry: match (first.level, first.retryable) {
-                (Level::Job, _) if first.kind == Kind::BatchPartial => labels.retry_items,
-                (Level::Request, true) => labels.retry_request,
-                (Level::Request, false) => labels.no_retry_request,
-                (Level::Job, true) => labels.retry_job,
-                (Level::Job, false) => labels.no_retry_job,
+                (ErrorLevel::Job, _) if first.kind == Kind::BatchPartial => labels.retry_items,
+                (ErrorLevel::Request, true) => labels.retry_request,
+                (ErrorLevel::Request, false) => labels.no_retry_request,
+                (ErrorLevel::Job, true) => labels.retry_job,
+                (ErrorLevel::Job, false) => labels.no_retry_job,
             },
             stage: first.stage.map(|stage| stage.as_str()),
             codes: kinds.iter().map(|kind| code(*kind, base, language)).collect(),
@@ -153,11 +153,11 @@ fn statuses(kinds: &[Kind], dialect: Dialect) -> Vec<u16> {
 /// A problem of this kind, by the code that makes all of them.
 fn example_of(entry: &CatalogEntry, base: &str, language: Language) -> Problem {
     match entry.level {
-        Level::Job => {
+        ErrorLevel::Job => {
             let outcomes = Outcomes { base: base.to_owned(), ..Outcomes::default() };
             example::failure(entry.kind, &outcomes, language)
         }
-        Level::Request => {
+        ErrorLevel::Request => {
             let mut refused = Refused::new(entry.kind, entry.meaning);
             refused.language = language;
             if entry.retryable {
@@ -168,15 +168,15 @@ fn example_of(entry: &CatalogEntry, base: &str, language: Language) -> Problem {
     }
 }
 
-fn level<S: Serializer>(level: &Level, serializer: S) -> Result<S::Ok, S::Error> {
+fn level<S: Serializer>(level: &ErrorLevel, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(word(*level))
 }
 
 /// What a level is called in JSON and XML.
-pub(super) const fn word(level: Level) -> &'static str {
+pub(super) const fn word(level: ErrorLevel) -> &'static str {
     match level {
-        Level::Request => "request",
-        Level::Job => "job",
+        ErrorLevel::Request => "request",
+        ErrorLevel::Job => "job",
     }
 }
 

@@ -19,7 +19,7 @@ use tokio::sync::Mutex;
 use super::fetch::{self, KeySource};
 use super::keys::PublicKey;
 use super::standard::WebhookSecret;
-use super::verify::{self, Delivery, SignatureReport, VerifyOptions};
+use super::verify::{self, ReceivedDelivery, SignatureReport, VerifyOptions};
 use crate::limits::{LISTEN_BODY_BYTES_MAX, LISTEN_IDS_MAX, LISTEN_SHOWN_CHARS_MAX, WEBHOOK_TOLERANCE};
 
 /// How to listen.
@@ -82,14 +82,15 @@ async fn receive(State(receiver): State<Arc<Receiver>>, request: Request<Body>) 
     };
     let host = head.headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or("localhost");
     let url = format!("http://{host}{}", head.uri.path_and_query().map_or("/", |path| path.as_str()));
-    let delivery = Delivery { method: head.method.as_str(), url: &url, headers: &head.headers, body: &body };
+    let delivery =
+        ReceivedDelivery { method: head.method.as_str(), url: &url, headers: &head.headers, body: &body };
     let text = receiver.report(&delivery).await;
     (receiver.tell)(&text);
     receiver.options.answer
 }
 
 impl Receiver {
-    async fn report(&self, delivery: &Delivery<'_>) -> String {
+    async fn report(&self, delivery: &ReceivedDelivery<'_>) -> String {
         let mut state = self.state.lock().await;
         let mut text = heading(delivery, &mut state.seen);
         text += &shown_body(delivery);
@@ -128,7 +129,7 @@ impl Receiver {
     }
 }
 
-fn heading(delivery: &Delivery<'_>, seen: &mut VecDeque<String>) -> String {
+fn heading(delivery: &ReceivedDelivery<'_>, seen: &mut VecDeque<String>) -> String {
     let header = |name: &str| delivery.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("–");
     let id = header("webhook-id").to_owned();
     let again = if seen.contains(&id) { ", seen before" } else { "" };
@@ -147,7 +148,7 @@ fn heading(delivery: &Delivery<'_>, seen: &mut VecDeque<String>) -> String {
 }
 
 /// JSON with line breaks, other text as it is, both cut off; control characters never reach the terminal.
-fn shown_body(delivery: &Delivery<'_>) -> String {
+fn shown_body(delivery: &ReceivedDelivery<'_>) -> String {
     let content_type =
         delivery.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("no type");
     let body = Bytes::copy_from_slice(delivery.body);

@@ -15,7 +15,7 @@ mod tests;
 
 /// A delivery as it arrived.
 #[derive(Clone, Copy, Debug)]
-pub struct Delivery<'a> {
+pub struct ReceivedDelivery<'a> {
     /// `POST`.
     pub method: &'a str,
     /// The URL as the sender knows it.
@@ -119,7 +119,7 @@ impl fmt::Display for SignatureReport {
 }
 
 /// Checks the HTTP message signature (RFC 9421) and the digest it covers.
-pub fn message_signature(delivery: &Delivery<'_>, means: &VerifyOptions<'_>) -> SignatureReport {
+pub fn message_signature(delivery: &ReceivedDelivery<'_>, means: &VerifyOptions<'_>) -> SignatureReport {
     http::check(delivery, means)
 }
 
@@ -129,7 +129,7 @@ pub fn key_id(headers: &HeaderMap) -> Option<String> {
 }
 
 /// Checks the signature of Standard Webhooks.
-pub fn standard_signature(delivery: &Delivery<'_>, means: &VerifyOptions<'_>) -> SignatureReport {
+pub fn standard_signature(delivery: &ReceivedDelivery<'_>, means: &VerifyOptions<'_>) -> SignatureReport {
     let mut report = SignatureReport::default();
     let header = |name: &str| delivery.headers.get(name).and_then(|value| value.to_str().ok());
     let parts = (header("webhook-id"), header("webhook-timestamp"), header("webhook-signature"));

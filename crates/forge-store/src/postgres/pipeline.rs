@@ -14,12 +14,12 @@ use tokio_postgres::{Error as PgError, Row};
 use super::connect::Connection;
 use super::sql::Sql;
 
-type Answer<'a> = Pin<Box<dyn Future<Output = Result<Vec<Row>, PgError>> + Send + 'a>>;
+type PendingRows<'a> = Pin<Box<dyn Future<Output = Result<Vec<Row>, PgError>> + Send + 'a>>;
 
 /// Statements on their way. Answers come back in the order of the calls.
 pub(super) struct Pipeline<'a> {
     connection: &'a Connection,
-    answers: Vec<Answer<'a>>,
+    answers: Vec<PendingRows<'a>>,
 }
 
 impl<'a> Pipeline<'a> {

@@ -27,7 +27,7 @@ pub(super) struct Writes<'a> {
     ended: EndedColumns<'a>,
     keys: Keys<'a>,
     uniques: Uniques<'a>,
-    limits: Limits<'a>,
+    limits: LimitColumns<'a>,
     queues: Queues<'a>,
     clients: Clients<'a>,
     posted: WebhookColumns<'a>,
@@ -50,7 +50,7 @@ impl<'a> Writes<'a> {
             ended: EndedColumns::new(changes),
             keys: Keys::new(changes),
             uniques: Uniques::new(changes, loaded),
-            limits: Limits::new(&changes.limits),
+            limits: LimitColumns::new(&changes.limits),
             queues: Queues::new(&changes.queues),
             clients: Clients::new(changes),
             posted: WebhookColumns::new(changes),
@@ -231,15 +231,15 @@ impl<'a> Uniques<'a> {
 }
 
 /// Limits; all of them have rows, because loading creates them.
-struct Limits<'a> {
+struct LimitColumns<'a> {
     keys: Vec<&'a str>,
     active: Vec<i64>,
     turn_at: Vec<i64>,
 }
 
-impl<'a> Limits<'a> {
-    fn new(limits: &'a BTreeMap<Name, LimitRow>) -> Limits<'a> {
-        Limits {
+impl<'a> LimitColumns<'a> {
+    fn new(limits: &'a BTreeMap<Name, LimitRow>) -> LimitColumns<'a> {
+        LimitColumns {
             keys: limits.keys().map(Name::as_str).collect(),
             active: limits.values().map(|row| i64::from(row.active)).collect(),
             turn_at: limits.values().map(|row| row.turn_at.as_micros()).collect(),

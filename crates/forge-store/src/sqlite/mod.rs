@@ -45,7 +45,7 @@ use files::Files;
 use read_cache::ReadCache;
 use readers::Readers;
 use threads::Threads;
-use writer::{SweepBatch, Writer, WriterTask};
+use writer::{SweepBatch, WriterTask, WriterThread};
 
 pub use connect::Options;
 pub use floor::Floor;
@@ -80,7 +80,7 @@ impl Sqlite {
         migrate::migrate(&first)?;
         let (checkpointer, bell) = Checkpointer::start(&file)?;
         let read_cache = Arc::new(ReadCache::new(CommitCounter::of(&file)?));
-        let mut writer = Writer::new(file.clone(), first, bell, read_cache.clone(), wakeups.clone())?;
+        let mut writer = WriterThread::new(file.clone(), first, bell, read_cache.clone(), wakeups.clone())?;
         let readers = Readers::open(&file, &read_cache)?;
         let writer = Threads::start("forge-writer", vec![move |task| writer.handle(task)])?;
         let files = Files::beside(path);

@@ -56,7 +56,7 @@ pub(super) struct SweepBatch {
 }
 
 /// The state of the writing thread.
-pub(super) struct Writer {
+pub(super) struct WriterThread {
     file: DatabaseFile,
     /// `None` after a transaction that could not even be rolled back.
     db: Option<Connection>,
@@ -68,7 +68,7 @@ pub(super) struct Writer {
     wakeups: broadcast::Sender<Wakeup>,
 }
 
-impl Writer {
+impl WriterThread {
     /// A writer on a connection whose schema is up to date.
     pub(super) fn new(
         file: DatabaseFile,
@@ -76,9 +76,9 @@ impl Writer {
         bell: CheckpointRequests,
         read_cache: Arc<ReadCache>,
         wakeups: broadcast::Sender<Wakeup>,
-    ) -> Result<Writer, Error> {
+    ) -> Result<WriterThread, Error> {
         watch(&mut db, bell.clone())?;
-        Ok(Writer {
+        Ok(WriterThread {
             file,
             db: Some(db),
             data_version: None,

@@ -196,7 +196,8 @@ mod tests {
         ];
         for kind in Kind::ALL {
             let entry = kind.entry();
-            let Some(code) = entry.ojs.filter(|_| entry.level == forge_core::catalog::Level::Request) else {
+            let Some(code) = entry.ojs.filter(|_| entry.level == forge_core::catalog::ErrorLevel::Request)
+            else {
                 continue;
             };
             assert!(ojs_category(code).is_some());

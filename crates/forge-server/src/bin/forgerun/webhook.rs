@@ -11,7 +11,7 @@ use forge_server::Exit;
 use forge_server::config::{CommandMode, Database};
 use forge_server::webhooks::fetch::{self, KeySource};
 use forge_server::webhooks::standard::WebhookSecret;
-use forge_server::webhooks::verify::{self, Delivery, SignatureReport, VerifyOptions};
+use forge_server::webhooks::verify::{self, ReceivedDelivery, SignatureReport, VerifyOptions};
 use forge_server::webhooks::{ListenOptions, listen, rotate_in};
 use tokio::runtime::Runtime;
 
@@ -136,7 +136,8 @@ async fn explain(flags: &VerifyFlags) -> Exit {
             Err(error) => return complain(&error, Exit::Failure),
         },
     };
-    let delivery = Delivery { method: &flags.method, url: &flags.url, headers: &headers, body: &body };
+    let delivery =
+        ReceivedDelivery { method: &flags.method, url: &flags.url, headers: &headers, body: &body };
     let now = (!flags.any_age).then(|| SystemClock.now());
     let means = VerifyOptions {
         secrets: &secrets,

@@ -4,14 +4,14 @@ use axum::http::HeaderMap;
 use sfv::{BareItem, Dictionary, InnerList, ListEntry, Parser};
 use url::Url;
 
-use super::{Delivery, SignatureReport, VerifyOptions, changed_body};
+use super::{ReceivedDelivery, SignatureReport, VerifyOptions, changed_body};
 use crate::webhooks::keys::PublicKey;
 use crate::webhooks::signature::{self, ALGORITHM, LABEL, SignedMessage};
 
 /// What must be signed for the signature to mean anything: whoever changes one of these changes the delivery.
 const REQUIRED: [&str; 4] = ["@method", "@target-uri", "content-type", "content-digest"];
 
-pub(super) fn check(delivery: &Delivery<'_>, means: &VerifyOptions<'_>) -> SignatureReport {
+pub(super) fn check(delivery: &ReceivedDelivery<'_>, means: &VerifyOptions<'_>) -> SignatureReport {
     let mut report = SignatureReport::default();
     digest(&mut report, delivery);
     let Some(found) = find(&mut report, delivery.headers) else { return report };
@@ -51,7 +51,7 @@ impl FoundSignature {
     }
 }
 
-fn digest(report: &mut SignatureReport, delivery: &Delivery<'_>) {
+fn digest(report: &mut SignatureReport, delivery: &ReceivedDelivery<'_>) {
     let Some(fields) = dictionary(delivery.headers, "content-digest") else {
         report.bad("there is no readable Content-Digest header");
         return;
@@ -162,7 +162,7 @@ fn key<'a>(
 
 fn signed(
     report: &mut SignatureReport,
-    delivery: &Delivery<'_>,
+    delivery: &ReceivedDelivery<'_>,
     means: &VerifyOptions<'_>,
     found: &FoundSignature,
     key: &PublicKey,

@@ -65,7 +65,7 @@ impl Scene {
 
     fn reports(&self) -> (SignatureReport, SignatureReport) {
         let Scene { method, url, headers, body, secrets, keys, now } = self;
-        let delivery = Delivery { method, url, headers, body };
+        let delivery = ReceivedDelivery { method, url, headers, body };
         let means = VerifyOptions { secrets, keys, now: Some(*now), tolerance: Duration::from_secs(300) };
         (message_signature(&delivery, &means), standard_signature(&delivery, &means))
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use forge_core::catalog::{Kind, Level, ProcessingStage};
+use forge_core::catalog::{ErrorLevel, Kind, ProcessingStage};
 use forge_core::command::{Conclude, Held, Holder};
 use forge_core::item::{ItemEnd, ItemError};
 use forge_core::{Command, job::Job};
@@ -114,7 +114,7 @@ fn judged(kind: Kind, answer: &Answer, excused: &[&str]) -> Value {
     assert_eq!(answer.header("content-type"), Some("application/problem+json"), "{kind:?}: {answer:?}");
     let problem = answer.json();
     assert_eq!(problem["type"], format!("/problems/{}", kind.entry().slug), "{problem}");
-    let is_job = kind.entry().level == Level::Job;
+    let is_job = kind.entry().level == ErrorLevel::Job;
     let carrier = if is_job { Carrier::Report } else { Carrier::Response(answer.status) };
     let mut report = inspect_on(problem.as_object().unwrap(), carrier);
     report.findings.retain(|finding| !excused.contains(&finding.requirement));
@@ -302,7 +302,7 @@ async fn trouble(sweep: &mut Sweep) {
 async fn jobs(sweep: &mut Sweep) {
     let server = Server::start().await;
     let client = server.client().await;
-    for kind in Kind::ALL.iter().copied().filter(|kind| kind.entry().level == Level::Job) {
+    for kind in Kind::ALL.iter().copied().filter(|kind| kind.entry().level == ErrorLevel::Job) {
         let job = match kind {
             Kind::Cancelled => {
                 let id = client.job().await;

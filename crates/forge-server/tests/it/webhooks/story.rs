@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use forge_engine::{Clock, SystemClock};
 use forge_server::webhooks::keys::read_document;
-use forge_server::webhooks::verify::{Delivery, VerifyOptions, message_signature};
+use forge_server::webhooks::verify::{ReceivedDelivery, VerifyOptions, message_signature};
 use serde_json::json;
 
 use super::kinds::{Arrival, Recorder, Temper, run, server};
@@ -46,7 +46,7 @@ async fn the_object_of_a_failed_job_arrives_byte_for_byte_and_signed() {
         tolerance: Duration::from_secs(300),
     };
     let headers = arrival.headers();
-    let delivery = Delivery { method: "POST", url: &url, headers: &headers, body: &arrival.bytes };
+    let delivery = ReceivedDelivery { method: "POST", url: &url, headers: &headers, body: &arrival.bytes };
     let report = message_signature(&delivery, &means);
     assert!(report.holds(), "{report}");
     assert!(!headers.contains_key("webhook-signature"), "a callback has no secret");

@@ -1,4 +1,4 @@
-//! The auditor's book of webhooks and deliveries: what the disk has, and what must hold between one commit and the next.
+//! The auditor's ledger of webhooks and deliveries: what the disk has, and what must hold between one commit and the next.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use forge_core::{Changes, invariants};
 use crate::receivers::LEASE;
 
 #[derive(Default)]
-pub(crate) struct PostBook {
+pub(crate) struct DeliveryLedger {
     webhooks: BTreeMap<WebhookId, Webhook>,
     /// Webhooks that were disabled or deleted at some time.
     ever_off: BTreeSet<WebhookId>,
@@ -20,7 +20,7 @@ pub(crate) struct PostBook {
     chains: BTreeMap<Chain, BTreeMap<u32, DeliveryId>>,
 }
 
-impl PostBook {
+impl DeliveryLedger {
     pub(crate) fn deliveries(&self) -> impl Iterator<Item = &Delivery> {
         self.deliveries.values()
     }

@@ -12,23 +12,23 @@ use crate::world::World;
 const LINES_MAX: usize = 2000;
 
 #[derive(Clone)]
-pub(crate) struct Story {
+pub(crate) struct RunLog {
     world: Arc<World>,
-    inner: Arc<Mutex<Inner>>,
+    inner: Arc<Mutex<LogState>>,
 }
 
 #[derive(Default)]
-struct Inner {
+struct LogState {
     lines: VecDeque<(Time, String)>,
     broken: Option<String>,
 }
 
-impl Story {
-    pub(crate) fn new(world: Arc<World>) -> Story {
-        Story { world, inner: Arc::default() }
+impl RunLog {
+    pub(crate) fn new(world: Arc<World>) -> RunLog {
+        RunLog { world, inner: Arc::default() }
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn inner(&self) -> MutexGuard<'_, LogState> {
         self.inner.lock().expect("nobody panics while telling")
     }
 

@@ -7,15 +7,15 @@ use forge_core::id::{ClientId, ExecutionId, JobId};
 use forge_core::job::Job;
 use forge_core::state::State;
 
-use crate::story::Story;
+use crate::run_log::RunLog;
 
-pub(crate) struct Truth {
-    story: Story,
-    inner: Mutex<Inner>,
+pub(crate) struct Acknowledged {
+    log: RunLog,
+    inner: Mutex<AcknowledgedState>,
 }
 
 #[derive(Default)]
-struct Inner {
+struct AcknowledgedState {
     /// Acknowledged jobs, and whose they are.
     jobs: BTreeMap<JobId, ClientId>,
     keys: BTreeMap<(ClientId, String), JobId>,
@@ -27,12 +27,12 @@ struct Inner {
     ended: BTreeMap<ExecutionId, (JobId, State)>,
 }
 
-impl Truth {
-    pub(crate) fn new(story: Story) -> Truth {
-        Truth { story, inner: Mutex::default() }
+impl Acknowledged {
+    pub(crate) fn new(log: RunLog) -> Acknowledged {
+        Acknowledged { log, inner: Mutex::default() }
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn inner(&self) -> MutexGuard<'_, AcknowledgedState> {
         self.inner.lock().expect("nobody panics while noting")
     }
 
@@ -44,16 +44,15 @@ impl Truth {
         let first = *inner.keys.entry((job.head.client, key.into())).or_insert(job.id);
         drop(inner);
         if first != job.id {
-            self.story.broken(format!("key {key} made job {first} and job {}", job.id));
+            self.log.broken(format!("key {key} made job {first} and job {}", job.id));
         }
     }
 
     /// A worker heard that it holds the job.
     pub(crate) fn claimed(&self, job: &Job, worker: &str) {
-        self.story
-            .tell(|| format!("{worker} holds {} (attempt {}, token {})", job.id, job.attempt, job.fence));
+        self.log.tell(|| format!("{worker} holds {} (attempt {}, token {})", job.id, job.attempt, job.fence));
         if !self.inner().claims.entry(job.id).or_default().insert(job.fence) {
-            self.story.broken(format!("job {} was handed out twice under token {}", job.id, job.fence));
+            self.log.broken(format!("job {} was handed out twice under token {}", job.id, job.fence));
         }
     }
 
@@ -67,11 +66,11 @@ impl Truth {
         }
         drop(inner);
         if newest > token {
-            self.story
+            self.log
                 .broken(format!("job {}: token {token} ended an attempt that token {newest} held", job.id));
         }
         if let Some(before) = before {
-            self.story
+            self.log
                 .broken(format!("attempt {attempt} of {execution} was ended by tokens {before} and {token}"));
         }
     }
