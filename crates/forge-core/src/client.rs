@@ -2,6 +2,7 @@
 //! digest of its secret.
 
 use alloc::string::String;
+use core::time::Duration;
 
 use crate::id::{ClientId, KeyId};
 use crate::time::Time;
@@ -48,6 +49,11 @@ pub struct ApiKey {
 impl ApiKey {
     /// Whether it opens doors at `now`.
     pub fn is_good(&self, now: Time) -> bool {
-        self.revoked_at.is_none() && self.expires_at.is_none_or(|expires_at| now < expires_at)
+        self.is_good_within(now, Duration::ZERO)
+    }
+
+    /// Whether it opens doors at `now`, or did no longer than `grace` ago and was not revoked.
+    pub fn is_good_within(&self, now: Time, grace: Duration) -> bool {
+        self.revoked_at.is_none() && self.expires_at.is_none_or(|expires_at| now < expires_at + grace)
     }
 }

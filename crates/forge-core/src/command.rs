@@ -351,8 +351,15 @@ pub enum KeyCommand {
         /// The asker has no key and may only make a client's first one.
         first_only: bool,
     },
-    /// A new key in place of the good ones; refused where there is none.
-    Renew(ApiKey),
+    /// A new key in place of those there are; refused where there is no good one, unless an expired one is shown in time.
+    Renew {
+        /// The new key. `key.client` is the client.
+        key: ApiKey,
+        /// The digest of the key that the asker showed; `None` for one who needs none, such as the operator.
+        shown: Option<[u8; 32]>,
+        /// How long after its end a key can still be renewed (ruling C-114).
+        grace: Duration,
+    },
     /// No key any more.
     Revoke {
         /// Whose key.
@@ -373,7 +380,7 @@ impl KeyCommand {
     /// The client it is about.
     pub const fn client(&self) -> ClientId {
         match self {
-            KeyCommand::Create { key, .. } | KeyCommand::Renew(key) => key.client,
+            KeyCommand::Create { key, .. } | KeyCommand::Renew { key, .. } => key.client,
             KeyCommand::Revoke { client, .. } | KeyCommand::Used { client, .. } => *client,
         }
     }
@@ -453,6 +460,8 @@ pub enum Refusal {
     KeyNeeded,
     /// There is no good key to renew.
     NoKeyToRenew,
+    /// The key that was shown has expired, and cannot be renewed any more: too long ago, or the client has a good one.
+    KeyExpired,
     /// The job is not in a state for this.
     WrongState(State),
     /// The job has ended well or badly.
@@ -511,6 +520,7 @@ impl Refusal {
             Refusal::KeyNotFound => Kind::KeyNotFound,
             Refusal::KeyNeeded => Kind::Unauthenticated,
             Refusal::NoKeyToRenew => Kind::Duplicate,
+            Refusal::KeyExpired => Kind::KeyExpired,
             Refusal::WrongState(_) | Refusal::LeaseLost => Kind::IllegalTransition,
             Refusal::WrongItems { .. } => Kind::InvalidArgs,
             Refusal::AlreadyCompleted(_) => Kind::AlreadyCompleted,

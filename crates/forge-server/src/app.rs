@@ -6,7 +6,7 @@ use std::time::Duration;
 use forge_core::client::Client;
 use forge_core::delivery::DeliveryPolicy;
 use forge_core::id::ClientId;
-use forge_core::job::{Dialect, Keep, Name};
+use forge_core::job::{Keep, Name};
 use forge_core::retry::{Mode, RetryPolicy};
 use forge_core::{Command, limits as core_limits};
 use forge_engine::observer::Observer;
@@ -277,19 +277,10 @@ impl App {
         RetryPolicy { attempts_max, initial, max: retry.wait_max, jitter: retry.jitter, ..policy }
     }
 
-    /// How long what a job of this dialect leaves is kept. On `/api/v1` the record of a failed job has a period of its own;
-    /// elsewhere all records are kept alike (C-72).
-    pub fn keep(&self, dialect: Dialect) -> Keep {
+    /// How long the content of results is kept, by size. Records are all kept alike (C-72, C-110).
+    pub fn keep(&self) -> Keep {
         let kept = &self.config.job_retention;
-        Keep {
-            small: kept.completed_small,
-            medium: kept.completed_default,
-            large: kept.completed_large,
-            failed: match dialect {
-                Dialect::Operations => Some(kept.failed),
-                Dialect::Forge | Dialect::Ojs => None,
-            },
-        }
+        Keep { small: kept.completed_small, medium: kept.completed_default, large: kept.completed_large }
     }
 
     /// Whether the server can do its work now; otherwise why not.

@@ -25,6 +25,8 @@ pub struct Refused {
     /// Whether the request only looked: then when to ask again is the header's to say, since a member would speak of
     /// submitting again (C-34).
     pub is_poll: bool,
+    /// Whether the request was only early: asked again after a while, it will be answered otherwise (C-113).
+    pub is_early: bool,
     /// Whether the status code says it all, and the problem has no type of its own (C-27).
     pub is_blank: bool,
     /// What the client calls its request.
@@ -60,6 +62,7 @@ impl Refused {
             violations: Vec::new(),
             retry_after_s: None,
             is_poll: false,
+            is_early: false,
             is_blank: false,
             correlation_id: None,
             language: Language::English,
@@ -109,6 +112,12 @@ impl Refused {
         self
     }
 
+    /// Says that the request was only early, and when to ask again.
+    pub fn early(mut self, seconds: u64) -> Refused {
+        self.is_early = true;
+        self.retry_after(seconds)
+    }
+
     /// The object for the caller of `dialect`. `base` is the public address of the server, or empty; `instance` identifies
     /// the request.
     pub fn problem(&self, dialect: Dialect, base: &str, instance: &str) -> Problem {
@@ -130,9 +139,10 @@ impl Refused {
             .extension("details", Value::Object(self.details.clone()))
             .extension("doc_url", doc_url(self.kind, base));
         let mut job = forge_problem::Job::builder()
-            .retryable(entry.retryable)
+            .retryable(entry.retryable || self.is_early)
             .correlation_id(self.correlation_id.clone());
-        if let (Some(seconds), true) = (self.retry_after_s, entry.retryable && !self.is_poll) {
+        let says_when = self.is_early || entry.retryable && !self.is_poll;
+        if let (Some(seconds), true) = (self.retry_after_s, says_when) {
             job = job.retry_after_s(seconds);
         }
         if let Some(execution) = &self.execution {

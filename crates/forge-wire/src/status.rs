@@ -54,7 +54,8 @@ pub const fn http(kind: Kind, dialect: Dialect) -> u16 {
         | Kind::Duplicate => 409,
         Kind::Unauthenticated | Kind::KeyExpired => 401,
         Kind::KeyRevoked | Kind::Forbidden | Kind::ForeignResource => 403,
-        Kind::JobNotFound
+        Kind::RouteNotFound
+        | Kind::JobNotFound
         | Kind::ClientNotFound
         | Kind::KeyNotFound
         | Kind::WebhookNotFound

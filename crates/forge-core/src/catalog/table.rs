@@ -296,6 +296,13 @@ catalog! {
             stage: Some(Authorization), retryable: false,
             remedy: "Check the id, or use the credentials of its owner.",
         }
+        /// There is nothing at this address, whatever the method.
+        RouteNotFound {
+            rfa: "RFA_REQUEST_ROUTE_NOT_FOUND", ojs: Some("NOT_FOUND"),
+            slug: "route-not-found", title: "Route not found",
+            stage: None, retryable: false,
+            remedy: "Compare the address with those in the API document, a slash at its end included.",
+        }
         /// There is no job with this id.
         JobNotFound {
             rfa: "RFA_JOB_NOT_FOUND", ojs: Some("NOT_FOUND"),

@@ -1,6 +1,7 @@
 //! Clients and their keys: who may make one, what a repetition does, and that revoking is for good.
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use super::working_set::WorkingSet;
 use crate::client::{ApiKey, Client};
@@ -22,13 +23,7 @@ impl WorkingSet<'_> {
                 Err(Refusal::KeyNeeded)
             }
             KeyCommand::Create { key, rotate, .. } => Ok(self.create_key(key, *rotate)),
-            KeyCommand::Renew(key) => {
-                if self.good_keys(client).is_empty() {
-                    return Err(Refusal::NoKeyToRenew);
-                }
-                self.revoke_all(client);
-                Ok(self.put_key(key))
-            }
+            KeyCommand::Renew { key, shown, grace } => self.renew_key(key, *shown, *grace),
             KeyCommand::Revoke { key, .. } => {
                 let known = self.api_keys.get(key).filter(|known| known.client == client);
                 known.ok_or(Refusal::KeyNotFound)?;
@@ -54,6 +49,31 @@ impl WorkingSet<'_> {
                 self.put_key(key)
             }
         }
+    }
+
+    /// Puts a key in place of all that the client has. One that has expired may ask for it too, in time, if it is the only
+    /// way back: where there is a good key, an old one that leaked must not replace it.
+    fn renew_key(
+        &mut self,
+        key: &ApiKey,
+        shown: Option<[u8; 32]>,
+        grace: Duration,
+    ) -> Result<Answer, Refusal> {
+        let now = self.now;
+        let mut known = self.api_keys.values().filter(|known| known.client == key.client);
+        let shown = shown.and_then(|digest| known.find(|known| known.digest == digest));
+        match (shown, self.good_keys(key.client).is_empty()) {
+            (Some(shown), true) if shown.is_good_within(now, grace) => {}
+            (Some(shown), false) if shown.is_good(now) => {}
+            (Some(_), _) => return Err(Refusal::KeyExpired),
+            (None, true) => return Err(Refusal::NoKeyToRenew),
+            (None, false) => {}
+        }
+        let all: Vec<KeyId> =
+            self.api_keys.values().filter(|known| known.client == key.client).map(|known| known.id).collect();
+        // Expired ones too, or they could renew again.
+        all.into_iter().for_each(|id| self.revoke(id));
+        Ok(self.put_key(key))
     }
 
     /// Whether the client has a key, good or not. One that a node of an older version made is not noted with the client.

@@ -18,8 +18,6 @@ pub struct Keep {
     pub medium: Duration,
     /// Anything larger.
     pub large: Duration,
-    /// The record of a job that failed; `None` for as long as any other record.
-    pub failed: Option<Duration>,
 }
 
 impl Keep {

@@ -345,19 +345,17 @@ fn encode_keep(keep: &Keep, out: &mut Writer<'_>) {
     out.number(1, micros(keep.small));
     out.number(2, micros(keep.medium));
     out.number(3, micros(keep.large));
-    out.span(4, keep.failed);
+    // 4 was the period of a failed job's record, which is kept like any other now (C-110).
 }
 
 fn decode_keep(bytes: &[u8]) -> Result<Keep, Corrupt> {
-    let mut keep =
-        Keep { small: Duration::ZERO, medium: Duration::ZERO, large: Duration::ZERO, failed: None };
+    let mut keep = Keep { small: Duration::ZERO, medium: Duration::ZERO, large: Duration::ZERO };
     for field in Fields(bytes) {
         let field = field?;
         match field.tag {
             1 => keep.small = Duration::from_micros(field.number()?),
             2 => keep.medium = Duration::from_micros(field.number()?),
             3 => keep.large = Duration::from_micros(field.number()?),
-            4 => keep.failed = Some(field.span()?),
             _ => {}
         }
     }
@@ -478,7 +476,6 @@ mod tests {
                 small: Duration::from_secs(3),
                 medium: Duration::from_secs(2),
                 large: Duration::ZERO,
-                failed: Some(Duration::ZERO),
             }),
             ..Head::new(client, Name::new("mail").unwrap(), Time::from_millis(7))
         }

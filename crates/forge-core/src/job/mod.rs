@@ -500,18 +500,15 @@ impl Job {
         self.attempt < self.head.retry.attempts_max && self.can_reopen()
     }
 
-    /// How long the record is kept once the job has ended; it must stand in its final state.
+    /// How many more attempts a retry can have; `None` unless the job has failed.
+    pub fn retries_left(&self) -> Option<u32> {
+        let left = self.head.retry.attempts_max.saturating_sub(self.attempt);
+        (self.state == State::Failed).then_some(if self.can_reopen() { left } else { 0 })
+    }
+
+    /// How long the record is kept once the job has ended, however it did (C-110).
     pub(crate) fn record_kept(&self) -> Duration {
-        let as_any = self.head.retention.unwrap_or(limits::RETENTION);
-        match self.state {
-            State::Failed => self.head.keep.and_then(|keep| keep.failed).unwrap_or(as_any),
-            State::Succeeded
-            | State::Canceled
-            | State::Created
-            | State::Queued
-            | State::Assigned
-            | State::Running => as_any,
-        }
+        self.head.retention.unwrap_or(limits::RETENTION)
     }
 
     /// The newest failure.

@@ -95,7 +95,7 @@ async fn what_was_kept_and_never_reported_is_swept_after_an_hour() {
 #[tokio::test(start_paused = true)]
 async fn the_sweeper_removes_contents_at_their_time_and_leaves_what_is_known_of_them() {
     let world = World::new();
-    let keep = Keep { small: HOUR, medium: 2 * HOUR, large: HOUR, failed: None };
+    let keep = Keep { small: HOUR, medium: 2 * HOUR, large: HOUR };
     world.submit_with("a", |head| head.keep = Some(keep)).await;
     let job = world.take("a").await;
     let output = kept(&world, 100_000, 100_000).await.unwrap();

@@ -1,6 +1,7 @@
 //! Who asks: nobody, the operator, or a client with a good key.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
@@ -22,7 +23,7 @@ pub struct Caller {
     pub client: ClientId,
     pub(crate) account: Arc<Account>,
     /// The digest of its key; `None` for the client of open mode, who needs none.
-    key: Option<[u8; 32]>,
+    pub(crate) key: Option<[u8; 32]>,
 }
 
 /// Who asks.
@@ -61,6 +62,15 @@ fn credentials(headers: &HeaderMap) -> Credentials<'_> {
 
 /// Finds out who asks. Bad credentials are refused, whatever the request wants: who shows a key means to be known.
 pub async fn identify(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
+    identify_within(app, exchange, Duration::ZERO).await
+}
+
+/// The same for a request to renew a key, which one that has expired may make for a while (C-114). The rules look again.
+pub async fn identify_to_renew(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
+    identify_within(app, exchange, app.config.auth.renew_grace).await
+}
+
+async fn identify_within(app: &App, exchange: &mut Exchange, grace: Duration) -> Result<Who, ApiError> {
     let token = match credentials(&exchange.headers) {
         Credentials::None => return Ok(Who::Nobody),
         Credentials::Unreadable => {
@@ -82,11 +92,20 @@ pub async fn identify(app: &App, exchange: &mut Exchange) -> Result<Who, ApiErro
     if key.revoked_at.is_some() {
         return Err(ApiError::new(Kind::KeyRevoked, "The API key was revoked."));
     }
-    if !key.is_good(now) {
-        return Err(ApiError::new(Kind::KeyExpired, "The API key has expired."));
+    if !key.is_good_within(now, grace) {
+        return Err(expired(key.is_good_within(now, app.config.auth.renew_grace)));
     }
     known.used(&app.engine, now);
     Ok(Who::Client(caller))
+}
+
+/// The answer to a key whose time is over.
+pub fn expired(can_renew: bool) -> ApiError {
+    let detail = match can_renew {
+        true => "The API key has expired; all it can still do is renew itself.",
+        false => "The API key has expired; ask the operator for another.",
+    };
+    ApiError::new(Kind::KeyExpired, detail)
 }
 
 /// Whether there is a token by which the operator would be known.

@@ -112,6 +112,9 @@ fn refuse(app: &App, exchange: &Exchange, error: ApiError) -> Response {
             let seconds = refused.retry_after_s.unwrap_or(TROUBLE_AFTER_S);
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
+        _ if refused.is_early => {
+            headers.extend(refused.retry_after_s.map(|seconds| (RETRY_AFTER, HeaderValue::from(seconds))));
+        }
         _ => {}
     }
     response
@@ -139,6 +142,12 @@ fn worded(app: &App, exchange: &Exchange, mut refused: Refused) -> Refused {
     }
     if let (Kind::JobNotFound, Some(job), false) = (refused.kind, exchange.subject, refused.is_blank) {
         refused.detail = format!("There is no job {job}.");
+    }
+    if refused.kind == Kind::RouteNotFound
+        && exchange.uri.path().len() > 1
+        && exchange.uri.path().ends_with('/')
+    {
+        refused.detail = "There is nothing at this address; try it without the slash at its end.".into();
     }
     // Every refusal for trouble of ours says when to come back, in the body too where submitting again is meant (C-34).
     let status = status::http(refused.kind, exchange.dialect);

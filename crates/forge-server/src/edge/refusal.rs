@@ -53,7 +53,7 @@ impl ApiError {
 
     /// There is no such path.
     pub fn route() -> ApiError {
-        Refused::new(Kind::JobNotFound, "There is nothing at this address.").blank().into()
+        Refused::new(Kind::RouteNotFound, "There is nothing at this address.").blank().into()
     }
 
     /// Trouble of our own, with what is behind it.
@@ -141,6 +141,7 @@ fn of_rules(refusal: &Refusal) -> Refused {
         Refusal::KeyNeeded => {
             refused("The client has had a key before; a valid key of the client is needed now.")
         }
+        Refusal::KeyExpired => refused("The API key has expired; ask the operator for another."),
         Refusal::NoKeyToRenew => refused("The client has no valid key that could be renewed."),
         Refusal::WrongState(state) => {
             let state = forge_state(*state);

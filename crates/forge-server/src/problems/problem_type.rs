@@ -10,7 +10,7 @@ use forge_wire::{example, status};
 use serde::{Serialize, Serializer};
 
 use super::labels::labels;
-use crate::limits::TROUBLE_AFTER_S;
+use crate::limits::{POLL_AFTER_S, TROUBLE_AFTER_S};
 
 /// A problem type.
 #[derive(Debug, Serialize)]
@@ -93,8 +93,9 @@ impl ProblemType {
                 api: statuses(&kinds, Dialect::Operations),
                 ojs: statuses(&kinds, Dialect::Ojs),
             },
-            retryable: first.retryable,
+            retryable: first.retryable || is_only_early(first.kind),
             retry: match (first.level, first.retryable) {
+                _ if is_only_early(first.kind) => labels.retry_when_ended,
                 (ErrorLevel::Job, _) if first.kind == Kind::BatchPartial => labels.retry_items,
                 (ErrorLevel::Request, true) => labels.retry_request,
                 (ErrorLevel::Request, false) => labels.no_retry_request,
@@ -108,12 +109,18 @@ impl ProblemType {
                 rfa_code: labels.member_text,
                 ojs_code: labels.member_text,
                 retryable: labels.member_retryable,
-                retry_after: first.retryable.then_some(labels.member_retry_after),
+                retry_after: (first.retryable || is_only_early(first.kind))
+                    .then_some(labels.member_retry_after),
             },
             example: example_of(first, base, language),
             index: format!("{base}/problems"),
         }
     }
+}
+
+/// Whether such a refusal may be one of too early, which the same request gets over (C-113).
+const fn is_only_early(kind: Kind) -> bool {
+    matches!(kind, Kind::ResultNotReady | Kind::ReportNotFound)
 }
 
 /// Every slug once, in the order of the catalog.
@@ -162,6 +169,9 @@ fn example_of(entry: &CatalogEntry, base: &str, language: Language) -> Problem {
             refused.language = language;
             if entry.retryable {
                 refused = refused.retry_after(TROUBLE_AFTER_S);
+            }
+            if is_only_early(entry.kind) {
+                refused = refused.early(POLL_AFTER_S);
             }
             refused.problem(Dialect::Forge, base, "urn:uuid:01890a5d-ac96-774b-bcce-b302099a8057")
         }

@@ -201,7 +201,7 @@ fn draw_moments(dice: &mut Dice, now: Time, head: &mut Head) {
     head.timeout = dice.one_in(4).then_some(timeout);
     head.retention = dice.one_in(2).then_some(kept);
     let day = Duration::from_secs(24 * 3600);
-    head.keep = dice.one_in(2).then_some(Keep { small: kept, medium: kept / 2, large: day, failed: None });
+    head.keep = dice.one_in(2).then_some(Keep { small: kept, medium: kept / 2, large: day });
     head.hold = dice.one_in(10);
 }
 

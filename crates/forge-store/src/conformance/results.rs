@@ -69,7 +69,7 @@ fn succeed(job: &Job, output: Output) -> Command {
 
 /// A job in hand whose results are kept for a hundred seconds.
 async fn in_hand(store: &Arc<dyn Store>, n: u64) -> Job {
-    let keep = Keep { small: secs(100), medium: secs(100), large: secs(100), failed: None };
+    let keep = Keep { small: secs(100), medium: secs(100), large: secs(100) };
     accepted(ask(store, START, submit(job_with(n, "q", |head| head.keep = Some(keep)))).await);
     the_one(ask(store, START, take(&["q"], 1)).await)
 }

@@ -96,7 +96,7 @@ fn full_head() -> Head {
         workflow: Some(WorkflowStep { workflow: u128::MAX, index: 3 }),
         retention: Some(secs(86_400)),
         operation: Some("reports/generate".into()),
-        keep: Some(Keep { small: secs(3), medium: secs(2), large: secs(0), failed: Some(secs(1)) }),
+        keep: Some(Keep { small: secs(3), medium: secs(2), large: secs(0) }),
         ..Head::new(client(42), name("q"), START)
     }
 }

@@ -143,6 +143,9 @@ pub struct JobView<'a> {
     /// Seconds to wait before that.
     #[serde(rename = "retryAfter", skip_serializing_if = "Option::is_none", default)]
     pub retry_after: Option<u64>,
+    /// How many more attempts a retry of the job can have; said of a failed job.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub retries_left: Option<u32>,
     /// How far it had come; said of failures.
     #[serde(rename = "processingStage", skip_serializing_if = "Option::is_none", default)]
     pub processing_stage: Option<Cow<'a, str>>,
@@ -198,6 +201,7 @@ impl<'a> JobView<'a> {
             completed_at: job.finished_at.map(time::millis),
             retryable,
             retry_after: (retryable == Some(true)).then(|| outcome::retry_after_s(job)),
+            retries_left: job.retries_left(),
             processing_stage: kind.map(|kind| outcome::stage(job, kind).into()),
             correlation_id: job.head.correlation_id.as_deref().map(Into::into),
         }

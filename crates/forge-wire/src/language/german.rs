@@ -195,6 +195,11 @@ pub(super) const fn words(kind: Kind) -> Words {
             "Das Gesuchte gehört einem anderen Client.",
             "Prüfen Sie die Kennung oder verwenden Sie die Zugangsdaten des Eigentümers.",
         ),
+        Kind::RouteNotFound => say(
+            "Adresse nicht gefunden",
+            "Unter dieser Adresse gibt es nichts, mit welcher Methode auch immer.",
+            "Vergleichen Sie die Adresse mit denen im API-Dokument, auch einen Schrägstrich am Ende.",
+        ),
         Kind::JobNotFound => say(
             "Auftrag nicht gefunden",
             "Es gibt keinen Auftrag mit dieser Kennung.",

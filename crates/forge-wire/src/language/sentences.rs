@@ -38,6 +38,10 @@ type Table = &'static [(&'static str, &'static str)];
 const SENTENCES: Table = &[
     // Requests as a whole.
     ("There is nothing at this address.", "Unter dieser Adresse gibt es nichts."),
+    (
+        "There is nothing at this address; try it without the slash at its end.",
+        "Unter dieser Adresse gibt es nichts; versuchen Sie es ohne den Schrägstrich am Ende.",
+    ),
     ("Allowed here: {1}.", "Hier erlaubt: {1}."),
     ("The answer can only be {1}.", "Die Antwort kann nur {1} sein."),
     ("The body must not be compressed.", "Der Inhalt darf nicht komprimiert sein."),
@@ -82,7 +86,14 @@ const SENTENCES: Table = &[
     ),
     ("The API key is not known.", "Der API-Schlüssel ist nicht bekannt."),
     ("The API key was revoked.", "Der API-Schlüssel wurde widerrufen."),
-    ("The API key has expired.", "Der API-Schlüssel ist abgelaufen."),
+    (
+        "The API key has expired; all it can still do is renew itself.",
+        "Der API-Schlüssel ist abgelaufen; er kann sich nur noch selbst erneuern.",
+    ),
+    (
+        "The API key has expired; ask the operator for another.",
+        "Der API-Schlüssel ist abgelaufen; bitten Sie den Betreiber um einen anderen.",
+    ),
     (
         "The admin token owns no jobs; use an API key.",
         "Dem Verwaltungs-Token gehören keine Aufträge; verwenden Sie einen API-Schlüssel.",

@@ -411,6 +411,7 @@ fn status() -> Value {
             "jobStatus": {"enum": statuses, "description": "Its status in the words of the async-job members."},
             "retryable": {"type": "boolean", "description": "Whether submitting it again is worth it; of failures."},
             "retryAfter": count("Seconds to wait before that."),
+            "retriesLeft": count("How many more attempts a retry of the job can have; of a failed job."),
             "processingStage": {"enum": stages(), "description": "How far it had come; of failures."},
             "correlationId": text("What the client calls it."),
             "job_id": id("The job it is an execution of."),

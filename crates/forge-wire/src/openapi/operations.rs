@@ -118,7 +118,7 @@ fn clients() -> Vec<Operation> {
             ..post(
                 "/v1/clients/{client_id}/keys/renew",
                 "renewKey",
-                "Puts a new key in the place of the old.",
+                "Puts a new key in the place of the old; for `auth.renew_grace_days` after its end an expired key may do it too.",
             )
         },
         Operation {

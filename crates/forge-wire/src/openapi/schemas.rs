@@ -300,6 +300,7 @@ fn job() -> Value {
             "completedAt": reference("UtcTime"),
             "retryable": {"type": "boolean", "description": "Whether submitting it again is worth it; of failures."},
             "retryAfter": count("Seconds to wait before that."),
+            "retries_left": count("How many more attempts a retry of the job can have; of a failed job."),
             "processingStage": {"enum": stages(), "description": "How far it had come; of failures."},
             "correlationId": text("What the client calls it."),
         }),

@@ -74,6 +74,7 @@ fn bare_job() -> JobView<'static> {
         completed_at: None,
         retryable: None,
         retry_after: None,
+        retries_left: None,
         processing_stage: None,
         correlation_id: None,
     }
@@ -119,6 +120,7 @@ fn full_job() -> JobView<'static> {
         completed_at: Some(NOON.into()),
         retryable: Some(true),
         retry_after: Some(3),
+        retries_left: Some(2),
         processing_stage: Some("processing".into()),
         correlation_id: Some("a-1".into()),
         ..bare_job()
@@ -463,6 +465,7 @@ fn every_view_of_the_async_operations_dialect_has_exactly_the_documented_members
         retried_as: Some(ID.into()),
         retryable: Some(true),
         retry_after: Some(3),
+        retries_left: Some(2),
         processing_stage: Some("processing".into()),
         correlation_id: Some("a-1".into()),
         ..bare_status()

@@ -182,6 +182,9 @@ pub struct StatusView {
     /// Seconds to wait before that.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub retry_after: Option<u64>,
+    /// How many more attempts a retry of the job can have; said of a failed job.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub retries_left: Option<u32>,
     /// How far it had come; said of failures.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub processing_stage: Option<String>,
@@ -233,6 +236,9 @@ impl StatusView {
             retried_as: Some(last_word.retried_as.to_string()),
             retryable: members.retryable(),
             retry_after: members.retry_after_s(),
+            // As they were at its end: what is said of an ended execution does not change.
+            retries_left: attempt
+                .map(|attempt| u64::from(job.head.retry.attempts_max).saturating_sub(attempt) as u32),
             processing_stage: members.processing_stage().map(Into::into),
             ..view
         }
@@ -273,6 +279,7 @@ impl StatusView {
             retried_as: None,
             retryable: None,
             retry_after: None,
+            retries_left: None,
             processing_stage: None,
         }
     }
@@ -321,6 +328,7 @@ impl StatusView {
             error: Some(ErrorView::new(job)),
             retryable: Some(retryable),
             retry_after: retryable.then(|| outcome::retry_after_s(job)),
+            retries_left: job.retries_left(),
             processing_stage: Some(outcome::stage(job, kind).into()),
             ..self
         }

@@ -47,6 +47,17 @@ fn expired(number: u8) -> ApiKey {
     ApiKey { expires_at: Some(NOW), ..key(number) }
 }
 
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Renewing, by somebody who shows the key with this number.
+fn renew(shown: Option<u8>) -> KeyCommand {
+    KeyCommand::Renew { key: key(9), shown: shown.map(|number| [number; 32]), grace: GRACE }
+}
+
+fn expired_since(number: u8, span: Duration) -> ApiKey {
+    ApiKey { expires_at: Some(NOW - span), ..key(number) }
+}
+
 /// Decides one command about the keys of a client that has these.
 fn tell(known: Vec<ApiKey>, command: KeyCommand) -> (Answer, Changes) {
     let keyed = !known.is_empty();
@@ -114,7 +125,7 @@ fn repeating_a_creation_shows_the_key_that_is_there() {
 
 #[test]
 fn rotating_and_renewing_put_a_new_key_in_place_of_the_good_ones() {
-    for command in [create(true, false), KeyCommand::Renew(key(9))] {
+    for command in [create(true, false), renew(None)] {
         let (answer, changes) = tell(vec![key(1), key(2), revoked(3)], command);
         assert_eq!(answer, Answer::Key { key: key(9), created: true });
         let written: Vec<(u128, bool)> =
@@ -128,8 +139,21 @@ fn a_client_without_a_good_key_gets_a_new_one_but_nothing_to_renew() {
     for known in [vec![revoked(1)], vec![expired(1)], vec![]] {
         let (answer, _) = tell(known.clone(), create(false, false));
         assert_eq!(answer, Answer::Key { key: key(9), created: true });
-        let (answer, changes) = tell(known, KeyCommand::Renew(key(9)));
+        let (answer, changes) = tell(known, renew(None));
         assert_eq!(answer, Answer::Refused(Refusal::NoKeyToRenew));
+        assert!(changes.is_empty());
+    }
+}
+
+#[test]
+fn an_expired_key_renews_itself_once_and_in_time() {
+    let (answer, changes) = tell(vec![expired(1), expired(2)], renew(Some(1)));
+    assert_eq!(answer, Answer::Key { key: key(9), created: true });
+    let revoked_now: Vec<bool> = changes.api_keys.values().map(|key| key.revoked_at == Some(NOW)).collect();
+    assert_eq!(revoked_now, [true, true, false], "neither of the old ones renews again");
+    for known in [vec![expired_since(1, GRACE)], vec![expired(1), key(2)], vec![revoked(1)]] {
+        let (answer, changes) = tell(known, renew(Some(1)));
+        assert_eq!(answer, Answer::Refused(Refusal::KeyExpired));
         assert!(changes.is_empty());
     }
 }

@@ -14,11 +14,11 @@ use crate::world::build::*;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-const KEEP: Keep = Keep { small: Duration::from_secs(30 * 24 * 3600), medium: DAY, large: DAY, failed: None };
+const KEEP: Keep = Keep { small: Duration::from_secs(30 * 24 * 3600), medium: DAY, large: DAY };
 
 fn kept(head: &mut Head) {
     head.retention = Some(40 * DAY);
-    head.keep = Some(Keep { medium: 7 * DAY, failed: Some(5 * DAY), ..KEEP });
+    head.keep = Some(Keep { medium: 7 * DAY, ..KEEP });
 }
 
 fn output(media_type: &str, size: u64) -> Arc<Output> {
@@ -74,11 +74,11 @@ fn nothing_outlives_the_record_of_its_job() {
 }
 
 #[test]
-fn the_record_of_a_failed_job_has_a_period_of_its_own() {
-    for (state, days) in [(State::Failed, 5), (State::Succeeded, 40), (State::Canceled, 40)] {
+fn the_record_of_a_job_is_kept_equally_long_however_it_ended() {
+    for state in [State::Failed, State::Succeeded, State::Canceled] {
         let world = World::with_job_in(state, kept);
         let job = world.job(1);
-        assert_eq!(job.forget_at, job.finished_at.map(|at| at + days * DAY), "{state:?}");
+        assert_eq!(job.forget_at, job.finished_at.map(|at| at + 40 * DAY), "{state:?}");
         assert_eq!(job.due_at(), job.forget_at);
     }
 }

@@ -86,6 +86,7 @@ pub struct Auth {
     pub registration: Registration,
     pub admin_token: Option<Secret>,
     pub key_ttl: Duration,
+    pub renew_grace: Duration,
     pub hide_foreign: bool,
 }
 
@@ -103,6 +104,7 @@ impl Auth {
             ),
             admin_token: from.text_or_unset("auth.admin_token", TOKEN, token),
             key_ttl: from.days("auth.key_ttl_days", 1..=DAYS_MAX),
+            renew_grace: from.days("auth.renew_grace_days", 0..=DAYS_MAX),
             hide_foreign: from.truth("auth.hide_foreign"),
         }
     }

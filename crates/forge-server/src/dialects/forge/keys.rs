@@ -25,7 +25,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route::post("/v1/clients/{client_id}/keys", "create_key", |call| Box::pin(create(call)))
         .access(Access::Own(|app, exchange| Box::pin(known_or_first(app, exchange)))),
     Route::post("/v1/clients/{client_id}/keys/renew", "renew_key", |call| Box::pin(renew(call)))
-        .access(KNOWN),
+        .access(Access::Own(|app, exchange| Box::pin(known_or_expired(app, exchange)))),
     Route::post("/v1/clients/{client_id}/keys/revoke", "revoke_key", |call| Box::pin(revoke(call)))
         .access(KNOWN),
 ];
@@ -46,7 +46,15 @@ async fn known(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
     }
 }
 
-/// The same, and for a first key nobody too, where registering is open.
+/// The same, and a client whose key has expired of late (C-114).
+async fn known_or_expired(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
+    match auth::identify_to_renew(app, exchange).await? {
+        Who::Nobody => Err(auth::unauthenticated("The request has no API key.")),
+        who @ (Who::Client(_) | Who::Operator) => Ok(who),
+    }
+}
+
+/// The same as [`known`], and for a first key nobody too, where registering is open.
 async fn known_or_first(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
     let who = auth::identify(app, exchange).await?;
     let Who::Nobody = who else { return Ok(who) };
@@ -77,7 +85,12 @@ async fn create(call: Call<'_>) -> Result<Response, ApiError> {
 async fn renew(call: Call<'_>) -> Result<Response, ApiError> {
     body::expect_object(&call.body)?;
     let (key, secret) = fresh(call.app, owned(&call).await?);
-    let key = changed(call.app, KeyCommand::Renew(key)).await?.ok_or_else(odd)?;
+    let shown = match &call.who {
+        Who::Client(caller) => caller.key,
+        Who::Operator | Who::Nobody => None,
+    };
+    let renew = KeyCommand::Renew { key, shown, grace: call.app.config.auth.renew_grace };
+    let key = changed(call.app, renew).await?.ok_or_else(odd)?;
     call.exchange.is_about(RequestSubject::Key { id: key.key.id, fresh: true });
     Ok(respond::json(StatusCode::OK, &KeyView::new(&key.key, Some(secret))))
 }

@@ -12,6 +12,7 @@ use crate::edge::query::QueryString;
 use crate::edge::results::{self, ResultFormat};
 use crate::edge::routing::{Answers, Call, Route};
 use crate::edge::{ApiError, items, ownership, respond};
+use crate::limits::POLL_AFTER_S;
 use crate::traces::RequestSubject;
 
 /// The routes of what a job left.
@@ -31,7 +32,8 @@ async fn report(call: Call<'_>) -> Result<Response, ApiError> {
         Some(report) => Ok(respond::json(StatusCode::OK, &report)),
         None => {
             let detail = "The job is not finished; its report is written when it is.";
-            Err(Refused::new(Kind::ReportNotFound, detail).fact("state", forge_state(job.state)).into())
+            let refused = Refused::new(Kind::ReportNotFound, detail).early(POLL_AFTER_S);
+            Err(refused.fact("state", forge_state(job.state)).into())
         }
     }
 }

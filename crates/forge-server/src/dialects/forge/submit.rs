@@ -7,7 +7,7 @@ use axum::response::Response;
 use forge_core::catalog::Kind;
 use forge_core::command::{Idempotency, NewJob};
 use forge_core::item::{Item, Items};
-use forge_core::job::{Dialect, Head, Input, Job, JobForm, Name};
+use forge_core::job::{Head, Input, Job, JobForm, Name};
 use forge_core::time::Time;
 use forge_core::work::{Definition, WorkKind};
 use forge_wire::body::fingerprint;
@@ -139,7 +139,7 @@ fn new_job(
         tracestate,
         language: exchange.language().stored(),
         retention: Some(app.config.retention.jobs),
-        keep: Some(app.keep(Dialect::Forge)),
+        keep: Some(app.keep()),
         ..Head::new(caller.client, place.queue, place.now)
     };
     let items = with_kinds(app, items, place.now);

@@ -45,5 +45,8 @@ async fn ready(call: &Call<'_>) -> Result<OwnedExecution, ApiError> {
         false => "Failed",
     };
     let detail = format!("The job is {status}; only a job that is Completed has a result.");
-    Err(Refused::new(Kind::ResultNotReady, detail).fact("status", status).into())
+    let refused = Refused::new(Kind::ResultNotReady, detail).fact("status", status);
+    let is_over = !found.is_under_way() || found.job.state.is_final();
+    let pause_s = call.app.config.asyncops.retry_after.as_secs();
+    Err(if is_over { refused } else { refused.early(pause_s) }.into())
 }

@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use forge_core::command::{Idempotency, NewJob};
 use forge_core::item::{Item, Items};
-use forge_core::job::{Dialect, Head, Input, Job, Keep, Name};
+use forge_core::job::{Dialect, Head, Input, Job, Name};
 use forge_core::work::Definition;
 use forge_wire::body::fingerprint;
 use forge_wire::operations::{SubmitRequest, read_batch, read_submit, refused, status_path};
@@ -143,9 +143,6 @@ fn new_job(
     let mode = request.retry_mode.or(operation.and_then(|operation| operation.retry_mode));
     let retries = request.max_retries.or(operation.and_then(|operation| operation.max_retries));
     let retention = operation.and_then(|operation| operation.retention);
-    let kept = app.keep(Dialect::Operations);
-    // What an operation says of its own counts for its failures too.
-    let keep = Keep { failed: kept.failed.filter(|_| retention.is_none()), ..kept };
     let head = Head {
         dialect: Dialect::Operations,
         definition: items.is_empty().then(|| definition(app, &request, declared)).flatten(),
@@ -162,7 +159,7 @@ fn new_job(
         tracestate,
         language: exchange.language().stored(),
         retention: Some(retention.unwrap_or(app.config.retention.jobs)),
-        keep: Some(keep),
+        keep: Some(app.keep()),
         ..Head::new(caller.client, place.queue, app.clock.now())
     };
     let input = Input { payload: request.parameters.unwrap_or_default(), items, ..Input::default() };

@@ -34,7 +34,7 @@ use super::exchange::Exchange;
 use super::refusal::ApiError;
 use super::{accept, respond};
 use crate::app::App;
-use crate::limits::TROUBLE_AFTER_S;
+use crate::limits::{POLL_AFTER_S, TROUBLE_AFTER_S};
 use download::Download;
 use range::{ByteRange, RangeRequest};
 
@@ -63,7 +63,9 @@ pub async fn answer(
     if job.state != State::Succeeded {
         let state = forge_state(job.state);
         let detail = format!("The job is {state}; only a job that SUCCEEDED has a result.");
-        return Err(Refused::new(Kind::ResultNotReady, detail).fact("state", state).into());
+        let refused = Refused::new(Kind::ResultNotReady, detail).fact("state", state);
+        let is_over = job.state.is_final();
+        return Err(if is_over { refused } else { refused.early(POLL_AFTER_S) }.into());
     }
     let Some(kept) = app.engine.store().result(job.execution).await? else {
         return Err(ApiError::new(Kind::ResultNotFound, "The job left no result."));

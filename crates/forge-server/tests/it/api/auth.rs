@@ -90,6 +90,29 @@ async fn an_expired_key_is_401_and_says_so() {
 }
 
 #[tokio::test]
+async fn an_expired_key_renews_itself_for_a_while_and_does_nothing_else() {
+    let server = Server::with(&[("auth.key_ttl_days", "1"), ("auth.renew_grace_days", "2")]).await;
+    let (client, late) = (server.client().await, server.client().await);
+    let day = Duration::from_secs(24 * 3600);
+    let keys = client.keys_path();
+    server.clock.advance(day + Duration::from_secs(60));
+    for (method, path) in [("GET", "/v1/jobs"), ("POST", "/v1/jobs"), ("POST", &keys)] {
+        let problem = client.call(method, path).send().await.refused(401, "RFA_AUTH_TOKEN_EXPIRED");
+        assert!(problem["detail"].as_str().unwrap().contains("renew itself"), "{problem}");
+    }
+    let foreign = format!("{}/renew", late.keys_path());
+    client.post(&foreign).await.refused(403, "RFA_AUTH_FORBIDDEN");
+    let renewed = client.post(&format!("{keys}/renew")).await.expect(200);
+    let new = super::server::Client { key: renewed["api_key"].as_str().unwrap().into(), ..client.clone() };
+    new.get("/v1/jobs").await.expect(200);
+    client.post(&format!("{keys}/renew")).await.refused(403, "RFA_AUTH_API_KEY_DISABLED");
+
+    server.clock.advance(2 * day);
+    let over = late.post(&foreign).await.refused(401, "RFA_AUTH_TOKEN_EXPIRED");
+    assert!(over["detail"].as_str().unwrap().contains("operator"), "{over}");
+}
+
+#[tokio::test]
 async fn a_revoked_key_is_403_at_once() {
     let server = Server::start().await;
     let client = server.client().await;

@@ -12,7 +12,11 @@ async fn unknown_paths_are_404_without_a_type_of_their_own_and_never_redirected(
         ["/v1", "/v1/", "/v1/jobs/", "/v1/nothing", "/nothing", "/", "/v1/clients/", "/health/", "/V1/jobs"]
     {
         for call in [server.call("GET", path), client.call("GET", path)] {
-            let problem = call.send().await.refused(404, "RFA_JOB_NOT_FOUND");
+            let problem = call.send().await.refused(404, "RFA_REQUEST_ROUTE_NOT_FOUND");
+            assert_eq!(
+                problem["detail"].as_str().unwrap().contains("slash"),
+                path.len() > 1 && path.ends_with('/')
+            );
             assert_eq!(
                 (&problem["type"], &problem["title"]),
                 (&json!("about:blank"), &json!("Not Found")),

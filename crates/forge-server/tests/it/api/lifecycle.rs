@@ -359,10 +359,49 @@ async fn an_unfinished_job_has_no_report_and_no_result() {
     let server = Server::start().await;
     let client = server.client().await;
     let path = format!("/v1/jobs/{}", client.job().await);
-    let report = client.get(&format!("{path}/report")).await.refused(404, "RFA_JOB_NOT_FOUND");
-    assert_eq!(report["type"], "/problems/report-not-found");
-    let result = client.get(&format!("{path}/result")).await.refused(409, "RFA_JOB_CONFLICT");
-    assert_eq!(result["type"], "/problems/result-not-ready");
+    for (path, status, slug, pause_s) in [
+        (format!("{path}/report"), 404, "report-not-found", 2),
+        (format!("{path}/result"), 409, "result-not-ready", 2),
+        (format!("/api{path}/result"), 409, "result-not-ready", 5),
+    ] {
+        let answer = client.get(&path).await;
+        let problem = answer.expect(status);
+        assert_eq!(problem["type"], format!("/problems/{slug}"));
+        // Asked again in a while, it will be answered otherwise (C-113).
+        assert_eq!((&problem["retryable"], &problem["retryAfter"]), (&json!(true), &json!(pause_s)));
+        assert_eq!(answer.header("retry-after"), Some(pause_s.to_string().as_str()));
+    }
+    server.fail(Kind::HandlerError).await;
+    for path in [path.clone(), format!("/api{path}")] {
+        let never = client.get(&format!("{path}/result")).await;
+        assert_eq!((never.status, &never.json()["retryable"]), (409, &json!(false)));
+        assert_eq!(never.header("retry-after"), None);
+    }
+}
+
+#[tokio::test]
+async fn a_failed_job_tells_how_many_retries_are_left() {
+    let server = Server::with(&[("retry.max", "1")]).await;
+    let client = server.client().await;
+    let path = format!("/v1/jobs/{}", client.job().await);
+    let looks = async || {
+        let forge = client.get(&path).await.expect(200)["retries_left"].clone();
+        let call = client.call("GET", &format!("/api{path}")).header("accept", "application/json");
+        (forge, call.send().await.json()["retriesLeft"].clone())
+    };
+    assert_eq!(looks().await, (json!(null), json!(null)), "it may yet end well");
+    server.fail(Kind::HandlerTransient).await;
+    assert_eq!(looks().await, (json!(1), json!(1)));
+    let retried = client.post(&format!("{path}/retry")).await.expect(200);
+    assert_eq!(retried["attempt"], 2);
+    server.clock.advance(std::time::Duration::from_secs(60));
+    server.fail(Kind::HandlerTransient).await;
+    let job = client.get(&path).await.expect(200);
+    assert_eq!(
+        (&job["retries_left"], &job["retryable"]),
+        (&json!(0), &json!(true)),
+        "the work is worth it, the job is not"
+    );
 }
 
 #[tokio::test]

@@ -91,7 +91,9 @@ async fn every_type_leads_to_json_that_says_what_the_catalog_says() {
             let about = fetch(&server, &path, "application/json", language.tag()).await.json();
             assert_eq!(about["type"], format!("https://forge.example{path}"));
             assert_eq!(about["title"], said.title);
-            assert_eq!(about["retryable"], entry.retryable, "{kind:?}");
+            // Refused too early, a request is worth another try, though its kind is not (C-113).
+            let early = matches!(kind, Kind::ResultNotReady | Kind::ReportNotFound);
+            assert_eq!(about["retryable"], entry.retryable || early, "{kind:?}");
             let codes = about["codes"].as_array().unwrap();
             let code = codes.iter().find(|code| code["meaning"] == said.meaning).unwrap();
             assert_eq!((&code["remedy"], &code["rfa_code"]), (&said.remedy.into(), &entry.rfa.into()));

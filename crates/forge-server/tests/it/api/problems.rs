@@ -37,6 +37,8 @@ const ELSEWHERE: &[&str] = &[
     "metadata-too-large",
     "queue-paused",
     "replication-lag",
+    // An address that leads nowhere has a code, but no type (C-27).
+    "route-not-found",
     "schema-validation-failed",
     "unsupported-feature",
 ];

@@ -132,7 +132,7 @@ fn mend(server: &Server, client: &Client, other: &Client, step: usize) -> (Call,
         _ => call.without("idempotency-key").body(r#"{"type":"EXECUTE"}"#),
     };
     let expected = [
-        (404, "RFA_JOB_NOT_FOUND"),
+        (404, "RFA_REQUEST_ROUTE_NOT_FOUND"),
         (405, "RFA_REQUEST_METHOD_NOT_ALLOWED"),
         (401, "RFA_AUTH_INVALID_CREDENTIALS"),
         (429, "RFA_REQUEST_RATE_LIMITED"),

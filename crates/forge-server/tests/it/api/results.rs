@@ -340,7 +340,6 @@ async fn the_periods_are_configurable_and_fixed_when_the_job_is_submitted() {
         ("jobRetention.completedJobs.smallResultsDays", "2"),
         ("jobRetention.completedJobs.defaultDays", "4"),
         ("jobRetention.completedJobs.largeResultsDays", "3"),
-        ("jobRetention.failedJobs.defaultDays", "6"),
     ])
     .await;
     let client = server.client().await;
@@ -355,9 +354,6 @@ async fn the_periods_are_configurable_and_fixed_when_the_job_is_submitted() {
         let expires_at = job.result.as_ref().and_then(|note| note.expires_at).unwrap();
         assert_eq!(expires_at.since(job.finished_at.unwrap()), days * DAY);
     }
-    let keep = server.app.keep(forge_core::job::Dialect::Operations);
-    assert_eq!(keep.failed, Some(6 * DAY), "records of failed jobs on /api/v1");
-    assert_eq!(server.app.keep(forge_core::job::Dialect::Forge).failed, None);
 }
 
 #[tokio::test]
@@ -463,7 +459,7 @@ async fn a_status_links_to_the_result_and_says_nothing_of_one_that_is_not_there(
 }
 
 #[tokio::test]
-async fn under_api_v1_an_expired_result_is_410_and_a_failed_job_goes_after_its_own_period() {
+async fn under_api_v1_an_expired_result_is_410_and_a_failed_job_keeps_its_record() {
     let server = Server::start().await;
     let client = server.client().await;
     let begin = async || {
@@ -490,9 +486,13 @@ async fn under_api_v1_an_expired_result_is_410_and_a_failed_job_goes_after_its_o
     assert_eq!(client.get(&path).await.status, 200);
     server.clock.advance(DAY + Duration::from_secs(60));
     server.app.engine.run(Command::Due(10)).await.unwrap();
-    assert_eq!(client.get(&format!("/api/v1/jobs/{failed}")).await.expect(410)["status"], 410);
+    let kept = client.get(&format!("/api/v1/jobs/{failed}")).await.expect(200);
+    assert_eq!(kept["type"], "/problems/job-failed", "the failure object is there too");
     client.get(&format!("/api/v1/jobs/{done}")).await.expect(200);
     let over = client.get(&path).await.expect(410);
     assert_eq!(over["type"], "/problems/result-expired");
     assert!(over["detail"].as_str().unwrap().contains("which is 7 d"), "{over}");
+    server.clock.advance(23 * DAY);
+    server.app.engine.run(Command::Due(10)).await.unwrap();
+    client.get(&format!("/api/v1/jobs/{failed}")).await.expect(410);
 }

@@ -111,7 +111,7 @@ async fn a_failed_job_is_200_with_the_error_in_the_body() {
                "error": {"type": "HandlerError", "message": "Job Failed", "detail": "it went wrong",
                          "errorCode": "HANDLER_ERROR", "retryable": false, "timestamp": "<ms>"},
                "retryCount": 0, "maxRetries": 3, "expiresAt": "<ms>", "jobStatus": "FAILED", "retryable": false,
-               "processingStage": "processing", "job_id": "<id>"})
+               "retriesLeft": 3, "processingStage": "processing", "job_id": "<id>"})
     );
     assert_eq!(seen["failedAt"], seen["completedAt"]);
     let field = answer.header("problem").unwrap();
