@@ -107,6 +107,8 @@ pub struct Idempotency {
     pub key: IdempotencyKey,
     /// The digest of the request; the same key with another digest is refused.
     pub fingerprint: [u8; 32],
+    /// The time that the request asks for is over: it may repeat one that was in time, but makes no new job.
+    pub too_late: bool,
 }
 
 /// A worker wants work.
@@ -482,6 +484,8 @@ pub enum Refusal {
     },
     /// The idempotency key was used for another request.
     IdempotencyConflict(JobId),
+    /// The time that a new job asks for is over.
+    TooLate,
     /// The id or the unique key is taken.
     Duplicate {
         /// By this job.
@@ -527,6 +531,7 @@ impl Refusal {
             Refusal::AlreadyCanceled => Kind::AlreadyCancelled,
             Refusal::RetryLimitReached { .. } => Kind::RetryLimitReached,
             Refusal::IdempotencyConflict(_) => Kind::IdempotencyConflict,
+            Refusal::TooLate => Kind::ScheduleInPast,
             Refusal::Duplicate { .. } => Kind::Duplicate,
             Refusal::QueueFull { .. } => Kind::QueueFull,
             Refusal::WebhookNotFound => Kind::WebhookNotFound,

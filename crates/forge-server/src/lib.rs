@@ -30,6 +30,7 @@ pub mod metrics;
 pub mod pages;
 pub mod problems;
 mod serve;
+pub mod submission;
 pub mod telemetry;
 pub mod traces;
 pub mod webhooks;

@@ -57,6 +57,7 @@ async fn submit(context: &SimContext, client: ClientId, action: u64) {
         let idempotency = key.as_ref().map(|key| Idempotency {
             key: IdempotencyKey { client, operation: "submit".into(), key: key.clone() },
             fingerprint: [1; 32],
+            too_late: false,
         });
         head.idempotency = idempotency.as_ref().map(|idempotency| idempotency.key.clone());
         let new = NewJob { id: engine.job_id(), id_given: false, head: Arc::new(head), input: input.clone() };

@@ -41,6 +41,9 @@ impl WorkingSet<'_> {
         if let Some(answer) = self.repeated(submit)? {
             return Ok(answer);
         }
+        if submit.idempotency.as_ref().is_some_and(|idempotency| idempotency.too_late) {
+            return Err(Refusal::TooLate);
+        }
         let plans = self.plan(submit)?;
         let mut jobs = Vec::with_capacity(plans.len());
         let mut existing = false;

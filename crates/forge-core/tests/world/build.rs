@@ -69,7 +69,7 @@ pub(crate) fn keyed(n: u128, key: &str, digest: u8) -> Command {
     let jobs = [job(n, |head| head.idempotency = Some(key.clone()))].into();
     Command::Submit(Submit {
         jobs,
-        idempotency: Some(Idempotency { key, fingerprint: [digest; 32] }),
+        idempotency: Some(Idempotency { key, fingerprint: [digest; 32], too_late: false }),
         queue_max: None,
     })
 }

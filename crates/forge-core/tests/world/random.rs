@@ -127,7 +127,7 @@ impl Drawer {
             let key =
                 IdempotencyKey { client: CLIENT, operation: "submit".into(), key: format!("{}", how % 3) };
             Arc::make_mut(&mut jobs[0].head).idempotency = Some(key.clone());
-            Idempotency { key, fingerprint: [(how >> 8) as u8 % 2; 32] }
+            Idempotency { key, fingerprint: [(how >> 8) as u8 % 2; 32], too_late: how & 0x700 == 0x700 }
         });
         Command::Submit(Submit { jobs, idempotency, queue_max: (how & 3 == 2).then_some(6) })
     }

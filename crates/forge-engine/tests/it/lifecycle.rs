@@ -52,7 +52,7 @@ async fn fifty_equal_idempotency_keys_at_once_make_one_job() {
             let (engine, key) = (world.engine.clone(), key.clone());
             async move {
                 let new = new_job(&engine, "a", |head| head.idempotency = Some(key.clone()));
-                let idempotency = Some(Idempotency { key, fingerprint: [1; 32] });
+                let idempotency = Some(Idempotency { key, fingerprint: [1; 32], too_late: false });
                 engine.submit(Submit { jobs: vec![new], idempotency, queue_max: None }).await.unwrap()
             }
         })

@@ -14,6 +14,7 @@
 //! refusal is an [`ApiError`], turned into a response in one place, [`finish`], which knows the request.
 
 pub mod accept;
+pub mod accepted;
 mod api_key_cache;
 pub mod auth;
 pub mod body;
@@ -38,7 +39,6 @@ pub mod results;
 pub mod routing;
 mod service;
 pub mod sse;
-pub mod submission;
 pub mod wait;
 
 pub use api_key_cache::ApiKeyCache;

@@ -95,7 +95,7 @@ pub(super) fn submit_once(new: NewJob, key: &str, fingerprint: u8) -> Command {
 
 pub(super) fn submit_keyed(mut new: NewJob, key: IdempotencyKey, fingerprint: u8) -> Command {
     Arc::make_mut(&mut new.head).idempotency = Some(key.clone());
-    let idempotency = Some(Idempotency { key, fingerprint: [fingerprint; 32] });
+    let idempotency = Some(Idempotency { key, fingerprint: [fingerprint; 32], too_late: false });
     Command::Submit(Submit { jobs: vec![new], idempotency, queue_max: None })
 }
 

@@ -48,6 +48,23 @@ fn a_key_with_another_request_is_refused() {
 }
 
 #[test]
+fn a_request_that_is_too_late_repeats_one_that_was_not_and_makes_no_new_job() {
+    let late = |n| {
+        let Command::Submit(mut submit) = keyed(n, "a", 0) else { unreachable!() };
+        submit.idempotency.as_mut().unwrap().too_late = true;
+        Command::Submit(submit)
+    };
+    let mut world = World::new();
+    let changes = world.tell(vec![late(1)]);
+    assert_eq!(word(&changes.answers[0]), word(&Answer::Refused(Refusal::TooLate)));
+    assert!(changes.is_empty());
+    world.ask(keyed(2, "a", 0));
+    let repeated = world.ask(late(3));
+    assert!(existing(&repeated));
+    assert_eq!(named(&repeated), ids([2]));
+}
+
+#[test]
 fn keys_of_other_clients_operations_and_names_never_meet() {
     let mut world = World::new();
     world.ask(keyed(1, "a", 0));

@@ -15,8 +15,8 @@ use forge_problem::Digest;
 use forge_wire::forge::{KeyRequest, KeyView, RevokeRequest, RevokedView};
 
 use crate::app::App;
+use crate::edge::accepted::REPLAYED;
 use crate::edge::routing::{Access, Call, Route};
-use crate::edge::submission::REPLAYED;
 use crate::edge::{ApiError, Exchange, Who, auth, body, respond};
 use crate::traces::RequestSubject;
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `clients.rs` | `clients` |
 //! | `keys.rs` | `clients/{id}/keys`, `…/renew`, `…/revoke` |
-//! | `submit.rs`, `rules.rs` | `POST jobs`, `POST jobs/batch` |
+//! | `submit.rs` | `POST jobs`, `POST jobs/batch` |
 //! | `jobs.rs` | `jobs/{id}`, `…/cancel`, `…/retry` |
 //! | `delete.rs` | `DELETE jobs/{id}` |
 //! | `list.rs` | `GET jobs` |
@@ -23,7 +23,6 @@ mod jobs;
 mod keys;
 mod list;
 mod reading;
-mod rules;
 mod submit;
 mod webhooks;
 

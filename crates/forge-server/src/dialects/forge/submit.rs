@@ -1,23 +1,21 @@
 //! `POST /v1/jobs` and `POST /v1/jobs/batch`.
 
-use std::sync::Arc;
-
 use axum::http::StatusCode;
 use axum::response::Response;
 use forge_core::catalog::Kind;
-use forge_core::command::{Idempotency, NewJob};
-use forge_core::item::{Item, Items};
-use forge_core::job::{Head, Input, Job, JobForm, Name};
+use forge_core::item::Item;
+use forge_core::job::{Head, Input, Job, JobForm};
 use forge_core::time::Time;
 use forge_core::work::{Definition, WorkKind};
 use forge_wire::body::fingerprint;
-use forge_wire::forge::{SubmitRequest, SubmittedView, read_batch, read_submit};
+use forge_wire::forge::{SubmitRequest, SubmittedView, read_batch, read_submit, refused};
+use forge_wire::words::forge_type;
 
-use super::rules::{self, SubmissionFacts, SubmissionVerdict};
 use crate::app::App;
 use crate::edge::routing::{Call, Route};
-use crate::edge::{ApiError, Caller, Exchange, respond, submission};
+use crate::edge::{ApiError, accepted, respond};
 use crate::limits::POLL_AFTER_S;
+use crate::submission::{Key, Sent, Submission, Terms, Violations};
 use crate::traces::RequestSubject;
 
 /// The routes of submissions.
@@ -26,125 +24,94 @@ pub(super) const ROUTES: &[Route] = &[
     Route::post("/v1/jobs/batch", "submit_batch", |call| Box::pin(submit_batch(call))),
 ];
 
+/// The words of `/v1`.
+const TERMS: Terms = Terms {
+    queue: "queue",
+    callback: "callback",
+    key: "idempotency_key",
+    execution_at: "execution_at",
+    payload: "payload",
+    payload_bytes_max: |limits| limits.max_job_payload_bytes,
+    refused,
+};
+
 /// `POST /v1/jobs`.
 async fn submit(call: Call<'_>) -> Result<Response, ApiError> {
     let request = read_submit(&call.body)?;
-    take_in(&call, Submission { request, items: Vec::new() }).await
+    accept(&call, "POST /v1/jobs", request, Vec::new()).await
 }
 
 /// `POST /v1/jobs/batch`: one job of many items (C-81).
 async fn submit_batch(call: Call<'_>) -> Result<Response, ApiError> {
     let (request, items) = read_batch(&call.body)?;
-    take_in(&call, Submission { request, items }).await
+    accept(&call, "POST /v1/jobs/batch", request, items).await
 }
 
-/// What was asked: one job, or a batch of items.
-struct Submission {
-    request: SubmitRequest,
+async fn accept(
+    call: &Call<'_>,
+    operation: &str,
+    mut request: SubmitRequest,
     items: Vec<Item>,
-}
-
-impl Submission {
-    /// Keys of one operation meet no keys of others (C-65).
-    fn operation(&self) -> &'static str {
-        if self.items.is_empty() { "POST /v1/jobs" } else { "POST /v1/jobs/batch" }
-    }
-}
-
-async fn take_in(call: &Call<'_>, mut submission: Submission) -> Result<Response, ApiError> {
-    let (app, exchange, caller, bytes) = (call.app, call.exchange, call.caller(), &call.body);
-    let operation = submission.operation();
-    let of_header = submission::header_key(&exchange.headers)?;
-    let of_body = submission.request.idempotency_key.take().filter(|key| !key.is_empty());
+) -> Result<Response, ApiError> {
+    let (app, bytes) = (call.app, &call.body);
+    let of_header = accepted::header_key(&call.exchange.headers)?;
+    let of_body = request.idempotency_key.take().filter(|key| !key.is_empty());
     // The header counts only where the body has none (C-66).
     let key = of_body.as_deref().or(of_header);
-    let now = app.clock.now();
-    // The items of a batch are many small payloads; the bound on bodies is theirs.
-    let body_bytes = if submission.items.is_empty() { bytes.len() } else { 0 };
-    let private = exchange.private_targets(app);
-    let subject = SubmissionFacts { request: &submission.request, key, body_bytes, now, private };
-    let (queue, too_late) = match rules::judge(app, &subject) {
-        SubmissionVerdict::Fine(queue) => (queue, None),
-        SubmissionVerdict::TooLate(queue, refused) if key.is_some() => (queue, Some(refused)),
-        SubmissionVerdict::TooLate(_, refused) | SubmissionVerdict::Bad(refused) => {
-            return Err(refused.into());
-        }
-    };
+    let wrong = switched_off(app, request.form);
+    let sent = Sent { key, bytes: bytes.len(), private: call.exchange.private_targets(app) };
+    let checked = submission(call, request, items).check(app, &TERMS, sent, wrong)?;
     let differ = of_body.as_deref().zip(of_header).is_some_and(|(of_body, of_header)| of_body != of_header);
     if differ && app.config.idempotency.reject_mismatch {
         let detail = "The Idempotency-Key header and the idempotency_key of the body differ.";
         return Err(ApiError::new(Kind::IdempotencyConflict, detail));
     }
-    let idempotency = match key {
-        Some(key) => Some(submission::idempotency(caller, operation, key, fingerprint(bytes)?)),
+    let key = match key {
+        Some(key) => Some(Key { operation, key, fingerprint: fingerprint(bytes)? }),
         None => None,
     };
-    let new = new_job(app, exchange, caller, submission, Place { queue, now, key: idempotency.as_ref() });
-    // A queue that holds nothing takes nothing new, but still answers what was there before.
-    let queue_max = if too_late.is_some() { 0 } else { app.config.limits.queue_size };
-    let submitted = submission::submit(app, new, idempotency, queue_max).await;
-    let (job, existing) = match (submitted, too_late) {
-        (Err(forge_engine::Error::Refused(_)), Some(refused)) => return Err(refused.into()),
-        (submitted, _) => submitted?,
-    };
-    accepted(app, exchange, caller, job, existing).await
+    let (job, existing) = checked.submit(app, key).await?;
+    show(call, job, existing).await
+}
+
+/// The operator may allow fewer forms of jobs than there are.
+fn switched_off(app: &App, form: JobForm) -> Violations {
+    let mut wrong = Violations::default();
+    if !app.config.catalog.allowed_types.contains(&form) {
+        let detail = format!("{} is switched off on this server", forge_type(form));
+        wrong.add(Kind::UnknownJobType, "type", detail, "enum");
+    }
+    wrong
 }
 
 /// The 202, at once or when the job has ended, if the client would rather wait.
-async fn accepted(
-    app: &App,
-    exchange: &Exchange,
-    caller: &Caller,
-    job: Job,
-    existing: bool,
-) -> Result<Response, ApiError> {
-    let prefer = exchange.prefer;
-    let job = submission::awaited(app, caller, &prefer, job).await?;
-    exchange.is_about(RequestSubject::job(&job, !existing));
+async fn show(call: &Call<'_>, job: Job, existing: bool) -> Result<Response, ApiError> {
+    let (app, prefer) = (call.app, call.exchange.prefer);
+    let job = accepted::awaited(app, call.caller(), &prefer, job).await?;
+    call.exchange.is_about(RequestSubject::job(&job, !existing));
     let view = SubmittedView::new(&job);
     let mut response = respond::json(StatusCode::ACCEPTED, &view);
     let location = [&app.base, "/v1/jobs/", &view.job_id].concat();
-    submission::announce(&mut response, location, POLL_AFTER_S, &prefer, existing);
+    accepted::announce(&mut response, location, POLL_AFTER_S, &prefer, existing);
     Ok(response)
 }
 
-/// Where and when a job comes into the world.
-struct Place<'a> {
-    queue: Name,
-    now: Time,
-    key: Option<&'a Idempotency>,
-}
-
-fn new_job(
-    app: &App,
-    exchange: &Exchange,
-    caller: &Caller,
-    Submission { request, items }: Submission,
-    place: Place<'_>,
-) -> NewJob {
-    let (traceparent, tracestate) = exchange.trace_context();
-    let correlation = exchange.correlation(request.correlation_id.as_deref());
+fn submission(call: &Call<'_>, request: SubmitRequest, items: Vec<Item>) -> Submission {
+    let app = call.app;
+    let head = call.head(request.correlation_id.as_deref());
+    let now = head.created_at;
     let head = Head {
         form: request.form,
-        definition: items.is_empty().then(|| definition(app, &request, place.now)),
-        items: (!items.is_empty()).then_some(Items { n: items.len() as u32, simulated: true }),
+        definition: items.is_empty().then(|| definition(app, &request, now)),
         execution_at: request.execution_at,
         priority: request.priority.unwrap_or(0),
-        timeout: Some(app.config.exec.max_runtime),
         retry: app.retry_policy(request.retry_mode),
-        idempotency: place.key.map(|idempotency| idempotency.key.clone()),
         callback: request.callback,
-        correlation_id: correlation.map(|id| id.as_str().to_owned()),
-        traceparent,
-        tracestate,
-        language: exchange.language().stored(),
-        retention: Some(app.config.retention.jobs),
-        keep: Some(app.keep()),
-        ..Head::new(caller.client, place.queue, place.now)
+        ..head
     };
-    let items = with_kinds(app, items, place.now);
+    let items = with_kinds(app, items, now);
     let input = Input { payload: request.payload.unwrap_or_default(), items, ..Input::default() };
-    NewJob { id: app.engine.job_id(), id_given: false, head: Arc::new(head), input: Arc::new(input) }
+    Submission { id: None, queue: request.queue, head, input }
 }
 
 /// Items that name no kind get one by chance, each its own.

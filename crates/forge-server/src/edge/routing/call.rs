@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use bytes::Bytes;
 use forge_core::id::{ExecutionId, JobId};
+use forge_core::job::Head;
 use percent_encoding::percent_decode_str;
 
 use crate::app::App;
@@ -44,6 +45,21 @@ impl Call<'_> {
     /// The execution of the path, where paths name executions (C-14).
     pub fn execution(&self) -> Option<ExecutionId> {
         self.job().map(|id| ExecutionId::from_u128(id.as_u128()))
+    }
+
+    /// The head of a job that the client submits by this request: what the request says of it beside its body, everything
+    /// else at its default. `correlation_id` is that of the body.
+    pub fn head(&self, correlation_id: Option<&str>) -> Head {
+        let (traceparent, tracestate) = self.exchange.trace_context();
+        let correlation_id = self.exchange.correlation(correlation_id);
+        Head {
+            dialect: self.exchange.dialect,
+            correlation_id: correlation_id.map(|id| id.as_str().to_owned()),
+            traceparent,
+            tracestate,
+            language: self.exchange.language().stored(),
+            ..Head::new(self.caller().client, self.app.default_queue.clone(), self.app.clock.now())
+        }
     }
 
     /// Another id of the path; `None` if it is none.

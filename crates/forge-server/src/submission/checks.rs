@@ -1,0 +1,152 @@
+//! What a submission of the right shape must still satisfy on this server. All that is wrong is said at once, in the words of
+//! the dialect.
+
+use std::time::Duration;
+
+use forge_core::catalog::Kind;
+use forge_core::job::{BadQueueName, Name};
+use forge_core::time::Time;
+use forge_wire::problem::{Refused, Violation};
+
+use super::{Checked, Submission};
+use crate::app::App;
+use crate::config::{Limits, PrivateTargets};
+use crate::edge::ApiError;
+use crate::limits::{ENVELOPE_BYTES_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
+use crate::webhooks::Target;
+
+/// How far the clocks of client and server may differ (C-58).
+const SKEW: Duration = Duration::from_secs(1);
+
+/// What a dialect calls the members that are checked here, and how it refuses.
+#[derive(Clone, Copy)]
+pub struct Terms {
+    /// The queue.
+    pub queue: &'static str,
+    /// Where to tell of changes.
+    pub callback: &'static str,
+    /// The idempotency key.
+    pub key: &'static str,
+    /// The moment to begin at.
+    pub execution_at: &'static str,
+    /// The payload.
+    pub payload: &'static str,
+    /// How large a payload may be.
+    pub payload_bytes_max: fn(&Limits) -> usize,
+    /// A refusal that names everything that is wrong.
+    pub refused: fn(Kind, Vec<Violation>) -> Box<Refused>,
+}
+
+/// What is known of a submission beside the job itself.
+#[derive(Clone, Copy)]
+pub struct Sent<'a> {
+    /// The idempotency key that counts.
+    pub key: Option<&'a str>,
+    /// The size of the whole request. What stands beside a payload has little to say, so a request far above its bound is
+    /// payload by another name. 0 where only the payload counts.
+    pub bytes: usize,
+    /// Whether its callback may lead to a private address.
+    pub private: PrivateTargets,
+}
+
+/// All that is wrong with a submission.
+#[derive(Default)]
+pub struct Violations(Vec<(Kind, Violation)>);
+
+impl Violations {
+    /// Adds one about a member.
+    pub fn add(&mut self, kind: Kind, member: &str, detail: impl Into<String>, constraint: &'static str) {
+        let violation = Violation { pointer: format!("#/{member}"), detail: detail.into(), constraint };
+        self.0.push((kind, violation));
+    }
+
+    /// A refusal of the kind of the first complaint; `None` if there is none.
+    fn refusal(self, terms: &Terms) -> Option<Box<Refused>> {
+        let (kind, _) = self.0.first()?;
+        let kind = *kind;
+        Some((terms.refused)(kind, self.0.into_iter().map(|(_, violation)| violation).collect()))
+    }
+
+    /// Whether nothing is wrong but that the moment to begin at is over.
+    fn is_only_late(&self) -> bool {
+        self.0.iter().all(|(kind, _)| *kind == Kind::ScheduleInPast)
+    }
+}
+
+impl Submission {
+    /// Holds the submission to the rules of this server. `wrong` is what the dialect itself has found.
+    ///
+    /// A job that should have begun before is refused, unless it has an idempotency key: then it may repeat one that was in
+    /// time, which only the engine can say.
+    pub fn check(
+        mut self,
+        app: &App,
+        terms: &Terms,
+        sent: Sent<'_>,
+        mut wrong: Violations,
+    ) -> Result<Checked, ApiError> {
+        let now = self.head.created_at;
+        // The items of a batch are many small payloads; the bound on bodies is theirs.
+        let sent_bytes = if self.input.items.is_empty() { sent.bytes } else { 0 };
+        if let Some(queue) = self.queue.take().and_then(|name| wrong.queue(terms, &name)) {
+            self.head.queue = queue;
+        }
+        wrong.callback(sent.private, terms, self.head.callback.as_deref());
+        wrong.key(terms, sent.key);
+        wrong.payload(
+            (terms.payload_bytes_max)(&app.config.limits),
+            terms,
+            self.input.payload.len(),
+            sent_bytes,
+        );
+        wrong.execution_at(terms, self.head.execution_at, now);
+        let may_repeat = sent.key.is_some() && wrong.is_only_late();
+        match wrong.refusal(terms) {
+            Some(refused) if !may_repeat => Err(refused.into()),
+            too_late => Ok(Checked { submission: self, too_late }),
+        }
+    }
+}
+
+impl Violations {
+    /// The queue of this name.
+    fn queue(&mut self, terms: &Terms, name: &str) -> Option<Name> {
+        let bad = match Name::queue(name) {
+            Ok(queue) => return Some(queue),
+            Err(BadQueueName::TooLong) => Kind::QueueNameTooLong,
+            Err(BadQueueName::Form) => Kind::InvalidQueue,
+        };
+        self.add(bad, terms.queue, BadQueueName::RULE, "format");
+        None
+    }
+
+    /// Whether a job may report there.
+    fn callback(&mut self, private: PrivateTargets, terms: &Terms, url: Option<&str>) {
+        if let Some(Err(objection)) = url.map(|url| Target::parse(url, private)) {
+            self.add(Kind::InvalidCallbackUrl, terms.callback, objection.to_string(), "format");
+        }
+    }
+
+    /// Whether an idempotency key will do.
+    fn key(&mut self, terms: &Terms, key: Option<&str>) {
+        let bad = |key: &str| key.len() > IDEMPOTENCY_KEY_BYTES_MAX || key.chars().any(char::is_control);
+        if key.is_some_and(bad) {
+            let detail =
+                format!("must have at most {IDEMPOTENCY_KEY_BYTES_MAX} bytes and no control characters");
+            self.add(Kind::InvalidArgs, terms.key, detail, "format");
+        }
+    }
+
+    fn payload(&mut self, bytes_max: usize, terms: &Terms, payload_bytes: usize, sent_bytes: usize) {
+        if payload_bytes > bytes_max || sent_bytes > bytes_max + ENVELOPE_BYTES_MAX {
+            let detail = format!("is larger than {} KB", bytes_max / 1024);
+            self.add(Kind::JobPayloadTooLarge, terms.payload, detail, "maxLength");
+        }
+    }
+
+    fn execution_at(&mut self, terms: &Terms, moment: Option<Time>, now: Time) {
+        if moment.is_some_and(|moment| moment + SKEW < now) {
+            self.add(Kind::ScheduleInPast, terms.execution_at, "lies in the past", "future");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The one way from what somebody has read to jobs of the engine, whoever submits: a dialect, another protocol, a schedule.
+//!
+//! ```text
+//!   dialect: words ──► Submission ──check──► Checked ──submit──► engine
+//!                      head, input           rules of this       defaults, id,
+//!                                            server hold         idempotency
+//! ```
+//!
+//! A dialect writes what it has read into a [`Head`] and an [`Input`]; what it leaves out is the server's default. It owns the
+//! words, both of the request and of the refusal ([`Terms`]); the rules are here, and those about other jobs in the engine.
+
+mod checks;
+
+use std::sync::Arc;
+
+use forge_core::Refusal;
+use forge_core::command::{Idempotency, NewJob, Submit};
+use forge_core::id::JobId;
+use forge_core::item::Items;
+use forge_core::job::{Head, IdempotencyKey, Input, Job};
+use forge_engine::Error;
+use forge_wire::problem::Refused;
+
+use crate::app::App;
+use crate::edge::ApiError;
+
+pub use checks::{Sent, Terms, Violations};
+
+/// A job that somebody wants done, before it is held to the rules.
+pub struct Submission {
+    /// Its id, where the client chose it.
+    pub id: Option<JobId>,
+    /// The queue, by name; `None` for that of the head.
+    pub queue: Option<String>,
+    /// All that is fixed from now on. What the server adds may be left out: the bound on an attempt, retention, the number of
+    /// items, the idempotency key.
+    pub head: Head,
+    /// The raw bytes that go with it.
+    pub input: Input,
+}
+
+/// A job that satisfies the rules of this server.
+pub struct Checked {
+    submission: Submission,
+    /// Why it is refused unless it repeats a request that was in time.
+    too_late: Option<Box<Refused>>,
+}
+
+/// What makes a repetition harmless.
+#[derive(Clone, Copy, Debug)]
+pub struct Key<'a> {
+    /// Keys of one operation meet no keys of others (C-65).
+    pub operation: &'a str,
+    /// What the client calls the request.
+    pub key: &'a str,
+    /// The digest of the request.
+    pub fingerprint: [u8; 32],
+}
+
+impl Checked {
+    /// Submits the job: the job as it stands, and whether it was there before.
+    pub async fn submit(self, app: &App, key: Option<Key<'_>>) -> Result<(Job, bool), ApiError> {
+        let (jobs, existing) = submit_all(app, vec![self], key).await?;
+        Ok((jobs.into_iter().next().expect("a submission of one job is answered with one"), existing))
+    }
+
+    /// The job as the engine takes it.
+    fn into_job(self, app: &App, idempotency: Option<IdempotencyKey>) -> NewJob {
+        let Submission { id, mut head, input, queue: _ } = self.submission;
+        complete(app, &mut head);
+        head.items = summary(&input);
+        head.idempotency = idempotency;
+        NewJob {
+            id: id.unwrap_or_else(|| app.engine.job_id()),
+            id_given: id.is_some(),
+            head: Arc::new(head),
+            input: Arc::new(input),
+        }
+    }
+}
+
+/// Submits jobs of one client, all or none: the jobs as they stand, and whether they were there before.
+pub async fn submit_all(
+    app: &App,
+    mut checked: Vec<Checked>,
+    key: Option<Key<'_>>,
+) -> Result<(Vec<Job>, bool), ApiError> {
+    let too_late = checked.iter_mut().find_map(|checked| checked.too_late.take());
+    let client = checked.first().map(|checked| checked.submission.head.client);
+    let idempotency = client.zip(key).map(|(client, key)| Idempotency {
+        key: IdempotencyKey { client, operation: key.operation.into(), key: key.key.into() },
+        fingerprint: key.fingerprint,
+        too_late: too_late.is_some(),
+    });
+    // Of a list, only the first job carries the key.
+    let mut carried = idempotency.as_ref().map(|idempotency| idempotency.key.clone());
+    let jobs = checked.into_iter().map(|checked| checked.into_job(app, carried.take())).collect();
+    let has_key = idempotency.is_some();
+    let submit = Submit { jobs, idempotency, queue_max: Some(app.config.limits.queue_size) };
+    let (jobs, existing) = match (app.engine.submit(submit).await, too_late) {
+        // What is wrong with the request itself is said first.
+        (Err(Error::Refused(Refusal::TooLate | Refusal::IdempotencyConflict(_))), Some(refused)) => {
+            return Err(refused.into());
+        }
+        (submitted, _) => submitted?,
+    };
+    if has_key {
+        app.metrics.idempotency(existing);
+    }
+    Ok((jobs, existing))
+}
+
+/// Fills in the server's defaults for what a head leaves open.
+fn complete(app: &App, head: &mut Head) {
+    head.keep.get_or_insert(app.keep());
+    head.retention.get_or_insert(app.config.retention.jobs);
+    head.timeout.get_or_insert(app.config.exec.max_runtime);
+}
+
+/// What a batch knows of its items. One that is simulated tells of all of them.
+fn summary(input: &Input) -> Option<Items> {
+    let simulated = input.items.first()?.work_kind.is_some();
+    Some(Items { n: input.items.len() as u32, simulated })
+}
