@@ -29,6 +29,7 @@ pub mod id;
 pub mod invariants;
 pub mod item;
 pub mod limits;
+pub mod random;
 pub mod retry;
 pub mod set_aside;
 pub mod time;

@@ -65,14 +65,22 @@ impl Timestamp {
     /// # Errors
     /// When the text is no RFC 3339 time, or has another offset than `Z`.
     pub fn parse(text: &str) -> Result<Self, TimestampError> {
-        match Self::parse_any_offset(text)? {
+        match Self::parse_noting_offset(text)? {
             (time, Offset::Utc) => Ok(time),
             (_, Offset::Numeric) => Err(TimestampError::NotUtc),
         }
     }
 
+    /// Reads any RFC 3339 time and converts it to UTC.
+    ///
+    /// # Errors
+    /// When the text is no RFC 3339 time, or one outside the years 0000 to 9999.
+    pub fn parse_any_offset(text: &str) -> Result<Self, TimestampError> {
+        Self::parse_noting_offset(text).map(|(time, _)| time)
+    }
+
     /// Reads any RFC 3339 time and converts it to UTC, saying whether it had to.
-    pub(crate) fn parse_any_offset(text: &str) -> Result<(Self, Offset), TimestampError> {
+    pub(crate) fn parse_noting_offset(text: &str) -> Result<(Self, Offset), TimestampError> {
         let bytes = text.as_bytes();
         let (date, rest) = bytes.split_at_checked(19).ok_or(TimestampError::Malformed)?;
         let seconds = seconds_of(date).ok_or(TimestampError::Malformed)?;
@@ -308,7 +316,7 @@ mod tests {
 
     #[test]
     fn a_tolerant_reader_can_convert_an_offset() {
-        let (time, offset) = Timestamp::parse_any_offset("2026-02-26T01:30:00.5+02:00").unwrap();
+        let (time, offset) = Timestamp::parse_noting_offset("2026-02-26T01:30:00.5+02:00").unwrap();
         assert_eq!((time.to_string().as_str(), offset), ("2026-02-25T23:30:00.5Z", Offset::Numeric));
     }
 

@@ -2,9 +2,11 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use forge_core::random::SplitMix64;
 use forge_core::time::Time;
 use forge_engine::Clock;
 use tokio::time::Instant;
@@ -16,22 +18,18 @@ pub(crate) struct World {
     started: Instant,
     /// How far the wall clock has jumped, in microseconds.
     jumped: AtomicI64,
-    dice: AtomicU64,
+    dice: Mutex<SplitMix64>,
 }
 
 impl World {
     #[expect(clippy::disallowed_methods, reason = "virtual time: it only passes when everybody waits")]
     pub(crate) fn new(seed: u64) -> World {
-        World { started: Instant::now(), jumped: AtomicI64::new(0), dice: AtomicU64::new(seed) }
+        World { started: Instant::now(), jumped: AtomicI64::new(0), dice: Mutex::new(SplitMix64::new(seed)) }
     }
 
-    /// The next random number (splitmix64).
+    /// The next random number.
     pub(crate) fn roll(&self) -> u64 {
-        let mut z =
-            self.dice.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed).wrapping_add(0x9e37_79b9_7f4a_7c15);
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.dice.lock().expect("nobody panics while drawing").draw()
     }
 
     /// A number below `n`.

@@ -20,29 +20,7 @@ pub fn timestamp(time: Time) -> Timestamp {
 
 /// Reads RFC 3339 with any offset. What is finer than a microsecond is cut off.
 pub fn parse(text: &str) -> Option<Time> {
-    let (stem, offset_s) = match text.strip_suffix(['Z', 'z']) {
-        Some(stem) => (stem, 0),
-        None => split_offset(text)?,
-    };
-    let utc = Timestamp::parse(&format!("{stem}Z")).ok()?;
-    Some(Time::from_micros(utc.unix_micros().checked_sub(offset_s * 1_000_000)?))
-}
-
-fn split_offset(text: &str) -> Option<(&str, i64)> {
-    let at = text.len().checked_sub(6)?;
-    let (stem, offset) = text.split_at_checked(at)?;
-    let sign = match offset.as_bytes()[0] {
-        b'+' => 1,
-        b'-' => -1,
-        _ => return None,
-    };
-    let (hours, minutes) = offset[1..].split_once(':')?;
-    let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-    let (hours, minutes): (i64, i64) = match digits(hours) && digits(minutes) {
-        true => (hours.parse().ok()?, minutes.parse().ok()?),
-        false => return None,
-    };
-    (hours < 24 && minutes < 60).then_some((stem, sign * (hours * 3600 + minutes * 60)))
+    Timestamp::parse_any_offset(text).ok().map(|utc| Time::from_micros(utc.unix_micros()))
 }
 
 fn latest() -> Timestamp {

@@ -15,6 +15,7 @@ use crate::id::{ClientId, JobId, KeyId};
 use crate::invariants;
 use crate::job::{IdempotencyKey, Input, Job, Lane, Name, Parked, Shelf};
 use crate::limits;
+use crate::random::SplitMix64;
 use crate::rows::{Changes, Counts, Forgotten, KeyRow, LimitRow, Outcome, QueueRow, Render, Rows};
 use crate::state::{Cause, State, next};
 use crate::time::Time;
@@ -25,7 +26,7 @@ pub(super) type Slot = usize;
 pub(super) struct WorkingSet<'a> {
     pub(super) now: Time,
     render: &'a dyn Render,
-    random: u64,
+    random: SplitMix64,
     jobs: Vec<WorkingJob>,
     index: BTreeMap<JobId, Slot>,
     shelves: BTreeMap<Shelf, LoadedShelf>,
@@ -88,7 +89,7 @@ impl<'a> WorkingSet<'a> {
         let mut set = WorkingSet {
             now: batch.now,
             render,
-            random: batch.seed,
+            random: SplitMix64::new(batch.seed),
             jobs,
             index,
             shelves,
@@ -109,13 +110,9 @@ impl<'a> WorkingSet<'a> {
         set
     }
 
-    /// A random number (splitmix64).
+    /// A random number.
     pub(super) fn random(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.random.draw()
     }
 
     pub(super) fn find(&self, id: JobId) -> Option<Slot> {

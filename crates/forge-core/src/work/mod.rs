@@ -9,6 +9,7 @@
 //! kinds are named after (a cancel, a second submission, a slow webhook receiver) are the caller's to
 //! perform.
 
+use crate::random::SplitMix64;
 mod kind;
 
 pub use kind::{Behaviour, End, WorkClass, WorkKind};
@@ -53,11 +54,11 @@ impl Definition {
     /// a succeeding one. Kinds that would not end within `max_runtime_ms` are left out, so that a job meant
     /// to succeed does; if the limit is so tight that none is left, the shortest is taken.
     pub fn random(seed_micros: u64, failure_per_mille: u16, max_runtime_ms: u32) -> Definition {
-        let mut dice = Dice(seed_micros);
-        let should_fail = dice.below(1000) < usize::from(failure_per_mille);
+        let mut numbers = SplitMix64::new(seed_micros);
+        let should_fail = numbers.below(1000) < u64::from(failure_per_mille);
         let pool: &[WorkKind] = if should_fail { &CHOOSABLE_FAILING } else { &CHOOSABLE_SUCCEEDING };
         let in_time = || pool.iter().filter(|kind| kind.duration_ms(max_runtime_ms) < max_runtime_ms);
-        let chosen = in_time().nth(dice.below(in_time().count()));
+        let chosen = in_time().nth(numbers.below(in_time().count() as u64) as usize);
         Definition::of(*chosen.unwrap_or(&pool[0]), max_runtime_ms)
     }
 }
@@ -90,25 +91,6 @@ const CHOOSABLE_SUCCEEDING: [WorkKind; 12] = [
 const CHOOSABLE_FAILING: [WorkKind; 3] =
     [WorkKind::FailImmediate, WorkKind::FailAfterProgress, WorkKind::FailAfterRetryable];
 
-/// The splitmix64 generator: tiny, and it turns neighbouring seeds, as times of requests are, into unrelated
-/// numbers. Changing it changes which kinds past requests would get.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number from 0 up to, not including, `n`; 0 if `n` is 0.
-    fn below(&mut self, n: usize) -> usize {
-        ((u128::from(self.roll()) * n as u128) >> 64) as usize
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,13 +107,6 @@ mod tests {
     #[test]
     fn the_same_time_gives_the_same_definition() {
         assert!(randoms(200, MAX_RUNTIME_MS).eq(randoms(200, MAX_RUNTIME_MS)));
-    }
-
-    #[test]
-    fn the_generator_is_splitmix64() {
-        let mut dice = Dice(1_234_567);
-        let rolls = [dice.roll(), dice.roll(), dice.roll()];
-        assert_eq!(rolls, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use forge_core::command::Output;
 use forge_core::id::JobId;
+use forge_core::random::SplitMix64;
 use forge_core::work::WorkKind;
 
 const END: &str = "\"}";
@@ -22,17 +23,13 @@ pub(super) fn output(job: JobId, kind: WorkKind, payload_kb: u16) -> Option<Outp
     Some(Output::inline("application/json", bytes))
 }
 
-/// Letters that follow from the seed, up to `size` bytes in all. Mixed as splitmix64 does, ten letters per number.
+/// Letters that follow from the seed, up to `size` bytes in all. Ten letters per number.
 fn fill(bytes: &mut Vec<u8>, size: usize, seed: u128) {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    let mut state = (seed >> 64) as u64 ^ seed as u64;
+    let mut numbers = SplitMix64::new((seed >> 64) as u64 ^ seed as u64);
     while bytes.len() < size {
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^= mixed >> 31;
-        let ten: [u8; 10] = std::array::from_fn(|n| LETTERS[(mixed >> (6 * n)) as usize & 63]);
+        let number = numbers.draw();
+        let ten: [u8; 10] = std::array::from_fn(|n| LETTERS[(number >> (6 * n)) as usize & 63]);
         bytes.extend_from_slice(&ten[..(size - bytes.len()).min(10)]);
     }
 }

@@ -9,6 +9,7 @@ use forge_core::command::{Claim, Held, Holder, NewJob, Submit, Succeed, WorkerKi
 use forge_core::id::{ClientId, JobId};
 use forge_core::item::ItemEnd;
 use forge_core::job::{Head, Job, Name, Shelf};
+use forge_core::random::mix;
 use forge_core::rows::{Object, Render};
 use forge_core::state::State;
 use forge_core::time::Time;
@@ -61,10 +62,8 @@ impl Clock for TestClock {
     }
 
     fn random(&self) -> u128 {
-        let mut z = self.random.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::SeqCst);
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        u128::from(z ^ (z >> 31)) << 64 | u128::from(z)
+        let high = mix(self.random.fetch_add(1, Ordering::SeqCst));
+        u128::from(high) << 64 | u128::from(mix(high))
     }
 }
 

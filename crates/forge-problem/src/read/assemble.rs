@@ -206,7 +206,7 @@ impl Assembly<'_> {
 
     fn time(&mut self, name: &str, value: Value) -> Option<Timestamp> {
         let text = self.text(name, value)?;
-        match Timestamp::parse_any_offset(text.trim()) {
+        match Timestamp::parse_noting_offset(text.trim()) {
             Ok((time, Offset::Utc)) => Some(time),
             Ok((time, Offset::Numeric)) => {
                 self.warnings.push(Warning::ConvertedToUtc { member: name.to_owned() });

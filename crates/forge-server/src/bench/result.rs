@@ -13,6 +13,7 @@ use forge_core::Command;
 use forge_core::command::{Claim, Content, Held, Holder, NewJob, Submit, Succeed, WorkerKind};
 use forge_core::id::JobId;
 use forge_core::job::{Head, Name};
+use forge_core::random::SplitMix64;
 use forge_engine::SystemClock;
 use forge_store::sqlite::Sqlite;
 use sha2::{Digest, Sha256};
@@ -129,13 +130,10 @@ async fn keep(options: &ResultOptions) -> io::Result<StoredFile> {
 
 /// A mebibyte that no other resembles.
 fn block(n: u64) -> Bytes {
-    let mut state = n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut numbers = SplitMix64::new(n);
     let mut bytes = Vec::with_capacity(MIB);
     while bytes.len() < MIB {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        bytes.extend_from_slice(&state.to_le_bytes());
+        bytes.extend_from_slice(&numbers.draw().to_le_bytes());
     }
     bytes.into()
 }

@@ -1,5 +1,6 @@
 //! A span that has ended: all that is told of one step.
 
+use forge_core::random::mix;
 use forge_core::time::Time;
 
 /// A span that has ended.
@@ -74,14 +75,6 @@ pub(super) fn id(subject: u128, part: SpanPart) -> u64 {
     let salted = mix(subject as u64 ^ mix((subject >> 64) as u64 ^ mix(tag << 32 | u64::from(n))));
     // Zero means "no span".
     salted.max(1)
-}
-
-/// The finisher of SplitMix64: every bit of the input bears on every bit of the output.
-const fn mix(bits: u64) -> u64 {
-    let bits = bits.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
 }
 
 #[cfg(test)]

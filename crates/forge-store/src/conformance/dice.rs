@@ -13,6 +13,7 @@ use forge_core::delivery::Delivery;
 use forge_core::id::JobId;
 use forge_core::item::{ItemEnd, ItemError, Items};
 use forge_core::job::{Conflict, Head, Input, Job, Keep, Limit, Rate};
+use forge_core::random::SplitMix64;
 use forge_core::retry::RetryVerdict;
 use forge_core::rows::Changes;
 use forge_core::time::Time;
@@ -31,21 +32,17 @@ const CHOSEN: u64 = 1_000_000;
 const CHOSEN_MAX: u64 = 12;
 const KEYS: [&str; 2] = ["tenant 1", "tenant 2"];
 
-/// A source of chance (splitmix64).
-pub(super) struct Dice(pub(super) u64);
+/// Choices that follow from a seed.
+pub(super) struct Dice(SplitMix64);
 
 impl Dice {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+    pub(super) fn new(seed: u64) -> Dice {
+        Dice(SplitMix64::new(seed))
     }
 
     /// A number below `n`.
     pub(super) fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
+        self.0.draw() % n
     }
 
     fn one_in(&mut self, n: u64) -> bool {

@@ -28,7 +28,7 @@ pub async fn random_commands_do_what_they_do_in_memory(fixture: &dyn Fixture) {
     let mut now = START;
     let mut stores = [fixture.store(), fixture.second()];
     for seed in 1..=SEEDS {
-        let mut dice = Dice(seed);
+        let mut dice = Dice::new(seed);
         for n_batch in 0..BATCHES {
             now = now + Duration::from_millis(dice.below(12_000));
             let size = 1 + dice.below(6);
@@ -55,7 +55,7 @@ pub async fn random_commands_at_once_leave_everything_sound(fixture: &dyn Fixtur
     at_once(8, |task| {
         let (store, world) = (stores[task as usize % 2].clone(), world.clone());
         async move {
-            let mut dice = Dice(task);
+            let mut dice = Dice::new(task);
             for _ in 0..BATCHES {
                 let batch = draw(&world, &mut dice);
                 let changes = commit_until_done(&store, batch).await;

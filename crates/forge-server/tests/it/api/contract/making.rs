@@ -3,20 +3,22 @@
 
 use std::fmt::Write;
 
+use forge_core::random::SplitMix64;
 use serde_json::{Map, Value, json};
 
 use super::checker::Contract;
 
-/// A generator (splitmix64) that needs no crate and never changes.
-pub(in crate::api) struct Dice(pub(in crate::api) u64);
+/// Choices that follow from a seed.
+#[derive(Clone)]
+pub(in crate::api) struct Dice(SplitMix64);
 
 impl Dice {
+    pub(in crate::api) fn new(seed: u64) -> Dice {
+        Dice(SplitMix64::new(seed))
+    }
+
     pub(in crate::api) fn roll(&mut self, below: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((bits ^ (bits >> 31)) % below as u64) as usize
+        (self.0.draw() % below as u64) as usize
     }
 
     /// True so many times in a hundred.
@@ -187,7 +189,7 @@ pub(super) fn request(dice: &mut Dice, contract: &Contract, operation: (&str, &s
     add_headers(dice, &mut made);
     let of_parts = |parameter: &Value| parameter["name"] == "Range";
     if described["parameters"].as_array().is_some_and(|parameters| parameters.iter().any(of_parts)) {
-        add_parts(Dice(dice.0), &mut made);
+        add_parts(dice.clone(), &mut made);
     }
     made
 }

@@ -124,7 +124,7 @@ async fn whatever_happens_a_failure_is_the_same_bytes_on_every_road_for_ever() {
     let client = server.client().await;
     let mut seen = std::collections::BTreeSet::new();
     for seed in 0..40 {
-        let mut dice = Dice(seed);
+        let mut dice = Dice::new(seed);
         let mode = *dice.pick(&["manual", "auto"]);
         // Two in five are batches, of which some are too large to be listed whole.
         let n_items = *dice.pick(&[0, 0, 0, 3, 101]);
