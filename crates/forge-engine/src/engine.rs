@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forge_core::command::{Claim, Owned, Retry, Submit};
-use forge_core::id::{ClientId, ExecutionId, JobId, KeyId, SigningKeyId, WebhookId};
+use forge_core::id::{ClientId, ExecutionId, JobId, KeyId, WebhookId};
 use forge_core::job::{Job, Shelf};
 use forge_core::rows::Render;
 use forge_core::time::Time;
@@ -18,7 +18,6 @@ use crate::committer::{self, CommandQueue, CommitContext};
 use crate::ids::Ids;
 use crate::intake::Intake;
 use crate::journal::JournalReader;
-use crate::observer::Observer;
 use crate::options::Options;
 use crate::timers::Alarm;
 use crate::wakeups::{ShelfCheck, Waiter};
@@ -243,11 +242,6 @@ impl Engine {
         self.inner.ids.webhook(&*self.inner.context.clock)
     }
 
-    /// A new id for a key to sign with.
-    pub fn signing_key_id(&self) -> SigningKeyId {
-        self.inner.ids.signing_key(&*self.inner.context.clock)
-    }
-
     /// A new client id.
     pub fn client_id(&self) -> ClientId {
         ClientId::v4(self.inner.context.clock.random())
@@ -266,10 +260,6 @@ impl Engine {
     /// When the delivery loop must look next.
     pub(crate) fn delivery_alarm(&self) -> &Alarm {
         &self.inner.context.delivery_alarm
-    }
-
-    pub(crate) fn observer(&self) -> &dyn Observer {
-        &*self.inner.context.observer
     }
 
     pub(crate) fn clock(&self) -> &dyn Clock {

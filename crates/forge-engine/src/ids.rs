@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use forge_core::id::{BlobId, ExecutionId, JobId, KeyId, SigningKeyId, WebhookId};
+use forge_core::id::{BlobId, ExecutionId, JobId, KeyId, WebhookId};
 
 use crate::clock::Clock;
 
@@ -33,11 +33,6 @@ impl Ids {
     pub(crate) fn webhook(&self, clock: &dyn Clock) -> WebhookId {
         let (unix_ms, bits) = self.draw(clock);
         WebhookId::v7(unix_ms, bits)
-    }
-
-    pub(crate) fn signing_key(&self, clock: &dyn Clock) -> SigningKeyId {
-        let (unix_ms, bits) = self.draw(clock);
-        SigningKeyId::v7(unix_ms, bits)
     }
 
     pub(crate) fn blob(&self, clock: &dyn Clock) -> BlobId {

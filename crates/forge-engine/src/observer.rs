@@ -4,7 +4,6 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use forge_core::Changes;
-use forge_core::delivery::{Delivery, DeliveryAttempt};
 use forge_store::{Fault, Swept};
 
 /// Watches commits. Called by the committer, so it must be quick.
@@ -17,18 +16,6 @@ pub trait Observer: Send + Sync + Debug + 'static {
 
     /// A sweep is over; it deleted this, perhaps nothing.
     fn swept(&self, _: &Swept) {}
-
-    /// An attempt to deliver something was made, and what became of it is durable.
-    fn attempted(&self, _: &Attempted<'_>) {}
-}
-
-/// An attempt to deliver something.
-#[derive(Clone, Copy, Debug)]
-pub struct Attempted<'a> {
-    /// The delivery as it stands now.
-    pub delivery: &'a Delivery,
-    /// How the attempt went.
-    pub attempt: &'a DeliveryAttempt,
 }
 
 /// A batch that is durable.

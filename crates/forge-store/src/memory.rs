@@ -320,10 +320,6 @@ impl Tables {
                     on_shelf.map(|&(_, id)| id).filter(|&id| Some(id) > after).collect();
                 Page::Jobs(ids.iter().take(limit).filter_map(|id| self.readable(id)).cloned().collect())
             }
-            Query::Occupied(shelves) => {
-                let occupied = |shelf: &Shelf| self.shelves.get(shelf).is_some_and(|jobs| !jobs.is_empty());
-                Page::Shelves(shelves.into_iter().filter(occupied).collect())
-            }
             Query::DeadLetters { limit } => {
                 let dead = self.shelves.iter().filter(|(shelf, _)| shelf.lane == Lane::Dead);
                 Page::Count(dead.flat_map(|(_, jobs)| jobs).take(limit).count() as u64)

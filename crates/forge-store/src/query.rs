@@ -32,7 +32,6 @@ pub enum Query {
     Tombstone(ExecutionId),
     Jobs(Filter),
     Shelf { shelf: Shelf, after: Option<JobId>, limit: usize },
-    Occupied(Vec<Shelf>),
     DeadLetters { limit: usize },
     Ahead { shelf: Shelf, priority: i16, id: JobId, limit: usize },
     NextDue,
@@ -65,7 +64,6 @@ pub enum Page {
     Result(Option<Box<StoredResult>>),
     Items(Option<Vec<ItemEnd>>),
     Tombstone(Option<Tombstone>),
-    Shelves(Vec<Shelf>),
     Ahead(JobsAhead),
     Count(u64),
     Moment(Option<Time>),
@@ -251,11 +249,6 @@ impl dyn Store {
     /// A page of the jobs on a shelf, oldest first whatever their priority, after the job that ended the last page.
     pub async fn shelf(&self, shelf: Shelf, after: Option<JobId>, limit: usize) -> Result<Vec<Job>, Error> {
         page!(self, Query::Shelf { shelf, after, limit }, Jobs)
-    }
-
-    /// Those of these shelves on which a job stands.
-    pub async fn occupied(&self, shelves: Vec<Shelf>) -> Result<Vec<Shelf>, Error> {
-        page!(self, Query::Occupied(shelves), Shelves)
     }
 
     /// How many dead letters there are, over all queues; counting ends at `limit`.

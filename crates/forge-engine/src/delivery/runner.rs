@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forge_core::command::{DeliveryCommand, SendResult, Settle, Take, Taken};
-use forge_core::delivery::{Delivery, DeliveryAttempt, DeliveryFailure, DeliverySubject, Endpoint};
+use forge_core::delivery::{Delivery, DeliveryFailure, DeliverySubject, Endpoint};
 use forge_core::id::{ExecutionId, JobId, WebhookId};
 use forge_core::job::Job;
 use forge_core::time::Time;
@@ -19,7 +19,6 @@ use super::DeliveryOptions;
 use super::courier::{AttemptReport, AttemptVerdict, Courier, PreparedDelivery};
 use super::endpoints::{Admission, Endpoints};
 use crate::engine::Stop;
-use crate::observer::Attempted;
 use crate::{Engine, Error};
 
 /// When the delivery loop stops, what ends within this time is settled; the rest is left to its lease.
@@ -254,12 +253,7 @@ async fn settle_until(engine: Engine, settle: Settle, until: Time) {
     loop {
         let command = Command::Delivery(DeliveryCommand::Settle(settle.clone().into()));
         match engine.commands().run(command).await {
-            Ok(Answer::Delivery(delivery)) => {
-                if let Some(attempt) = attempt_of(&settle.sent) {
-                    engine.observer().attempted(&Attempted { delivery: &delivery, attempt });
-                }
-                return;
-            }
+            Ok(Answer::Delivery(_)) => return,
             Ok(answer) => unreachable!("a settlement was answered with {answer:?}"),
             // Its job is gone, or it took so long that somebody else has it by now.
             Err(Error::Refused(refusal)) => {
@@ -273,15 +267,6 @@ async fn settle_until(engine: Engine, settle: Settle, until: Time) {
             }
             Err(Error::Overloaded | Error::Store(_)) => engine.clock().sleep(PAUSE).await,
         }
-    }
-}
-
-const fn attempt_of(sent: &SendResult) -> Option<&DeliveryAttempt> {
-    match sent {
-        SendResult::Delivered(attempt) | SendResult::Failed { attempt, .. } | SendResult::Gone(attempt) => {
-            Some(attempt)
-        }
-        SendResult::Dropped(_) | SendResult::PutOff(_) => None,
     }
 }
 

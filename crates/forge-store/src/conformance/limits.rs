@@ -181,7 +181,7 @@ pub async fn jobs_that_wait_for_their_turn_are_due_one_after_the_other(fixture: 
         all_jobs(&store).await.into_values().filter(|job| job.parked == Parked::ForTurn).collect();
     let turns: BTreeSet<Time> = waiting.iter().filter_map(|job| job.available_at).collect();
     assert_eq!(turns, BTreeSet::from([at(10), at(20), at(30)]));
-    assert_eq!(store.occupied(vec![shelf(Lane::External, "q")]).await.unwrap(), []);
+    assert_eq!(store.shelf(shelf(Lane::External, "q"), None, 1).await.unwrap(), []);
     assert_eq!(store.next_due().await.unwrap(), Some(at(10)));
     snapshot(&store).await;
 }

@@ -122,28 +122,6 @@ pub async fn shelves_are_read_in_pages_oldest_first(fixture: &dyn Fixture) {
     snapshot(&store).await;
 }
 
-/// Only those of the shelves asked for on which a job stands.
-pub async fn occupied_shelves_are_told_from_empty_ones(fixture: &dyn Fixture) {
-    let store = fixture.store();
-    let later = job_with(2, "later", |head| head.execution_at = Some(at(99)));
-    accepted(ask(&store, START, submit_all(vec![job(1, "q"), later, job(3, "p")])).await);
-    let ask_for = [
-        shelf(Lane::External, "q"),
-        shelf(Lane::BuiltIn, "q"),
-        shelf(Lane::Dead, "q"),
-        shelf(Lane::Parked, "q"),
-        shelf(Lane::External, "later"),
-        shelf(Lane::External, "nowhere"),
-    ];
-    assert_eq!(store.occupied(ask_for.to_vec()).await.unwrap(), [shelf(Lane::External, "q")]);
-    claimed(ask(&store, at(1), take(&["q"], 1)).await);
-    assert_eq!(store.occupied(ask_for.to_vec()).await.unwrap(), []);
-    let mut both =
-        store.occupied(vec![shelf(Lane::External, "p"), shelf(Lane::External, "q")]).await.unwrap();
-    both.sort();
-    assert_eq!(both, [shelf(Lane::External, "p")]);
-}
-
 async fn ahead(store: &Arc<dyn Store>, n: u64, limit: usize) -> Option<JobsAhead> {
     let job = store.job(id(n)).await.unwrap().expect("the job is there");
     store.ahead(&job, limit).await.unwrap()

@@ -32,8 +32,7 @@ pub async fn an_empty_store_answers_every_question(fixture: &dyn Fixture) {
     assert_eq!(store.tombstone(nobody).await.unwrap(), None);
     assert_eq!(store.jobs(Filter { limit: 10, ..Filter::default() }).await.unwrap(), []);
     assert_eq!(store.shelf(shelf(Lane::Dead, "q"), None, 10).await.unwrap(), []);
-    assert_eq!(store.occupied(vec![shelf(Lane::External, "q")]).await.unwrap(), []);
-    assert_eq!(store.occupied(vec![]).await.unwrap(), []);
+    assert_eq!(store.shelf(shelf(Lane::External, "q"), None, 10).await.unwrap(), []);
     assert_eq!(store.next_due().await.unwrap(), None);
     assert_eq!(store.queues().await.unwrap(), []);
     assert_eq!(store.journal(0, 10).await.unwrap(), []);

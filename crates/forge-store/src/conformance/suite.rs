@@ -126,7 +126,6 @@ macro_rules! conformance_suite {
             list::lists_are_newest_first_and_go_on_from_a_cursor,
             list::lists_can_be_filtered,
             list::shelves_are_read_in_pages_oldest_first,
-            list::occupied_shelves_are_told_from_empty_ones,
             list::a_waiting_job_knows_how_many_go_before_it,
             list::beyond_the_bound_the_place_of_a_job_is_an_estimate,
             list::queues_are_listed_by_name_with_settings_and_numbers,

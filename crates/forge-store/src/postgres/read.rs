@@ -111,7 +111,6 @@ impl ReadConnection<'_> {
                 let n = rows.first().map_or(Ok(0), |row| cell::<i64>(row, 0))?;
                 Page::Count(n.unsigned_abs())
             }
-            Query::Occupied(shelves) => self.occupied(shelves).await?,
             Query::Ahead { shelf, priority, id, limit } => {
                 Page::Ahead(self.ahead(shelf, (priority, id), limit).await?)
             }
@@ -266,17 +265,6 @@ impl ReadConnection<'_> {
             waiting = number(self.rows(Sql::ReadWaiting, &[&name]).await?)?;
         }
         Ok(JobsAhead::counted(n, limit, || waiting))
-    }
-
-    async fn occupied(&self, shelves: Vec<Shelf>) -> Result<Page, Error> {
-        let lanes: Vec<i16> = shelves.iter().map(|shelf| shelf.lane as i16).collect();
-        let names: Vec<&str> = shelves.iter().map(|shelf| shelf.name.as_str()).collect();
-        let mut occupied = Vec::new();
-        for row in &self.rows(Sql::ReadOccupied, &[&lanes, &names]).await? {
-            let n: i64 = cell(row, 0)?;
-            occupied.extend(shelves.get(n as usize - 1).cloned());
-        }
-        Ok(Page::Shelves(occupied))
     }
 }
 

@@ -388,12 +388,6 @@ statements! {
          ORDER BY id
          LIMIT $3::bigint";
     CountDead = "SELECT count(*) FROM (SELECT FROM jobs WHERE lane = 4 LIMIT $1::bigint) AS dead";
-    /// For each shelf, by its number in the list, whether a job stands on it.
-    ReadOccupied = "
-        SELECT n
-          FROM unnest($1::smallint[], $2::text[]) WITH ORDINALITY AS want (lane, shelf, n)
-         WHERE EXISTS (SELECT FROM jobs WHERE jobs.lane = want.lane AND jobs.shelf = want.shelf)
-         ORDER BY n";
     /// In two ranges, each along the index: one condition with OR would walk the whole shelf. A job of the same priority
     /// that is older comes first.
     ReadAhead = "

@@ -91,7 +91,6 @@ async fn check_plans(client: &Client) {
         (Sql::ReadShelf, "using jobs_shelf"),
         (Sql::ReadDead, "using jobs_dead"),
         (Sql::CountDead, "using jobs_dead"),
-        (Sql::ReadOccupied, "using jobs_shelf"),
         (Sql::ReadNextDue, "using jobs_due"),
         (Sql::ReadJournal, "using journal_pkey"),
         (Sql::ReadJournalBefore, "using journal_at"),

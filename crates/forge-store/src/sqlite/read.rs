@@ -10,7 +10,7 @@ use forge_core::item::decode_ends;
 use forge_core::job::{Input, Job, Lane, Shelf};
 use forge_core::rows::{Object, Outcome, QueueRow};
 use forge_core::time::Time;
-use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+use rusqlite::{Connection, Params, Row, params};
 
 use super::load::sql_limit;
 use super::read_cache::{ReadCache, ShelfFront};
@@ -94,13 +94,6 @@ statements! {
             LIMIT ?4
         )
         ORDER BY id
-    ";
-
-    OCCUPIED = "
-        SELECT 1
-        FROM jobs INDEXED BY jobs_shelf
-        WHERE lane = ?1 AND shelf = ?2
-        LIMIT 1
     ";
 
     DEAD_LETTERS = "
@@ -201,7 +194,6 @@ pub(super) fn read(db: &Connection, recent: &ReadCache, query: &Query) -> Result
             let params = params![shelf.lane as u8, shelf.name.as_str(), after, sql_limit(*limit)];
             Page::Jobs(list(db, SHELF, params)?)
         }
-        Query::Occupied(shelves) => Page::Shelves(occupied(db, shelves)?),
         Query::DeadLetters { limit } => {
             let params = params![Lane::Dead as u8, sql_limit(*limit)];
             let n = first(db, DEAD_LETTERS, params, |row| Ok(row.get::<_, i64>(0)?))?.unwrap_or(0);
@@ -271,18 +263,6 @@ fn inputs(db: &Connection, ids: &[JobId]) -> Result<Vec<(JobId, Input)>, Error> 
         }
     }
     Ok(inputs)
-}
-
-fn occupied(db: &Connection, shelves: &[Shelf]) -> Result<Vec<Shelf>, Error> {
-    let mut statement = db.prepare_cached(OCCUPIED)?;
-    let mut occupied = Vec::new();
-    for shelf in shelves {
-        let found = statement.query_row(params![shelf.lane as u8, shelf.name.as_str()], |_| Ok(()));
-        if found.optional()?.is_some() {
-            occupied.push(shelf.clone());
-        }
-    }
-    Ok(occupied)
 }
 
 fn front(db: &Connection, shelf: &Shelf, limit: usize) -> Result<ShelfFront, Error> {

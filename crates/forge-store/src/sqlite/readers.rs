@@ -79,7 +79,6 @@ fn road_of(query: &Query) -> ReadPath {
         | Query::Outcome(_)
         | Query::Result(_)
         | Query::Tombstone(_)
-        | Query::Occupied(_)
         | Query::Ahead { .. }
         | Query::NextDue
         | Query::Client(_)
