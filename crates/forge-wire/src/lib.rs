@@ -2,6 +2,7 @@
 //!
 //! - [`words`]: how each dialect names the states of the core;
 //! - [`status`]: which code and HTTP status each kind of the catalog has in each dialect;
+//! - [`codes`]: what clients make of error codes;
 //! - [`problem`]: a refused request as a problem object;
 //! - [`outcome`]: the last word on an execution, built once and stored as bytes;
 //! - [`language`]: the same in German;
@@ -19,6 +20,7 @@
 
 pub mod asyncapi;
 pub mod body;
+pub mod codes;
 pub mod error;
 pub mod event;
 pub mod example;

@@ -1,0 +1,28 @@
+//! ForgeRun's own dialect, `/v1`: jobs, clients and keys, webhooks.
+
+mod admin;
+mod jobs;
+mod submit;
+
+pub use admin::{NewWebhook, Webhook};
+pub use jobs::{Failure, Filter};
+pub use submit::{Submit, Submitted};
+
+pub use forge_wire::forge::{
+    CanceledView as Canceled, ClientView as ClientId, EventView as Event, KeyView as Key,
+    ReportView as JobReport, RetriedView as Retried,
+};
+
+/// A job as `/v1` shows it.
+pub type Job = forge_wire::forge::JobView<'static>;
+
+/// A page of jobs, newest first.
+pub type Jobs = forge_wire::forge::JobsView<'static>;
+
+use crate::client::Client;
+
+/// The calls of `/v1`.
+#[derive(Clone, Copy, Debug)]
+pub struct Forge<'a> {
+    pub(crate) client: &'a Client,
+}

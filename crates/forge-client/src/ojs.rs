@@ -1,0 +1,338 @@
+//! The Open Job Spec dialect, `/ojs/v1`: jobs for workers outside, queues, and the calls of the worker protocol.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use http::{HeaderName, Method};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+
+use crate::client::{Call, Client};
+use crate::error::Error;
+use crate::path::segment;
+use crate::transport::Body;
+
+const OJS_VERSION: HeaderName = HeaderName::from_static("ojs-version");
+const LEASE_TOKEN: HeaderName = HeaderName::from_static("lease-token");
+
+/// The calls of `/ojs/v1`.
+#[derive(Clone, Copy, Debug)]
+pub struct Ojs<'a> {
+    pub(crate) client: &'a Client,
+}
+
+/// A job to be submitted.
+#[derive(Clone, Debug, Serialize)]
+#[must_use]
+pub struct NewJob {
+    #[serde(rename = "type")]
+    job_type: String,
+    args: Value,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    options: Map<String, Value>,
+    #[serde(skip)]
+    key: Option<String>,
+}
+
+impl NewJob {
+    /// A job of this type, with these arguments (an array or an object).
+    pub fn new(job_type: impl Into<String>, args: impl Into<Value>) -> NewJob {
+        NewJob { job_type: job_type.into(), args: args.into(), options: Map::new(), key: None }
+    }
+
+    /// An option of the envelope: `queue`, `priority`, `scheduled_at`, `retry`, …
+    pub fn option(mut self, name: &str, value: impl Into<Value>) -> NewJob {
+        self.options.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// The key of the operation, which you keep.
+    pub fn idempotency_key(mut self, key: impl Into<String>) -> NewJob {
+        self.key = Some(key.into());
+        self
+    }
+}
+
+/// A job as `/ojs/v1` shows it.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct JobState {
+    /// Which job.
+    pub id: String,
+    /// What kind of work.
+    #[serde(rename = "type", default)]
+    pub job_type: String,
+    /// Where it waits.
+    #[serde(default)]
+    pub queue: String,
+    /// Where it stands.
+    pub state: String,
+    /// All else.
+    #[serde(flatten)]
+    pub members: Map<String, Value>,
+}
+
+#[derive(Deserialize)]
+struct OneJob {
+    job: JobState,
+}
+
+/// A queue.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Queue {
+    /// Its name.
+    pub name: String,
+    /// Whether nothing is handed out.
+    #[serde(default)]
+    pub paused: bool,
+    /// All else that the server says.
+    #[serde(flatten)]
+    pub members: Map<String, Value>,
+}
+
+#[derive(Deserialize)]
+struct Queues {
+    queues: Vec<Queue>,
+}
+
+/// A job that was handed out.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Taken {
+    /// Which job.
+    pub id: String,
+    /// What kind of work.
+    #[serde(rename = "type")]
+    pub job_type: String,
+    /// From which queue.
+    #[serde(default)]
+    pub queue: String,
+    /// Which attempt, from 1.
+    #[serde(default)]
+    pub attempt: u32,
+    /// What to work on, as it was submitted.
+    #[serde(default)]
+    pub args: Option<Box<RawValue>>,
+    /// What was said about it.
+    #[serde(default)]
+    pub meta: Map<String, Value>,
+    /// How long the attempt may take, in milliseconds.
+    #[serde(default)]
+    pub timeout_ms: Option<u64>,
+    /// The proof that we hold it; servers other than ForgeRun may give none.
+    #[serde(default)]
+    pub lease_token: Option<String>,
+    /// The trace it belongs to.
+    #[serde(default)]
+    traceparent: Option<String>,
+}
+
+impl Taken {
+    /// What to work on, as JSON text; `[]` if nothing was given.
+    pub fn input(&self) -> &str {
+        self.args.as_deref().map_or("[]", RawValue::get)
+    }
+
+    /// The trace it belongs to (W3C `traceparent`).
+    pub fn traceparent(&self) -> Option<&str> {
+        self.traceparent.as_deref().or_else(|| self.meta.get("traceparent")?.as_str())
+    }
+}
+
+#[derive(Deserialize)]
+struct TakenJobs {
+    jobs: Vec<Taken>,
+}
+
+/// What a worker asks for.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Fetch<'a> {
+    pub(crate) worker_id: &'a str,
+    pub(crate) queues: &'a [String],
+    pub(crate) count: usize,
+    pub(crate) visibility_timeout_ms: u64,
+    pub(crate) wait_ms: u64,
+}
+
+/// A sign of life.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Heartbeat<'a> {
+    pub(crate) worker_id: &'a str,
+    pub(crate) state: &'a str,
+    pub(crate) active_jobs: Vec<String>,
+    pub(crate) lease_tokens: BTreeMap<String, String>,
+    pub(crate) visibility_timeout_ms: u64,
+    pub(crate) queues: &'a [String],
+    pub(crate) concurrency: usize,
+    pub(crate) pid: u32,
+}
+
+/// What the server says to it.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Beaten {
+    #[serde(default)]
+    pub(crate) state: String,
+    #[serde(default)]
+    pub(crate) jobs_extended: Vec<String>,
+    #[serde(default)]
+    pub(crate) cancelled_jobs: Vec<String>,
+}
+
+/// Which job a worker speaks of, and its proof.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held<'a> {
+    pub(crate) worker: &'a str,
+    pub(crate) job: &'a Taken,
+}
+
+impl Held<'_> {
+    fn body(&self, more: Value) -> Value {
+        let mut body = json!({"job_id": self.job.id, "worker_id": self.worker});
+        if let Some(token) = &self.job.lease_token {
+            body["lease_token"] = token.as_str().into();
+        }
+        if let (Some(body), Value::Object(more)) = (body.as_object_mut(), more) {
+            body.extend(more);
+        }
+        body
+    }
+}
+
+/// A file to be uploaded as a result.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UploadHead<'a> {
+    pub(crate) content_type: &'a str,
+    pub(crate) file_name: Option<&'a str>,
+    pub(crate) size: u64,
+}
+
+impl Ojs<'_> {
+    /// Submits a job. Sent again after trouble, it is still one job.
+    ///
+    /// # Errors
+    /// As the server refuses it, or [`Error::Unreachable`].
+    pub async fn submit(&self, job: &NewJob) -> Result<JobState, Error> {
+        let key = job.key.clone().unwrap_or_else(|| self.client.new_key());
+        let call = self.post("jobs")?.json(job)?.idempotent(&key)?;
+        Ok(self.client.fetch::<OneJob>(&call).await?.job)
+    }
+
+    /// The queues there are.
+    ///
+    /// # Errors
+    /// As the server refuses it.
+    pub async fn queues(&self) -> Result<Vec<Queue>, Error> {
+        let call = self.client.get("ojs/v1/queues")?.header(OJS_VERSION, "1.0")?;
+        Ok(self.client.fetch::<Queues>(&call).await?.queues)
+    }
+
+    /// What a queue holds: counts by state and rates.
+    ///
+    /// # Errors
+    /// As the server refuses it.
+    pub async fn queue_stats(&self, queue: &str) -> Result<Value, Error> {
+        let path = format!("ojs/v1/queues/{}/stats", segment(queue));
+        self.client.fetch(&self.client.get(&path)?.header(OJS_VERSION, "1.0")?).await
+    }
+
+    /// Hands out nothing of a queue any more.
+    ///
+    /// # Errors
+    /// As the server refuses it.
+    pub async fn pause_queue(&self, queue: &str) -> Result<(), Error> {
+        self.set_queue(queue, "pause").await
+    }
+
+    /// Hands out what waits in a queue again.
+    ///
+    /// # Errors
+    /// As the server refuses it.
+    pub async fn resume_queue(&self, queue: &str) -> Result<(), Error> {
+        self.set_queue(queue, "resume").await
+    }
+
+    async fn set_queue(&self, queue: &str, what: &str) -> Result<(), Error> {
+        let call = self.post(&format!("queues/{}/{what}", segment(queue)))?.harmless();
+        self.client.send(&call).await?;
+        Ok(())
+    }
+
+    fn post(&self, route: &str) -> Result<Call, Error> {
+        self.client.post(&format!("ojs/v1/{route}"))?.header(OJS_VERSION, "1.0")
+    }
+
+    pub(crate) async fn fetch(&self, fetch: &Fetch<'_>) -> Result<Vec<Taken>, Error> {
+        // Not sent again by itself: the first one may have been given jobs.
+        let held = Duration::from_millis(fetch.wait_ms);
+        let call = self.post("workers/fetch")?.json(fetch)?.long(held);
+        Ok(self.client.fetch::<TakenJobs>(&call).await?.jobs)
+    }
+
+    pub(crate) async fn ack(&self, held: Held<'_>, result: Option<&RawValue>) -> Result<(), Error> {
+        let body = match result {
+            Some(result) => held.body(json!({"result": result})),
+            None => held.body(Value::Null),
+        };
+        self.client.send(&self.post("workers/ack")?.json(&body)?.harmless()).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn nack(&self, held: Held<'_>, error: &Value) -> Result<(), Error> {
+        let call = self.post("workers/nack")?.json(&held.body(json!({"error": error})))?;
+        self.client.send(&call.harmless()).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn hand_back(&self, held: Held<'_>) -> Result<(), Error> {
+        let error = json!({"code": "handed_back", "message": "The worker stops."});
+        let body = held.body(json!({"requeue": true, "error": error}));
+        self.client.send(&self.post("workers/nack")?.json(&body)?.harmless()).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn progress(
+        &self,
+        held: Held<'_>,
+        percent: u8,
+        text: Option<&str>,
+    ) -> Result<(), Error> {
+        let mut more = json!({"percentage": percent});
+        if let Some(text) = text {
+            more["message"] = text.into();
+        }
+        self.client.send(&self.post("workers/progress")?.json(&held.body(more))?.harmless()).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn heartbeat(&self, beat: &Heartbeat<'_>) -> Result<Beaten, Error> {
+        self.client.fetch(&self.post("workers/heartbeat")?.json(beat)?.harmless()).await
+    }
+
+    /// Sends a result before its ack. `write` is called with where to put the bytes; a second upload replaces the first.
+    pub(crate) async fn upload<W: Future<Output = ()>>(
+        &self,
+        held: Held<'_>,
+        head: UploadHead<'_>,
+        write: impl FnOnce(mpsc::Sender<std::io::Result<Bytes>>) -> W,
+    ) -> Result<(), Error> {
+        let url = self.client.url(&format!("ojs/v1/jobs/{}/result", segment(&held.job.id)))?;
+        let mut call =
+            Call::new(Method::PUT, url).header(CONTENT_TYPE, head.content_type)?.long(UPLOAD_PATIENCE);
+        if let Some(token) = &held.job.lease_token {
+            call = call.header(LEASE_TOKEN, token)?;
+        }
+        if let Some(name) = head.file_name {
+            let name = name.replace(['"', '\\', '\r', '\n'], "_");
+            call = call.header(CONTENT_DISPOSITION, &format!("attachment; filename=\"{name}\""))?;
+        }
+        let (sender, body) = Body::pieces(head.size);
+        let (sent, ()) = tokio::join!(self.client.send_once(&call, body), write(sender));
+        sent?;
+        Ok(())
+    }
+}
+
+/// How long a server may take to take in a large result, beside the time of any request.
+const UPLOAD_PATIENCE: Duration = Duration::from_secs(3600);

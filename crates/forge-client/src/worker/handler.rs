@@ -1,0 +1,219 @@
+//! What a handler gets, and what it gives back.
+
+use std::path::PathBuf;
+use std::pin::Pin;
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use tokio::sync::watch;
+
+use crate::client::Client;
+use crate::error::Error;
+use crate::ojs::{Held, Ojs, Taken};
+
+/// Does the work of a job. Every `Fn(Taken, Context) -> impl Future<Output = Result<Output, Failure>>` is one.
+pub trait Handler: Send + Sync + 'static {
+    /// Does it.
+    fn run(
+        &self,
+        job: Taken,
+        context: Context,
+    ) -> Pin<Box<dyn Future<Output = Result<Output, Failure>> + Send>>;
+}
+
+impl<F, Fut> Handler for F
+where
+    F: Fn(Taken, Context) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Output, Failure>> + Send + 'static,
+{
+    fn run(
+        &self,
+        job: Taken,
+        context: Context,
+    ) -> Pin<Box<dyn Future<Output = Result<Output, Failure>> + Send>> {
+        Box::pin(self(job, context))
+    }
+}
+
+/// What came out of a job.
+#[derive(Debug)]
+pub enum Output {
+    /// Nothing.
+    Nothing,
+    /// A JSON value, small.
+    Json(Box<RawValue>),
+    /// Bytes of any type.
+    Bytes {
+        /// Of which type.
+        content_type: String,
+        /// Under which name it is saved.
+        file_name: Option<String>,
+        /// The bytes.
+        bytes: Bytes,
+    },
+    /// A file of any size. It is sent piece by piece.
+    File {
+        /// Of which type.
+        content_type: String,
+        /// Under which name it is saved.
+        file_name: Option<String>,
+        /// Where it is.
+        path: PathBuf,
+    },
+}
+
+impl Output {
+    /// Anything that can be written as JSON.
+    ///
+    /// # Errors
+    /// A [`Failure`] for good if it cannot.
+    pub fn json(value: &impl Serialize) -> Result<Output, Failure> {
+        serde_json::value::to_raw_value(value)
+            .map(Output::Json)
+            .map_err(|error| Failure::new(format!("the result: {error}")).never_again())
+    }
+}
+
+/// Whether a failed job is worth another try.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RetryAdvice {
+    /// As the retry policy of the job says.
+    #[default]
+    Policy,
+    /// Please.
+    Please,
+    /// Never: the same input fails in the same way.
+    Never,
+}
+
+/// Why a job failed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    /// What happened, in a sentence.
+    pub message: String,
+    /// The code of the error: `handler_error`.
+    pub code: String,
+    /// The class of the error, which a retry policy may name.
+    pub class: Option<String>,
+    /// Whether it is worth another try.
+    pub retry: RetryAdvice,
+    /// Facts.
+    pub details: Map<String, Value>,
+}
+
+impl Failure {
+    /// A failure that the retry policy of the job decides about.
+    pub fn new(message: impl Into<String>) -> Failure {
+        Failure {
+            message: message.into(),
+            code: "handler_error".to_owned(),
+            class: None,
+            retry: RetryAdvice::Policy,
+            details: Map::new(),
+        }
+    }
+
+    /// The same input would fail in the same way.
+    #[must_use]
+    pub fn never_again(mut self) -> Failure {
+        self.retry = RetryAdvice::Never;
+        self
+    }
+
+    /// Another try may succeed.
+    #[must_use]
+    pub fn please_again(mut self) -> Failure {
+        self.retry = RetryAdvice::Please;
+        self
+    }
+
+    /// The class of the error.
+    #[must_use]
+    pub fn class(mut self, class: impl Into<String>) -> Failure {
+        self.class = Some(class.into());
+        self
+    }
+
+    /// A fact.
+    #[must_use]
+    pub fn detail(mut self, name: &str, value: impl Into<Value>) -> Failure {
+        self.details.insert(name.to_owned(), value.into());
+        self
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
+        let mut error = json!({"code": self.code, "message": self.message});
+        if let Some(class) = &self.class {
+            error["type"] = class.as_str().into();
+        }
+        match self.retry {
+            RetryAdvice::Policy => {}
+            RetryAdvice::Please => error["retryable"] = true.into(),
+            RetryAdvice::Never => error["retryable"] = false.into(),
+        }
+        if !self.details.is_empty() {
+            error["details"] = Value::Object(self.details.clone());
+        }
+        error
+    }
+}
+
+impl<E: std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Failure {
+        Failure::new(error.to_string())
+    }
+}
+
+/// Why a handler should stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Canceled {
+    /// The job was cancelled, ran out of time, or was given to somebody else. Nothing the handler says counts any more.
+    ByServer,
+    /// The worker stops, and its patience is over. The job goes back.
+    ByStop,
+}
+
+/// What a handler can do beside its work.
+#[derive(Clone)]
+pub struct Context {
+    pub(crate) client: Client,
+    pub(crate) worker: std::sync::Arc<str>,
+    pub(crate) job: std::sync::Arc<Taken>,
+    pub(crate) canceled: watch::Receiver<Option<Canceled>>,
+}
+
+impl Context {
+    /// Tells how far the work is, in percent.
+    ///
+    /// # Errors
+    /// As the server refuses it. Progress that is lost is no reason to fail.
+    pub async fn progress(&self, percent: u8, text: Option<&str>) -> Result<(), Error> {
+        let held = Held { worker: &self.worker, job: &self.job };
+        Ojs { client: &self.client }.progress(held, percent.min(100), text).await
+    }
+
+    /// Ends when the handler should stop, and says why.
+    pub async fn canceled(&self) -> Canceled {
+        let mut canceled = self.canceled.clone();
+        match canceled.wait_for(Option::is_some).await {
+            Ok(reason) => reason.unwrap_or(Canceled::ByStop),
+            // The worker is gone without a word.
+            Err(_) => Canceled::ByStop,
+        }
+    }
+
+    /// Whether the handler should stop.
+    pub fn is_canceled(&self) -> bool {
+        self.canceled.borrow().is_some()
+    }
+
+    /// A client for calls that belong to the job: they carry its trace.
+    pub fn client(&self) -> Client {
+        let trace = self.job.traceparent();
+        trace
+            .and_then(|trace| self.client.with_trace(trace, None).ok())
+            .unwrap_or_else(|| self.client.clone())
+    }
+}

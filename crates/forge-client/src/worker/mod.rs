@@ -1,0 +1,20 @@
+//! Doing the work: takes jobs of queues, runs a handler for each, keeps their leases alive, reports how they ended.
+//!
+//! - One request waits for work at a time, and only while a handler is free; the server holds it, so nothing polls.
+//! - One heartbeat extends all leases, at a third of the lease. A job that the server does not extend was cancelled or lost: its
+//!   handler is told, and nothing it says later counts.
+//! - A handler that panics has failed. The worker goes on.
+//! - When it is asked to stop it takes no more, waits for what runs, then cancels the rest and hands it back.
+//! - A server that is away for a while stops nothing that runs; reports are sent when it is back, as long as the lease may hold.
+
+mod active;
+mod builder;
+mod handler;
+mod report;
+mod run;
+
+pub use builder::WorkerBuilder;
+pub use handler::{Canceled, Context, Failure, Handler, Output, RetryAdvice};
+pub use run::{Note, Stopped, Worker};
+
+pub use crate::ojs::Taken;

@@ -1,0 +1,391 @@
+//! The loop of a worker.
+
+use std::any::Any;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::timeout;
+
+use super::active::Active;
+use super::builder::{WorkerBuilder, fits};
+use super::handler::{Canceled, Context, Failure, Handler, Output};
+use super::report::{Reported, away};
+use crate::client::Client;
+use crate::error::Error;
+use crate::limits::{FETCH_GRACE, FETCH_JOBS_MAX, FETCH_PAUSE, FETCH_WAIT};
+use crate::ojs::{Fetch, Heartbeat, Taken};
+
+/// Something worth a line in a log.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Note<'a> {
+    /// A job begins.
+    Took(&'a Taken),
+    /// A job went well.
+    Succeeded(&'a Taken),
+    /// A job failed.
+    Failed(&'a Taken, &'a Failure),
+    /// A job was cancelled, or is no longer ours.
+    Lost(&'a Taken),
+    /// A job went back unfinished, because the worker stops.
+    HandedBack(&'a Taken),
+    /// The server cannot be reached for now.
+    Away {
+        /// Why.
+        error: &'a Error,
+        /// When it is tried again.
+        wait: Duration,
+    },
+    /// The worker takes no more and waits for this many.
+    Draining(usize),
+    /// The end of a job could not be reported, and never will be.
+    NotReported(&'a Taken, &'a Error),
+}
+
+/// How a worker stopped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stopped {
+    /// Jobs that ended well.
+    pub succeeded: u64,
+    /// Jobs that failed.
+    pub failed: u64,
+    /// Jobs that went back unfinished.
+    pub handed_back: u64,
+}
+
+/// Takes jobs and does them.
+#[derive(Clone)]
+pub struct Worker {
+    shared: Arc<Shared>,
+}
+
+pub(super) struct Shared {
+    pub(super) client: Client,
+    pub(super) id: Arc<str>,
+    queues: Vec<String>,
+    handlers: Vec<(String, Arc<dyn Handler>)>,
+    concurrency: usize,
+    lease: Duration,
+    drain: Duration,
+    grace: Duration,
+    pub(super) notes: Arc<dyn Fn(&Note<'_>) + Send + Sync>,
+    active: Active,
+    /// What the server wants of us.
+    directive: watch::Sender<Directive>,
+    /// Whether to wait no longer for what runs.
+    hurry: watch::Sender<bool>,
+    succeeded: AtomicU64,
+    failed: AtomicU64,
+    handed_back: AtomicU64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Directive {
+    Running,
+    Quiet,
+    Terminate,
+}
+
+impl Worker {
+    pub(super) fn new(builder: WorkerBuilder) -> Worker {
+        let id = builder.id.unwrap_or_else(|| format!("worker-{}", builder.client.new_key()));
+        let shared = Shared {
+            client: builder.client,
+            id: id.into(),
+            queues: builder.queues,
+            handlers: builder.handlers,
+            concurrency: builder.concurrency,
+            lease: builder.lease,
+            drain: builder.drain,
+            grace: builder.grace,
+            notes: builder.notes,
+            active: Active::default(),
+            directive: watch::Sender::new(Directive::Running),
+            hurry: watch::Sender::new(false),
+            succeeded: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            handed_back: AtomicU64::new(0),
+        };
+        Worker { shared: Arc::new(shared) }
+    }
+
+    /// Waits no longer for what runs: cancels it and hands it back. Only of use after `stop`.
+    pub fn hurry(&self) {
+        self.shared.hurry.send_replace(true);
+    }
+
+    /// Works until `stop` ends or the server says so, then waits for what runs. Dropping it drops the handlers; their jobs
+    /// come back when their leases end.
+    ///
+    /// # Errors
+    /// If the server cannot be reached at the start, or refuses us at any time.
+    pub async fn run(&self, stop: impl Future<Output = ()>) -> Result<Stopped, Error> {
+        let shared = &self.shared;
+        shared.beat("running").await?;
+        let beating = Beating(tokio::spawn(heartbeats(shared.clone())));
+        let mut jobs = JoinSet::new();
+        let ended = shared.take_jobs(&mut jobs, stop).await;
+        shared.finish(&mut jobs).await;
+        drop(beating);
+        ended?;
+        Ok(Stopped {
+            succeeded: shared.succeeded.load(Ordering::Relaxed),
+            failed: shared.failed.load(Ordering::Relaxed),
+            handed_back: shared.handed_back.load(Ordering::Relaxed),
+        })
+    }
+}
+
+/// Stops the heartbeats with the worker.
+struct Beating(JoinHandle<()>);
+
+impl Drop for Beating {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn heartbeats(shared: Arc<Shared>) {
+    loop {
+        shared.client.clock().sleep(shared.lease / 3).await;
+        // A server that is away is noticed, and said, by whoever wants something of it.
+        let _ = shared.beat("running").await;
+    }
+}
+
+impl Shared {
+    /// Extends all leases, and hears what the server wants.
+    async fn beat(&self, state: &str) -> Result<(), Error> {
+        let held = self.active.tokens();
+        let tokens = held.iter().filter_map(|(id, token)| Some((id.clone(), token.clone()?)));
+        let beat = Heartbeat {
+            worker_id: &self.id,
+            state,
+            active_jobs: held.iter().map(|(id, _)| id.clone()).collect(),
+            lease_tokens: tokens.collect(),
+            visibility_timeout_ms: self.lease.as_millis() as u64,
+            queues: &self.queues,
+            concurrency: self.concurrency,
+            pid: std::process::id(),
+        };
+        let beaten = self.ojs().heartbeat(&beat).await?;
+        for (id, token) in &held {
+            if beaten.cancelled_jobs.contains(id) || !beaten.jobs_extended.contains(id) {
+                self.active.cancel(id, token.as_deref(), Canceled::ByServer);
+            }
+        }
+        self.directive.send_replace(match beaten.state.as_str() {
+            "quiet" => Directive::Quiet,
+            "terminate" => Directive::Terminate,
+            _ => Directive::Running,
+        });
+        Ok(())
+    }
+
+    /// Takes jobs until it is asked to stop.
+    async fn take_jobs(
+        self: &Arc<Self>,
+        jobs: &mut JoinSet<()>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), Error> {
+        let places = Arc::new(Semaphore::new(self.concurrency));
+        let mut directive = self.directive.subscribe();
+        let mut stop = pin!(stop);
+        let mut tries = 0;
+        loop {
+            while jobs.try_join_next().is_some() {}
+            let free = async {
+                let _ = directive.wait_for(|directive| *directive != Directive::Quiet).await;
+                places.clone().acquire_owned().await.expect("the semaphore is never closed")
+            };
+            let place = tokio::select! {
+                () = &mut stop => return Ok(()),
+                place = free => place,
+            };
+            if *self.directive.borrow() == Directive::Terminate {
+                return Ok(());
+            }
+            let asked_at = self.client.clock().now();
+            let mut fetch = pin!(self.fetch(1 + places.available_permits()));
+            let (fetched, stopped) = tokio::select! {
+                () = &mut stop => {
+                    // The server gives nothing to a worker that ends; what it gave just before comes in a moment.
+                    let _ = timeout(FETCH_GRACE, self.beat("terminate")).await;
+                    (timeout(FETCH_GRACE, fetch).await.unwrap_or(Ok(Vec::new())), true)
+                }
+                fetched = &mut fetch => (fetched, false),
+            };
+            match fetched {
+                Ok(taken) if stopped => {
+                    for job in taken {
+                        let _ = self.hand_back(&job).await;
+                    }
+                    return Ok(());
+                }
+                Ok(taken) => {
+                    tries = 0;
+                    let took = self.client.clock().now().duration_since(asked_at).unwrap_or_default();
+                    let hurried = taken.is_empty() && took < FETCH_PAUSE;
+                    self.begin(taken, place, &places, jobs);
+                    // A server that does not hold requests is not to be asked all the time.
+                    if hurried {
+                        tokio::select! {
+                            () = &mut stop => return Ok(()),
+                            () = self.client.clock().sleep(FETCH_PAUSE) => {}
+                        }
+                    }
+                }
+                Err(_) if stopped => return Ok(()),
+                Err(error) if error.is_retryable() => {
+                    drop(place);
+                    let asked = error.api().and_then(|said| said.retry_after).unwrap_or_default();
+                    let wait = away(tries).max(asked);
+                    tries += 1;
+                    (self.notes)(&Note::Away { error: &error, wait });
+                    tokio::select! {
+                        () = &mut stop => return Ok(()),
+                        () = self.client.clock().sleep(wait) => {}
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn fetch(&self, n_free: usize) -> Result<Vec<Taken>, Error> {
+        let fetch = Fetch {
+            worker_id: &self.id,
+            queues: &self.queues,
+            count: n_free.min(FETCH_JOBS_MAX),
+            visibility_timeout_ms: self.lease.as_millis() as u64,
+            wait_ms: FETCH_WAIT.as_millis() as u64,
+        };
+        self.ojs().fetch(&fetch).await
+    }
+
+    fn begin(
+        self: &Arc<Self>,
+        taken: Vec<Taken>,
+        first: OwnedSemaphorePermit,
+        places: &Arc<Semaphore>,
+        jobs: &mut JoinSet<()>,
+    ) {
+        let mut first = Some(first);
+        for job in taken {
+            // More than asked for cannot be; if it were, they would have to wait for a place.
+            let place = first.take().or_else(|| places.clone().try_acquire_owned().ok());
+            jobs.spawn(self.clone().work(Arc::new(job), place));
+        }
+    }
+
+    async fn work(self: Arc<Self>, job: Arc<Taken>, _place: Option<OwnedSemaphorePermit>) {
+        (self.notes)(&Note::Took(&job));
+        let canceled = self.active.add(job.clone());
+        let context =
+            Context { client: self.client.clone(), worker: self.id.clone(), job: job.clone(), canceled };
+        let outcome = self.run_handler(&job, &context).await;
+        let reason = *context.canceled.borrow();
+        let reported = match (reason, &outcome) {
+            (Some(Canceled::ByServer), _) => Ok(Reported::Lost),
+            (Some(Canceled::ByStop), Err(_)) => {
+                self.handed_back.fetch_add(1, Ordering::Relaxed);
+                (self.notes)(&Note::HandedBack(&job));
+                self.hand_back(&job).await
+            }
+            (_, Ok(output)) => self.succeeded(&job, output).await,
+            (None, Err(failure)) => self.failed(&job, failure).await,
+        };
+        self.active.remove(&job);
+        match reported {
+            Ok(Reported::Heard) => {}
+            Ok(Reported::Lost) => (self.notes)(&Note::Lost(&job)),
+            Err(error) => (self.notes)(&Note::NotReported(&job, &error)),
+        }
+    }
+
+    async fn succeeded(&self, job: &Taken, output: &Output) -> Result<Reported, Error> {
+        match self.report_success(job, output).await {
+            // The server does not want this result and never will: that is a failure, with its reason.
+            Err(error) if error.api().is_some() || matches!(error, Error::File { .. } | Error::Usage(_)) => {
+                let failure = Failure::new(format!("the result was not taken: {error}")).never_again();
+                self.failed(job, &failure).await
+            }
+            Ok(Reported::Heard) => {
+                self.succeeded.fetch_add(1, Ordering::Relaxed);
+                (self.notes)(&Note::Succeeded(job));
+                Ok(Reported::Heard)
+            }
+            other => other,
+        }
+    }
+
+    async fn failed(&self, job: &Taken, failure: &Failure) -> Result<Reported, Error> {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+        (self.notes)(&Note::Failed(job, failure));
+        self.report_failure(job, failure).await
+    }
+
+    /// Runs the handler in a task of its own, so that its panic is not ours.
+    async fn run_handler(&self, job: &Arc<Taken>, context: &Context) -> Result<Output, Failure> {
+        let Some((_, handler)) = self.handlers.iter().find(|(pattern, _)| fits(pattern, &job.job_type))
+        else {
+            let failure = Failure::new(format!("no handler for jobs of type {:?}", job.job_type));
+            return Err(Failure { code: "handler_not_found".to_owned(), ..failure });
+        };
+        let mut running = Running(tokio::spawn(handler.run(Taken::clone(job), context.clone())));
+        let joined = tokio::select! {
+            joined = &mut running.0 => joined,
+            _ = context.canceled() => match timeout(self.grace, &mut running.0).await {
+                Ok(joined) => joined,
+                Err(_) => return Err(Failure::new("the handler did not stop when it was cancelled")),
+            },
+        };
+        joined.unwrap_or_else(|error| {
+            let message = match error.try_into_panic() {
+                Ok(panic) => format!("the handler panicked: {}", said(&*panic)),
+                Err(_) => "the handler was dropped".to_owned(),
+            };
+            Err(Failure { code: "panic".to_owned(), ..Failure::new(message) })
+        })
+    }
+
+    /// Waits for what runs, then cancels it.
+    async fn finish(&self, jobs: &mut JoinSet<()>) {
+        let n_active = self.active.len();
+        if n_active > 0 {
+            (self.notes)(&Note::Draining(n_active));
+        }
+        let mut hurry = self.hurry.subscribe();
+        let done = tokio::select! {
+            () = all(jobs) => true,
+            () = self.client.clock().sleep(self.drain) => false,
+            _ = hurry.wait_for(|hurry| *hurry) => false,
+        };
+        if !done {
+            self.active.cancel_all(Canceled::ByStop);
+            all(jobs).await;
+        }
+    }
+}
+
+async fn all(jobs: &mut JoinSet<()>) {
+    while jobs.join_next().await.is_some() {}
+}
+
+/// A handler that is dropped with whoever waits for it.
+struct Running(JoinHandle<Result<Output, Failure>>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn said(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason given")
+}

@@ -1,0 +1,199 @@
+//! A worker of a server that speaks the worker protocol and nothing more: it does not hold requests, and knows no lease tokens but
+//! those it hands out.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use forge_client::worker::{Canceled, Context, Failure, Output, Stopped, Taken};
+use forge_client::{Client, Error, Worker};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use crate::foreign::{Foreign, Reply, Request};
+
+/// Hands out `jobs` one after the other and extends all leases but those of jobs that are `lost`.
+async fn server(jobs: Vec<Value>, lost: &'static [&'static str]) -> Foreign {
+    let jobs = Mutex::new(jobs.into_iter());
+    Foreign::start(move |request, _| match request.path.as_str() {
+        "/ojs/v1/workers/fetch" => {
+            let job = jobs.lock().unwrap().next();
+            Reply::json(200, &[], json!({"jobs": job.into_iter().collect::<Vec<_>>()}))
+        }
+        "/ojs/v1/workers/heartbeat" => {
+            let listed = request.json()["active_jobs"].as_array().cloned().unwrap_or_default();
+            let extended: Vec<_> =
+                listed.into_iter().filter(|id| !lost.contains(&id.as_str().unwrap())).collect();
+            Reply::json(200, &[], json!({"state": "running", "jobs_extended": extended}))
+        }
+        "/ojs/v1/jobs/big/result" if request.body.len() > 100 => {
+            Reply::json(413, &[], json!({"code": "PAYLOAD_TOO_LARGE"}))
+        }
+        _ => Reply::json(200, &[], json!({})),
+    })
+    .await
+}
+
+fn job(id: &str, job_type: &str) -> Value {
+    json!({"id": id, "type": job_type, "queue": "q", "attempt": 1, "state": "active", "args": [1, 2.50],
+        "meta": {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}, "lease_token": format!("{id}-token")})
+}
+
+/// Runs a worker until `n_reports` acks and nacks came.
+async fn work(server: &Foreign, worker: Worker, n_reports: usize) -> Stopped {
+    let stop = async {
+        while reports(server).len() < n_reports {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), worker.run(stop)).await.expect("in time").unwrap()
+}
+
+fn reports(server: &Foreign) -> Vec<Request> {
+    let is_report = |request: &Request| request.path.ends_with("/ack") || request.path.ends_with("/nack");
+    server.requests().into_iter().filter(is_report).collect()
+}
+
+fn client(server: &Foreign) -> Client {
+    server.builder().build().unwrap()
+}
+
+async fn sum(job: Taken, _: Context) -> Result<Output, Failure> {
+    let numbers: Vec<f64> = serde_json::from_str(job.input())?;
+    Output::json(&numbers.iter().sum::<f64>())
+}
+
+#[tokio::test]
+async fn each_job_goes_to_the_handler_of_its_type_and_its_end_is_reported() {
+    let jobs = ["math.sum", "math.fail", "math.panic", "math.never", "unknown"];
+    let server =
+        server(jobs.iter().enumerate().map(|(n, name)| job(&n.to_string(), name)).collect(), &[]).await;
+    let worker = Worker::builder(client(&server))
+        .queue("q")
+        .id("w")
+        .handler("math.sum", sum)
+        .handler("math.panic", async |_, _| panic!("oh"))
+        .handler("math.never", async |_, _| Err(Failure::new("no").never_again().detail("why", "so")))
+        .handler("math.*", async |_, _| Err(Failure::new("busy").please_again().class("Busy")))
+        .build()
+        .unwrap();
+    let stopped = work(&server, worker, 5).await;
+    assert_eq!((stopped.succeeded, stopped.failed, stopped.handed_back), (1, 4, 0));
+    let mut bodies: Vec<Value> = reports(&server).iter().map(Request::json).collect();
+    bodies.sort_by_key(|body| body["job_id"].to_string());
+    let base =
+        |n: usize| json!({"job_id": n.to_string(), "worker_id": "w", "lease_token": format!("{n}-token")});
+    let failed = |n: usize, error: Value| {
+        let mut body = base(n);
+        body["error"] = error;
+        body
+    };
+    let mut done = base(0);
+    done["result"] = json!(3.5);
+    assert_eq!(
+        bodies,
+        [
+            done,
+            failed(1, json!({"code": "handler_error", "message": "busy", "type": "Busy", "retryable": true})),
+            failed(2, json!({"code": "panic", "message": "the handler panicked: oh"})),
+            failed(
+                3,
+                json!({"code": "handler_error", "message": "no", "retryable": false, "details": {"why": "so"}})
+            ),
+            failed(
+                4,
+                json!({"code": "handler_not_found", "message": "no handler for jobs of type \"unknown\""})
+            ),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_result_of_any_size_is_sent_before_the_ack() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out.bin");
+    std::fs::write(&path, vec![7; 300_000]).unwrap();
+    let server = server(vec![job("1", "a"), job("big", "a")], &[]).await;
+    let handler = move |_: Taken, _: Context| {
+        let path = path.clone();
+        async move {
+            Ok(Output::File { content_type: "image/png".into(), file_name: Some("a\"b.png".into()), path })
+        }
+    };
+    let worker = Worker::builder(client(&server)).handler("*", handler).build().unwrap();
+    let stopped = work(&server, worker, 2).await;
+    assert_eq!((stopped.succeeded, stopped.failed), (1, 1));
+    let requests = server.requests();
+    let upload = requests.iter().find(|request| request.path == "/ojs/v1/jobs/1/result").unwrap();
+    assert_eq!((upload.method.as_str(), upload.body.len()), ("PUT", 300_000));
+    assert_eq!(upload.header("lease-token"), Some("1-token"));
+    assert_eq!(upload.header("content-type"), Some("image/png"));
+    assert_eq!(upload.header("content-disposition"), Some("attachment; filename=\"a_b.png\""));
+    let refused =
+        reports(&server).into_iter().find(|request| request.path.ends_with("/nack")).unwrap().json();
+    assert_eq!(refused["error"]["retryable"], false);
+    assert!(
+        refused["error"]["message"].as_str().unwrap().starts_with("the result was not taken"),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
+async fn a_job_that_is_not_extended_is_stopped_and_nothing_is_said_of_it() {
+    let server = server(vec![job("gone", "a")], &["gone"]).await;
+    let told = Arc::new(Notify::new());
+    let tell = told.clone();
+    let handler = move |_: Taken, context: Context| {
+        let tell = tell.clone();
+        async move {
+            assert_eq!(context.canceled().await, Canceled::ByServer);
+            tell.notify_one();
+            Ok(Output::Nothing)
+        }
+    };
+    let lease = Duration::from_secs(1);
+    let worker = Worker::builder(client(&server)).handler("*", handler).lease(lease).build().unwrap();
+    let stop = async { told.notified().await };
+    worker.run(stop).await.unwrap();
+    assert_eq!(reports(&server).len(), 0);
+}
+
+#[tokio::test]
+async fn a_worker_that_stops_hands_back_what_does_not_end() {
+    let server = server(vec![job("1", "a")], &[]).await;
+    let begun = Arc::new(Notify::new());
+    let begin = begun.clone();
+    let handler = move |_: Taken, context: Context| {
+        let begin = begin.clone();
+        async move {
+            begin.notify_one();
+            assert_eq!(context.canceled().await, Canceled::ByStop);
+            Err::<Output, _>(Failure::new("not finished"))
+        }
+    };
+    let worker =
+        Worker::builder(client(&server)).handler("*", handler).drain(Duration::ZERO).build().unwrap();
+    let stopped = worker.run(async { begun.notified().await }).await.unwrap();
+    assert_eq!(stopped.handed_back, 1);
+    assert_eq!(reports(&server)[0].json()["requeue"], true);
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_at_the_start_is_an_error() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let client =
+        Client::builder(format!("http://{free}")).retry(forge_client::RetryPolicy::NEVER).build().unwrap();
+    let worker = Worker::builder(client).handler("*", sum).build().unwrap();
+    assert!(matches!(worker.run(std::future::pending()).await, Err(Error::Unreachable(_))));
+}
+
+#[test]
+fn a_worker_that_cannot_work_is_not_built() {
+    let client = Client::builder("http://127.0.0.1:1").build().unwrap();
+    assert!(matches!(Worker::builder(client.clone()).build(), Err(Error::Usage(_))));
+    assert!(matches!(
+        Worker::builder(client.clone()).handler("*", sum).concurrency(0).build(),
+        Err(Error::Usage(_))
+    ));
+    let short = Worker::builder(client).handler("*", sum).lease(Duration::from_millis(10));
+    assert!(matches!(short.build(), Err(Error::Usage(_))));
+}
