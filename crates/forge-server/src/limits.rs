@@ -81,6 +81,10 @@ pub const DEAD_LETTERS_COUNTED_MAX: usize = 10_000;
 /// Rows set aside that are counted for a scrape. The first is reason enough to look.
 pub const SET_ASIDE_COUNTED_MAX: usize = 1_000;
 
+/// Rows that one page of jobs or deliveries looks at for a filter, about a millisecond's work. A page that has found less by then
+/// ends there, with a cursor.
+pub const LIST_ROWS_MAX: usize = 1_000;
+
 /// Pages of jobs that one request looks through for a type, which no index knows.
 pub const PAGES_SCANNED_MAX: usize = 10;
 

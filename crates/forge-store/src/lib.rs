@@ -31,8 +31,8 @@ use tokio::sync::broadcast;
 pub use blobs::{Blobs, Sink, Source};
 pub use error::{Error, Fault};
 pub use query::{
-    DeliveriesOf, DeliveryFilter, Filter, JobsAhead, JournalRow, Page, Query, QueueStats, StoredResult,
-    Tombstone,
+    DeliveriesOf, DeliveryFilter, Filter, JobsAhead, JournalRow, ListPage, Page, Query, QueueStats,
+    StoredResult, Tombstone,
 };
 
 /// What a call of a store gives: boxed, because a store is chosen at run time.

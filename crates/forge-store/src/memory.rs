@@ -25,8 +25,8 @@ use aside::Aside;
 use deliveries::DeliveryTables;
 
 use crate::{
-    Blobs, Boxed, Decide, Error, Fault, Filter, JobsAhead, JournalRow, Page, Query, QueueStats, Store,
-    StoredResult, Sweep, Swept, Tombstone, Wakeup,
+    Blobs, Boxed, Decide, Error, Fault, Filter, JobsAhead, JournalRow, ListPage, Page, Query, QueueStats,
+    Store, StoredResult, Sweep, Swept, Tombstone, Wakeup,
 };
 use blobs::BlobTable as BlobShelves;
 
@@ -313,7 +313,7 @@ impl Tables {
             Query::Result(execution) => Page::Result(self.results.get(&execution).cloned().map(Box::new)),
             Query::Items(execution) => Page::Items(self.items.get(&execution).cloned()),
             Query::Tombstone(execution) => Page::Tombstone(self.tombstones.get(&execution).copied()),
-            Query::Jobs(filter) => Page::Jobs(self.list(&filter)),
+            Query::Jobs(filter) => Page::JobList(self.list(&filter)),
             Query::Shelf { shelf, after, limit } => {
                 let on_shelf = self.shelves.get(&shelf).into_iter().flatten();
                 let ids: BTreeSet<JobId> =
@@ -361,7 +361,7 @@ impl Tables {
                 self.aside.check(RowId::Delivery(id))?;
                 Page::Delivery(self.post.delivery(id).map(Box::new))
             }
-            Query::Deliveries(filter) => Page::Deliveries(self.post.list(&filter, &self.aside)),
+            Query::Deliveries(filter) => Page::DeliveryList(self.post.list(&filter, &self.aside)),
             Query::NextDelivery => Page::Moment(self.post.next_due()),
             Query::SigningKeys => Page::SigningKeys(self.post.signing_keys.values().cloned().collect()),
             Query::SetAside { limit } => Page::SetAside(self.aside.list(limit)),
@@ -373,16 +373,18 @@ impl Tables {
         self.jobs.get(id).filter(|_| !self.aside.is_damaged(RowId::Job(*id)))
     }
 
-    fn list(&self, filter: &Filter) -> Vec<Job> {
+    fn list(&self, filter: &Filter) -> ListPage<Job, JobId> {
         let end = filter.before.unwrap_or(JobId::from_u128(u128::MAX));
-        let matches = |job: &&Job| {
-            filter.client.is_none_or(|client| job.head.client == client)
-                && (filter.states.is_empty() || filter.states.contains(&job.state))
+        let fits = |job: &&Job| {
+            (filter.states.is_empty() || filter.states.contains(&job.state))
                 && filter.queue.as_ref().is_none_or(|queue| job.head.queue == *queue)
                 && filter.job_type.as_ref().is_none_or(|job_type| job.head.job_type == *job_type)
+                && filter.dead.is_none_or(|dead| job.dead_lettered_at.is_some() == dead)
         };
-        let older = self.jobs.range(..end).rev().filter_map(|(id, _)| self.readable(id));
-        older.filter(matches).take(filter.limit).cloned().collect()
+        let older = self.jobs.range(..end).rev();
+        let own = older.filter(|(_, job)| filter.client.is_none_or(|client| job.head.client == client));
+        let passed = own.map(|(id, _)| (*id, self.readable(id).filter(fits).cloned()));
+        listed(passed, filter.limit, filter.look_max)
     }
 
     fn queue_stats(&self) -> Vec<QueueStats> {
@@ -425,6 +427,23 @@ impl Tables {
         gone.iter().for_each(|content| blobs.let_go(stored(Some(content)), sweep.results_until));
         gone.len()
     }
+}
+
+/// As much of a list as a page may have, and look at.
+fn listed<T, Id: Copy>(
+    rows: impl Iterator<Item = (Id, Option<T>)>,
+    limit: usize,
+    look_max: usize,
+) -> ListPage<T, Id> {
+    let (mut page, mut last) = (Vec::new(), None);
+    for (n_seen, (id, passed)) in rows.enumerate() {
+        if page.len() >= limit || n_seen >= look_max.max(1) {
+            return ListPage { rows: page, next: last };
+        }
+        page.extend(passed);
+        last = Some(id);
+    }
+    ListPage { rows: page, next: None }
 }
 
 fn kept(result: &NewResult) -> StoredResult {

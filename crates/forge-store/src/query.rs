@@ -58,6 +58,7 @@ pub enum Query {
 pub enum Page {
     Job(Option<Arc<Job>>),
     Jobs(Vec<Job>),
+    JobList(ListPage<Job, JobId>),
     Inputs(Vec<(JobId, Input)>),
     JobId(Option<JobId>),
     Outcome(Option<Outcome>),
@@ -76,13 +77,13 @@ pub enum Page {
     Webhook(Option<Box<Webhook>>),
     Webhooks(Vec<Webhook>),
     Delivery(Option<Box<Delivery>>),
-    Deliveries(Vec<Delivery>),
+    DeliveryList(ListPage<Delivery, DeliveryId>),
     SigningKeys(Vec<SigningKey>),
     SetAside(Vec<SetAside>),
 }
 
 /// Which jobs to list, newest first.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Filter {
     /// Only jobs of this client.
     pub client: Option<ClientId>,
@@ -92,10 +93,39 @@ pub struct Filter {
     pub queue: Option<Name>,
     /// Only jobs of this type.
     pub job_type: Option<String>,
+    /// Only dead letters, or only what is none.
+    pub dead: Option<bool>,
     /// Only jobs older than this one: where the last page ended.
     pub before: Option<JobId>,
     /// At most so many.
     pub limit: usize,
+    /// Rows that the page may look at. Past that it ends, full or not.
+    pub look_max: usize,
+}
+
+impl Default for Filter {
+    /// All jobs, and none of them: the limit is zero.
+    fn default() -> Self {
+        Filter {
+            client: None,
+            states: Vec::new(),
+            queue: None,
+            job_type: None,
+            dead: None,
+            before: None,
+            limit: 0,
+            look_max: usize::MAX,
+        }
+    }
+}
+
+/// A page of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListPage<T, Id> {
+    /// What passed the filter, newest first; perhaps nothing, although there is more.
+    pub rows: Vec<T>,
+    /// Where to go on: everything down to this one was looked at. `None` at the end.
+    pub next: Option<Id>,
 }
 
 /// Which deliveries to list, newest first.
@@ -109,6 +139,8 @@ pub struct DeliveryFilter {
     pub before: Option<DeliveryId>,
     /// At most so many.
     pub limit: usize,
+    /// Rows that the page may look at. Past that it ends, full or not.
+    pub look_max: usize,
 }
 
 /// Whose deliveries.
@@ -241,9 +273,14 @@ impl dyn Store {
         page!(self, Query::Tombstone(execution), Tombstone)
     }
 
+    /// A page of jobs, newest first, and where to go on.
+    pub async fn list_jobs(&self, filter: Filter) -> Result<ListPage<Job, JobId>, Error> {
+        page!(self, Query::Jobs(filter), JobList)
+    }
+
     /// A page of jobs, newest first.
     pub async fn jobs(&self, filter: Filter) -> Result<Vec<Job>, Error> {
-        page!(self, Query::Jobs(filter), Jobs)
+        Ok(self.list_jobs(filter).await?.rows)
     }
 
     /// A page of the jobs on a shelf, oldest first whatever their priority, after the job that ended the last page.
@@ -336,9 +373,17 @@ impl dyn Store {
         page!(self, Query::Delivery(id), Delivery)
     }
 
+    /// A page of deliveries, newest first, and where to go on.
+    pub async fn list_deliveries(
+        &self,
+        filter: DeliveryFilter,
+    ) -> Result<ListPage<Delivery, DeliveryId>, Error> {
+        page!(self, Query::Deliveries(filter), DeliveryList)
+    }
+
     /// A page of deliveries, newest first.
     pub async fn deliveries(&self, filter: DeliveryFilter) -> Result<Vec<Delivery>, Error> {
-        page!(self, Query::Deliveries(filter), Deliveries)
+        Ok(self.list_deliveries(filter).await?.rows)
     }
 
     /// The earliest moment at which a delivery is due.

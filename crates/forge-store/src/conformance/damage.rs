@@ -91,7 +91,13 @@ pub async fn a_damaged_delivery_stops_neither_the_others_nor_its_chain(fixture: 
     let store = fixture.store();
     ask(&store, START, register(hook(1))).await;
     accepted(ask(&store, START, submit_all(vec![job(1, "a"), job(2, "a")])).await);
-    let of = |n| DeliveryFilter { of: DeliveriesOf::Job(id(n)), status: None, before: None, limit: 9 };
+    let of = |n| DeliveryFilter {
+        of: DeliveriesOf::Job(id(n)),
+        status: None,
+        before: None,
+        limit: 9,
+        look_max: usize::MAX,
+    };
     let mut chain = store.deliveries(of(1)).await.unwrap();
     chain.sort_by_key(Delivery::position);
     let [first, second] = &chain[..] else { panic!("two events") };
@@ -117,7 +123,13 @@ pub async fn a_damaged_delivery_does_not_hold_up_its_job(fixture: &dyn Fixture) 
     let store = fixture.store();
     ask(&store, START, register(hook(1))).await;
     accepted(ask(&store, START, submit(job(1, "a"))).await);
-    let filter = DeliveryFilter { of: DeliveriesOf::Job(id(1)), status: None, before: None, limit: 9 };
+    let filter = DeliveryFilter {
+        of: DeliveriesOf::Job(id(1)),
+        status: None,
+        before: None,
+        limit: 9,
+        look_max: usize::MAX,
+    };
     let first = store.deliveries(filter).await.unwrap().into_iter().min_by_key(Delivery::position).unwrap();
     fixture.damage(RowId::Delivery(first.id)).await;
     assert_eq!(the_one(ask(&store, at(1), take(&["a"], 1)).await).id, id(1));

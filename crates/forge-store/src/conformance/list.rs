@@ -79,6 +79,7 @@ pub async fn lists_can_be_filtered(fixture: &dyn Fixture) {
                 job_type: Some("sms".into()),
                 before: Some(id(10)),
                 limit: 100,
+                ..Filter::default()
             },
             vec![8],
         ),
@@ -93,6 +94,43 @@ pub async fn lists_can_be_filtered(fixture: &dyn Fixture) {
             paged.push(next);
         }
         assert_eq!(paged, newest(&expected), "one at a time: {whole}");
+    }
+}
+
+/// A page that may not look further ends there, and those after it miss nothing.
+pub async fn a_page_ends_where_it_may_look_no_further(fixture: &dyn Fixture) {
+    let store = a_colourful_store(fixture).await;
+    let own = Filter { client: Some(client(0)), limit: 100, ..Filter::default() };
+    for filter in [
+        own.clone(),
+        Filter { states: vec![State::Queued], ..own.clone() },
+        Filter { states: vec![State::Running, State::Canceled], ..own.clone() },
+        Filter { queue: Some(name("b")), ..own.clone() },
+        Filter { job_type: Some("mail".into()), states: vec![State::Queued], ..own.clone() },
+        Filter { dead: Some(true), states: vec![State::Failed], ..own.clone() },
+        Filter { dead: Some(false), ..own.clone() },
+        Filter { client: None, states: vec![State::Canceled], ..own.clone() },
+    ] {
+        let whole = store.list_jobs(filter.clone()).await.unwrap();
+        assert_eq!(whole.next, None, "everything was looked at: {filter:?}");
+        for (look_max, limit) in [(1, 100), (2, 100), (3, 2), (100, 1), (5, 3)] {
+            let (mut jobs, mut before, mut n_pages) = (Vec::new(), None, 0);
+            loop {
+                let page = Filter { before, look_max, limit, ..filter.clone() };
+                let page = store.list_jobs(page).await.unwrap();
+                let most = limit.min(look_max.max(filter.states.len()));
+                assert!(page.rows.len() <= most, "{} rows of {look_max}", page.rows.len());
+                jobs.extend(page.rows);
+                n_pages += 1;
+                assert!(page.next.is_none_or(|next| before.is_none_or(|before| next < before)));
+                assert!(n_pages <= 14, "twelve jobs, and every page looks at one at least");
+                before = page.next;
+                if before.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(jobs, whole.rows, "{look_max} rows, {limit} jobs a page: {filter:?}");
+        }
     }
 }
 

@@ -127,7 +127,7 @@ pub(super) async fn deliveries_of(
     let mut deliveries = BTreeMap::new();
     let mut before = None;
     loop {
-        let filter = DeliveryFilter { of, status: None, before, limit: PAGE };
+        let filter = DeliveryFilter { of, status: None, before, limit: PAGE, look_max: usize::MAX };
         let page = store.deliveries(filter).await.unwrap();
         let Some(last) = page.last() else { return deliveries };
         assert!(page.is_sorted_by(|a, b| a.id > b.id), "newest first");

@@ -125,6 +125,7 @@ macro_rules! conformance_suite {
             webhooks::jobs_and_outcomes_are_read_by_the_dozen,
             list::lists_are_newest_first_and_go_on_from_a_cursor,
             list::lists_can_be_filtered,
+            list::a_page_ends_where_it_may_look_no_further,
             list::shelves_are_read_in_pages_oldest_first,
             list::a_waiting_job_knows_how_many_go_before_it,
             list::beyond_the_bound_the_place_of_a_job_is_an_estimate,

@@ -282,7 +282,8 @@ pub async fn deliveries_of_a_job_are_listed_in_pages(fixture: &dyn Fixture) {
         run(&second, at(2), vec![settle(&delivery, sent)]).await;
     }
     let list = |status, before, limit| {
-        let filter = DeliveryFilter { of: DeliveriesOf::Job(id(1)), status, before, limit };
+        let filter =
+            DeliveryFilter { of: DeliveriesOf::Job(id(1)), status, before, limit, look_max: usize::MAX };
         let store = second.clone();
         async move { store.deliveries(filter).await.unwrap() }
     };
@@ -295,6 +296,25 @@ pub async fn deliveries_of_a_job_are_listed_in_pages(fixture: &dyn Fixture) {
             pages.extend(list(None, Some(last.id), limit).await);
         }
         assert_eq!(pages, all, "pages of {limit}");
+    }
+    for of in [DeliveriesOf::Job(id(1)), DeliveriesOf::Webhook(hook(1).id)] {
+        for status in [DeliveryStatus::Delivered, DeliveryStatus::Failed, DeliveryStatus::Pending] {
+            let page = |before, look_max| {
+                let filter = DeliveryFilter { of, status: Some(status), before, limit: 99, look_max };
+                let store = second.clone();
+                async move { store.list_deliveries(filter).await.unwrap() }
+            };
+            let whole = page(None, usize::MAX).await;
+            assert_eq!(whole.next, None, "everything was looked at");
+            let mut short = page(None, 2).await;
+            while let Some(next) = short.next {
+                let more = page(Some(next), 2).await;
+                assert!(more.rows.len() <= 2 && more.next.is_none_or(|further| further < next));
+                short.rows.extend(more.rows);
+                short.next = more.next;
+            }
+            assert_eq!(short, whole, "pages that look at two rows miss nothing");
+        }
     }
     for (status, n) in
         [(DeliveryStatus::Delivered, 1), (DeliveryStatus::Failed, 2), (DeliveryStatus::Pending, 9)]
@@ -321,7 +341,8 @@ pub async fn what_was_given_up_is_found_and_sent_again(fixture: &dyn Fixture) {
     }
     let list = |status, before, limit| {
         let of = DeliveriesOf::Webhook(hook(1).id);
-        let (store, filter) = (second.clone(), DeliveryFilter { of, status, before, limit });
+        let (store, filter) =
+            (second.clone(), DeliveryFilter { of, status, before, limit, look_max: usize::MAX });
         async move { store.deliveries(filter).await.unwrap() }
     };
     let failed = list(Some(DeliveryStatus::Failed), None, 9).await;

@@ -10,7 +10,7 @@ use forge_core::webhook::{SigningKey, Webhook};
 use forge_core::{Changes, Rows, Wants};
 
 use super::aside::Aside;
-use crate::{DeliveriesOf, DeliveryFilter, Error, Fault};
+use crate::{DeliveriesOf, DeliveryFilter, Error, Fault, ListPage};
 
 #[derive(Default)]
 pub(super) struct DeliveryTables {
@@ -178,17 +178,19 @@ impl DeliveryTables {
         self.deliveries.get(&id).cloned()
     }
 
-    pub(super) fn list(&self, filter: &DeliveryFilter, aside: &Aside) -> Vec<Delivery> {
+    pub(super) fn list(&self, filter: &DeliveryFilter, aside: &Aside) -> ListPage<Delivery, DeliveryId> {
         let ids = match filter.of {
             DeliveriesOf::Webhook(webhook) => self.to.get(&webhook),
             DeliveriesOf::Job(job) => self.of_job.get(&job),
         };
         let end = filter.before.unwrap_or(DeliveryId::from_u128(u128::MAX));
         let older = ids.into_iter().flat_map(|ids| ids.range(..end).rev());
-        let readable = older.filter(|id| !aside.is_damaged(RowId::Delivery(**id)));
-        let found = readable.filter_map(|id| self.deliveries.get(id));
-        let found = found.filter(|known| filter.status.is_none_or(|status| known.status() == status));
-        found.take(filter.limit).cloned().collect()
+        let fits = |known: &&Delivery| filter.status.is_none_or(|status| known.status() == status);
+        let passed = older.map(|id| {
+            let readable = self.deliveries.get(id).filter(|_| !aside.is_damaged(RowId::Delivery(*id)));
+            (*id, readable.filter(fits).cloned())
+        });
+        super::listed(passed, filter.limit, filter.look_max)
     }
 
     pub(super) fn next_due(&self) -> Option<Time> {

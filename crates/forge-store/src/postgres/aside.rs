@@ -12,6 +12,20 @@ use super::sql::Sql;
 use super::value::Uuid;
 use crate::Error;
 
+pub(super) const TAKE_JOBS_AWAY: &str =
+    "UPDATE jobs SET lane = NULL, shelf = NULL, due_at = NULL WHERE id = ANY ($1::uuid[])";
+pub(super) const TAKE_DELIVERIES_AWAY: &str =
+    "UPDATE deliveries SET place = NULL, due_at = NULL WHERE id = ANY ($1::uuid[])";
+pub(super) const PUT: &str = "
+    INSERT INTO set_aside (kind, id, at, reason)
+    SELECT * FROM unnest($1::smallint[], $2::uuid[], $3::bigint[], $4::text[])
+        ON CONFLICT (kind, id) DO UPDATE SET at = EXCLUDED.at, reason = EXCLUDED.reason";
+pub(super) const DELETE: &str = "
+    DELETE FROM set_aside
+     USING unnest($1::smallint[], $2::uuid[]) AS gone (kind, id)
+     WHERE set_aside.kind = gone.kind AND set_aside.id = gone.id";
+pub(super) const LIST: &str = "SELECT kind, id, at, reason FROM set_aside ORDER BY kind, id LIMIT $1::bigint";
+
 /// What a batch sets aside and restores, as columns.
 #[derive(Default)]
 pub(super) struct Aside<'a> {

@@ -225,7 +225,12 @@ pub(super) fn read_webhook(row: &Row, first: usize) -> Result<Webhook, Error> {
 
 /// A delivery from `id, body`.
 pub(super) fn read_delivery(row: &Row) -> Result<Delivery, Error> {
-    Ok(Delivery::decode(cell::<Uuid>(row, 0)?.into(), cell(row, 1)?)?)
+    read_delivery_at(row, 0)
+}
+
+/// The same, from this column on.
+pub(super) fn read_delivery_at(row: &Row, first: usize) -> Result<Delivery, Error> {
+    Ok(Delivery::decode(cell::<Uuid>(row, first)?.into(), cell(row, first + 1)?)?)
 }
 
 /// A key from `id, seed, created_at, retired_at`.

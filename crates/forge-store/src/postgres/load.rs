@@ -301,9 +301,14 @@ fn sized(bytes: &[u8]) -> Result<[u8; 32], Error> {
 
 /// A job from `id, head, body`.
 pub(super) fn read_job(row: &Row) -> Result<Job, Error> {
-    let id: JobId = cell::<Uuid>(row, 0)?.into();
-    let head = Head::decode(cell(row, 1)?)?;
-    Ok(Job::decode(id, Arc::new(head), cell(row, 2)?)?)
+    read_job_at(row, 0)
+}
+
+/// The same, from this column on.
+pub(super) fn read_job_at(row: &Row, first: usize) -> Result<Job, Error> {
+    let id: JobId = cell::<Uuid>(row, first)?.into();
+    let head = Head::decode(cell(row, first + 1)?)?;
+    Ok(Job::decode(id, Arc::new(head), cell(row, first + 2)?)?)
 }
 
 /// Seven counts, from this column on.

@@ -42,6 +42,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "set_aside",
         sql: include_str!("../../migrations/postgres/0008_set_aside.sql"),
     },
+    Migration {
+        version: 9,
+        name: "list_filters",
+        sql: include_str!("../../migrations/postgres/0009_list_filters.sql"),
+    },
 ];
 
 /// An arbitrary number, unlikely to be anybody else's.

@@ -13,7 +13,7 @@
 //! | `sql.rs` | every statement |
 //! | `transact.rs` | one batch, from `BEGIN` to `COMMIT`, and again |
 //! | `load.rs`, `write.rs`, `columns.rs`, `value.rs` | rows in, rows out |
-//! | `read.rs` | reading without locks |
+//! | `read.rs`, `list.rs` | reading without locks |
 //! | `aside.rs` | rows that nobody can use |
 //! | `blobs.rs` | large results, in chunks |
 //! | `pipeline.rs` | many statements in one trip |
@@ -28,6 +28,7 @@ mod columns;
 mod connect;
 mod deliveries;
 mod fault;
+mod list;
 mod listen;
 mod load;
 mod migrate;

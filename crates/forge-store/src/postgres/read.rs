@@ -26,8 +26,7 @@ use super::sql::Sql;
 use super::value::{Text, Uuid};
 use crate::error::readable;
 use crate::{
-    DeliveriesOf, DeliveryFilter, Error, Fault, Filter, JobsAhead, JournalRow, Page, Query, QueueStats,
-    StoredResult, Sweep, Swept, Tombstone,
+    Error, Fault, JobsAhead, JournalRow, Page, Query, QueueStats, StoredResult, Sweep, Swept, Tombstone,
 };
 
 /// Answers one question. Being cancelled anywhere costs the connection, nothing else.
@@ -66,13 +65,13 @@ pub(super) async fn sweep(pool: &Pool, options: &Options, sweep: Sweep) -> Resul
     Ok(swept)
 }
 
-struct ReadConnection<'a> {
+pub(super) struct ReadConnection<'a> {
     pooled: PooledConnection,
     options: &'a Options,
 }
 
 impl ReadConnection<'_> {
-    async fn rows(&self, sql: Sql, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Error> {
+    pub(super) async fn rows(&self, sql: Sql, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Error> {
         in_time(self.options, self.pooled.connection().query(sql, values)).await?.map_err(fault::report)
     }
 
@@ -104,7 +103,7 @@ impl ReadConnection<'_> {
                 let rows = self.rows(Sql::ReadTombstone, &[&Uuid::from(execution)]).await?;
                 Page::Tombstone(rows.first().map(read_tombstone).transpose()?)
             }
-            Query::Jobs(filter) => self.list(filter).await?,
+            Query::Jobs(filter) => Page::JobList(self.list_jobs(filter).await?),
             Query::Shelf { shelf, after, limit } => self.shelf(shelf, after, limit).await?,
             Query::DeadLetters { limit } => {
                 let rows = self.rows(Sql::CountDead, &[&bounded(limit)]).await?;
@@ -169,7 +168,7 @@ impl ReadConnection<'_> {
                 let rows = self.rows(Sql::ReadDelivery, &[&Uuid::from(id)]).await?;
                 Page::Delivery(rows.first().map(read_delivery).transpose()?.map(Box::new))
             }
-            Query::Deliveries(filter) => self.deliveries(filter).await?,
+            Query::Deliveries(filter) => Page::DeliveryList(self.list_deliveries(filter).await?),
             Query::NextDelivery => {
                 let rows = self.rows(Sql::ReadNextDelivery, &[]).await?;
                 Page::Moment(rows.first().map(|row| cell(row, 0)).transpose()?.map(Time::from_micros))
@@ -208,40 +207,6 @@ impl ReadConnection<'_> {
         Ok(Page::Inputs(ids.into_iter().filter_map(|id| Some((id, inputs.get(&id)?.clone()))).collect()))
     }
 
-    async fn list(&self, filter: Filter) -> Result<Page, Error> {
-        if filter.job_type.as_ref().is_some_and(|job_type| job_type.contains('\0')) {
-            // No job has such a type, and the database would not even take the question.
-            return Ok(Page::Jobs(Vec::new()));
-        }
-        let before = filter.before.map_or(Uuid::MAX, Uuid::from);
-        let states: Vec<i16> = filter.states.iter().map(|state| i16::from(state.as_u8())).collect();
-        let states = (!states.is_empty()).then_some(states);
-        let queue = filter.queue.map(Text);
-        let limit = bounded(filter.limit);
-        let mut values: Vec<&(dyn ToSql + Sync)> = vec![&before, &states, &queue, &filter.job_type, &limit];
-        let client = filter.client.map(Uuid::from);
-        let sql = match &client {
-            Some(client) => {
-                values.push(client);
-                Sql::ListJobsOfClient
-            }
-            None => Sql::ListJobs,
-        };
-        let rows = self.rows(sql, &values).await?;
-        Ok(Page::Jobs(readable_all(&rows, read_job)?))
-    }
-
-    async fn deliveries(&self, filter: DeliveryFilter) -> Result<Page, Error> {
-        let (sql, of) = match filter.of {
-            DeliveriesOf::Webhook(id) => (Sql::ListDeliveriesTo, Uuid::from(id)),
-            DeliveriesOf::Job(id) => (Sql::ListDeliveriesOf, Uuid::from(id)),
-        };
-        let before = filter.before.map_or(Uuid::MAX, Uuid::from);
-        let status = filter.status.map(|status| status as i16);
-        let rows = self.rows(sql, &[&of, &before, &status, &bounded(filter.limit)]).await?;
-        Ok(Page::Deliveries(readable_all(&rows, read_delivery)?))
-    }
-
     async fn shelf(&self, shelf: Shelf, after: Option<JobId>, limit: usize) -> Result<Page, Error> {
         let (lane, name) = (shelf.lane as i16, shelf.name.as_str());
         let (after, limit) = (after.map_or(Uuid::MIN, Uuid::from), bounded(limit));
@@ -269,7 +234,7 @@ impl ReadConnection<'_> {
 }
 
 /// A limit as the database takes it.
-fn bounded(limit: usize) -> i64 {
+pub(super) fn bounded(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 

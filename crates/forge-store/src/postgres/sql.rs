@@ -1,13 +1,15 @@
-//! Every statement, whole and readable as SQL, in one place. Each connection prepares all of them when it opens.
+//! Every statement, whole and readable as SQL; those of lists and of rows set aside stand in `list.rs` and `aside.rs`. Each connection prepares all of them when it opens.
 //!
 //! Two rules keep locks from forming a circle. Whatever may have to wait for a lock takes it in this order: clients by
 //! id, jobs by id, limits by key, the first deliveries of chains by job and endpoint, deliveries by id, webhooks by id; then,
 //! while writing, jobs, idempotency keys, unique keys, clients, each in the order of its key, and the journal last. Whatever is
 //! found by looking around (shelves, due jobs, due deliveries) skips what others hold and never waits.
 
+use super::{aside, list};
+
 /// Declares the statements and their texts.
 macro_rules! statements {
-    ($($(#[doc = $why:literal])* $name:ident = $text:literal;)*) => {
+    ($($(#[doc = $why:literal])* $name:ident = $text:expr;)*) => {
         /// A statement.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(super) enum Sql {
@@ -307,17 +309,11 @@ statements! {
             ON CONFLICT (id) DO UPDATE SET retired_at = EXCLUDED.retired_at";
     DeleteSigningKeys = "DELETE FROM signing_keys WHERE id = ANY ($1::uuid[])";
 
-    TakeJobsAway = "UPDATE jobs SET lane = NULL, shelf = NULL, due_at = NULL WHERE id = ANY ($1::uuid[])";
-    TakeDeliveriesAway = "UPDATE deliveries SET place = NULL, due_at = NULL WHERE id = ANY ($1::uuid[])";
-    PutAside = "
-        INSERT INTO set_aside (kind, id, at, reason)
-        SELECT * FROM unnest($1::smallint[], $2::uuid[], $3::bigint[], $4::text[])
-            ON CONFLICT (kind, id) DO UPDATE SET at = EXCLUDED.at, reason = EXCLUDED.reason";
-    DeleteAside = "
-        DELETE FROM set_aside
-         USING unnest($1::smallint[], $2::uuid[]) AS gone (kind, id)
-         WHERE set_aside.kind = gone.kind AND set_aside.id = gone.id";
-    ListAside = "SELECT kind, id, at, reason FROM set_aside ORDER BY kind, id LIMIT $1::bigint";
+    TakeJobsAway = aside::TAKE_JOBS_AWAY;
+    TakeDeliveriesAway = aside::TAKE_DELIVERIES_AWAY;
+    PutAside = aside::PUT;
+    DeleteAside = aside::DELETE;
+    ListAside = aside::LIST;
 
     // ── The journal ──
 
@@ -353,27 +349,9 @@ statements! {
          WHERE execution = $1::uuid";
     ReadItems = "SELECT ends FROM items WHERE execution = $1::uuid";
     ReadTombstone = "SELECT client, at, kept FROM tombstones WHERE execution = $1::uuid";
-    /// One statement with and one without a client, so that each has one good plan. The other filters apply to what the
-    /// index yields.
-    ListJobs = "
-        SELECT id, head, body
-          FROM jobs
-         WHERE id < $1::uuid
-           AND ($2::smallint[] IS NULL OR state = ANY ($2))
-           AND ($3::text IS NULL OR queue = $3)
-           AND ($4::text IS NULL OR job_type = $4)
-         ORDER BY id DESC
-         LIMIT $5::bigint";
-    ListJobsOfClient = "
-        SELECT id, head, body
-          FROM jobs
-         WHERE client = $6::uuid
-           AND id < $1::uuid
-           AND ($2::smallint[] IS NULL OR state = ANY ($2))
-           AND ($3::text IS NULL OR queue = $3)
-           AND ($4::text IS NULL OR job_type = $4)
-         ORDER BY id DESC
-         LIMIT $5::bigint";
+    ListJobs = list::JOBS;
+    ListJobsOfClient = list::JOBS_OF_CLIENT;
+    ListJobsInStates = list::JOBS_IN_STATES;
     /// Sorts the shelf by age; fit for a look at what waits. Dead letters may be many and have an index for it.
     ReadShelf = "
         SELECT id, head, body
@@ -447,18 +425,9 @@ statements! {
          ORDER BY id
          LIMIT $3::bigint";
     ReadDelivery = "SELECT id, body FROM deliveries WHERE id = $1::uuid";
-    ListDeliveriesTo = "
-        SELECT id, body
-          FROM deliveries
-         WHERE endpoint = $1::uuid AND id < $2::uuid AND ($3::smallint IS NULL OR status = $3)
-         ORDER BY id DESC
-         LIMIT $4::bigint";
-    ListDeliveriesOf = "
-        SELECT id, body
-          FROM deliveries
-         WHERE job = $1::uuid AND id < $2::uuid AND ($3::smallint IS NULL OR status = $3)
-         ORDER BY id DESC
-         LIMIT $4::bigint";
+    ListDeliveriesTo = list::TO_WEBHOOK;
+    ListDeliveriesGivenUp = list::GIVEN_UP;
+    ListDeliveriesOf = list::OF_JOB;
     ReadNextDelivery = "SELECT due_at FROM deliveries WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1";
 
     // ── Blobs ──

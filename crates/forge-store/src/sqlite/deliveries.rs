@@ -15,8 +15,8 @@ use super::cells;
 use super::load::sql_limit;
 use super::many::many;
 use super::statements::statements;
+use crate::Error;
 use crate::error::readable;
-use crate::{DeliveriesOf, DeliveryFilter, Error};
 
 statements! {
     WEBHOOK = "
@@ -107,24 +107,6 @@ statements! {
     DELETE_OF_JOB = "
         DELETE FROM deliveries
         WHERE job = ?1
-    ";
-
-    /// Along `deliveries_endpoint`, newest first. `?3` is a status, or nothing for all.
-    TO_WEBHOOK = "
-        SELECT id, body
-        FROM deliveries INDEXED BY deliveries_endpoint
-        WHERE endpoint = ?1 AND id < ?2 AND (?3 IS NULL OR status = ?3)
-        ORDER BY id DESC
-        LIMIT ?4
-    ";
-
-    /// The same along `deliveries_job`.
-    OF_JOB = "
-        SELECT id, body
-        FROM deliveries INDEXED BY deliveries_job
-        WHERE job = ?1 AND id < ?2 AND (?3 IS NULL OR status = ?3)
-        ORDER BY id DESC
-        LIMIT ?4
     ";
 
     NEXT_DELIVERY = "
@@ -357,20 +339,6 @@ pub(super) fn webhooks_of(
 /// The delivery with this id.
 pub(super) fn delivery_by_id(db: &Connection, id: DeliveryId) -> Result<Option<Delivery>, Error> {
     Ok(all(db, DELIVERY, params![id.to_bytes()], delivery)?.pop())
-}
-
-/// A page of deliveries.
-pub(super) fn list(db: &Connection, filter: &DeliveryFilter) -> Result<Vec<Delivery>, Error> {
-    let before = filter.before.unwrap_or(DeliveryId::from_u128(u128::MAX)).to_bytes();
-    let (status, limit) = (filter.status.map(|status| status as u8), sql_limit(filter.limit));
-    match filter.of {
-        DeliveriesOf::Webhook(id) => {
-            all_readable(db, TO_WEBHOOK, params![id.to_bytes(), before, status, limit], delivery)
-        }
-        DeliveriesOf::Job(id) => {
-            all_readable(db, OF_JOB, params![id.to_bytes(), before, status, limit], delivery)
-        }
-    }
 }
 
 /// When a delivery is due next.

@@ -34,6 +34,11 @@ const ALL: &[Migration] = &[
         name: "set_aside",
         sql: include_str!("../../migrations/sqlite/0007_set_aside.sql"),
     },
+    Migration {
+        version: 8,
+        name: "list_filters",
+        sql: include_str!("../../migrations/sqlite/0008_list_filters.sql"),
+    },
 ];
 
 const BEGIN: &str = "BEGIN IMMEDIATE";

@@ -13,6 +13,7 @@ mod deliveries;
 mod fault;
 mod files;
 mod floor;
+mod list;
 mod load;
 mod many;
 mod migrate;

@@ -15,9 +15,9 @@ use rusqlite::{Connection, Params, Row, params};
 use super::load::sql_limit;
 use super::read_cache::{ReadCache, ShelfFront};
 use super::statements::statements;
-use super::{aside, cells, clients, deliveries, results};
+use super::{aside, cells, clients, deliveries, list, results};
 use crate::error::readable;
-use crate::{Error, Filter, JournalRow, Page, Query, QueueStats, Tombstone};
+use crate::{Error, JournalRow, Page, Query, QueueStats, Tombstone};
 
 statements! {
     JOB = "
@@ -54,32 +54,6 @@ statements! {
         SELECT client, at, kept
         FROM tombstones
         WHERE execution = ?1
-    ";
-
-    /// Along the ids, newest first. `?2` has a bit for each state that counts. A filter that few jobs pass walks far;
-    /// an index for every filter would cost every submission.
-    JOBS = "
-        SELECT id, head, body
-        FROM jobs
-        WHERE id < ?1
-            AND (1 << state) & ?2
-            AND (?3 IS NULL OR queue = ?3)
-            AND (?4 IS NULL OR job_type = ?4)
-        ORDER BY id DESC
-        LIMIT ?5
-    ";
-
-    /// The same along `jobs_client`, for the jobs of one client.
-    JOBS_OF_CLIENT = "
-        SELECT id, head, body
-        FROM jobs INDEXED BY jobs_client
-        WHERE client = ?6
-            AND id < ?1
-            AND (1 << state) & ?2
-            AND (?3 IS NULL OR queue = ?3)
-            AND (?4 IS NULL OR job_type = ?4)
-        ORDER BY id DESC
-        LIMIT ?5
     ";
 
     /// The ids of the page come from the index alone; only the jobs of the page are fetched.
@@ -187,12 +161,12 @@ pub(super) fn read(db: &Connection, recent: &ReadCache, query: &Query) -> Result
         Query::Tombstone(execution) => {
             Page::Tombstone(first(db, TOMBSTONE, params![execution.to_bytes()], tombstone)?)
         }
-        Query::Jobs(filter) => Page::Jobs(jobs(db, filter)?),
+        Query::Jobs(filter) => Page::JobList(list::jobs(db, filter)?),
         Query::Shelf { shelf, after, limit } => {
             // No bytes sort before all ids.
             let after = after.map_or(Vec::new(), |id| id.to_bytes().to_vec());
             let params = params![shelf.lane as u8, shelf.name.as_str(), after, sql_limit(*limit)];
-            Page::Jobs(list(db, SHELF, params)?)
+            Page::Jobs(readable_jobs(db, SHELF, params)?)
         }
         Query::DeadLetters { limit } => {
             let params = params![Lane::Dead as u8, sql_limit(*limit)];
@@ -230,28 +204,11 @@ pub(super) fn read(db: &Connection, recent: &ReadCache, query: &Query) -> Result
             Page::Webhooks(deliveries::webhooks_of(db, *client, *after, *limit)?)
         }
         Query::Delivery(id) => Page::Delivery(deliveries::delivery_by_id(db, *id)?.map(Box::new)),
-        Query::Deliveries(filter) => Page::Deliveries(deliveries::list(db, filter)?),
+        Query::Deliveries(filter) => Page::DeliveryList(list::deliveries(db, filter)?),
         Query::NextDelivery => Page::Moment(deliveries::next_due(db)?),
         Query::SigningKeys => Page::SigningKeys(deliveries::signing_keys(db)?),
         Query::SetAside { limit } => Page::SetAside(aside::list(db, *limit)?),
     })
-}
-
-fn jobs(db: &Connection, filter: &Filter) -> Result<Vec<Job>, Error> {
-    let before = filter.before.unwrap_or(JobId::from_u128(u128::MAX)).to_bytes();
-    let states = match filter.states.as_slice() {
-        [] => i64::from(u8::MAX),
-        states => states.iter().fold(0, |bits, state| bits | 1i64 << state.as_u8()),
-    };
-    let queue = filter.queue.as_ref().map(|queue| queue.as_str());
-    let limit = sql_limit(filter.limit);
-    match filter.client {
-        None => list(db, JOBS, params![before, states, queue, filter.job_type, limit]),
-        Some(client) => {
-            let params = params![before, states, queue, filter.job_type, limit, client.to_bytes()];
-            list(db, JOBS_OF_CLIENT, params)
-        }
-    }
 }
 
 fn inputs(db: &Connection, ids: &[JobId]) -> Result<Vec<(JobId, Input)>, Error> {
@@ -277,7 +234,7 @@ fn front(db: &Connection, shelf: &Shelf, limit: usize) -> Result<ShelfFront, Err
 }
 
 /// Every job that the statement finds and that can be read: one that cannot does not hide the others.
-fn list(db: &Connection, sql: &str, params: impl Params) -> Result<Vec<Job>, Error> {
+fn readable_jobs(db: &Connection, sql: &str, params: impl Params) -> Result<Vec<Job>, Error> {
     let listed = |row: &Row<'_>| readable(cells::job(cells::job_id(row, 0)?, row, 1).map(Some));
     Ok(all(db, sql, params, listed)?.into_iter().flatten().collect())
 }

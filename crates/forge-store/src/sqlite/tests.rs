@@ -2,12 +2,13 @@
 
 use rusqlite::Connection;
 
-use super::{aside, clients, connect, deliveries, load, many, migrate, read, results, write, writer};
+use super::{aside, clients, connect, deliveries, list, load, many, migrate, read, results, write, writer};
 
 const ALL: &[&[(&str, &str)]] = &[
     migrate::STATEMENTS,
     load::STATEMENTS,
     aside::STATEMENTS,
+    list::STATEMENTS,
     write::STATEMENTS,
     read::STATEMENTS,
     clients::STATEMENTS,
@@ -71,8 +72,6 @@ fn deliveries_are_found_along_their_indexes_and_nothing_is_sorted() {
         ("DUE", "SEARCH deliveries USING INDEX deliveries_due (due_at<?)"),
         ("NEXT_DELIVERY", "SEARCH deliveries USING COVERING INDEX deliveries_due (due_at>?)"),
         ("CHAIN", "SEARCH deliveries USING INDEX deliveries_chain (job=? AND endpoint=? AND place>?)"),
-        ("TO_WEBHOOK", "SEARCH deliveries USING INDEX deliveries_endpoint (endpoint=? AND id<?)"),
-        ("OF_JOB", "SEARCH deliveries USING INDEX deliveries_job (job=? AND id<?)"),
         ("FAILED", "SEARCH deliveries USING INDEX deliveries_failed (endpoint=? AND settled_at>?)"),
     ] {
         check(deliveries::STATEMENTS, name, plan);
@@ -81,8 +80,16 @@ fn deliveries_are_found_along_their_indexes_and_nothing_is_sorted() {
 
 #[test]
 fn lists_go_along_an_index_and_sort_nothing() {
-    check(read::STATEMENTS, "JOBS", "SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (id<?)");
-    check(read::STATEMENTS, "JOBS_OF_CLIENT", "SEARCH jobs USING INDEX jobs_client (client=? AND id<?)");
+    for (name, plan) in [
+        ("JOBS", "SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (id<?)"),
+        ("JOBS_OF_CLIENT", "SEARCH jobs USING INDEX jobs_client (client=? AND id<?)"),
+        ("JOBS_IN_STATE", "SEARCH jobs USING INDEX jobs_state (client=? AND state=? AND id<?)"),
+        ("TO_WEBHOOK", "SEARCH deliveries USING INDEX deliveries_endpoint (endpoint=? AND id<?)"),
+        ("GIVEN_UP", "SEARCH deliveries USING INDEX deliveries_given_up (endpoint=? AND id<?)"),
+        ("OF_JOB", "SEARCH deliveries USING INDEX deliveries_job (job=? AND id<?)"),
+    ] {
+        check(list::STATEMENTS, name, plan);
+    }
     check(read::STATEMENTS, "JOURNAL", "SEARCH journal USING INTEGER PRIMARY KEY (rowid>?)");
     check(read::STATEMENTS, "JOURNAL_BEFORE", "SEARCH journal USING COVERING INDEX journal_at (at>?)");
 }

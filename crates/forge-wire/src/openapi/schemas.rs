@@ -247,7 +247,7 @@ fn jobs() -> Value {
         ),
         "Jobs": object("A page of jobs, newest first.", &["jobs", "next_cursor"], json!({
             "jobs": {"type": "array", "items": reference("Job"), "maxItems": 200},
-            "next_cursor": maybe(text("Where to go on; null at the end.")),
+            "next_cursor": maybe(text("Where to go on; null at the end. A page may be short, or empty, while there is more: a request looks at so many jobs only.")),
         })),
     })
 }

@@ -181,7 +181,7 @@ async fn webhook(world: &World, n: u128) -> Webhook {
 async fn deliveries(world: &World, n: u128) -> Vec<Delivery> {
     let store: Arc<dyn Store> = world.store.clone();
     let of = DeliveriesOf::Webhook(WebhookId::from_u128(n));
-    let filter = DeliveryFilter { of, status: None, before: None, limit: usize::MAX };
+    let filter = DeliveryFilter { of, status: None, before: None, limit: usize::MAX, look_max: usize::MAX };
     let mut all = store.deliveries(filter).await.unwrap();
     all.reverse();
     all

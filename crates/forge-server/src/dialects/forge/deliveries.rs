@@ -18,6 +18,7 @@ use crate::app::{DeliveriesOf, DeliveryFilter};
 use crate::edge::query::QueryString;
 use crate::edge::routing::{Call, Route};
 use crate::edge::{ApiError, body, ownership, respond};
+use crate::limits::LIST_ROWS_MAX;
 use crate::webhooks::Contents;
 
 /// The routes of deliveries, to a webhook and about a job.
@@ -65,12 +66,15 @@ async fn list(call: Call<'_>, of: DeliveriesAsked) -> Result<Response, ApiError>
     };
     let shelf = OwnedDeliveries::open(&call, of).await?;
     // One more than is shown tells whether there are more.
-    let filter = DeliveryFilter { of: shelf.of, status, before, limit: limit + 1 };
-    let mut deliveries = app.engine.store().deliveries(filter).await?;
-    let more = deliveries.len() > limit;
-    deliveries.truncate(limit);
-    let next_cursor = deliveries.last().filter(|_| more).map(|delivery| delivery.id.to_string());
-    let deliveries = deliveries.iter().map(|delivery| shelf.view(delivery)).collect();
+    let filter = DeliveryFilter { of: shelf.of, status, before, limit: limit + 1, look_max: LIST_ROWS_MAX };
+    let page = app.engine.store().list_deliveries(filter).await?;
+    let next_cursor = match page.rows.len() > limit {
+        true => page.rows.get(limit - 1).map(|delivery| delivery.id),
+        // Not found enough, and not looked at everything: the client may go on from here.
+        false => page.next,
+    };
+    let next_cursor = next_cursor.map(|id| id.to_string());
+    let deliveries = page.rows.iter().take(limit).map(|delivery| shelf.view(delivery)).collect();
     Ok(respond::json(StatusCode::OK, &DeliveriesView { deliveries, next_cursor }))
 }
 

@@ -4,6 +4,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use forge_core::id::JobId;
 use forge_core::job::{BadQueueName, Job, JobForm, Name};
+use forge_core::state::State;
 use forge_wire::forge::{JobView, JobsView};
 use forge_wire::words::{parse_forge_state, parse_forge_type};
 
@@ -11,7 +12,7 @@ use crate::app::Filter;
 use crate::edge::query::QueryString;
 use crate::edge::routing::{Call, Route};
 use crate::edge::{ApiError, Caller, respond};
-use crate::limits::PAGES_SCANNED_MAX;
+use crate::limits::{LIST_ROWS_MAX, PAGES_SCANNED_MAX};
 
 /// The route of the list.
 pub(super) const ROUTES: &[Route] = &[Route::get("/v1/jobs", "list", |call| Box::pin(jobs(call)))];
@@ -21,30 +22,28 @@ async fn jobs(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, exchange, caller) = (call.app, call.exchange, call.caller());
     let query =
         QueryString::of(&exchange.uri, &["state", "queue", "type", "dead_letter", "limit", "cursor"])?;
-    let (form, dead) = (form(&query)?, dead_letter(&query)?);
-    let fits = |job: &Job| {
-        form.is_none_or(|form| job.head.form == form)
-            && dead.is_none_or(|dead| job.dead_lettered_at.is_some() == dead)
-    };
+    let form = form(&query)?;
+    let fits = |job: &Job| form.is_none_or(|form| job.head.form == form);
     let mut filter = filter(&query, caller)?;
     let limit = filter.limit;
     // One more than is shown tells whether there are more.
     filter.limit += 1;
     let mut jobs: Vec<Job> = Vec::new();
-    let mut seen_all = false;
+    let mut next = None;
     for _ in 0..PAGES_SCANNED_MAX {
-        let page = app.engine.store().jobs(filter.clone()).await?;
-        seen_all = page.len() < filter.limit;
-        filter.before = page.last().map(|job| job.id).or(filter.before);
-        jobs.extend(page.into_iter().filter(fits));
-        if seen_all || jobs.len() > limit {
+        let page = app.engine.store().list_jobs(filter.clone()).await?;
+        // A page that is not full has ended because it looked at as much as it may.
+        let is_full = page.rows.len() == filter.limit;
+        (next, filter.before) = (page.next, page.next);
+        jobs.extend(page.rows.into_iter().filter(fits));
+        if next.is_none() || !is_full || jobs.len() > limit {
             break;
         }
     }
     let next_cursor = match jobs.len() > limit {
         true => jobs.get(limit - 1).map(|job| job.id),
         // Not found enough, and not looked at everything: the client may go on from here.
-        false => filter.before.filter(|_| !seen_all),
+        false => next,
     };
     jobs.truncate(limit);
     let jobs = jobs.iter().map(JobView::new).collect();
@@ -65,13 +64,21 @@ fn filter(query: &QueryString, caller: &Caller) -> Result<Filter, ApiError> {
         ),
         None => None,
     };
+    let mut states: Vec<State> = query.all("state").map(state).collect::<Result<_, _>>()?;
+    let dead = dead_letter(query)?;
+    if dead == Some(true) && states.is_empty() {
+        // No other job is a dead letter, and failed ones are found by themselves.
+        states.push(State::Failed);
+    }
     Ok(Filter {
         client: Some(caller.client),
-        states: query.all("state").map(state).collect::<Result<_, _>>()?,
+        states,
         queue,
         job_type: None,
+        dead,
         before,
         limit: query.limit()?,
+        look_max: LIST_ROWS_MAX,
     })
 }
 

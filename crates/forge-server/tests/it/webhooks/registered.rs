@@ -247,7 +247,7 @@ async fn a_callback_with_the_url_of_a_webhook_hears_of_each_event_once() {
     ];
     assert_eq!(heard, expected.map(|(event, to_webhook)| (event.to_owned(), to_webhook)));
     let of = DeliveriesOf::Job(job.parse().unwrap());
-    let filter = DeliveryFilter { of, status: None, before: None, limit: 100 };
+    let filter = DeliveryFilter { of, status: None, before: None, limit: 100, look_max: usize::MAX };
     assert_eq!(
         server.app.engine.store().deliveries(filter).await.unwrap().len(),
         5,
