@@ -17,14 +17,15 @@ use forge_engine::{
 use forge_problem::{Digest, FieldType, FieldWriter};
 use forge_store::Store;
 use forge_wire::outcome::{Outcomes, ReportStatus};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::config::{AuthMode, Config, JobReportStatus, RetryMode};
+use crate::edge::results::DownloadPlaces;
 use crate::edge::sse::Hub;
-use crate::edge::{ApiKeyCache, BodyCache, CompletionWaiters, Limiter};
+use crate::edge::{ApiKeyCache, BodyCache, CompletionWaiters, Limiter, Unwritten};
 use crate::limits::{
-    DOWNLOADS_MAX, READY_TIMEOUT, REQUEST_TIMEOUT, STREAM_EVENTS_WAITING_MAX, STREAM_HEARTBEAT, WAIT_MAX,
+    READY_TIMEOUT, REQUEST_TIMEOUT, STREAM_EVENTS_WAITING_MAX, STREAM_HEARTBEAT, WAIT_MAX,
     WEBHOOK_LEASE_MARGIN,
 };
 use crate::metrics::Metrics;
@@ -56,8 +57,10 @@ pub struct App {
     pub ring: ApiKeyCache,
     /// Callers and their limits.
     pub limiter: Limiter,
+    /// Answers that wait to be written.
+    pub unwritten: Arc<Unwritten>,
     /// Places for downloads of large results.
-    pub downloads: Arc<Semaphore>,
+    pub downloads: Arc<DownloadPlaces>,
     /// Jobs as they were last written out.
     pub body_cache: BodyCache,
     /// Requests that wait for jobs to end.
@@ -154,7 +157,8 @@ impl App {
             ring: ApiKeyCache::default(),
             body_cache: BodyCache::default(),
             completion: CompletionWaiters::default(),
-            downloads: Arc::new(Semaphore::new(DOWNLOADS_MAX)),
+            unwritten: Arc::default(),
+            downloads: Arc::default(),
             default_queue: Name::new(DEFAULT_QUEUE).expect("a short name"),
             problem_field: problem_field(),
             worker: OnceLock::new(),

@@ -125,6 +125,9 @@ pub const DOWNLOAD_CHUNK_BYTES: usize = 128 * 1024;
 /// is told to come back.
 pub const DOWNLOADS_MAX: usize = 256;
 
+/// Of these, downloads of one client: more than a browser or a download manager opens, and an eighth of all.
+pub const DOWNLOADS_PER_CLIENT_MAX: usize = 32;
+
 /// Spans that wait to be sent, some 500 bytes each. A collector that is slower than the work loses the rest.
 pub const TRACE_SPANS_WAITING_MAX: usize = 16 * 1024;
 
@@ -220,5 +223,20 @@ pub const CONNECTIONS_MAX: usize = 32_768;
 /// so long is closed.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 
-/// Bytes of the head of a request; more is 431, though a last read may bring it up to twice as many.
+/// How long a write may make no progress, unless the operator says otherwise: longer than a train is in a tunnel, and what is cut off
+/// can be asked for again.
+pub const WRITE_STALL: Duration = Duration::from_secs(30);
+
+/// Bytes of an answer that are copied together so that they are written at once.
+pub const GATHERED_BYTES_MAX: usize = 16 * 1024;
+
+/// Bytes of a piece of an answer that may wait to be written whatever else waits; with [`CONNECTIONS_MAX`] readers that do not read, half a
+/// gigabyte.
+pub const UNWRITTEN_FREE_BYTES: usize = 16 * 1024;
+
+/// Bytes of larger pieces that may wait to be written, in all. A client within its rate cannot fill it before [`WRITE_STALL`] is over.
+pub const UNWRITTEN_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// Bytes of the head of a request; more is 431, though a last read may bring it up to twice as many. A connection
+/// takes no more of a body either before it has written what it took.
 pub const HEAD_BYTES_MAX: usize = 64 * 1024;

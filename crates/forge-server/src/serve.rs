@@ -91,7 +91,7 @@ pub async fn serve(config: Config, ready: impl FnOnce(SocketAddr)) -> Result<(),
 async fn listening(app: &Arc<App>, listener: TcpListener, stop: &mut StopSignals, ready: impl FnOnce()) {
     let (stopping, stopped) = oneshot::channel::<()>();
     let service = HttpService::new(app.clone(), pages::router(app));
-    let mut server = pin!(connections::serve(listener, service, Terms::default(), async {
+    let mut server = pin!(connections::serve(listener, service, Terms::new(&app.config.limits), async {
         // A dropped sender means that `serve` was dropped: stopping is right then too.
         let _ = stopped.await;
     }));

@@ -22,7 +22,7 @@ use crate::traces::RequestSubject;
 
 /// The response to a request, whatever became of it.
 pub(crate) fn finish(app: &App, exchange: &Exchange, answer: Result<Response, ApiError>) -> Response {
-    let mut response = match answer {
+    let mut response = match answer.and_then(|response| app.unwritten.admit(response)) {
         Ok(response) => {
             log_done(exchange, response.status());
             spoken(app, exchange, response)

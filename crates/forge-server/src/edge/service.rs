@@ -17,6 +17,7 @@ use tower_service::Service as _;
 
 use super::exchange::Exchange;
 use super::finish::finish;
+use super::outgoing::Outgoing;
 use super::panic::{Panicked, caught};
 use super::refusal::ApiError;
 use super::routing::{self, Route, Table};
@@ -55,13 +56,16 @@ impl HttpService {
 }
 
 impl Service<Request<Incoming>> for ConnectionService {
-    type Response = Response;
+    type Response = Response<Outgoing>;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Outgoing>, Infallible>> + Send>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let (context, address) = (self.context.clone(), self.address);
-        Box::pin(async move { Ok(context.answer(request.map(Body::new), address).await) })
+        Box::pin(async move {
+            let answer = context.answer(request.map(Body::new), address).await;
+            Ok(answer.map(|body| Outgoing::new(body, context.app.unwritten.clone())))
+        })
     }
 }
 

@@ -15,5 +15,7 @@ mod metrics;
 mod process;
 mod serving;
 mod traces;
+#[cfg(target_os = "linux")]
+mod unread;
 mod usage;
 mod webhooks;

@@ -80,8 +80,13 @@ impl Server {
         connection
     }
 
+    /// The process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.as_ref().expect("still running").id()
+    }
+
     pub(crate) fn signal(&self, name: &str) {
-        send(name, self.child.as_ref().expect("still running").id());
+        send(name, self.id());
     }
 
     /// Reads the log up to the first line with these words, which it gives.

@@ -26,6 +26,7 @@ pub struct Limits {
     /// From `max_job_payload_kb`.
     pub max_job_payload_bytes: usize,
     pub max_result_bytes: u64,
+    pub write_stall: Duration,
 }
 
 impl Limits {
@@ -40,6 +41,7 @@ impl Limits {
             max_body_bytes: from.whole("limits.max_body_bytes", KIB..=BODY_BYTES_MAX),
             max_job_payload_bytes: payload_kb * KIB as usize,
             max_result_bytes: from.whole("limits.max_result_bytes", KIB..=RESULT_BYTES_MAX),
+            write_stall: from.seconds("limits.write_stall_s", 1..=HOUR_S),
         }
     }
 }

@@ -52,6 +52,7 @@ const ROWS: &[Row] = rows! {
     "limits.max_body_bytes" = "300000" => limits.max_body_bytes == "300000", not "1MiB";
     "limits.max_job_payload_kb" = "1" => limits.max_job_payload_bytes == "1024", not "1.5";
     "limits.max_result_bytes" = "1024" => limits.max_result_bytes == "1024", not "1023";
+    "limits.write_stall_s" = "5" => limits.write_stall == "5s", not "0";
     "exec.max_runtime_ms" = "1500" => exec.max_runtime == "1.5s", not "0";
     "workers.count" = "0" => workers.count == "0", not "1025";
     "workers.concurrency" = "8" => workers.concurrency == "8", not "0";

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use forge_core::id::JobId;
 use forge_store::{Boxed, Error, Source};
 use http_body::{Frame, SizeHint};
-use tokio::sync::OwnedSemaphorePermit;
 
+use super::places::DownloadPlace;
 use super::range::ByteRange;
 use crate::limits::DOWNLOAD_CHUNK_BYTES;
 
@@ -25,7 +25,7 @@ pub(super) struct Download {
     ahead: ReadAhead,
     /// For the log.
     job: JobId,
-    _place: OwnedSemaphorePermit,
+    _place: DownloadPlace,
 }
 
 /// The next chunk.
@@ -40,7 +40,7 @@ impl Download {
         source: Arc<dyn Source>,
         part: ByteRange,
         job: JobId,
-        place: OwnedSemaphorePermit,
+        place: DownloadPlace,
     ) -> Download {
         Download { source, left: part.end - part.first, part, ahead: ReadAhead::NotBegun, job, _place: place }
     }

@@ -3,11 +3,13 @@
 //! - The content of a result never changes, so its digest is its strong `ETag`, and a download that was cut off goes on with
 //!   `Range` and `If-Range`. `Repr-Digest` is there to check the whole by, however many parts it came in.
 //! - Whoever cannot read the type of a result, but names `application/octet-stream`, gets the same bytes as a file.
-//! - A result beside the rows is never whole in memory ([`download`]); how many are under way at once is bounded. The time that
-//!   a request may take ends with its head: a long download is cut off by nothing but the stop of the server.
+//! - A result beside the rows is never whole in memory ([`download`]); how many are under way at once is bounded, in
+//!   all and for each client ([`places`]). The time that a request may take ends with its head: a long download is cut off by
+//!   nothing but the stop of the server, and a reader that does not read.
 
 mod disposition;
 mod download;
+mod places;
 mod range;
 
 use axum::body::Body;
@@ -34,8 +36,9 @@ use super::exchange::Exchange;
 use super::refusal::ApiError;
 use super::{accept, respond};
 use crate::app::App;
-use crate::limits::{POLL_AFTER_S, TROUBLE_AFTER_S};
+use crate::limits::POLL_AFTER_S;
 use download::Download;
+pub use places::{DownloadPlace, DownloadPlaces};
 use range::{ByteRange, RangeRequest};
 
 const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
@@ -208,10 +211,7 @@ async fn body(app: &App, job: &Job, content: Content, part: ByteRange) -> Result
             Ok(Body::from(Bytes::from(bytes).slice(first..end)))
         }
         Content::Stored(blob) => {
-            let Ok(place) = app.downloads.clone().try_acquire_owned() else {
-                let detail = "More results are being downloaded than the server takes on.";
-                return Err(Refused::new(Kind::QueueFull, detail).retry_after(TROUBLE_AFTER_S).into());
-            };
+            let place = app.downloads.take(job.head.client)?;
             let source = app.engine.store().blobs().open(blob.id).await?;
             Ok(Body::new(Download::new(source, part, job.id, place)))
         }

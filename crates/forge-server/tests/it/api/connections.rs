@@ -44,6 +44,46 @@ async fn a_head_that_does_not_come_to_an_end_ends_the_connection() {
 }
 
 #[tokio::test]
+async fn a_reader_that_does_not_read_is_cut_off_and_gives_its_place_back() {
+    let server = Server::start().await;
+    let terms = Terms { n_max: 1, write_stall: Duration::from_millis(300), ..Terms::default() };
+    let address = on(&server, terms).await;
+    let mut deaf = TcpStream::connect(address).await.unwrap();
+    // Far more than the kernel holds for a connection.
+    let asked = b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(40);
+    deaf.write_all(&asked).await.unwrap();
+    // There is one place, so this one is served only when the first is gone.
+    let mut next = TcpStream::connect(address).await.unwrap();
+    let answer = tokio::time::timeout(Duration::from_secs(30), answered(&mut next)).await;
+    assert!(answer.expect("the first is cut off").starts_with("HTTP/1.1 200"));
+}
+
+#[tokio::test]
+async fn a_reader_that_goes_on_reading_is_not_cut_off_however_long_it_takes() {
+    let server = Server::start().await;
+    let terms = Terms { write_stall: Duration::from_millis(500), ..Terms::default() };
+    let address = on(&server, terms).await;
+    let mut slow = TcpStream::connect(address).await.unwrap();
+    let n_asked = 20;
+    let mut asked = b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(n_asked - 1);
+    asked.extend(b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    slow.write_all(&asked).await.unwrap();
+    let (mut n_bytes, mut buffer) = (0, vec![0; 1 << 20]);
+    let mut n_answers = 0;
+    loop {
+        let n_read = slow.read(&mut buffer).await.unwrap();
+        n_answers += buffer[..n_read].windows(8).filter(|window| window == b"HTTP/1.1").count();
+        n_bytes += n_read;
+        if n_read == 0 {
+            break;
+        }
+        // Less than the bound each time, far more in all.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(n_answers >= n_asked - 1, "{n_answers} answers in {n_bytes} bytes");
+}
+
+#[tokio::test]
 async fn a_head_without_bounds_is_refused() {
     let server = Server::start().await;
     let address = on(&server, Terms::default()).await;

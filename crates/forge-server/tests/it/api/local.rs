@@ -129,6 +129,17 @@ async fn said_outright_registration_is_open_to_strangers_too() {
     }
 }
 
+/// Whether somebody who guesses on and on is told to stop. A slow machine gives some guesses back before.
+async fn refused_in_time(guess: impl AsyncFn(u32) -> u16) -> bool {
+    for n in 0..3 * forge_server::limits::MISSES_PER_MINUTE {
+        match guess(n % 250).await {
+            429 => return true,
+            status => assert_eq!(status, 404),
+        }
+    }
+    false
+}
+
 #[tokio::test]
 async fn callers_behind_a_trusted_proxy_are_counted_one_by_one() {
     let misses = async |server: &Server, caller: &str| {
@@ -138,16 +149,10 @@ async fn callers_behind_a_trusted_proxy_are_counted_one_by_one() {
     };
     let open = ("auth.registration", "open");
     let trusting = Server::with(&[open, ("server.trusted_proxies", "127.0.0.0/8")]).await;
-    for _ in 0..forge_server::limits::MISSES_PER_MINUTE {
-        assert_eq!(misses(&trusting, "192.0.2.1").await, 404);
-    }
-    assert_eq!(misses(&trusting, "192.0.2.1").await, 429);
-    assert_eq!(misses(&trusting, "198.51.100.7, 192.0.2.1").await, 429, "made up by the caller");
+    // Whatever a caller makes up stands before the address that the proxy appends.
+    assert!(refused_in_time(async |n| misses(&trusting, &format!("198.51.100.{n}, 192.0.2.1")).await).await);
     assert_eq!(misses(&trusting, "192.0.2.2").await, 404);
     // Without trust all of them are the proxy.
     let wary = Server::with(&[open]).await;
-    for n in 0..forge_server::limits::MISSES_PER_MINUTE {
-        assert_eq!(misses(&wary, &format!("192.0.2.{}", n % 250)).await, 404);
-    }
-    assert_eq!(misses(&wary, "203.0.113.1").await, 429);
+    assert!(refused_in_time(async |n| misses(&wary, &format!("192.0.2.{n}")).await).await);
 }

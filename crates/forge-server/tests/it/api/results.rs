@@ -8,10 +8,11 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use forge_core::Command;
 use forge_core::command::{Held, Holder, Output, Succeed};
+use forge_core::id::ClientId;
 use forge_core::job::Job;
 use forge_problem::Digest;
 use forge_server::Bounds;
-use forge_server::limits::DOWNLOADS_MAX;
+use forge_server::limits::{DOWNLOADS_MAX, DOWNLOADS_PER_CLIENT_MAX};
 use forge_store::Store;
 use forge_store::memory::Memory;
 use forge_store::postgres::{Options, Postgres};
@@ -425,16 +426,52 @@ async fn downloads_at_once_are_bounded_and_small_results_do_not_count() {
     let output = kept(&server, "video/mp4", None, LARGE).await;
     let large = left(&server, &client, output).await;
     let small = left(&server, &client, Output::inline("text/plain", b"x")).await;
-    let places = server.app.downloads.clone().try_acquire_many_owned(DOWNLOADS_MAX as u32).unwrap();
+    let others = 0..DOWNLOADS_MAX as u128;
+    let places: Vec<_> = others.map(|n| server.app.downloads.take(ClientId::v4(n)).unwrap()).collect();
     client.get(&large).await.refused(503, "RFA_EXEC_QUEUE_FULL");
     assert_eq!(client.get(&small).await.status, 200);
     assert_eq!(send(&client, "HEAD", &large, &[]).await.status, 200);
     drop(places);
     assert_eq!(client.get(&large).await.status, 200);
     // The place is given back with the last byte.
-    while server.app.downloads.available_permits() < DOWNLOADS_MAX {
+    while server.app.downloads.n_taken() > 0 {
         tokio::task::yield_now().await;
     }
+}
+
+#[tokio::test]
+async fn a_client_that_downloads_and_does_not_read_keeps_nobody_else_from_it_nor_itself_for_long() {
+    let server = Server::with(&[("limits.write_stall_s", "2")]).await;
+    let (greedy, other) = (server.client().await, server.client().await);
+    let mut paths = Vec::new();
+    for client in [&greedy, &other] {
+        // More than the kernel takes for a reader that does not read.
+        let output = kept(&server, "video/mp4", None, 20_000_000).await;
+        paths.push(left(&server, client, output).await);
+    }
+    let mut unread = Vec::new();
+    for _ in 0..DOWNLOADS_PER_CLIENT_MAX {
+        let mut connection = TcpStream::connect(server.address).await.unwrap();
+        let key = &greedy.key;
+        let head =
+            format!("GET {} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\n\r\n", paths[0]);
+        connection.write_all(head.as_bytes()).await.unwrap();
+        let mut first = [0; 15];
+        connection.read_exact(&mut first).await.unwrap();
+        unread.push((connection, first));
+    }
+    assert!(unread.iter().all(|(_, first)| first == b"HTTP/1.1 200 OK"), "it has its share");
+    let refused = greedy.get(&paths[0]).await.refused(429, "RFA_REQUEST_RATE_LIMITED");
+    assert_eq!(refused["details"]["limit"], DOWNLOADS_PER_CLIENT_MAX);
+    assert_eq!(other.get(&paths[1]).await.status, 200);
+    // Nobody reads, so the places are taken back.
+    let free = async {
+        while server.app.downloads.n_taken() > 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), free).await.expect("all places are free again");
+    assert_eq!(greedy.get(&paths[0]).await.status, 200);
 }
 
 #[tokio::test]

@@ -101,8 +101,8 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let doors = HttpService::new(app.clone(), pages::router(&app));
-        let serving =
-            tokio::spawn(connections::serve(listener, doors, Terms::default(), std::future::pending()));
+        let terms = Terms::new(&app.config.limits);
+        let serving = tokio::spawn(connections::serve(listener, doors, terms, std::future::pending()));
         Server { app, clock, address, serving }
     }
 

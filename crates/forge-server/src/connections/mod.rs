@@ -1,7 +1,9 @@
 //! Connections: taken in up to a bound, each served by a service of its own, and let end when the server stops.
 //!
 //! A loop of our own rather than axum's, for what that one does not have: a bound on connections, and an end to those that never
-//! finish their request's head.
+//! finish their request's head or never read its answer.
+
+mod socket;
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -14,8 +16,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tracing::{debug, warn};
 
+use crate::config::Limits;
 use crate::edge::{ConnectionService, HttpService};
-use crate::limits::{CONNECTIONS_MAX, HEAD_BYTES_MAX, HEAD_TIMEOUT};
+use crate::limits::{CONNECTIONS_MAX, HEAD_BYTES_MAX, HEAD_TIMEOUT, WRITE_STALL};
+use socket::Socket;
 
 /// How long to wait when the system has no more descriptors or memory for a connection.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -27,11 +31,20 @@ pub struct Terms {
     pub n_max: usize,
     /// How long one may take to send the head of a request.
     pub head_timeout: Duration,
+    /// How long a write may make no progress.
+    pub write_stall: Duration,
+}
+
+impl Terms {
+    /// As the operator wants it.
+    pub fn new(limits: &Limits) -> Terms {
+        Terms { write_stall: limits.write_stall, ..Terms::default() }
+    }
 }
 
 impl Default for Terms {
     fn default() -> Self {
-        Terms { n_max: CONNECTIONS_MAX, head_timeout: HEAD_TIMEOUT }
+        Terms { n_max: CONNECTIONS_MAX, head_timeout: HEAD_TIMEOUT, write_stall: WRITE_STALL }
     }
 }
 
@@ -80,17 +93,14 @@ fn converse(
     mut stop: watch::Receiver<bool>,
     place: impl Send,
 ) -> impl Future<Output = ()> + Send {
-    // Answers are written whole; waiting for more to send would only delay them.
-    if let Err(error) = stream.set_nodelay(true) {
-        debug!(%error, "could not set TCP_NODELAY");
-    }
     let mut http = http1::Builder::new();
-    // Head and body are copied together and written at once: cheaper than a vectored write, for small bodies and for large.
-    http.writev(false)
+    // Bodies stay where they are until they are written, so that one that many wait for is in memory once. The socket copies
+    // small ones.
+    http.writev(true)
         .timer(TokioTimer::new())
         .header_read_timeout(terms.head_timeout)
         .max_buf_size(HEAD_BYTES_MAX);
-    let mut connection = http.serve_connection(TokioIo::new(stream), service);
+    let mut connection = http.serve_connection(TokioIo::new(Socket::new(stream, terms.write_stall)), service);
     async move {
         let stopped = async {
             // A sender that is gone has stopped too.
