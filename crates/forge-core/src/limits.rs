@@ -26,6 +26,14 @@ pub const CLAIM_QUEUES_MAX: usize = 64;
 /// Due jobs handled by one transaction: a bite small enough that submissions behind it do not wait long.
 pub const DUE_JOBS_MAX: usize = 256;
 
+/// Jobs that may wait in a queue, unless the operator says otherwise. A lower bound costs the queue its place in line with other
+/// nodes: its submissions wait for each other.
+pub const QUEUE_JOBS: u64 = 10_000;
+
+/// Jobs that workers may hold, unless the operator says otherwise. With a lower bound the claims that it concerns wait for each
+/// other.
+pub const ACTIVE_JOBS: u64 = 1_000;
+
 /// Failed attempts remembered per job. OJS asks for at least ten; the newest are kept.
 pub const ERRORS_MAX: usize = 16;
 

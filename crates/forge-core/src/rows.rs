@@ -2,8 +2,9 @@
 //! [`Changes`] (what to write).
 //!
 //! A store that hands out rows holds them until the changes are written: nobody else may change them in between. Counts
-//! are the exception: on a store that several nodes share, what other transactions under way will add is not in them yet,
-//! so bounds on queues and on active jobs may be exceeded by that much.
+//! are the exception: on a store that several nodes share, what other transactions under way will add is not in them yet.
+//! Where a bound depends on it, a batch asks for counts that are *exact* ([`Wants::exact`]), or says when it has seen the others
+//! that they must be ([`Changes::exact`]).
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -54,6 +55,8 @@ pub struct Wants {
     pub counts: BTreeSet<Name>,
     /// How many jobs workers hold, over all queues.
     pub active: bool,
+    /// Counts that whoever else asks for them like this may not change before the batch is written.
+    pub exact: CountSet,
     /// The webhooks of these clients, to look at.
     pub webhooks_of: BTreeSet<ClientId>,
     /// These webhooks, to change.
@@ -68,6 +71,22 @@ pub struct Wants {
     pub deliveries_failed: Vec<FailedWant>,
     /// All keys that deliveries are signed with.
     pub signing_keys: bool,
+}
+
+/// Some of the counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CountSet {
+    /// Those of these queues.
+    pub queues: BTreeSet<Name>,
+    /// How many jobs workers hold, over all queues.
+    pub active: bool,
+}
+
+impl CountSet {
+    /// Whether it names none.
+    pub fn is_empty(&self) -> bool {
+        self.queues.is_empty() && !self.active
+    }
 }
 
 /// Deliveries to a webhook that were given up, the longest ago first.
@@ -115,6 +134,8 @@ pub struct Rows {
     pub counts: BTreeMap<Name, Counts>,
     /// How many jobs workers hold, if asked.
     pub active: u64,
+    /// Counts that others may be about to change. None on a store where transactions come one after the other.
+    pub uncertain: CountSet,
     /// Every webhook loaded, for whatever reason, once.
     pub webhooks: Vec<Webhook>,
     /// Every delivery loaded, for whatever reason, once.
@@ -252,6 +273,9 @@ pub struct Changes {
     pub signing_keys: BTreeMap<SigningKeyId, SigningKey>,
     /// Keys to sign with that nobody needs any more.
     pub signing_keys_removed: Vec<SigningKeyId>,
+    /// Counts that were uncertain and must be exact. Nothing else in here is to be written then: the batch is to be decided
+    /// again.
+    pub exact: CountSet,
     /// Rows to set aside: they leave every shelf, chain and due time, stay as they are otherwise, and are listed.
     pub set_aside: Vec<SetAside>,
     /// Rows that are not to be listed as set aside any more.

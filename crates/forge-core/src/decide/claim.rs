@@ -28,6 +28,7 @@ pub(super) fn wants(claim: &Claim, wants: &mut Wants) {
         wants.queues.insert(queue.clone());
     }
     wants.active |= claim.active_max.is_some();
+    wants.exact.active |= claim.active_max.is_some_and(|active_max| active_max < limits::ACTIVE_JOBS);
 }
 
 /// Whether a job may be handed out.
@@ -51,6 +52,7 @@ impl WorkingSet<'_> {
             let shelf = Shelf { lane: claim.worker_kind.lane(), name: queue.clone() };
             while jobs.len() < limit && !capped {
                 let Some(slot) = self.first_on(&shelf) else { break };
+                self.ask_for_exact_active(claim.active_max);
                 if claim.active_max.is_some_and(|active_max| self.active >= active_max) {
                     capped = true;
                 } else if self.may_go(slot)? {
@@ -62,6 +64,13 @@ impl WorkingSet<'_> {
         }
         self.capped |= capped;
         Ok(Answer::Claimed { jobs, more: more && !capped, capped })
+    }
+
+    /// A bound that may be reached needs to know exactly how many jobs workers hold. Halfway to the default, what others are
+    /// about to add cannot reach it.
+    fn ask_for_exact_active(&mut self, active_max: Option<u64>) {
+        let near = |most: u64| most < limits::ACTIVE_JOBS || self.active >= most / 2;
+        self.changes.exact.active |= self.uncertain.active && active_max.is_some_and(near);
     }
 
     /// Whether the job can be handed out now. If not, it is taken off its shelf: expired or parked.

@@ -9,6 +9,7 @@ use crate::command::{Answer, NewJob, Refusal, Submit};
 use crate::history::Outlook;
 use crate::id::JobId;
 use crate::job::{Cancellation, Conflict, IdempotencyKey, Job, Name, Unique};
+use crate::limits;
 use crate::rows::{KeyRow, Wants};
 use crate::state::{Cause, State};
 use crate::time::Time;
@@ -21,8 +22,12 @@ pub(super) fn wants(submit: &Submit, wants: &mut Wants) {
         }
         wants.uniques.extend(new.head.unique.iter().map(|unique| unique.key));
         wants.webhooks_of.insert(new.head.client);
-        if submit.queue_max.is_some() && !wants.counts.contains(&new.head.queue) {
+        let Some(queue_max) = submit.queue_max else { continue };
+        if !wants.counts.contains(&new.head.queue) {
             wants.counts.insert(new.head.queue.clone());
+        }
+        if queue_max < limits::QUEUE_JOBS && !wants.exact.queues.contains(&new.head.queue) {
+            wants.exact.queues.insert(new.head.queue.clone());
         }
     }
 }
@@ -90,7 +95,7 @@ impl WorkingSet<'_> {
     }
 
     /// Checks every job before any is inserted.
-    fn plan(&self, submit: &Submit) -> Result<Vec<Plan>, Refusal> {
+    fn plan(&mut self, submit: &Submit) -> Result<Vec<Plan>, Refusal> {
         let mut plans = Vec::with_capacity(submit.jobs.len());
         let mut arrivals: BTreeMap<&Name, u64> = BTreeMap::new();
         let (mut ids, mut taken) = (BTreeSet::new(), BTreeSet::new());
@@ -107,6 +112,7 @@ impl WorkingSet<'_> {
                 let queue = &new.head.queue;
                 let arriving = arrivals.entry(queue).or_default();
                 let waiting = self.waiting(queue) + *arriving;
+                self.ask_for_exact_count(queue, waiting, queue_max);
                 if waiting >= queue_max {
                     return Err(Refusal::QueueFull { queue: queue.clone(), waiting });
                 }
@@ -115,6 +121,15 @@ impl WorkingSet<'_> {
             plans.push(plan);
         }
         Ok(plans)
+    }
+
+    /// A bound that may be reached needs to know exactly how many jobs wait. Halfway to the default, what others are about to add
+    /// cannot reach it.
+    fn ask_for_exact_count(&mut self, queue: &Name, waiting: u64, queue_max: u64) {
+        let near = queue_max < limits::QUEUE_JOBS || waiting >= queue_max / 2;
+        if near && self.uncertain.queues.contains(queue) {
+            self.changes.exact.queues.insert(queue.clone());
+        }
     }
 
     fn plan_unique(&self, new: &NewJob) -> Result<Plan, Refusal> {

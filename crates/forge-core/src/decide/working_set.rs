@@ -16,7 +16,7 @@ use crate::invariants;
 use crate::job::{IdempotencyKey, Input, Job, Lane, Name, Parked, Shelf};
 use crate::limits;
 use crate::random::SplitMix64;
-use crate::rows::{Changes, Counts, Forgotten, KeyRow, LimitRow, Outcome, QueueRow, Render, Rows};
+use crate::rows::{Changes, CountSet, Counts, Forgotten, KeyRow, LimitRow, Outcome, QueueRow, Render, Rows};
 use crate::state::{Cause, State, next};
 use crate::time::Time;
 
@@ -38,6 +38,8 @@ pub(super) struct WorkingSet<'a> {
     pub(super) clients: BTreeMap<ClientId, Client>,
     pub(super) api_keys: BTreeMap<KeyId, ApiKey>,
     counts: BTreeMap<Name, Counts>,
+    /// Counts that others may be about to change.
+    pub(super) uncertain: CountSet,
     pub(super) outbox: Outbox,
     pub(super) active: u64,
     /// A claim was stopped by the bound on active jobs: what it left lying must not wake it again at once.
@@ -101,6 +103,7 @@ impl<'a> WorkingSet<'a> {
             clients: rows.clients,
             api_keys: rows.api_keys.into_iter().map(|key| (key.id, key)).collect(),
             counts: rows.counts,
+            uncertain: rows.uncertain,
             outbox,
             active: rows.active,
             capped: false,

@@ -177,6 +177,8 @@ impl QueueHints {
     /// The claim that followed `look` was stopped by the bound on active jobs.
     pub(super) fn found_cap(&self, look: &HintedQueues) {
         let mut state = self.state();
+        // The claim held jobs that another one, at the same time, may have passed over and reported as none: they are there.
+        look.queues.iter().for_each(|queue| state.announce(queue));
         state.capped = state.cap_epoch == look.cap_epoch;
     }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use forge_core::command::{Answer, Claim, Command, Refusal, WorkerKind};
 use forge_core::id::JobId;
 use forge_core::job::Job;
+use forge_core::limits;
 use forge_core::state::State;
 use forge_core::work::{Definition, WorkKind};
 
@@ -166,6 +167,29 @@ pub async fn the_bound_on_held_jobs_counts_every_queue(fixture: &dyn Fixture) {
     let held = store.job(id(2)).await.unwrap().expect("it exists");
     run(&store, at(3), vec![start(&held), succeed(&held)]).await;
     assert_eq!(claimed(ask(&store, at(4), bounded("q1")).await).len(), 1);
+}
+
+/// Many claims at once on two nodes: as many jobs are handed out as workers may hold, and no more. With the default bound too,
+/// which costs nothing while it is far away.
+pub async fn workers_never_hold_more_than_the_bound(fixture: &dyn Fixture) {
+    let stores = [fixture.store(), fixture.second()];
+    let mut n_held = 0;
+    for (first, active_max, at_a_time) in [(1, 1, 1), (100, 4, 2), (1000, limits::ACTIVE_JOBS, 60)] {
+        let jobs = (first..first + active_max + 9).map(|n| job(n, "q")).collect();
+        accepted(ask(&stores[0], START, submit_all(jobs)).await);
+        let taken = at_once(32, |n| {
+            let store = stores[n as usize % 2].clone();
+            let bounded = Claim { active_max: Some(active_max), ..claim(&["q"], at_a_time) };
+            async move { claimed(ask(&store, at(1), Command::Claim(bounded)).await).len() as u64 }
+        });
+        n_held += taken.await.into_iter().sum::<u64>();
+        // Others may have held what was left for a moment.
+        for _ in 0..100 {
+            let bounded = Claim { active_max: Some(active_max), ..claim(&["q"], at_a_time) };
+            n_held += claimed(ask(&stores[1], at(1), Command::Claim(bounded)).await).len() as u64;
+        }
+        assert_eq!(n_held, active_max);
+    }
 }
 
 /// Many workers on two nodes empty a queue: every job is handed out exactly once.

@@ -10,7 +10,7 @@ use forge_core::client::{ApiKey, Client};
 use forge_core::codec::Corrupt;
 use forge_core::id::{ClientId, JobId};
 use forge_core::job::{Head, IdempotencyKey, Job, Lane, Name, Shelf};
-use forge_core::rows::{Counts, KeyRow, LimitRow, QueueRow};
+use forge_core::rows::{CountSet, Counts, KeyRow, LimitRow, QueueRow};
 use forge_core::set_aside::{RowId, Unreadable};
 use forge_core::time::Time;
 use forge_core::{Rows, Wants, limits};
@@ -41,6 +41,7 @@ pub(super) struct Loaded {
 /// What a statement of the first stage was sent for.
 enum LoadStatement<'a> {
     Begin,
+    Lock,
     Clients,
     ApiKeys,
     Jobs,
@@ -59,6 +60,8 @@ enum LoadStatement<'a> {
 pub(super) struct EarlierTries {
     /// Limits to hold besides those of the loaded jobs.
     pub(super) limits: BTreeSet<Name>,
+    /// Counts that must be exact.
+    pub(super) exact: CountSet,
     /// Jobs that a key points to and that were not there. A key may outlive a job that it met and did not make.
     gone: BTreeSet<JobId>,
 }
@@ -71,7 +74,7 @@ pub(super) async fn load(
     earlier: &mut EarlierTries,
 ) -> Result<Loaded, FailedTry> {
     let mut loaded = Loaded::default();
-    loaded.load_wants(connection, stage, wants).await?;
+    loaded.load_wants(connection, stage, wants, &earlier.exact).await?;
     loaded.check_related(earlier)?;
     loaded.load_limits(connection, stage, &earlier.limits).await?;
     deliveries::load(connection, stage, wants, loaded.webhooks_exist, &mut loaded.rows).await?;
@@ -84,7 +87,10 @@ impl Loaded {
         connection: &Connection,
         stage: &StatementRunner<'_>,
         wants: &Wants,
+        exact_too: &CountSet,
     ) -> Result<(), FailedTry> {
+        let exact = count_locks(&[&wants.exact, exact_too]);
+        self.rows.uncertain = uncertain(wants, exact_too);
         let owners: Vec<Uuid> = wants.clients.iter().map(|&id| id.into()).collect();
         let ids: Vec<Uuid> = wants.jobs.iter().map(|&id| id.into()).collect();
         let clients: Vec<Uuid> = wants.keys.iter().map(|key| key.client.into()).collect();
@@ -103,6 +109,11 @@ impl Loaded {
         let mut parts = vec![LoadStatement::Begin];
         let mut pipeline = Pipeline::new(connection);
         pipeline.push(Sql::Begin, []);
+        // Before anything is held: whoever waits here keeps nobody waiting. The counts are read when this is held.
+        if !exact.is_empty() {
+            pipeline.push(Sql::LockCounts, [&exact]);
+            parts.push(LoadStatement::Lock);
+        }
         // Clients and jobs by id come first: they wait for others, and must not while holding what others skip.
         if !owners.is_empty() {
             pipeline.push(Sql::LockClients, [&owners]);
@@ -157,7 +168,7 @@ impl Loaded {
 
     fn take(&mut self, part: LoadStatement<'_>, rows: Vec<Row>) -> Result<(), Error> {
         match part {
-            LoadStatement::Begin => {}
+            LoadStatement::Begin | LoadStatement::Lock => {}
             LoadStatement::Clients => {
                 let clients =
                     rows.iter().map(read_client).map(|client| client.map(|client| (client.id, client)));
@@ -287,6 +298,31 @@ impl Loaded {
         }
         self.limits = all;
         Ok(())
+    }
+}
+
+/// What is locked for counts that must be exact, in an order that all nodes share: a number for each queue, and zero for the
+/// jobs that workers hold. Two queues with one number wait for each other now and then.
+fn count_locks(exact: &[&CountSet]) -> Vec<i32> {
+    let active = exact.iter().any(|set| set.active).then_some(0);
+    let queues = exact.iter().flat_map(|set| &set.queues).map(|queue| number_of(queue.as_str()));
+    let locks: BTreeSet<i32> = queues.chain(active).collect();
+    locks.into_iter().collect()
+}
+
+/// FNV-1a: the same on every node, whatever its version.
+fn number_of(queue: &str) -> i32 {
+    let hash =
+        queue.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    hash.cast_signed()
+}
+
+/// The counts that are loaded without being locked.
+fn uncertain(wants: &Wants, exact_too: &CountSet) -> CountSet {
+    let locked = |queue: &&Name| wants.exact.queues.contains(*queue) || exact_too.queues.contains(*queue);
+    CountSet {
+        queues: wants.counts.iter().filter(|queue| !locked(queue)).cloned().collect(),
+        active: wants.active && !wants.exact.active && !exact_too.active,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Every statement, whole and readable as SQL; those of lists and of rows set aside stand in `list.rs` and `aside.rs`. Each connection prepares all of them when it opens.
 //!
-//! Two rules keep locks from forming a circle. Whatever may have to wait for a lock takes it in this order: clients by
+//! Two rules keep locks from forming a circle. Whatever may have to wait for a lock takes it in this order: exact counts, clients by
 //! id, jobs by id, limits by key, the first deliveries of chains by job and endpoint, deliveries by id, webhooks by id; then,
 //! while writing, jobs, idempotency keys, unique keys, clients, each in the order of its key, and the journal last. Whatever is
 //! found by looking around (shelves, due jobs, due deliveries) skips what others hold and never waits.
@@ -94,6 +94,8 @@ statements! {
         SELECT want.key, 0, 0 FROM unnest($1::text[]) AS want (key)
             ON CONFLICT (key) DO UPDATE SET active = limits.active WHERE false";
     FindLimits = "SELECT key, active, turn_at FROM limits WHERE key = ANY ($1::text[])";
+    /// Held until the transaction ends. In a space of its own, apart from the locks with one number.
+    LockCounts = "SELECT pg_advisory_xact_lock(18002, held.key) FROM unnest($1::integer[]) AS held (key)";
     FindQueues = "SELECT name, paused FROM queues WHERE name = ANY ($1::text[])";
     FindCounts = "
         SELECT queue,

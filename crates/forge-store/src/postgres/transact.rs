@@ -212,6 +212,11 @@ async fn attempt(
     let mut loaded = load(connection, stage, wants, earlier).await?;
     let rows = std::mem::take(&mut loaded.rows);
     let changes = decide_safely(decide, rows)?;
+    if !changes.exact.is_empty() {
+        earlier.exact.queues.extend(changes.exact.queues);
+        earlier.exact.active |= changes.exact.active;
+        return Err(FailedTry::limits());
+    }
     if changes.is_empty() {
         let mut pipeline = Pipeline::new(connection);
         pipeline.push(Sql::Rollback, []);

@@ -41,6 +41,26 @@ fn a_queue_stands_there_until_a_claim_leaves_nothing_in_it() {
     assert!(queues(&queue_hints, None).is_empty());
 }
 
+/// A claim that is stopped by the bound holds the jobs it looks at for a moment, and another one then finds none.
+#[test]
+fn a_queue_that_a_capped_claim_hid_from_another_is_there_when_there_is_room() {
+    for capped_first in [true, false] {
+        let queue_hints = queue_hints();
+        announce(&queue_hints, &["a"]);
+        let (capped, empty) = (queue_hints.look(None).unwrap(), queue_hints.look(None).unwrap());
+        if capped_first {
+            queue_hints.found_cap(&capped);
+            queue_hints.found_nothing_left(&empty);
+        } else {
+            queue_hints.found_nothing_left(&empty);
+            queue_hints.found_cap(&capped);
+        }
+        assert!(queues(&queue_hints, None).is_empty(), "there is no room");
+        queue_hints.announce_room();
+        assert_eq!(queues(&queue_hints, None), ["a"]);
+    }
+}
+
 #[test]
 fn a_queue_announced_while_a_claim_is_under_way_stays() {
     let queue_hints = queue_hints();
