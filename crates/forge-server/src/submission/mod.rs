@@ -32,11 +32,10 @@ pub struct Submission {
     pub id: Option<JobId>,
     /// The queue, by name; `None` for that of the head.
     pub queue: Option<String>,
-    /// All that is fixed from now on. What the server adds may be left out: the bound on an attempt, retention, the number of
-    /// items, the idempotency key.
+    /// All that is fixed from now on. What the server adds may be left out: retention, the number of items, the idempotency key.
     pub head: Head,
     /// The raw bytes that go with it.
-    pub input: Input,
+    pub input: Arc<Input>,
 }
 
 /// A job that satisfies the rules of this server.
@@ -74,7 +73,7 @@ impl Checked {
             id: id.unwrap_or_else(|| app.engine.job_id()),
             id_given: id.is_some(),
             head: Arc::new(head),
-            input: Arc::new(input),
+            input,
         }
     }
 }
@@ -82,22 +81,13 @@ impl Checked {
 /// Submits jobs of one client, all or none: the jobs as they stand, and whether they were there before.
 pub async fn submit_all(
     app: &App,
-    mut checked: Vec<Checked>,
+    checked: Vec<Checked>,
     key: Option<Key<'_>>,
 ) -> Result<(Vec<Job>, bool), ApiError> {
-    let too_late = checked.iter_mut().find_map(|checked| checked.too_late.take());
-    let client = checked.first().map(|checked| checked.submission.head.client);
-    let idempotency = client.zip(key).map(|(client, key)| Idempotency {
-        key: IdempotencyKey { client, operation: key.operation.into(), key: key.key.into() },
-        fingerprint: key.fingerprint,
-        too_late: too_late.is_some(),
-    });
-    // Of a list, only the first job carries the key.
-    let mut carried = idempotency.as_ref().map(|idempotency| idempotency.key.clone());
-    let jobs = checked.into_iter().map(|checked| checked.into_job(app, carried.take())).collect();
-    let has_key = idempotency.is_some();
-    let submit = Submit { jobs, idempotency, queue_max: Some(app.config.limits.queue_size) };
-    let (jobs, existing) = match (app.engine.submit(submit).await, too_late) {
+    let has_key = key.is_some();
+    let too_late = checked.iter().find_map(|checked| checked.too_late.clone());
+    let submitted = app.engine.submit(command(app, checked, key)).await;
+    let (jobs, existing) = match (submitted, too_late) {
         // What is wrong with the request itself is said first.
         (Err(Error::Refused(Refusal::TooLate | Refusal::IdempotencyConflict(_))), Some(refused)) => {
             return Err(refused.into());
@@ -110,11 +100,25 @@ pub async fn submit_all(
     Ok((jobs, existing))
 }
 
+/// The command that submits jobs of one client, all or none; for whoever looks at the engine's answer itself.
+pub fn command(app: &App, checked: Vec<Checked>, key: Option<Key<'_>>) -> Submit {
+    let client = checked.first().map(|checked| checked.submission.head.client);
+    let too_late = checked.iter().any(|checked| checked.too_late.is_some());
+    let idempotency = client.zip(key).map(|(client, key)| Idempotency {
+        key: IdempotencyKey { client, operation: key.operation.into(), key: key.key.into() },
+        fingerprint: key.fingerprint,
+        too_late,
+    });
+    // Of a list, only the first job carries the key.
+    let mut carried = idempotency.as_ref().map(|idempotency| idempotency.key.clone());
+    let jobs = checked.into_iter().map(|checked| checked.into_job(app, carried.take())).collect();
+    Submit { jobs, idempotency, queue_max: Some(app.config.limits.queue_size) }
+}
+
 /// Fills in the server's defaults for what a head leaves open.
 fn complete(app: &App, head: &mut Head) {
     head.keep.get_or_insert(app.keep());
     head.retention.get_or_insert(app.config.retention.jobs);
-    head.timeout.get_or_insert(app.config.exec.max_runtime);
 }
 
 /// What a batch knows of its items. One that is simulated tells of all of them.

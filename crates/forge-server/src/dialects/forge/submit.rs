@@ -1,5 +1,7 @@
 //! `POST /v1/jobs` and `POST /v1/jobs/batch`.
 
+use std::sync::Arc;
+
 use axum::http::StatusCode;
 use axum::response::Response;
 use forge_core::catalog::Kind;
@@ -29,7 +31,7 @@ const TERMS: Terms = Terms {
     queue: "queue",
     callback: "callback",
     key: "idempotency_key",
-    execution_at: "execution_at",
+    execution_at: Some("execution_at"),
     payload: "payload",
     payload_bytes_max: |limits| limits.max_job_payload_bytes,
     refused,
@@ -98,7 +100,7 @@ async fn show(call: &Call<'_>, job: Job, existing: bool) -> Result<Response, Api
 
 fn submission(call: &Call<'_>, request: SubmitRequest, items: Vec<Item>) -> Submission {
     let app = call.app;
-    let head = call.head(request.correlation_id.as_deref());
+    let head = call.head(call.caller().client, request.correlation_id.as_deref());
     let now = head.created_at;
     let head = Head {
         form: request.form,
@@ -106,12 +108,13 @@ fn submission(call: &Call<'_>, request: SubmitRequest, items: Vec<Item>) -> Subm
         execution_at: request.execution_at,
         priority: request.priority.unwrap_or(0),
         retry: app.retry_policy(request.retry_mode),
+        timeout: Some(app.config.exec.max_runtime),
         callback: request.callback,
         ..head
     };
     let items = with_kinds(app, items, now);
     let input = Input { payload: request.payload.unwrap_or_default(), items, ..Input::default() };
-    Submission { id: None, queue: request.queue, head, input }
+    Submission { id: None, queue: request.queue, head, input: Arc::new(input) }
 }
 
 /// Items that name no kind get one by chance, each its own.

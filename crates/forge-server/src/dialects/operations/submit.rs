@@ -34,7 +34,7 @@ const TERMS: Terms = Terms {
     queue: "queue",
     callback: "callback",
     key: "idempotency_key",
-    execution_at: "executionAt",
+    execution_at: None,
     payload: "parameters",
     payload_bytes_max: |limits| limits.max_job_payload_bytes,
     refused,
@@ -116,12 +116,13 @@ fn submission(
         operation: name.map(Into::into),
         priority: request.priority.unwrap_or(0),
         retry: app.operation_policy(mode, retries),
+        timeout: Some(app.config.exec.max_runtime),
         callback: request.callback,
         retention: operation.and_then(|operation| operation.retention),
-        ..call.head(request.correlation_id.as_deref())
+        ..call.head(call.caller().client, request.correlation_id.as_deref())
     };
     let input = Input { payload: request.parameters.unwrap_or_default(), items, ..Input::default() };
-    Submission { id: None, queue: request.queue.or_else(own_queue), head, input }
+    Submission { id: None, queue: request.queue.or_else(own_queue), head, input: Arc::new(input) }
 }
 
 /// What is simulated, if anything: what the client asked for, or what the operation says. The work of an operation takes as

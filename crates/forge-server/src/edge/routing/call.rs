@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::str::FromStr;
 
 use bytes::Bytes;
-use forge_core::id::{ExecutionId, JobId};
+use forge_core::id::{ClientId, ExecutionId, JobId};
 use forge_core::job::Head;
 use percent_encoding::percent_decode_str;
 
@@ -47,9 +47,9 @@ impl Call<'_> {
         self.job().map(|id| ExecutionId::from_u128(id.as_u128()))
     }
 
-    /// The head of a job that the client submits by this request: what the request says of it beside its body, everything
-    /// else at its default. `correlation_id` is that of the body.
-    pub fn head(&self, correlation_id: Option<&str>) -> Head {
+    /// The head of a job that is submitted for a client by this request: what the request says of it beside its body,
+    /// everything else at its default. `correlation_id` is that of the body.
+    pub fn head(&self, client: ClientId, correlation_id: Option<&str>) -> Head {
         let (traceparent, tracestate) = self.exchange.trace_context();
         let correlation_id = self.exchange.correlation(correlation_id);
         Head {
@@ -58,7 +58,7 @@ impl Call<'_> {
             traceparent,
             tracestate,
             language: self.exchange.language().stored(),
-            ..Head::new(self.caller().client, self.app.default_queue.clone(), self.app.clock.now())
+            ..Head::new(client, self.app.default_queue.clone(), self.app.clock.now())
         }
     }
 
