@@ -125,9 +125,8 @@ impl App {
         let base = config.server.public_base_url.clone().unwrap_or_default();
         let outcomes = outcomes(&config);
         let metrics = Arc::new(Metrics::new());
-        let traces = config.telemetry.otlp_endpoint.as_deref().map(|endpoint| {
-            Arc::new(Traces::start(endpoint, clock.clone(), metrics.trace_spans_dropped.clone()))
-        });
+        let traces = Traces::start(&config.telemetry, clock.clone(), metrics.trace_spans_dropped.clone());
+        let traces = traces.map(Arc::new);
         let observer: Arc<dyn Observer> = match &traces {
             Some(traces) => Arc::new(CommitObserver { metrics: metrics.clone(), traces: traces.clone() }),
             None => metrics.clone(),

@@ -25,6 +25,7 @@ pub mod dialects;
 pub mod documents;
 pub mod edge;
 mod exit;
+mod http_client;
 pub mod limits;
 pub mod metrics;
 pub mod pages;

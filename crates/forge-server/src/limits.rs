@@ -140,6 +140,9 @@ pub const TRACE_LINGER: Duration = Duration::from_millis(250);
 /// How long the collector may take to answer.
 pub const TRACE_SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Bytes of the collector's answer that are read, so that the connection can be used again. It says `{}` or what is wrong.
+pub const TRACE_ANSWER_BYTES_MAX: usize = 64 * 1024;
+
 /// How often a batch is tried. Longer trouble is better met by dropping: newer spans are worth more.
 pub const TRACE_TRIES: u32 = 3;
 
@@ -173,7 +176,7 @@ pub const WEBHOOK_ADDRESSES_TRIED_MAX: usize = 4;
 pub const WEBHOOK_LOOKUPS_MAX: usize = 128;
 
 /// Bytes of status line and headers of a receiver's answer.
-pub const WEBHOOK_ANSWER_HEAD_BYTES_MAX: usize = 16 * 1024;
+pub const ANSWER_HEAD_BYTES_MAX: usize = 16 * 1024;
 
 /// Bytes of a receiver's answer that are read so that its connection can be used again. Their content is of no interest.
 pub const WEBHOOK_ANSWER_BODY_BYTES_MAX: usize = 4 * 1024;

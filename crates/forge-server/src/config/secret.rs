@@ -10,7 +10,7 @@ use crate::limits::SHOWN_CHARS_MAX;
 pub(crate) const HIDDEN: &str = "(hidden)";
 
 /// Keys whose value is a secret as a whole. A URL with a password is recognised wherever it stands.
-const SECRET_KEYS: &[&str] = &["auth.admin_token"];
+const SECRET_KEYS: &[&str] = &["auth.admin_token", "telemetry.otlp_headers"];
 
 /// Words that make a key suspicious. An unknown key is perhaps a misspelt secret one.
 const SECRET_WORDS: &[&str] = &["token", "secret", "password", "passwd"];
@@ -47,6 +47,7 @@ pub(crate) fn is_secret(key: &str) -> bool {
 pub(crate) fn shown(key: &str, value: &Value) -> String {
     match value {
         Value::String(text) if text.is_empty() => "\"\"".to_owned(),
+        Value::Array(list) if list.is_empty() => "[]".to_owned(),
         _ if is_secret(key) => HIDDEN.to_owned(),
         Value::String(text) => shorten(&Value::String(without_password(text)).to_string()),
         other => shorten(&other.to_string()),
@@ -55,8 +56,11 @@ pub(crate) fn shown(key: &str, value: &Value) -> String {
 
 /// Whether `shown` would leave something out of this value for secrecy.
 pub(crate) fn hides(key: &str, value: &Value) -> bool {
-    let Some(text) = value.as_str().filter(|text| !text.is_empty()) else { return false };
-    is_secret(key) || without_password(text) != text
+    match value {
+        Value::String(text) => !text.is_empty() && (is_secret(key) || without_password(text) != *text),
+        Value::Array(list) => !list.is_empty() && is_secret(key),
+        _ => false,
+    }
 }
 
 /// A text with whatever may be a password replaced: in `user:password@`, and behind `password=`. Rather hides too much:

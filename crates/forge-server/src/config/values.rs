@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use axum::http::Uri;
+use axum::http::{HeaderName, HeaderValue, Uri, header};
 
 use super::secret::Secret;
 
@@ -192,14 +192,36 @@ pub(crate) fn url(text: &str) -> Option<String> {
     whole.then(|| text.trim_end_matches('/').to_owned())
 }
 
-pub(crate) const COLLECTOR: &str = "an http URL without query, such as http://127.0.0.1:4318 (https is not spoken to collectors), or nothing";
+pub(crate) const COLLECTOR: &str =
+    "an http or https URL without query and without a password, such as http://127.0.0.1:4318, or nothing";
 
 /// The URL of a collector, without a slash at its end.
 pub(crate) fn collector(text: &str) -> Option<String> {
     let uri: Uri = text.parse().ok()?;
-    let plain = uri.scheme_str() == Some("http") && uri.authority()?.as_str().find('@').is_none();
-    url(text).filter(|_| plain)
+    let has_password = uri.authority()?.as_str().contains('@');
+    url(text).filter(|_| !has_password)
 }
+
+pub(crate) const HEADERS: &str = "header fields, each as name=value, such as authorization=Bearer abc";
+
+/// A header field, as `OTEL_EXPORTER_OTLP_HEADERS` has it. Its value is not shown when it is printed.
+pub(crate) fn header_field(text: &str) -> Option<(HeaderName, HeaderValue)> {
+    let (name, value) = text.split_once('=')?;
+    let name =
+        HeaderName::from_bytes(name.trim().as_bytes()).ok().filter(|name| !OWN_FIELDS.contains(name))?;
+    let mut value = HeaderValue::from_str(value.trim()).ok()?;
+    value.set_sensitive(true);
+    Some((name, value))
+}
+
+/// Fields that follow from the request itself.
+const OWN_FIELDS: [HeaderName; 5] = [
+    header::HOST,
+    header::CONTENT_TYPE,
+    header::CONTENT_LENGTH,
+    header::TRANSFER_ENCODING,
+    header::CONNECTION,
+];
 
 pub(crate) const TOKEN: &str =
     "letters, digits and signs without spaces (it travels in a header), or nothing";
@@ -292,11 +314,11 @@ mod tests {
     }
 
     #[test]
-    fn a_collector_is_spoken_to_in_plain_http() {
+    fn a_collector_has_a_url_without_a_password() {
         for (text, expected) in [
             ("http://127.0.0.1:4318/", Some("http://127.0.0.1:4318")),
             ("http://otel.internal/collect", Some("http://otel.internal/collect")),
-            ("https://otel.example.org", None),
+            ("https://otel.example.org", Some("https://otel.example.org")),
             ("http://user:secret@otel.internal", None),
             ("127.0.0.1:4318", None),
         ] {

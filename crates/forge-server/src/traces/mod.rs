@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   request ──finish──► one span per submit, cancel, retry, key ─┐
-//!   commit ──observer─► one span per state a job leaves,         ├─► bounded queue ─► sender ─► POST {endpoint}/v1/traces
+//!   commit ──observer─► one span per state a job leaves,         ├─► bounded queue ─► exporter ─► POST {endpoint}/v1/traces
 //!                       its execution, its report                │   full: dropped and counted
 //!   webhook attempt ───► one span                                ┘
 //! ```
@@ -19,8 +19,9 @@
 //!
 //! Written by hand rather than with the `opentelemetry` crates: they make spans out of live objects, which we do not have,
 //! and would bring a dozen crates and an HTTP client to every build. What remains is one JSON document of the OTLP
-//! specification and one HTTP request. TLS is not spoken: a collector beside the server does that.
+//! specification and one HTTP request.
 
+mod collector;
 mod context;
 mod delivery;
 mod event_spans;
@@ -40,9 +41,12 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tracing::warn;
 
+use crate::config::Telemetry;
 use crate::limits::{TRACE_SPANS_WAITING_MAX, TRACE_STOP_GRACE};
 use crate::metrics::Metrics;
+use collector::Collector;
 pub(crate) use delivery::{AttemptRecord, AttemptSpan};
+use exporter::SpanExporter;
 pub(crate) use request::RequestSubject;
 use span::Span;
 
@@ -56,13 +60,15 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// Starts sending to this endpoint, an `http` URL without a slash at its end. Ends with [`Traces::stop`].
-    pub(crate) fn start(endpoint: &str, clock: Arc<dyn Clock>, dropped: Counter) -> Traces {
+    /// Starts sending to the collector, if there is one. Ends with [`Traces::stop`].
+    pub(crate) fn start(to: &Telemetry, clock: Arc<dyn Clock>, dropped: Counter) -> Option<Traces> {
+        let endpoint = to.otlp_endpoint.as_deref()?;
+        let collector = Collector::new(endpoint, &to.otlp_headers, None);
         let (spans, waiting) = mpsc::channel(TRACE_SPANS_WAITING_MAX);
         let (stop, stopped) = watch::channel(false);
-        let sender = exporter::SpanExporter::new(endpoint, clock, dropped.clone());
-        let sending = tokio::spawn(sender.run(waiting, stopped));
-        Traces { spans, dropped, stop, sending: Mutex::new(Some(sending)) }
+        let exporter = SpanExporter::new(collector, clock, dropped.clone());
+        let sending = tokio::spawn(exporter.run(waiting, stopped));
+        Some(Traces { spans, dropped, stop, sending: Mutex::new(Some(sending)) })
     }
 
     fn put(&self, span: Span) {

@@ -7,27 +7,20 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 
-use bytes::Bytes;
-use http_body_util::Full;
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::crypto::aws_lc_rs;
+use tokio_rustls::rustls::RootCertStore;
 use tokio_rustls::rustls::pki_types::ServerName;
-use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 
 use super::guard;
 use super::send_error::SendError;
 use super::target::{Peer, Target, is_local_name};
 use crate::config::PrivateTargets;
-use crate::limits::{
-    WEBHOOK_ADDRESSES_TRIED_MAX, WEBHOOK_ANSWER_HEAD_BYTES_MAX, WEBHOOK_CONNECT_TIMEOUT, WEBHOOK_LOOKUPS_MAX,
-};
+use crate::http_client::{self, HttpConnection};
+use crate::limits::{WEBHOOK_ADDRESSES_TRIED_MAX, WEBHOOK_CONNECT_TIMEOUT, WEBHOOK_LOOKUPS_MAX};
 
 /// The addresses of a name.
 pub type Addresses<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>>;
@@ -90,11 +83,11 @@ impl Dialler {
             // Answers to small requests; waiting for more to send would only delay them.
             let _ = stream.set_nodelay(true);
             if !target.is_https() {
-                return HttpConnection::open(stream).await;
+                return HttpConnection::open(stream).await.map_err(|_| SendError::Closed);
             }
             let name = server_name(target).ok_or(SendError::Certificate)?;
             let stream = self.tls().connect(name, stream).await.map_err(tls_trouble)?;
-            HttpConnection::open(stream).await
+            HttpConnection::open(stream).await.map_err(|_| SendError::Closed)
         };
         timeout(WEBHOOK_CONNECT_TIMEOUT, connect).await.map_err(|_| SendError::Unreachable)?
     }
@@ -141,27 +134,8 @@ impl Dialler {
     }
 
     fn tls(&self) -> &TlsConnector {
-        self.tls.get_or_init(|| {
-            let roots = self.roots.clone().unwrap_or_else(system_roots);
-            let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-                .with_safe_default_protocol_versions()
-                .expect("the provider knows TLS 1.2 and 1.3")
-                .with_root_certificates(roots)
-                .with_no_client_auth();
-            config.alpn_protocols = vec![b"http/1.1".to_vec()];
-            TlsConnector::from(Arc::new(config))
-        })
+        self.tls.get_or_init(|| http_client::tls_connector(self.roots.clone()))
     }
-}
-
-fn system_roots() -> RootCertStore {
-    let found = rustls_native_certs::load_native_certs();
-    let mut roots = RootCertStore::empty();
-    let (n_roots, _) = roots.add_parsable_certificates(found.certs);
-    if n_roots == 0 {
-        tracing::error!("no trusted certificates on this system: webhooks over https cannot be delivered");
-    }
-    roots
 }
 
 fn server_name(target: &Target) -> Option<ServerName<'static>> {
@@ -172,39 +146,5 @@ fn server_name(target: &Target) -> Option<ServerName<'static>> {
 }
 
 fn tls_trouble(error: io::Error) -> SendError {
-    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
-    match cause {
-        Some(rustls::Error::InvalidCertificate(_)) => SendError::Certificate,
-        Some(_) | None => SendError::Insecure,
-    }
-}
-
-/// A connection, and the task that drives it. Both end together.
-pub(crate) struct HttpConnection {
-    pub(crate) requests: SendRequest<Full<Bytes>>,
-    driver: JoinHandle<()>,
-}
-
-impl HttpConnection {
-    async fn open(
-        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    ) -> Result<HttpConnection, SendError> {
-        let handshake = http1::Builder::new()
-            .max_buf_size(WEBHOOK_ANSWER_HEAD_BYTES_MAX)
-            .handshake(TokioIo::new(stream))
-            .await;
-        let (requests, connection) = handshake.map_err(|_| SendError::Closed)?;
-        let driver = tokio::spawn(async move {
-            // What goes wrong is told to whoever waits for the answer.
-            let _ = connection.await;
-        });
-        Ok(HttpConnection { requests, driver })
-    }
-}
-
-impl Drop for HttpConnection {
-    fn drop(&mut self) {
-        // A receiver that neither reads nor answers would keep it for ever.
-        self.driver.abort();
-    }
+    if http_client::is_untrusted(&error) { SendError::Certificate } else { SendError::Insecure }
 }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use forge_core::time::Time;
 
-use super::dial::HttpConnection;
+use crate::http_client::HttpConnection;
 use crate::limits::{WEBHOOK_IDLE, WEBHOOK_IDLE_MAX, WEBHOOK_IDLE_PER_RECEIVER_MAX};
 
 #[derive(Default)]

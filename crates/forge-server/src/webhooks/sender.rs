@@ -14,11 +14,12 @@ use hyper::body::Incoming;
 use tokio::time::timeout;
 use tokio_rustls::rustls::RootCertStore;
 
-use super::dial::{Dialler, HttpConnection, Resolve, SystemResolver};
+use super::dial::{Dialler, Resolve, SystemResolver};
 use super::pool::ConnectionPool;
 use super::send_error::SendError;
 use super::target::Target;
 use crate::config::PrivateTargets;
+use crate::http_client::HttpConnection;
 use crate::limits::{WEBHOOK_ANSWER_BODY_BYTES_MAX, WEBHOOK_DRAIN, WEBHOOK_RETRY_AFTER_MAX};
 
 /// What a receiver said.

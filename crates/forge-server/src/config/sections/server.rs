@@ -4,12 +4,14 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use axum::http::{HeaderName, HeaderValue};
+
 use super::DAYS_MAX;
 use crate::config::reader::SettingsReader;
 use crate::config::secret::Secret;
 use crate::config::values::{
-    ADDRESS, AuthMode, COLLECTOR, DATABASE, Database, LogFormat, LogLevel, NETWORK, Network, Reach,
-    Registration, TOKEN, URL, address, collector, database, token, url,
+    ADDRESS, AuthMode, COLLECTOR, DATABASE, Database, HEADERS, LogFormat, LogLevel, NETWORK, Network, Reach,
+    Registration, TOKEN, URL, address, collector, database, header_field, token, url,
 };
 
 /// `[server]`
@@ -115,10 +117,15 @@ impl Auth {
 pub struct Telemetry {
     /// Without a slash at its end.
     pub otlp_endpoint: Option<String>,
+    /// Sent with every batch; they may hold credentials.
+    pub otlp_headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Telemetry {
     pub(in crate::config) fn read(from: &mut SettingsReader<'_>) -> Telemetry {
-        Telemetry { otlp_endpoint: from.text_or_unset("telemetry.otlp_endpoint", COLLECTOR, collector) }
+        Telemetry {
+            otlp_endpoint: from.text_or_unset("telemetry.otlp_endpoint", COLLECTOR, collector),
+            otlp_headers: from.list("telemetry.otlp_headers", HEADERS, header_field),
+        }
     }
 }

@@ -94,6 +94,7 @@ const ROWS: &[Row] = rows! {
     "ojs.test_hooks" = "true" => ojs.test_hooks == "true", not "on";
     "ojs.strict_catalog" = "true" => ojs.strict_catalog == "true", not "strict";
     "telemetry.otlp_endpoint" = "http://127.0.0.1:4318" => telemetry.otlp_endpoint == r#"Some("http://127.0.0.1:4318")"#, not "4317";
+    "telemetry.otlp_headers" = "api-key=hunter2, X-Tenant = a=b" => telemetry.otlp_headers == r#"[("api-key", Sensitive), ("x-tenant", Sensitive)]"#, not "host=elsewhere";
 };
 
 /// Writes a row of an operation, which is found by its name.
