@@ -24,6 +24,8 @@ pub struct Items {
 pub struct Item {
     /// What the client calls it, or its place counted from zero. Unique within its batch.
     pub id: String,
+    /// What kind of job it is; `None` if that of its batch.
+    pub job_type: Option<String>,
     /// What the built-in worker simulates; `None` for real work.
     pub work_kind: Option<WorkKind>,
     /// Whatever else was said of it, as received.
@@ -77,19 +79,21 @@ pub(crate) fn encode_items(items: &[Item], out: &mut Vec<u8>) {
             if !item.payload.is_empty() {
                 out.bytes(3, &item.payload);
             }
+            out.text(4, item.job_type.as_deref());
         });
     }
 }
 
 pub(crate) fn decode_items(bytes: &[u8]) -> Result<Vec<Item>, Corrupt> {
     let item = |bytes| {
-        let mut item = Item { id: String::new(), work_kind: None, payload: Vec::new() };
+        let mut item = Item { id: String::new(), job_type: None, work_kind: None, payload: Vec::new() };
         for field in Fields(bytes) {
             let field = field?;
             match field.tag {
                 1 => item.id = field.text()?,
                 2 => item.work_kind = Some(WorkKind::parse(field.str()?).ok_or(Corrupt)?),
                 3 => item.payload = field.bytes.to_vec(),
+                4 => item.job_type = Some(field.text()?),
                 _ => {}
             }
         }
@@ -144,8 +148,13 @@ mod tests {
     #[test]
     fn items_and_their_ends_come_back_as_they_were_written() {
         let items = vec![
-            Item { id: "a".into(), work_kind: Some(WorkKind::SuccessFast), payload: Vec::new() },
-            Item { id: "1".into(), work_kind: None, payload: vec![7; 300] },
+            Item {
+                id: "a".into(),
+                job_type: Some("mail.send".into()),
+                work_kind: Some(WorkKind::SuccessFast),
+                payload: Vec::new(),
+            },
+            Item { id: "1".into(), job_type: None, work_kind: None, payload: vec![7; 300] },
         ];
         let mut bytes = Vec::new();
         encode_items(&items, &mut bytes);

@@ -2,6 +2,7 @@
 //! wrong.
 
 use forge_core::catalog::Kind;
+use forge_core::limits::NAME_BYTES_MAX;
 use forge_core::retry::Mode;
 use forge_core::work::{Behaviour, WorkKind};
 use forge_problem::Digest;
@@ -49,6 +50,16 @@ pub fn work_kind(word: &str) -> Result<WorkKind, Violation> {
         Some(kind) => Ok(kind),
         None => Err(violation("work_kind", "is not in the catalog of work kinds", "enum")),
     }
+}
+
+/// What is wrong with the text of a job's type under `/api/v1`, with the rule it breaks.
+pub(crate) fn bad_job_type(text: &str) -> Option<(Kind, &'static str, &'static str)> {
+    if text.len() > NAME_BYTES_MAX {
+        return Some((Kind::JobTypeTooLong, "must have at most 255 bytes", "maxLength"));
+    }
+    let says_nothing = text.trim().is_empty() || text.chars().any(char::is_control);
+    let detail = "must say something, without control characters";
+    says_nothing.then_some((Kind::UnknownJobType, detail, "format"))
 }
 
 /// A priority within its bounds.

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::body;
+use crate::members::{self, UnknownMembers};
 use crate::problem::{Refused, Violation};
 
 use crate::language::{self, Language};
@@ -26,8 +27,21 @@ const MIXED_LISTED_MAX: usize = 9;
 /// Wrong items that a refusal names. Whoever made this many mistakes made one.
 const VIOLATIONS_MAX: usize = 20;
 
-/// Takes the items out of a body. `payload` is the member that holds what else is said of an item, in the dialect's word.
-pub fn take_items(members: &mut Map<String, Value>, payload: &str) -> Result<Vec<Item>, Box<Refused>> {
+/// The members of an item in one dialect.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ItemMembers {
+    /// All of them, as documented.
+    pub(crate) known: &'static [&'static str],
+    /// The one that holds what else is said of an item.
+    pub(crate) payload: &'static str,
+}
+
+/// Takes the items out of a body.
+pub(crate) fn take_items(
+    members: &mut Map<String, Value>,
+    of_item: ItemMembers,
+    unknown: UnknownMembers,
+) -> Result<Vec<Item>, Box<Refused>> {
     let refused = |kind, detail: &str, constraint| {
         let violation = Violation { pointer: "#/items".into(), detail: detail.into(), constraint };
         Err(body::refused(kind, vec![violation], &[]))
@@ -41,9 +55,9 @@ pub fn take_items(members: &mut Map<String, Value>, payload: &str) -> Result<Vec
         let detail = format!("must have 1 to {ITEMS_MAX} items; it has {}", items.len());
         return refused(Kind::InvalidArgs, &detail, "size");
     }
-    let mut reader = ItemReader { malformed: Vec::new(), invalid: Vec::new(), ids: BTreeSet::new() };
-    let items =
-        items.into_iter().enumerate().map(|(place, item)| reader.item(place, item, payload)).collect();
+    let mut reader =
+        ItemReader { of_item, unknown, malformed: Vec::new(), invalid: Vec::new(), ids: BTreeSet::new() };
+    let items = items.into_iter().enumerate().map(|(place, item)| reader.item(place, item)).collect();
     let ItemReader { mut malformed, mut invalid, .. } = reader;
     malformed.truncate(VIOLATIONS_MAX);
     invalid.truncate(VIOLATIONS_MAX);
@@ -55,13 +69,15 @@ pub fn take_items(members: &mut Map<String, Value>, payload: &str) -> Result<Vec
 }
 
 struct ItemReader {
+    of_item: ItemMembers,
+    unknown: UnknownMembers,
     malformed: Vec<Violation>,
     invalid: Vec<Violation>,
     ids: BTreeSet<String>,
 }
 
 impl ItemReader {
-    fn item(&mut self, place: usize, item: Value, payload: &str) -> Item {
+    fn item(&mut self, place: usize, item: Value) -> Item {
         let mut item = match item {
             Value::Object(members) => members,
             _ => {
@@ -84,8 +100,21 @@ impl ItemReader {
                 None
             }
         });
-        let payload = item.remove(payload).map_or(Vec::new(), |payload| payload.to_string().into_bytes());
-        Item { id, work_kind, payload }
+        let job_type = match self.of_item.known.contains(&"type") {
+            true => self.text(&mut item, place, "type"),
+            false => None,
+        };
+        if let Some((_, detail, constraint)) = job_type.as_deref().and_then(body::bad_job_type) {
+            self.invalid.push(wrong(place, "/type", detail, constraint));
+        }
+        let payload = item.remove(self.of_item.payload);
+        let payload = payload.map_or(Vec::new(), |payload| payload.to_string().into_bytes());
+        if self.unknown == UnknownMembers::Refuse {
+            let at = format!("#/items/{place}/");
+            let known = self.of_item.known;
+            self.invalid.extend(item.keys().map(|name| members::stranger(&at, name, known)));
+        }
+        Item { id, job_type, work_kind, payload }
     }
 
     fn text(&mut self, item: &mut Map<String, Value>, place: usize, name: &str) -> Option<String> {
@@ -249,6 +278,9 @@ mod tests {
 
     use super::*;
 
+    const OF_ITEM: ItemMembers =
+        ItemMembers { known: &["itemId", "work_kind", "payload"], payload: "payload" };
+
     fn ends(n_completed: usize, n_failed: usize) -> Vec<ItemEnd> {
         let error = ItemError { kind: Kind::HandlerError, message: "no".into(), retryable: false };
         let end = |n: usize| ItemEnd { id: n.to_string(), error: (n >= n_completed).then(|| error.clone()) };
@@ -271,7 +303,7 @@ mod tests {
             br#"{"items":[{},{"itemId":"x","work_kind":"SUCCESS_FAST","payload":{"a":[1]}},{"itemId":null}],"b":1}"#,
         )
         .unwrap();
-        let items = take_items(&mut members, "payload").unwrap();
+        let items = take_items(&mut members, OF_ITEM, UnknownMembers::Refuse).unwrap();
         let ids: Vec<&str> = items.iter().map(|item| item.id.as_str()).collect();
         assert_eq!(ids, ["0", "x", "2"]);
         assert_eq!(items[1].payload, br#"{"a":[1]}"#);
@@ -293,6 +325,7 @@ mod tests {
             (r#"{"items":[{"itemId":"1"},{}]}"#, Kind::InvalidArgs, vec!["#/items/1/itemId"]),
             (r#"{"items":[{"itemId":""}]}"#, Kind::InvalidArgs, vec!["#/items/0/itemId"]),
             (r#"{"items":[{"work_kind":"NOTHING"}]}"#, Kind::InvalidArgs, vec!["#/items/0/work_kind"]),
+            (r#"{"items":[{},{"colour":1}]}"#, Kind::InvalidArgs, vec!["#/items/1/colour"]),
             (
                 r#"{"items":[{"work_kind":"PAYLOAD_INVALID"}]}"#,
                 Kind::InvalidArgs,
@@ -300,7 +333,7 @@ mod tests {
             ),
         ] {
             let mut members = body::object(body.as_bytes()).unwrap();
-            let refused = take_items(&mut members, "payload").unwrap_err();
+            let refused = take_items(&mut members, OF_ITEM, UnknownMembers::Refuse).unwrap_err();
             let named: Vec<&str> = refused.violations.iter().map(|v| v.pointer.as_str()).collect();
             assert_eq!((refused.kind, named), (kind, pointers), "{}", &body[..body.len().min(60)]);
         }

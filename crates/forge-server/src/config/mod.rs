@@ -17,7 +17,6 @@
 //! A refused configuration is an [`Invalid`] with every complaint, not just the first.
 
 mod complaint;
-mod hint;
 mod print;
 mod reader;
 mod rules;
@@ -32,7 +31,7 @@ mod values;
 pub use complaint::{Complaint, Invalid, Origin};
 pub use secret::Secret;
 pub use sections::{
-    Asyncops, Auth, Catalog, Exec, Idempotency, JobRetention, Limits, Log, Ojs, Operation, Operations,
+    Api, Asyncops, Auth, Catalog, Exec, Idempotency, JobRetention, Limits, Log, Ojs, Operation, Operations,
     Problem, Retention, Retry, RetryModes, Server, Sim, Telemetry, Webhooks, Workers,
 };
 pub use sources::{CommandMode, File, Flag, Sources};
@@ -62,6 +61,7 @@ pub struct Config {
     pub retention: Retention,
     pub job_retention: JobRetention,
     pub idempotency: Idempotency,
+    pub api: Api,
     pub catalog: Catalog,
     pub sim: Sim,
     pub problem: Problem,
@@ -115,6 +115,7 @@ impl Config {
             retention: Retention::read(from),
             job_retention: JobRetention::read(from),
             idempotency: Idempotency::read(from),
+            api: Api::read(from),
             catalog: Catalog::read(from),
             sim: Sim::read(from),
             problem: Problem::read(from),

@@ -10,10 +10,10 @@ use std::time::Duration;
 use toml::Value;
 
 use super::complaint::Complaint;
-use super::hint::nearest;
 use super::secret::shown;
 use super::sections::operation_key;
 use super::settings::Settings;
+use forge_wire::hint::nearest;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 

@@ -12,10 +12,10 @@ use toml::{Table, Value};
 
 use super::MANUAL;
 use super::complaint::{Complaint, Origin};
-use super::hint::nearest;
 use super::secret::{HIDDEN, is_secret, shown};
 use super::sections::operation_key;
 use super::sources::{CommandMode, File, Flag, Sources};
+use forge_wire::hint::nearest;
 
 /// What variables of ours begin with.
 const PREFIX: &str = "FORGERUN_";

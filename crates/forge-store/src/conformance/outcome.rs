@@ -67,7 +67,12 @@ pub async fn a_batch_keeps_the_list_of_every_execution(fixture: &dyn Fixture) {
         head.items = Some(Items { n: 2, simulated: false });
         head.retry = policy;
     });
-    let item = |id: &str, payload: &[u8]| Item { id: id.into(), work_kind: None, payload: payload.to_vec() };
+    let item = |id: &str, payload: &[u8]| Item {
+        id: id.into(),
+        job_type: None,
+        work_kind: None,
+        payload: payload.to_vec(),
+    };
     let items = vec![item("ä", b"{\"a\":1}"), item("1", &[0, 255])];
     std::sync::Arc::make_mut(&mut batch.input).items = items.clone();
     accepted(ask(&store, START, submit(batch)).await);

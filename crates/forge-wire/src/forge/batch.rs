@@ -7,14 +7,32 @@ use serde_json::Value;
 
 use super::submit::{SubmitRequest, read_submit, refused};
 use crate::body::{self, violation};
-use crate::item::take_items;
+use crate::item::{ItemMembers, take_items};
+use crate::members::UnknownMembers;
 use crate::problem::Refused;
+
+/// The members of a batch: those of a submission, and the items.
+pub const BATCH_MEMBERS: &[&str] = &[
+    "items",
+    "type",
+    "execution_at",
+    "work_kind",
+    "queue",
+    "callback",
+    "idempotency_key",
+    "priority",
+    "retry_mode",
+    "correlation_id",
+    "payload",
+];
+
+const OF_ITEM: ItemMembers = ItemMembers { known: &["itemId", "work_kind", "payload"], payload: "payload" };
 
 /// Reads a body: what holds for the whole, and the items. `type` may be left out and is EXECUTE then; `work_kind` is that of
 /// items which name none.
-pub fn read_batch(bytes: &[u8]) -> Result<(SubmitRequest, Vec<Item>), Box<Refused>> {
+pub fn read_batch(bytes: &[u8], unknown: UnknownMembers) -> Result<(SubmitRequest, Vec<Item>), Box<Refused>> {
     let mut members = body::object(bytes)?;
-    let mut items = take_items(&mut members, "payload")?;
+    let mut items = take_items(&mut members, OF_ITEM, unknown)?;
     members.entry("type").or_insert_with(|| Value::from("EXECUTE"));
     let request = read_submit(Value::Object(members).to_string().as_bytes())?;
     if request.form == JobForm::EmitEvent {
@@ -37,7 +55,7 @@ mod tests {
     fn what_is_said_once_holds_for_every_item() {
         let body =
             br#"{"items":[{},{"work_kind":"FAIL_IMMEDIATE"}],"work_kind":"SUCCESS_FAST","priority":3}"#;
-        let (request, items) = read_batch(body).unwrap();
+        let (request, items) = read_batch(body, UnknownMembers::Refuse).unwrap();
         assert_eq!((request.form, request.priority), (JobForm::Execute, Some(3)));
         let kinds: Vec<_> = items.iter().map(|item| item.work_kind).collect();
         assert_eq!(kinds, [Some(WorkKind::SuccessFast), Some(WorkKind::FailImmediate)]);
@@ -45,8 +63,12 @@ mod tests {
 
     #[test]
     fn a_batch_publishes_no_notification() {
-        let refused = read_batch(br#"{"items":[{}],"type":"EMIT_EVENT"}"#).unwrap_err();
+        let refused =
+            read_batch(br#"{"items":[{}],"type":"EMIT_EVENT"}"#, UnknownMembers::Refuse).unwrap_err();
         assert_eq!(refused.kind, Kind::UnknownJobType);
-        assert_eq!(read_batch(br#"{"items":[{}],"priority":"x"}"#).unwrap_err().kind, Kind::MalformedRequest);
+        assert_eq!(
+            read_batch(br#"{"items":[{}],"priority":"x"}"#, UnknownMembers::Refuse).unwrap_err().kind,
+            Kind::MalformedRequest
+        );
     }
 }

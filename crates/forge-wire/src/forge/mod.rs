@@ -9,7 +9,7 @@ mod submit;
 mod webhook;
 
 pub use crate::error::{ErrorView, FailedAttemptView};
-pub use batch::read_batch;
+pub use batch::{BATCH_MEMBERS, read_batch};
 pub use client::{ClientView, KeyRequest, KeyView, RevokeRequest, RevokedView};
 pub use delivery::{
     AttemptView, DeliveriesView, DeliveryView, RedeliverRequest, RedeliveredView, RequestView,
@@ -19,8 +19,8 @@ pub use event::{EntryView, EventView, EventsView, NoticeView};
 pub use job::{
     CanceledView, DefinitionView, JobView, JobsView, ReportView, RetriedView, RetryRequest, SubmittedView,
 };
-pub use submit::{SubmitRequest, read_submit, refused};
+pub use submit::{SUBMIT_MEMBERS, SubmitRequest, read_submit, refused};
 pub use webhook::{
-    DeletedView, HealthView, RotateRequest, WebhookRequest, WebhookView, WebhooksView, event_names,
-    parse_event, read_webhook, read_webhook_change,
+    DeletedView, HealthView, RotateRequest, WEBHOOK_MEMBERS, WebhookRequest, WebhookView, WebhooksView,
+    event_names, parse_event, read_webhook, read_webhook_change,
 };

@@ -61,10 +61,11 @@ pub fn read_submit(bytes: &[u8]) -> Result<SubmitRequest, Box<Refused>> {
 
 /// A refusal that names everything that is wrong.
 pub fn refused(kind: Kind, violations: Vec<Violation>) -> Box<Refused> {
-    body::refused(kind, violations, &MEMBERS)
+    body::refused(kind, violations, SUBMIT_MEMBERS)
 }
 
-const MEMBERS: [&str; 10] = [
+/// The members of a submission, in the order of the documentation.
+pub const SUBMIT_MEMBERS: &[&str] = &[
     "type",
     "execution_at",
     "work_kind",

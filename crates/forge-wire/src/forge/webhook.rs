@@ -69,7 +69,8 @@ pub struct WebhookRequest {
     pub enabled: Option<bool>,
 }
 
-const MEMBERS: [&str; 5] = ["url", "events", "envelope", "description", "enabled"];
+/// The members of a registration or change, in the order of the documentation.
+pub const WEBHOOK_MEMBERS: &[&str] = &["url", "events", "envelope", "description", "enabled"];
 
 /// Reads the body of a registration; a URL and events are needed.
 pub fn read_webhook(bytes: &[u8]) -> Result<WebhookRequest, Box<Refused>> {
@@ -96,10 +97,10 @@ fn read(bytes: &[u8], required: &[&str]) -> Result<WebhookRequest, Box<Refused>>
     };
     let WebhookReader { malformed, invalid, .. } = reader;
     if !malformed.is_empty() {
-        return Err(body::refused(Kind::MalformedRequest, malformed, &MEMBERS));
+        return Err(body::refused(Kind::MalformedRequest, malformed, WEBHOOK_MEMBERS));
     }
     if !invalid.is_empty() {
-        return Err(body::refused(Kind::InvalidArgs, invalid, &MEMBERS));
+        return Err(body::refused(Kind::InvalidArgs, invalid, WEBHOOK_MEMBERS));
     }
     Ok(request)
 }

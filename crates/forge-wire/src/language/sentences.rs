@@ -238,6 +238,10 @@ const SENTENCES: Table = &[
 ];
 
 const CLAUSES: Table = &[
+    ("is not known here; did you mean `{1}`?", "ist hier nicht bekannt; war `{1}` gemeint?"),
+    ("is not known here; nothing is expected", "ist hier nicht bekannt; hier wird nichts erwartet"),
+    ("is not known here; there are {1}", "ist hier nicht bekannt; es gibt {1}"),
+    ("is there twice", "ist zweimal da"),
     ("is mandatory", "ist eine Pflichtangabe"),
     ("is mandatory for a DEFERRED job", "ist eine Pflichtangabe für einen Auftrag vom Typ DEFERRED"),
     ("must be a string", "muss eine Zeichenkette sein"),

@@ -6,15 +6,42 @@ use serde_json::Value;
 
 use super::submit::{SubmitRequest, read_submit, refused};
 use crate::body::{self, violation};
-use crate::item::take_items;
+use crate::item::{ItemMembers, take_items};
+use crate::members::UnknownMembers;
 use crate::problem::Refused;
 
+/// The members of a batch: those of a submission, and the items.
+pub const BATCH_MEMBERS: &[&str] = &[
+    "items",
+    "type",
+    "parameters",
+    "queue",
+    "work_kind",
+    "priority",
+    "callback",
+    "retry_mode",
+    "maxRetries",
+    "correlationId",
+];
+
+const OF_ITEM: ItemMembers =
+    ItemMembers { known: &["itemId", "type", "work_kind", "parameters"], payload: "parameters" };
+
+/// What a batch is called whose items are of several types and that has none itself.
+const MANY_TYPES: &str = "batch";
+
 /// Reads a body: what holds for the whole, and the items. A batch is simulated or real as a whole: either every item has a
-/// `work_kind`, its own or that of the batch, or none has.
-pub fn read_batch(bytes: &[u8]) -> Result<(SubmitRequest, Vec<Item>), Box<Refused>> {
+/// `work_kind`, its own or that of the batch, or none has. It needs no `type` if every item has one.
+pub fn read_batch(bytes: &[u8], unknown: UnknownMembers) -> Result<(SubmitRequest, Vec<Item>), Box<Refused>> {
     let mut members = body::object(bytes)?;
-    let mut items = take_items(&mut members, "parameters")?;
-    let request = read_submit(Value::Object(members).to_string().as_bytes(), true)?;
+    let mut items = take_items(&mut members, OF_ITEM, unknown)?;
+    let type_needed = items.iter().any(|item| item.job_type.is_none());
+    let mut request = read_submit(Value::Object(members).to_string().as_bytes(), type_needed)?;
+    if request.job_type.is_none() {
+        let first = items.first().and_then(|item| item.job_type.clone());
+        let alike = items.iter().all(|item| item.job_type == first);
+        request.job_type = if alike { first } else { Some(MANY_TYPES.to_owned()) };
+    }
     for item in &mut items {
         item.work_kind = item.work_kind.or(request.work_kind);
     }
@@ -33,12 +60,32 @@ mod tests {
     #[test]
     fn a_batch_is_simulated_or_real_as_a_whole() {
         let simulated = |body: &str| {
-            read_batch(body.as_bytes()).map(|(_, items)| items.iter().all(|item| item.work_kind.is_some()))
+            read_batch(body.as_bytes(), UnknownMembers::Refuse)
+                .map(|(_, items)| items.iter().all(|item| item.work_kind.is_some()))
         };
         assert!(!simulated(r#"{"type":"a","items":[{"parameters":{"b":1}},{}]}"#).unwrap());
         assert!(simulated(r#"{"type":"a","work_kind":"SUCCESS_FAST","items":[{},{}]}"#).unwrap());
         let mixed = r#"{"type":"a","items":[{"work_kind":"SUCCESS_FAST"},{}]}"#;
         assert_eq!(simulated(mixed).unwrap_err().kind, Kind::InvalidArgs);
         assert_eq!(simulated(r#"{"items":[{}]}"#).unwrap_err().kind, Kind::MalformedRequest);
+    }
+    #[test]
+    fn items_have_types_of_their_own() {
+        let read = |body: &str| {
+            let (request, items) = read_batch(body.as_bytes(), UnknownMembers::Refuse).unwrap();
+            (request.job_type.unwrap(), items.into_iter().map(|item| item.job_type).collect::<Vec<_>>())
+        };
+        let (mail, sms) = (Some("mail".to_owned()), Some("sms".to_owned()));
+        let own = r#"{"items":[{"type":"mail"},{"type":"sms"}]}"#;
+        assert_eq!(read(own), ("batch".to_owned(), vec![mail.clone(), sms.clone()]));
+        assert_eq!(read(r#"{"items":[{"type":"mail"}]}"#), ("mail".to_owned(), vec![mail.clone()]));
+        let some = r#"{"type":"mail","items":[{},{"type":"sms"}]}"#;
+        assert_eq!(read(some), ("mail".to_owned(), vec![None, sms]));
+        let missing = read_batch(br#"{"items":[{"type":"mail"},{}]}"#, UnknownMembers::Refuse).unwrap_err();
+        assert_eq!(missing.violations[0].pointer, "#/type");
+        let bad = br#"{"items":[{"type":" ","colour":1}]}"#;
+        let bad = read_batch(bad, UnknownMembers::Refuse).unwrap_err();
+        let pointers: Vec<_> = bad.violations.iter().map(|violation| &*violation.pointer).collect();
+        assert_eq!(pointers, ["#/items/0/type", "#/items/0/colour"]);
     }
 }

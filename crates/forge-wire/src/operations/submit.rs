@@ -2,7 +2,7 @@
 //! with the care that good error messages need.
 
 use forge_core::catalog::Kind;
-use forge_core::limits::{EXECUTIONS_MAX, NAME_BYTES_MAX};
+use forge_core::limits::EXECUTIONS_MAX;
 use forge_core::retry::Mode;
 use forge_core::work::WorkKind;
 use serde::Deserialize;
@@ -35,8 +35,8 @@ pub struct SubmitRequest {
     pub correlation_id: Option<String>,
 }
 
-/// In the order of the documentation.
-const MEMBERS: [&str; 9] = [
+/// The members of a submission, in the order of the documentation.
+pub const SUBMIT_MEMBERS: &[&str] = &[
     "type",
     "parameters",
     "queue",
@@ -50,7 +50,7 @@ const MEMBERS: [&str; 9] = [
 
 /// A refusal that names everything that is wrong.
 pub fn refused(kind: Kind, violations: Vec<Violation>) -> Box<Refused> {
-    body::refused(kind, violations, &MEMBERS)
+    body::refused(kind, violations, SUBMIT_MEMBERS)
 }
 
 /// Reads a submission. `type_needed` where nothing else says what kind of job it is.
@@ -162,15 +162,11 @@ impl OperationReader {
                 self.malformed.push(violation("type", "is mandatory", "required"));
             }
             None => {}
-            Some(text) if text.len() > NAME_BYTES_MAX => {
-                let detail = "must have at most 255 bytes";
-                self.invalid.push((Kind::JobTypeTooLong, violation("type", detail, "maxLength")));
+            Some(text) => {
+                let bad = body::bad_job_type(text);
+                let bad = bad.map(|(kind, detail, rule)| (kind, violation("type", detail, rule)));
+                self.invalid.extend(bad);
             }
-            Some(text) if text.trim().is_empty() || text.chars().any(char::is_control) => {
-                let detail = "must say something, without control characters";
-                self.invalid.push((Kind::UnknownJobType, violation("type", detail, "format")));
-            }
-            Some(_) => {}
         }
     }
 
@@ -198,6 +194,9 @@ impl OperationReader {
         read.map_err(|violation| self.invalid.push((Kind::InvalidArgs, violation))).ok()
     }
 }
+
+/// The members of a cancel.
+pub const CANCEL_MEMBERS: &[&str] = &["reason"];
 
 /// What may be said with a cancel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, serde::Serialize)]

@@ -24,6 +24,7 @@ impl World {
         });
         let item = |(n, kind): (usize, &WorkKind)| Item {
             id: n.to_string(),
+            job_type: None,
             work_kind: Some(*kind),
             payload: Vec::new(),
         };

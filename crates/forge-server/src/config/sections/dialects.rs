@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use forge_wire::members::UnknownMembers;
+
 use super::server::Server;
 use super::{DAY_MS, DAY_S, DAYS_MAX, HOUR_S, RETRIES_MAX};
 use crate::config::reader::SettingsReader;
@@ -50,6 +52,20 @@ pub struct Idempotency {
 impl Idempotency {
     pub(in crate::config) fn read(from: &mut SettingsReader<'_>) -> Idempotency {
         Idempotency { reject_mismatch: from.truth("idempotency.reject_mismatch") }
+    }
+}
+
+/// `[api]`
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "explained in the manual")]
+pub struct Api {
+    pub unknown_members: UnknownMembers,
+}
+
+impl Api {
+    pub(in crate::config) fn read(from: &mut SettingsReader<'_>) -> Api {
+        let choices = [("refuse", UnknownMembers::Refuse), ("ignore", UnknownMembers::Ignore)];
+        Api { unknown_members: from.one_of("api.unknown_members", &choices) }
     }
 }
 

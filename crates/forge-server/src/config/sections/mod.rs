@@ -8,7 +8,7 @@ mod jobs;
 mod operations;
 mod server;
 
-pub use dialects::{Asyncops, Idempotency, Ojs, Problem, Webhooks};
+pub use dialects::{Api, Asyncops, Idempotency, Ojs, Problem, Webhooks};
 pub use jobs::{Catalog, Exec, JobRetention, Limits, Retention, Retry, RetryModes, Sim, Workers};
 pub(in crate::config) use operations::key as operation_key;
 pub use operations::{Operation, Operations};

@@ -42,6 +42,7 @@ const ROWS: &[Row] = rows! {
     "auth.registration" = "admin" => auth.registration == "Admin", not "none";
     "auth.admin_token" = "hunter2" => auth.admin_token == "Some((hidden))", not "two words";
     "auth.key_ttl_days" = "1" => auth.key_ttl == "86400s", not "0";
+    "api.unknown_members" = "ignore" => api.unknown_members == "Ignore", not "keep";
     "auth.renew_grace_days" = "0" => auth.renew_grace == "0ns", not "-1";
     "auth.hide_foreign" = "true" => auth.hide_foreign == "true", not "yes";
     "limits.rate_per_minute" = "60" => limits.rate_per_minute == "Some(60)", not "-1";

@@ -26,7 +26,7 @@ use crate::traces::RequestSubject;
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/v1/jobs/{job_id}", "get", |call| Box::pin(get(call))),
     Route::post("/v1/jobs/{job_id}/cancel", "cancel", |call| Box::pin(cancel(call))),
-    Route::post("/v1/jobs/{job_id}/retry", "retry", |call| Box::pin(retry(call))),
+    Route::post("/v1/jobs/{job_id}/retry", "retry", |call| Box::pin(retry(call))).members(&["revive"]),
 ];
 
 /// `GET /v1/jobs/{id}`.

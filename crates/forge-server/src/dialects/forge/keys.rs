@@ -23,11 +23,13 @@ use crate::traces::RequestSubject;
 /// The routes of keys.
 pub(super) const ROUTES: &[Route] = &[
     Route::post("/v1/clients/{client_id}/keys", "create_key", |call| Box::pin(create(call)))
-        .access(Access::Own(|app, exchange| Box::pin(known_or_first(app, exchange)))),
+        .access(Access::Own(|app, exchange| Box::pin(known_or_first(app, exchange))))
+        .members(&["rotate"]),
     Route::post("/v1/clients/{client_id}/keys/renew", "renew_key", |call| Box::pin(renew(call)))
         .access(Access::Own(|app, exchange| Box::pin(known_or_expired(app, exchange)))),
     Route::post("/v1/clients/{client_id}/keys/revoke", "revoke_key", |call| Box::pin(revoke(call)))
-        .access(KNOWN),
+        .access(KNOWN)
+        .members(&["key_id"]),
 ];
 
 const KNOWN: Access = Access::Own(|app, exchange| Box::pin(known(app, exchange)));

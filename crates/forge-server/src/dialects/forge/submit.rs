@@ -10,7 +10,9 @@ use forge_core::job::{Head, Input, Job, JobForm};
 use forge_core::time::Time;
 use forge_core::work::{Definition, WorkKind};
 use forge_wire::body::fingerprint;
-use forge_wire::forge::{SubmitRequest, SubmittedView, read_batch, read_submit, refused};
+use forge_wire::forge::{
+    BATCH_MEMBERS, SUBMIT_MEMBERS, SubmitRequest, SubmittedView, read_batch, read_submit, refused,
+};
 use forge_wire::words::forge_type;
 
 use crate::app::App;
@@ -22,8 +24,8 @@ use crate::traces::RequestSubject;
 
 /// The routes of submissions.
 pub(super) const ROUTES: &[Route] = &[
-    Route::post("/v1/jobs", "submit", |call| Box::pin(submit(call))),
-    Route::post("/v1/jobs/batch", "submit_batch", |call| Box::pin(submit_batch(call))),
+    Route::post("/v1/jobs", "submit", |call| Box::pin(submit(call))).members(SUBMIT_MEMBERS),
+    Route::post("/v1/jobs/batch", "submit_batch", |call| Box::pin(submit_batch(call))).members(BATCH_MEMBERS),
 ];
 
 /// The words of `/v1`.
@@ -45,7 +47,7 @@ async fn submit(call: Call<'_>) -> Result<Response, ApiError> {
 
 /// `POST /v1/jobs/batch`: one job of many items (C-81).
 async fn submit_batch(call: Call<'_>) -> Result<Response, ApiError> {
-    let (request, items) = read_batch(&call.body)?;
+    let (request, items) = read_batch(&call.body, call.app.config.api.unknown_members)?;
     accept(&call, "POST /v1/jobs/batch", request, items).await
 }
 

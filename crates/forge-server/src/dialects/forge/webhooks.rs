@@ -13,8 +13,8 @@ use forge_core::webhook::{Health, Secrets, Webhook};
 use forge_core::{Answer, Command, Refusal};
 use forge_wire::body::{refused as refused_body, violation};
 use forge_wire::forge::{
-    DeletedView, DeliveryView, RedeliverRequest, RedeliveredView, RotateRequest, WebhookView, WebhooksView,
-    read_webhook, read_webhook_change,
+    DeletedView, DeliveryView, RedeliverRequest, RedeliveredView, RotateRequest, WEBHOOK_MEMBERS,
+    WebhookView, WebhooksView, read_webhook, read_webhook_change,
 };
 use forge_wire::time;
 
@@ -29,13 +29,16 @@ use crate::webhooks::standard::WebhookSecret;
 /// The routes of webhooks.
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/v1/webhooks", "list_webhooks", |call| Box::pin(list(call))),
-    Route::post("/v1/webhooks", "register_webhook", |call| Box::pin(register(call))),
+    Route::post("/v1/webhooks", "register_webhook", |call| Box::pin(register(call))).members(WEBHOOK_MEMBERS),
     Route::get("/v1/webhooks/{webhook_id}", "get_webhook", |call| Box::pin(get(call))),
-    Route::patch("/v1/webhooks/{webhook_id}", "change_webhook", |call| Box::pin(update(call))),
+    Route::patch("/v1/webhooks/{webhook_id}", "change_webhook", |call| Box::pin(update(call)))
+        .members(WEBHOOK_MEMBERS),
     Route::delete("/v1/webhooks/{webhook_id}", "change_webhook", |call| Box::pin(delete(call))),
-    Route::post("/v1/webhooks/{webhook_id}/rotate-secret", "rotate_secret", |call| Box::pin(rotate(call))),
+    Route::post("/v1/webhooks/{webhook_id}/rotate-secret", "rotate_secret", |call| Box::pin(rotate(call)))
+        .members(&["overlap_s"]),
     Route::post("/v1/webhooks/{webhook_id}/test", "test_webhook", |call| Box::pin(test(call))),
-    Route::post("/v1/webhooks/{webhook_id}/redeliver", "redeliver", |call| Box::pin(redeliver_failed(call))),
+    Route::post("/v1/webhooks/{webhook_id}/redeliver", "redeliver", |call| Box::pin(redeliver_failed(call)))
+        .members(&["since"]),
 ];
 
 async fn get(call: Call<'_>) -> Result<Response, ApiError> {

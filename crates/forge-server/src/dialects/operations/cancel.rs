@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use forge_core::Command;
 use forge_core::command::{Cancel, Owned};
-use forge_wire::operations::{CancelRequest, read_cancel};
+use forge_wire::operations::{CANCEL_MEMBERS, CancelRequest, read_cancel};
 
 use super::status;
 use crate::edge::ownership::OwnedExecution;
@@ -17,8 +17,9 @@ use crate::traces::RequestSubject;
 
 /// Both routes.
 pub(super) const ROUTES: &[Route] = &[
-    Route::delete("/api/v1/jobs/{jobId}", "cancel", |call| Box::pin(cancel(call))),
-    Route::post("/api/v1/jobs/{jobId}/cancel", "cancel", |call| Box::pin(cancel(call))),
+    Route::delete("/api/v1/jobs/{jobId}", "cancel", |call| Box::pin(cancel(call))).members(CANCEL_MEMBERS),
+    Route::post("/api/v1/jobs/{jobId}/cancel", "cancel", |call| Box::pin(cancel(call)))
+        .members(CANCEL_MEMBERS),
 ];
 
 /// Why, where the client does not say.

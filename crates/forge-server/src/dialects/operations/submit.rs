@@ -8,7 +8,9 @@ use forge_core::item::Item;
 use forge_core::job::{Head, Input, Job, Name};
 use forge_core::work::Definition;
 use forge_wire::body::fingerprint;
-use forge_wire::operations::{SubmitRequest, read_batch, read_submit, refused, status_path};
+use forge_wire::operations::{
+    BATCH_MEMBERS, SUBMIT_MEMBERS, SubmitRequest, read_batch, read_submit, refused, status_path,
+};
 
 use super::status;
 use crate::app::App;
@@ -21,13 +23,15 @@ use crate::traces::RequestSubject;
 
 /// The routes of submissions that are always there.
 pub(super) const ROUTES: &[Route] = &[
-    Route::post("/api/v1/jobs", "submit", |call| Box::pin(submit(call))),
-    Route::post("/api/v1/jobs/batch", "submit_batch", |call| Box::pin(submit_batch(call))),
+    Route::post("/api/v1/jobs", "submit", |call| Box::pin(submit(call))).members(SUBMIT_MEMBERS),
+    Route::post("/api/v1/jobs/batch", "submit_batch", |call| Box::pin(submit_batch(call)))
+        .members(BATCH_MEMBERS),
 ];
 
 /// The route of every operation of the configuration, which stands at a path of its own.
 pub(super) static OPERATION: Route =
-    Route::post("/api/v1/{resource}/{action}", "submit", |call| Box::pin(submit_operation(call)));
+    Route::post("/api/v1/{resource}/{action}", "submit", |call| Box::pin(submit_operation(call)))
+        .members(SUBMIT_MEMBERS);
 
 /// The words of `/api/v1`.
 const TERMS: Terms = Terms {
@@ -56,7 +60,7 @@ async fn submit(call: Call<'_>) -> Result<Response, ApiError> {
 
 /// `POST /api/v1/jobs/batch`: one job of many items (C-81).
 async fn submit_batch(call: Call<'_>) -> Result<Response, ApiError> {
-    let (request, items) = read_batch(&call.body)?;
+    let (request, items) = read_batch(&call.body, call.app.config.api.unknown_members)?;
     accept(&call, submission(&call, request, items, None)).await
 }
 

@@ -37,6 +37,11 @@ pub trait Api: Send + Sync {
         &["application/json"]
     }
 
+    /// Whether members of a body that a route does not name are its own business, as Open Job Spec has it (C-112).
+    fn takes_any_members(&self) -> bool {
+        self.dialect() == Dialect::Ojs
+    }
+
     /// The answer to a request that is refused, by `refused` in the words for it. `Retry-After`, `Allow` and the like are
     /// added to it.
     fn refusal(&self, app: &App, exchange: &Exchange, refused: &Refused) -> Response {

@@ -18,6 +18,7 @@ mod tests;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
+use forge_wire::members;
 
 use super::auth::{self, Who};
 use super::exchange::Exchange;
@@ -56,7 +57,11 @@ pub(super) async fn serve(
                 Verb::Get => Bytes::new(),
                 Verb::Post | Verb::Put | Verb::Patch | Verb::Delete => {
                     let bytes_max = (route.body_max)(&app.config.limits);
-                    body::read(&exchange.headers, body, media_types, bytes_max).await?
+                    let body = body::read(&exchange.headers, body, media_types, bytes_max).await?;
+                    if !body.is_empty() && !exchange.api.is_some_and(Api::takes_any_members) {
+                        members::check(&body, route.members, app.config.api.unknown_members)?;
+                    }
+                    body
                 }
             };
             answer(Call { app, exchange, who, body }).await

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Without another word it is for clients, is counted against their rate, answers JSON, and takes a JSON body of at most
-//! `limits.max_body_bytes` unless it is a GET.
+//! `limits.max_body_bytes`, without members, unless it is a GET.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -125,6 +125,8 @@ pub struct Route {
     pub rate: Rate,
     /// What the answer will be.
     pub answers: Answers,
+    /// The members that a body read whole may have; others are refused unless the operator or the API ignores them (C-112).
+    pub members: &'static [&'static str],
     /// How large a body may be that is read whole.
     pub body_max: fn(&Limits) -> usize,
     /// How long it may take, where the usual span is not right.
@@ -144,6 +146,7 @@ impl Route {
             access: Access::Client,
             rate: Rate::Requests,
             answers: Answers::Body,
+            members: &[],
             body_max: |limits| limits.max_body_bytes,
             timeout: None,
             handler,
@@ -199,6 +202,11 @@ impl Route {
     /// Answers with something else than the API's own bodies.
     pub const fn answers(self, answers: Answers) -> Route {
         Route { answers, ..self }
+    }
+
+    /// Takes a body with these members.
+    pub const fn members(self, members: &'static [&'static str]) -> Route {
+        Route { members, ..self }
     }
 
     /// Takes another size of body.

@@ -124,3 +124,26 @@ fn the_openapi_document_has_every_route_and_method_and_no_other() {
     routed.sort();
     assert_eq!(documented, routed);
 }
+
+#[test]
+fn a_route_knows_every_member_that_the_document_says_its_body_may_have() {
+    let document = openapi::document_with("", &[]);
+    let mut n_members = 0;
+    for api in dialects::ALL.iter().filter(|api| !api.takes_any_members()) {
+        for route in api.routes().iter().copied().flatten().filter(|route| route.verb != Verb::Get) {
+            let operation = &document["paths"][route.path][route.verb.word().to_ascii_lowercase()];
+            let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
+            let Some(name) = schema["$ref"].as_str().and_then(|name| name.rsplit('/').next()) else {
+                assert!(route.members.is_empty(), "{} takes a body without a schema", route.path);
+                continue;
+            };
+            // A body without members has no properties.
+            let properties = document["components"]["schemas"][name]["properties"].as_object();
+            for member in properties.into_iter().flat_map(|properties| properties.keys()) {
+                assert!(route.members.contains(&member.as_str()), "{} does not know {member}", route.path);
+            }
+            n_members += route.members.len();
+        }
+    }
+    assert!(n_members > 40, "members are compared");
+}

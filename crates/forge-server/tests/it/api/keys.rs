@@ -43,8 +43,12 @@ async fn after_the_first_key_nobody_makes_keys_without_one() {
     let server = Server::start().await;
     let client = server.client().await;
     let path = client.keys_path();
-    for path in [path.clone(), format!("{path}/renew"), format!("{path}/revoke")] {
-        let call = server.call("POST", &path).json(json!({"rotate": true, "key_id": client.key_id}));
+    for (path, body) in [
+        (path.clone(), json!({"rotate": true})),
+        (format!("{path}/renew"), json!({})),
+        (format!("{path}/revoke"), json!({"key_id": client.key_id})),
+    ] {
+        let call = server.call("POST", &path).json(body);
         call.send().await.refused(401, UNKNOWN);
     }
     client.get("/v1/jobs").await.expect(200);
@@ -98,10 +102,11 @@ async fn renewing_replaces_the_key() {
 async fn the_keys_of_others_are_403_and_those_of_nobody_404() {
     let server = Server::start().await;
     let (client, other) = (server.client().await, server.client().await);
-    for tail in ["", "/renew", "/revoke"] {
+    for (tail, body) in [("", json!({})), ("/renew", json!({})), ("/revoke", json!({"key_id": other.key_id}))]
+    {
         let of = |id: &str| {
             let path = format!("/v1/clients/{id}/keys{tail}");
-            client.call("POST", &path).json(json!({"key_id": other.key_id}))
+            client.call("POST", &path).json(body.clone())
         };
         of(&other.id).send().await.refused(403, "RFA_AUTH_FORBIDDEN");
         for id in ["2e5c2f9a-6a3e-4f57-9d0a-3f0e7a0c1b2d", "no-id"] {

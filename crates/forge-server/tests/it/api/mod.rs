@@ -32,5 +32,6 @@ pub(crate) mod server;
 mod settings;
 mod sse;
 mod trouble;
+mod unknown_members;
 mod waiting;
 mod webhooks;

@@ -73,7 +73,10 @@ fn bodies() -> Vec<(Value, Expected<'static>)> {
         ),
         (with("idempotency_key", json!("a\u{0}b")), (INVALID, "validation-failed", &["idempotency_key"])),
         (with("payload", json!(big.clone())), (INVALID, "job-payload-too-large", &["payload"])),
-        (with("anything", json!("x".repeat(300 * 1024))), (INVALID, "job-payload-too-large", &["payload"])),
+        (
+            with("correlation_id", json!("x".repeat(300 * 1024))),
+            (INVALID, "job-payload-too-large", &["payload"]),
+        ),
         // Two wrong members: one problem that names both.
         (
             json!({"type": "EXECUTE", "callback": "ftp://x", "queue": ""}),

@@ -4,7 +4,7 @@ use strsim::damerau_levenshtein;
 
 /// The candidate that is `word` but for case, separators and a few letters; failing that, the only one with the same
 /// last part (a key in the wrong section, or in none).
-pub(crate) fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
     let wanted = letters(word);
     let slips_max = (wanted.len() / 5).max(1);
     let close = candidates
