@@ -77,3 +77,15 @@ pub const UPLOAD_CHUNK_BYTES: usize = 64 * 1024;
 
 /// The pause between two requests for work where the server does not hold them but says at once that there is none.
 pub const FETCH_PAUSE: Duration = Duration::from_secs(1);
+
+/// Bytes of a result that go into the ack itself, if they are JSON.
+pub const INLINE_BYTES_MAX: usize = 64 * 1024;
+
+/// Bytes of output that are kept in memory; the rest goes to a file.
+pub const SPOOL_MEMORY_BYTES_MAX: usize = 256 * 1024;
+
+/// Bytes of output that a job may have: what a server takes by default.
+pub const OUTPUT_BYTES_MAX: u64 = 5 * 1024 * 1024 * 1024;
+
+/// How long a URL may work on a job before it is taken for dead. The job's own limit, and a cancelled job, end it sooner.
+pub const HTTP_WORK_MAX: Duration = Duration::from_secs(24 * 3600);

@@ -210,6 +210,9 @@ pub const LISTEN_SHOWN_CHARS_MAX: usize = 4096;
 /// Deliveries that `forgerun webhook listen` remembers, to tell repetitions.
 pub const LISTEN_IDS_MAX: usize = 1000;
 
+/// Characters of a delivery's id that name the files it is kept in.
+pub const LISTEN_NAME_CHARS_MAX: usize = 100;
+
 /// How much longer a node holds a delivery than a receiver may take: for signing, and for writing down how it went.
 pub const WEBHOOK_LEASE_MARGIN: Duration = Duration::from_secs(20);
 

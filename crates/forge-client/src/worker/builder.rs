@@ -20,6 +20,7 @@ pub struct WorkerBuilder {
     pub(super) lease: Duration,
     pub(super) drain: Duration,
     pub(super) grace: Duration,
+    pub(super) hand_back_others: bool,
     pub(super) notes: Arc<dyn Fn(&Note<'_>) + Send + Sync>,
 }
 
@@ -35,6 +36,7 @@ impl Worker {
             lease: LEASE_DEFAULT,
             drain: Duration::from_secs(30),
             grace: Duration::from_secs(10),
+            hand_back_others: false,
             notes: Arc::new(|_| {}),
         }
     }
@@ -74,6 +76,12 @@ impl WorkerBuilder {
     /// How long a cancelled handler may take to end before it is dropped: 10 s.
     pub fn grace(mut self, grace: Duration) -> WorkerBuilder {
         self.grace = grace;
+        self
+    }
+
+    /// Hands back jobs that no handler is for, so that another worker of the queue takes them. Otherwise they fail.
+    pub fn hand_back_others(mut self) -> WorkerBuilder {
+        self.hand_back_others = true;
         self
     }
 

@@ -61,6 +61,8 @@ pub enum Output {
         file_name: Option<String>,
         /// Where it is.
         path: PathBuf,
+        /// Whether it is removed once it was sent, or cannot be.
+        remove: bool,
     },
 }
 

@@ -10,11 +10,15 @@
 mod active;
 mod builder;
 mod handler;
+mod http;
 mod report;
 mod run;
+mod spool;
 
+pub use self::http::{HttpHandler, Sign};
 pub use builder::WorkerBuilder;
 pub use handler::{Canceled, Context, Failure, Handler, Output, RetryAdvice};
 pub use run::{Note, Stopped, Worker};
+pub use spool::{Spool, SpoolError};
 
 pub use crate::ojs::Taken;

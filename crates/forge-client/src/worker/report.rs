@@ -79,7 +79,7 @@ impl Shared {
                 let head = UploadHead { content_type, file_name: file_name.as_deref(), size };
                 self.ojs().upload(self.held(job), head, |to| write_bytes(bytes.clone(), to)).await
             }
-            Output::File { content_type, file_name, path } => {
+            Output::File { content_type, file_name, path, .. } => {
                 let trouble =
                     |error: io::Error| Error::File { path: path.clone(), reason: error.to_string() };
                 let file = File::open(path).await.map_err(trouble)?;

@@ -72,6 +72,7 @@ pub(super) struct Shared {
     lease: Duration,
     drain: Duration,
     grace: Duration,
+    hand_back_others: bool,
     pub(super) notes: Arc<dyn Fn(&Note<'_>) + Send + Sync>,
     active: Active,
     /// What the server wants of us.
@@ -102,6 +103,7 @@ impl Worker {
             lease: builder.lease,
             drain: builder.drain,
             grace: builder.grace,
+            hand_back_others: builder.hand_back_others,
             notes: builder.notes,
             active: Active::default(),
             directive: watch::Sender::new(Directive::Running),
@@ -283,6 +285,12 @@ impl Shared {
     }
 
     async fn work(self: Arc<Self>, job: Arc<Taken>, _place: Option<OwnedSemaphorePermit>) {
+        if self.hand_back_others && self.handler(&job).is_none() {
+            let _ = self.hand_back(&job).await;
+            // Somebody else should have the chance to take it before we are given it again.
+            self.client.clock().sleep(FETCH_PAUSE).await;
+            return;
+        }
         (self.notes)(&Note::Took(&job));
         let canceled = self.active.add(job.clone());
         let context =
@@ -300,6 +308,9 @@ impl Shared {
             (None, Err(failure)) => self.failed(&job, failure).await,
         };
         self.active.remove(&job);
+        if let Ok(Output::File { path, remove: true, .. }) = &outcome {
+            let _ = tokio::fs::remove_file(path).await;
+        }
         match reported {
             Ok(Reported::Heard) => {}
             Ok(Reported::Lost) => (self.notes)(&Note::Lost(&job)),
@@ -351,6 +362,11 @@ impl Shared {
             };
             Err(Failure { code: "panic".to_owned(), ..Failure::new(message) })
         })
+    }
+
+    fn handler(&self, job: &Taken) -> Option<&Arc<dyn Handler>> {
+        let fitting = self.handlers.iter().find(|(pattern, _)| fits(pattern, &job.job_type));
+        fitting.map(|(_, handler)| handler)
     }
 
     /// Waits for what runs, then cancels it.

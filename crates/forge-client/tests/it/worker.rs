@@ -116,7 +116,12 @@ async fn a_result_of_any_size_is_sent_before_the_ack() {
     let handler = move |_: Taken, _: Context| {
         let path = path.clone();
         async move {
-            Ok(Output::File { content_type: "image/png".into(), file_name: Some("a\"b.png".into()), path })
+            Ok(Output::File {
+                content_type: "image/png".into(),
+                file_name: Some("a\"b.png".into()),
+                path,
+                remove: false,
+            })
         }
     };
     let worker = Worker::builder(client(&server)).handler("*", handler).build().unwrap();

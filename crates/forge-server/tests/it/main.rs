@@ -6,6 +6,7 @@
 mod acceptance;
 mod api;
 mod cleanup;
+mod cli;
 mod client;
 mod collector;
 mod config;

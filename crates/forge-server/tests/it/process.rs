@@ -100,6 +100,17 @@ impl Server {
         line
     }
 
+    /// Reads standard output up to the first line with these words, which it gives.
+    pub(crate) fn wait_for_output(&mut self, words: &str) -> String {
+        let mut line = String::new();
+        while !line.contains(words) {
+            line.clear();
+            let n_bytes = self.stdout.read_line(&mut line).unwrap();
+            assert!(n_bytes > 0, "the output ended without {words}");
+        }
+        line
+    }
+
     /// Waits for the end; what was on standard output after the first line.
     pub(crate) fn wait(mut self) -> Ended {
         let status = wait(self.child.take().expect("still running"));
@@ -143,7 +154,7 @@ fn collect(mut stream: impl Read + Send + 'static) -> thread::JoinHandle<String>
     })
 }
 
-fn send(signal: &str, process: u32) {
+pub(crate) fn send(signal: &str, process: u32) {
     let sent = Command::new("kill").arg(format!("-{signal}")).arg(process.to_string()).status().unwrap();
     assert!(sent.success(), "could not send {signal}");
 }

@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use forge_server::config::Flag;
 
+use crate::manual::{CompletionsFlags, ManFlags};
+use crate::people::People;
 use crate::webhook::Webhook;
+use crate::worker::Worker;
 
 const AFTER_HELP: &str = "\
 Exit codes: 0 done, 1 failure, 2 usage or configuration, 3 the job failed, 4 timed out waiting, 5 not authorised,
@@ -35,9 +38,18 @@ pub(crate) enum Command {
     /// Receive webhooks on this machine, or find out why a signature does not match
     #[command(subcommand)]
     Webhook(Webhook),
+    #[command(flatten)]
+    People(People),
+    /// Do the work of jobs with a program or a URL of yours
+    #[command(subcommand)]
+    Worker(Worker),
     /// Measure this server on this machine
     #[command(subcommand)]
     Bench(Bench),
+    /// Print completions for a shell
+    Completions(CompletionsFlags),
+    /// Print a manual page, or write them all
+    Man(ManFlags),
 }
 
 #[derive(Debug, Subcommand)]

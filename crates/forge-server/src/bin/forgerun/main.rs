@@ -2,7 +2,10 @@
 
 mod cli;
 mod commands;
+mod manual;
+mod people;
 mod webhook;
+mod worker;
 
 use clap::Parser;
 use forge_server::Exit;
@@ -24,7 +27,11 @@ fn main() -> Exit {
         Command::Config(flags) => commands::config(&flags),
         Command::Cleanup(flags) => commands::cleanup(&flags),
         Command::Webhook(command) => webhook::webhook(&command),
+        Command::People(command) => people::run(&command),
+        Command::Worker(command) => worker::run(&command),
         Command::Bench(bench) => commands::bench(&bench),
+        Command::Completions(flags) => manual::completions(&flags),
+        Command::Man(flags) => manual::man(&flags),
     }
 }
 

@@ -1,22 +1,27 @@
 //! `forgerun webhook`: a receiver for trying things out, and why a signature does not match.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use clap::{Args, Subcommand};
+use forge_client::Client;
+use forge_client::forge::NewWebhook;
 use forge_engine::{Clock, SystemClock};
 use forge_server::Exit;
-use forge_server::config::{CommandMode, Database};
+use forge_server::config::{CommandMode, Database, PrivateTargets};
 use forge_server::webhooks::fetch::{self, KeySource};
 use forge_server::webhooks::standard::WebhookSecret;
 use forge_server::webhooks::verify::{self, ReceivedDelivery, SignatureReport, VerifyOptions};
-use forge_server::webhooks::{ListenOptions, listen, rotate_in};
+use forge_server::webhooks::{ListenOptions, Listener, Target, rotate_in};
 use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::ServeFlags;
 use crate::commands::{complain, load, print, say};
+use crate::people::{Connection, Trouble, exit_of};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Webhook {
@@ -33,8 +38,23 @@ pub(crate) struct ListenFlags {
     /// Port on 127.0.0.1; 0 picks a free one
     #[arg(long, default_value_t = 4000)]
     port: u16,
+    /// Register this receiver as a webhook of the server, and remove it at the end; its signatures are then checked
+    #[arg(long)]
+    register: bool,
+    /// Hand each delivery on to this URL, and answer with its answer
+    #[arg(long, value_name = "URL", conflicts_with = "answer")]
+    forward: Option<String>,
+    /// Keep each delivery in this folder, as DELIVERY.headers and DELIVERY.body, which `webhook verify` reads
+    #[arg(long, value_name = "DIR")]
+    save: Option<PathBuf>,
+    /// Secret of the webhook, whsec_…; twice while it is being changed
+    #[arg(long = "secret", value_name = "SECRET")]
+    secrets: Vec<String>,
+    /// Public keys of the server: a JWK set at a URL or in a file
+    #[arg(long, value_name = "URL|FILE")]
+    keys: Option<String>,
     #[command(flatten)]
-    means: MeansFlags,
+    connection: Connection,
     /// Status to answer with: 500 or 410 shows what a server does then
     #[arg(long, value_name = "STATUS", default_value_t = 204, value_parser = clap::value_parser!(u16).range(200..=599))]
     answer: u16,
@@ -74,12 +94,16 @@ struct MeansFlags {
     keys: Option<String>,
 }
 
+fn parse_secrets(texts: &[String]) -> Result<Vec<WebhookSecret>, String> {
+    let parse = |text: &String| {
+        WebhookSecret::parse(text).ok_or("a secret is whsec_ and the base64 of 24 to 64 bytes".to_owned())
+    };
+    texts.iter().map(parse).collect()
+}
+
 impl MeansFlags {
     fn secrets(&self) -> Result<Vec<WebhookSecret>, String> {
-        let parse = |text: &String| {
-            WebhookSecret::parse(text).ok_or("a secret is whsec_ and the base64 of 24 to 64 bytes".to_owned())
-        };
-        self.secrets.iter().map(parse).collect()
+        parse_secrets(&self.secrets)
     }
 
     fn keys(&self) -> Option<KeySource> {
@@ -100,21 +124,80 @@ pub(crate) fn webhook(command: &Webhook) -> Exit {
 }
 
 async fn receive(flags: &ListenFlags) -> Exit {
-    let secrets = match flags.means.secrets() {
+    let mut secrets = match parse_secrets(&flags.secrets) {
         Ok(secrets) => secrets,
         Err(text) => return say(&text, Exit::Usage),
     };
-    let answer = StatusCode::from_u16(flags.answer).expect("within its range");
-    let options = ListenOptions { port: flags.port, secrets, keys: flags.means.keys(), answer };
-    let stop = async {
-        // Without a handler the process would end all the same, only with another exit code.
-        let _ = tokio::signal::ctrl_c().await;
+    let forward =
+        match flags.forward.as_deref().map(|url| Target::parse(url, PrivateTargets::Allow)).transpose() {
+            Ok(forward) => forward,
+            Err(objection) => return say(&format!("--forward: the URL {objection}"), Exit::Usage),
+        };
+    let listener = match Listener::bind(flags.port).await {
+        Ok(listener) => listener,
+        Err(error) => return complain(&error, Exit::Failure),
     };
-    let ready = |address| print(&format!("forgerun webhook listening on http://{address}\n"));
-    match listen(options, ready, print, stop).await {
-        Ok(()) => Exit::Done,
+    let address = listener.address;
+    let mut keys = flags.keys.as_deref().map(KeySource::parse);
+    let registered = match flags.register {
+        false => None,
+        true => match register(&flags.connection, address).await {
+            Ok(registered) => {
+                secrets.extend(registered.webhook.secret.as_deref().and_then(WebhookSecret::parse));
+                let published = registered.client.base().join(".well-known/forgerun/webhook-keys");
+                keys = keys.or_else(|| Some(KeySource::Url(published.ok()?.to_string())));
+                Some(registered)
+            }
+            Err(trouble) => return trouble.tell(),
+        },
+    };
+    print(&format!("forgerun webhook listening on http://{address}\n"));
+    let answer = StatusCode::from_u16(flags.answer).expect("within its range");
+    let options = ListenOptions { secrets, keys, answer, forward, save: flags.save.clone() };
+    let ended = listener.receive(options, print, stop()).await;
+    let removed = match registered {
+        None => Exit::Done,
+        Some(Registered { client, webhook }) => {
+            match client.forge().delete_webhook(&webhook.webhook_id).await {
+                Ok(()) => Exit::Done,
+                Err(error) => say(
+                    &format!("the webhook {} is still registered: {error}", webhook.webhook_id),
+                    exit_of(&error),
+                ),
+            }
+        }
+    };
+    match ended {
+        Ok(()) => removed,
         Err(error) => complain(&error, Exit::Failure),
     }
+}
+
+/// Ends at Ctrl-C and SIGTERM: what was registered must be removed.
+async fn stop() {
+    let terminated = async {
+        match signal(SignalKind::terminate()) {
+            Ok(mut terminate) => drop(terminate.recv().await),
+            Err(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        () = terminated => {}
+    }
+}
+
+/// A webhook that lives as long as the receiver.
+struct Registered {
+    client: Client,
+    webhook: forge_client::forge::Webhook,
+}
+
+async fn register(connection: &Connection, address: SocketAddr) -> Result<Registered, Trouble> {
+    let client = connection.client()?;
+    let wanted = NewWebhook { url: format!("http://{address}/"), events: Vec::new() };
+    let webhook = client.forge().create_webhook(&wanted).await?;
+    Ok(Registered { client, webhook })
 }
 
 async fn explain(flags: &VerifyFlags) -> Exit {

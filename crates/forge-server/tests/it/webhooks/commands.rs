@@ -9,6 +9,7 @@ use forge_server::webhooks::standard::WebhookSecret;
 use forge_server::webhooks::{DeliveryRequest, SendVerdict};
 
 use super::receiver::{Receiver, letter, options, sender};
+use crate::cli;
 use crate::process::{Ended, Server, forgerun, run};
 
 fn secret() -> WebhookSecret {
@@ -66,6 +67,45 @@ async fn listen_answers_as_it_is_told_and_says_what_it_cannot_check() {
     assert_eq!(code, Some(0));
     assert!(stdout.contains("RFC 9421 signature: not checked; give --keys"), "{stdout}");
     assert!(stdout.contains("Standard Webhooks signature: not checked; give --secret"), "{stdout}");
+}
+
+#[test]
+fn listen_registers_itself_keeps_what_comes_hands_it_on_and_leaves_nothing_behind() {
+    let server = cli::dev();
+    let behind = Server::start(&mut forgerun(&["webhook", "listen", "--port", "0", "--answer", "202"]));
+    let folder = tempfile::tempdir().unwrap();
+    let (kept, forward) = (folder.path().to_str().unwrap(), format!("http://{}/in?a=1", behind.address));
+    let arguments = ["webhook", "listen", "--port", "0", "--register", "--forward", &forward, "--save", kept];
+    let mut listener = Server::start(&mut cli::command(&server, &arguments));
+    cli::ask(&server, &["submit", "--kind", "SUCCESS_FAST", "--wait"]).expect(0);
+    assert!(listener.wait_for_output("RFC 9421 signature").contains("holds"));
+    assert!(listener.wait_for_output("Standard Webhooks signature").contains("holds"));
+    assert!(listener.wait_for_output("handed on").contains("202"));
+    let url = format!("http://{}/", listener.address);
+    listener.signal("TERM");
+    assert_eq!(listener.wait().code, Some(0));
+    assert!(server.get("/v1/webhooks").contains(r#""webhooks":[]"#), "it is removed at the end");
+    behind.signal("INT");
+    assert!(behind.wait().stdout.contains("/in?a=1"));
+    let mut bodies = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    let body = bodies.find(|path| path.extension().is_some_and(|extension| extension == "body")).unwrap();
+    let headers = body.with_extension("headers");
+    let keys = format!("http://{}/.well-known/forgerun/webhook-keys", server.address);
+    let arguments =
+        ["webhook", "verify", "--headers", headers.to_str().unwrap(), "--body", body.to_str().unwrap()];
+    let verified = run(&mut forgerun(&[&arguments[..], &["--url", &url, "--keys", &keys]].concat()));
+    assert_eq!(verified.code, Some(0), "{}{}", verified.stdout, verified.stderr);
+}
+
+#[test]
+fn listen_does_not_begin_without_its_server_or_with_a_bad_target() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut listen = forgerun(&["webhook", "listen", "--port", "0", "--register"]);
+    assert_eq!(run(listen.env("FORGERUN_URL", format!("http://{free}"))).code, Some(6));
+    assert_eq!(
+        run(&mut forgerun(&["webhook", "listen", "--port", "0", "--forward", "ftp://a"])).code,
+        Some(2)
+    );
 }
 
 const URL: &str = "https://example.com/hook";

@@ -1,0 +1,61 @@
+//! Completions and manual pages, made from the grammar.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+use clap_mangen::Man;
+use forge_server::Exit;
+
+use crate::cli::Cli;
+use crate::commands::{complain, say};
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsFlags {
+    /// Which shell
+    shell: Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ManFlags {
+    /// The command, such as `submit` or `worker exec`; the whole program otherwise
+    command: Vec<String>,
+    /// Write all pages into this folder instead
+    #[arg(long, value_name = "DIR", conflicts_with = "command")]
+    dir: Option<PathBuf>,
+}
+
+pub(crate) fn completions(flags: &CompletionsFlags) -> Exit {
+    let mut script = Vec::new();
+    clap_complete::generate(flags.shell, &mut Cli::command(), "forgerun", &mut script);
+    written(io::stdout().lock().write_all(&script))
+}
+
+pub(crate) fn man(flags: &ManFlags) -> Exit {
+    let mut command = Cli::command();
+    command.build();
+    if let Some(dir) = &flags.dir {
+        let made = std::fs::create_dir_all(dir).and_then(|()| clap_mangen::generate_to(command, dir));
+        return match made {
+            Ok(()) => Exit::Done,
+            Err(error) => say(&format!("could not write to {}: {error}", dir.display()), Exit::Failure),
+        };
+    }
+    let mut page = &command;
+    for name in &flags.command {
+        match page.find_subcommand(name) {
+            Some(found) => page = found,
+            None => return say(&format!("there is no command {name:?}"), Exit::Usage),
+        }
+    }
+    written(Man::new(page.clone()).render(&mut io::stdout().lock()))
+}
+
+/// A reader who has had enough is no trouble.
+fn written(written: io::Result<()>) -> Exit {
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => complain(&error, Exit::Failure),
+        Ok(()) | Err(_) => Exit::Done,
+    }
+}

@@ -1,0 +1,182 @@
+//! The grammar of the commands for people.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use super::connection::Connection;
+use super::duration;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum People {
+    /// Submit a job and print its id; with --wait, print what comes out of it
+    Submit(SubmitFlags),
+    /// Show a job as it stands
+    Get(JobFlags),
+    /// List your jobs, newest first
+    List(ListFlags),
+    /// Wait for the end of a job; exit code 0 if it succeeded, 3 if not, 4 if it takes too long
+    Wait(WaitFlags),
+    /// Follow what happens, to one job or to all; comes back by itself when the connection breaks
+    Watch(WatchFlags),
+    /// Call a job off
+    Cancel(JobFlags),
+    /// Begin a failed job again
+    Retry(JobFlags),
+    /// Show how a job went, event by event, once it has ended
+    Report(JobFlags),
+    /// Fetch what a job left; run again, a broken download goes on where it ended
+    Result(ResultFlags),
+    /// Make clients: the owners of jobs and keys
+    #[command(subcommand)]
+    Clients(Clients),
+    /// Make, renew and revoke API keys
+    #[command(subcommand)]
+    Keys(Keys),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SubmitFlags {
+    /// Type of the job: work for your own workers. EXECUTE, DEFERRED and EMIT_EVENT are the forms of /v1 [default: job]
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) r#type: Option<String>,
+    /// An operation that the server declares, such as reports/generate
+    #[arg(long, value_name = "RESOURCE/ACTION", conflicts_with_all = ["type", "kind", "at"])]
+    pub(crate) operation: Option<String>,
+    /// What the built-in worker simulates, such as SUCCESS_FAST
+    #[arg(long, value_name = "WORK_KIND")]
+    pub(crate) kind: Option<String>,
+    /// Where it waits [default: default]
+    #[arg(long, value_name = "QUEUE")]
+    pub(crate) queue: Option<String>,
+    /// What to work on: JSON, @FILE, or - for standard input
+    #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
+    pub(crate) payload: Option<String>,
+    /// Two submissions with the same key are one job
+    #[arg(long, value_name = "KEY")]
+    pub(crate) idempotency_key: Option<String>,
+    /// When to begin: 2030-01-31T12:00:00Z, or +10m
+    #[arg(long, value_name = "TIME")]
+    pub(crate) at: Option<String>,
+    /// Wait for the end, at most this long, and print the result; without a duration as long as it takes
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = wait)]
+    pub(crate) wait: Option<Patience>,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+/// How long to wait; `None` for as long as it takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience(pub(crate) Option<Duration>);
+
+fn wait(text: &str) -> Result<Patience, String> {
+    match text {
+        "" => Ok(Patience(None)),
+        text => duration::parse(text).map(|span| Patience(Some(span))),
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct JobFlags {
+    /// The job
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListFlags {
+    /// Only jobs in this state; may be given several times
+    #[arg(long = "state", value_name = "STATE")]
+    pub(crate) states: Vec<String>,
+    /// Only jobs of this queue
+    #[arg(long, value_name = "QUEUE")]
+    pub(crate) queue: Option<String>,
+    /// How many at most
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) limit: u32,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WaitFlags {
+    /// The job
+    pub(crate) id: String,
+    /// How long at most [default: as long as it takes]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) timeout: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WatchFlags {
+    /// Only this job, until it ends
+    pub(crate) id: Option<String>,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ResultFlags {
+    /// The job
+    pub(crate) id: String,
+    /// Save it as this file, which appears once it is whole [default: standard output]
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Clients {
+    /// Make a client and print its id
+    Create(ConnectionFlags),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConnectionFlags {
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Keys {
+    /// Make a key and print it; it is shown this once
+    Issue(IssueFlags),
+    /// Replace the key that calls with a new one, and print it
+    Renew(ClientFlags),
+    /// Make a key worthless
+    Revoke(RevokeFlags),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct IssueFlags {
+    /// The client
+    pub(crate) client_id: String,
+    /// Replace the key that the client has
+    #[arg(long)]
+    pub(crate) rotate: bool,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ClientFlags {
+    /// The client
+    pub(crate) client_id: String,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RevokeFlags {
+    /// The client
+    pub(crate) client_id: String,
+    /// The key, by its id
+    pub(crate) key_id: String,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}

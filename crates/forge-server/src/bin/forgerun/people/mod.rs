@@ -1,0 +1,111 @@
+//! The commands for people: whatever asks a running server something, on `forge-client`.
+//!
+//! Standard output carries what was asked for and nothing else; progress, hints and complaints go to standard error. Tables,
+//! colours and progress need a terminal. `--json` is for programs and does not change its shape.
+
+mod admin;
+mod connection;
+mod duration;
+mod failure;
+mod flags;
+mod follow;
+mod jobs;
+mod screen;
+mod submit;
+mod table;
+mod watch;
+
+use forge_client::Error;
+use forge_server::Exit;
+use tokio::runtime::Builder;
+
+pub(crate) use connection::{Connection, ServerConnection, given};
+pub(crate) use duration::parse as parse_duration;
+pub(crate) use flags::People;
+
+use crate::commands::{complain, say};
+
+/// Does what was asked.
+pub(crate) fn run(command: &People) -> Exit {
+    let runtime = match Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return complain(&error, Exit::Failure),
+    };
+    runtime.block_on(dispatch(command)).unwrap_or_else(|trouble| trouble.tell())
+}
+
+async fn dispatch(command: &People) -> Result<Exit, Trouble> {
+    match command {
+        People::Submit(flags) => submit::submit(flags).await,
+        People::Get(flags) => jobs::get(flags).await,
+        People::List(flags) => jobs::list(flags).await,
+        People::Wait(flags) => follow::wait(flags).await,
+        People::Watch(flags) => watch::watch(flags).await,
+        People::Cancel(flags) => jobs::cancel(flags).await,
+        People::Retry(flags) => jobs::retry(flags).await,
+        People::Report(flags) => jobs::report(flags).await,
+        People::Result(flags) => jobs::result(flags).await,
+        People::Clients(command) => admin::clients(command).await,
+        People::Keys(command) => admin::keys(command).await,
+    }
+}
+
+/// Why a command ends early.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// A call failed.
+    Call(Error),
+    /// The command line is wrong.
+    Usage(String),
+    /// Standard output does not take more.
+    Output(std::io::Error),
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Trouble {
+        Trouble::Call(error)
+    }
+}
+
+impl From<std::io::Error> for Trouble {
+    fn from(error: std::io::Error) -> Trouble {
+        Trouble::Output(error)
+    }
+}
+
+impl Trouble {
+    pub(crate) fn tell(&self) -> Exit {
+        match self {
+            Trouble::Usage(text) => say(text, Exit::Usage),
+            // Whoever reads us has had enough (`forgerun list | head`).
+            Trouble::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Exit::Done,
+            Trouble::Output(error) => say(&format!("could not write the output: {error}"), Exit::Failure),
+            Trouble::Call(error) => tell(error),
+        }
+    }
+}
+
+fn tell(error: &Error) -> Exit {
+    let exit = exit_of(error);
+    let hint = match error {
+        Error::Unreachable(_) => "\n  Is the server running there? --url or FORGERUN_URL says where it is.",
+        Error::Auth(_) => {
+            "\n  --key or FORGERUN_API_KEY names the API key; `forgerun keys issue CLIENT_ID` makes one."
+        }
+        _ => "",
+    };
+    let request = error.api().and_then(|said| said.request_id.as_deref());
+    let request = request.map(|id| format!("\n  Request {id}")).unwrap_or_default();
+    say(&format!("{error}{hint}{request}"), exit)
+}
+
+/// The exit code of a call that failed.
+pub(crate) fn exit_of(error: &Error) -> Exit {
+    match error {
+        Error::Auth(_) => Exit::NotAuthorised,
+        Error::Unreachable(_) => Exit::Unreachable,
+        Error::TimedOut { .. } => Exit::TimedOut,
+        Error::Usage(_) => Exit::Usage,
+        _ => Exit::Failure,
+    }
+}

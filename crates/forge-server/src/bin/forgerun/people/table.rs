@@ -1,0 +1,106 @@
+//! Tables that fit: on a terminal with a heading and cut to its width, elsewhere as values between tabs, uncut.
+
+use std::io;
+
+use console::{measure_text_width, truncate_str};
+
+use super::screen::Screen;
+
+/// The space between two columns.
+const GAP: usize = 2;
+
+/// No column is cut below this.
+const LEAST: usize = 6;
+
+/// A table.
+pub(crate) struct Table {
+    heading: &'static [&'static str],
+    /// The columns that are cut first.
+    flexible: &'static [usize],
+    /// The column that has a colour by what it says.
+    state: Option<usize>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub(crate) fn new(heading: &'static [&'static str], flexible: &'static [usize]) -> Table {
+        Table { heading, flexible, state: None, rows: Vec::new() }
+    }
+
+    /// Colours a column by what it says.
+    pub(crate) fn with_state(mut self, column: usize) -> Table {
+        self.state = Some(column);
+        self
+    }
+
+    pub(crate) fn row(&mut self, cells: Vec<String>) {
+        debug_assert_eq!(cells.len(), self.heading.len());
+        // A name with line breaks or escape sequences must not draw on the screen.
+        self.rows.push(cells.into_iter().map(|cell| cell.replace(char::is_control, " ")).collect());
+    }
+
+    pub(crate) fn print(&self, screen: &Screen) -> io::Result<()> {
+        if !screen.tables {
+            return self.rows.iter().try_for_each(|row| screen.line(&row.join("\t")));
+        }
+        let paint = |column: usize, cell: &str| match self.state {
+            Some(state) if state == column => screen.state(cell.trim_end(), cell),
+            Some(_) | None => cell.to_owned(),
+        };
+        self.lines(screen.columns(), paint).iter().try_for_each(|line| screen.line(line))
+    }
+
+    /// The lines of the table, none wider than `columns`.
+    fn lines(&self, columns: usize, paint: impl Fn(usize, &str) -> String) -> Vec<String> {
+        let heading: Vec<String> = self.heading.iter().map(|cell| (*cell).to_owned()).collect();
+        let rows = || std::iter::once(&heading).chain(&self.rows);
+        let mut widths: Vec<usize> = (0..heading.len())
+            .map(|n| rows().map(|row| measure_text_width(&row[n])).max().unwrap_or(0))
+            .collect();
+        let whole = |widths: &[usize]| widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1);
+        while whole(&widths) > columns {
+            let widest =
+                self.flexible.iter().copied().filter(|n| widths[*n] > LEAST).max_by_key(|n| widths[*n]);
+            let widest = widest
+                .or_else(|| (0..widths.len()).filter(|n| widths[*n] > LEAST).max_by_key(|n| widths[*n]));
+            let Some(widest) = widest else { break };
+            widths[widest] -= 1;
+        }
+        let line = |row: &Vec<String>| {
+            let cells = row.iter().zip(&widths).enumerate().map(|(n, (cell, width))| {
+                let cut = truncate_str(cell, *width, "…");
+                paint(n, &format!("{cut}{}", " ".repeat(width.saturating_sub(measure_text_width(&cut)))))
+            });
+            cells.collect::<Vec<_>>().join(&" ".repeat(GAP)).trim_end().to_owned()
+        };
+        rows().map(line).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain(_: usize, cell: &str) -> String {
+        cell.to_owned()
+    }
+
+    #[test]
+    fn a_table_fits_into_80_columns_and_cuts_what_may_be_cut() {
+        let mut table = Table::new(&["ID", "NAME", "AGE"], &[1]);
+        let id = "019a0000-0000-7000-8000-000000000000";
+        table.row(vec![id.into(), "a very long name ".repeat(9), "3 m ago".into()]);
+        table.row(vec![id.into(), "short".into(), "just now".into()]);
+        let lines = table.lines(80, plain);
+        assert!(lines.iter().all(|line| measure_text_width(line) <= 80), "{lines:#?}");
+        assert!(lines[1].starts_with(id) && lines[1].ends_with("…  3 m ago"), "{}", lines[1]);
+        assert_eq!(lines[0], format!("ID{}NAME{}AGE", " ".repeat(36), " ".repeat(30)));
+    }
+
+    #[test]
+    fn control_characters_do_not_reach_the_screen() {
+        let mut table = Table::new(&["A"], &[]);
+        table.row(vec!["x\ny\u{1b}z".into()]);
+        assert_eq!(table.lines(80, plain)[1], "x y z");
+    }
+}

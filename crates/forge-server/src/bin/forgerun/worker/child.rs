@@ -1,0 +1,243 @@
+//! A process of a job: its own process group, its three pipes, and its end, whatever it does.
+//!
+//! - Input is written while output is read, so neither side waits for the other; a program that does not read it is no trouble.
+//! - Standard output goes to a spool with a bound, standard error is read line by line: nothing a program prints fills our memory.
+//! - What is left of its process group when the program has ended is killed, and pipes that somebody outside the group keeps open
+//!   are not waited for.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use forge_client::worker::{Canceled, Context, Failure, Spool, SpoolError, Taken};
+use forge_client::{Clock, SystemClock, limits};
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::exec::Exec;
+use super::lines::{Lines, Progress};
+
+/// How long the pipes may stay open once the program has ended: for what it started and did not wait for.
+const PIPE_GRACE: Duration = Duration::from_secs(1);
+
+/// Bytes that are read at once.
+const READ_BYTES: usize = 32 * 1024;
+
+/// A program at work.
+pub(super) struct Child {
+    process: tokio::process::Child,
+    group: Group,
+}
+
+/// How a program ended.
+pub(super) struct Ended {
+    pub(super) code: Option<i32>,
+    pub(super) signal: Option<i32>,
+    /// Its last words on standard error.
+    pub(super) message: String,
+    /// What it printed, or why that will not do.
+    pub(super) output: Result<Spool, Failure>,
+    /// Why it was stopped, if it was.
+    pub(super) stopped: Option<Failure>,
+}
+
+/// Kills the group when it is dropped: no job leaves processes behind.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = self.0 {
+            // It may be gone already.
+            let _ = kill_process_group(group, signal);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+    }
+}
+
+impl Child {
+    pub(super) fn start(exec: &Exec, job: &Taken) -> io::Result<Child> {
+        let mut command = Command::new(&exec.program);
+        command.args(&exec.arguments).process_group(0).kill_on_drop(true);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.env("FORGERUN_JOB_ID", &job.id).env("FORGERUN_JOB_TYPE", &job.job_type);
+        command.env("FORGERUN_QUEUE", &job.queue).env("FORGERUN_ATTEMPT", job.attempt.to_string());
+        // Credentials of the worker are none of the program's business.
+        for variable in ["FORGERUN_API_KEY", "FORGERUN_ADMIN_TOKEN", "FORGERUN_WORKER_SECRET"] {
+            command.env_remove(variable);
+        }
+        match job.traceparent() {
+            Some(trace) => command.env("FORGERUN_TRACEPARENT", trace),
+            None => command.env_remove("FORGERUN_TRACEPARENT"),
+        };
+        let process = command.spawn()?;
+        let group = Group(process.id().and_then(|id| Pid::from_raw(id as i32)));
+        Ok(Child { process, group })
+    }
+
+    /// Waits for the end, or brings it about.
+    pub(super) async fn wait(mut self, exec: &Exec, job: &Taken, context: &Context) -> Ended {
+        let stdin = self.process.stdin.take().map(|pipe| tokio::spawn(write(pipe, job.input().to_owned())));
+        let (too_much, mut overflow) = watch::channel(false);
+        let stdout = self.process.stdout.take().map(|pipe| tokio::spawn(read_output(pipe, too_much)));
+        let (progress, news) = watch::channel(None);
+        let stderr =
+            self.process.stderr.take().map(|pipe| tokio::spawn(read_errors(pipe, progress, exec.pass_on)));
+        let telling = tokio::spawn(tell(news, context.clone()));
+
+        let limit = async {
+            match job.timeout_ms {
+                Some(ms) => SystemClock.sleep(Duration::from_millis(ms)).await,
+                None => std::future::pending().await,
+            }
+        };
+        let overflowed = async {
+            if overflow.wait_for(|much| *much).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
+        let (status, stopped) = tokio::select! {
+            status = self.process.wait() => (status, None),
+            reason = context.canceled() => (self.stop(exec.grace).await, Some(canceled(reason))),
+            () = limit => {
+                let failure = Failure::new("the program took longer than the job allows");
+                let failure = Failure { code: "timeout".to_owned(), ..failure };
+                (self.stop(exec.grace).await, Some(failure))
+            }
+            () = overflowed => (self.stop(exec.grace).await, None),
+        };
+        let Child { group, .. } = &self;
+        let output = collect(stdout, group).await.unwrap_or_else(|| {
+            Err(Failure::new("the output of the program could not be read").please_again())
+        });
+        let lines = collect(stderr, group).await.unwrap_or_default();
+        // Whatever is left of the group goes with the job.
+        group.signal(Signal::KILL);
+        if let Some(writer) = stdin {
+            writer.abort();
+        }
+        telling.abort();
+        let too_large = matches!(&output, Err(failure) if stopped.is_none() && failure.class.as_deref() == Some(TOO_LARGE));
+        let stopped = stopped.or_else(|| too_large.then(|| too_large_failure()));
+        let (code, signal) = match &status {
+            Ok(status) => ends(*status),
+            Err(_) => (None, None),
+        };
+        Ended { code, signal, message: lines.message(), output, stopped }
+    }
+
+    /// SIGTERM to the group, and SIGKILL to whatever is still there after the grace.
+    async fn stop(&mut self, grace: Duration) -> io::Result<ExitStatus> {
+        self.group.signal(Signal::TERM);
+        if let Ok(status) = timeout(grace, self.process.wait()).await {
+            return status;
+        }
+        self.group.signal(Signal::KILL);
+        self.process.wait().await
+    }
+}
+
+fn ends(status: ExitStatus) -> (Option<i32>, Option<i32>) {
+    (status.code(), status.signal())
+}
+
+fn canceled(reason: Canceled) -> Failure {
+    Failure::new(match reason {
+        Canceled::ByServer => "the job was cancelled",
+        Canceled::ByStop => "the worker stopped before the program had ended",
+    })
+}
+
+const TOO_LARGE: &str = "output.too_large";
+
+fn too_large_failure() -> Failure {
+    let text = format!("the program printed more than {} bytes", limits::OUTPUT_BYTES_MAX);
+    Failure::new(text).never_again().class(TOO_LARGE)
+}
+
+/// What a reader has found, once its pipe is closed. What keeps it open is killed, and after that not waited for.
+async fn collect<T>(reader: Option<JoinHandle<T>>, group: &Group) -> Option<T> {
+    let mut reader = reader?;
+    if let Ok(read) = timeout(PIPE_GRACE, &mut reader).await {
+        return read.ok();
+    }
+    group.signal(Signal::KILL);
+    match timeout(PIPE_GRACE, &mut reader).await {
+        Ok(read) => read.ok(),
+        Err(_) => {
+            reader.abort();
+            None
+        }
+    }
+}
+
+async fn write(mut pipe: ChildStdin, input: String) {
+    // A program that does not want its input closes the pipe.
+    let _ = pipe.write_all(input.as_bytes()).await;
+    let _ = pipe.shutdown().await;
+}
+
+async fn read_output(mut pipe: ChildStdout, too_much: watch::Sender<bool>) -> Result<Spool, Failure> {
+    let mut spool = Spool::new(limits::OUTPUT_BYTES_MAX);
+    let mut buffer = vec![0; READ_BYTES];
+    loop {
+        let n = match pipe.read(&mut buffer).await {
+            Ok(0) | Err(_) => return Ok(spool),
+            Ok(n) => n,
+        };
+        match spool.write(&buffer[..n]).await {
+            Ok(()) => {}
+            Err(SpoolError::TooLarge) => {
+                too_much.send_replace(true);
+                return Err(too_large_failure());
+            }
+            Err(SpoolError::Disk(error)) => {
+                too_much.send_replace(true);
+                return Err(Failure::new(format!("could not keep the output: {error}")).please_again());
+            }
+        }
+    }
+}
+
+async fn read_errors(
+    mut pipe: ChildStderr,
+    progress: watch::Sender<Option<Progress>>,
+    pass_on: bool,
+) -> Lines {
+    let mut lines = Lines::default();
+    let mut buffer = vec![0; READ_BYTES];
+    let mut ours = tokio::io::stderr();
+    loop {
+        let n = match pipe.read(&mut buffer).await {
+            Ok(0) | Err(_) => return lines,
+            Ok(n) => n,
+        };
+        if pass_on {
+            let _ = ours.write_all(&buffer[..n]).await;
+            let _ = ours.flush().await;
+        }
+        if let Some(newest) = lines.take(&buffer[..n]) {
+            progress.send_replace(Some(newest));
+        }
+    }
+}
+
+/// Hands on progress, always the newest: one call at a time, however fast the program counts.
+async fn tell(mut news: watch::Receiver<Option<Progress>>, context: Context) {
+    while news.changed().await.is_ok() {
+        let newest = news.borrow_and_update().clone();
+        if let Some(Progress { percent, text }) = newest {
+            // Progress that is lost is no reason to fail.
+            let _ = context.progress(percent, text.as_deref()).await;
+        }
+    }
+}
