@@ -6,8 +6,8 @@ use std::str::FromStr;
 use bytes::Bytes;
 use forge_core::id::{ClientId, ExecutionId, JobId};
 use forge_core::job::Head;
-use percent_encoding::percent_decode_str;
 
+use super::table::decoded;
 use crate::app::App;
 use crate::edge::{Caller, Exchange, Who};
 
@@ -69,7 +69,6 @@ impl Call<'_> {
 
     /// A parameter of the path, decoded. Bytes that are no text are shown as such; no name of ours has them.
     pub fn text(&self, parameter: &str) -> Cow<'_, str> {
-        let raw = self.exchange.parameter(parameter).expect("the path of the route has this parameter");
-        percent_decode_str(raw).decode_utf8_lossy()
+        decoded(self.exchange.parameter(parameter).expect("the path of the route has this parameter"))
     }
 }

@@ -1,5 +1,6 @@
 //! The routes of an API by path: which one a request means, and which methods there are at its path.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use axum::http::Method;
@@ -86,8 +87,7 @@ impl Table {
         let path = exchange.uri.path();
         let (methods, parameters) = self.at(path).ok_or_else(ApiError::route)?;
         let job = parameters.get(path, self.api.job_parameter());
-        exchange.subject =
-            job.and_then(|id| percent_decode_str(id).decode_utf8_lossy().parse::<JobId>().ok());
+        exchange.subject = job.and_then(|id| decoded(id).parse::<JobId>().ok());
         exchange.parameters = parameters;
         exchange.route = methods.pattern;
         let route = methods.route(&exchange.method).ok_or_else(|| ApiError::method(&methods.allow()))?;
@@ -99,8 +99,9 @@ impl Table {
     pub(super) fn at(&self, path: &str) -> Option<(&Methods, Parameters)> {
         let found = self.paths.at(path).ok()?;
         let mut parameters = Parameters::default();
-        let values = found.value.parameters.iter().zip(found.params.iter());
-        for (place, (name, (_, value))) in parameters.0.iter_mut().zip(values) {
+        let values = found.value.parameters.iter().map(|name| (name, found.params.get(name)));
+        for (place, (name, value)) in parameters.0.iter_mut().zip(values) {
+            let value = value?;
             let from = value.as_ptr().addr() - path.as_ptr().addr();
             *place = Some(Parameter { name, from: from as u16, to: (from + value.len()) as u16 });
         }
@@ -121,6 +122,11 @@ impl Methods {
         };
         self.routes.iter().map(words).collect::<Vec<_>>().join(", ")
     }
+}
+
+/// A part of a path without its escapes; hardly any has one. Bytes that are no text are shown as such.
+pub(super) fn decoded(raw: &str) -> Cow<'_, str> {
+    if raw.contains('%') { percent_decode_str(raw).decode_utf8_lossy() } else { Cow::Borrowed(raw) }
 }
 
 /// The names in braces.

@@ -96,6 +96,11 @@ fn the_parameters_of_a_path_are_its_own_words() {
     assert_eq!(parameters.get(path, "webhook_id"), Some("one"));
     assert_eq!(parameters.get(path, "delivery_id"), Some("t%77o"));
     assert_eq!(parameters.get(path, "job_id"), None);
+    for (raw, text) in
+        [("one", "one"), ("t%77o", "two"), ("a%2Fb", "a/b"), ("%C3%A4", "ä"), ("%FF", "\u{fffd}")]
+    {
+        assert_eq!(table::decoded(raw), text, "{raw}");
+    }
 }
 
 #[test]
