@@ -9,11 +9,15 @@
 //!
 //! A send that takes long moves from its slot to one of the suspects' while it is under way, so that endpoints that hang
 //! give back the slots of the others before they have even failed.
+//!
+//! Slots of the untried and of the suspects are shared between clients: those that use them have equal parts, and one in eight
+//! is left for whoever comes next. So endpoints that hang, however many, do not keep those of other clients waiting.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use forge_core::delivery::Endpoint;
+use forge_core::id::ClientId;
 use forge_core::time::Time;
 
 use super::DeliveryOptions;
@@ -31,6 +35,9 @@ const HOLD_MIN: Duration = Duration::from_millis(250);
 const HOLD_SLOW_MAX: Duration = Duration::from_secs(2);
 const HOLD_MAX: Duration = Duration::from_secs(30);
 
+/// One slot in so many is left for clients that have none yet, among the untried and among the suspects.
+const LEFT_FREE: usize = 8;
+
 /// An endpoint that took something within this time is believed to be good before it is tried.
 const RECENT: Duration = Duration::from_secs(3600);
 
@@ -46,6 +53,8 @@ pub(super) struct Endpoints {
     endpoints: BTreeMap<Endpoint, EndpointState>,
     /// Slots taken, by pool.
     taken: [usize; 3],
+    /// Slots taken by one client, by pool.
+    held: BTreeMap<ClientId, [usize; 3]>,
     /// Sends under way that may still turn out slow, the oldest first.
     fresh: BTreeSet<(Time, u64)>,
     sends: BTreeMap<u64, SendSlot>,
@@ -88,6 +97,7 @@ impl EndpointClass {
 
 struct SendSlot {
     endpoint: Endpoint,
+    client: ClientId,
     began: Time,
     pool: EndpointClass,
 }
@@ -108,6 +118,7 @@ impl Endpoints {
             options,
             endpoints: BTreeMap::new(),
             taken: [0; 3],
+            held: BTreeMap::new(),
             fresh: BTreeSet::new(),
             sends: BTreeMap::new(),
             next_send: 0,
@@ -129,12 +140,12 @@ impl Endpoints {
 
     /// Finds a slot for a prepared that was just taken.
     pub(super) fn admit(&mut self, prepared: PreparedDelivery, now: Time) -> Admission {
-        let endpoint = prepared.delivery.to.clone();
+        let (endpoint, client) = (prepared.delivery.to.clone(), prepared.delivery.client);
         if !self.endpoints.contains_key(&endpoint) {
             self.state(&endpoint).class = first_impression(&prepared, now);
         }
-        if self.has_slot(&endpoint) {
-            return Admission::Send(self.begin(endpoint, now), prepared);
+        if self.has_slot(&endpoint, client) {
+            return Admission::Send(self.begin(endpoint, client, now), prepared);
         }
         let state = self.state(&endpoint);
         if state.class == EndpointClass::Good {
@@ -162,14 +173,15 @@ impl Endpoints {
         if is_last {
             self.lines.remove(&endpoint);
         }
-        Some((self.begin(endpoint, now), prepared))
+        Some((self.begin(endpoint, prepared.delivery.client, now), prepared))
     }
 
     /// A send is over, and its slot free.
     pub(super) fn ended(&mut self, send: u64, good: bool, now: Time) -> Vec<(Time, PreparedDelivery)> {
-        let Some(SendSlot { endpoint, began, pool }) = self.sends.remove(&send) else { return Vec::new() };
+        let Some(slot) = self.sends.remove(&send) else { return Vec::new() };
+        let SendSlot { endpoint, client, began, pool } = slot;
         self.fresh.remove(&(began, send));
-        self.taken[pool as usize] -= 1;
+        self.give_back(client, pool);
         let slow = now.since(began) >= self.options.slow;
         let state = self.state(&endpoint);
         state.in_flight -= 1;
@@ -200,14 +212,15 @@ impl Endpoints {
                 break;
             }
             self.fresh.remove(&(began, send));
-            let room = self.taken[EndpointClass::Suspect as usize] < self.options.suspect_max;
-            let Some(slot) = self.sends.get_mut(&send) else { continue };
-            if room && slot.pool != EndpointClass::Suspect {
-                self.taken[slot.pool as usize] -= 1;
-                self.taken[EndpointClass::Suspect as usize] += 1;
-                slot.pool = EndpointClass::Suspect;
+            let Some(slot) = self.sends.get(&send) else { continue };
+            let (endpoint, client, pool) = (slot.endpoint.clone(), slot.client, slot.pool);
+            if pool != EndpointClass::Suspect && self.has_share(client, EndpointClass::Suspect) {
+                self.give_back(client, pool);
+                self.take_slot(client, EndpointClass::Suspect);
+                if let Some(slot) = self.sends.get_mut(&send) {
+                    slot.pool = EndpointClass::Suspect;
+                }
             }
-            let endpoint = slot.endpoint.clone();
             put_off.extend(self.classify(&endpoint, EndpointClass::Suspect, now));
         }
         let late = |endpoint: &&Endpoint| {
@@ -252,28 +265,59 @@ impl Endpoints {
         waiting.into_iter().map(|(_, prepared)| (until, prepared)).collect()
     }
 
-    fn has_slot(&mut self, endpoint: &Endpoint) -> bool {
+    fn has_slot(&mut self, endpoint: &Endpoint, client: ClientId) -> bool {
         let EndpointState { class, in_flight, .. } = *self.state(endpoint);
-        let (lane, most) = match class {
-            EndpointClass::Good => (self.options.per_endpoint_max, self.options.good_max),
-            EndpointClass::Untried => (1, self.options.untried_max),
-            EndpointClass::Suspect => (1, self.options.suspect_max),
-            EndpointClass::Slow => (SLOW_LANE, self.options.suspect_max),
+        let lane = match class {
+            EndpointClass::Good => self.options.per_endpoint_max,
+            EndpointClass::Untried | EndpointClass::Suspect => 1,
+            EndpointClass::Slow => SLOW_LANE,
         };
-        in_flight < lane && self.taken[class.pool() as usize] < most
+        in_flight < lane && self.has_share(client, class.pool())
     }
 
-    fn begin(&mut self, endpoint: Endpoint, now: Time) -> u64 {
+    /// Whether a client may have one more slot of a pool. Those of the good are free again within moments, so there whoever
+    /// comes first is served.
+    fn has_share(&self, client: ClientId, pool: EndpointClass) -> bool {
+        let most = match pool {
+            EndpointClass::Good => self.options.good_max,
+            EndpointClass::Untried => self.options.untried_max,
+            EndpointClass::Suspect | EndpointClass::Slow => self.options.suspect_max,
+        };
+        if self.taken[pool as usize] >= most || pool == EndpointClass::Good {
+            return self.taken[pool as usize] < most;
+        }
+        let n_held = self.held.get(&client).map_or(0, |held| held[pool as usize]);
+        let n_clients = self.held.values().filter(|held| held[pool as usize] > 0).count();
+        let n_clients = n_clients + usize::from(n_held == 0);
+        n_held < ((most - most / LEFT_FREE) / n_clients).max(1)
+    }
+
+    fn take_slot(&mut self, client: ClientId, pool: EndpointClass) {
+        self.taken[pool as usize] += 1;
+        self.held.entry(client).or_default()[pool as usize] += 1;
+    }
+
+    fn give_back(&mut self, client: ClientId, pool: EndpointClass) {
+        self.taken[pool as usize] -= 1;
+        if let Some(held) = self.held.get_mut(&client) {
+            held[pool as usize] -= 1;
+            if *held == [0; 3] {
+                self.held.remove(&client);
+            }
+        }
+    }
+
+    fn begin(&mut self, endpoint: Endpoint, client: ClientId, now: Time) -> u64 {
         let send = self.next_send;
         self.next_send += 1;
         let state = self.state(&endpoint);
         state.in_flight += 1;
         let pool = state.class.pool();
-        self.taken[pool as usize] += 1;
+        self.take_slot(client, pool);
         if pool != EndpointClass::Suspect {
             self.fresh.insert((now, send));
         }
-        self.sends.insert(send, SendSlot { endpoint, began: now, pool });
+        self.sends.insert(send, SendSlot { endpoint, client, began: now, pool });
         send
     }
 
