@@ -23,7 +23,7 @@ use tokio::time::timeout;
 use crate::config::{AuthMode, Config, JobReportStatus, RetryMode};
 use crate::edge::results::DownloadPlaces;
 use crate::edge::sse::Hub;
-use crate::edge::{ApiKeyCache, BodyCache, CompletionWaiters, Limiter, Unwritten};
+use crate::edge::{ApiKeyCache, BodyCache, Limiter, Unwritten};
 use crate::limits::{
     READY_TIMEOUT, REQUEST_TIMEOUT, STREAM_EVENTS_WAITING_MAX, STREAM_HEARTBEAT, WAIT_MAX,
     WEBHOOK_LEASE_MARGIN,
@@ -63,8 +63,6 @@ pub struct App {
     pub downloads: Arc<DownloadPlaces>,
     /// Jobs as they were last written out.
     pub body_cache: BodyCache,
-    /// Requests that wait for jobs to end.
-    pub completion: CompletionWaiters,
     /// Streams of events.
     pub hub: Hub,
     /// Who asks when nobody says, in open mode.
@@ -155,7 +153,6 @@ impl App {
             limiter: Limiter::new(&config.limits),
             ring: ApiKeyCache::default(),
             body_cache: BodyCache::default(),
-            completion: CompletionWaiters::default(),
             unwritten: Arc::default(),
             downloads: Arc::default(),
             default_queue: Name::new(DEFAULT_QUEUE).expect("a short name"),

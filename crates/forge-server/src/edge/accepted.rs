@@ -12,7 +12,7 @@ use forge_core::job::Job;
 use super::auth::Caller;
 use super::prefer::{APPLIED, Prefer};
 use super::refusal::ApiError;
-use super::{ownership, respond};
+use super::{ownership, respond, wait};
 use crate::app::App;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -37,7 +37,7 @@ pub fn header_key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
 /// The job that a submission made or met: at once, or as it stands when it has ended, if the client would rather wait.
 pub async fn awaited(app: &App, caller: &Caller, prefer: &Prefer, job: Job) -> Result<Job, ApiError> {
     let Some(wait) = prefer.wait else { return Ok(job) };
-    app.completion.wait(app, &job, wait).await?;
+    wait::until_ended(app, &job, wait).await?;
     Ok(Arc::unwrap_or_clone(ownership::job(app, caller, Some(job.id)).await?))
 }
 

@@ -1,7 +1,10 @@
 //! Holding an answer until the job it tells of has ended, as `Prefer: wait` asks.
 
+use std::time::Duration;
+
 use forge_core::catalog::Kind;
 use forge_core::job::Job;
+use forge_engine::Error;
 
 use super::prefer::Prefer;
 use super::refusal::ApiError;
@@ -15,8 +18,31 @@ pub async fn wait_for_end(app: &App, job: &Job, prefer: Prefer) -> Result<bool, 
     if nobody_works(app, job) {
         return Err(ApiError::new(Kind::WorkerUnavailable, "No worker of this server would end the job."));
     }
-    app.completion.wait(app, job, wait).await?;
+    until_ended(app, job, wait).await?;
     Ok(true)
+}
+
+/// Waits until the job has ended, `span` is over, or the server stops. The caller looks at the job afterwards, since more may
+/// have happened to it. Safe to drop.
+pub async fn until_ended(app: &App, job: &Job, span: Duration) -> Result<(), Error> {
+    if job.state.is_final() {
+        return Ok(());
+    }
+    let waiter = match app.hub.wait_for_end(job.id).await {
+        Err(Error::Stopped) => return Ok(()),
+        waiter => waiter?,
+    };
+    let ended = waiter.ended();
+    if app.engine.store().job(job.id).await?.is_none_or(|job| job.state.is_final()) {
+        return Ok(());
+    }
+    tokio::select! {
+        biased;
+        () = ended => {}
+        () = app.stopping() => {}
+        () = app.clock.sleep(span) => {}
+    }
+    Ok(())
 }
 
 /// Whether the job is simulated and nobody here or elsewhere will do it: then waiting for it is pointless.

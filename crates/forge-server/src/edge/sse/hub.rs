@@ -1,14 +1,15 @@
-//! One reader of the journal for all streams. It reads while somebody listens, and looks up only jobs that somebody
-//! listens to.
+//! One reader of the journal for all streams, and for all requests that wait for a job to end. It reads while somebody
+//! listens, and looks up only jobs that a stream listens to.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use forge_core::history::JournalEntry;
-use forge_core::id::ClientId;
+use forge_core::id::{ClientId, JobId};
 use forge_engine::{Clock, Engine, Error};
 use forge_store::JournalRow;
 use futures_channel::mpsc;
-use tokio::sync::watch;
+use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tracing::{debug, warn};
 
@@ -58,6 +59,13 @@ impl Hub {
         self.inner.close();
     }
 
+    /// Hears of the end of a job. Whoever waits looks at the job once it has called [`EndWaiter::ended`]: what happened
+    /// before that look, the look sees; what happens after, it is told.
+    pub(in crate::edge) async fn wait_for_end(&self, job: JobId) -> Result<EndWaiter, Error> {
+        let ended = self.inner.join(|subscribers, after| subscribers.wait_for_end(job, after)).await?;
+        Ok(EndWaiter { inner: self.inner.clone(), job, ended })
+    }
+
     /// Counts a stream of a client until the permit is dropped; `None` if it has as many as it may.
     pub(super) fn admit(&self, client: ClientId, max: usize) -> Option<StreamPermit> {
         let admitted = self.inner.subscribers().admit(client, max);
@@ -65,6 +73,28 @@ impl Hub {
             self.inner.metrics.sse_streams_open.inc();
             StreamPermit { inner: self.inner.clone(), client }
         })
+    }
+}
+
+/// Somebody who waits for a job to end, until dropped.
+pub(in crate::edge) struct EndWaiter {
+    inner: Arc<HubState>,
+    job: JobId,
+    ended: Arc<Notify>,
+}
+
+impl EndWaiter {
+    /// Ready once the job has ended after this call, or nobody would tell any more.
+    pub(in crate::edge) fn ended(&self) -> Notified<'_> {
+        self.ended.notified()
+    }
+}
+
+impl Drop for EndWaiter {
+    fn drop(&mut self) {
+        let mut subscribers = self.inner.subscribers();
+        subscribers.stop_waiting(self.job);
+        self.inner.assign(&subscribers);
     }
 }
 
@@ -84,23 +114,7 @@ impl StreamPermit {
     /// Subscribes from now on: whatever is committed after this call was made will be heard, and perhaps a little of what was
     /// committed before.
     pub(super) async fn subscribe(&self, topic: Topic) -> Result<Subscription, Error> {
-        let mut end = None;
-        loop {
-            if let Some(subscription) = self.subscribe_with(topic, end)? {
-                return Ok(subscription);
-            }
-            // The first one to come says where telling begins; of several, the quickest.
-            end = Some(self.inner.engine.store().journal_end().await?);
-        }
-    }
-
-    /// Subscribes where the others are, or at the end of the journal if there are none. That may be unknown.
-    fn subscribe_with(&self, topic: Topic, end: Option<i64>) -> Result<Option<Subscription>, Error> {
-        let mut subscribers = self.inner.subscribers();
-        if subscribers.closed {
-            return Err(Error::Stopped);
-        }
-        Ok(subscribers.told.or(end).map(|after| self.inner.subscription(&mut subscribers, topic, after)))
+        self.inner.join(|subscribers, after| self.inner.subscription(subscribers, topic, after)).await
     }
 
     /// Subscribes somebody who knows all up to the row `after`, unless the others have been told more already.
@@ -147,6 +161,32 @@ impl HubState {
     fn subscribers(&self) -> MutexGuard<'_, Subscribers> {
         // Whoever panicked in there left whole entries behind; at worst a stream too many is counted.
         self.subscribers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets somebody in where the others are, or at the end of the journal if there are none.
+    async fn join<T>(&self, enter: impl Fn(&mut Subscribers, i64) -> T) -> Result<T, Error> {
+        let mut end = None;
+        loop {
+            if let Some(entered) = self.try_join(end, &enter)? {
+                return Ok(entered);
+            }
+            // The first one to come says where telling begins; of several, the quickest.
+            end = Some(self.engine.store().journal_end().await?);
+        }
+    }
+
+    fn try_join<T>(
+        &self,
+        end: Option<i64>,
+        enter: impl Fn(&mut Subscribers, i64) -> T,
+    ) -> Result<Option<T>, Error> {
+        let mut subscribers = self.subscribers();
+        if subscribers.closed {
+            return Err(Error::Stopped);
+        }
+        let entered = subscribers.told.or(end).map(|after| enter(&mut subscribers, after));
+        self.assign(&subscribers);
+        Ok(entered)
     }
 
     fn subscription(

@@ -2,12 +2,14 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use forge_core::history::{Event, JournalEntry, JournalSubject};
 use forge_core::id::{ClientId, JobId, WebhookId};
 use forge_store::JournalRow;
 use futures_channel::mpsc;
+use tokio::sync::Notify;
 
 /// What a stream is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +53,8 @@ pub(super) struct Subscribers {
     by_id: HashMap<u64, Subscriber>,
     index: SubscriberIndex,
     next_id: u64,
+    /// Who waits for which job to end.
+    waiting: HashMap<JobId, JobWaiters>,
     /// Streams of each client, subscribed or still catching up.
     n_streams: HashMap<ClientId, usize>,
     /// Up to this journal row everybody was told. `None` while there is no subscriber.
@@ -67,6 +71,13 @@ struct Subscriber {
     after: i64,
     /// Not tokio's channel: that one sets room for 32 lines aside, 2.3 kB for every stream that has nothing to hear.
     lines: mpsc::Sender<EventLine>,
+}
+
+/// Requests that wait for one job to end.
+#[derive(Default)]
+struct JobWaiters {
+    ended: Arc<Notify>,
+    n: usize,
 }
 
 /// The subscribers by what they listen to.
@@ -116,20 +127,49 @@ impl Subscribers {
         self.next_id += 1;
         self.by_id.insert(id, Subscriber { topic, after, lines });
         self.index.add(topic, id);
+        self.begin(after);
+        (id, heard)
+    }
+
+    /// Somebody waits for a job to end, and knows all up to the row `after`. To be followed by [`Self::stop_waiting`].
+    pub(super) fn wait_for_end(&mut self, job: JobId, after: i64) -> Arc<Notify> {
+        self.begin(after);
+        let waiters = self.waiting.entry(job).or_default();
+        waiters.n += 1;
+        waiters.ended.clone()
+    }
+
+    /// Somebody does not wait for the job any more.
+    pub(super) fn stop_waiting(&mut self, job: JobId) {
+        if let Some(waiters) = self.waiting.get_mut(&job) {
+            waiters.n -= 1;
+            if waiters.n == 0 {
+                self.waiting.remove(&job);
+            }
+        }
+        self.rest();
+    }
+
+    /// The first one says where telling begins.
+    fn begin(&mut self, after: i64) {
         if self.told.is_none() {
             self.told = Some(after);
             self.epoch += 1;
         }
-        (id, heard)
+    }
+
+    /// Telling ends with the last one.
+    fn rest(&mut self) {
+        if self.by_id.is_empty() && self.waiting.is_empty() {
+            self.told = None;
+        }
     }
 
     /// Removes a subscriber, if it was not removed already.
     pub(super) fn leave(&mut self, id: u64) {
         let Some(left) = self.by_id.remove(&id) else { return };
         self.index.remove(left.topic, id);
-        if self.by_id.is_empty() {
-            self.told = None;
-        }
+        self.rest();
     }
 
     /// Ends every stream; what is in their queues is still sent.
@@ -137,6 +177,7 @@ impl Subscribers {
         self.closed = true;
         self.by_id.clear();
         self.index = SubscriberIndex::default();
+        self.waiting.drain().for_each(|(_, waiters)| waiters.ended.notify_waiters());
         self.told = None;
     }
 
@@ -153,6 +194,7 @@ impl Subscribers {
         let mut gone = Vec::new();
         for row in rows {
             for entry in &row.entries {
+                self.tell_end(entry);
                 let Some(Some(line)) = printed.get(&EntryKey::of(entry)) else { continue };
                 for id in self.index.concerned(entry) {
                     let subscriber = self.by_id.get_mut(id).expect("the index names subscribers");
@@ -174,6 +216,13 @@ impl Subscribers {
         }
         gone.into_iter().for_each(|id| self.leave(id));
         told
+    }
+
+    fn tell_end(&self, entry: &JournalEntry) {
+        let ended = entry.job_event().filter(|(_, event)| event.ends());
+        if let Some(waiters) = ended.and_then(|(job, _)| self.waiting.get(&job)) {
+            waiters.ended.notify_waiters();
+        }
     }
 }
 
@@ -210,7 +259,11 @@ fn remove<K: Eq + Hash>(lists: &mut HashMap<K, Vec<u64>>, topic: K, id: u64) {
 
 #[cfg(test)]
 mod tests {
-    use forge_core::history::EventKind;
+    use std::pin::{Pin, pin};
+    use std::task::Poll;
+
+    use forge_core::history::{EventKind, Outlook};
+    use forge_core::state::{Cause, State};
     use forge_core::time::Time;
     use forge_core::webhook::{Disabled, DisabledReason, Notice};
 
@@ -222,15 +275,19 @@ mod tests {
         JobId::v7(1, n)
     }
 
+    const ENDED: EventKind = EventKind::Moved {
+        from: Some(State::Running),
+        to: State::Succeeded,
+        cause: Cause::Finish,
+        outlook: Outlook::Open,
+    };
+
+    fn event(n: u32) -> Event {
+        Event { n, kind: EventKind::Emitted, at: Time::from_millis(n.into()), attempt: 1, execution: 1 }
+    }
+
     fn row(seq: i64, of: JobId) -> JournalRow {
-        let event = Event {
-            n: seq as u32,
-            kind: EventKind::Emitted,
-            at: Time::from_millis(seq),
-            attempt: 1,
-            execution: 1,
-        };
-        JournalRow { seq, entries: vec![JournalEntry::of_job(of, CLIENT, event)] }
+        JournalRow { seq, entries: vec![JournalEntry::of_job(of, CLIENT, event(seq as u32))] }
     }
 
     fn printed(rows: &[JournalRow]) -> PrintedEvents {
@@ -282,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_does_not_keep_up_is_removed_and_nobody_else_does() {
+    fn whoever_does_not_keep_up_is_removed_and_nobody_else_is() {
         let mut subscribers = Subscribers::default();
         let (_, mut slow) = subscribers.subscribe(Topic::Job(job(1)), 0, 2);
         let (_, mut quick) = subscribers.subscribe(Topic::Job(job(1)), 0, 9);
@@ -315,8 +372,41 @@ mod tests {
         assert!(subscribers.admit(CLIENT, 2));
     }
 
+    #[tokio::test]
+    async fn whoever_waits_is_told_of_the_end_of_its_job_and_of_no_other() {
+        let mut subscribers = Subscribers::default();
+        let [one, other] = [1, 2].map(|n| subscribers.wait_for_end(job(n), 0));
+        let (mut of_one, mut of_other) = (pin!(one.notified()), pin!(other.notified()));
+        let mut end = row(2, job(1));
+        end.entries = vec![JournalEntry::of_job(job(1), CLIENT, Event { kind: ENDED, ..event(2) })];
+        let rows = [row(1, job(1)), row(1, job(2)), end];
+        assert_eq!(subscribers.unprinted(&rows, &PrintedEvents::default()), [], "nobody reads what it says");
+        subscribers.tell(&rows[..2], &PrintedEvents::default());
+        assert!(is_pending(of_one.as_mut()).await);
+        subscribers.tell(&rows[2..], &PrintedEvents::default());
+        assert!(!is_pending(of_one.as_mut()).await && is_pending(of_other.as_mut()).await);
+        subscribers.stop_waiting(job(1));
+        assert_eq!(subscribers.told, Some(2), "the other still waits");
+        subscribers.stop_waiting(job(2));
+        assert_eq!(subscribers.told, None);
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_at_a_closed_hub() {
+        let mut subscribers = Subscribers::default();
+        let ended = subscribers.wait_for_end(job(1), 0);
+        let mut ended = pin!(ended.notified());
+        subscribers.close();
+        assert!(!is_pending(ended.as_mut()).await);
+        subscribers.stop_waiting(job(1));
+    }
+
+    async fn is_pending(mut future: Pin<&mut impl Future>) -> bool {
+        std::future::poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_pending())).await
+    }
+
     #[test]
-    fn a_closed_hall_lets_everybody_hear_what_was_said_and_then_go() {
+    fn a_closed_hub_lets_everybody_hear_what_was_said_and_then_go() {
         let mut subscribers = Subscribers::default();
         let (id, mut lines) = subscribers.subscribe(Topic::Job(job(1)), 0, 9);
         let rows = [row(1, job(1))];
