@@ -1,6 +1,7 @@
 //! Submissions, status reads and whole jobs over HTTP, held against a bare axum handler in a process of its own.
 //!
-//! Server and bare handler are children of the same program, each in its own process; the load generator is this one.
+//! Server and bare handler (`forgerun-bare`, a program beside this one) are children, each in its own process; the load
+//! generator is this one.
 //! Rounds alternate between the two, so that a noisy machine disturbs both alike; the median of the rounds counts.
 
 use std::io::{self, BufRead, BufReader};
@@ -40,11 +41,13 @@ pub(super) struct ServerProcess {
 
 impl ServerProcess {
     pub(super) fn start(arguments: &[&str], environment: &[(&str, &str)]) -> io::Result<ServerProcess> {
-        let mut child = Command::new(std::env::current_exe()?)
-            .args(arguments)
-            .envs(environment.iter().copied())
-            .stdout(Stdio::piped())
-            .spawn()?;
+        let mut command = Command::new(std::env::current_exe()?);
+        ServerProcess::of(command.args(arguments).envs(environment.iter().copied()))
+    }
+
+    /// Starts a program that says its address in its first line.
+    fn of(command: &mut Command) -> io::Result<ServerProcess> {
+        let mut child = command.stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
         let stdout = child.stdout.take().ok_or_else(|| io::Error::other("no standard output"))?;
         BufReader::new(stdout).read_line(&mut line)?;
@@ -62,17 +65,22 @@ impl Drop for ServerProcess {
     }
 }
 
-/// Serves the bare handlers until killed: the child of `run_http`.
-pub async fn serve_bare(data: &Path) -> io::Result<()> {
-    let address = super::bare::serve(data).await?;
-    println!("bare handlers on http://{address}");
-    std::future::pending().await
+/// Starts the bare handlers, a program beside this one.
+fn start_bare(data: &Path) -> io::Result<ServerProcess> {
+    let program = std::env::current_exe()?.with_file_name("forgerun-bare");
+    if !program.is_file() {
+        let missing = format!(
+            "{} is missing, which this is compared with: build it with `cargo build --release -p forge-server`",
+            program.display()
+        );
+        return Err(io::Error::other(missing));
+    }
+    ServerProcess::of(Command::new(program).arg(data))
 }
 
 /// Measures, and prints a table.
 pub async fn run_http(options: &HttpOptions) -> io::Result<()> {
-    let floor = options.data.join("floor").to_string_lossy().into_owned();
-    let bare = ServerProcess::start(&["bench", "bare", "--data", &floor], &[])?;
+    let bare = start_bare(&options.data.join("floor"))?;
     let server = start_server(options, "0")?;
     let key = first_key(server.address).await?;
     println!("| what | connections | bare /s | ForgeRun /s | ratio | p50 | p99 |");

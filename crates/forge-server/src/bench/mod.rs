@@ -6,16 +6,16 @@
 //! - `sse`: many streams of events.
 //! - `webhooks`: deliveries to a fast receiver, and submissions while receivers hang.
 //! - `load`: the load generator: a fixed number of connections, one request under way on each, bounded in time.
-//! - `bare`: what axum does when nothing is stored, and the least it does when something is.
+//!
+//! What `http` compares with is a program of its own, `forgerun-bare`.
 
-mod bare;
 mod http;
 mod load;
 mod result;
 mod sse;
 mod webhooks;
 
-pub use http::{HttpOptions, run_http, serve_bare};
+pub use http::{HttpOptions, run_http};
 pub use result::{ResultOptions, run_result};
 pub use sse::{SseOptions, run_sse, run_sse_raised};
 pub use webhooks::{WebhookOptions, run_webhooks};

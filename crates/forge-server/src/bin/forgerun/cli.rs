@@ -62,16 +62,6 @@ pub(crate) enum Bench {
     Webhooks(BenchWebhooks),
     /// A large result: taken in, downloaded, resumed, held against a plain read of its file; needs its size on the disk
     Result(BenchResult),
-    /// The bare handlers that `bench http` compares with
-    #[command(hide = true)]
-    Bare(BenchBare),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct BenchBare {
-    /// Where the durable one keeps its file; an empty folder, removed by the caller
-    #[arg(long)]
-    pub(crate) data: PathBuf,
 }
 
 #[derive(Debug, Args)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use forge_server::bench::{
     HttpOptions, ResultOptions, SseOptions, WebhookOptions, run_http, run_result, run_sse, run_sse_raised,
-    run_webhooks, serve_bare,
+    run_webhooks,
 };
 use forge_server::config::{CommandMode, Config, File, Flag, Invalid, MANUAL, Sources};
 use forge_server::{Exit, telemetry};
@@ -67,7 +67,6 @@ pub(crate) fn bench(bench: &Bench) -> Exit {
     };
     let data = env::temp_dir().join(format!("forgerun-bench-{}", std::process::id()));
     let measured = match bench {
-        Bench::Bare(flags) => runtime.block_on(serve_bare(&flags.data)),
         Bench::Sse(flags) if !flags.raised => {
             let arguments = [
                 "bench".to_owned(),

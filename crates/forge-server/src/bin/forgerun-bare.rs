@@ -1,6 +1,8 @@
-//! What axum does when nothing is stored: the measure that the real handlers are held against.
+//! What axum does when nothing is stored, and the least it does when something is: the measure that `forgerun bench http` holds
+//! the real handlers against. A program of its own, so that the one that is shipped has none of it.
+//!
+//! Called as `forgerun-bare FOLDER`; says its address, and serves until it is killed.
 
-use std::net::SocketAddr;
 use std::path::Path as FsPath;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,21 +18,23 @@ use forge_core::id::JobId;
 use forge_store::sqlite::Floor;
 use tokio::net::TcpListener;
 
-/// Serves a bare POST and GET until the process ends, and a POST that keeps what it gets in a file in `data`.
-pub(super) async fn serve(data: &FsPath) -> std::io::Result<SocketAddr> {
-    std::fs::create_dir_all(data)?;
+#[tokio::main]
+async fn main() -> std::io::Result<()> {
+    let folder = std::env::args_os().nth(1).ok_or_else(|| std::io::Error::other("the folder is missing"))?;
+    let folder = FsPath::new(&folder);
+    std::fs::create_dir_all(folder)?;
+    serve(folder).await
+}
+
+/// Serves a bare POST and GET, and a POST that keeps what it gets in a file in `data`.
+async fn serve(data: &FsPath) -> std::io::Result<()> {
     let floor = Floor::make(&data.join("floor.db")).map_err(std::io::Error::other)?;
     let durable = post(keep).with_state(Arc::new(floor));
     let router =
         Router::new().route("/durable", durable).route("/bare", post(accept)).route("/bare/{id}", get(show));
     let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let address = listener.local_addr()?;
-    tokio::spawn(async move {
-        if let Err(error) = axum::serve(listener, router).await {
-            tracing::error!(%error, "the bare server ended");
-        }
-    });
-    Ok(address)
+    println!("bare handlers on http://{}", listener.local_addr()?);
+    axum::serve(listener, router).await
 }
 
 static N_ACCEPTED: AtomicU64 = AtomicU64::new(0);
