@@ -35,7 +35,8 @@ async fn of_job(call: Call<'_>) -> Result<Response, ApiError> {
     events::show(app, exchange, caller, &query, job, StreamScope::Job).await
 }
 
-/// `GET /v1/events`: everything that happened to jobs and webhooks of the caller and is still in the journal, oldest first.
+/// `GET /v1/events`: everything that happened to webhooks and to jobs of the caller that are still there, oldest first, as far
+/// as the journal goes back.
 async fn of_client(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, exchange, caller) = (call.app, call.exchange, call.caller());
     let query = events::query(exchange)?;
@@ -61,20 +62,23 @@ async fn of_client(call: Call<'_>) -> Result<Response, ApiError> {
                 if entry.client != caller.client {
                     continue;
                 }
-                // One more than is shown tells whether there are more.
-                if found.len() == limit {
-                    return Ok(page(found, Some(JournalCursor { row: row.seq, n_seen: n as u32 })));
-                }
-                found.push(match &entry.about {
+                let view = match &entry.about {
                     JournalSubject::Job { job: id, event } => {
                         let job = match jobs.entry(*id) {
                             Slot::Occupied(known) => known.into_mut(),
                             Slot::Vacant(unknown) => unknown.insert(store.job(*id).await?),
                         };
-                        EntryView::Job(EventView::new(*id, job.as_deref(), event))
+                        // Events die with their job, though the journal has them for a while (C-111).
+                        let Some(job) = job.as_deref() else { continue };
+                        EntryView::Job(EventView::new(*id, Some(job), event))
                     }
                     JournalSubject::Webhook(notice) => EntryView::Webhook(NoticeView::new(notice)),
-                });
+                };
+                // One more than is shown tells whether there are more.
+                if found.len() == limit {
+                    return Ok(page(found, Some(JournalCursor { row: row.seq, n_seen: n as u32 })));
+                }
+                found.push(view);
             }
             place = JournalCursor { row: row.seq + 1, n_seen: 0 };
         }

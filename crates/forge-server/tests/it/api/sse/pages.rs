@@ -3,7 +3,8 @@
 use forge_core::catalog::Kind;
 use serde_json::{Value, json};
 
-use super::progress;
+use super::reader::Opening;
+use super::{opened, progress};
 use crate::api::server::{Client, Server};
 
 async fn all(client: &Client, limit: usize) -> Vec<Value> {
@@ -53,6 +54,31 @@ async fn all_events_of_a_client_come_in_pages_and_no_other() {
     assert_eq!(rest["events"], json!(whole[6..]), "the id of an event is a cursor too");
     let of_job = client.get(&format!("/v1/jobs/{id}/events")).await.expect(200);
     assert_eq!(of_job["events"], json!(whole[..4]));
+}
+
+#[tokio::test]
+async fn the_events_of_a_deleted_job_are_on_no_page_and_replayed_on_no_stream() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let gone = client.job().await;
+    server.succeed().await;
+    let kept = client.job().await;
+    server.succeed().await;
+    let whole = all(&client, 200).await;
+    assert_eq!((whole.len(), &whole[0]["job_id"]), (10, &json!(gone)));
+    client.call("DELETE", &format!("/v1/jobs/{gone}")).send().await.expect(200);
+    for limit in [1, 4, 200] {
+        assert_eq!(all(&client, limit).await, whole[5..], "pages of {limit}");
+    }
+    let first = whole[0]["event_id"].as_str().unwrap();
+    let mut stream = opened(Opening::new(&client, "/v1/events").after(first)).await;
+    for message in stream.take(5).await {
+        assert!(message.data.contains(&kept) && !message.data.contains(&gone), "{message:?}");
+    }
+    // The same by age.
+    server.clock.advance(31 * std::time::Duration::from_secs(24 * 3600));
+    server.app.engine.run(forge_core::Command::Due(10)).await.unwrap();
+    assert_eq!(all(&client, 200).await, Vec::<Value>::new());
 }
 
 #[tokio::test]
