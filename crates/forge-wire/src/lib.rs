@@ -36,6 +36,7 @@ pub mod openapi;
 pub mod operations;
 pub mod outcome;
 pub mod problem;
+mod reader;
 pub mod status;
 pub mod time;
 pub mod words;

@@ -8,10 +8,10 @@ use forge_core::time::Time;
 use forge_core::work::WorkKind;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 
-use crate::body::{self, violation};
+use crate::body;
 use crate::problem::{Refused, Violation};
+use crate::reader::{BodyReader, LooseMembers};
 use crate::{time, words};
 
 /// A submission whose shape is right.
@@ -42,21 +42,9 @@ pub struct SubmitRequest {
 /// Reads a body. Shape errors (JSON, missing, wrong type, no time) are malformed; values that break a rule are validation
 /// errors.
 pub fn read_submit(bytes: &[u8]) -> Result<SubmitRequest, Box<Refused>> {
-    // A struct would also be read from an array, which nobody means.
-    let object = bytes.trim_ascii_start().first() == Some(&b'{');
-    let (members, malformed) = match serde_json::from_slice(bytes) {
-        Ok(members) if object => (members, Vec::new()),
-        Ok(_) | Err(_) => Members::one_by_one(body::object(bytes)?),
-    };
-    let mut reader = SubmitReader { malformed, invalid: Vec::new(), kind: Kind::InvalidArgs };
-    let request = reader.read(members);
-    if !reader.malformed.is_empty() {
-        return Err(refused(Kind::MalformedRequest, reader.malformed));
-    }
-    if !reader.invalid.is_empty() {
-        return Err(refused(reader.kind, reader.invalid));
-    }
-    request.ok_or_else(|| refused(Kind::MalformedRequest, Vec::new()))
+    let (members, mut reader) = BodyReader::members(bytes, Members::one_by_one)?;
+    let request = read(&mut reader, members);
+    reader.settle(request, SUBMIT_MEMBERS)
 }
 
 /// A refusal that names everything that is wrong.
@@ -95,114 +83,70 @@ struct Members {
 }
 
 impl Members {
-    /// The members one by one, and which of them have the wrong type.
-    fn one_by_one(mut map: Map<String, Value>) -> (Members, Vec<Violation>) {
-        let mut malformed = Vec::new();
-        let mut take = |name: &str| map.remove(name).filter(|value| !value.is_null());
-        let payload = take("payload").and_then(|value| RawValue::from_string(value.to_string()).ok());
-        let priority = take("priority").and_then(|value| {
-            let number = value.as_i64();
-            if number.is_none() {
-                malformed.push(violation("priority", "must be an integer", "type"));
-            }
-            number
-        });
-        let mut text = |name: &str| match take(name)? {
-            Value::String(text) => Some(text),
-            _ => {
-                malformed.push(violation(name, "must be a string", "type"));
-                None
-            }
-        };
-        let members = Members {
-            form: text("type"),
-            execution_at: text("execution_at"),
-            callback: text("callback"),
-            idempotency_key: text("idempotency_key"),
-            work_kind: text("work_kind"),
-            queue: text("queue"),
-            priority,
-            retry_mode: text("retry_mode"),
-            correlation_id: text("correlation_id"),
-            payload,
-        };
-        (members, malformed)
+    fn one_by_one(members: &mut LooseMembers) -> Members {
+        Members {
+            payload: members.raw("payload"),
+            priority: members.number("priority"),
+            form: members.text("type"),
+            execution_at: members.text("execution_at"),
+            callback: members.text("callback"),
+            idempotency_key: members.text("idempotency_key"),
+            work_kind: members.text("work_kind"),
+            queue: members.text("queue"),
+            retry_mode: members.text("retry_mode"),
+            correlation_id: members.text("correlation_id"),
+        }
     }
 }
 
-struct SubmitReader {
-    malformed: Vec<Violation>,
-    invalid: Vec<Violation>,
-    kind: Kind,
+fn read(reader: &mut BodyReader, members: Members) -> Option<SubmitRequest> {
+    let form = form(reader, members.form.as_deref());
+    let execution_at = execution_at(reader, members.execution_at.as_deref(), form);
+    let work_kind = members.work_kind.and_then(|word| reader.keep(body::work_kind(&word)));
+    let priority = members.priority.and_then(|number| reader.keep(body::priority(number)));
+    let retry_mode = members.retry_mode.and_then(|word| reader.keep(body::retry_mode("retry_mode", &word)));
+    Some(SubmitRequest {
+        form: form?,
+        execution_at,
+        callback: members.callback,
+        idempotency_key: members.idempotency_key,
+        work_kind,
+        queue: members.queue,
+        priority,
+        retry_mode,
+        correlation_id: members.correlation_id,
+        payload: members.payload.map(|payload| Box::<str>::from(payload).into_string().into_bytes()),
+    })
 }
 
-impl SubmitReader {
-    fn read(&mut self, members: Members) -> Option<SubmitRequest> {
-        let form = self.form(members.form.as_deref());
-        let execution_at = self.execution_at(members.execution_at.as_deref(), form);
-        let work_kind = members.work_kind.and_then(|word| self.keep(body::work_kind(&word)));
-        let priority = members.priority.and_then(|number| self.keep(body::priority(number)));
-        let retry_mode = members.retry_mode.and_then(|word| self.keep(body::retry_mode("retry_mode", &word)));
-        Some(SubmitRequest {
-            form: form?,
-            execution_at,
-            callback: members.callback,
-            idempotency_key: members.idempotency_key,
-            work_kind,
-            queue: members.queue,
-            priority,
-            retry_mode,
-            correlation_id: members.correlation_id,
-            payload: members.payload.map(|payload| Box::<str>::from(payload).into_string().into_bytes()),
-        })
+fn form(reader: &mut BodyReader, word: Option<&str>) -> Option<JobForm> {
+    let Some(word) = word else {
+        reader.mandatory("type", "is mandatory");
+        return None;
+    };
+    let form = words::parse_forge_type(word);
+    if form.is_none() {
+        let detail = "must be EXECUTE, DEFERRED or EMIT_EVENT";
+        reader.invalid(Kind::UnknownJobType, "type", detail, "enum");
     }
+    form
+}
 
-    fn form(&mut self, word: Option<&str>) -> Option<JobForm> {
-        let Some(word) = word else {
-            self.mandatory("type", "is mandatory");
-            return None;
-        };
-        let form = words::parse_forge_type(word);
-        if form.is_none() {
-            self.kind = Kind::UnknownJobType;
-            self.invalid("type", "must be EXECUTE, DEFERRED or EMIT_EVENT", "enum");
+fn execution_at(reader: &mut BodyReader, text: Option<&str>, form: Option<JobForm>) -> Option<Time> {
+    let Some(text) = text else {
+        if form == Some(JobForm::Deferred) {
+            reader.mandatory("execution_at", "is mandatory for a DEFERRED job");
         }
-        form
+        return None;
+    };
+    let moment = time::parse(text);
+    if moment.is_none() {
+        reader.malformed("execution_at", "must be a time like 2030-01-31T12:00:00Z", "format");
+    } else if form == Some(JobForm::Execute) {
+        let detail = "is only for DEFERRED jobs; leave it out to run at once";
+        reader.invalid(Kind::InvalidArgs, "execution_at", detail, "forbidden");
     }
-
-    fn execution_at(&mut self, text: Option<&str>, form: Option<JobForm>) -> Option<Time> {
-        let Some(text) = text else {
-            if form == Some(JobForm::Deferred) {
-                self.mandatory("execution_at", "is mandatory for a DEFERRED job");
-            }
-            return None;
-        };
-        let moment = time::parse(text);
-        if moment.is_none() {
-            let detail = "must be a time like 2030-01-31T12:00:00Z";
-            self.malformed.push(violation("execution_at", detail, "format"));
-        } else if form == Some(JobForm::Execute) {
-            let detail = "is only for DEFERRED jobs; leave it out to run at once";
-            self.invalid("execution_at", detail, "forbidden");
-        }
-        moment
-    }
-
-    /// What a member says, or a complaint.
-    fn keep<T>(&mut self, read: Result<T, Violation>) -> Option<T> {
-        read.map_err(|violation| self.invalid.push(violation)).ok()
-    }
-
-    /// A member is missing, unless it is there and was complained about.
-    fn mandatory(&mut self, name: &str, detail: &str) {
-        if !self.malformed.iter().any(|violation| violation.pointer[2..] == *name) {
-            self.malformed.push(violation(name, detail, "required"));
-        }
-    }
-
-    fn invalid(&mut self, name: &str, detail: &str, constraint: &'static str) {
-        self.invalid.push(violation(name, detail, constraint));
-    }
+    moment
 }
 
 #[cfg(test)]

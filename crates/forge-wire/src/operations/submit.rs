@@ -6,11 +6,12 @@ use forge_core::limits::EXECUTIONS_MAX;
 use forge_core::retry::Mode;
 use forge_core::work::WorkKind;
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 
 use crate::body::{self, violation};
 use crate::problem::{Refused, Violation};
+use crate::reader::{BodyReader, LooseMembers};
 
 /// A submission whose shape is right.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,24 +56,9 @@ pub fn refused(kind: Kind, violations: Vec<Violation>) -> Box<Refused> {
 
 /// Reads a submission. `type_needed` where nothing else says what kind of job it is.
 pub fn read_submit(bytes: &[u8], type_needed: bool) -> Result<SubmitRequest, Box<Refused>> {
-    // A struct would also be read from an array, which nobody means.
-    let object = bytes.trim_ascii_start().first() == Some(&b'{');
-    let (members, malformed) = match serde_json::from_slice::<Members>(bytes) {
-        Ok(members) if object => (members, Vec::new()),
-        Ok(_) | Err(_) => Members::one_by_one(body::object(bytes)?),
-    };
-    let mut reader = OperationReader { malformed, invalid: Vec::new() };
-    let request = reader.read(members, type_needed);
-    if !reader.malformed.is_empty() {
-        return Err(refused(Kind::MalformedRequest, reader.malformed));
-    }
-    match reader.invalid.first() {
-        Some((kind, _)) => {
-            let kind = *kind;
-            Err(refused(kind, reader.invalid.into_iter().map(|(_, violation)| violation).collect()))
-        }
-        None => Ok(request),
-    }
+    let (members, mut reader) = BodyReader::members(bytes, Members::one_by_one)?;
+    let request = read(&mut reader, members, type_needed);
+    reader.settle(Some(request), SUBMIT_MEMBERS)
 }
 
 /// The members of the right JSON types; null counts as absent, and unknown ones are ignored.
@@ -94,105 +80,64 @@ struct Members {
 }
 
 impl Members {
-    /// The members one by one, and which of them have the wrong type.
-    fn one_by_one(mut map: Map<String, Value>) -> (Members, Vec<Violation>) {
-        let mut malformed = Vec::new();
-        let mut take = |name: &str| map.remove(name).filter(|value| !value.is_null());
-        let parameters = take("parameters").and_then(|value| RawValue::from_string(value.to_string()).ok());
-        let mut number = |name: &str| {
-            let value = take(name)?;
-            if value.as_i64().is_none() {
-                malformed.push(violation(name, "must be an integer", "type"));
-            }
-            value.as_i64()
-        };
-        let (priority, max_retries) = (number("priority"), number("maxRetries"));
-        let mut text = |name: &str| match take(name)? {
-            Value::String(text) => Some(text),
-            _ => {
-                malformed.push(violation(name, "must be a string", "type"));
-                None
-            }
-        };
-        let members = Members {
-            job_type: text("type"),
-            parameters,
-            queue: text("queue"),
-            work_kind: text("work_kind"),
-            priority,
-            callback: text("callback"),
-            retry_mode: text("retry_mode"),
-            max_retries,
-            correlation_id: text("correlationId"),
-        };
-        (members, malformed)
+    fn one_by_one(members: &mut LooseMembers) -> Members {
+        Members {
+            parameters: members.raw("parameters"),
+            priority: members.number("priority"),
+            max_retries: members.number("maxRetries"),
+            job_type: members.text("type"),
+            queue: members.text("queue"),
+            work_kind: members.text("work_kind"),
+            callback: members.text("callback"),
+            retry_mode: members.text("retry_mode"),
+            correlation_id: members.text("correlationId"),
+        }
     }
 }
 
-struct OperationReader {
-    malformed: Vec<Violation>,
-    invalid: Vec<(Kind, Violation)>,
+fn read(reader: &mut BodyReader, members: Members, type_needed: bool) -> SubmitRequest {
+    match members.job_type.as_deref() {
+        None if type_needed => reader.mandatory("type", "is mandatory"),
+        None => {}
+        Some(text) => {
+            if let Some((kind, detail, constraint)) = body::bad_job_type(text) {
+                reader.invalid(kind, "type", detail, constraint);
+            }
+        }
+    }
+    let parameters = members.parameters.and_then(|given| parameters(reader, given));
+    let work_kind = members.work_kind.and_then(|word| reader.keep(body::work_kind(&word)));
+    let priority = members.priority.and_then(|number| reader.keep(body::priority(number)));
+    let retry_mode = members.retry_mode.and_then(|word| reader.keep(body::retry_mode("retry_mode", &word)));
+    let max_retries = members.max_retries.and_then(|number| reader.keep(max_retries(number)));
+    SubmitRequest {
+        job_type: members.job_type,
+        parameters,
+        queue: members.queue,
+        work_kind,
+        priority,
+        callback: members.callback,
+        retry_mode,
+        max_retries,
+        correlation_id: members.correlation_id,
+    }
 }
 
-impl OperationReader {
-    fn read(&mut self, members: Members, type_needed: bool) -> SubmitRequest {
-        self.check_type(members.job_type.as_deref(), type_needed);
-        let parameters = members.parameters.and_then(|parameters| self.parameters(parameters));
-        let work_kind = members.work_kind.and_then(|word| self.keep(body::work_kind(&word)));
-        let priority = members.priority.and_then(|number| self.keep(body::priority(number)));
-        let retry_mode = members.retry_mode.and_then(|word| self.keep(body::retry_mode("retry_mode", &word)));
-        let max_retries = members.max_retries.and_then(|number| self.max_retries(number));
-        SubmitRequest {
-            job_type: members.job_type,
-            parameters,
-            queue: members.queue,
-            work_kind,
-            priority,
-            callback: members.callback,
-            retry_mode,
-            max_retries,
-            correlation_id: members.correlation_id,
+fn parameters(reader: &mut BodyReader, parameters: Box<RawValue>) -> Option<Vec<u8>> {
+    match parameters.get() {
+        "null" => None,
+        text if text.starts_with('{') => Some(Box::<str>::from(parameters).into_string().into_bytes()),
+        _ => {
+            reader.malformed("parameters", "must be an object", "type");
+            None
         }
     }
+}
 
-    fn check_type(&mut self, text: Option<&str>, needed: bool) {
-        let named = |violation: &Violation| violation.pointer == "#/type";
-        match text {
-            None if needed && !self.malformed.iter().any(named) => {
-                self.malformed.push(violation("type", "is mandatory", "required"));
-            }
-            None => {}
-            Some(text) => {
-                let bad = body::bad_job_type(text);
-                let bad = bad.map(|(kind, detail, rule)| (kind, violation("type", detail, rule)));
-                self.invalid.extend(bad);
-            }
-        }
-    }
-
-    fn parameters(&mut self, parameters: Box<RawValue>) -> Option<Vec<u8>> {
-        match parameters.get() {
-            "null" => None,
-            text if text.starts_with('{') => Some(Box::<str>::from(parameters).into_string().into_bytes()),
-            _ => {
-                self.malformed.push(violation("parameters", "must be an object", "type"));
-                None
-            }
-        }
-    }
-
-    fn max_retries(&mut self, number: i64) -> Option<u32> {
-        let retries = u32::try_from(number).ok().filter(|retries| (*retries as usize) < EXECUTIONS_MAX);
-        let retries = retries.ok_or_else(|| {
-            violation("maxRetries", &format!("must lie between 0 and {}", EXECUTIONS_MAX - 1), "range")
-        });
-        self.keep(retries)
-    }
-
-    /// What a member says, or a complaint.
-    fn keep<T>(&mut self, read: Result<T, Violation>) -> Option<T> {
-        read.map_err(|violation| self.invalid.push((Kind::InvalidArgs, violation))).ok()
-    }
+fn max_retries(number: i64) -> Result<u32, Violation> {
+    let retries = u32::try_from(number).ok().filter(|retries| (*retries as usize) < EXECUTIONS_MAX);
+    let detail = || format!("must lie between 0 and {}", EXECUTIONS_MAX - 1);
+    retries.ok_or_else(|| violation("maxRetries", &detail(), "range"))
 }
 
 /// The members of a cancel.
