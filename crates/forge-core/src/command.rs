@@ -3,7 +3,9 @@
 //! A command carries everything drawn from the outside world (ids, times, randomness); deciding it needs nothing else
 //! but rows.
 
+mod queue;
 mod webhook;
+mod worker;
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -16,15 +18,19 @@ use crate::client::{ApiKey, Client};
 use crate::delivery::Delivery;
 use crate::id::{BlobId, ClientId, ExecutionId, JobId, KeyId, WebhookId};
 use crate::item::ItemEnd;
-use crate::job::{Head, IdempotencyKey, Input, Job, Lane, Name};
+use crate::job::{Head, IdempotencyKey, Input, Job, Lane, Name, Shelf};
+use crate::limits;
+use crate::queue::{Owner, QueueId, QueueSettings};
 use crate::retry::RetryVerdict;
 use crate::set_aside::RowId;
 use crate::state::State;
 use crate::webhook::{SigningKey, Webhook};
+pub use queue::{QueueChange, QueueCommand};
 pub use webhook::{
     DeliveryCommand, OwnedWebhook, SendResult, Settle, SigningCommand, Take, Taken, WebhookChange,
     WebhookCommand,
 };
+pub use worker::{Beat, Beaten, WorkerCommand, WorkerLost};
 
 /// One thing asked of the core.
 #[derive(Clone, Debug)]
@@ -35,6 +41,8 @@ pub enum Command {
     Claim(Claim),
     /// The worker has begun.
     Start(Held),
+    /// A result, sent before the attempt ends.
+    Upload(Upload),
     /// A sign of life, perhaps with news.
     Extend(Extend),
     /// The attempt ended well.
@@ -59,13 +67,10 @@ pub enum Command {
     Register(Client),
     /// Make, renew or revoke an API key.
     Key(KeyCommand),
-    /// Stop or resume handing out the jobs of a queue.
-    Pause {
-        /// Which queue.
-        queue: Name,
-        /// `true` stops, `false` resumes.
-        paused: bool,
-    },
+    /// Pause or resume a queue, or bound it.
+    Queue(QueueCommand),
+    /// A worker outside says that it is alive, or is told what to do, or is gone.
+    Worker(WorkerCommand),
     /// Register, change or delete a webhook.
     Webhook(WebhookCommand),
     /// Take, settle or repeat deliveries.
@@ -83,8 +88,10 @@ pub struct Submit {
     pub jobs: Vec<NewJob>,
     /// Makes a repetition of the same request harmless.
     pub idempotency: Option<Idempotency>,
-    /// Refuse when a queue would hold more waiting jobs than this.
+    /// Refuse when a queue would hold more waiting jobs than this; less may be set for the queue itself.
     pub queue_max: Option<u64>,
+    /// Refuse when a queue is paused; otherwise its jobs wait.
+    pub refuse_paused: bool,
 }
 
 /// A job about to be born.
@@ -116,7 +123,7 @@ pub struct Idempotency {
 pub struct Claim {
     /// Who asks.
     pub worker: Name,
-    /// Real or simulated work.
+    /// Real work of one owner, or simulated work.
     pub worker_kind: WorkerKind,
     /// Where to look, in this order; within a queue by priority, then by age.
     pub queues: Vec<Name>,
@@ -128,24 +135,42 @@ pub struct Claim {
     pub lease_default: Duration,
     /// Whether the worker begins at once, which saves it a [`Command::Start`].
     pub start: bool,
-    /// Hand out nothing that would bring the number of jobs held by workers above this.
+    /// Hand out nothing that would bring the number of jobs held by the built-in worker above this.
     pub active_max: Option<u64>,
 }
 
+impl Claim {
+    /// The queues it looks at, in order.
+    pub fn queue_ids(&self) -> impl Iterator<Item = QueueId> + '_ {
+        let owner = match &self.worker_kind {
+            WorkerKind::External(owner) => Some(owner),
+            WorkerKind::BuiltIn => None,
+        };
+        let queues = self.queues.iter().take(limits::CLAIM_QUEUES_MAX);
+        queues.map(move |name| QueueId { owner: owner.cloned(), name: name.clone() })
+    }
+
+    /// The shelves it looks at, in order.
+    pub fn shelves(&self) -> impl Iterator<Item = Shelf> + '_ {
+        let lane = self.worker_kind.lane();
+        self.queue_ids().map(move |queue| Shelf { lane, name: queue.key() })
+    }
+}
+
 /// Who does the work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WorkerKind {
-    /// Workers outside, with real work.
-    External,
+    /// Workers outside, with real work of this owner.
+    External(Owner),
     /// The built-in worker, with simulated work.
     BuiltIn,
 }
 
 impl WorkerKind {
     /// Where these workers look for work.
-    pub const fn lane(self) -> Lane {
+    pub const fn lane(&self) -> Lane {
         match self {
-            WorkerKind::External => Lane::External,
+            WorkerKind::External(_) => Lane::External,
             WorkerKind::BuiltIn => Lane::BuiltIn,
         }
     }
@@ -169,6 +194,8 @@ pub struct Held {
     pub job: JobId,
     /// The proof.
     pub holder: Holder,
+    /// The client that the worker works for; `None` for our own worker and for the operator's.
+    pub client: Option<ClientId>,
 }
 
 /// A job, and who asks.
@@ -212,6 +239,15 @@ pub struct Succeed {
     pub held: Held,
     /// What came out of it.
     pub output: Option<Arc<Output>>,
+}
+
+/// A result, sent before the attempt ends. It counts if the attempt then succeeds without another; a second one takes its place.
+#[derive(Clone, Debug)]
+pub struct Upload {
+    /// Which job, and the proof.
+    pub held: Held,
+    /// The result.
+    pub output: Arc<Output>,
 }
 
 /// What came out of a job.
@@ -411,13 +447,21 @@ pub enum Answer {
     Done(Job),
     /// There was nothing to do, and nothing changed; the job as it stands.
     Unchanged(Job),
-    /// So many jobs were due.
+    /// So many jobs and records were due.
     Due {
-        /// How many were dealt with. What cannot be read is not among them.
+        /// How many jobs were dealt with. What cannot be read is not among them.
         n_jobs: usize,
+        /// How many records.
+        n_records: usize,
         /// There may be more.
         more: bool,
+        /// Workers that are gone, and what they held: to be taken back by [`WorkerCommand::Lost`].
+        workers_lost: Vec<WorkerLost>,
     },
+    /// The queue as it is set.
+    Queue(Box<QueueSettings>),
+    /// What became of a heartbeat.
+    Beat(Box<Beaten>),
     /// A key of the client.
     Key {
         /// As it stands.
@@ -499,7 +543,16 @@ pub enum Refusal {
         queue: Name,
         /// How many wait in it.
         waiting: u64,
+        /// How many may.
+        max: u64,
     },
+    /// The queue is paused.
+    QueuePaused {
+        /// Which queue.
+        queue: Name,
+    },
+    /// There is no such worker.
+    WorkerNotFound,
     /// There is no such webhook.
     WebhookNotFound,
     /// The client has a webhook with this URL: this one.
@@ -534,6 +587,8 @@ impl Refusal {
             Refusal::TooLate => Kind::ScheduleInPast,
             Refusal::Duplicate { .. } => Kind::Duplicate,
             Refusal::QueueFull { .. } => Kind::QueueFull,
+            Refusal::QueuePaused { .. } => Kind::QueuePaused,
+            Refusal::WorkerNotFound => Kind::JobNotFound,
             Refusal::WebhookNotFound => Kind::WebhookNotFound,
             Refusal::WebhookExists(_) | Refusal::TooManyWebhooks => Kind::Duplicate,
             Refusal::WebhookDisabled | Refusal::DeliveryLost => Kind::IllegalTransition,

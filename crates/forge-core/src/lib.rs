@@ -29,12 +29,15 @@ pub mod id;
 pub mod invariants;
 pub mod item;
 pub mod limits;
+pub mod queue;
 pub mod random;
+pub mod record;
 pub mod retry;
 pub mod set_aside;
 pub mod time;
 pub mod webhook;
 pub mod work;
+pub mod worker;
 
 #[cfg(test)]
 #[path = "../tests/world/mod.rs"]

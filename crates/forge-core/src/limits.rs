@@ -44,6 +44,24 @@ pub const EVENTS_MAX: usize = 512;
 /// Bytes of a queue name or a job type (OJS).
 pub const NAME_BYTES_MAX: usize = 255;
 
+/// How long a worker may be silent before it counts as gone.
+pub const WORKER_SILENCE: Duration = Duration::from_secs(60);
+
+/// How soon a worker that is gone is looked at again, if what it held was not taken back.
+pub const WORKER_AGAIN: Duration = Duration::from_secs(5);
+
+/// Jobs that one heartbeat may list, and that are remembered as held by one worker.
+pub const WORKER_JOBS_MAX: usize = 1024;
+
+/// Queues that are remembered as served by one worker.
+pub const WORKER_QUEUES_MAX: usize = 64;
+
+/// How long the figures of a queue are kept: the last hour, and a little more for clocks that differ.
+pub const ACTIVITY_KEEP: Duration = Duration::from_secs(2 * 3600);
+
+/// Due records handled by one transaction.
+pub const DUE_RECORDS_MAX: usize = 64;
+
 /// Bytes of an error message, cancel reason or progress message kept with a job.
 pub const TEXT_BYTES_MAX: usize = 4096;
 

@@ -18,8 +18,9 @@ use crate::history::JournalEntry;
 use crate::id::{ClientId, DeliveryId, ExecutionId, JobId, KeyId, SigningKeyId, WebhookId};
 use crate::item::ItemEnd;
 use crate::job::{IdempotencyKey, Input, Job, Name, Shelf};
+use crate::record::{Record, RecordChange, RecordKey};
 use crate::set_aside::{RowId, SetAside, Unreadable};
-use crate::state::State;
+use crate::state::{Facet, State};
 use crate::time::Time;
 use crate::webhook::{SigningKey, Webhook};
 
@@ -41,19 +42,22 @@ pub struct Wants {
     pub jobs: BTreeSet<JobId>,
     /// From the head of each shelf, up to so many. A store shared by several nodes skips what another one holds.
     pub shelves: BTreeMap<Shelf, usize>,
-    /// Up to `limit` jobs due at `now` or before, the longest due first. Skips what another node holds.
+    /// Up to `limit` jobs due at `now` or before, the longest due first, and up to [`limits::DUE_RECORDS_MAX`] records. Skips what
+    /// another node holds.
+    ///
+    /// [`limits::DUE_RECORDS_MAX`]: crate::limits::DUE_RECORDS_MAX
     pub due: Option<DueWant>,
     /// These idempotency keys, where they exist.
     pub keys: BTreeSet<IdempotencyKey>,
     /// The holders of these unique keys, where there are any.
     pub uniques: BTreeSet<[u8; 32]>,
-    /// The settings of these queues, where there are any.
-    pub queues: BTreeSet<Name>,
+    /// These records, where they exist. Not locked: what is written of them is refused if they changed meanwhile.
+    pub records: BTreeSet<RecordKey>,
     /// These clients, where they exist, with all their keys.
     pub clients: BTreeSet<ClientId>,
-    /// How many jobs of these queues stand in each state.
+    /// How many jobs of these queues stand where; by [`QueueId::key`](crate::queue::QueueId::key).
     pub counts: BTreeSet<Name>,
-    /// How many jobs workers hold, over all queues.
+    /// How many jobs the built-in worker holds, over all queues.
     pub active: bool,
     /// Counts that whoever else asks for them like this may not change before the batch is written.
     pub exact: CountSet,
@@ -124,15 +128,17 @@ pub struct Rows {
     pub uniques: BTreeMap<[u8; 32], JobId>,
     /// The limit rows found.
     pub limits: BTreeMap<Name, LimitRow>,
-    /// The queue settings found.
-    pub queues: BTreeMap<Name, QueueRow>,
+    /// The records found, those that are due included.
+    pub records: BTreeMap<RecordKey, Record>,
+    /// The due records, the longest due first.
+    pub records_due: Vec<RecordKey>,
     /// The clients found.
     pub clients: BTreeMap<ClientId, Client>,
     /// The keys of the clients found, oldest first.
     pub api_keys: Vec<ApiKey>,
     /// The counts asked for.
     pub counts: BTreeMap<Name, Counts>,
-    /// How many jobs workers hold, if asked.
+    /// How many jobs the built-in worker holds, if asked.
     pub active: u64,
     /// Counts that others may be about to change. None on a store where transactions come one after the other.
     pub uncertain: CountSet,
@@ -174,32 +180,30 @@ impl Default for LimitRow {
     }
 }
 
-/// The settings of a queue.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct QueueRow {
-    /// Nothing is handed out while it is set.
-    pub paused: bool,
-}
-
-/// How many jobs of a queue stand in each state, or by how much that changes. A store sums changes per queue and node,
+/// How many jobs of a queue stand where, by [`Facet`], or by how much that changes. A store sums changes per queue and node,
 /// so that two nodes never wait for one counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts(pub [i64; 7]);
+pub struct Counts(pub [i64; Facet::ALL.len()]);
 
 impl Counts {
+    /// The number for one facet.
+    pub const fn at(&self, facet: Facet) -> i64 {
+        self.0[facet as usize]
+    }
+
     /// The number for one state.
-    pub const fn of(&self, state: State) -> i64 {
-        self.0[state.as_u8() as usize]
+    pub fn of(&self, state: State) -> i64 {
+        Facet::ALL.iter().filter(|facet| facet.state() == state).map(|&facet| self.at(facet)).sum()
     }
 
     /// Jobs that workers hold.
     pub const fn active(&self) -> i64 {
-        self.of(State::Assigned) + self.of(State::Running)
+        self.at(Facet::Assigned) + self.at(Facet::Running)
     }
 
-    /// Counts one job more or less in a state.
-    pub fn add(&mut self, state: State, n: i64) {
-        self.0[usize::from(state.as_u8())] += n;
+    /// Counts one job more or less.
+    pub const fn add(&mut self, facet: Facet, n: i64) {
+        self.0[facet as usize] += n;
     }
 
     /// Adds another count to this one.
@@ -209,7 +213,56 @@ impl Counts {
 
     /// Whether every number is zero.
     pub fn is_zero(&self) -> bool {
-        self.0 == [0; 7]
+        self.0.iter().all(|&n| n == 0)
+    }
+}
+
+/// A minute, counted from the epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Minute(pub i64);
+
+impl Minute {
+    /// The minute that a moment is in.
+    pub const fn of(time: Time) -> Minute {
+        Minute(time.as_micros().div_euclid(60_000_000))
+    }
+}
+
+/// What happened in a queue within a minute: the figures of the last hour are sums of these.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Activity {
+    /// Jobs that came in.
+    pub submitted: i64,
+    /// Attempts that began.
+    pub started: i64,
+    /// Executions that ended well.
+    pub succeeded: i64,
+    /// Executions that ended badly.
+    pub failed: i64,
+    /// How long the attempts that began had waited, in milliseconds.
+    pub waited_ms: i64,
+    /// How long the executions that ended had run since their last attempt began, in milliseconds.
+    pub ran_ms: i64,
+}
+
+impl Activity {
+    /// The numbers, in the order of the fields: what stores keep.
+    pub const fn to_array(self) -> [i64; 6] {
+        [self.submitted, self.started, self.succeeded, self.failed, self.waited_ms, self.ran_ms]
+    }
+
+    /// Reads what [`Self::to_array`] gave.
+    pub const fn from_array(
+        [submitted, started, succeeded, failed, waited_ms, ran_ms]: [i64; 6],
+    ) -> Activity {
+        Activity { submitted, started, succeeded, failed, waited_ms, ran_ms }
+    }
+
+    /// Adds other numbers to these.
+    pub fn merge(&mut self, other: Activity) {
+        let (mut sum, other) = (self.to_array(), other.to_array());
+        sum.iter_mut().zip(other).for_each(|(sum, n)| *sum += n);
+        *self = Activity::from_array(sum);
     }
 }
 
@@ -243,21 +296,25 @@ pub struct Changes {
     pub uniques_removed: Vec<([u8; 32], JobId)>,
     /// Limit rows that changed.
     pub limits: BTreeMap<Name, LimitRow>,
-    /// Queue settings that changed.
-    pub queues: BTreeMap<Name, QueueRow>,
+    /// Records that changed.
+    pub records: BTreeMap<RecordKey, RecordChange>,
     /// New clients.
     pub clients: Vec<Client>,
     /// Clients, new or not, that have had a key from now on.
     pub clients_keyed: BTreeSet<ClientId>,
     /// Keys that are new or changed, by id.
     pub api_keys: BTreeMap<KeyId, ApiKey>,
-    /// By how much the counts of a queue change.
+    /// By how much the counts of a queue change, by its key.
     pub counts: BTreeMap<Name, Counts>,
+    /// What happened in a queue, by its key and minute.
+    pub activity: BTreeMap<(Name, Minute), Activity>,
     /// What happened, in order: one journal row.
     pub journal: Vec<JournalEntry>,
     /// Shelves on which there is claimable work that no worker of this batch took.
     pub woken: BTreeSet<Shelf>,
-    /// The earliest moment at which one of the written jobs is due.
+    /// Whoever waits for work should look, wherever that is: the operator resumed the queues of all owners.
+    pub wake_all: bool,
+    /// The earliest moment at which one of the written jobs or records is due.
     pub next_due: Option<Time>,
     /// Webhooks that are new or changed, by id.
     pub webhooks: BTreeMap<WebhookId, Webhook>,
@@ -289,7 +346,7 @@ impl Changes {
         self.inserted.is_empty()
             && self.updated.is_empty()
             && self.forgotten.is_empty()
-            && self.queues.is_empty()
+            && self.records.is_empty()
             && self.keys.is_empty()
             && self.clients.is_empty()
             && self.api_keys.is_empty()

@@ -60,6 +60,66 @@ impl State {
     }
 }
 
+/// Where a job stands, more exactly than its state tells: what a dialect with finer states shows, and what is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Facet {
+    /// CREATED: its time has not come.
+    Scheduled = 0,
+    /// QUEUED: claimable, or next in line for a place in its limit.
+    Available = 1,
+    /// ASSIGNED.
+    Assigned = 2,
+    /// RUNNING.
+    Running = 3,
+    /// SUCCEEDED.
+    Succeeded = 4,
+    /// FAILED.
+    Failed = 5,
+    /// CANCELED by somebody.
+    Canceled = 6,
+    /// CREATED: until somebody activates it.
+    Held = 7,
+    /// QUEUED: waiting before it is tried again.
+    Waiting = 8,
+    /// CANCELED: it did not begin in time.
+    Expired = 9,
+}
+
+impl Facet {
+    /// All ten, in the order of their numbers.
+    pub const ALL: [Facet; 10] = [
+        Facet::Scheduled,
+        Facet::Available,
+        Facet::Assigned,
+        Facet::Running,
+        Facet::Succeeded,
+        Facet::Failed,
+        Facet::Canceled,
+        Facet::Held,
+        Facet::Waiting,
+        Facet::Expired,
+    ];
+
+    /// The state it belongs to.
+    pub const fn state(self) -> State {
+        match self {
+            Facet::Scheduled | Facet::Held => State::Created,
+            Facet::Available | Facet::Waiting => State::Queued,
+            Facet::Assigned => State::Assigned,
+            Facet::Running => State::Running,
+            Facet::Succeeded => State::Succeeded,
+            Facet::Failed => State::Failed,
+            Facet::Canceled | Facet::Expired => State::Canceled,
+        }
+    }
+
+    /// Its bit in a set of facets.
+    pub const fn bit(self) -> u16 {
+        1 << self as u16
+    }
+}
+
 /// Why a job moves. Every cause may use only the doors that [`next`] opens for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]

@@ -9,10 +9,11 @@ mod world;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use forge_core::command::{Answer, Command, Holder};
+use forge_core::command::{Answer, Command, Holder, WorkerKind};
 use forge_core::history::{EventKind, JournalEntry, Outlook};
-use forge_core::id::JobId;
+use forge_core::id::{ClientId, JobId};
 use forge_core::job::Parked;
+use forge_core::queue::Owner;
 use forge_core::state::{Cause, State};
 use forge_core::time::Time;
 use forge_core::{Changes, limits};
@@ -117,13 +118,9 @@ fn what_was_refused_changed_nothing(changes: &Changes) {
         assert!(changes.is_empty(), "{changes:?}");
         assert!(changes.keys_removed.is_empty() && changes.limits.is_empty() && changes.counts.is_empty());
     }
-    let due = changes
-        .inserted
-        .iter()
-        .map(|(job, _)| job)
-        .chain(&changes.updated)
-        .filter_map(|job| job.due_at())
-        .min();
+    let jobs = changes.inserted.iter().map(|(job, _)| job).chain(&changes.updated);
+    let records = changes.records.values().filter_map(|change| change.new.as_ref()?.due_at);
+    let due = jobs.filter_map(|job| job.due_at()).chain(records).min();
     assert_eq!(changes.next_due, due);
 }
 
@@ -199,9 +196,16 @@ fn everything_ends(mut world: World) {
         }
         world.pass(limits::PARKED.min(Duration::from_secs(61)));
         while world.due() > 0 {}
-        let taken = world.ask(claim_as("a b", 3, |claim| claim.start = true));
-        let ends = named(&taken).iter().map(|job| succeed(job.as_u128(), world.jobs[job].fence)).collect();
-        world.tell(ends);
+        let outside = |n| WorkerKind::External(Owner::client(ClientId::from_u128(n)));
+        for worker_kind in [outside(1), outside(2), WorkerKind::BuiltIn] {
+            let taken = world.ask(claim_as("a b", 3, |claim| {
+                claim.start = true;
+                claim.worker_kind = worker_kind;
+            }));
+            let ends =
+                named(&taken).iter().map(|job| succeed(job.as_u128(), world.jobs[job].fence)).collect();
+            world.tell(ends);
+        }
     }
     let stuck: Vec<_> = world.jobs.values().filter(|job| !job.state.is_final()).collect();
     panic!("stuck: {stuck:#?}");

@@ -257,6 +257,9 @@ impl CommitContext {
 
     fn tell(&self, changes: &Changes) {
         changes.set_aside.iter().for_each(log_set_aside);
+        if changes.wake_all {
+            self.wakeups.wake_all();
+        }
         self.wakeups.wake(&changes.woken);
         self.wakeups.queue_hints.call_off(&changes.journal);
         if changes.counts.values().any(|counts| counts.active() < 0) {

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use forge_core::command::{Claim, Owned, Retry, Submit};
 use forge_core::id::{ClientId, ExecutionId, JobId, KeyId, WebhookId};
-use forge_core::job::{Job, Shelf};
+use forge_core::job::Job;
 use forge_core::rows::Render;
 use forge_core::time::Time;
-use forge_core::{Answer, Command, limits};
+use forge_core::{Answer, Command};
 use forge_store::{Store, Wakeup};
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
@@ -145,10 +145,7 @@ impl Engine {
             return Ok(Vec::new());
         }
         let context = &self.inner.context;
-        let lane = claim.worker_kind.lane();
-        let queues = claim.queues.iter().take(limits::CLAIM_QUEUES_MAX);
-        let mut waiter =
-            context.wakeups.wait_for(queues.map(|queue| Shelf { lane, name: queue.clone() }).collect());
+        let mut waiter = context.wakeups.wait_for(claim.shelves().collect());
         let mut stop = Stop(self.inner.stop.subscribe());
         // One sleep for the whole wait: a clock that is set back meanwhile does not prolong it.
         let mut over = context.clock.sleep(wait);

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use forge_core::limits;
+use forge_core::rows::Minute;
 use forge_store::{Sweep, Swept};
 
 use crate::committer::CommitContext;
@@ -53,6 +54,7 @@ async fn sweep(context: &CommitContext, options: &Options) -> Result<Swept, forg
         revoked_keys_before: now - options.revoked_key_keep,
         deliveries_before: now - options.delivery_keep,
         results_until: now,
+        activity_before: Minute::of(now - limits::ACTIVITY_KEEP),
         loose_before: now - limits::LOOSE_BLOB,
         limit: options.sweep_max,
     };

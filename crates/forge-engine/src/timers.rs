@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use forge_core::command::WorkerCommand;
 use forge_core::set_aside::SetAside;
 use forge_core::time::Time;
 use forge_core::{Answer, Command};
@@ -137,9 +138,16 @@ async fn work_off(context: &CommitContext, commands: &CommandQueue, due_max: usi
             }
             None => return Ok(()),
         }
-        if let Answer::Due { n_jobs: 0, more: false } = commands.run(Command::Due(due_max)).await? {
+        match commands.run(Command::Due(due_max)).await? {
             // Another node holds what is due, or the clock went back: look again later.
-            return Ok(());
+            Answer::Due { n_jobs: 0, n_records: 0, more: false, .. } => return Ok(()),
+            Answer::Due { workers_lost, .. } => {
+                for lost in workers_lost {
+                    tracing::info!(worker = %lost.worker.name, jobs = lost.jobs.len(), "a worker is gone; taking back its jobs");
+                    commands.run(Command::Worker(WorkerCommand::Lost(lost))).await?;
+                }
+            }
+            answer => unreachable!("a look at what is due was answered with {answer:?}"),
         }
     }
 }

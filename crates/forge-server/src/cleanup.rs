@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use forge_core::decide::Batch;
+use forge_core::rows::Minute;
 use forge_core::{Command, decide, limits, wants};
 use forge_engine::{Clock, SystemClock};
 use forge_store::{Store, Sweep};
@@ -56,6 +57,7 @@ async fn clean(store: &dyn Store, config: &Config, clock: &dyn Clock) -> Result<
             revoked_keys_before: now - config.retention.revoked_keys,
             deliveries_before: now - config.retention.deliveries,
             results_until: now,
+            activity_before: Minute::of(now - limits::ACTIVITY_KEEP),
             loose_before: now - limits::LOOSE_BLOB,
             limit: SWEEP_MAX,
         };

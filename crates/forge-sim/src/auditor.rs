@@ -7,6 +7,8 @@ use forge_core::delivery::{Delivery, DeliveryStage};
 use forge_core::history::{Event, EventKind, EventName, JournalEntry};
 use forge_core::id::{ExecutionId, JobId};
 use forge_core::job::{Job, Name};
+use forge_core::queue::QueueSettings;
+use forge_core::record::{RecordKind, Stored};
 use forge_core::state::{State, is_legal};
 use forge_core::time::Time;
 use forge_core::{Changes, invariants};
@@ -74,16 +76,23 @@ impl Auditor {
         jobs.for_each(|job| state.see_job(job, &mut broken));
         state.see_limits(changes, &mut broken);
         state.deliveries.see(changes, &mut broken);
-        for (queue, row) in &changes.queues {
-            if row.paused {
-                state.paused.insert(queue.clone())
+        for settings in settings(changes) {
+            if settings.paused_at.is_some() {
+                state.paused.insert(settings.queue)
             } else {
-                state.paused.remove(queue)
+                state.paused.remove(&settings.queue)
             };
         }
         drop(state);
         broken.into_iter().for_each(|what| self.log.broken(what));
     }
+}
+
+/// What a commit sets for queues.
+fn settings(changes: &Changes) -> impl Iterator<Item = QueueSettings> {
+    let records = changes.records.values().filter_map(|change| change.new.as_ref());
+    let queues = records.filter(|record| record.key.kind == RecordKind::Queue);
+    queues.filter_map(|record| QueueSettings::of(record).ok())
 }
 
 impl AuditState {
@@ -98,7 +107,7 @@ impl AuditState {
             }
             // A pause in the same batch may have come after the claim.
             let paused = queues.get(&job).is_some_and(|queue| self.paused.contains(*queue));
-            if event.name() == EventName::Assigned && paused && changes.queues.is_empty() {
+            if event.name() == EventName::Assigned && paused && settings(changes).next().is_none() {
                 broken.push(format!("job {job} was handed out from a paused queue"));
             }
         }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use forge_core::command::{Cancel, Idempotency, NewJob, Owned, Submit};
+use forge_core::command::{Cancel, Idempotency, NewJob, Owned, QueueChange, QueueCommand, Submit};
 use forge_core::id::ClientId;
 use forge_core::job::{Conflict, Head, IdempotencyKey, Input, Limit, Name, Rate, Unique};
+use forge_core::queue::QueueId;
 use forge_core::retry::RetryPolicy;
 use forge_core::{Command, Refusal};
 use forge_engine::{Clock, Engine, Error};
@@ -23,9 +24,12 @@ pub(crate) fn queues() -> Vec<Name> {
     (0..3).map(queue).collect()
 }
 
+/// How many clients there are.
+pub(crate) const N_CLIENTS: u64 = 3;
+
 /// One client's life: so many actions, with pauses.
 pub(crate) async fn live(context: Arc<SimContext>, number: u64, n_actions: u64) {
-    let client = ClientId::from_u128(u128::from(number) + 1);
+    let client = client(number);
     for action in 0..n_actions {
         context.world.pass(context.world.up_to_ms(3000)).await;
         let Some(engine) = context.nodes.any() else { continue };
@@ -62,7 +66,7 @@ async fn submit(context: &SimContext, client: ClientId, action: u64) {
         head.idempotency = idempotency.as_ref().map(|idempotency| idempotency.key.clone());
         let new = NewJob { id: engine.job_id(), id_given: false, head: Arc::new(head), input: input.clone() };
         let queue_max = context.world.chance(200).then_some(20);
-        match engine.submit(Submit { jobs: vec![new], idempotency, queue_max }).await {
+        match engine.submit(Submit { jobs: vec![new], idempotency, queue_max, refuse_paused: false }).await {
             Ok((jobs, existing)) => {
                 for job in &jobs {
                     context
@@ -103,7 +107,7 @@ fn head(context: &SimContext, client: ClientId) -> Head {
         (context.receivers.is_some() && world.chance(200)).then(|| format!("http://callback/{client}"));
     head.unique = world.chance(150).then(|| Unique {
         key: [world.below(3) as u8; 32],
-        states: Unique::UNFINISHED,
+        facets: Unique::UNFINISHED,
         until: None,
         on_conflict: [Conflict::Reject, Conflict::Ignore, Conflict::Replace][world.below(3) as usize],
     });
@@ -137,9 +141,20 @@ async fn retry(context: &SimContext, engine: &Engine, client: ClientId) {
 async fn pause(context: &SimContext, engine: &Engine) {
     let queue = queue(context.world.below(3));
     let paused = context.world.chance(400);
-    if engine.run(Command::Pause { queue: queue.clone(), paused }).await.is_ok() {
+    if engine.run(set_paused(queue.clone(), paused)).await.is_ok() {
         context.log.tell(|| format!("queue {queue} paused: {paused}"));
     }
+}
+
+/// One of the clients.
+pub(crate) fn client(number: u64) -> ClientId {
+    ClientId::from_u128(u128::from(number) + 1)
+}
+
+/// The operator pauses or resumes the queues of a name.
+pub(crate) fn set_paused(queue: Name, paused: bool) -> Command {
+    let change = QueueChange { paused: Some(paused), ..QueueChange::default() };
+    Command::Queue(QueueCommand { queue: QueueId::shared(queue), change })
 }
 
 /// Another client's job must stay out of reach.

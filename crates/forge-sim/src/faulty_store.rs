@@ -133,7 +133,7 @@ impl FaultyStore {
                 });
                 self.audited(wants, hurry).await
             }
-            Some(Sabotage::FencingOff) | None => self.audited(wants, decide).await,
+            Some(Sabotage::FencingOff | Sabotage::OwnershipOff) | None => self.audited(wants, decide).await,
         }
     }
 

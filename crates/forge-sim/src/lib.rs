@@ -36,6 +36,8 @@ pub use run::{SimFailure, SimReport, run};
 pub enum Sabotage {
     /// Workers are believed without their fencing token.
     FencingOff,
+    /// What a worker says of a job is believed whoever's job it is.
+    OwnershipOff,
     /// The store acknowledges some batches that it did not write.
     LostWrite,
     /// The store forgets some events of what it writes.

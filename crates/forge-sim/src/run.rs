@@ -107,7 +107,7 @@ async fn play(seed: u64, sabotage: Option<Sabotage>) -> Result<SimReport, Box<Si
         (0..2 + context.world.below(4)).map(|n| tokio::spawn(workers::live(context.clone(), n))).collect();
     let n_actions = 10 + context.world.below(if context.receivers.is_some() { 15 } else { 40 });
     let clients: Vec<_> =
-        (0..3).map(|n| tokio::spawn(clients::live(context.clone(), n, n_actions))).collect();
+        (0..clients::N_CLIENTS).map(|n| tokio::spawn(clients::live(context.clone(), n, n_actions))).collect();
     let chaos = tokio::spawn(chaos(context.clone()));
     for client in clients {
         client.await.expect("clients do not panic");
@@ -163,7 +163,7 @@ async fn calm_down(context: &SimContext, store: &FaultyStore) {
         context.nodes.crash().await;
     }
     for queue in clients::queues() {
-        let resume = Command::Pause { queue, paused: false };
+        let resume = clients::set_paused(queue, false);
         while let Some(engine) = context.nodes.any() {
             match engine.run(resume.clone()).await {
                 Err(Error::Overloaded) => context.world.pass(Duration::from_millis(10)).await,
@@ -242,7 +242,8 @@ async fn reckon_counts(context: &SimContext, store: &dyn Store) {
     let jobs = all_jobs(store).await;
     for stats in store.queues().await.expect("the store is calm") {
         let mut recount = Counts::default();
-        jobs.iter().filter(|job| job.head.queue == stats.queue).for_each(|job| recount.add(job.state, 1));
+        let of_queue = jobs.iter().filter(|job| job.head.queue_id().key() == stats.queue);
+        of_queue.for_each(|job| recount.add(job.facet(), 1));
         if recount != stats.counts {
             context
                 .log
@@ -274,7 +275,7 @@ async fn reckon_refusals(context: &SimContext, store: &dyn Store) {
     use forge_core::command::{Held, Holder, Succeed};
     let Some(engine) = context.nodes.any() else { return };
     for job in all_jobs(store).await.into_iter().take(3) {
-        let held = Held { job: job.id, holder: Holder::Token(job.fence) };
+        let held = Held { job: job.id, holder: Holder::Token(job.fence), client: None };
         match engine.act(Command::Succeed(Succeed { held, output: None })).await {
             Err(Error::Refused(
                 Refusal::AlreadyCompleted(_)

@@ -4,13 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forge_core::catalog::Kind;
-use forge_core::command::{Claim, Extend, Fail, Held, Holder, Note, Output, Succeed, WorkError, WorkerKind};
+use forge_core::command::{
+    Beat, Claim, Extend, Fail, Held, Holder, Note, Output, Refusal, Succeed, WorkError, WorkerCommand,
+    WorkerKind,
+};
+use forge_core::id::{ClientId, JobId};
 use forge_core::job::{Job, Name};
-use forge_core::{Command, limits};
+use forge_core::queue::Owner;
+use forge_core::worker::{WorkerFacts, WorkerId};
+use forge_core::{Answer, Command, limits};
 use forge_engine::Error;
 
 use crate::Sabotage;
-use crate::clients::queues;
+use crate::clients::{N_CLIENTS, client, queues};
 use crate::run::SimContext;
 
 /// What a worker does with a job it holds.
@@ -33,9 +39,10 @@ pub(crate) async fn live(context: Arc<SimContext>, number: u64) {
             context.world.pass(Duration::from_millis(200)).await;
             continue;
         };
+        let owner = client(context.world.below(N_CLIENTS));
         let claim = Claim {
             worker: name.clone(),
-            worker_kind: WorkerKind::External,
+            worker_kind: WorkerKind::External(Owner::client(owner)),
             queues: queues(),
             limit: 1 + context.world.below(4) as usize,
             lease: None,
@@ -48,6 +55,9 @@ pub(crate) async fn live(context: Arc<SimContext>, number: u64) {
         // Let go of the engine: a crash must be able to take it.
         drop(engine);
         for job in &jobs {
+            if job.head.client != owner {
+                context.log.broken(format!("a worker of {owner} was given job {} of another", job.id));
+            }
             context.acknowledged.claimed(job, name.as_str());
         }
         for job in jobs {
@@ -69,7 +79,13 @@ async fn work(context: &SimContext, job: Job) {
         Some(Sabotage::FencingOff) => Holder::Anyone,
         _ => Holder::Token(job.fence),
     };
-    let held = Held { job: job.id, holder };
+    if context.world.chance(100) {
+        meddle(context, &job).await;
+    }
+    let held = Held { job: job.id, holder, client: Some(job.head.client) };
+    if context.world.chance(300) {
+        beat(context, &job, &held).await;
+    }
     match manner {
         WorkerBehaviour::Dies => return context.log.tell(|| format!("the holder of {} dies", job.id)),
         WorkerBehaviour::Zombie => {
@@ -96,6 +112,41 @@ async fn work(context: &SimContext, job: Job) {
     if let Ok(after) = report(context, command).await {
         context.log.tell(|| format!("token {} ends {}: {:?}", job.fence, job.id, after.state));
         context.acknowledged.ended(job.execution, job.attempt, job.fence, &after);
+    }
+}
+
+/// A worker of another client knows the token, and reports all the same: nobody may believe it.
+async fn meddle(context: &SimContext, job: &Job) {
+    let stranger = match context.sabotage {
+        Some(Sabotage::OwnershipOff) => None,
+        _ => Some(ClientId::from_u128(job.head.client.as_u128() + 1000)),
+    };
+    let held = Held { job: job.id, holder: Holder::Token(job.fence), client: stranger };
+    match report(context, Command::Succeed(Succeed { held, output: None })).await {
+        Err(Error::Refused(Refusal::Foreign | Refusal::NotFound)) => {}
+        Ok(_) | Err(Error::Refused(_)) => {
+            context.log.broken(format!("a worker of another client was believed about job {}", job.id));
+        }
+        Err(_) => {}
+    }
+}
+
+/// A heartbeat that lists a job it holds, and one that nobody has.
+async fn beat(context: &SimContext, job: &Job, held: &Held) {
+    let Some(engine) = context.nodes.any() else { return };
+    let Some(name) = job.lease.as_ref().map(|lease| lease.worker.clone()) else { return };
+    let nobodys = JobId::from_u128(u128::from(context.world.roll()));
+    let beat = Beat {
+        worker: WorkerId { owner: job.head.owner(), name },
+        state: None,
+        facts: WorkerFacts::default(),
+        jobs: vec![(job.id, held.holder.clone()), (nobodys, Holder::Anyone)],
+        lease: None,
+    };
+    if let Ok(Answer::Beat(beaten)) = engine.run(Command::Worker(WorkerCommand::Beat(beat))).await
+        && beaten.extended.contains(&nobodys)
+    {
+        context.log.broken(format!("a heartbeat extended {nobodys}, which is no job"));
     }
 }
 

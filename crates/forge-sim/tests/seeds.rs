@@ -46,9 +46,10 @@ fn the_same_seed_tells_the_same_story() {
 #[test]
 fn a_broken_rule_is_caught_and_its_seed_is_named() {
     use Sabotage::{
-        FencingOff, HastyDelivery, LostClaim, LostDelivery, LostEvent, LostWrite, SharedDelivery,
+        FencingOff, HastyDelivery, LostClaim, LostDelivery, LostEvent, LostWrite, OwnershipOff,
+        SharedDelivery,
     };
-    let of_jobs = [FencingOff, LostWrite, LostEvent, LostClaim];
+    let of_jobs = [FencingOff, OwnershipOff, LostWrite, LostEvent, LostClaim];
     let of_deliveries = [LostDelivery, SharedDelivery, HastyDelivery];
     for sabotage in of_jobs.into_iter().chain(of_deliveries) {
         let caught = (0..40).find_map(|seed| run(seed, Some(sabotage)).err());

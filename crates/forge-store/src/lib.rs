@@ -24,6 +24,7 @@ use std::ops::AddAssign;
 use std::pin::Pin;
 
 use forge_core::job::Shelf;
+use forge_core::rows::Minute;
 use forge_core::time::Time;
 use forge_core::{Changes, Rows, Wants};
 use tokio::sync::broadcast;
@@ -31,7 +32,7 @@ use tokio::sync::broadcast;
 pub use blobs::{Blobs, Sink, Source};
 pub use error::{Error, Fault};
 pub use query::{
-    DeliveriesOf, DeliveryFilter, Filter, JobsAhead, JournalRow, ListPage, Page, Query, QueueStats,
+    DeliveriesOf, DeliveryFilter, Filter, JobsAhead, JournalRow, ListPage, Page, Query, QueueCounts,
     StoredResult, Tombstone,
 };
 
@@ -83,6 +84,8 @@ pub struct Sweep {
     pub deliveries_before: Time,
     /// The content of results that expire at this moment or before. What is known of it stays.
     pub results_until: Time,
+    /// What happened in queues before this minute.
+    pub activity_before: Minute,
     /// Blobs that were loose before this.
     pub loose_before: Time,
     /// At most so many of each.
@@ -99,6 +102,7 @@ impl Sweep {
             revoked_keys_before: NEVER,
             deliveries_before: NEVER,
             results_until: NEVER,
+            activity_before: Minute(i64::MIN),
             loose_before: NEVER,
             limit,
         }

@@ -14,7 +14,9 @@ use forge_core::history::JournalEntry;
 use forge_core::id::{BlobId, ClientId, ExecutionId, JobId, KeyId};
 use forge_core::item::ItemEnd;
 use forge_core::job::{IdempotencyKey, Input, Job, Lane, Name, Shelf};
-use forge_core::rows::{Counts, KeyRow, LimitRow, NewResult, Outcome, QueueRow};
+use forge_core::queue::QueueId;
+use forge_core::record::{Record, RecordKey};
+use forge_core::rows::{Activity, Counts, KeyRow, LimitRow, Minute, NewResult, Outcome};
 use forge_core::set_aside::RowId;
 use forge_core::state::State;
 use forge_core::time::Time;
@@ -25,7 +27,7 @@ use aside::Aside;
 use deliveries::DeliveryTables;
 
 use crate::{
-    Blobs, Boxed, Decide, Error, Fault, Filter, JobsAhead, JournalRow, ListPage, Page, Query, QueueStats,
+    Blobs, Boxed, Decide, Error, Fault, Filter, JobsAhead, JournalRow, ListPage, Page, Query, QueueCounts,
     Store, StoredResult, Sweep, Swept, Tombstone, Wakeup,
 };
 use blobs::BlobTable as BlobShelves;
@@ -52,7 +54,8 @@ struct Tables {
     keys: BTreeMap<IdempotencyKey, KeyRow>,
     uniques: BTreeMap<[u8; 32], JobId>,
     limits: BTreeMap<Name, LimitRow>,
-    queues: BTreeMap<Name, QueueRow>,
+    records: BTreeMap<RecordKey, Record>,
+    activity: BTreeMap<(Name, Minute), Activity>,
     clients: BTreeMap<ClientId, Client>,
     api_keys: BTreeMap<KeyId, ApiKey>,
     counts: BTreeMap<Name, Counts>,
@@ -96,6 +99,9 @@ impl Memory {
         let changes = decide(rows);
         tables.write(&changes, &self.blobs)?;
         drop(tables);
+        if changes.wake_all {
+            let _ = self.wakeups.send(Wakeup::Everything);
+        }
         for shelf in &changes.woken {
             // Nobody listening is fine.
             let _ = self.wakeups.send(Wakeup::Shelf(shelf.clone()));
@@ -174,15 +180,23 @@ impl Tables {
                 rows.limits.insert(limit.key.clone(), *row);
             }
         }
-        let queue = |name: &Name| self.queues.get(name).map(|row| (name.clone(), *row));
-        rows.queues = wants.queues.iter().filter_map(queue).collect();
+        let record = |key: &RecordKey| self.records.get(key).map(|record| (key.clone(), record.clone()));
+        rows.records = wants.records.iter().filter_map(record).collect();
+        if let Some(due) = wants.due {
+            let mut found: Vec<&Record> = self.records_due(due.now).collect();
+            found.sort_by_key(|record| record.due_at);
+            found.truncate(limits::DUE_RECORDS_MAX);
+            rows.records_due = found.iter().map(|record| record.key.clone()).collect();
+            rows.records.extend(found.iter().map(|record| (record.key.clone(), Record::clone(record))));
+        }
         for id in &wants.clients {
             rows.clients.extend(self.clients.get(id).map(|client| (*id, *client)));
             rows.api_keys.extend(self.api_keys.values().filter(|key| key.client == *id).cloned());
         }
         let count = |name: &Name| (name.clone(), self.counts.get(name).copied().unwrap_or_default());
         rows.counts = wants.counts.iter().map(count).collect();
-        rows.active = self.counts.values().map(Counts::active).sum::<i64>().max(0) as u64;
+        let shared = self.counts.iter().filter(|(queue, _)| QueueId::is_shared(queue));
+        rows.active = shared.map(|(_, counts)| counts.active()).sum::<i64>().max(0) as u64;
         self.post.load(wants, &self.aside, &mut rows)?;
         Ok(rows)
     }
@@ -248,7 +262,12 @@ impl Tables {
             }
         }
         self.limits.extend(changes.limits.iter().map(|(key, row)| (key.clone(), *row)));
-        self.queues.extend(changes.queues.iter().map(|(name, row)| (name.clone(), *row)));
+        for (key, change) in &changes.records {
+            match &change.new {
+                Some(record) => drop(self.records.insert(key.clone(), record.clone())),
+                None => drop(self.records.remove(key)),
+            }
+        }
         self.clients.extend(changes.clients.iter().map(|client| (client.id, *client)));
         for id in &changes.clients_keyed {
             self.clients.entry(*id).and_modify(|client| client.keyed = true);
@@ -256,6 +275,10 @@ impl Tables {
         self.api_keys.extend(changes.api_keys.iter().map(|(id, key)| (*id, key.clone())));
         for (queue, counts) in &changes.counts {
             self.counts.entry(queue.clone()).or_default().merge(counts);
+        }
+        self.counts.retain(|_, counts| !counts.is_zero());
+        for (key, activity) in &changes.activity {
+            self.activity.entry(key.clone()).or_default().merge(*activity);
         }
         if let Some(at) = changes.journal.iter().map(JournalEntry::at).max() {
             self.journal_end += 1;
@@ -330,8 +353,49 @@ impl Tables {
                 let waiting = || self.counts.get(&shelf.name).map_or(0, |counts| counts.of(State::Queued));
                 Page::Ahead(JobsAhead::counted(n as u64, limit, waiting))
             }
-            Query::NextDue => Page::Moment(self.due.first().map(|&(at, _)| at)),
-            Query::Queues => Page::Queues(self.queue_stats()),
+            Query::NextDue => {
+                let job = self.due.first().map(|&(at, _)| at);
+                let record = self.records.values().filter_map(|record| record.due_at).min();
+                Page::Moment(job.into_iter().chain(record).min())
+            }
+            Query::Queues { prefix } => Page::Queues(self.queue_counts(&prefix)),
+            Query::Counts(queue) => Page::Counts(self.counts.get(&queue).copied().unwrap_or_default()),
+            Query::Activity { queue, since } => {
+                let mut sum = Activity::default();
+                let since = self.activity.iter().filter(|((of, minute), _)| *of == queue && *minute >= since);
+                since.for_each(|(_, activity)| sum.merge(*activity));
+                Page::Activity(sum)
+            }
+            Query::Limit(key) => Page::Limit(self.limits.get(&key).copied()),
+            Query::DeadLettersOf { client, queue, after, limit } => {
+                let wanted = |job: &&Job| {
+                    job.head.client == client && queue.as_ref().is_none_or(|queue| job.head.queue == *queue)
+                };
+                let dead = self.shelves.iter().filter(|(shelf, _)| shelf.lane == Lane::Dead);
+                let ids: BTreeSet<JobId> = dead
+                    .flat_map(|(_, jobs)| jobs)
+                    .map(|&(_, id)| id)
+                    .filter(|&id| Some(id) > after)
+                    .collect();
+                let jobs = ids.iter().filter_map(|id| self.jobs.get(id)).filter(wanted);
+                Page::Jobs(jobs.take(limit).cloned().collect())
+            }
+            Query::ShelfNames { lane, after, limit } => {
+                let occupied =
+                    self.shelves.iter().filter(|(shelf, jobs)| shelf.lane == lane && !jobs.is_empty());
+                let names =
+                    occupied.map(|(shelf, _)| &shelf.name).filter(|name| name.as_str() > after.as_str());
+                Page::Names(names.take(limit).cloned().collect())
+            }
+            Query::Record(key) => Page::Record(self.records.get(&key).cloned()),
+            Query::Records { kind, group, after, limit } => {
+                let wanted = |record: &&Record| {
+                    record.key.kind == kind
+                        && record.key.key > after
+                        && group.as_ref().is_none_or(|group| record.group == *group)
+                };
+                Page::Records(self.records.values().filter(wanted).take(limit).cloned().collect())
+            }
             Query::Client(id) => Page::Client(self.clients.get(&id).copied()),
             Query::ApiKey(digest) => {
                 Page::ApiKey(self.api_keys.values().find(|key| key.digest == digest).cloned())
@@ -387,17 +451,17 @@ impl Tables {
         listed(passed, filter.limit, filter.look_max)
     }
 
-    fn queue_stats(&self) -> Vec<QueueStats> {
-        let names: BTreeSet<&Name> = self.queues.keys().chain(self.counts.keys()).collect();
-        let stats = |queue: &Name| QueueStats {
-            queue: queue.clone(),
-            settings: self.queues.get(queue).copied().unwrap_or_default(),
-            counts: self.counts.get(queue).copied().unwrap_or_default(),
-        };
-        names.into_iter().map(stats).collect()
+    fn queue_counts(&self, prefix: &str) -> Vec<QueueCounts> {
+        let wanted = self.counts.iter().filter(|(queue, _)| queue.as_str().starts_with(prefix));
+        wanted.map(|(queue, counts)| QueueCounts { queue: queue.clone(), counts: *counts }).collect()
+    }
+
+    fn records_due(&self, now: Time) -> impl Iterator<Item = &Record> {
+        self.records.values().filter(move |record| record.due_at.is_some_and(|at| at <= now))
     }
 
     fn sweep(&mut self, sweep: &Sweep, blobs: &BlobShelves) -> Swept {
+        self.activity.retain(|(_, minute), _| *minute >= sweep.activity_before);
         let old_rows = self.journal.iter().filter(|(_, (at, _))| *at < sweep.journal_before);
         let seqs: Vec<i64> = old_rows.map(|(&seq, _)| seq).take(sweep.limit).collect();
         let old_stones = self.tombstones.iter().filter(|(_, stone)| stone.at < sweep.tombstones_before);

@@ -11,7 +11,9 @@ use forge_core::history::{Event, JournalEntry};
 use forge_core::id::{ClientId, DeliveryId, ExecutionId, JobId, WebhookId};
 use forge_core::item::ItemEnd;
 use forge_core::job::{Input, Job, Lane, Name, Shelf};
-use forge_core::rows::{Counts, Outcome, QueueRow};
+use forge_core::queue::Owner;
+use forge_core::record::{Record, RecordKey, RecordKind, Stored};
+use forge_core::rows::{Activity, Counts, LimitRow, Minute, Outcome};
 use forge_core::set_aside::SetAside;
 use forge_core::state::State;
 use forge_core::time::Time;
@@ -35,7 +37,14 @@ pub enum Query {
     DeadLetters { limit: usize },
     Ahead { shelf: Shelf, priority: i16, id: JobId, limit: usize },
     NextDue,
-    Queues,
+    Queues { prefix: String },
+    Counts(Name),
+    Activity { queue: Name, since: Minute },
+    Limit(Name),
+    DeadLettersOf { client: ClientId, queue: Option<Name>, after: Option<JobId>, limit: usize },
+    ShelfNames { lane: Lane, after: String, limit: usize },
+    Record(RecordKey),
+    Records { kind: RecordKind, group: Option<String>, after: String, limit: usize },
     Client(ClientId),
     ApiKey([u8; 32]),
     Journal { after: i64, limit: usize },
@@ -68,7 +77,13 @@ pub enum Page {
     Ahead(JobsAhead),
     Count(u64),
     Moment(Option<Time>),
-    Queues(Vec<QueueStats>),
+    Queues(Vec<QueueCounts>),
+    Counts(Counts),
+    Activity(Activity),
+    Limit(Option<LimitRow>),
+    Names(Vec<Name>),
+    Record(Option<Record>),
+    Records(Vec<Record>),
     Client(Option<Client>),
     ApiKey(Option<ApiKey>),
     Journal(Vec<JournalRow>),
@@ -215,14 +230,12 @@ impl JobsAhead {
     }
 }
 
-/// A queue, its settings and its numbers.
+/// A queue and where its jobs stand.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QueueStats {
-    /// Which queue.
+pub struct QueueCounts {
+    /// The key of the queue.
     pub queue: Name,
-    /// Its settings.
-    pub settings: QueueRow,
-    /// Its jobs by state.
+    /// How many of its jobs stand where.
     pub counts: Counts,
 }
 
@@ -311,9 +324,63 @@ impl dyn Store {
         page!(self, Query::NextDue, Moment)
     }
 
-    /// Every queue that has settings or ever had a job, by name.
-    pub async fn queues(&self) -> Result<Vec<QueueStats>, Error> {
-        page!(self, Query::Queues, Queues)
+    /// Every queue that has a job, by its key.
+    pub async fn queues(&self) -> Result<Vec<QueueCounts>, Error> {
+        page!(self, Query::Queues { prefix: String::new() }, Queues)
+    }
+
+    /// The queues of an owner that have a job, by key.
+    pub async fn queues_of(&self, owner: &Owner) -> Result<Vec<QueueCounts>, Error> {
+        page!(self, Query::Queues { prefix: owner.prefix() }, Queues)
+    }
+
+    /// Where the jobs of a queue stand, by its key.
+    pub async fn counts(&self, queue: Name) -> Result<Counts, Error> {
+        page!(self, Query::Counts(queue), Counts)
+    }
+
+    /// What happened in a queue since a minute, by its key.
+    pub async fn activity(&self, queue: Name, since: Minute) -> Result<Activity, Error> {
+        page!(self, Query::Activity { queue, since }, Activity)
+    }
+
+    /// The state of a limit; `None` if no job with it was ever handed out.
+    pub async fn limit(&self, key: Name) -> Result<Option<LimitRow>, Error> {
+        page!(self, Query::Limit(key), Limit)
+    }
+
+    /// A page of the dead letters of a client, oldest first, after the job that ended the last page.
+    pub async fn dead_letters_of(
+        &self,
+        client: ClientId,
+        queue: Option<Name>,
+        after: Option<JobId>,
+        limit: usize,
+    ) -> Result<Vec<Job>, Error> {
+        page!(self, Query::DeadLettersOf { client, queue, after, limit }, Jobs)
+    }
+
+    /// The names of the shelves of a lane on which a job stands, after this one.
+    pub async fn shelf_names(&self, lane: Lane, after: String, limit: usize) -> Result<Vec<Name>, Error> {
+        page!(self, Query::ShelfNames { lane, after, limit }, Names)
+    }
+
+    /// The record with this key, if it exists and can be read.
+    pub async fn record<T: Stored>(&self, key: String) -> Result<Option<T>, Error> {
+        let record: Result<Option<Record>, Error> = page!(self, Query::Record(T::record_key(key)), Record);
+        Ok(record?.and_then(|record| T::of(&record).ok()))
+    }
+
+    /// A page of records of one type, by key, after this one: those of a group, or all. One that cannot be read is left out.
+    pub async fn records<T: Stored>(
+        &self,
+        group: Option<String>,
+        after: String,
+        limit: usize,
+    ) -> Result<Vec<T>, Error> {
+        let query = Query::Records { kind: T::KIND, group, after, limit };
+        let records: Result<Vec<Record>, Error> = page!(self, query, Records);
+        Ok(records?.iter().filter_map(|record| T::of(record).ok()).collect())
     }
 
     /// The client, if it is registered.

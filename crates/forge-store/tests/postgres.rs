@@ -10,6 +10,7 @@ use forge_core::command::{Cancel, NewJob, Owned, Submit};
 use forge_core::id::{ClientId, JobId};
 use forge_core::item::ItemEnd;
 use forge_core::job::{Head, Input, Job, Lane, Name, Shelf};
+use forge_core::queue::Owner;
 use forge_core::rows::{Object, Render};
 use forge_core::time::Time;
 use forge_core::{Answer, Batch, Changes, Command, decide, wants};
@@ -39,7 +40,7 @@ fn job_of_type(n: u64, job_type: &str) -> Command {
     head.job_type = job_type.into();
     let input = Arc::new(Input { payload: b"{}".to_vec(), ..Input::default() });
     let new = NewJob { id: id(n), id_given: false, head: Arc::new(head), input };
-    Command::Submit(Submit { jobs: vec![new], idempotency: None, queue_max: None })
+    Command::Submit(Submit { jobs: vec![new], idempotency: None, queue_max: None, refuse_paused: false })
 }
 
 fn submit(n: u64) -> Command {
@@ -227,7 +228,8 @@ async fn the_other_node_is_told_and_a_node_does_not_hear_itself() {
     let (first, second) = (connect(&url, 1).await, connect(&url, 2).await);
     let (mut at_first, mut at_second) = (first.wakeups(), second.wakeups());
     commit(&first, vec![submit(1)]).await.unwrap();
-    let shelf = Shelf { lane: Lane::External, name: Name::new("q").unwrap() };
+    let owner = Owner::client(ClientId::from_u128(7));
+    let shelf = Shelf { lane: Lane::External, name: owner.scoped("q") };
     assert_eq!(at_second.recv().await.unwrap(), Wakeup::Shelf(shelf));
     assert_eq!(at_second.recv().await.unwrap(), Wakeup::Journal);
     // News come in order: had the first heard of its own job, it would hear of it before this.

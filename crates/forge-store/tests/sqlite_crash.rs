@@ -41,7 +41,8 @@ async fn submit(store: &Sqlite, n: u128) -> JobId {
     let input = Arc::new(Input { payload: vec![7; 40_000], ..Input::default() });
     let job = NewJob { id: JobId::v7(1, n), id_given: false, head, input };
     let id = job.id;
-    let submit = Command::Submit(Submit { jobs: vec![job], idempotency: None, queue_max: None });
+    let submit =
+        Command::Submit(Submit { jobs: vec![job], idempotency: None, queue_max: None, refuse_paused: false });
     let batch = Batch { now, seed: 1, commands: vec![submit] };
     store.transact(wants(&batch), Box::new(move |rows| decide(&batch, rows, &Nothing))).await.unwrap();
     id

@@ -59,7 +59,7 @@ impl ExampleJob {
         head(&mut usual);
         let new =
             NewJob { id: JOB, id_given: false, head: Arc::new(usual), input: Arc::new(Input::default()) };
-        let submit = Submit { jobs: vec![new], idempotency: None, queue_max: None };
+        let submit = Submit { jobs: vec![new], idempotency: None, queue_max: None, refuse_paused: false };
         ExampleJob { outcomes, now: NOON, job: None, told: Vec::new() }.then(Command::Submit(submit))
     }
 
@@ -98,8 +98,11 @@ impl ExampleJob {
 
     /// A worker takes the job, and begins if it likes.
     pub fn claimed(self, start: bool) -> ExampleJob {
-        let worker_kind =
-            if self.job().head.is_simulated() { WorkerKind::BuiltIn } else { WorkerKind::External };
+        let worker_kind = if self.job().head.is_simulated() {
+            WorkerKind::BuiltIn
+        } else {
+            WorkerKind::External(self.job().head.owner())
+        };
         let claim = Claim {
             worker: Name::new("worker-1").expect("a name"),
             worker_kind,
@@ -134,7 +137,7 @@ impl ExampleJob {
 
     /// Whoever holds the job now.
     pub fn held(&self) -> Held {
-        Held { job: JOB, holder: Holder::Token(self.job().fence) }
+        Held { job: JOB, holder: Holder::Token(self.job().fence), client: None }
     }
 
     /// The job as it stands.

@@ -12,21 +12,27 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::working_set::{Slot, WorkingSet};
+use super::{queues, workers};
 use crate::command::{Answer, Claim, Refusal};
 use crate::history::Outlook;
-use crate::job::{Cancellation, Lease, Limit, Parked, Rate, Shelf};
+use crate::job::{Cancellation, Lease, Limit, Name, Parked, Rate};
 use crate::limits;
+use crate::record::Stored;
 use crate::rows::Wants;
 use crate::state::Cause;
 use crate::time::Time;
+use crate::worker::Worker;
 
 pub(super) fn wants(claim: &Claim, wants: &mut Wants) {
-    for queue in claim.queues.iter().take(limits::CLAIM_QUEUES_MAX) {
-        let shelf = Shelf { lane: claim.worker_kind.lane(), name: queue.clone() };
+    for (queue, shelf) in claim.queue_ids().zip(claim.shelves()) {
+        if queue.owner.is_some() {
+            wants.counts.insert(shelf.name.clone());
+        }
         let wanted = wants.shelves.entry(shelf).or_default();
         *wanted = (*wanted + claim.limit).min(limits::CLAIM_JOBS_MAX);
-        wants.queues.insert(queue.clone());
+        queues::wants_settings(&queue, wants);
     }
+    wants.records.extend(workers::claimant(claim).map(|worker| Worker::record_key(worker.key())));
     wants.active |= claim.active_max.is_some();
     wants.exact.active |= claim.active_max.is_some_and(|active_max| active_max < limits::ACTIVE_JOBS);
 }
@@ -43,16 +49,30 @@ enum Gate {
 impl WorkingSet<'_> {
     pub(super) fn claim(&mut self, claim: &Claim) -> Result<Answer, Refusal> {
         let mut jobs = Vec::new();
+        let worker = workers::claimant(claim);
+        if worker.as_ref().is_some_and(|worker| !self.takes_work(worker)) {
+            self.closed.extend(claim.shelves());
+            return Ok(Answer::Claimed { jobs, more: false, capped: false });
+        }
         let limit = claim.limit.min(limits::CLAIM_JOBS_MAX);
-        let (mut more, mut capped) = (false, false);
-        for queue in claim.queues.iter().take(limits::CLAIM_QUEUES_MAX) {
-            if self.queues.get(queue).is_some_and(|row| row.paused) {
+        let (mut more, mut capped, mut queue_full) = (false, false, false);
+        for (queue, shelf) in claim.queue_ids().zip(claim.shelves()) {
+            if self.is_paused(&queue) {
+                self.closed.insert(shelf);
                 continue;
             }
-            let shelf = Shelf { lane: claim.worker_kind.lane(), name: queue.clone() };
+            let active_max = self.active_max(&queue);
             while jobs.len() < limit && !capped {
                 let Some(slot) = self.first_on(&shelf) else { break };
                 self.ask_for_exact_active(claim.active_max);
+                if let Some(active_max) = active_max {
+                    self.ask_for_exact_queue(&shelf.name);
+                    if self.active_in(&shelf.name) >= active_max {
+                        queue_full = true;
+                        self.closed.insert(shelf.clone());
+                        break;
+                    }
+                }
                 if claim.active_max.is_some_and(|active_max| self.active >= active_max) {
                     capped = true;
                 } else if self.may_go(slot)? {
@@ -60,9 +80,13 @@ impl WorkingSet<'_> {
                     jobs.push(self.job(slot).clone());
                 }
             }
-            more |= self.has_more(&shelf);
+            more |= self.has_more(&shelf) && !self.closed.contains(&shelf);
         }
         self.capped |= capped;
+        if let Some(worker) = worker.filter(|_| !jobs.is_empty()) {
+            self.note_fetch(&worker, claim, &jobs);
+        }
+        let capped = capped || (queue_full && !more && jobs.is_empty());
         Ok(Answer::Claimed { jobs, more: more && !capped, capped })
     }
 
@@ -71,6 +95,13 @@ impl WorkingSet<'_> {
     fn ask_for_exact_active(&mut self, active_max: Option<u64>) {
         let near = |most: u64| most < limits::ACTIVE_JOBS || self.active >= most / 2;
         self.changes.exact.active |= self.uncertain.active && active_max.is_some_and(near);
+    }
+
+    /// Likewise for how many jobs of a queue workers hold, where that is bounded.
+    fn ask_for_exact_queue(&mut self, queue: &Name) {
+        if self.uncertain.queues.contains(queue) {
+            self.changes.exact.queues.insert(queue.clone());
+        }
     }
 
     /// Whether the job can be handed out now. If not, it is taken off its shelf: expired or parked.
@@ -121,15 +152,22 @@ impl WorkingSet<'_> {
         job.fence += 1;
         job.attempt_handed = job.attempt;
         job.parked = Parked::No;
-        job.lease =
-            Some(Lease { worker: claim.worker.clone(), until: at + length, length, timeout_at: None });
+        job.lease = Some(Lease {
+            worker: claim.worker.clone(),
+            until: at + length,
+            length,
+            timeout_at: None,
+            upload: None,
+        });
         if claim.start { self.begin(slot) } else { Ok(()) }
     }
 
     /// Calls off a job that was not begun in time.
     pub(super) fn expire(&mut self, slot: Slot) -> Result<(), Refusal> {
         let reason = "not begun before it expired".into();
-        self.change(slot).cancel = Some(Cancellation { by: "system".into(), reason });
+        let job = self.change(slot);
+        job.cancel = Some(Cancellation { by: "system".into(), reason });
+        job.expired = true;
         let at = self.step(slot, Cause::Expire, Outlook::Open)?;
         self.end(slot, at);
         Ok(())

@@ -16,7 +16,7 @@ use crate::state::{Cause, State};
 
 impl WorkingSet<'_> {
     pub(super) fn conclude(&mut self, conclude: &Conclude) -> Result<Answer, Refusal> {
-        let slot = self.held(conclude.held.job, &conclude.held.holder)?;
+        let slot = self.held(&conclude.held)?;
         let job = self.job(slot);
         let expected = job.head.items.map_or(0, |items| items.n);
         if expected == 0 || expected as usize != conclude.ends.len() {

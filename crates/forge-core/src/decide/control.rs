@@ -1,11 +1,10 @@
-//! What owners and operators ask: cancel, retry, activate, forget, pause.
+//! What owners and operators ask about a job: cancel, retry, activate, forget.
 
 use super::working_set::WorkingSet;
 use crate::command::{Answer, Cancel, Owned, Refusal, Retry};
 use crate::history::Outlook;
 use crate::item::Tally;
-use crate::job::{self, Lane, Name, Shelf, bounded};
-use crate::rows::QueueRow;
+use crate::job::{self, bounded};
 use crate::state::{Cause, State};
 
 impl WorkingSet<'_> {
@@ -96,17 +95,5 @@ impl WorkingSet<'_> {
         }
         self.erase(slot, None);
         Ok(Answer::Settled)
-    }
-
-    pub(super) fn pause(&mut self, queue: &Name, paused: bool) -> Answer {
-        let row = QueueRow { paused };
-        self.queues.insert(queue.clone(), row);
-        self.changes.queues.insert(queue.clone(), row);
-        if !paused {
-            for lane in [Lane::External, Lane::BuiltIn] {
-                self.changes.woken.insert(Shelf { lane, name: queue.clone() });
-            }
-        }
-        Answer::Settled
     }
 }

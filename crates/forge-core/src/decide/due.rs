@@ -3,11 +3,14 @@
 //!
 //! [`Job::due_at`]: crate::job::Job::due_at
 
+use alloc::vec::Vec;
+
 use super::working_set::{Slot, WorkingSet};
 use crate::catalog::Kind;
-use crate::command::{Answer, Refusal, WorkError};
+use crate::command::{Answer, Refusal, WorkError, WorkerLost};
 use crate::job::Parked;
 use crate::limits;
+use crate::record::RecordKind;
 use crate::state::{Cause, State};
 use crate::time::Time;
 
@@ -36,7 +39,22 @@ impl WorkingSet<'_> {
                 self.change(slot);
             }
         }
-        Answer::Due { n_jobs, more }
+        let (n_records, workers_lost) = self.records_due();
+        Answer::Due { n_jobs, n_records, more: more || n_records >= limits::DUE_RECORDS_MAX, workers_lost }
+    }
+
+    fn records_due(&mut self) -> (usize, Vec<WorkerLost>) {
+        let due = core::mem::take(&mut self.records_due);
+        let n_records = due.len();
+        let mut workers_lost = Vec::new();
+        for key in due {
+            match key.kind {
+                RecordKind::Worker => workers_lost.extend(self.worker_due(key)),
+                // Nothing happens to these by itself.
+                RecordKind::Queue => {}
+            }
+        }
+        (n_records, workers_lost)
     }
 
     fn happen(&mut self, slot: Slot) -> Result<(), Refusal> {
@@ -55,15 +73,11 @@ impl WorkingSet<'_> {
                 self.reshelve(slot);
                 Ok(())
             }
-            State::Assigned => self.take_back(slot, Cause::LeaseExpired),
             State::Running if come(job.lease.as_ref().and_then(|lease| lease.timeout_at)) => {
                 let error = WorkError::new(Kind::HandlerTimeout, "the attempt ran longer than it may");
                 self.break_off(slot, Cause::Timeout, &error)
             }
-            State::Running => {
-                let error = WorkError::new(Kind::RunnerLost, "the worker gave no sign of life");
-                self.break_off(slot, Cause::RunnerLost, &error)
-            }
+            State::Assigned | State::Running => self.lose(slot),
             State::Succeeded | State::Failed | State::Canceled => {
                 let kept = job.record_kept();
                 self.erase(slot, Some(kept));

@@ -10,11 +10,14 @@
 //! | `claim.rs` | claim, with pauses and limits |
 //! | `work.rs` | start, extend, succeed, fail, hand back |
 //! | `conclude.rs` | conclude: how a batch ends |
-//! | `control.rs` | cancel, retry, activate, forget, pause |
+//! | `control.rs` | cancel, retry, activate, forget |
+//! | `queues.rs` | what is set for queues: pauses and bounds |
+//! | `workers.rs` | workers outside: heartbeats, directives, and what becomes of jobs whose worker is gone |
 //! | `keys.rs` | clients and their API keys |
 //! | `webhooks.rs` | webhooks, and the keys that deliveries are signed with |
 //! | `deliveries.rs` | deliveries: written, taken, settled, repeated |
 //! | `due.rs` | what time does: schedules, leases, timeouts, expiry, retention |
+//! | `records.rs` | records in the working set |
 //! | `working_set.rs` | the working set they share, and the one way to move a job |
 //! | `set_aside.rs` | rows that nobody can use, and restore |
 //! | `outbox.rs` | the part of it that concerns webhooks |
@@ -26,10 +29,13 @@ mod deliveries;
 mod due;
 mod keys;
 mod outbox;
+mod queues;
+mod records;
 mod set_aside;
 mod submit;
 mod webhooks;
 mod work;
+mod workers;
 mod working_set;
 
 #[cfg(test)]
@@ -65,6 +71,7 @@ pub fn wants(batch: &Batch) -> Wants {
             Command::Claim(claim) => claim::wants(claim, &mut wants),
             Command::Start(held) | Command::HandBack(held) => drop(wants.jobs.insert(held.job)),
             Command::Extend(extend) => drop(wants.jobs.insert(extend.held.job)),
+            Command::Upload(upload) => drop(wants.jobs.insert(upload.held.job)),
             Command::Succeed(succeed) => drop(wants.jobs.insert(succeed.held.job)),
             Command::Fail(fail) => drop(wants.jobs.insert(fail.held.job)),
             Command::Conclude(conclude) => drop(wants.jobs.insert(conclude.held.job)),
@@ -84,7 +91,9 @@ pub fn wants(batch: &Batch) -> Wants {
             Command::Delivery(delivery) => deliveries::wants(delivery, batch.now, &mut wants),
             Command::Signing(_) => wants.signing_keys = true,
             Command::Restore(row) => set_aside::wants(*row, &mut wants),
-            Command::Register(_) | Command::Pause { .. } => {}
+            Command::Queue(command) => queues::wants(command, &mut wants),
+            Command::Worker(command) => workers::wants(command, &mut wants),
+            Command::Register(_) => {}
         }
     }
     wants
@@ -111,6 +120,7 @@ pub fn decide(batch: &Batch, rows: Rows, render: &dyn Render) -> Changes {
             Command::Claim(claim) => set.claim(claim),
             Command::Start(held) => set.start(held),
             Command::Extend(extend) => set.extend(extend),
+            Command::Upload(upload) => set.upload(upload),
             Command::Succeed(succeed) => set.succeed(succeed),
             Command::Fail(fail) => set.fail(fail),
             Command::Conclude(conclude) => set.conclude(conclude),
@@ -122,7 +132,8 @@ pub fn decide(batch: &Batch, rows: Rows, render: &dyn Render) -> Changes {
             Command::Forget(owned) => set.forget(owned),
             Command::Register(client) => Ok(set.register(client)),
             Command::Key(key) => set.key(key),
-            Command::Pause { queue, paused } => Ok(set.pause(queue, *paused)),
+            Command::Queue(command) => Ok(set.set_queue(command)),
+            Command::Worker(command) => set.worker(command),
             Command::Webhook(webhook) => set.webhook(webhook),
             Command::Delivery(delivery) => set.delivery(delivery),
             Command::Signing(signing) => Ok(set.signing(signing)),

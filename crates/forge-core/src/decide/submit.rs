@@ -2,8 +2,10 @@
 //! that writes the jobs, so that fifty equal requests at once still make one job.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::queues;
 use super::working_set::{Slot, WorkingSet};
 use crate::command::{Answer, NewJob, Refusal, Submit};
 use crate::history::Outlook;
@@ -22,12 +24,13 @@ pub(super) fn wants(submit: &Submit, wants: &mut Wants) {
         }
         wants.uniques.extend(new.head.unique.iter().map(|unique| unique.key));
         wants.webhooks_of.insert(new.head.client);
-        let Some(queue_max) = submit.queue_max else { continue };
-        if !wants.counts.contains(&new.head.queue) {
-            wants.counts.insert(new.head.queue.clone());
+        let queue = new.head.queue_id();
+        let key = queue.key();
+        if submit.queue_max.is_some_and(|queue_max| queue_max < limits::QUEUE_JOBS) {
+            wants.exact.queues.insert(key.clone());
         }
-        if queue_max < limits::QUEUE_JOBS && !wants.exact.queues.contains(&new.head.queue) {
-            wants.exact.queues.insert(new.head.queue.clone());
+        if wants.counts.insert(key) {
+            queues::wants_settings(&queue, wants);
         }
     }
 }
@@ -59,8 +62,9 @@ impl WorkingSet<'_> {
                     slot
                 }
                 Plan::Replace(holder) => {
+                    let replaced = self.job(holder).head.clone();
                     self.replace(holder)?;
-                    self.insert(new)?
+                    self.insert(&keep_schedule(new, replaced.execution_at))?
                 }
                 Plan::Insert => self.insert(new)?,
             };
@@ -97,7 +101,7 @@ impl WorkingSet<'_> {
     /// Checks every job before any is inserted.
     fn plan(&mut self, submit: &Submit) -> Result<Vec<Plan>, Refusal> {
         let mut plans = Vec::with_capacity(submit.jobs.len());
-        let mut arrivals: BTreeMap<&Name, u64> = BTreeMap::new();
+        let mut arrivals: BTreeMap<Name, u64> = BTreeMap::new();
         let (mut ids, mut taken) = (BTreeSet::new(), BTreeSet::new());
         for new in &submit.jobs {
             if let Some(slot) = self.met(new.id) {
@@ -108,15 +112,19 @@ impl WorkingSet<'_> {
                 return Err(Refusal::Duplicate { existing: new.id, state: State::Created });
             }
             let plan = self.plan_unique(new)?;
-            if let Some(queue_max) = submit.queue_max.filter(|_| self.needs_room(new, &plan)) {
-                let queue = &new.head.queue;
-                let arriving = arrivals.entry(queue).or_default();
-                let waiting = self.waiting(queue) + *arriving;
-                self.ask_for_exact_count(queue, waiting, queue_max);
-                if waiting >= queue_max {
-                    return Err(Refusal::QueueFull { queue: queue.clone(), waiting });
+            let queue = new.head.queue_id();
+            if submit.refuse_paused && self.is_paused(&queue) {
+                return Err(Refusal::QueuePaused { queue: queue.name });
+            }
+            let max = submit.queue_max.into_iter().chain(self.waiting_max(&queue)).min();
+            if let Some(max) = max.filter(|_| self.needs_room(new, &plan)) {
+                let key = queue.key();
+                let waiting = self.waiting(&key) + arrivals.get(&key).copied().unwrap_or(0);
+                self.ask_for_exact_count(&key, waiting, max);
+                if waiting >= max {
+                    return Err(Refusal::QueueFull { queue: queue.name, waiting, max });
                 }
-                *arriving += u64::from(starts_now(new, self.now));
+                *arrivals.entry(key).or_default() += u64::from(starts_now(new, self.now));
             }
             plans.push(plan);
         }
@@ -138,10 +146,14 @@ impl WorkingSet<'_> {
         let holder = self.job(slot);
         match unique.on_conflict {
             Conflict::Ignore => Ok(Plan::Use(slot)),
-            Conflict::Replace if !holder.state.is_active() && !holder.state.is_final() => {
+            Conflict::Replace | Conflict::ReplaceKeepingSchedule
+                if !holder.state.is_active() && !holder.state.is_final() =>
+            {
                 Ok(Plan::Replace(slot))
             }
-            Conflict::Replace | Conflict::Reject => Err(self.duplicate(slot)),
+            Conflict::Replace | Conflict::ReplaceKeepingSchedule | Conflict::Reject => {
+                Err(self.duplicate(slot))
+            }
         }
     }
 
@@ -151,7 +163,7 @@ impl WorkingSet<'_> {
         let holder = self.job(slot);
         let held_until = holder.head.unique.as_ref().and_then(|unique| unique.until);
         let is_over = held_until.is_some_and(|until| until <= self.now);
-        let blocks = unique.states & (1 << holder.state.as_u8()) != 0;
+        let blocks = unique.facets & holder.facet().bit() != 0;
         (blocks && !is_over).then_some(slot)
     }
 
@@ -181,7 +193,7 @@ impl WorkingSet<'_> {
             Plan::Insert => true,
             Plan::Replace(slot) => {
                 let holder = self.job(*slot);
-                holder.state != State::Queued || holder.head.queue != new.head.queue
+                holder.state != State::Queued || holder.head.queue_id() != new.head.queue_id()
             }
             Plan::Use(_) => false,
         }
@@ -223,6 +235,16 @@ impl WorkingSet<'_> {
         self.change(slot).queued_at = Some(at);
         Ok(())
     }
+}
+
+/// The newcomer, with the schedule of the job that it replaces if its policy says so.
+fn keep_schedule(new: &NewJob, execution_at: Option<Time>) -> NewJob {
+    let keeps = |unique: &Unique| unique.on_conflict == Conflict::ReplaceKeepingSchedule;
+    let mut new = new.clone();
+    if new.head.unique.as_ref().is_some_and(keeps) {
+        Arc::make_mut(&mut new.head).execution_at = execution_at;
+    }
+    new
 }
 
 fn starts_now(new: &NewJob, now: Time) -> bool {

@@ -6,20 +6,20 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::time::Duration;
 
-use super::working_set::{Slot, WorkingSet};
+use super::working_set::{Slot, WorkingSet, millis};
 use crate::catalog::Kind;
-use crate::command::{Answer, Extend, Fail, Held, Note, Output, Refusal, Succeed, WorkError};
+use crate::command::{Answer, Extend, Fail, Held, Note, Output, Refusal, Succeed, Upload, WorkError};
 use crate::history::{EventKind, Outlook};
 use crate::job::{AttemptError, ResultNote, bounded};
 use crate::limits;
 use crate::retry::{AttemptFailure, Next, RetryVerdict};
-use crate::rows::NewResult;
+use crate::rows::{Activity, NewResult};
 use crate::state::{Cause, State};
 use crate::time::Time;
 
 impl WorkingSet<'_> {
     pub(super) fn start(&mut self, held: &Held) -> Result<Answer, Refusal> {
-        let slot = self.held(held.job, &held.holder)?;
+        let slot = self.held(held)?;
         self.begin(slot)?;
         Ok(Answer::Done(self.job(slot).clone()))
     }
@@ -32,20 +32,18 @@ impl WorkingSet<'_> {
         job.progress = None;
         job.message = None;
         let timeout_at = job.head.timeout.map(|timeout| at + timeout);
+        let waited_ms = job.queued_at.map_or(0, |queued_at| millis(at.since(queued_at)));
         if let Some(lease) = &mut job.lease {
             lease.timeout_at = timeout_at;
         }
+        self.note_activity(slot, Activity { started: 1, waited_ms, ..Activity::default() });
         Ok(())
     }
 
     pub(super) fn extend(&mut self, extend: &Extend) -> Result<Answer, Refusal> {
-        let slot = self.held(extend.held.job, &extend.held.holder)?;
-        let now = self.now;
+        let slot = self.held(&extend.held)?;
+        self.prolong(slot, extend.lease);
         let job = self.change(slot);
-        if let Some(lease) = &mut job.lease {
-            // A late or shorter extension never takes away what the worker was promised.
-            lease.until = lease.until.max(now + extend.lease.unwrap_or(lease.length));
-        }
         match &extend.note {
             Some(Note::Progress { percent, message }) if job.state == State::Running => {
                 let percent = (*percent).min(100).max(job.progress.unwrap_or(0));
@@ -63,15 +61,33 @@ impl WorkingSet<'_> {
         Ok(Answer::Done(self.job(slot).clone()))
     }
 
+    /// Moves the end of the lease.
+    pub(super) fn prolong(&mut self, slot: Slot, length: Option<Duration>) {
+        let now = self.now;
+        if let Some(lease) = &mut self.change(slot).lease {
+            // A late or shorter extension never takes away what the worker was promised.
+            lease.until = lease.until.max(now + length.unwrap_or(lease.length));
+        }
+    }
+
+    pub(super) fn upload(&mut self, upload: &Upload) -> Result<Answer, Refusal> {
+        let slot = self.held(&upload.held)?;
+        if let Some(lease) = &mut self.change(slot).lease {
+            lease.upload = Some(upload.output.clone());
+        }
+        Ok(Answer::Done(self.job(slot).clone()))
+    }
+
     pub(super) fn succeed(&mut self, succeed: &Succeed) -> Result<Answer, Refusal> {
-        let slot = self.held(succeed.held.job, &succeed.held.holder)?;
+        let slot = self.held(&succeed.held)?;
         if let Some(items) = self.job(slot).head.items {
             // A batch ends as its items did, so these must be told.
             return Err(Refusal::WrongItems { expected: items.n });
         }
+        let uploaded = self.job(slot).lease.as_ref().and_then(|lease| lease.upload.clone());
         let at = self.step(slot, Cause::Finish, Outlook::Open)?;
-        if let Some(output) = &succeed.output {
-            self.leave(slot, at, output);
+        if let Some(output) = succeed.output.clone().or(uploaded) {
+            self.leave(slot, at, &output);
         }
         self.end(slot, at);
         Ok(Answer::Done(self.job(slot).clone()))
@@ -89,7 +105,7 @@ impl WorkingSet<'_> {
     }
 
     pub(super) fn fail(&mut self, fail: &Fail) -> Result<Answer, Refusal> {
-        let slot = self.held(fail.held.job, &fail.held.holder)?;
+        let slot = self.held(&fail.held)?;
         let cause = if fail.error.kind == Kind::HandlerTimeout { Cause::Timeout } else { Cause::Fail };
         self.break_off(slot, cause, &fail.error)?;
         Ok(Answer::Done(self.job(slot).clone()))
@@ -125,7 +141,7 @@ impl WorkingSet<'_> {
         };
         // A timeout stays one, whoever decided not to try again.
         let kind = if settled && cause != Cause::Timeout { Kind::NonRetryable } else { error.kind };
-        self.record(
+        self.remember(
             slot,
             AttemptError {
                 attempt: self.job(slot).attempt,
@@ -136,6 +152,11 @@ impl WorkingSet<'_> {
                 class: error.class.clone().map(bounded),
                 retryable: retryable && !settled,
                 details: error.details.clone(),
+                wait: match next {
+                    Next::RetryIn(_) if cause == Cause::RunnerLost => Some(Duration::ZERO),
+                    Next::RetryIn(wait) => Some(wait),
+                    Next::End { .. } => None,
+                },
             },
         );
         match next {
@@ -151,7 +172,7 @@ impl WorkingSet<'_> {
     }
 
     pub(super) fn hand_back(&mut self, held: &Held) -> Result<Answer, Refusal> {
-        let slot = self.held(held.job, &held.holder)?;
+        let slot = self.held(held)?;
         match self.job(slot).state {
             State::Running => {
                 self.step(slot, Cause::HandBack, Outlook::WillRetry)?;
@@ -178,7 +199,7 @@ impl WorkingSet<'_> {
         self.enqueue(slot, Cause::RetryByPolicy)
     }
 
-    fn record(&mut self, slot: Slot, error: AttemptError) {
+    fn remember(&mut self, slot: Slot, error: AttemptError) {
         let errors = &mut self.change(slot).errors;
         if errors.len() >= limits::ERRORS_MAX {
             errors.remove(0);

@@ -7,8 +7,9 @@ use core::cmp::Reverse;
 use core::time::Duration;
 
 use super::outbox::Outbox;
+use super::records::Records;
 use crate::client::{ApiKey, Client};
-use crate::command::{Answer, Holder, Owned, Refusal};
+use crate::command::{Answer, Held, Holder, Owned, Refusal};
 use crate::decide::Batch;
 use crate::history::{Event, EventKind, JournalEntry, Outlook};
 use crate::id::{ClientId, JobId, KeyId};
@@ -16,8 +17,11 @@ use crate::invariants;
 use crate::job::{IdempotencyKey, Input, Job, Lane, Name, Parked, Shelf};
 use crate::limits;
 use crate::random::SplitMix64;
-use crate::rows::{Changes, CountSet, Counts, Forgotten, KeyRow, LimitRow, Outcome, QueueRow, Render, Rows};
-use crate::state::{Cause, State, next};
+use crate::record::RecordKey;
+use crate::rows::{
+    Activity, Changes, CountSet, Counts, Forgotten, KeyRow, LimitRow, Minute, Outcome, Render, Rows,
+};
+use crate::state::{Cause, Facet, State, next};
 use crate::time::Time;
 
 /// The slot of a job in the working set.
@@ -34,7 +38,8 @@ pub(super) struct WorkingSet<'a> {
     pub(super) keys: BTreeMap<IdempotencyKey, KeyRow>,
     pub(super) uniques: BTreeMap<[u8; 32], JobId>,
     pub(super) limits: BTreeMap<Name, LimitRow>,
-    pub(super) queues: BTreeMap<Name, QueueRow>,
+    pub(super) records: Records,
+    pub(super) records_due: Vec<RecordKey>,
     pub(super) clients: BTreeMap<ClientId, Client>,
     pub(super) api_keys: BTreeMap<KeyId, ApiKey>,
     counts: BTreeMap<Name, Counts>,
@@ -44,6 +49,8 @@ pub(super) struct WorkingSet<'a> {
     pub(super) active: u64,
     /// A claim was stopped by the bound on active jobs: what it left lying must not wake it again at once.
     pub(super) capped: bool,
+    /// Shelves from which a claim of this batch was not allowed to take anything more: the same goes for what it left there.
+    pub(super) closed: BTreeSet<Shelf>,
     pub(super) changes: Changes,
 }
 
@@ -53,6 +60,8 @@ struct WorkingJob {
     input: Option<Arc<Input>>,
     /// Where the working set has it shelved.
     shelf: Option<Shelf>,
+    /// Where the counts have it.
+    counted: Option<Facet>,
     changed: bool,
     forgotten: bool,
 }
@@ -76,8 +85,8 @@ impl<'a> WorkingSet<'a> {
         let mut jobs = Vec::with_capacity(rows.jobs.len() + batch.commands.len());
         for job in rows.jobs {
             index.insert(job.id, jobs.len());
-            let shelf = job.shelf();
-            jobs.push(WorkingJob { job, input: None, shelf, changed: false, forgotten: false });
+            let (shelf, counted) = (job.shelf(), Some(job.facet()));
+            jobs.push(WorkingJob { job, input: None, shelf, counted, changed: false, forgotten: false });
         }
         let mut shelves: BTreeMap<Shelf, LoadedShelf> = BTreeMap::new();
         for (shelf, ids) in rows.shelves {
@@ -99,7 +108,8 @@ impl<'a> WorkingSet<'a> {
             keys: rows.keys,
             uniques: rows.uniques,
             limits: rows.limits,
-            queues: rows.queues,
+            records: Records::new(rows.records),
+            records_due: rows.records_due,
             clients: rows.clients,
             api_keys: rows.api_keys.into_iter().map(|key| (key.id, key)).collect(),
             counts: rows.counts,
@@ -107,6 +117,7 @@ impl<'a> WorkingSet<'a> {
             outbox,
             active: rows.active,
             capped: false,
+            closed: BTreeSet::new(),
             changes: Changes::default(),
         };
         set.set_aside(unreadable);
@@ -149,10 +160,10 @@ impl<'a> WorkingSet<'a> {
     /// The job that a worker holds, or why it does not.
     ///
     /// A lease that has run out but was not taken back yet still counts: nobody else has the job.
-    pub(super) fn held(&self, id: JobId, holder: &Holder) -> Result<Slot, Refusal> {
-        let slot = self.find(id).ok_or(Refusal::NotFound)?;
+    pub(super) fn held(&self, held: &Held) -> Result<Slot, Refusal> {
+        let slot = self.owned(&Owned { job: held.job, client: held.client })?;
         let job = self.job(slot);
-        let holds = match holder {
+        let holds = match &held.holder {
             Holder::Token(token) => *token == job.fence,
             Holder::Worker(worker) => job.lease.as_ref().is_none_or(|lease| lease.worker == *worker),
             Holder::Anyone => true,
@@ -170,12 +181,20 @@ impl<'a> WorkingSet<'a> {
     pub(super) fn add(&mut self, job: Job, input: Arc<Input>) -> Slot {
         let slot = self.jobs.len();
         self.index.insert(job.id, slot);
-        let entry = WorkingJob { job, input: Some(input), shelf: None, changed: true, forgotten: false };
+        let entry = WorkingJob {
+            job,
+            input: Some(input),
+            shelf: None,
+            counted: None,
+            changed: true,
+            forgotten: false,
+        };
         self.jobs.push(entry);
         let kind =
             EventKind::Moved { from: None, to: State::Created, cause: Cause::Submit, outlook: Outlook::Open };
         self.append_event(slot, kind);
-        self.count(slot, State::Created, 1);
+        self.recount(slot);
+        self.note_activity(slot, Activity { submitted: 1, ..Activity::default() });
         slot
     }
 
@@ -185,8 +204,6 @@ impl<'a> WorkingSet<'a> {
         let to = next(from, cause).ok_or(Refusal::WrongState(from))?;
         self.change(slot).state = to;
         let at = self.append_event(slot, EventKind::Moved { from: Some(from), to, cause, outlook });
-        self.count(slot, from, -1);
-        self.count(slot, to, 1);
         match (from.is_active(), to.is_active()) {
             (false, true) => self.take_limit_slot(slot),
             (true, false) => self.release_limit_slot(slot),
@@ -226,6 +243,7 @@ impl<'a> WorkingSet<'a> {
         job.parked = Parked::No;
         job.forget_at = Some(at + job.record_kept());
         self.reshelve(slot);
+        self.note_end(slot, at);
         let job = self.job(slot);
         let items = self.changes.items.get(&job.execution).map_or(&[][..], |ends| ends);
         let object = self.render.outcome(job, items);
@@ -238,7 +256,7 @@ impl<'a> WorkingSet<'a> {
         let (job, now) = (&self.jobs[slot].job, self.now);
         let mut executions = job.executions_past.clone();
         executions.push(job.execution);
-        let (id, state, client) = (job.id, job.state, job.head.client);
+        let (id, client) = (job.id, job.head.client);
         if let Some(key) = &job.head.idempotency {
             if self.keys.remove(key).is_some() {
                 self.changes.keys.retain(|(used, _)| used != key);
@@ -254,13 +272,14 @@ impl<'a> WorkingSet<'a> {
         }
         self.changes.uniques_removed.extend(job.head.unique.as_ref().map(|unique| (unique.key, id)));
         self.changes.forgotten.push(Forgotten { job: id, executions, client, at: now, kept });
-        self.count(slot, state, -1);
         self.outbox.forget(id);
         self.jobs[slot].forgotten = true;
+        self.recount(slot);
     }
 
     /// Brings the shelves in line with the job.
     pub(super) fn reshelve(&mut self, slot: Slot) {
+        self.recount(slot);
         let entry = &mut self.jobs[slot];
         let shelf = entry.job.shelf();
         if shelf == entry.shelf {
@@ -297,19 +316,47 @@ impl<'a> WorkingSet<'a> {
         self.counts.get(queue).map_or(0, |counts| counts.of(State::Queued)).max(0) as u64
     }
 
-    fn count(&mut self, slot: Slot, state: State, n: i64) {
-        let queue = &self.jobs[slot].job.head.queue;
-        if let Some(counts) = self.counts.get_mut(queue) {
-            counts.add(state, n);
+    /// How many jobs of a queue workers hold; by its key.
+    pub(super) fn active_in(&self, queue: &Name) -> u64 {
+        self.counts.get(queue).map_or(0, Counts::active).max(0) as u64
+    }
+
+    /// Brings the counts in line with the job.
+    fn recount(&mut self, slot: Slot) {
+        let entry = &mut self.jobs[slot];
+        let facet = (!entry.forgotten).then(|| entry.job.facet());
+        let was = core::mem::replace(&mut entry.counted, facet);
+        if was == facet {
+            return;
         }
-        match self.changes.counts.get_mut(queue) {
-            Some(counts) => counts.add(state, n),
-            None => self.changes.counts.entry(queue.clone()).or_default().add(state, n),
-        }
+        let queue = entry.job.head.queue_id().key();
+        let count = |counts: &mut Counts| {
+            was.into_iter().for_each(|facet| counts.add(facet, -1));
+            facet.into_iter().for_each(|facet| counts.add(facet, 1));
+        };
+        self.counts.get_mut(&queue).into_iter().for_each(count);
+        count(self.changes.counts.entry(queue).or_default());
+    }
+
+    /// Adds to the figures of the job's queue.
+    pub(super) fn note_activity(&mut self, slot: Slot, activity: Activity) {
+        let queue = self.jobs[slot].job.head.queue_id().key();
+        self.changes.activity.entry((queue, Minute::of(self.now))).or_default().merge(activity);
+    }
+
+    fn note_end(&mut self, slot: Slot, at: Time) {
+        let job = self.job(slot);
+        let ran_ms = job.started_at.map_or(0, |started_at| millis(at.since(started_at)));
+        let (succeeded, failed) = match job.state {
+            State::Succeeded => (1, 0),
+            State::Failed => (0, 1),
+            State::Canceled | State::Created | State::Queued | State::Assigned | State::Running => return,
+        };
+        self.note_activity(slot, Activity { succeeded, failed, ran_ms, ..Activity::default() });
     }
 
     fn take_limit_slot(&mut self, slot: Slot) {
-        self.active += 1;
+        self.active += u64::from(self.jobs[slot].job.head.is_simulated());
         if let Some(limit) = &self.jobs[slot].job.head.limit {
             let row = self.limits.entry(limit.key.clone()).or_default();
             row.active += 1;
@@ -319,7 +366,8 @@ impl<'a> WorkingSet<'a> {
 
     /// A worker let go of a job: whoever waits longest for its slot in the limit becomes claimable.
     fn release_limit_slot(&mut self, slot: Slot) {
-        self.active = self.active.saturating_sub(1);
+        let simulated = u64::from(self.jobs[slot].job.head.is_simulated());
+        self.active = self.active.saturating_sub(simulated);
         let Some(limit) = &self.jobs[slot].job.head.limit else { return };
         let key = limit.key.clone();
         let row = self.limits.entry(key.clone()).or_default();
@@ -336,20 +384,17 @@ impl<'a> WorkingSet<'a> {
     /// Everything to write, once every command has its answer.
     pub(super) fn finish(mut self, answers: Vec<Answer>) -> Changes {
         self.changes.answers = answers;
+        (0..self.jobs.len()).for_each(|slot| self.recount(slot));
         self.outbox.finish(&mut self.changes);
         self.changes.counts.retain(|_, counts| !counts.is_zero());
+        self.changes.records = core::mem::take(&mut self.records).changes().collect();
+        let records = self.changes.records.values().filter_map(|change| change.new.as_ref()?.due_at).min();
+        self.changes.next_due = records;
         let claimable = |shelf: &Shelf| matches!(shelf.lane, Lane::External | Lane::BuiltIn);
-        let paused = |queues: &BTreeMap<Name, QueueRow>, name| {
-            queues.get(name).is_some_and(|row: &QueueRow| row.paused)
-        };
         for (shelf, stock) in &self.shelves {
             // Loaded but not taken: on a shared store another node may have passed over them because they were held
             // here, so they are announced again.
-            if claimable(shelf)
-                && !stock.jobs.is_empty()
-                && !paused(&self.queues, &shelf.name)
-                && !self.capped
-            {
+            if claimable(shelf) && !stock.jobs.is_empty() && !self.closed.contains(shelf) && !self.capped {
                 self.changes.woken.insert(shelf.clone());
             }
         }
@@ -375,4 +420,9 @@ impl<'a> WorkingSet<'a> {
         }
         self.changes
     }
+}
+
+/// A span in whole milliseconds.
+pub(super) fn millis(span: Duration) -> i64 {
+    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
 }

@@ -72,6 +72,7 @@ impl Head {
         if let Some(items) = self.items {
             out.number(41, u64::from(items.n) << 1 | u64::from(items.simulated));
         }
+        out.text(42, self.tenant.as_ref().map(Name::as_str));
         bytes
     }
 
@@ -136,6 +137,7 @@ impl Head {
                 let n = u32::try_from(number >> 1).map_err(|_| Corrupt)?;
                 self.items = Some(Items { n, simulated: number & 1 != 0 });
             }
+            42 => self.tenant = Some(Name::new(field.str()?).ok_or(Corrupt)?),
             _ => {}
         }
         Ok(())
@@ -179,12 +181,7 @@ impl Job {
         out.time(8, self.available_at);
         out.number(9, self.parked as u64);
         if let Some(lease) = &self.lease {
-            out.group(10, |out| {
-                out.text(1, Some(lease.worker.as_str()));
-                out.time(2, Some(lease.until));
-                out.number(3, micros(lease.length));
-                out.time(4, lease.timeout_at);
-            });
+            out.group(10, |out| lease.encode(out));
         }
         out.time(11, Some(self.updated_at));
         out.time(12, self.queued_at);
@@ -205,6 +202,7 @@ impl Job {
         }
         out.number(41, u64::from(self.tally.completed));
         out.number(42, u64::from(self.tally.failed));
+        out.flag(43, self.expired);
         bytes
     }
 
@@ -231,7 +229,7 @@ impl Job {
                 let all = [Parked::No, Parked::ForPlace, Parked::ForTurn, Parked::TurnCame];
                 self.parked = pick(field, all)?;
             }
-            10 => self.lease = Some(decode_lease(field.bytes)?),
+            10 => self.lease = Some(Lease::decode(field.bytes)?),
             11 => self.updated_at = field.time()?,
             12 => self.queued_at = Some(field.time()?),
             13 => self.started_at = Some(field.time()?),
@@ -247,6 +245,7 @@ impl Job {
             40 => self.result = Some(decode_result(field.bytes)?),
             41 => self.tally.completed = field.small()?,
             42 => self.tally.failed = field.small()?,
+            43 => self.expired = field.flag()?,
             _ => {}
         }
         Ok(())
@@ -293,7 +292,7 @@ fn decode_limit(bytes: &[u8]) -> Result<Limit, Corrupt> {
     for field in Fields(bytes) {
         let field = field?;
         match field.tag {
-            1 => key = Name::new(field.str()?),
+            1 => key = Some(Name::joined(field.str()?)),
             2 => concurrency = Some(u32::try_from(field.number()?.wrapping_sub(1)).map_err(|_| Corrupt)?),
             3 => rate.count = field.small()?,
             4 => rate.per = Duration::from_micros(field.number()?),
@@ -303,42 +302,29 @@ fn decode_limit(bytes: &[u8]) -> Result<Limit, Corrupt> {
     Ok(Limit { key: key.ok_or(Corrupt)?, concurrency, rate: (rate.count > 0).then_some(rate) })
 }
 
+const CONFLICTS: [Conflict; 4] =
+    [Conflict::Reject, Conflict::Ignore, Conflict::Replace, Conflict::ReplaceKeepingSchedule];
+
 fn encode_unique(unique: &Unique, out: &mut Writer<'_>) {
     out.bytes(1, &unique.key);
-    out.number(2, u64::from(unique.states));
+    out.number(2, u64::from(unique.facets));
     out.time(3, unique.until);
     out.number(4, unique.on_conflict as u64);
 }
 
 fn decode_unique(bytes: &[u8]) -> Result<Unique, Corrupt> {
-    let mut unique = Unique { key: [0; 32], states: 0, until: None, on_conflict: Conflict::Reject };
+    let mut unique = Unique { key: [0; 32], facets: 0, until: None, on_conflict: Conflict::Reject };
     for field in Fields(bytes) {
         let field = field?;
         match field.tag {
             1 => unique.key = field.bytes.try_into().map_err(|_| Corrupt)?,
-            2 => unique.states = field.small()?,
+            2 => unique.facets = field.small()?,
             3 => unique.until = Some(field.time()?),
-            4 => unique.on_conflict = pick(&field, [Conflict::Reject, Conflict::Ignore, Conflict::Replace])?,
+            4 => unique.on_conflict = pick(&field, CONFLICTS)?,
             _ => {}
         }
     }
     Ok(unique)
-}
-
-fn decode_lease(bytes: &[u8]) -> Result<Lease, Corrupt> {
-    let (mut worker, mut until, mut length, mut timeout_at) = (None, None, 0, None);
-    for field in Fields(bytes) {
-        let field = field?;
-        match field.tag {
-            1 => worker = Name::new(field.str()?),
-            2 => until = Some(field.time()?),
-            3 => length = field.number()?,
-            4 => timeout_at = Some(field.time()?),
-            _ => {}
-        }
-    }
-    let length = Duration::from_micros(length);
-    Ok(Lease { worker: worker.ok_or(Corrupt)?, until: until.ok_or(Corrupt)?, length, timeout_at })
 }
 
 fn encode_keep(keep: &Keep, out: &mut Writer<'_>) {
@@ -393,6 +379,7 @@ fn encode_error(error: &AttemptError, out: &mut Writer<'_>) {
     if !error.details.is_empty() {
         out.bytes(8, &error.details);
     }
+    out.span(9, error.wait);
 }
 
 fn decode_error(bytes: &[u8]) -> Result<AttemptError, Corrupt> {
@@ -405,6 +392,7 @@ fn decode_error(bytes: &[u8]) -> Result<AttemptError, Corrupt> {
         class: None,
         retryable: false,
         details: Vec::new(),
+        wait: None,
     };
     for field in Fields(bytes) {
         let field = field?;
@@ -420,6 +408,7 @@ fn decode_error(bytes: &[u8]) -> Result<AttemptError, Corrupt> {
             6 => error.class = Some(field.text()?),
             7 => error.retryable = field.flag()?,
             8 => error.details = field.bytes.to_vec(),
+            9 => error.wait = Some(field.span()?),
             _ => {}
         }
     }
@@ -458,7 +447,7 @@ mod tests {
             hold: true,
             unique: Some(Unique {
                 key: [7; 32],
-                states: Unique::UNFINISHED,
+                facets: Unique::UNFINISHED,
                 until: Some(Time::from_millis(1)),
                 on_conflict: Conflict::Replace,
             }),
@@ -507,9 +496,11 @@ mod tests {
             until: Time::from_millis(4),
             length: Duration::from_secs(30),
             timeout_at: Some(Time::from_millis(5)),
+            upload: None,
         });
         job.progress = Some(0);
         job.message = Some("half".into());
+        job.expired = true;
         job.errors = vec![AttemptError {
             attempt: 1,
             at: Time::from_millis(2),
@@ -519,6 +510,7 @@ mod tests {
             class: Some("C".into()),
             retryable: true,
             details: vec![1, 2],
+            wait: Some(Duration::from_secs(4)),
         }];
         job.cancel = Some(Cancellation { by: "user".into(), reason: "".into() });
         job.dead_lettered_at = Some(Time::from_millis(6));

@@ -5,6 +5,7 @@
 
 mod keep;
 mod layout;
+mod lease;
 mod queue;
 
 use alloc::string::String;
@@ -18,12 +19,14 @@ use crate::history::{Event, History};
 use crate::id::{ClientId, ExecutionId, JobId};
 use crate::item::{Item, Items, Tally};
 use crate::limits;
+use crate::queue::{Owner, QueueId};
 use crate::retry::RetryPolicy;
-use crate::state::State;
+use crate::state::{Facet, State};
 use crate::time::Time;
 use crate::work::Definition;
 
 pub use keep::{Keep, ResultNote};
+pub use lease::Lease;
 pub use queue::BadQueueName;
 
 /// The name of a queue, or of a key that limits share: short, printable, cheap to copy.
@@ -36,6 +39,16 @@ impl Name {
         let good =
             !text.is_empty() && text.len() <= limits::NAME_BYTES_MAX && !text.chars().any(char::is_control);
         good.then(|| Name(text.into()))
+    }
+
+    /// A name made of names, so that it may be longer than one.
+    pub(crate) fn joined(text: &str) -> Name {
+        Name(text.into())
+    }
+
+    /// A name as a store kept it: one that was made of names is longer than one.
+    pub fn stored(text: &str) -> Name {
+        Name(text.into())
     }
 
     /// The name as text.
@@ -93,6 +106,8 @@ pub struct Head {
     pub job_type: String,
     /// The operation it was submitted as, where operations have names: `reports/generate`.
     pub operation: Option<String>,
+    /// Which of the client's tenants it belongs to.
+    pub tenant: Option<Name>,
     /// Where it waits.
     pub queue: Name,
     /// Higher goes first within its queue.
@@ -151,6 +166,7 @@ impl Head {
             form: JobForm::Execute,
             job_type: String::new(),
             operation: None,
+            tenant: None,
             queue,
             priority: 0,
             definition: None,
@@ -182,6 +198,17 @@ impl Head {
     /// Whether the built-in worker does the work.
     pub fn is_simulated(&self) -> bool {
         self.definition.is_some() || self.items.is_some_and(|items| items.simulated)
+    }
+
+    /// Whose queues it would wait in, if the work is for workers outside.
+    pub fn owner(&self) -> Owner {
+        Owner { client: self.client, tenant: self.tenant.clone() }
+    }
+
+    /// The queue it waits in: everybody's for simulated work, its owner's for any other.
+    pub fn queue_id(&self) -> QueueId {
+        let owner = (!self.is_simulated()).then(|| self.owner());
+        QueueId { owner, name: self.queue.clone() }
     }
 }
 
@@ -230,8 +257,8 @@ pub struct Rate {
 pub struct Unique {
     /// The fingerprint of what must be unique.
     pub key: [u8; 32],
-    /// The states in which the holder blocks others, as bits by [`State::as_u8`].
-    pub states: u8,
+    /// Where the holder must stand to block others, as bits by [`Facet`].
+    pub facets: u16,
     /// Until when, at the latest.
     pub until: Option<Time>,
     /// What happens to the newcomer.
@@ -239,8 +266,13 @@ pub struct Unique {
 }
 
 impl Unique {
-    /// Every state in which a job has not ended.
-    pub const UNFINISHED: u8 = 0b1111;
+    /// Wherever a job that has not ended can stand.
+    pub const UNFINISHED: u16 = Facet::Scheduled.bit()
+        | Facet::Held.bit()
+        | Facet::Available.bit()
+        | Facet::Waiting.bit()
+        | Facet::Assigned.bit()
+        | Facet::Running.bit();
 }
 
 /// What happens when a unique key is held already.
@@ -253,6 +285,8 @@ pub enum Conflict {
     Ignore = 1,
     /// The job that is there is cancelled, unless a worker holds it; then the newcomer is refused.
     Replace = 2,
+    /// Likewise, and the newcomer begins when the job that was there would have.
+    ReplaceKeepingSchedule = 3,
 }
 
 /// A key that makes a repeated request harmless: one client, one kind of request, one key.
@@ -320,6 +354,8 @@ pub struct Job {
     pub errors: Vec<AttemptError>,
     /// Who cancelled it and why.
     pub cancel: Option<Cancellation>,
+    /// It was cancelled because it did not begin in time.
+    pub expired: bool,
     /// When it became a dead letter.
     pub dead_lettered_at: Option<Time>,
     /// What it left, if it succeeded and left anything.
@@ -345,19 +381,6 @@ pub enum Parked {
     TurnCame = 3,
 }
 
-/// A worker's hold on a job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lease {
-    /// Who holds it.
-    pub worker: Name,
-    /// It ends here, unless extended.
-    pub until: Time,
-    /// By how long an extension moves the end.
-    pub length: Duration,
-    /// The attempt must be over by then, extensions or not. Known once it runs.
-    pub timeout_at: Option<Time>,
-}
-
 /// Why one attempt failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptError {
@@ -377,6 +400,8 @@ pub struct AttemptError {
     pub retryable: bool,
     /// Whatever else the worker sent, as received.
     pub details: Vec<u8>,
+    /// How long the job then waits before it is tried again; `None` if it is not, by itself.
+    pub wait: Option<Duration>,
 }
 
 /// Who cancelled a job and why.
@@ -402,8 +427,8 @@ pub enum Lane {
     Dead = 4,
 }
 
-/// Where a store finds jobs of one lane, by priority (highest first), then by id: the queue's name, or for
-/// [`Lane::Parked`] the limit's key. A job stands on one shelf at most.
+/// Where a store finds jobs of one lane, by priority (highest first), then by id: the key of the queue, for [`Lane::Parked`]
+/// the limit's key, and for [`Lane::Dead`] the key of the queue as its owner's. A job stands on one shelf at most.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shelf {
     /// Why one looks.
@@ -437,6 +462,7 @@ impl Job {
             tally: Tally::default(),
             errors: Vec::new(),
             cancel: None,
+            expired: false,
             dead_lettered_at: None,
             result: None,
             forget_at: None,
@@ -446,17 +472,34 @@ impl Job {
 
     /// The shelf the job stands on. Always follows from the rest of the job.
     pub fn shelf(&self) -> Option<Shelf> {
-        let queue = || self.head.queue.clone();
         let lane = if self.head.is_simulated() { Lane::BuiltIn } else { Lane::External };
         match (self.state, &self.head.limit) {
             (State::Queued, Some(limit)) if self.parked == Parked::ForPlace => {
                 Some(Shelf { lane: Lane::Parked, name: limit.key.clone() })
             }
-            (State::Queued, _) if self.available_at.is_none() => Some(Shelf { lane, name: queue() }),
+            (State::Queued, _) if self.available_at.is_none() => {
+                Some(Shelf { lane, name: self.head.queue_id().key() })
+            }
             (State::Failed, _) if self.dead_lettered_at.is_some() => {
-                Some(Shelf { lane: Lane::Dead, name: queue() })
+                Some(Shelf { lane: Lane::Dead, name: self.head.owner().scoped(self.head.queue.as_str()) })
             }
             _ => None,
+        }
+    }
+
+    /// Where it stands, more exactly than its state tells.
+    pub fn facet(&self) -> Facet {
+        match self.state {
+            State::Created if self.hold => Facet::Held,
+            State::Created => Facet::Scheduled,
+            State::Queued if self.available_at.is_some() && self.parked == Parked::No => Facet::Waiting,
+            State::Queued => Facet::Available,
+            State::Assigned => Facet::Assigned,
+            State::Running => Facet::Running,
+            State::Succeeded => Facet::Succeeded,
+            State::Failed => Facet::Failed,
+            State::Canceled if self.expired => Facet::Expired,
+            State::Canceled => Facet::Canceled,
         }
     }
 

@@ -8,11 +8,12 @@ use std::vec::Vec;
 use forge_core::catalog::Kind;
 use forge_core::command::{
     Answer, Cancel, Claim, Command, Conclude, Extend, Fail, Held, Holder, Idempotency, NewJob, Note, Output,
-    Owned, Refusal, Retry, Submit, Succeed, WorkError, WorkerKind,
+    Owned, QueueChange, QueueCommand, Refusal, Retry, Submit, Succeed, WorkError, WorkerKind,
 };
 use forge_core::id::{ClientId, ExecutionId, JobId};
 use forge_core::item::{ItemEnd, ItemError, Items};
 use forge_core::job::{Head, IdempotencyKey, Job, Limit, Name};
+use forge_core::queue::{Owner, QueueId};
 use forge_core::retry::{Jitter, RetryPolicy};
 use forge_core::state::State;
 use forge_core::time::Time;
@@ -60,7 +61,12 @@ pub(crate) fn limit(concurrency: Option<u32>) -> Limit {
 }
 
 pub(crate) fn submit(jobs: impl IntoIterator<Item = NewJob>) -> Command {
-    Command::Submit(Submit { jobs: jobs.into_iter().collect(), idempotency: None, queue_max: None })
+    Command::Submit(Submit {
+        jobs: jobs.into_iter().collect(),
+        idempotency: None,
+        queue_max: None,
+        refuse_paused: false,
+    })
 }
 
 /// One job under an idempotency key. The digest of the request is all `digest`.
@@ -71,6 +77,7 @@ pub(crate) fn keyed(n: u128, key: &str, digest: u8) -> Command {
         jobs,
         idempotency: Some(Idempotency { key, fingerprint: [digest; 32], too_late: false }),
         queue_max: None,
+        refuse_paused: false,
     })
 }
 
@@ -82,7 +89,7 @@ pub(crate) fn claim(queues: &str, limit: usize) -> Command {
 pub(crate) fn claim_as(queues: &str, limit: usize, set: impl FnOnce(&mut Claim)) -> Command {
     let mut claim = Claim {
         worker: name("w"),
-        worker_kind: WorkerKind::External,
+        worker_kind: WorkerKind::External(Owner::client(CLIENT)),
         queues: queues.split(' ').map(name).collect(),
         limit,
         lease: None,
@@ -95,7 +102,7 @@ pub(crate) fn claim_as(queues: &str, limit: usize, set: impl FnOnce(&mut Claim))
 }
 
 fn held(n: u128, token: u64) -> Held {
-    Held { job: id(n), holder: Holder::Token(token) }
+    Held { job: id(n), holder: Holder::Token(token), client: None }
 }
 
 pub(crate) fn start(n: u128, token: u64) -> Command {
@@ -188,7 +195,8 @@ pub(crate) fn forget(n: u128) -> Command {
 }
 
 pub(crate) fn pause(queue: &str, paused: bool) -> Command {
-    Command::Pause { queue: name(queue), paused }
+    let change = QueueChange { paused: Some(paused), ..QueueChange::default() };
+    Command::Queue(QueueCommand { queue: QueueId::shared(name(queue)), change })
 }
 
 /// What became of a command, in a word: the state of the job, `same` where nothing was done, or the refusal.

@@ -50,7 +50,7 @@ impl World {
     fn check_counts(&self) {
         let mut recount: BTreeMap<Name, Counts> = BTreeMap::new();
         for job in self.jobs.values() {
-            recount.entry(job.head.queue.clone()).or_default().add(job.state, 1);
+            recount.entry(job.head.queue_id().key()).or_default().add(job.facet(), 1);
         }
         let kept: BTreeMap<_, _> = self.counts.iter().filter(|(_, counts)| !counts.is_zero()).collect();
         assert_eq!(kept, recount.iter().collect(), "the counts are a recount");
@@ -104,7 +104,7 @@ impl World {
         let unfinished = self.jobs.values().filter(|job| !job.state.is_final());
         let uniques = unfinished.filter_map(|job| job.head.unique.as_ref());
         let mut held = BTreeSet::new();
-        for unique in uniques.filter(|unique| unique.until.is_none() && unique.states == Unique::UNFINISHED) {
+        for unique in uniques.filter(|unique| unique.until.is_none() && unique.facets == Unique::UNFINISHED) {
             assert!(held.insert(unique.key), "of the jobs with one unique key one is unfinished");
         }
     }

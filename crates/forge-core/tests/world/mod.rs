@@ -22,7 +22,8 @@ use forge_core::history::JournalEntry;
 use forge_core::id::{DeliveryId, ExecutionId, JobId, SigningKeyId, WebhookId};
 use forge_core::item::ItemEnd;
 use forge_core::job::{IdempotencyKey, Job, Lane, Name, Shelf};
-use forge_core::rows::{Counts, KeyRow, LimitRow, Object, Outcome, QueueRow, Render};
+use forge_core::record::{Record, RecordKey};
+use forge_core::rows::{Counts, KeyRow, LimitRow, Object, Outcome, Render};
 use forge_core::time::Time;
 use forge_core::webhook::{SigningKey, Webhook};
 use forge_core::{Batch, Changes, Rows, Wants, decide, limits, wants};
@@ -41,7 +42,7 @@ pub(crate) struct World {
     pub(crate) keys: BTreeMap<IdempotencyKey, KeyRow>,
     pub(crate) uniques: BTreeMap<[u8; 32], JobId>,
     pub(crate) limits: BTreeMap<Name, LimitRow>,
-    pub(crate) queues: BTreeMap<Name, QueueRow>,
+    pub(crate) records: BTreeMap<RecordKey, Record>,
     pub(crate) counts: BTreeMap<Name, Counts>,
     pub(crate) journal: Vec<JournalEntry>,
     pub(crate) webhooks: BTreeMap<WebhookId, Webhook>,
@@ -64,7 +65,7 @@ impl World {
             keys: BTreeMap::new(),
             uniques: BTreeMap::new(),
             limits: BTreeMap::new(),
-            queues: BTreeMap::new(),
+            records: BTreeMap::new(),
             counts: BTreeMap::new(),
             journal: Vec::new(),
             webhooks: BTreeMap::new(),
@@ -140,8 +141,14 @@ impl World {
         for limit in rows.jobs.iter().filter_map(|job| job.head.limit.as_ref()) {
             rows.limits.extend(self.limits.get(&limit.key).map(|row| (limit.key.clone(), *row)));
         }
-        rows.queues =
-            wants.queues.iter().filter_map(|name| Some((name.clone(), *self.queues.get(name)?))).collect();
+        let record = |key: &RecordKey| Some((key.clone(), self.records.get(key)?.clone()));
+        rows.records = wants.records.iter().filter_map(record).collect();
+        if let Some(due) = wants.due {
+            let is_due = |record: &&Record| record.due_at.is_some_and(|at| at <= due.now);
+            let found: Vec<&Record> = self.records.values().filter(is_due).collect();
+            rows.records_due = found.iter().map(|record| record.key.clone()).collect();
+            rows.records.extend(found.into_iter().map(|record| (record.key.clone(), record.clone())));
+        }
         let count = |name: &Name| (name.clone(), self.counts.get(name).copied().unwrap_or_default());
         rows.counts = wants.counts.iter().map(count).collect();
         // Garbage where nobody asked, so that nobody relies on it.
@@ -150,9 +157,10 @@ impl World {
         rows
     }
 
-    /// How many jobs workers hold.
+    /// How many jobs the built-in worker holds.
     pub(crate) fn n_active(&self) -> u64 {
-        self.jobs.values().filter(|job| job.state.is_active()).count() as u64
+        let of_built_in = |job: &&Job| job.state.is_active() && job.head.is_simulated();
+        self.jobs.values().filter(of_built_in).count() as u64
     }
 
     fn head_of(&self, shelf: &Shelf, limit: usize) -> Vec<JobId> {
@@ -202,7 +210,13 @@ impl World {
             }
         }
         self.limits.extend(changes.limits.iter().map(|(key, row)| (key.clone(), *row)));
-        self.queues.extend(changes.queues.iter().map(|(name, row)| (name.clone(), *row)));
+        for (key, change) in &changes.records {
+            let before = match &change.new {
+                Some(record) => self.records.insert(key.clone(), record.clone()),
+                None => self.records.remove(key),
+            };
+            assert_eq!(before.map(|record| record.version), change.seen, "{key:?} is as it was seen");
+        }
         for (queue, counts) in &changes.counts {
             self.counts.entry(queue.clone()).or_default().merge(counts);
         }

@@ -2,9 +2,10 @@
 //! stale. Numbers are drawn blindly and given their meaning against the world as it is, so that they shrink well.
 
 use forge_core::Command;
-use forge_core::command::{Cancel, Idempotency, NewJob, Owned, Retry, Submit};
+use forge_core::command::{Cancel, Idempotency, NewJob, Owned, Retry, Submit, WorkerKind};
 use forge_core::id::{ClientId, ExecutionId};
 use forge_core::job::{Conflict, Head, IdempotencyKey, Limit, Rate, Unique};
+use forge_core::queue::Owner;
 use forge_core::retry::RetryVerdict;
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -129,7 +130,12 @@ impl Drawer {
             Arc::make_mut(&mut jobs[0].head).idempotency = Some(key.clone());
             Idempotency { key, fingerprint: [(how >> 8) as u8 % 2; 32], too_late: how & 0x700 == 0x700 }
         });
-        Command::Submit(Submit { jobs, idempotency, queue_max: (how & 3 == 2).then_some(6) })
+        Command::Submit(Submit {
+            jobs,
+            idempotency,
+            queue_max: (how & 3 == 2).then_some(6),
+            refuse_paused: false,
+        })
     }
 
     fn new_job(&mut self, world: &World, how: u16) -> NewJob {
@@ -151,7 +157,7 @@ impl Drawer {
             head.retention = flag(11).then_some(secs(30));
             head.unique = (flag(12) && flag(3)).then(|| Unique {
                 key: [(how % 2) as u8; 32],
-                states: Unique::UNFINISHED,
+                facets: Unique::UNFINISHED,
                 until: None,
                 on_conflict: [Conflict::Reject, Conflict::Ignore, Conflict::Replace][usize::from(how) % 3],
             });
@@ -174,6 +180,10 @@ impl Drawer {
         claim_as(queues, limit, |claim| {
             claim.worker = name(if how & 8 == 0 { "w" } else { "v" });
             claim.start = how & 16 != 0;
+            claim.worker_kind = match how & 0b110_0000 {
+                0 => WorkerKind::BuiltIn,
+                _ => WorkerKind::External(Owner::client(client(how))),
+            };
             claim.active_max = Some(ACTIVE_MAX);
         })
     }

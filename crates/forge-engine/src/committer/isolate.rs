@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex};
 
 use forge_core::command::{Claim, DeliveryCommand, Take};
 use forge_core::delivery::{Chain, Delivery};
-use forge_core::job::Shelf;
 use forge_core::set_aside::{RowId, Unreadable};
 use forge_core::{Answer, Changes, Command, Rows, Wants};
 use forge_store::{Error, Fault};
@@ -121,7 +120,7 @@ fn first_met(command: &Command, rows: &Rows) -> Option<Met> {
     match command {
         Command::Due(_) => rows.due.first().map(|&id| Met { row: RowId::Job(id), chain: None }),
         Command::Claim(claim) => {
-            let shelf = Shelf { lane: claim.worker_kind.lane(), name: claim.queues.first()?.clone() };
+            let shelf = claim.shelves().next()?;
             let id = *rows.shelves.get(&shelf)?.first()?;
             Some(Met { row: RowId::Job(id), chain: None })
         }

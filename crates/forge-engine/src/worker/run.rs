@@ -76,7 +76,7 @@ impl Run {
         Run {
             job: job.clone(),
             compose: options.compose,
-            held: Held { job: job.id, holder: Holder::Token(job.fence) },
+            held: Held { job: job.id, holder: Holder::Token(job.fence), client: None },
             marks: plan
                 .marks
                 .into_iter()

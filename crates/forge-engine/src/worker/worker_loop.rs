@@ -9,10 +9,11 @@ use std::time::Duration;
 use forge_core::command::{Claim, Content, Output, WorkerKind};
 use forge_core::id::JobId;
 use forge_core::job::{Job, Name};
+use forge_core::queue::QueueId;
 use forge_core::state::State;
 use forge_core::time::Time;
 use forge_core::{Answer, Command, limits};
-use forge_store::QueueStats;
+use forge_store::QueueCounts;
 use tokio::sync::broadcast::{self, error::RecvError, error::TryRecvError};
 use tokio::sync::watch;
 
@@ -174,7 +175,9 @@ impl WorkerLoop {
         match self.engine.store().queues().await {
             Ok(queues) => {
                 unread.done();
-                let waiting = |stats: &&QueueStats| stats.counts.of(State::Queued) > 0;
+                let waiting = |stats: &&QueueCounts| {
+                    QueueId::is_shared(&stats.queue) && stats.counts.of(State::Queued) > 0
+                };
                 self.queue_hints.announce_queues(queues.iter().filter(waiting).map(|stats| &stats.queue));
             }
             Err(error) => {

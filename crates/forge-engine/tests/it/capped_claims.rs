@@ -5,19 +5,19 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use forge_core::command::Claim;
+use forge_core::command::{Claim, WorkerKind};
 use forge_engine::Clock;
 
-use crate::support::{HOUR, SECOND, World, at_once, claim, is_ready, new_job, submit, succeed};
+use crate::support::{HOUR, SECOND, World, at_once, claim, is_ready, new_job, simulated, submit, succeed};
 
 fn capped(active_max: u64) -> Claim {
-    Claim { active_max: Some(active_max), ..claim(&["a"]) }
+    Claim { active_max: Some(active_max), worker_kind: WorkerKind::BuiltIn, ..claim(&["a"]) }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_capped_claim_goes_on_when_a_job_ends_and_costs_nothing_until_then() {
     let world = World::new();
-    world.submit_many("a", 2, |_| {}).await;
+    world.submit_many("a", 2, simulated).await;
     let first = world.engine.claim(capped(1), HOUR).await.unwrap().remove(0);
     let engine = world.engine.clone();
     let second = tokio::spawn(async move { engine.claim(capped(1), HOUR).await.unwrap() });
@@ -34,11 +34,11 @@ async fn a_capped_claim_goes_on_when_a_job_ends_and_costs_nothing_until_then() {
 #[tokio::test(start_paused = true)]
 async fn a_job_that_ends_in_the_batch_that_finds_the_cap_is_not_missed() {
     let world = World::new();
-    world.submit_many("a", 2, |_| {}).await;
+    world.submit_many("a", 2, simulated).await;
     let first = world.engine.claim(capped(1), HOUR).await.unwrap().remove(0);
     world.settle().await;
     world.store.block();
-    let mut busy = Box::pin(submit(&world.engine, new_job(&world.engine, "b", |_| {})));
+    let mut busy = Box::pin(submit(&world.engine, new_job(&world.engine, "b", simulated)));
     assert!(!is_ready(&mut busy).await);
     world.settle().await;
     let mut second = Box::pin(world.engine.claim(capped(1), HOUR));
@@ -56,7 +56,7 @@ async fn a_job_that_ends_in_the_batch_that_finds_the_cap_is_not_missed() {
 #[tokio::test(start_paused = true)]
 async fn a_job_that_ends_on_another_node_makes_room_too() {
     let world = World::shared();
-    world.submit_many("a", 2, |_| {}).await;
+    world.submit_many("a", 2, simulated).await;
     let node = world.node();
     let first = node.engine.claim(capped(1), HOUR).await.unwrap().remove(0);
     let engine = world.engine.clone();
@@ -71,11 +71,12 @@ async fn a_job_that_ends_on_another_node_makes_room_too() {
 #[tokio::test(start_paused = true)]
 async fn workers_at_their_cap_do_not_stand_in_front_of_one_that_has_none() {
     let world = World::new();
-    world.submit("a").await;
+    world.submit_with("a", simulated).await;
     let held = world.engine.claim(capped(1), HOUR).await.unwrap();
     assert_eq!(held.len(), 1);
     // Idle, then in line: the first 64 of them are those that an announcement wakes.
-    assert!(world.claim_now("a").await.is_empty());
+    let uncapped = || Claim { worker_kind: WorkerKind::BuiltIn, ..claim(&["a"]) };
+    assert!(world.engine.claim(uncapped(), Duration::ZERO).await.unwrap().is_empty());
     let mut workers = tokio::task::JoinSet::new();
     for _ in 0..70 {
         let engine = world.engine.clone();
@@ -83,10 +84,10 @@ async fn workers_at_their_cap_do_not_stand_in_front_of_one_that_has_none() {
     }
     world.settle().await;
     let engine = world.engine.clone();
-    let free = tokio::spawn(async move { engine.claim(claim(&["a"]), HOUR).await.unwrap() });
+    let free = tokio::spawn(async move { engine.claim(uncapped(), HOUR).await.unwrap() });
     world.settle().await;
     let before = world.engine.now();
-    let job = world.submit("a").await;
+    let job = world.submit_with("a", simulated).await;
     assert_eq!(free.await.unwrap()[0].id, job.id);
     assert_eq!(world.engine.now(), before);
     assert_eq!(workers.join_all().await, [0; 70]);
@@ -95,7 +96,7 @@ async fn workers_at_their_cap_do_not_stand_in_front_of_one_that_has_none() {
 #[tokio::test(start_paused = true)]
 async fn the_cap_holds_however_many_workers_press_against_it() {
     let world = World::new();
-    world.submit_many("a", 100, |_| {}).await;
+    world.submit_many("a", 100, simulated).await;
     let began_at = world.engine.now();
     let (n_active, n_active_max) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     at_once(20, |_| {

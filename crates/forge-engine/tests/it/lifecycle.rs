@@ -53,7 +53,10 @@ async fn fifty_equal_idempotency_keys_at_once_make_one_job() {
             async move {
                 let new = new_job(&engine, "a", |head| head.idempotency = Some(key.clone()));
                 let idempotency = Some(Idempotency { key, fingerprint: [1; 32], too_late: false });
-                engine.submit(Submit { jobs: vec![new], idempotency, queue_max: None }).await.unwrap()
+                engine
+                    .submit(Submit { jobs: vec![new], idempotency, queue_max: None, refuse_paused: false })
+                    .await
+                    .unwrap()
             }
         })
         .await;
@@ -108,8 +111,8 @@ async fn jobs_are_claimed_in_the_order_in_which_their_ids_were_drawn() {
 async fn a_retry_is_refused_while_another_job_has_the_unique_key() {
     let world = World::new();
     let unique = || {
-        let states = Unique::UNFINISHED;
-        Some(Unique { key: [7; 32], states, until: None, on_conflict: Conflict::Reject })
+        let facets = Unique::UNFINISHED;
+        Some(Unique { key: [7; 32], facets, until: None, on_conflict: Conflict::Reject })
     };
     let failed = world.submit_with("a", |head| head.unique = unique()).await;
     let job = world.take("a").await;

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use forge_core::command::Claim;
 use forge_core::id::JobId;
-use forge_core::{Batch, Command, decide, wants};
+use forge_core::{Batch, decide, wants};
 use forge_store::Store;
 
-use crate::support::{HOUR, PlainRender, SECOND, World, at_once, claim, name, new_job, submission};
+use crate::support::{HOUR, PlainRender, SECOND, World, at_once, claim, new_job, pause, submission};
 
 #[tokio::test(start_paused = true)]
 async fn a_job_submitted_on_one_node_wakes_the_worker_of_another() {
@@ -50,7 +50,7 @@ async fn each_job_goes_to_exactly_one_worker_of_all_nodes() {
 async fn a_queue_resumed_on_one_node_goes_on_on_all() {
     let here = World::shared();
     let there = here.node();
-    let pause = |paused| Command::Pause { queue: name("a"), paused };
+    let pause = |paused| pause("a", paused);
     here.engine.run(pause(true)).await.unwrap();
     here.submit("a").await;
     let engine = there.engine.clone();

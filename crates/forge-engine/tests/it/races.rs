@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use forge_core::command::Claim;
+use forge_core::command::{Claim, WorkerKind};
 
 use crate::store::TestStore;
-use crate::support::{World, at_once, claim, new_job, submit, succeed};
+use crate::support::{World, at_once, claim, new_job, simulated, submit, succeed};
 
 /// Far more than it takes; only a lost wake-up reaches it.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -88,12 +88,12 @@ async fn workers_that_give_up_at_any_moment_take_no_wake_up_along() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn capped_workers_go_on_until_the_last_job_has_ended() {
     let world = World::new();
-    world.submit_many("a", 1000, |_| {}).await;
+    world.submit_many("a", 1000, simulated).await;
     let worked = at_once(20, |_| {
         let engine = world.engine.clone();
         async move {
             for _ in 0..50 {
-                let capped = Claim { active_max: Some(2), ..claim(&["a"]) };
+                let capped = Claim { active_max: Some(2), worker_kind: WorkerKind::BuiltIn, ..claim(&["a"]) };
                 let job = engine.claim(capped, PATIENCE).await.unwrap().pop().expect("not woken");
                 engine.act(succeed(&job)).await.unwrap();
             }

@@ -5,14 +5,18 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use forge_core::command::{Claim, Held, Holder, NewJob, Submit, Succeed, WorkerKind};
+use forge_core::command::{
+    Claim, Held, Holder, NewJob, QueueChange, QueueCommand, Submit, Succeed, WorkerKind,
+};
 use forge_core::id::{ClientId, JobId};
 use forge_core::item::ItemEnd;
-use forge_core::job::{Head, Job, Name, Shelf};
+use forge_core::job::{Head, Job, Lane, Name, Shelf};
+use forge_core::queue::{Owner, QueueId};
 use forge_core::random::mix;
 use forge_core::rows::{Object, Render};
 use forge_core::state::State;
 use forge_core::time::Time;
+use forge_core::work::{Definition, WorkKind};
 use forge_core::{Command, limits};
 use forge_engine::{Clock, Engine, Error, Options};
 use forge_store::Store;
@@ -143,7 +147,7 @@ impl World {
         for _ in 0..n.div_ceil(limits::SUBMISSION_JOBS_MAX) {
             let n_left = (n - jobs.len()).min(limits::SUBMISSION_JOBS_MAX);
             let new = (0..n_left).map(|_| new_job(&self.engine, queue, &shape)).collect();
-            let submit = Submit { jobs: new, idempotency: None, queue_max: None };
+            let submit = Submit { jobs: new, idempotency: None, queue_max: None, refuse_paused: false };
             jobs.extend(self.engine.submit(submit).await.unwrap().0);
         }
         jobs
@@ -171,7 +175,7 @@ impl World {
     /// How many jobs stand on a shelf.
     pub(crate) async fn n_claimable(&self, queue: &str) -> usize {
         let store: Arc<dyn Store> = self.store.clone();
-        let shelf = Shelf { lane: WorkerKind::External.lane(), name: name(queue) };
+        let shelf = Shelf { lane: Lane::External, name: Owner::client(client()).scoped(queue) };
         store.shelf(shelf, None, usize::MAX).await.unwrap().len()
     }
 }
@@ -191,19 +195,30 @@ pub(crate) fn new_job(engine: &Engine, queue: &str, shape: impl FnOnce(&mut Head
 }
 
 pub(crate) fn submission(new: NewJob) -> Command {
-    Command::Submit(Submit { jobs: vec![new], idempotency: None, queue_max: None })
+    Command::Submit(Submit { jobs: vec![new], idempotency: None, queue_max: None, refuse_paused: false })
 }
 
 pub(crate) async fn submit(engine: &Engine, new: NewJob) -> Result<Job, Error> {
-    let submit = Submit { jobs: vec![new], idempotency: None, queue_max: None };
+    let submit = Submit { jobs: vec![new], idempotency: None, queue_max: None, refuse_paused: false };
     Ok(engine.submit(submit).await?.0.remove(0))
+}
+
+/// The operator pauses or resumes a queue.
+pub(crate) fn pause(queue: &str, paused: bool) -> Command {
+    let change = QueueChange { paused: Some(paused), ..QueueChange::default() };
+    Command::Queue(QueueCommand { queue: QueueId::shared(name(queue)), change })
+}
+
+/// Makes a job work for the built-in worker.
+pub(crate) fn simulated(head: &mut Head) {
+    head.definition = Some(Definition::of(WorkKind::SuccessFast, 120_000));
 }
 
 /// A worker that takes one job at a time and begins at once.
 pub(crate) fn claim(queues: &[&str]) -> Claim {
     Claim {
         worker: name("worker"),
-        worker_kind: WorkerKind::External,
+        worker_kind: WorkerKind::External(Owner::client(client())),
         queues: queues.iter().map(|queue| name(queue)).collect(),
         limit: 1,
         lease: None,
@@ -214,7 +229,7 @@ pub(crate) fn claim(queues: &[&str]) -> Claim {
 }
 
 pub(crate) fn held(job: &Job) -> Held {
-    Held { job: job.id, holder: Holder::Token(job.fence) }
+    Held { job: job.id, holder: Holder::Token(job.fence), client: None }
 }
 
 pub(crate) fn succeed(job: &Job) -> Command {

@@ -7,12 +7,13 @@ use forge_core::catalog::Kind;
 use forge_core::command::{Claim, Fail, WorkError};
 use forge_core::job::{Lane, Shelf};
 use forge_core::limits;
+use forge_core::queue::Owner;
 use forge_core::retry::{Jitter, RetryPolicy};
 use forge_core::state::State;
 use forge_core::time::Time;
 use forge_engine::Options;
 
-use crate::support::{HOUR, SECOND, World, claim, held, name, new_job, submit, succeed};
+use crate::support::{HOUR, SECOND, World, claim, client, held, new_job, submit, succeed};
 
 /// No regular look at the store: whatever happens was brought about by the alarm.
 fn without_refresh() -> World {
@@ -96,7 +97,7 @@ async fn thousands_due_at_once_are_done_in_bites_between_which_others_get_throug
         while engine.now() < due_at {
             engine.claim(claim(&["c"]), Duration::from_millis(1)).await.unwrap();
         }
-        let shelf = Shelf { lane: Lane::External, name: name("a") };
+        let shelf = Shelf { lane: Lane::External, name: Owner::client(client()).scoped("a") };
         while engine.store().shelf(shelf.clone(), None, 5000).await.unwrap().len() < 5000 {
             submit(&engine, new_job(&engine, "b", |_| {})).await.unwrap();
             n_between += 1;

@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use forge_core::Command;
 use forge_core::command::{Claim, WorkerKind};
 use forge_core::id::JobId;
 use forge_core::job::{Head, Limit};
 
-use crate::support::{HOUR, SECOND, World, at_once, claim, is_ready, name, new_job, submit};
+use crate::support::{HOUR, SECOND, World, at_once, claim, is_ready, name, new_job, pause, submit};
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_waits_on_several_queues_and_any_of_them_wakes_it() {
@@ -102,7 +101,7 @@ async fn one_announcement_of_many_jobs_reaches_every_waiting_worker() {
 #[tokio::test(start_paused = true)]
 async fn a_paused_queue_holds_its_workers_until_it_is_resumed() {
     let world = World::new();
-    let pause = |paused| Command::Pause { queue: name("a"), paused };
+    let pause = |paused| pause("a", paused);
     world.engine.run(pause(true)).await.unwrap();
     let engine = world.engine.clone();
     let worker = tokio::spawn(async move { engine.claim(claim(&["a"]), HOUR).await.unwrap() });

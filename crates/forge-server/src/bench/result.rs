@@ -13,6 +13,7 @@ use forge_core::Command;
 use forge_core::command::{Claim, Content, Held, Holder, NewJob, Submit, Succeed, WorkerKind};
 use forge_core::id::JobId;
 use forge_core::job::{Head, Name};
+use forge_core::queue::Owner;
 use forge_core::random::SplitMix64;
 use forge_engine::SystemClock;
 use forge_store::sqlite::Sqlite;
@@ -99,10 +100,13 @@ async fn keep(options: &ResultOptions) -> io::Result<StoredFile> {
     let head = Arc::new(Head::new(client, queue.clone(), app.engine.now()));
     let new = NewJob { id: app.engine.job_id(), id_given: false, head, input: Arc::default() };
     let job = new.id;
-    app.engine.submit(Submit { jobs: vec![new], idempotency: None, queue_max: None }).await.map_err(other)?;
+    app.engine
+        .submit(Submit { jobs: vec![new], idempotency: None, queue_max: None, refuse_paused: false })
+        .await
+        .map_err(other)?;
     let claim = Claim {
         worker: queue.clone(),
-        worker_kind: WorkerKind::External,
+        worker_kind: WorkerKind::External(Owner::client(client)),
         queues: vec![queue],
         limit: 1,
         lease: Some(Duration::from_secs(3600)),
@@ -120,7 +124,7 @@ async fn keep(options: &ResultOptions) -> io::Result<StoredFile> {
     let Content::Stored(blob) = output.content else {
         return Err(io::Error::other("the result is too small"));
     };
-    let held = Held { job, holder: Holder::Token(claimed.fence) };
+    let held = Held { job, holder: Holder::Token(claimed.fence), client: None };
     let succeed = Succeed { held, output: Some(Arc::new(output)) };
     app.engine.act(Command::Succeed(succeed)).await.map_err(other)?;
     app.engine.stop().await;

@@ -168,10 +168,19 @@ fn of_rules(refusal: &Refusal) -> Refused {
         Refusal::Duplicate { existing, state } => refused("There is such a job already.")
             .fact("existing_job_id", existing.to_string())
             .fact("existing_state", forge_state(*state)),
-        Refusal::QueueFull { queue, .. } => {
+        Refusal::QueueFull { queue, waiting, max } => {
             let detail = format!("The queue {queue} holds as many jobs as it may.");
+            refused(&detail)
+                .fact("queue", queue.as_str())
+                .fact("waiting", *waiting)
+                .fact("max", *max)
+                .retry_after(TROUBLE_AFTER_S)
+        }
+        Refusal::QueuePaused { queue } => {
+            let detail = format!("The queue {queue} is paused; send the job again once it is resumed.");
             refused(&detail).fact("queue", queue.as_str()).retry_after(TROUBLE_AFTER_S)
         }
+        Refusal::WorkerNotFound => refused("There is no such worker."),
         Refusal::WebhookNotFound => refused("There is no such webhook."),
         Refusal::WebhookExists(webhook) => refused("The client has a webhook with this URL already.")
             .fact("existing_webhook_id", webhook.to_string()),

@@ -112,7 +112,7 @@ pub fn command(app: &App, checked: Vec<Checked>, key: Option<Key<'_>>) -> Submit
     // Of a list, only the first job carries the key.
     let mut carried = idempotency.as_ref().map(|idempotency| idempotency.key.clone());
     let jobs = checked.into_iter().map(|checked| checked.into_job(app, carried.take())).collect();
-    Submit { jobs, idempotency, queue_max: Some(app.config.limits.queue_size) }
+    Submit { jobs, idempotency, queue_max: Some(app.config.limits.queue_size), refuse_paused: false }
 }
 
 /// Fills in the server's defaults for what a head leaves open.

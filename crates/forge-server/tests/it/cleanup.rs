@@ -30,7 +30,12 @@ async fn cancelled_jobs(store: &dyn Store, n: u128, now: Time, retention: Durati
             Head { retention: Some(retention), ..Head::new(client, Name::new("default").unwrap(), now) };
         NewJob { id, id_given: false, head: Arc::new(head), input: Arc::new(Input::default()) }
     };
-    let submit = Submit { jobs: jobs.iter().map(new).collect(), idempotency: None, queue_max: None };
+    let submit = Submit {
+        jobs: jobs.iter().map(new).collect(),
+        idempotency: None,
+        queue_max: None,
+        refuse_paused: false,
+    };
     let cancel = |&job: &JobId| {
         let owned = Owned { job, client: Some(client) };
         Command::Cancel(Cancel { owned, execution: None, by: "user".into(), reason: "done with it".into() })

@@ -145,12 +145,13 @@ impl Rows {
     fn of(changes: &Changes) -> Rows {
         let mut sum = Counts::default();
         changes.counts.values().for_each(|counts| sum.merge(counts));
-        let counts = changes.counts.iter().map(|(queue, counts)| (queue.as_str().to_owned(), counts.0));
+        let counts =
+            changes.counts.iter().map(|(queue, counts)| (queue.as_str().to_owned(), by_state(counts)));
         Rows {
             inserted: changes.inserted.iter().map(|(job, input)| (JobRow::of(job), input.encode())).collect(),
             updated: changes.updated.iter().map(JobRow::of).collect(),
             outcomes: changes.outcomes.clone(),
-            counts: counts.chain([(String::new(), sum.0)]).collect(),
+            counts: counts.chain([(String::new(), by_state(&sum))]).collect(),
             at: changes.journal.last().map_or(0, |entry| entry.at().as_micros()),
             entries: encode_entries(&changes.journal),
         }
@@ -232,4 +233,9 @@ fn write_rest(db: &Connection, rows: &Rows) -> rusqlite::Result<()> {
     let mut append = db.prepare_cached("INSERT INTO journal (at, entries) VALUES (?1, ?2)")?;
     append.execute(params![rows.at, rows.entries])?;
     Ok(())
+}
+
+/// The counts by state; the spine has nothing that is held, waits or expires.
+fn by_state(counts: &Counts) -> [i64; 7] {
+    *counts.0.first_chunk().expect("more than seven")
 }

@@ -7,10 +7,14 @@ use forge_core::command::{Claim, Held, Holder, NewJob, Submit, Succeed, WorkerKi
 use forge_core::id::{ClientId, JobId};
 use forge_core::item::ItemEnd;
 use forge_core::job::{Head, Input, Job, Name};
+use forge_core::queue::Owner;
 use forge_core::rows::{Object, Render};
 use forge_core::time::Time;
 use forge_core::{Answer, Batch, Changes, Command, decide, wants};
 use forge_store::Store;
+
+/// Who owns all jobs, and whose worker does them.
+const CLIENT: ClientId = ClientId::from_u128(7);
 
 /// An outcome of ordinary size. Building it is a dialect's affair and not measured here.
 struct Ready;
@@ -58,7 +62,7 @@ impl Work {
     pub(crate) fn claim(&mut self, limit: usize) -> Batch {
         self.batch(vec![Command::Claim(Claim {
             worker: self.worker.clone(),
-            worker_kind: WorkerKind::External,
+            worker_kind: WorkerKind::External(Owner::client(CLIENT)),
             queues: vec![self.queue.clone()],
             limit,
             lease: None,
@@ -75,7 +79,7 @@ impl Work {
             other => panic!("not claimed: {other:?}"),
         });
         let succeed = |job: &Job| {
-            let held = Held { job: job.id, holder: Holder::Token(job.fence) };
+            let held = Held { job: job.id, holder: Holder::Token(job.fence), client: None };
             Command::Succeed(Succeed { held, output: None })
         };
         let commands = jobs.map(succeed).collect();
@@ -86,8 +90,7 @@ impl Work {
         self.n += 1;
         // Random enough to be spread, and the same in every run; within a batch in order, as ids are drawn.
         let random = (u128::from(self.n) << 62) | u128::from(self.n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 2);
-        let client = ClientId::from_u128(u128::from(self.n % 16));
-        let mut head = Head::new(client, self.queue.clone(), Time::from_millis(self.clock_ms as i64));
+        let mut head = Head::new(CLIENT, self.queue.clone(), Time::from_millis(self.clock_ms as i64));
         head.job_type = "email.send".into();
         let input = Input { payload: vec![b'p'; 300], ..Input::default() };
         let id = JobId::v7(self.clock_ms, random);
@@ -101,7 +104,7 @@ impl Work {
 }
 
 fn submit_all(jobs: Vec<NewJob>) -> Command {
-    Command::Submit(Submit { jobs, idempotency: None, queue_max: None })
+    Command::Submit(Submit { jobs, idempotency: None, queue_max: None, refuse_paused: false })
 }
 
 /// Lets the store decide and write one batch.

@@ -38,7 +38,7 @@ pub async fn a_batch_with_a_row_the_store_refuses_writes_nothing(fixture: &dyn F
     assert_eq!(snapshot(&store).await, before);
     assert_eq!(store.inputs(vec![id(2)]).await.unwrap(), []);
     let rows = look(&store, wants(&Batch { now: at(1), seed: 1, commands: poisoned() })).await;
-    assert!(rows.keys.is_empty() && rows.uniques.is_empty() && rows.queues.is_empty());
+    assert!(rows.keys.is_empty() && rows.uniques.is_empty() && rows.records.is_empty());
     for command in &poisoned()[..3] {
         let answer = ask(&store, at(2), command.clone()).await;
         assert!(
@@ -189,7 +189,11 @@ pub async fn batches_over_the_same_jobs_do_not_block_each_other_for_ever(fixture
 
 fn hold_alive(job: JobId) -> Command {
     use forge_core::command::{Extend, Held, Holder};
-    Command::Extend(Extend { held: Held { job, holder: Holder::Anyone }, lease: None, note: None })
+    Command::Extend(Extend {
+        held: Held { job, holder: Holder::Anyone, client: None },
+        lease: None,
+        note: None,
+    })
 }
 
 /// The biggest batch there is: submitted, taken and ended in three transactions.

@@ -1,19 +1,18 @@
 //! Who gets which job.
 
-use std::collections::BTreeMap;
-
 use forge_core::command::{Answer, Claim, Command, Refusal, WorkerKind};
 use forge_core::id::JobId;
 use forge_core::job::Job;
 use forge_core::limits;
+use forge_core::queue::QueueSettings;
 use forge_core::state::State;
 use forge_core::work::{Definition, WorkKind};
 
 use super::Fixture;
 use super::harness::{accepted, ask, at_once, claimed, commit, done, refused, run, the_one};
 use super::make::{
-    START, at, cancel, claim, fail, hand_back, id, job, job_with, name, patient, pause, secs, start, submit,
-    submit_all, succeed, take,
+    START, at, cancel, claim, fail, hand_back, id, job, job_with, name, outside, patient, pause, pause_mine,
+    secs, start, submit, submit_all, succeed, take,
 };
 use super::snapshot::snapshot;
 
@@ -86,7 +85,7 @@ pub async fn real_and_simulated_work_are_claimed_apart(fixture: &dyn Fixture) {
     );
     let worker_kind = |worker_kind| Command::Claim(Claim { worker_kind, ..claim(&["q"], 10) });
     let [outside, inside] =
-        run(&store, at(1), vec![worker_kind(WorkerKind::External), worker_kind(WorkerKind::BuiltIn)])
+        run(&store, at(1), vec![worker_kind(outside()), worker_kind(WorkerKind::BuiltIn)])
             .await
             .try_into()
             .expect("two answers");
@@ -145,10 +144,14 @@ pub async fn a_paused_queue_hands_out_nothing_until_it_is_resumed(fixture: &dyn 
     ask(&second, START, pause("paused", true)).await;
     assert_eq!(ids(&claimed(ask(&store, at(1), take(&["paused", "open"], 9)).await)), [id(2)]);
     accepted(ask(&store, at(2), submit(job(3, "paused"))).await);
-    let queues = store.queues().await.unwrap();
-    let paused: BTreeMap<&str, bool> =
-        queues.iter().map(|stats| (stats.queue.as_str(), stats.settings.paused)).collect();
-    assert_eq!(paused, BTreeMap::from([("open", false), ("paused", true)]));
+    let settings: Option<QueueSettings> = store.record("paused".into()).await.unwrap();
+    assert_eq!(settings.unwrap().paused_at, Some(START));
+    ask(&store, at(3), pause_mine("paused", false)).await;
+    assert_eq!(
+        ids(&claimed(ask(&second, at(3), take(&["paused"], 9)).await)),
+        [],
+        "its owner cannot lift it"
+    );
     ask(&store, at(3), pause("paused", false)).await;
     assert_eq!(ids(&claimed(ask(&second, at(4), take(&["paused"], 9)).await)), [id(1), id(3)]);
     snapshot(&store).await;
@@ -157,8 +160,14 @@ pub async fn a_paused_queue_hands_out_nothing_until_it_is_resumed(fixture: &dyn 
 /// A bound on all held jobs counts those of other queues and other nodes.
 pub async fn the_bound_on_held_jobs_counts_every_queue(fixture: &dyn Fixture) {
     let (store, second) = (fixture.store(), fixture.second());
-    accepted(ask(&store, START, submit_all((1..=4).map(|n| job(n, &format!("q{}", n % 2))).collect())).await);
-    let bounded = |queue: &str| Command::Claim(Claim { active_max: Some(3), ..claim(&[queue], 2) });
+    let definition = Definition::of(WorkKind::SuccessFast, 120_000);
+    let simulated = |n| job_with(n, &format!("q{}", n % 2), |head| head.definition = Some(definition));
+    accepted(ask(&store, START, submit_all((1..=4).map(simulated).collect())).await);
+    let worker_kind = WorkerKind::BuiltIn;
+    let bounded = |queue: &str| {
+        let worker_kind = worker_kind.clone();
+        Command::Claim(Claim { active_max: Some(3), worker_kind, ..claim(&[queue], 2) })
+    };
     assert_eq!(claimed(ask(&store, at(1), bounded("q0")).await).len(), 2);
     match ask(&second, at(2), bounded("q1")).await {
         Answer::Claimed { jobs, capped, .. } => assert_eq!((jobs.len(), capped), (1, true)),
@@ -174,8 +183,11 @@ pub async fn the_bound_on_held_jobs_counts_every_queue(fixture: &dyn Fixture) {
 pub async fn workers_never_hold_more_than_the_bound(fixture: &dyn Fixture) {
     let stores = [fixture.store(), fixture.second()];
     let mut n_held = 0;
+    let definition = Definition::of(WorkKind::SuccessFast, 120_000);
     for (first, active_max, at_a_time) in [(1, 1, 1), (100, 4, 2), (1000, limits::ACTIVE_JOBS, 60)] {
-        let jobs = (first..first + active_max + 9).map(|n| job(n, "q")).collect();
+        let simulated = |n| job_with(n, "q", |head| head.definition = Some(definition));
+        let jobs = (first..first + active_max + 9).map(simulated).collect();
+        let claim = |queues: &[&str], n| Claim { worker_kind: WorkerKind::BuiltIn, ..claim(queues, n) };
         accepted(ask(&stores[0], START, submit_all(jobs)).await);
         let taken = at_once(32, |n| {
             let store = stores[n as usize % 2].clone();

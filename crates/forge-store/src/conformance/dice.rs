@@ -21,8 +21,8 @@ use forge_core::work::{Definition, WorkKind};
 
 use super::deliveries;
 use super::make::{
-    cancel, claim, client, execution, forget, id, job_with, name, patient, pause, submit_all, submit_once,
-    unique,
+    cancel, claim, client, execution, forget, id, job_with, name, outside, patient, pause, submit_all,
+    submit_once, unique,
 };
 
 const QUEUES: [&str; 3] = ["a", "b", "c"];
@@ -127,7 +127,12 @@ impl Commands {
             1 => submit_all((0..dice.below(5)).map(|_| self.new_job(dice, now)).collect()),
             2 => {
                 let jobs = vec![self.new_job(dice, now)];
-                Command::Submit(Submit { jobs, idempotency: None, queue_max: Some(dice.below(12)) })
+                Command::Submit(Submit {
+                    jobs,
+                    idempotency: None,
+                    queue_max: Some(dice.below(12)),
+                    refuse_paused: false,
+                })
             }
             3 => {
                 let chosen = id(CHOSEN + dice.below(CHOSEN_MAX));
@@ -167,7 +172,7 @@ impl Commands {
 
     fn held(&self, dice: &mut Dice) -> Held {
         if self.given.is_empty() || dice.one_in(8) {
-            return Held { job: id(self.recent(dice)), holder: Holder::Anyone };
+            return Held { job: id(self.recent(dice)), holder: Holder::Anyone, client: None };
         }
         let given = &self.given[dice.below(self.given.len() as u64) as usize];
         let holder = match dice.below(6) {
@@ -175,7 +180,7 @@ impl Commands {
             1 => Holder::Anyone,
             _ => Holder::Token(given.fence),
         };
-        Held { job: given.id, holder }
+        Held { job: given.id, holder, client: None }
     }
 
     fn extend(&self, dice: &mut Dice) -> Command {
@@ -231,7 +236,7 @@ fn draw_claim(dice: &mut Dice) -> Command {
     let queues = [QUEUES[first], QUEUES[(first + 1) % 3]];
     Command::Claim(Claim {
         worker: name(dice.pick(&WORKERS)),
-        worker_kind: dice.pick(&[WorkerKind::External, WorkerKind::External, WorkerKind::BuiltIn]),
+        worker_kind: dice.one_in(3).then_some(WorkerKind::BuiltIn).unwrap_or_else(outside),
         lease: dice.one_in(3).then(|| Duration::from_secs(dice.below(40))),
         start: dice.one_in(2),
         active_max: dice.one_in(5).then(|| dice.below(20)),

@@ -2,17 +2,20 @@
 
 use std::sync::Arc;
 
+use forge_core::Command;
+use forge_core::command::{Claim, WorkerKind};
 use forge_core::id::JobId;
-use forge_core::job::{Head, Lane};
+use forge_core::job::{Head, Lane, Name};
+use forge_core::queue::Owner;
 use forge_core::rows::Counts;
-use forge_core::state::State;
+use forge_core::state::{Facet, State};
 use forge_core::work::{Definition, WorkKind};
 
 use super::Fixture;
 use super::harness::{accepted, ask, at_once, claimed, run};
 use super::make::{
-    START, at, cancel, client, fail, id, job, job_with, name, patient, pause, progress, secs, shelf, submit,
-    submit_all, succeed, take,
+    START, at, by_state, cancel, claim, client, fail, id, job, job_with, mine, name, patient, pause,
+    progress, secs, shelf, submit, submit_all, succeed, take,
 };
 use super::snapshot::snapshot;
 use crate::{Filter, JobsAhead, Store};
@@ -37,7 +40,11 @@ async fn a_colourful_store(fixture: &dyn Fixture) -> Arc<dyn Store> {
     });
     accepted(ask(&store, START, submit_all(jobs.collect())).await);
     run(&store, at(1), vec![cancel(2), cancel(8), cancel(11)]).await;
-    claimed(ask(&store, at(2), take(&["a"], 2)).await);
+    for (n, expected) in [(0, 12), (1, 9)] {
+        let worker_kind = WorkerKind::External(Owner::client(client(n)));
+        let one = Command::Claim(Claim { worker_kind, start: true, ..claim(&["a"], 1) });
+        assert_eq!(claimed(ask(&store, at(2), one).await)[0].id, id(expected));
+    }
     store
 }
 
@@ -210,23 +217,22 @@ pub async fn beyond_the_bound_the_place_of_a_job_is_an_estimate(fixture: &dyn Fi
     assert_eq!(ahead(&store, 20, 10).await, Some(JobsAhead::Exactly(9)));
 }
 
-/// Every queue that has settings or ever had a job, by name, with its numbers.
-pub async fn queues_are_listed_by_name_with_settings_and_numbers(fixture: &dyn Fixture) {
+/// Every queue that has a job, by its key, with its numbers.
+pub async fn queues_are_listed_by_name_with_their_numbers(fixture: &dyn Fixture) {
     let store = fixture.store();
     let held = job_with(3, "b", |head| head.hold = true);
     accepted(ask(&store, START, submit_all(vec![job(1, "b"), job(2, "b"), held, job(4, "Z")])).await);
-    run(&store, at(1), vec![pause("a", true), pause("b", false), cancel(4)]).await;
+    run(&store, at(1), vec![pause("a", true), cancel(4)]).await;
     claimed(ask(&store, at(2), take(&["b"], 1)).await);
     let found = fixture.second().queues().await.unwrap();
-    let seen: Vec<(&str, bool, Counts)> =
-        found.iter().map(|stats| (stats.queue.as_str(), stats.settings.paused, stats.counts)).collect();
-    let none = Counts::default();
-    let expected = [
-        ("Z", false, Counts([0, 0, 0, 0, 0, 0, 1])),
-        ("a", true, none),
-        ("b", false, Counts([1, 1, 0, 1, 0, 0, 0])),
-    ];
-    assert_eq!(seen, expected);
+    let seen: Vec<(Name, Counts)> = found.into_iter().map(|stats| (stats.queue, stats.counts)).collect();
+    let mut b = by_state([0, 1, 0, 1, 0, 0, 0]);
+    b.add(Facet::Held, 1);
+    assert_eq!(seen, [(mine("Z"), by_state([0, 0, 0, 0, 0, 0, 1])), (mine("b"), b)]);
+    let of = |n| Owner::client(client(n));
+    assert_eq!(store.queues_of(&of(1)).await.unwrap().len(), 2);
+    assert_eq!(store.queues_of(&of(2)).await.unwrap(), []);
+    assert_eq!(store.counts(mine("b")).await.unwrap(), b);
     snapshot(&store).await;
 }
 

@@ -6,13 +6,15 @@ use std::time::Duration;
 use forge_core::catalog::Kind;
 use forge_core::command::{
     Cancel, Claim, Command, Conclude, Extend, Fail, Held, Holder, Idempotency, NewJob, Note, Output, Owned,
-    Retry, Submit, Succeed, WorkError, WorkerKind,
+    QueueChange, QueueCommand, Retry, Submit, Succeed, WorkError, WorkerKind,
 };
 use forge_core::id::{ClientId, ExecutionId, JobId};
 use forge_core::item::ItemEnd;
 use forge_core::job::{Conflict, Head, IdempotencyKey, Input, Job, Lane, Limit, Name, Shelf, Unique};
 use forge_core::limits;
+use forge_core::queue::{Owner, QueueId};
 use forge_core::retry::{Jitter, RetryPolicy};
+use forge_core::rows::Counts;
 use forge_core::time::Time;
 
 /// When every case begins.
@@ -65,7 +67,7 @@ pub(super) fn patient(attempts_max: u32, wait: Duration) -> RetryPolicy {
 
 /// A unique key that blocks while its holder has not ended.
 pub(super) fn unique(key: u8, on_conflict: Conflict) -> Unique {
-    Unique { key: [key; 32], states: Unique::UNFINISHED, until: None, on_conflict }
+    Unique { key: [key; 32], facets: Unique::UNFINISHED, until: None, on_conflict }
 }
 
 /// A limit on how many jobs with this key workers may hold at once.
@@ -73,8 +75,30 @@ pub(super) fn at_once(key: &str, concurrency: u32) -> Limit {
     Limit { key: name(key), concurrency: Some(concurrency), rate: None }
 }
 
+/// The shelf of client 1's queue, of a shared queue, or of a limit.
 pub(super) fn shelf(lane: Lane, of: &str) -> Shelf {
-    Shelf { lane, name: name(of) }
+    let name = match lane {
+        Lane::External | Lane::Dead => mine(of),
+        Lane::BuiltIn | Lane::Parked => name(of),
+    };
+    Shelf { lane, name }
+}
+
+/// The key of a queue of client 1.
+pub(super) fn mine(queue: &str) -> Name {
+    Owner::client(client(1)).scoped(queue)
+}
+
+/// Workers outside, of client 1.
+pub(super) fn outside() -> WorkerKind {
+    WorkerKind::External(Owner::client(client(1)))
+}
+
+/// So many jobs in each state; nothing held, waiting or expired.
+pub(super) fn by_state(
+    [created, queued, assigned, running, succeeded, failed, canceled]: [i64; 7],
+) -> Counts {
+    Counts([created, queued, assigned, running, succeeded, failed, canceled, 0, 0, 0])
 }
 
 /// One submission of one job.
@@ -84,7 +108,7 @@ pub(super) fn submit(new: NewJob) -> Command {
 
 /// One submission of several jobs, all or none.
 pub(super) fn submit_all(jobs: Vec<NewJob>) -> Command {
-    Command::Submit(Submit { jobs, idempotency: None, queue_max: None })
+    Command::Submit(Submit { jobs, idempotency: None, queue_max: None, refuse_paused: false })
 }
 
 /// A submission that may be repeated. The job carries the key, as the engine sees to.
@@ -96,14 +120,14 @@ pub(super) fn submit_once(new: NewJob, key: &str, fingerprint: u8) -> Command {
 pub(super) fn submit_keyed(mut new: NewJob, key: IdempotencyKey, fingerprint: u8) -> Command {
     Arc::make_mut(&mut new.head).idempotency = Some(key.clone());
     let idempotency = Some(Idempotency { key, fingerprint: [fingerprint; 32], too_late: false });
-    Command::Submit(Submit { jobs: vec![new], idempotency, queue_max: None })
+    Command::Submit(Submit { jobs: vec![new], idempotency, queue_max: None, refuse_paused: false })
 }
 
 /// A claim of a worker outside that begins later.
 pub(super) fn claim(queues: &[&str], limit: usize) -> Claim {
     Claim {
         worker: name("worker"),
-        worker_kind: WorkerKind::External,
+        worker_kind: outside(),
         queues: queues.iter().map(|queue| name(queue)).collect(),
         limit,
         lease: None,
@@ -125,7 +149,7 @@ pub(super) fn take(queues: &[&str], limit: usize) -> Command {
 
 /// The holder of the newest claim of this job.
 pub(super) fn held(job: &Job) -> Held {
-    Held { job: job.id, holder: Holder::Token(job.fence) }
+    Held { job: job.id, holder: Holder::Token(job.fence), client: None }
 }
 
 /// Job `n`, asked for by the operator.
@@ -186,6 +210,17 @@ pub(super) fn forget(n: u64) -> Command {
     Command::Forget(owned(n))
 }
 
+/// The operator pauses or resumes all queues of a name.
 pub(super) fn pause(queue: &str, paused: bool) -> Command {
-    Command::Pause { queue: name(queue), paused }
+    set(QueueId::shared(name(queue)), paused)
+}
+
+/// Client 1 pauses or resumes a queue of its own.
+pub(super) fn pause_mine(queue: &str, paused: bool) -> Command {
+    set(QueueId::parse(&mine(queue)), paused)
+}
+
+fn set(queue: QueueId, paused: bool) -> Command {
+    let change = QueueChange { paused: Some(paused), ..QueueChange::default() };
+    Command::Queue(QueueCommand { queue, change })
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use forge_core::job::Job;
-use forge_core::rows::Changes;
+use forge_core::rows::{Changes, Minute};
 use forge_core::time::Time;
 use forge_core::{Batch, Wants};
 
@@ -116,6 +116,7 @@ async fn sweep_both(store: &Arc<dyn Store>, model: &Arc<dyn Store>, now: Time) {
         revoked_keys_before: before,
         deliveries_before: before,
         results_until: before,
+        activity_before: Minute(i64::MIN),
         loose_before: before,
         limit: 10_000,
     };

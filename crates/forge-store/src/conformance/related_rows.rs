@@ -4,15 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use forge_core::id::JobId;
 use forge_core::job::{Conflict, IdempotencyKey, Lane};
-use forge_core::rows::{Counts, DueWant, KeyRow, LimitRow, QueueRow};
+use forge_core::queue::QueueSettings;
+use forge_core::record::{RecordKey, Stored};
+use forge_core::rows::{Counts, DueWant, KeyRow, LimitRow};
 use forge_core::time::Time;
 use forge_core::{Rows, Wants};
 
 use super::Fixture;
 use super::harness::{accepted, ask, claimed, look, run};
 use super::make::{
-    START, at, at_once as concurrency, cancel, client, forget, id, job, job_with, name, pause, shelf,
-    submit_all, submit_once, take, unique,
+    START, at, at_once as concurrency, by_state, cancel, client, forget, id, job, job_with, mine, name,
+    pause, shelf, submit_all, submit_once, take, unique,
 };
 use super::snapshot::snapshot;
 
@@ -36,7 +38,7 @@ pub async fn a_batch_that_finds_nothing_sees_nothing(fixture: &dyn Fixture) {
         due: Some(DueWant { now: Time::MAX, limit: 5 }),
         keys: BTreeSet::from([key("k")]),
         uniques: BTreeSet::from([[1; 32]]),
-        queues: BTreeSet::from([name("q")]),
+        records: BTreeSet::from([settings("q")]),
         counts: BTreeSet::from([name("q")]),
         active: true,
         ..Wants::default()
@@ -46,11 +48,15 @@ pub async fn a_batch_that_finds_nothing_sees_nothing(fixture: &dyn Fixture) {
         assert!(
             rows.jobs.is_empty() && rows.due.is_empty() && rows.keys.is_empty() && rows.uniques.is_empty()
         );
-        assert!(rows.limits.is_empty() && rows.queues.is_empty() && rows.active == 0);
+        assert!(rows.limits.is_empty() && rows.records.is_empty() && rows.active == 0);
         assert!(rows.shelves.values().all(Vec::is_empty));
         assert!(rows.counts.values().all(Counts::is_zero));
     }
     assert_eq!(store.journal_end().await.unwrap(), 0);
+}
+
+fn settings(queue: &str) -> RecordKey {
+    QueueSettings::record_key(queue.into())
 }
 
 fn key(key: &str) -> IdempotencyKey {
@@ -69,8 +75,8 @@ pub async fn a_batch_sees_what_it_wants_in_order_and_once(fixture: &dyn Fixture)
         jobs: BTreeSet::from([id(1), id(4), id(20), id(99)]),
         shelves: BTreeMap::from([(shelf(Lane::External, "q"), 2), (shelf(Lane::External, "later"), 0)]),
         due: Some(DueWant { now: at(85), limit: 9 }),
-        queues: BTreeSet::from([name("q"), name("later")]),
-        counts: BTreeSet::from([name("later"), name("nowhere")]),
+        records: BTreeSet::from([settings("q"), settings("later")]),
+        counts: BTreeSet::from([mine("later"), name("nowhere")]),
         ..Wants::default()
     };
     let rows = look(&fixture.second(), wants).await;
@@ -78,8 +84,8 @@ pub async fn a_batch_sees_what_it_wants_in_order_and_once(fixture: &dyn Fixture)
     assert_eq!(rows.shelves.get(&shelf(Lane::External, "later")).map_or(0, Vec::len), 0);
     assert_eq!(rows.due, ids(&[30, 20]));
     assert_eq!(loaded(&rows), ids(&[1, 3, 4, 20, 30]).into_iter().collect());
-    assert_eq!(rows.queues, BTreeMap::from([(name("q"), QueueRow { paused: true })]));
-    assert_eq!(rows.counts[&name("later")], Counts([3, 0, 0, 0, 0, 0, 0]));
+    assert_eq!(rows.records.keys().collect::<Vec<_>>(), [&settings("q")]);
+    assert_eq!(rows.counts[&mine("later")], by_state([3, 0, 0, 0, 0, 0, 0]));
     assert!(rows.counts.get(&name("nowhere")).is_none_or(Counts::is_zero));
     let two = Wants { due: Some(DueWant { now: at(100), limit: 2 }), ..Wants::default() };
     assert_eq!(look(&store, two).await.due, ids(&[30, 20]));
@@ -124,7 +130,7 @@ pub async fn held_jobs_come_with_those_who_wait_for_their_place(fixture: &dyn Fi
     assert!(fresh.limits.get(&name("new")).is_none_or(|row| *row == LimitRow::default()));
 
     let active = look(&store, Wants { active: true, ..Wants::default() }).await;
-    assert_eq!(active.active, 3);
+    assert_eq!(active.active, 0, "the built-in worker holds none");
     snapshot(&store).await;
 }
 

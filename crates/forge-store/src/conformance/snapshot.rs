@@ -10,12 +10,15 @@ use forge_core::id::{DeliveryId, ExecutionId, JobId, WebhookId};
 use forge_core::invariants;
 use forge_core::item::ItemEnd;
 use forge_core::job::{Input, Job, Lane, Name, Shelf};
+use forge_core::record::{Record, RecordKind};
 use forge_core::rows::{Counts, Outcome};
 use forge_core::time::Time;
 use forge_core::webhook::{SigningKey, Webhook};
 
 use super::make::client;
-use crate::{DeliveriesOf, DeliveryFilter, Filter, JournalRow, QueueStats, Store, StoredResult};
+use crate::{
+    DeliveriesOf, DeliveryFilter, Filter, JournalRow, Page, Query, QueueCounts, Store, StoredResult,
+};
 
 /// Small enough that every snapshot of more than a few jobs needs several pages.
 const PAGE: usize = 7;
@@ -29,7 +32,8 @@ pub(super) struct Snapshot {
     pub(super) jobs: BTreeMap<JobId, Job>,
     pub(super) inputs: BTreeMap<JobId, Input>,
     pub(super) shelves: BTreeMap<Shelf, Vec<JobId>>,
-    pub(super) queues: Vec<QueueStats>,
+    pub(super) queues: Vec<QueueCounts>,
+    pub(super) records: Vec<Record>,
     pub(super) next_due: Option<Time>,
     pub(super) outcomes: BTreeMap<ExecutionId, Outcome>,
     pub(super) results: BTreeMap<ExecutionId, StoredResult>,
@@ -77,6 +81,7 @@ pub(super) async fn snapshot(store: &Arc<dyn Store>) -> Snapshot {
         jobs,
         inputs: inputs.into_iter().collect(),
         queues: store.queues().await.unwrap(),
+        records: all_records(store).await,
         next_due: store.next_due().await.unwrap(),
         outcomes,
         results,
@@ -152,13 +157,31 @@ pub(super) async fn all_rows(store: &Arc<dyn Store>, after: i64) -> Vec<JournalR
     panic!("the journal ends at {end} but shows nothing after {seen}");
 }
 
+async fn all_records(store: &Arc<dyn Store>) -> Vec<Record> {
+    let mut records: Vec<Record> = Vec::new();
+    for kind in [RecordKind::Queue, RecordKind::Worker] {
+        let query = Query::Records { kind, group: None, after: String::new(), limit: 10_000 };
+        match store.read(query).await.unwrap() {
+            Page::Records(page) => records.extend(page),
+            other => panic!("{other:?}"),
+        }
+    }
+    records
+}
+
 /// Every shelf that a job can stand on, with what stands there.
 async fn all_shelves(store: &Arc<dyn Store>, jobs: &BTreeMap<JobId, Job>) -> BTreeMap<Shelf, Vec<JobId>> {
-    let queues: BTreeSet<Name> = jobs.values().map(|job| job.head.queue.clone()).collect();
+    let queues: BTreeSet<(Lane, Name)> = jobs
+        .values()
+        .flat_map(|job| {
+            let of_owner = job.head.owner().scoped(job.head.queue.as_str());
+            let shared = (Lane::BuiltIn, job.head.queue.clone());
+            [(Lane::External, of_owner.clone()), (Lane::Dead, of_owner), shared]
+        })
+        .collect();
     let keys: BTreeSet<Name> =
         jobs.values().filter_map(|job| Some(job.head.limit.as_ref()?.key.clone())).collect();
-    let lanes = [Lane::External, Lane::BuiltIn, Lane::Dead];
-    let in_queues = queues.into_iter().flat_map(|name| lanes.map(|lane| Shelf { lane, name: name.clone() }));
+    let in_queues = queues.into_iter().map(|(lane, name)| Shelf { lane, name });
     let parked = keys.into_iter().map(|name| Shelf { lane: Lane::Parked, name });
     let all: Vec<Shelf> = in_queues.chain(parked).collect();
     let mut shelves = BTreeMap::new();
@@ -185,12 +208,12 @@ async fn on_shelf(store: &Arc<dyn Store>, shelf: &Shelf) -> Vec<JobId> {
 impl Snapshot {
     /// What the store keeps a second time for speed agrees with the jobs.
     fn check(&self) {
-        let mut counts: BTreeMap<&Name, Counts> = BTreeMap::new();
+        let mut counts: BTreeMap<Name, Counts> = BTreeMap::new();
         let mut shelves: BTreeMap<Shelf, Vec<JobId>> = BTreeMap::new();
         for job in self.jobs.values() {
             assert_eq!(invariants::job(job), Ok(()), "{job:?}");
             assert_eq!(invariants::chain(job.history.events()), Ok(()), "{job:?}");
-            counts.entry(&job.head.queue).or_default().add(job.state, 1);
+            counts.entry(job.head.queue_id().key()).or_default().add(job.facet(), 1);
             if let Some(shelf) = job.shelf() {
                 shelves.entry(shelf).or_default().push(job.id);
             }
@@ -206,8 +229,9 @@ impl Snapshot {
         assert!(counts.is_empty(), "every queue with jobs is listed: {counts:?}");
         assert!(self.queues.is_sorted_by(|a, b| a.queue < b.queue), "queues are listed by name");
         assert_eq!(self.shelves, shelves, "every job stands on its shelf");
-        let due = self.jobs.values().filter_map(Job::due_at).min();
-        assert_eq!(self.next_due, due, "the next moment is that of the job due first");
+        let jobs = self.jobs.values().filter_map(Job::due_at);
+        let due = jobs.chain(self.records.iter().filter_map(|record| record.due_at)).min();
+        assert_eq!(self.next_due, due, "the next moment is that of the job or record due first");
         check_order(&self.journal);
         self.check_deliveries();
     }

@@ -165,7 +165,12 @@ pub async fn an_id_given_twice_is_refused_with_the_job_that_has_it(fixture: &dyn
 }
 
 fn bounded(n: u64, queue_max: u64) -> Command {
-    Command::Submit(Submit { jobs: vec![job(n, "q")], idempotency: None, queue_max: Some(queue_max) })
+    Command::Submit(Submit {
+        jobs: vec![job(n, "q")],
+        idempotency: None,
+        queue_max: Some(queue_max),
+        refuse_paused: false,
+    })
 }
 
 /// The bound on waiting jobs sees what other nodes submitted.
@@ -174,7 +179,7 @@ pub async fn a_full_queue_refuses_more(fixture: &dyn Fixture) {
     accepted(ask(&store, START, bounded(1, 2)).await);
     accepted(ask(&second, START, bounded(2, 2)).await);
     let refusal = refused(ask(&store, START, bounded(3, 2)).await);
-    assert_eq!(refusal, Refusal::QueueFull { queue: name("q"), waiting: 2 });
+    assert_eq!(refusal, Refusal::QueueFull { queue: name("q"), waiting: 2, max: 2 });
     run(&store, START, vec![cancel(1)]).await;
     accepted(ask(&second, START, bounded(4, 2)).await);
     snapshot(&store).await;
@@ -194,7 +199,8 @@ pub async fn a_queue_is_never_overfilled(fixture: &dyn Fixture) {
         }
         let answers = at_once(50, |n| {
             let (store, new) = (stores[n as usize % 2].clone(), job(first + n, &queue));
-            let submit = Submit { jobs: vec![new], idempotency: None, queue_max: Some(bound) };
+            let submit =
+                Submit { jobs: vec![new], idempotency: None, queue_max: Some(bound), refuse_paused: false };
             async move { ask(&store, START, Command::Submit(submit)).await }
         });
         let n_taken =

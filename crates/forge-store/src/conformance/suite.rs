@@ -130,7 +130,7 @@ macro_rules! conformance_suite {
             list::shelves_are_read_in_pages_oldest_first,
             list::a_waiting_job_knows_how_many_go_before_it,
             list::beyond_the_bound_the_place_of_a_job_is_an_estimate,
-            list::queues_are_listed_by_name_with_settings_and_numbers,
+            list::queues_are_listed_by_name_with_their_numbers,
             list::counts_equal_a_recount_however_many_write,
             text::texts_come_back_as_they_went_in,
             text::what_workers_say_comes_back_as_they_said_it,

@@ -33,9 +33,10 @@ async fn hears(fixture: &dyn Fixture, news: Wakeup, act: impl AsyncFnOnce()) {
 /// Work that one node was handed wakes the workers of another.
 pub async fn the_other_node_hears_of_claimable_work(fixture: &dyn Fixture) {
     let store = fixture.store();
-    let here: Shelf = shelf(Lane::External, "it's \"q\" 🦀");
+    let queue = "it's \"q\" 🦀";
+    let here: Shelf = shelf(Lane::External, queue);
     hears(fixture, Wakeup::Shelf(here.clone()), async || {
-        accepted(ask(&store, START, submit(job(1, here.name.as_str()))).await);
+        accepted(ask(&store, START, submit(job(1, queue))).await);
     })
     .await;
 }

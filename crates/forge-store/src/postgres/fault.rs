@@ -9,7 +9,7 @@ use crate::{Error, Fault};
 
 /// Constraints that another node may violate for us: it inserted the same key while we decided. Seen again, the batch is
 /// decided differently.
-const RACES: [&str; 4] = [JOBS_PKEY, "idempotency_pkey", "uniques_pkey", "webhooks_url"];
+const RACES: [&str; 5] = [JOBS_PKEY, "idempotency_pkey", "uniques_pkey", "webhooks_url", "records_pkey"];
 
 /// The identity of a job.
 pub(super) const JOBS_PKEY: &str = "jobs_pkey";

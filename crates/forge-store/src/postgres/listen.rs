@@ -27,8 +27,11 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// What other nodes are told: who speaks, a `d` if there is something to deliver, then a line for each shelf with claimable
 /// work. Names have no line breaks.
-pub(super) fn payload(node: u64, to_deliver: bool, woken: &BTreeSet<Shelf>) -> String {
+pub(super) fn payload(node: u64, to_deliver: bool, wake_all: bool, woken: &BTreeSet<Shelf>) -> String {
     let mut text = format!("{node:016x}");
+    if wake_all {
+        text.push_str("\n*");
+    }
     if to_deliver {
         text.push_str("\nd");
     }
@@ -57,7 +60,7 @@ fn wakeups(node: u64, payload: &str) -> Vec<Wakeup> {
             b'4' => Lane::Dead,
             _ => return None,
         };
-        Some(Shelf { lane, name: Name::new(&line[1..])? })
+        Some(Shelf { lane, name: Name::stored(&line[1..]) })
     };
     // A line that this version cannot read is from a newer one; looking everywhere is always right.
     let wakeup = |line: &str| match line {
@@ -161,7 +164,7 @@ mod tests {
 
     #[test]
     fn another_node_hears_of_shelves_and_journal() {
-        let text = payload(1, true, &BTreeSet::from([shelf("a"), shelf("b c")]));
+        let text = payload(1, true, false, &BTreeSet::from([shelf("a"), shelf("b c")]));
         assert_eq!(
             wakeups(2, &text),
             [Wakeup::Deliveries, Wakeup::Shelf(shelf("a")), Wakeup::Shelf(shelf("b c")), Wakeup::Journal]
@@ -170,13 +173,13 @@ mod tests {
 
     #[test]
     fn a_node_does_not_hear_itself() {
-        assert_eq!(wakeups(7, &payload(7, false, &BTreeSet::from([shelf("a")]))), []);
+        assert_eq!(wakeups(7, &payload(7, false, false, &BTreeSet::from([shelf("a")]))), []);
     }
 
     #[test]
     fn too_many_shelves_become_everything() {
         let many = (0..100).map(|n| shelf(&format!("{n}{}", "x".repeat(200)))).collect();
-        let text = payload(1, false, &many);
+        let text = payload(1, false, false, &many);
         assert!(text.len() <= PAYLOAD_BYTES_MAX);
         assert_eq!(wakeups(2, &text), [Wakeup::Everything, Wakeup::Journal]);
     }
@@ -184,7 +187,7 @@ mod tests {
     #[test]
     fn lines_of_a_newer_version_become_everything() {
         assert_eq!(
-            wakeups(2, "0000000000000001\n9a\n1"),
+            wakeups(2, "0000000000000001\n9a\n"),
             [Wakeup::Everything, Wakeup::Everything, Wakeup::Journal]
         );
     }

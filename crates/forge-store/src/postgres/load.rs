@@ -10,7 +10,8 @@ use forge_core::client::{ApiKey, Client};
 use forge_core::codec::Corrupt;
 use forge_core::id::{ClientId, JobId};
 use forge_core::job::{Head, IdempotencyKey, Job, Lane, Name, Shelf};
-use forge_core::rows::{CountSet, Counts, KeyRow, LimitRow, QueueRow};
+use forge_core::record::{Record, RecordKey, RecordKind};
+use forge_core::rows::{CountSet, Counts, KeyRow, LimitRow};
 use forge_core::set_aside::{RowId, Unreadable};
 use forge_core::time::Time;
 use forge_core::{Rows, Wants, limits};
@@ -49,7 +50,8 @@ enum LoadStatement<'a> {
     Uniques,
     Shelf(&'a Shelf),
     Due,
-    Queues,
+    Records,
+    DueRecords,
     Counts,
     Active,
     AnyWebhook,
@@ -103,7 +105,9 @@ impl Loaded {
             .map(|(shelf, &n)| (shelf.lane as i16, shelf.name.as_str(), n as i64))
             .collect();
         let due = wants.due.map(|due| (due.now.as_micros(), due.limit as i64));
-        let queues: Vec<&str> = wants.queues.iter().map(Name::as_str).collect();
+        let record_kinds: Vec<i16> = wants.records.iter().map(|key| key.kind as i16).collect();
+        let record_keys: Vec<&str> = wants.records.iter().map(|key| key.key.as_str()).collect();
+        let due_records = wants.due.map(|due| (due.now.as_micros(), limits::DUE_RECORDS_MAX as i64));
         let counts: Vec<&str> = wants.counts.iter().map(Name::as_str).collect();
 
         let mut parts = vec![LoadStatement::Begin];
@@ -143,9 +147,13 @@ impl Loaded {
             pipeline.push(Sql::LockDue, [now, n]);
             parts.push(LoadStatement::Due);
         }
-        if !queues.is_empty() {
-            pipeline.push(Sql::FindQueues, [&queues]);
-            parts.push(LoadStatement::Queues);
+        if let Some((now, n)) = &due_records {
+            pipeline.push(Sql::LockDueRecords, [now, n]);
+            parts.push(LoadStatement::DueRecords);
+        }
+        if !record_keys.is_empty() {
+            pipeline.push(Sql::FindRecords, [&record_kinds, &record_keys]);
+            parts.push(LoadStatement::Records);
         }
         if !counts.is_empty() {
             pipeline.push(Sql::FindCounts, [&counts]);
@@ -191,9 +199,17 @@ impl Loaded {
                 self.rows.shelves.insert(shelf.clone(), found);
             }
             LoadStatement::Due => self.rows.due = self.take_jobs(&rows)?,
-            LoadStatement::Queues => {
+            LoadStatement::Records => {
                 for row in &rows {
-                    self.rows.queues.insert(cell::<Text>(row, 0)?.0, QueueRow { paused: cell(row, 1)? });
+                    let record = read_record(row)?;
+                    self.rows.records.insert(record.key.clone(), record);
+                }
+            }
+            LoadStatement::DueRecords => {
+                for row in &rows {
+                    let record = read_record(row)?;
+                    self.rows.records_due.push(record.key.clone());
+                    self.rows.records.insert(record.key.clone(), record);
                 }
             }
             LoadStatement::Counts => {
@@ -347,7 +363,19 @@ pub(super) fn read_job_at(row: &Row, first: usize) -> Result<Job, Error> {
     Ok(Job::decode(id, Arc::new(head), cell(row, first + 2)?)?)
 }
 
-/// Seven counts, from this column on.
+/// A record from `kind, key, grp, due_at, version, bytes`.
+pub(super) fn read_record(row: &Row) -> Result<Record, Error> {
+    let kind = u8::try_from(cell::<i16>(row, 0)?).ok().and_then(RecordKind::from_u8).ok_or(Corrupt)?;
+    Ok(Record {
+        key: RecordKey { kind, key: cell(row, 1)? },
+        group: cell(row, 2)?,
+        due_at: cell::<Option<i64>>(row, 3)?.map(Time::from_micros),
+        version: cell::<i64>(row, 4)?.cast_unsigned(),
+        bytes: cell(row, 5)?,
+    })
+}
+
+/// Counts, from this column on.
 pub(super) fn read_counts(row: &Row, first: usize) -> Result<Counts, Error> {
     let mut counts = Counts::default();
     for (n, count) in counts.0.iter_mut().enumerate() {
@@ -389,7 +417,7 @@ fn read_key(row: &Row) -> Result<(IdempotencyKey, KeyRow), Error> {
     Ok((key, KeyRow { fingerprint: read_digest(row, 3)?, jobs }))
 }
 
-fn read_limit(row: &Row) -> Result<(Name, LimitRow), Error> {
+pub(super) fn read_limit(row: &Row) -> Result<(Name, LimitRow), Error> {
     let active = u32::try_from(cell::<i64>(row, 1)?).map_err(|_| Corrupt)?;
     Ok((cell::<Text>(row, 0)?.0, LimitRow { active, turn_at: Time::from_micros(cell(row, 2)?) }))
 }

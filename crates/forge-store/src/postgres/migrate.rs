@@ -47,6 +47,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "list_filters",
         sql: include_str!("../../migrations/postgres/0009_list_filters.sql"),
     },
+    Migration {
+        version: 10,
+        name: "records",
+        sql: include_str!("../../migrations/postgres/0010_records.sql"),
+    },
 ];
 
 /// An arbitrary number, unlikely to be anybody else's.

@@ -9,7 +9,7 @@ use forge_core::history::decode_entries;
 use forge_core::id::JobId;
 use forge_core::item::decode_ends;
 use forge_core::job::{Input, Lane, Shelf};
-use forge_core::rows::{Object, Outcome, QueueRow};
+use forge_core::rows::{Activity, Counts, Minute, Object, Outcome};
 use forge_core::time::Time;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -19,14 +19,16 @@ use super::aside::read_aside;
 use super::connect::in_time;
 use super::deliveries::{read_delivery, read_signing_key, read_webhook};
 use super::fault;
-use super::load::{cell, read_api_key, read_client, read_counts, read_digest, read_job};
+use super::load::{
+    cell, read_api_key, read_client, read_counts, read_digest, read_job, read_limit, read_record,
+};
 use super::pipeline::Pipeline;
 use super::pool::{Pool, PooledConnection};
 use super::sql::Sql;
 use super::value::{Text, Uuid};
 use crate::error::readable;
 use crate::{
-    Error, Fault, JobsAhead, JournalRow, Page, Query, QueueStats, StoredResult, Sweep, Swept, Tombstone,
+    Error, Fault, JobsAhead, JournalRow, Page, Query, QueueCounts, StoredResult, Sweep, Swept, Tombstone,
 };
 
 /// Answers one question. Being cancelled anywhere costs the connection, nothing else.
@@ -53,6 +55,7 @@ pub(super) async fn sweep(pool: &Pool, options: &Options, sweep: Sweep) -> Resul
         let deleted = in_time(options, pooled.connection().execute(sql, &values)).await?;
         Ok::<_, Error>(deleted.map_err(fault::report)? as usize)
     };
+    sweep_queues(&pooled, options, sweep.activity_before).await?;
     let swept = Swept {
         journal_rows: delete(Sql::SweepJournal, sweep.journal_before).await?,
         tombstones: delete(Sql::SweepTombstones, sweep.tombstones_before).await?,
@@ -63,6 +66,29 @@ pub(super) async fn sweep(pool: &Pool, options: &Options, sweep: Sweep) -> Resul
     };
     pooled.give_back();
     Ok(swept)
+}
+
+/// Queues without jobs that may leave counts behind: each is a few rows, and removing them stops all writers for a moment.
+const EMPTY_QUEUES_KEPT: i64 = 1000;
+
+/// Deletes figures that are old, and counts of queues that have no job.
+async fn sweep_queues(pooled: &PooledConnection, options: &Options, before: Minute) -> Result<(), Error> {
+    let connection = pooled.connection();
+    in_time(options, connection.execute(Sql::SweepActivity, &[&before.0])).await?.map_err(fault::report)?;
+    let rows =
+        in_time(options, connection.query(Sql::CountEmptyQueues, &[])).await?.map_err(fault::report)?;
+    if rows.first().map_or(Ok(0), |row| cell::<i64>(row, 0))? <= EMPTY_QUEUES_KEPT {
+        return Ok(());
+    }
+    let mut pipeline = Pipeline::new(connection);
+    pipeline.push(Sql::Begin, []);
+    pipeline.push(Sql::LockCountsTable, []);
+    pipeline.push(Sql::DeleteEmptyQueues, []);
+    pipeline.push(Sql::Commit, []);
+    for answer in in_time(options, pipeline.run()).await? {
+        answer.map_err(fault::report)?;
+    }
+    Ok(())
 }
 
 pub(super) struct ReadConnection<'a> {
@@ -115,11 +141,52 @@ impl ReadConnection<'_> {
             }
             Query::NextDue => {
                 let rows = self.rows(Sql::ReadNextDue, &[]).await?;
-                Page::Moment(rows.first().map(|row| cell(row, 0)).transpose()?.map(Time::from_micros))
+                let due: Option<i64> = rows.first().map_or(Ok(None), |row| cell(row, 0))?;
+                Page::Moment(due.map(Time::from_micros))
             }
-            Query::Queues => {
-                let rows = self.rows(Sql::ReadQueues, &[]).await?;
-                Page::Queues(rows.iter().map(read_queue).collect::<Result<_, _>>()?)
+            Query::Queues { prefix } => {
+                // No key has a character behind this one.
+                let end = format!("{prefix}\u{10ffff}");
+                let rows = self.rows(Sql::ReadQueues, &[&prefix, &end]).await?;
+                let mut queues = rows.iter().map(read_queue).collect::<Result<Vec<_>, _>>()?;
+                queues.retain(|queue| !queue.counts.is_zero());
+                Page::Queues(queues)
+            }
+            Query::Counts(queue) => {
+                let rows = self.rows(Sql::FindCounts, &[&vec![queue.as_str()]]).await?;
+                Page::Counts(rows.first().map_or(Ok(Counts::default()), |row| read_counts(row, 1))?)
+            }
+            Query::Activity { queue, since } => {
+                let rows = self.rows(Sql::ReadActivity, &[&queue.as_str(), &since.0]).await?;
+                Page::Activity(rows.first().map_or(Ok(Activity::default()), read_activity)?)
+            }
+            Query::Limit(key) => {
+                let rows = self.rows(Sql::FindLimits, &[&vec![key.as_str()]]).await?;
+                Page::Limit(rows.first().map(read_limit).transpose()?.map(|(_, row)| row))
+            }
+            Query::DeadLettersOf { client, queue, after, limit } => {
+                let (client, after) = (Uuid::from(client), after.map_or(Uuid::MIN, Uuid::from));
+                let queue = queue.map(Text);
+                let rows = self.rows(Sql::ReadDeadOf, &[&client, &after, &bounded(limit), &queue]).await?;
+                Page::Jobs(readable_all(&rows, read_job)?)
+            }
+            Query::ShelfNames { lane, after, limit } => {
+                let rows = self.rows(Sql::ReadShelfNames, &[&(lane as i16), &after, &bounded(limit)]).await?;
+                let name = |row: &Row| Ok::<_, Error>(cell::<Text>(row, 0)?.0);
+                Page::Names(rows.iter().map(name).collect::<Result<_, _>>()?)
+            }
+            Query::Record(key) => {
+                let (kinds, keys) = (vec![key.kind as i16], vec![key.key.as_str()]);
+                let rows = self.rows(Sql::FindRecords, &[&kinds, &keys]).await?;
+                Page::Record(rows.first().map(read_record).transpose()?)
+            }
+            Query::Records { kind, group, after, limit } => {
+                let (kind, limit) = (kind as i16, bounded(limit));
+                let rows = match group {
+                    Some(group) => self.rows(Sql::ReadRecords, &[&kind, &group, &after, &limit]).await?,
+                    None => self.rows(Sql::ReadAllRecords, &[&kind, &after, &limit]).await?,
+                };
+                Page::Records(rows.iter().map(read_record).collect::<Result<_, _>>()?)
             }
             Query::Client(id) => {
                 let rows = self.rows(Sql::ReadClient, &[&Uuid::from(id)]).await?;
@@ -264,9 +331,16 @@ fn read_tombstone(row: &Row) -> Result<Tombstone, Error> {
     Ok(Tombstone { client: cell::<Uuid>(row, 0)?.into(), at: Time::from_micros(cell(row, 1)?), kept })
 }
 
-fn read_queue(row: &Row) -> Result<QueueStats, Error> {
-    let settings = QueueRow { paused: cell(row, 1)? };
-    Ok(QueueStats { queue: cell::<Text>(row, 0)?.0, settings, counts: read_counts(row, 2)? })
+fn read_queue(row: &Row) -> Result<QueueCounts, Error> {
+    Ok(QueueCounts { queue: cell::<Text>(row, 0)?.0, counts: read_counts(row, 1)? })
+}
+
+fn read_activity(row: &Row) -> Result<Activity, Error> {
+    let mut numbers = [0; 6];
+    for (n, number) in numbers.iter_mut().enumerate() {
+        *number = cell(row, n)?;
+    }
+    Ok(Activity::from_array(numbers))
 }
 
 fn read_journal_row(row: &Row) -> Result<JournalRow, Error> {

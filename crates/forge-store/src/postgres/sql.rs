@@ -96,15 +96,29 @@ statements! {
     FindLimits = "SELECT key, active, turn_at FROM limits WHERE key = ANY ($1::text[])";
     /// Held until the transaction ends. In a space of its own, apart from the locks with one number.
     LockCounts = "SELECT pg_advisory_xact_lock(18002, held.key) FROM unnest($1::integer[]) AS held (key)";
-    FindQueues = "SELECT name, paused FROM queues WHERE name = ANY ($1::text[])";
+    /// Not locked: what is written of a record is refused if it changed meanwhile.
+    FindRecords = "
+        SELECT kind, key, grp, due_at, version, bytes
+          FROM unnest($1::smallint[], $2::text[]) AS want (kind, key)
+          JOIN records USING (kind, key)";
+    LockDueRecords = "
+        SELECT kind, key, grp, due_at, version, bytes
+          FROM records
+         WHERE due_at <= $1::bigint
+         ORDER BY due_at
+         LIMIT $2::bigint
+           FOR UPDATE SKIP LOCKED";
     FindCounts = "
         SELECT queue,
                sum(created)::bigint, sum(queued)::bigint, sum(assigned)::bigint, sum(running)::bigint,
-               sum(succeeded)::bigint, sum(failed)::bigint, sum(canceled)::bigint
+               sum(succeeded)::bigint, sum(failed)::bigint, sum(canceled)::bigint,
+               sum(held)::bigint, sum(waiting)::bigint, sum(expired)::bigint
           FROM counts
          WHERE queue = ANY ($1::text[])
          GROUP BY queue";
-    CountActive = "SELECT coalesce(sum(assigned + running), 0)::bigint FROM counts";
+    /// Of the queues that everybody shares: the keys of others have a slash.
+    CountActive = "
+        SELECT coalesce(sum(assigned + running), 0)::bigint FROM counts WHERE position('/' IN queue) = 0";
 
     /// Nearly always there is no webhook at all, and this says so for every client.
     FindAnyWebhook = "SELECT EXISTS (SELECT FROM webhooks)";
@@ -257,9 +271,15 @@ statements! {
         UPDATE limits SET active = new.active, turn_at = new.turn_at
           FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS new (key, active, turn_at)
          WHERE limits.key = new.key";
-    SetQueues = "
-        INSERT INTO queues (name, paused) SELECT * FROM unnest($1::text[], $2::boolean[])
-            ON CONFLICT (name) DO UPDATE SET paused = EXCLUDED.paused";
+    /// What was seen goes first, if it still is what was seen. A record that somebody else wrote meanwhile is then still there, and
+    /// the next statement violates its key: the batch is decided again.
+    DeleteRecords = "
+        DELETE FROM records
+         USING unnest($1::smallint[], $2::text[], $3::bigint[]) AS seen (kind, key, version)
+         WHERE records.kind = seen.kind AND records.key = seen.key AND records.version = seen.version";
+    InsertRecords = "
+        INSERT INTO records (kind, key, grp, due_at, version, bytes)
+        SELECT * FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bytea[])";
     InsertClients = "
         INSERT INTO clients (id, created_at, keyed)
         SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::boolean[])";
@@ -274,11 +294,11 @@ statements! {
                last_used_at = EXCLUDED.last_used_at";
     /// Each connection counts in a slot of its own, so this seldom waits.
     AddCounts = "
-        INSERT INTO counts (queue, slot, created, queued, assigned, running, succeeded, failed, canceled)
-        SELECT queue, $9::smallint, created, queued, assigned, running, succeeded, failed, canceled
+        INSERT INTO counts (queue, slot, created, queued, assigned, running, succeeded, failed, canceled, held, waiting, expired)
+        SELECT queue, $12::smallint, created, queued, assigned, running, succeeded, failed, canceled, held, waiting, expired
           FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[],
-                      $7::bigint[], $8::bigint[])
-            AS more (queue, created, queued, assigned, running, succeeded, failed, canceled)
+                      $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[])
+            AS more (queue, created, queued, assigned, running, succeeded, failed, canceled, held, waiting, expired)
             ON CONFLICT (queue, slot) DO UPDATE
            SET created = counts.created + EXCLUDED.created,
                queued = counts.queued + EXCLUDED.queued,
@@ -286,7 +306,23 @@ statements! {
                running = counts.running + EXCLUDED.running,
                succeeded = counts.succeeded + EXCLUDED.succeeded,
                failed = counts.failed + EXCLUDED.failed,
-               canceled = counts.canceled + EXCLUDED.canceled";
+               canceled = counts.canceled + EXCLUDED.canceled,
+               held = counts.held + EXCLUDED.held,
+               waiting = counts.waiting + EXCLUDED.waiting,
+               expired = counts.expired + EXCLUDED.expired";
+    AddActivity = "
+        INSERT INTO activity (queue, minute, slot, submitted, started, succeeded, failed, waited_ms, ran_ms)
+        SELECT queue, minute, $9::smallint, submitted, started, succeeded, failed, waited_ms, ran_ms
+          FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
+                      $8::bigint[])
+            AS more (queue, minute, submitted, started, succeeded, failed, waited_ms, ran_ms)
+            ON CONFLICT (queue, minute, slot) DO UPDATE
+           SET submitted = activity.submitted + EXCLUDED.submitted,
+               started = activity.started + EXCLUDED.started,
+               succeeded = activity.succeeded + EXCLUDED.succeeded,
+               failed = activity.failed + EXCLUDED.failed,
+               waited_ms = activity.waited_ms + EXCLUDED.waited_ms,
+               ran_ms = activity.ran_ms + EXCLUDED.ran_ms";
 
     /// A URL that somebody else registers at the same time is a unique violation: the batch is then decided again.
     SetWebhooks = "
@@ -378,17 +414,55 @@ statements! {
                  WHERE lane = $1::smallint AND shelf = $2::text AND priority = $3::smallint AND id < $4::uuid
                  LIMIT $5::bigint) AS ahead";
     ReadWaiting = "SELECT coalesce(sum(queued), 0)::bigint FROM counts WHERE queue = $1::text";
-    ReadNextDue = "SELECT due_at FROM jobs WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1";
+    ReadNextDue = "
+        SELECT min(due_at)
+          FROM ((SELECT due_at FROM jobs WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1)
+                 UNION ALL
+                (SELECT due_at FROM records WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1)) AS next";
+    /// The queues whose keys begin with something: from it on, up to what follows all of them.
     ReadQueues = "
-        SELECT name, coalesce(queues.paused, false),
-               coalesce(sum(created), 0)::bigint, coalesce(sum(queued), 0)::bigint,
-               coalesce(sum(assigned), 0)::bigint, coalesce(sum(running), 0)::bigint,
+        SELECT queue,
+               sum(created)::bigint, sum(queued)::bigint, sum(assigned)::bigint, sum(running)::bigint,
+               sum(succeeded)::bigint, sum(failed)::bigint, sum(canceled)::bigint,
+               sum(held)::bigint, sum(waiting)::bigint, sum(expired)::bigint
+          FROM counts
+         WHERE queue > $1::text AND queue < $2::text
+         GROUP BY queue
+         ORDER BY queue";
+    ReadActivity = "
+        SELECT coalesce(sum(submitted), 0)::bigint, coalesce(sum(started), 0)::bigint,
                coalesce(sum(succeeded), 0)::bigint, coalesce(sum(failed), 0)::bigint,
-               coalesce(sum(canceled), 0)::bigint
-          FROM queues
-          FULL JOIN (SELECT queue AS name, counts.* FROM counts) AS counts USING (name)
-         GROUP BY name, queues.paused
-         ORDER BY name";
+               coalesce(sum(waited_ms), 0)::bigint, coalesce(sum(ran_ms), 0)::bigint
+          FROM activity
+         WHERE queue = $1::text AND minute >= $2::bigint";
+    /// The dead letters of a client, by age; of one queue or of all.
+    ReadDeadOf = "
+        SELECT id, head, body
+          FROM jobs
+         WHERE lane = 4 AND client = $1::uuid AND id > $2::uuid AND ($4::text IS NULL OR queue = $4)
+         ORDER BY id
+         LIMIT $3::bigint";
+    /// The names of the shelves of a lane, each found with one step in the index.
+    ReadShelfNames = "
+          WITH RECURSIVE names AS (
+               (SELECT shelf FROM jobs WHERE lane = $1::smallint AND shelf > $2::text ORDER BY shelf LIMIT 1)
+                UNION ALL
+               SELECT (SELECT shelf FROM jobs WHERE lane = $1::smallint AND shelf > names.shelf ORDER BY shelf LIMIT 1)
+                 FROM names
+                WHERE names.shelf IS NOT NULL)
+        SELECT shelf FROM names WHERE shelf IS NOT NULL LIMIT $3::bigint";
+    ReadRecords = "
+        SELECT kind, key, grp, due_at, version, bytes
+          FROM records
+         WHERE kind = $1::smallint AND grp = $2::text AND key > $3::text
+         ORDER BY key
+         LIMIT $4::bigint";
+    ReadAllRecords = "
+        SELECT kind, key, grp, due_at, version, bytes
+          FROM records
+         WHERE kind = $1::smallint AND key > $2::text
+         ORDER BY key
+         LIMIT $3::bigint";
     ReadClient = "SELECT id, created_at, keyed FROM clients WHERE id = $1::uuid";
     ReadApiKey = "
         SELECT id, client, digest, prefix, created_at, expires_at, revoked_at, last_used_at
@@ -464,6 +538,21 @@ statements! {
     BuryBlob = "DELETE FROM blobs WHERE id = $1::uuid AND doomed";
 
     // ── Sweeping ──
+
+    SweepActivity = "DELETE FROM activity WHERE minute < $1::bigint";
+    /// How many queues have counts although they have no job. Clients choose the names of queues, so there must be an end to them.
+    CountEmptyQueues = "
+        SELECT count(*)
+          FROM (SELECT FROM counts GROUP BY queue
+                HAVING sum(created) = 0 AND sum(queued) = 0 AND sum(assigned) = 0 AND sum(running) = 0 AND sum(succeeded) = 0
+                   AND sum(failed) = 0 AND sum(canceled) = 0 AND sum(held) = 0 AND sum(waiting) = 0 AND sum(expired) = 0) AS empty";
+    /// Whoever counts meanwhile must be waited for: else a number could go with the row.
+    LockCountsTable = "LOCK TABLE counts IN SHARE ROW EXCLUSIVE MODE";
+    DeleteEmptyQueues = "
+        DELETE FROM counts
+         WHERE queue IN (SELECT queue FROM counts GROUP BY queue
+                         HAVING sum(created) = 0 AND sum(queued) = 0 AND sum(assigned) = 0 AND sum(running) = 0 AND sum(succeeded) = 0
+                            AND sum(failed) = 0 AND sum(canceled) = 0 AND sum(held) = 0 AND sum(waiting) = 0 AND sum(expired) = 0)";
 
     /// Removes the content of expired results; their blobs are loose from now on.
     RemoveExpired = "

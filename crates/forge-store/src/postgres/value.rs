@@ -82,7 +82,7 @@ impl ToSql for Text {
 
 impl<'a> FromSql<'a> for Text {
     fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Text, Box<dyn Error + Sync + Send>> {
-        Name::new(std::str::from_utf8(raw)?).map(Text).ok_or_else(|| "not a name".into())
+        Ok(Text(Name::stored(std::str::from_utf8(raw)?)))
     }
 
     accepts!(TEXT);

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use forge_core::Changes;
 use forge_core::history::{JournalEntry, encode_entries};
 use forge_core::job::{IdempotencyKey, Name};
-use forge_core::rows::{Counts, Forgotten, LimitRow, QueueRow};
+use forge_core::record::{RecordChange, RecordKey};
+use forge_core::rows::{Forgotten, LimitRow};
+use forge_core::time::Time;
 
 use super::aside::Aside;
 use super::columns::{Clients, EndedColumns, InsertedColumns, UpdatedColumns};
@@ -28,7 +30,7 @@ pub(super) struct Writes<'a> {
     keys: Keys<'a>,
     uniques: Uniques<'a>,
     limits: LimitColumns<'a>,
-    queues: Queues<'a>,
+    records: Records<'a>,
     clients: Clients<'a>,
     posted: WebhookColumns<'a>,
     aside: Aside<'a>,
@@ -42,7 +44,7 @@ impl<'a> Writes<'a> {
     pub(super) fn new(changes: &'a Changes, loaded: &Loaded, node: u64, slot: i16) -> Writes<'a> {
         let at = changes.journal.iter().map(JournalEntry::at).max();
         let to_deliver = !changes.deliveries.is_empty();
-        let news = at.is_some() || to_deliver || !changes.woken.is_empty();
+        let news = at.is_some() || to_deliver || changes.wake_all || !changes.woken.is_empty();
         Writes {
             born: InsertedColumns::new(&changes.inserted),
             changed: UpdatedColumns::new(&changes.updated),
@@ -51,14 +53,14 @@ impl<'a> Writes<'a> {
             keys: Keys::new(changes),
             uniques: Uniques::new(changes, loaded),
             limits: LimitColumns::new(&changes.limits),
-            queues: Queues::new(&changes.queues),
+            records: Records::new(&changes.records),
             clients: Clients::new(changes),
             posted: WebhookColumns::new(changes),
             aside: Aside::new(changes),
-            counts: CountColumns::new(&changes.counts),
+            counts: CountColumns::new(changes),
             slot,
             journal: at.map(|at| (at.as_micros(), encode_entries(&changes.journal))),
-            notice: news.then(|| listen::payload(node, to_deliver, &changes.woken)),
+            notice: news.then(|| listen::payload(node, to_deliver, changes.wake_all, &changes.woken)),
         }
     }
 
@@ -75,7 +77,7 @@ impl<'a> Writes<'a> {
         self.keys.push(pipeline);
         self.uniques.push(pipeline);
         self.limits.push(pipeline);
-        self.queues.push(pipeline);
+        self.records.push(pipeline);
         self.clients.push(pipeline);
         self.counts.push(pipeline, &self.slot);
         if let Some((at, entries)) = &self.journal {
@@ -253,43 +255,103 @@ impl<'a> LimitColumns<'a> {
     }
 }
 
-/// Settings of queues.
-struct Queues<'a> {
-    names: Vec<&'a str>,
-    paused: Vec<bool>,
+/// Records, in the order of their keys: what was seen goes, what is new comes.
+#[derive(Default)]
+struct Records<'a> {
+    seen: (Vec<i16>, Vec<&'a str>, Vec<i64>),
+    kinds: Vec<i16>,
+    keys: Vec<&'a str>,
+    groups: Vec<&'a str>,
+    due_at: Vec<Option<i64>>,
+    versions: Vec<i64>,
+    bytes: Vec<&'a [u8]>,
 }
 
-impl<'a> Queues<'a> {
-    fn new(queues: &'a BTreeMap<Name, QueueRow>) -> Queues<'a> {
-        let paused = queues.values().map(|row| row.paused).collect();
-        Queues { names: queues.keys().map(Name::as_str).collect(), paused }
+impl<'a> Records<'a> {
+    fn new(records: &'a BTreeMap<RecordKey, RecordChange>) -> Records<'a> {
+        let mut columns = Records::default();
+        for (key, change) in records {
+            if let Some(version) = change.seen {
+                columns.seen.0.push(key.kind as i16);
+                columns.seen.1.push(&key.key);
+                columns.seen.2.push(version.cast_signed());
+            }
+            if let Some(record) = &change.new {
+                columns.kinds.push(key.kind as i16);
+                columns.keys.push(&key.key);
+                columns.groups.push(&record.group);
+                columns.due_at.push(record.due_at.map(Time::as_micros));
+                columns.versions.push(record.version.cast_signed());
+                columns.bytes.push(&record.bytes);
+            }
+        }
+        columns
     }
 
     fn push<'p>(&'p self, pipeline: &mut Pipeline<'p>) {
-        if !self.names.is_empty() {
-            pipeline.push(Sql::SetQueues, [&self.names, &self.paused]);
+        let (kinds, keys, versions) = &self.seen;
+        if !keys.is_empty() {
+            pipeline.push(Sql::DeleteRecords, [kinds, keys, versions]);
+        }
+        if !self.keys.is_empty() {
+            pipeline.push(
+                Sql::InsertRecords,
+                [&self.kinds, &self.keys, &self.groups, &self.due_at, &self.versions, &self.bytes],
+            );
         }
     }
 }
 
-/// By how much counts change: a column per state.
+/// By how much counts change: a column per facet; and what happened in queues, a column per number.
 struct CountColumns<'a> {
     queues: Vec<&'a str>,
-    by_state: [Vec<i64>; 7],
+    by_facet: [Vec<i64>; 10],
+    active_queues: Vec<&'a str>,
+    minutes: Vec<i64>,
+    activity: [Vec<i64>; 6],
 }
 
 impl<'a> CountColumns<'a> {
-    fn new(counts: &'a BTreeMap<Name, Counts>) -> CountColumns<'a> {
-        let of = |state: usize| counts.values().map(|counts| counts.0[state]).collect();
-        CountColumns { queues: counts.keys().map(Name::as_str).collect(), by_state: std::array::from_fn(of) }
+    fn new(changes: &'a Changes) -> CountColumns<'a> {
+        let of = |facet: usize| changes.counts.values().map(|counts| counts.0[facet]).collect();
+        let number = |n: usize| changes.activity.values().map(|activity| activity.to_array()[n]).collect();
+        CountColumns {
+            queues: changes.counts.keys().map(Name::as_str).collect(),
+            by_facet: std::array::from_fn(of),
+            active_queues: changes.activity.keys().map(|(queue, _)| queue.as_str()).collect(),
+            minutes: changes.activity.keys().map(|(_, minute)| minute.0).collect(),
+            activity: std::array::from_fn(number),
+        }
     }
 
     fn push<'p>(&'p self, pipeline: &mut Pipeline<'p>, slot: &'p i16) {
         if !self.queues.is_empty() {
-            let [created, queued, assigned, running, succeeded, failed, canceled] = &self.by_state;
+            let [created, queued, assigned, running, succeeded, failed, canceled, held, waiting, expired] =
+                &self.by_facet;
             pipeline.push(
                 Sql::AddCounts,
-                [&self.queues, created, queued, assigned, running, succeeded, failed, canceled, slot],
+                [
+                    &self.queues,
+                    created,
+                    queued,
+                    assigned,
+                    running,
+                    succeeded,
+                    failed,
+                    canceled,
+                    held,
+                    waiting,
+                    expired,
+                    slot,
+                ],
+            );
+        }
+        if !self.active_queues.is_empty() {
+            let [submitted, started, succeeded, failed, waited_ms, ran_ms] = &self.activity;
+            let (queues, minutes) = (&self.active_queues, &self.minutes);
+            pipeline.push(
+                Sql::AddActivity,
+                [queues, minutes, submitted, started, succeeded, failed, waited_ms, ran_ms, slot],
             );
         }
     }

@@ -29,7 +29,7 @@ pub(super) fn job_id(row: &Row<'_>, column: usize) -> Result<JobId, Error> {
 /// A name in a column.
 pub(super) fn name(row: &Row<'_>, column: usize) -> Result<Name, Error> {
     let text = row.get_ref(column)?.as_str().map_err(|_| Corrupt)?;
-    Name::new(text).ok_or_else(|| Corrupt.into())
+    Ok(Name::stored(text))
 }
 
 /// The job with this id whose head and body are in two columns, side by side.
@@ -39,7 +39,7 @@ pub(super) fn job(id: JobId, row: &Row<'_>, head: usize) -> Result<Job, Error> {
     Ok(Job::decode(id, head, body)?)
 }
 
-/// Counts in seven columns, side by side, in the order of the states.
+/// Counts in ten columns, side by side, in the order of the facets.
 pub(super) fn counts(row: &Row<'_>, first: usize) -> Result<Counts, Error> {
     let mut counts = Counts::default();
     for (nth, n) in counts.0.iter_mut().enumerate() {

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use forge_core::codec::Corrupt;
 use forge_core::id::JobId;
 use forge_core::job::{Lane, Name, Shelf};
-use forge_core::rows::{Counts, DueWant, KeyRow, LimitRow, QueueRow};
+use forge_core::rows::{DueWant, KeyRow, LimitRow};
 use forge_core::set_aside::{RowId, Unreadable};
 use forge_core::time::Time;
 use forge_core::{Rows, Wants, limits};
@@ -14,7 +14,7 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::statements::statements;
 use super::writer_cache::WriterCache;
-use super::{cells, clients, deliveries};
+use super::{cells, clients, deliveries, queues, records};
 use crate::{Error, Fault};
 
 statements! {
@@ -59,22 +59,7 @@ statements! {
         FROM limits
         WHERE key = ?1
     ";
-
-    QUEUE = "
-        SELECT paused
-        FROM queues
-        WHERE name = ?1
-    ";
-
-    COUNTS = "
-        SELECT created, queued, assigned, running, succeeded, failed, canceled
-        FROM counts
-        WHERE queue = ?1
-    ";
 }
-
-/// The name under which the counts of all queues together stand.
-pub(super) const ALL_QUEUES: &str = "";
 
 /// What was loaded, and under which row numbers: writing by number saves looking the id up again.
 #[derive(Default)]
@@ -98,7 +83,8 @@ pub(super) fn load(db: &Connection, wants: &Wants, cache: &mut WriterCache) -> R
     loaded.jobs(db, &ids, cache)?;
     loaded.parked(db)?;
     loaded.limits(db)?;
-    loaded.queues(db, wants)?;
+    loaded.counts(db, wants)?;
+    records::load(db, wants, &mut loaded.rows)?;
     loaded.clients(db, wants)?;
     deliveries::load(db, wants, &mut loaded.rows)?;
     Ok(loaded)
@@ -189,18 +175,12 @@ impl Loaded {
         Ok(())
     }
 
-    fn queues(&mut self, db: &Connection, wants: &Wants) -> Result<(), Error> {
-        let mut statement = db.prepare_cached(QUEUE)?;
-        for name in &wants.queues {
-            if let Some(paused) = statement.query_row(params![name.as_str()], |row| row.get(0)).optional()? {
-                self.rows.queues.insert(name.clone(), QueueRow { paused });
-            }
-        }
+    fn counts(&mut self, db: &Connection, wants: &Wants) -> Result<(), Error> {
         for name in &wants.counts {
-            self.rows.counts.insert(name.clone(), counts(db, name.as_str())?);
+            self.rows.counts.insert(name.clone(), queues::counts(db, name.as_str())?);
         }
         if wants.active {
-            self.rows.active = counts(db, ALL_QUEUES)?.active().max(0).cast_unsigned();
+            self.rows.active = queues::counts(db, queues::ALL_SHARED)?.active().max(0).cast_unsigned();
         }
         Ok(())
     }
@@ -245,12 +225,6 @@ impl Loaded {
             self.rows.unreadable.push(Unreadable { row, reason: error.to_string(), next: None });
         }
     }
-}
-
-fn counts(db: &Connection, queue: &str) -> Result<Counts, Error> {
-    let mut statement = db.prepare_cached(COUNTS)?;
-    let mut found = statement.query(params![queue])?;
-    found.next()?.map_or(Ok(Counts::default()), |row| cells::counts(row, 0))
 }
 
 /// A limit as SQLite takes it; more than it can count is as good as no limit.

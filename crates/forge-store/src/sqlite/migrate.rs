@@ -39,6 +39,7 @@ const ALL: &[Migration] = &[
         name: "list_filters",
         sql: include_str!("../../migrations/sqlite/0008_list_filters.sql"),
     },
+    Migration { version: 9, name: "records", sql: include_str!("../../migrations/sqlite/0009_records.sql") },
 ];
 
 const BEGIN: &str = "BEGIN IMMEDIATE";

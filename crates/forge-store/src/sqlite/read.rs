@@ -7,17 +7,17 @@ use forge_core::codec::Corrupt;
 use forge_core::history::decode_entries;
 use forge_core::id::{ClientId, ExecutionId, JobId};
 use forge_core::item::decode_ends;
-use forge_core::job::{Input, Job, Lane, Shelf};
-use forge_core::rows::{Object, Outcome, QueueRow};
+use forge_core::job::{Input, Job, Lane, Name, Shelf};
+use forge_core::rows::{LimitRow, Object, Outcome};
 use forge_core::time::Time;
 use rusqlite::{Connection, Params, Row, params};
 
 use super::load::sql_limit;
 use super::read_cache::{ReadCache, ShelfFront};
 use super::statements::statements;
-use super::{aside, cells, clients, deliveries, list, results};
+use super::{aside, cells, clients, deliveries, list, queues, records, results};
 use crate::error::readable;
-use crate::{Error, JournalRow, Page, Query, QueueStats, Tombstone};
+use crate::{Error, JournalRow, Page, Query, Tombstone};
 
 statements! {
     JOB = "
@@ -96,20 +96,36 @@ statements! {
     ";
 
     NEXT_DUE = "
-        SELECT due_at
-        FROM jobs INDEXED BY jobs_due
-        WHERE due_at IS NOT NULL
-        ORDER BY due_at
-        LIMIT 1
+        SELECT min(due_at)
+        FROM (
+            SELECT * FROM (SELECT due_at FROM jobs INDEXED BY jobs_due WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1)
+            UNION ALL
+            SELECT * FROM (SELECT due_at FROM records INDEXED BY records_due WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1)
+        )
     ";
 
-    QUEUES = "
-        SELECT name, coalesce(paused, 0), coalesce(created, 0), coalesce(queued, 0), coalesce(assigned, 0),
-            coalesce(running, 0), coalesce(succeeded, 0), coalesce(failed, 0), coalesce(canceled, 0)
-        FROM (SELECT name FROM queues UNION SELECT queue FROM counts WHERE queue <> '')
-            LEFT JOIN queues USING (name)
-            LEFT JOIN counts ON counts.queue = name
-        ORDER BY name
+    LIMIT = "
+        SELECT active, turn_at
+        FROM limits
+        WHERE key = ?1
+    ";
+
+    /// The dead letters of a client, along `jobs_dead`. `?4` is the queue, or NULL for all.
+    DEAD_LETTERS_OF = "
+        SELECT id, head, body
+        FROM jobs INDEXED BY jobs_dead
+        WHERE lane = 4 AND client = ?1 AND id > ?2 AND (?4 IS NULL OR queue = ?4)
+        ORDER BY id
+        LIMIT ?3
+    ";
+
+    /// Names of the shelves of a lane, each found with one step in the index.
+    SHELF_AFTER = "
+        SELECT shelf
+        FROM jobs INDEXED BY jobs_shelf
+        WHERE lane = ?1 AND shelf > ?2
+        ORDER BY shelf
+        LIMIT 1
     ";
 
     JOURNAL = "
@@ -178,8 +194,25 @@ pub(super) fn read(db: &Connection, recent: &ReadCache, query: &Query) -> Result
             let front = recent.keep_front(reading, shelf, front(db, shelf, *limit)?);
             Page::Ahead(front.ahead(*priority, *id))
         }
-        Query::NextDue => Page::Moment(first(db, NEXT_DUE, [], |row| Ok(Time::from_micros(row.get(0)?)))?),
-        Query::Queues => Page::Queues(all(db, QUEUES, [], queue)?),
+        Query::NextDue => {
+            let due: Option<i64> = first(db, NEXT_DUE, [], |row| Ok(row.get(0)?))?.flatten();
+            Page::Moment(due.map(Time::from_micros))
+        }
+        Query::Queues { prefix } => Page::Queues(queues::all_counts(db, prefix)?),
+        Query::Counts(queue) => Page::Counts(queues::counts(db, queue.as_str())?),
+        Query::Activity { queue, since } => Page::Activity(queues::activity(db, queue, *since)?),
+        Query::Limit(key) => Page::Limit(first(db, LIMIT, params![key.as_str()], limit)?),
+        Query::DeadLettersOf { client, queue, after, limit } => {
+            let after = after.map_or(Vec::new(), |id| id.to_bytes().to_vec());
+            let queue = queue.as_ref().map(|queue| queue.as_str());
+            let params = params![client.to_bytes(), after, sql_limit(*limit), queue];
+            Page::Jobs(readable_jobs(db, DEAD_LETTERS_OF, params)?)
+        }
+        Query::ShelfNames { lane, after, limit } => Page::Names(shelf_names(db, *lane, after, *limit)?),
+        Query::Record(key) => Page::Record(records::record(db, key)?),
+        Query::Records { kind, group, after, limit } => {
+            Page::Records(records::list(db, *kind, group.as_deref(), after, *limit)?)
+        }
         Query::Client(id) => Page::Client(clients::client(db, *id)?),
         Query::ApiKey(digest) => Page::ApiKey(clients::key_by_digest(db, *digest)?),
         Query::Journal { after, limit } => {
@@ -250,9 +283,20 @@ fn tombstone(row: &Row<'_>) -> Result<Tombstone, Error> {
     Ok(Tombstone { client, at: Time::from_micros(row.get(1)?), kept })
 }
 
-fn queue(row: &Row<'_>) -> Result<QueueStats, Error> {
-    let settings = QueueRow { paused: row.get(1)? };
-    Ok(QueueStats { queue: cells::name(row, 0)?, settings, counts: cells::counts(row, 2)? })
+fn limit(row: &Row<'_>) -> Result<LimitRow, Error> {
+    Ok(LimitRow { active: row.get(0)?, turn_at: Time::from_micros(row.get(1)?) })
+}
+
+fn shelf_names(db: &Connection, lane: Lane, after: &str, limit: usize) -> Result<Vec<Name>, Error> {
+    let mut names: Vec<Name> = Vec::new();
+    while names.len() < limit {
+        let after = names.last().map_or(after, Name::as_str);
+        match first(db, SHELF_AFTER, params![lane as u8, after], |row| cells::name(row, 0))? {
+            Some(name) => names.push(name),
+            None => break,
+        }
+    }
+    Ok(names)
 }
 
 fn journal_end(db: &Connection) -> Result<i64, Error> {
@@ -264,7 +308,7 @@ fn journal_row(row: &Row<'_>) -> Result<JournalRow, Error> {
 }
 
 /// What `read` makes of the first row, if there is one.
-fn first<T>(
+pub(super) fn first<T>(
     db: &Connection,
     sql: &str,
     params: impl Params,
@@ -276,7 +320,7 @@ fn first<T>(
 }
 
 /// What `read` makes of every row.
-fn all<T>(
+pub(super) fn all<T>(
     db: &Connection,
     sql: &str,
     params: impl Params,

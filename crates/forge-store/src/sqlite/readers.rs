@@ -98,7 +98,14 @@ fn road_of(query: &Query) -> ReadPath {
         Query::Jobs(_)
         | Query::Shelf { .. }
         | Query::DeadLetters { .. }
-        | Query::Queues
+        | Query::Queues { .. }
+        | Query::Counts(_)
+        | Query::Activity { .. }
+        | Query::Limit(_)
+        | Query::DeadLettersOf { .. }
+        | Query::ShelfNames { .. }
+        | Query::Record(_)
+        | Query::Records { .. }
         | Query::Deliveries(_)
         | Query::SetAside { .. }
         | Query::JournalBefore(_) => ReadPath::Search,

@@ -1,22 +1,22 @@
 //! From [`Changes`] to rows: the writing half of a transaction, and the sweeping of what is old. The only place where
 //! the tables change.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use forge_core::Changes;
 use forge_core::history::{JournalEntry, encode_entries};
 use forge_core::id::JobId;
 use forge_core::item::encode_ends;
-use forge_core::job::{IdempotencyKey, Input, Job, Name};
-use forge_core::rows::{Counts, Forgotten, KeyRow};
+use forge_core::job::{IdempotencyKey, Input, Job};
+use forge_core::rows::{Forgotten, KeyRow};
 use forge_core::time::Time;
 use rusqlite::{Connection, params};
 
-use super::load::{ALL_QUEUES, sql_limit};
+use super::load::sql_limit;
 use super::many::many;
 use super::statements::statements;
-use super::{aside, clients, deliveries, results};
+use super::{aside, clients, deliveries, queues, records, results};
 use crate::{Error, Fault, Sweep, Swept};
 
 statements! {
@@ -123,24 +123,6 @@ statements! {
         VALUES (?1, ?2, ?3)
     ";
 
-    PUT_QUEUE = "
-        INSERT OR REPLACE INTO queues (name, paused)
-        VALUES (?1, ?2)
-    ";
-
-    ADD_COUNTS = "
-        INSERT INTO counts (queue, created, queued, assigned, running, succeeded, failed, canceled)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
-        ON CONFLICT (queue) DO UPDATE SET
-            created   = created   + excluded.created,
-            queued    = queued    + excluded.queued,
-            assigned  = assigned  + excluded.assigned,
-            running   = running   + excluded.running,
-            succeeded = succeeded + excluded.succeeded,
-            failed    = failed    + excluded.failed,
-            canceled  = canceled  + excluded.canceled
-    ";
-
     APPEND = "
         INSERT INTO journal (at, entries)
         VALUES (?1, ?2)
@@ -169,15 +151,17 @@ pub(super) fn write(db: &Connection, changes: &Changes, numbers: &HashMap<JobId,
     insert_ends(db, changes)?;
     put_keys(db, &changes.keys, &changes.keys_removed)?;
     put_uniques(db, changes)?;
-    put_settings(db, changes)?;
+    put_limits(db, changes)?;
     clients::write(db, changes)?;
-    add_counts(db, &changes.counts)?;
+    queues::write(db, changes)?;
+    records::write(db, changes)?;
     append(db, &changes.journal)
 }
 
 /// Deletes a bite of what is old and says how many rows that were.
 pub(super) fn sweep(db: &Connection, sweep: &Sweep) -> Result<Swept, Error> {
     let limit = sql_limit(sweep.limit);
+    queues::sweep(db, sweep.activity_before)?;
     let delete = |sql, before: Time| db.prepare_cached(sql)?.execute(params![before.as_micros(), limit]);
     Ok(Swept {
         journal_rows: delete(SWEEP_JOURNAL, sweep.journal_before)?,
@@ -313,30 +297,10 @@ fn put_uniques(db: &Connection, changes: &Changes) -> Result<(), Error> {
     Ok(())
 }
 
-fn put_settings(db: &Connection, changes: &Changes) -> Result<(), Error> {
+fn put_limits(db: &Connection, changes: &Changes) -> Result<(), Error> {
     for (key, limit) in &changes.limits {
         let limit = params![key.as_str(), limit.active, limit.turn_at.as_micros()];
         db.prepare_cached(PUT_LIMIT)?.execute(limit)?;
-    }
-    for (name, queue) in &changes.queues {
-        db.prepare_cached(PUT_QUEUE)?.execute(params![name.as_str(), queue.paused])?;
-    }
-    Ok(())
-}
-
-fn add_counts(db: &Connection, counts: &BTreeMap<Name, Counts>) -> Result<(), Error> {
-    let mut sum = Counts::default();
-    let mut add = db.prepare_cached(ADD_COUNTS)?;
-    let mut add =
-        |queue: &str, Counts([created, queued, assigned, running, succeeded, failed, canceled]): &Counts| {
-            add.execute(params![queue, created, queued, assigned, running, succeeded, failed, canceled])
-        };
-    for (queue, counts) in counts {
-        add(queue.as_str(), counts)?;
-        sum.merge(counts);
-    }
-    if !sum.is_zero() {
-        add(ALL_QUEUES, &sum)?;
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use std::vec::Vec;
 use crate::command::{Answer, Claim, Command, NewJob, WorkerKind};
 use crate::id::JobId;
 use crate::job::Head;
+use crate::queue::Owner;
 use crate::state::State;
 use crate::work::Definition;
 use crate::world::World;
@@ -109,11 +110,20 @@ fn a_paused_queue_hands_out_nothing_until_it_is_resumed() {
     assert_eq!(named(&world.ask(claim("a", 9))), ids([1, 3]));
 }
 
+fn simulate(head: &mut Head) {
+    head.definition = Some(Definition::random(0, 0, 1000));
+}
+
 #[test]
 fn no_more_jobs_are_active_than_may_be() {
-    let most = |active_max| move |claim: &mut Claim| claim.active_max = Some(active_max);
+    let most = |active_max| {
+        move |claim: &mut Claim| {
+            claim.worker_kind = WorkerKind::BuiltIn;
+            claim.active_max = Some(active_max);
+        }
+    };
     let mut world = World::new();
-    world.ask(submit((1..=5).map(plain)));
+    world.ask(submit((1..=5).map(|n| job(n, simulate))));
     assert_eq!(claimed(&world.ask(claim_as("q", 9, most(2)))), (ids([1, 2]), false, true));
     let changes = world.tell(vec![claim_as("q", 9, most(2))]);
     assert_eq!(claimed(&changes.answers[0]), (ids([]), false, true));
@@ -137,7 +147,11 @@ fn simulated_work_goes_to_the_built_in_worker_and_real_work_to_the_others() {
     let simulated = job(1, |head| head.definition = Some(Definition::random(0, 0, 1000)));
     world.ask(submit([simulated, plain(2)]));
     assert_eq!(
-        named(&world.ask(claim_as("q", 9, |claim| claim.worker_kind = WorkerKind::External))),
+        named(
+            &world.ask(
+                claim_as("q", 9, |claim| claim.worker_kind = WorkerKind::External(Owner::client(CLIENT)))
+            )
+        ),
         ids([2])
     );
     assert_eq!(

@@ -189,8 +189,8 @@ fn a_dead_letter_is_revived_with_a_full_budget_and_a_clean_record() {
 #[test]
 fn a_retry_is_refused_while_another_job_has_its_unique_key() {
     let unique = |head: &mut crate::job::Head| {
-        let states = Unique::UNFINISHED;
-        head.unique = Some(Unique { key: [7; 32], states, until: None, on_conflict: Conflict::Replace });
+        let facets = Unique::UNFINISHED;
+        head.unique = Some(Unique { key: [7; 32], facets, until: None, on_conflict: Conflict::Replace });
     };
     for again in [retry as fn(u128, u128) -> crate::Command, revive] {
         let mut world = World::with_job_in(State::Failed, unique);

@@ -45,7 +45,7 @@ fn each_moment_does_its_work_when_it_comes_and_not_before() {
         assert!(changes.is_empty(), "{title}: not before");
         world.now = due_at;
         let changes = world.tell(vec![Command::Due(9)]);
-        assert!(matches!(changes.answers[0], Answer::Due { n_jobs: 1, more: false }), "{title}");
+        assert!(matches!(changes.answers[0], Answer::Due { n_jobs: 1, more: false, .. }), "{title}");
         let EventKind::Moved { cause, to: moved_to, .. } = events(&changes.journal)[0].kind else {
             panic!("{title}")
         };
@@ -217,7 +217,7 @@ fn a_bite_is_bounded_and_says_whether_there_is_more() {
     world.ask(submit((1..=600).map(|n| job(n, |head| head.execution_at = Some(start_at)))));
     world.pass(secs(60));
     let mut bites = |limit| match world.ask(Command::Due(limit)) {
-        Answer::Due { n_jobs, more } => (n_jobs, more),
+        Answer::Due { n_jobs, more, .. } => (n_jobs, more),
         other => panic!("{other:?}"),
     };
     let most = limits::DUE_JOBS_MAX;
@@ -234,6 +234,6 @@ fn two_bites_in_one_batch_share_the_work() {
     world.ask(submit((1..=3).map(|n| job(n, |head| head.execution_at = Some(start_at)))));
     world.pass(secs(60));
     let changes = world.tell(vec![Command::Due(2), Command::Due(9)]);
-    assert!(matches!(changes.answers[0], Answer::Due { n_jobs: 2, more: true }));
-    assert!(matches!(changes.answers[1], Answer::Due { n_jobs: 1, more: false }));
+    assert!(matches!(changes.answers[0], Answer::Due { n_jobs: 2, more: true, .. }));
+    assert!(matches!(changes.answers[1], Answer::Due { n_jobs: 1, more: false, .. }));
 }

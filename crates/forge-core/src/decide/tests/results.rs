@@ -27,7 +27,7 @@ fn output(media_type: &str, size: u64) -> Arc<Output> {
 }
 
 fn succeed_with(output: Arc<Output>) -> Command {
-    let held = Held { job: id(1), holder: Holder::Token(1) };
+    let held = Held { job: id(1), holder: Holder::Token(1), client: None };
     Command::Succeed(Succeed { held, output: Some(output) })
 }
 

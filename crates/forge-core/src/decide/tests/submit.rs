@@ -7,7 +7,7 @@ use std::vec::Vec;
 use crate::command::{Answer, Command, NewJob, Refusal, Submit};
 use crate::id::{ClientId, JobId};
 use crate::job::{Conflict, Head, Unique};
-use crate::state::State;
+use crate::state::{Facet, State};
 use crate::world::World;
 use crate::world::build::*;
 
@@ -124,7 +124,7 @@ fn a_key_whose_job_was_only_met_and_is_gone_counts_as_unused() {
 
 fn unique(n: u128, set: impl FnOnce(&mut Unique)) -> NewJob {
     let mut unique =
-        Unique { key: [5; 32], states: Unique::UNFINISHED, until: None, on_conflict: Conflict::Reject };
+        Unique { key: [5; 32], facets: Unique::UNFINISHED, until: None, on_conflict: Conflict::Reject };
     set(&mut unique);
     job(n, |head| head.unique = Some(unique))
 }
@@ -172,8 +172,8 @@ fn a_unique_key_is_free_after_its_period_and_outside_its_states() {
     assert!(matches!(world.ask(submit([unique(2, |_| {})])), Answer::Refused(_)));
     world.pass(secs(1));
     assert_eq!(named(&world.ask(submit([unique(3, |_| {})]))), ids([3]));
-    let running_only = 1 << State::Running.as_u8();
-    assert_eq!(named(&world.ask(submit([unique(4, |unique| unique.states = running_only)]))), ids([4]));
+    let running_only = Facet::Running.bit();
+    assert_eq!(named(&world.ask(submit([unique(4, |unique| unique.facets = running_only)]))), ids([4]));
     assert_eq!(world.uniques[&[5; 32]], id(4), "the newest job holds the key");
 }
 
@@ -219,14 +219,14 @@ fn an_id_that_is_taken_is_refused() {
 
 fn with_room_for(queue_max: u64, jobs: impl IntoIterator<Item = NewJob>) -> Command {
     let jobs = jobs.into_iter().collect();
-    Command::Submit(Submit { jobs, idempotency: None, queue_max: Some(queue_max) })
+    Command::Submit(Submit { jobs, idempotency: None, queue_max: Some(queue_max), refuse_paused: false })
 }
 
 #[test]
 fn a_full_queue_refuses_and_keeps_nothing() {
     let mut world = World::new();
     assert_eq!(named(&world.ask(with_room_for(2, [plain(1), plain(2)]))), ids([1, 2]));
-    let full = Answer::Refused(Refusal::QueueFull { queue: name("q"), waiting: 2 });
+    let full = Answer::Refused(Refusal::QueueFull { queue: name("q"), waiting: 2, max: 2 });
     let changes = world.tell(vec![with_room_for(2, [plain(3)])]);
     assert_eq!(word(&changes.answers[0]), word(&full));
     assert!(changes.is_empty());

@@ -45,7 +45,7 @@ fn a_holder_is_known_by_token_or_by_name_or_not_at_all() {
     let check = |holder: Holder, expected: &str| {
         let mut world = World::with_job_in(State::Assigned, |_| {});
         assert_eq!(
-            word(&world.ask(Command::Start(Held { job: id(1), holder: holder.clone() }))),
+            word(&world.ask(Command::Start(Held { job: id(1), holder: holder.clone(), client: None }))),
             expected,
             "{holder:?}"
         );
@@ -109,7 +109,7 @@ fn progress_begins_anew_with_each_attempt_and_before_it_there_is_none() {
 #[test]
 fn a_notification_is_told_without_a_change_of_state() {
     let mut world = World::with_job_in(State::Running, |_| {});
-    let held = Held { job: id(1), holder: Holder::Token(1) };
+    let held = Held { job: id(1), holder: Holder::Token(1), client: None };
     let changes = world.tell(vec![Command::Extend(Extend { held, lease: None, note: Some(Note::Emitted) })]);
     assert_eq!(events(&changes.journal)[0].name(), EventName::Emitted);
     assert_eq!(world.job(1).state, State::Running);

@@ -88,7 +88,11 @@ async fn a_worker_that_lost_its_lease_stops_without_reporting() {
     let id = world.submit_kind(WorkKind::SuccessNormal).await;
     world.pass(3 * SECOND).await;
     // Taken away and given to the other worker loop, without the first one knowing.
-    world.engine.act(Command::HandBack(Held { job: id, holder: Holder::Anyone })).await.unwrap();
+    world
+        .engine
+        .act(Command::HandBack(Held { job: id, holder: Holder::Anyone, client: None }))
+        .await
+        .unwrap();
     world.settle().await;
     assert_eq!(worker.gauge().busy, 2);
     world.pass(5 * SECOND).await;

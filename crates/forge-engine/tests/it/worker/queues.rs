@@ -1,12 +1,11 @@
 //! Simulated jobs may be in any queue.
 
-use forge_core::Command;
 use forge_core::state::State;
 use forge_core::work::WorkKind;
 use forge_engine::WorkerOptions;
 
 use super::{instant, simulated, single};
-use crate::support::{HOUR, SECOND, World, name};
+use crate::support::{HOUR, SECOND, World, pause};
 
 async fn assert_all_end(world: &World, n_queues: usize) {
     world.settle().await;
@@ -55,11 +54,11 @@ async fn a_queue_that_is_never_empty_does_not_starve_another() {
 async fn a_paused_queue_rests_and_goes_on_when_it_is_resumed() {
     let world = World::new();
     let _worker = world.worker(instant());
-    world.engine.run(Command::Pause { queue: name("a"), paused: true }).await.unwrap();
+    world.engine.run(pause("a", true)).await.unwrap();
     let id = world.submit_with("a", simulated(WorkKind::SuccessFast)).await.id;
     world.pass(HOUR).await;
     assert_eq!(world.state(id).await, Some(State::Queued));
-    world.engine.run(Command::Pause { queue: name("a"), paused: false }).await.unwrap();
+    world.engine.run(pause("a", false)).await.unwrap();
     world.settle().await;
     assert_eq!(world.state(id).await, Some(State::Succeeded));
 }

@@ -422,12 +422,12 @@ async fn jobs_without_a_work_kind_get_one_by_the_configured_chance() {
 async fn unique_job(server: &Server, client: &Client) -> String {
     let now = server.app.clock.now();
     let unique =
-        Unique { key: [7; 32], states: Unique::UNFINISHED, until: None, on_conflict: Conflict::Reject };
+        Unique { key: [7; 32], facets: Unique::UNFINISHED, until: None, on_conflict: Conflict::Reject };
     let definition = Some(Definition::of(WorkKind::SuccessFast, 125_000));
     let head = Head::new(client.id.parse().unwrap(), Name::new("default").unwrap(), now);
     let head = Arc::new(Head { unique: Some(unique), definition, ..head });
     let job = NewJob { id: server.app.engine.job_id(), id_given: false, head, input: Arc::default() };
-    let submit = Submit { jobs: vec![job], idempotency: None, queue_max: None };
+    let submit = Submit { jobs: vec![job], idempotency: None, queue_max: None, refuse_paused: false };
     server.app.engine.submit(submit).await.unwrap().0[0].id.to_string()
 }
 

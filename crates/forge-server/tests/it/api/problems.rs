@@ -319,7 +319,7 @@ async fn jobs(sweep: &mut Sweep) {
                 let error =
                     ItemError { kind: failed, message: failed.entry().meaning.into(), retryable: false };
                 let end = |id: &str, error| ItemEnd { id: id.into(), error };
-                let held = Held { job: job.id, holder: Holder::Token(job.fence) };
+                let held = Held { job: job.id, holder: Holder::Token(job.fence), client: None };
                 let ends = Arc::from([end("0", None), end("1", Some(error))]);
                 let conclude = Command::Conclude(Conclude { held, ends });
                 server.app.engine.act(conclude).await.unwrap().0

@@ -44,7 +44,7 @@ async fn left(server: &Server, client: &Client, output: Output) -> String {
 }
 
 async fn finish(server: &Server, job: &Job, output: Output) {
-    let held = Held { job: job.id, holder: Holder::Token(job.fence) };
+    let held = Held { job: job.id, holder: Holder::Token(job.fence), client: None };
     let succeed = Succeed { held, output: Some(Arc::new(output)) };
     server.app.engine.act(Command::Succeed(succeed)).await.unwrap();
 }
@@ -384,7 +384,7 @@ async fn a_job_that_left_nothing_has_no_result() {
     let client = server.client().await;
     let id = client.job().await;
     let job = server.claim(true).await;
-    let held = Held { job: job.id, holder: Holder::Token(job.fence) };
+    let held = Held { job: job.id, holder: Holder::Token(job.fence), client: None };
     server.app.engine.act(Command::Succeed(Succeed { held, output: None })).await.unwrap();
     assert_eq!(client.get(&format!("/v1/jobs/{id}")).await.header("link"), None);
     let refused = client.get(&format!("/v1/jobs/{id}/result")).await.refused(404, "RFA_JOB_NOT_FOUND");

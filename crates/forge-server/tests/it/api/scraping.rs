@@ -91,7 +91,7 @@ async fn signs_of_life_are_counted_if_the_worker_still_holds_the_job() {
     let job = server.claim(true).await;
     let alive = |held| Command::Extend(Extend { held, lease: None, note: None });
     server.app.engine.act(alive(held(&job))).await.unwrap();
-    let stale = Held { job: job.id, holder: Holder::Token(job.fence + 1) };
+    let stale = Held { job: job.id, holder: Holder::Token(job.fence + 1), client: None };
     server.app.engine.act(alive(stale)).await.unwrap_err();
     let text = scrape(&server).await;
     assert!(text.lines().any(|line| line == "worker_heartbeats_total 1"), "{text}");

@@ -9,7 +9,8 @@ use std::time::Duration;
 use forge_core::Command;
 use forge_core::catalog::Kind;
 use forge_core::command::{Claim, Fail, Held, Holder, Output, Succeed, WorkError, WorkerKind};
-use forge_core::job::{Job, Name};
+use forge_core::job::{Job, Lane, Name};
+use forge_core::queue::QueueId;
 use forge_core::time::Time;
 use forge_engine::{Clock, SystemClock};
 use forge_server::config::{Config, File, Sources};
@@ -124,6 +125,15 @@ impl Server {
         self.claim_as(WorkerKind::BuiltIn, "default", start).await
     }
 
+    /// Takes the next job of a queue, as a worker outside would, of whichever client has one there.
+    pub(crate) async fn claim_outside(&self, queue: &str) -> Job {
+        let store = self.app.engine.store();
+        let shelves = store.shelf_names(Lane::External, String::new(), 100).await.unwrap();
+        let queues = shelves.iter().map(QueueId::parse);
+        let found = queues.into_iter().find(|found| found.name.as_str() == queue).expect("a job is waiting");
+        self.claim_as(WorkerKind::External(found.owner.expect("a queue of its owner")), queue, true).await
+    }
+
     /// Takes the next job of a queue.
     pub(crate) async fn claim_as(&self, worker_kind: WorkerKind, queue: &str, start: bool) -> Job {
         let claim = Claim {
@@ -180,7 +190,7 @@ impl Server {
 }
 
 pub(crate) fn held(job: &Job) -> Held {
-    Held { job: job.id, holder: Holder::Token(job.fence) }
+    Held { job: job.id, holder: Holder::Token(job.fence), client: None }
 }
 
 /// A client and its key.

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use forge_core::Command;
-use forge_core::command::WorkerKind;
 use forge_core::work::WorkKind;
 use serde_json::json;
 
@@ -33,7 +32,7 @@ async fn an_operation_runs_as_it_is_declared() {
     let body = json!({"parameters": {"width": 100}});
     let accepted = client.call("POST", "/api/v1/images/resize").json(body).send().await.expect(202);
     assert_eq!(accepted["estimatedDuration"], 90);
-    let job = server.claim_as(WorkerKind::External, "pictures", true).await;
+    let job = server.claim_outside("pictures").await;
     assert_eq!(
         (job.head.job_type.as_str(), job.head.operation.as_deref()),
         ("images/resize", Some("images/resize"))
@@ -44,7 +43,7 @@ async fn an_operation_runs_as_it_is_declared() {
     assert_eq!(moment("estimatedCompletionAt").since(moment("startedAt")).as_secs(), 90);
     let elsewhere = json!({"type": "thumbnail", "queue": "fast", "maxRetries": 1});
     client.call("POST", "/api/v1/images/resize").json(elsewhere).send().await.expect(202);
-    let job = server.claim_as(WorkerKind::External, "fast", true).await;
+    let job = server.claim_outside("fast").await;
     assert_eq!((job.head.job_type.as_str(), job.head.retry.attempts_max), ("thumbnail", 2));
 
     client.call("POST", "/api/v1/mail/send").json(json!({})).send().await.expect(202);

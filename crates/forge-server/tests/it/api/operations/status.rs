@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use forge_core::Command;
 use forge_core::catalog::Kind;
-use forge_core::command::{Extend, Note, Output, Succeed, WorkerKind};
+use forge_core::command::{Extend, Note, Output, Succeed};
 use serde_json::{Value, json};
 
 use super::members;
@@ -288,7 +288,7 @@ async fn a_job_that_left_nothing_names_no_result() {
     let server = Server::start().await;
     let client = server.client().await;
     let id = client.begin(json!({"type": "a"})).await.expect(202)["jobId"].as_str().unwrap().to_owned();
-    let job = server.claim_as(WorkerKind::External, "default", true).await;
+    let job = server.claim_outside("default").await;
     server.app.engine.act(Command::Succeed(Succeed { held: held(&job), output: None })).await.unwrap();
     let seen = client.poll(&id).await.expect(200);
     assert_eq!(seen["status"], "Completed");

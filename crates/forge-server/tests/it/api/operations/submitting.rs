@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use forge_core::catalog::Kind;
-use forge_core::command::WorkerKind;
 use forge_core::job::Dialect;
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -68,7 +67,7 @@ async fn work_of_no_kind_is_real_and_waits_for_a_worker_outside_with_its_input()
     let body = json!({"type": "mail.send", "parameters": {"to": "a@example.com"}, "queue": "mail"});
     let accepted = client.begin(body).await.expect(202);
     assert_eq!(members(&accepted), ["jobId", "status", "statusUrl", "submittedAt"], "nobody knows how long");
-    let job = server.claim_as(WorkerKind::External, "mail", true).await;
+    let job = server.claim_outside("mail").await;
     assert_eq!((job.id.to_string(), job.head.job_type.as_str()), (text(&accepted["jobId"]), "mail.send"));
     assert_eq!((job.head.definition, job.head.dialect), (None, Dialect::Operations));
     let inputs = server.app.engine.store().inputs(vec![job.id]).await.unwrap();

@@ -74,7 +74,7 @@ impl Story<'_> {
 
     async fn work(&mut self, dice: &mut Dice, path: &str) {
         let job = self.held.clone().expect("whoever claimed it");
-        let held = Held { job: job.id, holder: Holder::Token(job.fence) };
+        let held = Held { job: job.id, holder: Holder::Token(job.fence), client: None };
         let command = match dice.roll(10) {
             0 => Command::HandBack(held),
             1 | 2 => Command::Start(held),

@@ -35,7 +35,7 @@ fn names(messages: &[Message]) -> Vec<&str> {
 
 /// Says how far a running job is.
 async fn progress(server: &Server, job: &Job, percent: u8) {
-    let held = Held { job: job.id, holder: Holder::Token(job.fence) };
+    let held = Held { job: job.id, holder: Holder::Token(job.fence), client: None };
     let note = Some(Note::Progress { percent, message: None });
     server.app.engine.act(Command::Extend(Extend { held, lease: None, note })).await.unwrap();
 }

@@ -89,11 +89,11 @@ async fn progress_notifications_and_retries_are_told_as_they_come() {
     let mut one = of_job(&client, &id).await;
     let job = server.claim(true).await;
     progress(&server, &job, 40).await;
-    let held = Held { job: job.id, holder: Holder::Token(job.fence) };
+    let held = Held { job: job.id, holder: Holder::Token(job.fence), client: None };
     let emitted = Extend { held, lease: None, note: Some(Note::Emitted) };
     server.app.engine.act(Command::Extend(emitted)).await.unwrap();
     let error = forge_core::command::WorkError::new(Kind::HandlerTransient, "not now");
-    let held = Held { job: job.id, holder: Holder::Token(job.fence) };
+    let held = Held { job: job.id, holder: Holder::Token(job.fence), client: None };
     server.app.engine.act(Command::Fail(forge_core::command::Fail { held, error })).await.unwrap();
     server.succeed().await;
 

@@ -1,0 +1,73 @@
+//! What is set for queues: by their owner, and by the operator for all queues of a name. Whoever is stricter decides.
+
+use alloc::string::ToString;
+
+use super::working_set::WorkingSet;
+use crate::command::{Answer, QueueCommand};
+use crate::job::{Lane, Name, Shelf};
+use crate::queue::{QueueId, QueueSettings};
+use crate::record::Stored;
+use crate::rows::Wants;
+
+/// Asks for all that is set for a queue.
+pub(super) fn wants_settings(queue: &QueueId, wants: &mut Wants) {
+    let keys = [queue.key(), queue.name.clone()];
+    wants.records.extend(keys.map(|key| QueueSettings::record_key(key.as_str().to_string())));
+}
+
+/// Asks for what a command about a queue needs.
+pub(super) fn wants(command: &QueueCommand, wants: &mut Wants) {
+    wants.records.insert(QueueSettings::record_key(command.queue.key().as_str().to_string()));
+}
+
+impl WorkingSet<'_> {
+    fn settings(&self, key: &Name) -> Option<QueueSettings> {
+        self.record(key.as_str().to_string())
+    }
+
+    /// What the owner and the operator set for a queue.
+    fn settings_of(&self, queue: &QueueId) -> impl Iterator<Item = QueueSettings> {
+        let of_operator = queue.owner.as_ref().and_then(|_| self.settings(&queue.name));
+        self.settings(&queue.key()).into_iter().chain(of_operator)
+    }
+
+    /// Whether nothing is handed out from a queue.
+    pub(super) fn is_paused(&self, queue: &QueueId) -> bool {
+        self.settings_of(queue).any(|settings| settings.paused_at.is_some())
+    }
+
+    /// How many jobs may wait in a queue, as far as that is set for it.
+    pub(super) fn waiting_max(&self, queue: &QueueId) -> Option<u64> {
+        self.settings_of(queue).filter_map(|settings| settings.waiting_max).min()
+    }
+
+    /// How many jobs of a queue workers may hold, as far as that is set for it.
+    pub(super) fn active_max(&self, queue: &QueueId) -> Option<u64> {
+        self.settings_of(queue).filter_map(|settings| settings.active_max).min()
+    }
+
+    pub(super) fn set_queue(&mut self, command: &QueueCommand) -> Answer {
+        let (queue, change, now) = (&command.queue, &command.change, self.now);
+        let key = queue.key();
+        let mut settings = self.settings(&key).unwrap_or_else(|| QueueSettings::new(key.clone(), now));
+        let was = settings.clone();
+        match change.paused {
+            Some(true) => settings.paused_at = settings.paused_at.or(Some(now)),
+            Some(false) => settings.paused_at = None,
+            None => {}
+        }
+        settings.waiting_max = change.waiting_max.unwrap_or(settings.waiting_max);
+        settings.active_max = change.active_max.unwrap_or(settings.active_max);
+        if settings != was {
+            self.put_record(&settings);
+        }
+        let looser = settings.paused_at.is_none() || settings.active_max > was.active_max;
+        if looser {
+            match &queue.owner {
+                Some(_) => drop(self.changes.woken.insert(Shelf { lane: Lane::External, name: key })),
+                None => self.changes.wake_all = true,
+            }
+        }
+        Answer::Queue(settings.into())
+    }
+}

@@ -1,0 +1,67 @@
+//! Records in the working set: each is read as what it means, and written back once, with the version that was seen.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+
+use super::working_set::WorkingSet;
+use crate::record::{Record, RecordChange, RecordKey, Stored};
+
+/// The records of a batch, as they change.
+#[derive(Default)]
+pub(super) struct Records(BTreeMap<RecordKey, WorkingRecord>);
+
+struct WorkingRecord {
+    /// The version that the store has; `None` if it has no such record.
+    seen: Option<u64>,
+    record: Option<Record>,
+    changed: bool,
+}
+
+impl Records {
+    pub(super) fn new(rows: BTreeMap<RecordKey, Record>) -> Records {
+        let working = |record: Record| WorkingRecord {
+            seen: Some(record.version),
+            record: Some(record),
+            changed: false,
+        };
+        Records(rows.into_iter().map(|(key, record)| (key, working(record))).collect())
+    }
+
+    fn set(&mut self, key: RecordKey, record: Option<Record>) {
+        let unseen = WorkingRecord { seen: None, record: None, changed: false };
+        let working = self.0.entry(key).or_insert(unseen);
+        working.record = record;
+        working.changed = true;
+    }
+
+    /// What to write.
+    pub(super) fn changes(self) -> impl Iterator<Item = (RecordKey, RecordChange)> {
+        let to_write = |working: &WorkingRecord| {
+            // One that came and went within the batch was never there.
+            working.changed && (working.seen.is_some() || working.record.is_some())
+        };
+        let change = |working: WorkingRecord| RecordChange { seen: working.seen, new: working.record };
+        let changed = self.0.into_iter().filter(move |(_, working)| to_write(working));
+        changed.map(move |(key, working)| (key, change(working)))
+    }
+}
+
+impl WorkingSet<'_> {
+    /// The record with this key, if there is one. One that cannot be read counts as none: it is replaced by the next write.
+    pub(super) fn record<T: Stored>(&self, key: String) -> Option<T> {
+        let working = self.records.0.get(&T::record_key(key))?;
+        T::of(working.record.as_ref()?).ok()
+    }
+
+    /// Writes a record. The batch must have asked to see it.
+    pub(super) fn put_record<T: Stored>(&mut self, value: &T) {
+        let version = self.random();
+        let record = value.to_record(version);
+        self.records.set(record.key.clone(), Some(record));
+    }
+
+    /// Deletes a record.
+    pub(super) fn remove_record(&mut self, key: RecordKey) {
+        self.records.set(key, None);
+    }
+}

@@ -1,0 +1,156 @@
+//! Workers outside: that they are alive, what they are told, and what happens to their jobs when they are gone.
+//!
+//! A worker is only ever asked about in the name of its owner, and only jobs of that owner are extended or taken back.
+
+use alloc::vec::Vec;
+
+use super::working_set::{Slot, WorkingSet};
+use crate::catalog::Kind;
+use crate::command::{
+    Answer, Beat, Beaten, Claim, Held, Refusal, WorkError, WorkerCommand, WorkerKind, WorkerLost,
+};
+use crate::id::JobId;
+use crate::job::Job;
+use crate::limits;
+use crate::record::{RecordKey, Stored};
+use crate::rows::Wants;
+use crate::state::{Cause, State};
+use crate::worker::{Worker, WorkerId, WorkerState};
+
+pub(super) fn wants(command: &WorkerCommand, wants: &mut Wants) {
+    wants.records.insert(Worker::record_key(command.worker().key()));
+    match command {
+        WorkerCommand::Beat(beat) => {
+            wants.jobs.extend(beat.jobs.iter().take(limits::WORKER_JOBS_MAX).map(|(job, _)| *job));
+        }
+        WorkerCommand::Lost(lost) => wants.jobs.extend(&lost.jobs),
+        WorkerCommand::Direct { .. } => {}
+    }
+}
+
+/// The worker that a claim is for, if it is one outside.
+pub(super) fn claimant(claim: &Claim) -> Option<WorkerId> {
+    match &claim.worker_kind {
+        WorkerKind::External(owner) => Some(WorkerId { owner: owner.clone(), name: claim.worker.clone() }),
+        WorkerKind::BuiltIn => None,
+    }
+}
+
+impl WorkingSet<'_> {
+    pub(super) fn worker(&mut self, command: &WorkerCommand) -> Result<Answer, Refusal> {
+        match command {
+            WorkerCommand::Beat(beat) => Ok(self.beat(beat)),
+            WorkerCommand::Direct { worker, to } => self.direct(worker, *to),
+            WorkerCommand::Lost(lost) => Ok(self.release(lost)),
+        }
+    }
+
+    /// Whether the worker of a claim may be given anything. One that is not known yet may.
+    pub(super) fn takes_work(&self, id: &WorkerId) -> bool {
+        self.record::<Worker>(id.key()).is_none_or(|worker| worker.takes_work())
+    }
+
+    /// Notes what a worker fetched that sends heartbeats: should it be gone, that is taken back too. Of one that sends none
+    /// nothing is noted, since its silence means nothing.
+    pub(super) fn note_fetch(&mut self, id: &WorkerId, claim: &Claim, jobs: &[Job]) {
+        let Some(mut worker) = self.record::<Worker>(id.key()) else { return };
+        worker.jobs.extend(jobs.iter().map(|job| job.id));
+        let surplus = worker.jobs.len().saturating_sub(limits::WORKER_JOBS_MAX);
+        worker.jobs.drain(..surplus);
+        if worker.facts.queues.is_empty() {
+            worker.facts.queues = claim.queues.iter().take(limits::WORKER_QUEUES_MAX).cloned().collect();
+        }
+        worker.seen_at = worker.seen_at.max(self.now);
+        worker.lost_at = None;
+        self.put_record(&worker);
+    }
+
+    fn beat(&mut self, beat: &Beat) -> Answer {
+        let now = self.now;
+        let known: Option<Worker> = self.record(beat.worker.key());
+        let mut worker = known.unwrap_or_else(|| Worker::new(beat.worker.clone(), now));
+        let (mut extended, mut canceled) = (Vec::new(), Vec::new());
+        for (job, holder) in beat.jobs.iter().take(limits::WORKER_JOBS_MAX) {
+            let client = Some(beat.worker.owner.client);
+            match self.held(&Held { job: *job, holder: holder.clone(), client }) {
+                Ok(slot) => {
+                    self.prolong(slot, beat.lease);
+                    extended.push(*job);
+                }
+                Err(Refusal::AlreadyCanceled) => canceled.push(*job),
+                Err(_) => {}
+            }
+        }
+        worker.learn(&beat.facts);
+        worker.state = beat.state.unwrap_or(worker.state);
+        worker.seen_at = worker.seen_at.max(now);
+        worker.lost_at = None;
+        worker.jobs.clone_from(&extended);
+        self.put_record(&worker);
+        Answer::Beat(Beaten { worker, extended, canceled }.into())
+    }
+
+    fn direct(&mut self, id: &WorkerId, to: WorkerState) -> Result<Answer, Refusal> {
+        let mut worker: Worker = self.record(id.key()).ok_or(Refusal::WorkerNotFound)?;
+        worker.directive = to;
+        self.put_record(&worker);
+        Ok(Answer::Settled)
+    }
+
+    /// Does what is due about a worker: one that is silent is reported as lost if it held anything, and else forgotten.
+    pub(super) fn worker_due(&mut self, key: RecordKey) -> Option<WorkerLost> {
+        let Some(mut worker) = self.record::<Worker>(key.key.clone()) else {
+            // It cannot be read, and would be due for ever.
+            self.remove_record(key);
+            return None;
+        };
+        if worker.due_at().is_none_or(|at| at > self.now) {
+            return None;
+        }
+        if worker.jobs.is_empty() {
+            self.remove_record(key);
+            return None;
+        }
+        // Should what follows be lost with this process, the worker is found again.
+        worker.lost_at = Some(self.now);
+        self.put_record(&worker);
+        Some(WorkerLost { worker: worker.id, jobs: worker.jobs })
+    }
+
+    /// Takes back what a worker holds that is gone.
+    fn release(&mut self, lost: &WorkerLost) -> Answer {
+        let Some(worker) = self.record::<Worker>(lost.worker.key()).filter(|worker| worker.lost_at.is_some())
+        else {
+            // It has come back.
+            return Answer::Settled;
+        };
+        for &job in &lost.jobs {
+            if let Some(slot) = self.held_by(job, &worker.id) {
+                let released = self.lose(slot);
+                debug_assert_eq!(released, Ok(()), "{:?}", self.job(slot));
+            }
+        }
+        self.remove_record(Worker::record_key(worker.id.key()));
+        Answer::Settled
+    }
+
+    fn held_by(&self, job: JobId, worker: &WorkerId) -> Option<Slot> {
+        let slot = self.find(job)?;
+        let job = self.job(slot);
+        let holder = job.lease.as_ref().map(|lease| &lease.worker);
+        (job.state.is_active() && job.head.client == worker.owner.client && holder == Some(&worker.name))
+            .then_some(slot)
+    }
+
+    /// The worker that held a job gave no sign of life.
+    pub(super) fn lose(&mut self, slot: Slot) -> Result<(), Refusal> {
+        if self.job(slot).state == State::Assigned {
+            return self.take_back(slot, Cause::LeaseExpired);
+        }
+        let mut error = WorkError::new(Kind::RunnerLost, "the worker gave no sign of life");
+        if !self.job(slot).head.is_simulated() {
+            error.class = Some("visibility_timeout".into());
+        }
+        self.break_off(slot, Cause::RunnerLost, &error)
+    }
+}

@@ -1,0 +1,218 @@
+//! Queues: which one a job waits in, and what was set for it.
+//!
+//! Simulated work waits in queues that everybody shares, known by their name. Work for workers outside waits in queues of its
+//! owner: (client, tenant, name). Two clients that both use `default` never see each other's jobs.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt::Write as _;
+
+use crate::codec::{Corrupt, Fields, Writer};
+use crate::id::ClientId;
+use crate::job::Name;
+use crate::record::{RecordKind, Stored};
+use crate::time::Time;
+
+/// Whose queues: a client's, divided further by tenant.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Owner {
+    /// The client.
+    pub client: ClientId,
+    /// One of its tenants; `None` for the client itself.
+    pub tenant: Option<Name>,
+}
+
+impl Owner {
+    /// The queues of a client itself.
+    pub const fn client(client: ClientId) -> Owner {
+        Owner { client, tenant: None }
+    }
+
+    /// What the keys of all the owner's queues begin with.
+    pub fn prefix(&self) -> String {
+        let tenant = self.tenant.as_ref().map_or("", Name::as_str);
+        format!("{:032x}/{tenant}/", self.client.as_u128())
+    }
+
+    /// A name that no other owner can use: for what an owner's jobs share, such as a limit.
+    pub fn scoped(&self, name: &str) -> Name {
+        let mut key = self.prefix();
+        key.push_str(name);
+        Name::joined(&key)
+    }
+}
+
+/// A queue.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueueId {
+    /// Whose it is; `None` if everybody shares it.
+    pub owner: Option<Owner>,
+    /// What it is called.
+    pub name: Name,
+}
+
+impl QueueId {
+    /// A queue that everybody shares.
+    pub const fn shared(name: Name) -> QueueId {
+        QueueId { owner: None, name }
+    }
+
+    /// The queue as one name: under it stores keep shelves, counts and settings.
+    pub fn key(&self) -> Name {
+        match &self.owner {
+            None => self.name.clone(),
+            Some(owner) => owner.scoped(self.name.as_str()),
+        }
+    }
+
+    /// Reads what [`Self::key`] wrote.
+    pub fn parse(key: &Name) -> QueueId {
+        Self::parse_owned(key.as_str()).unwrap_or_else(|| QueueId::shared(key.clone()))
+    }
+
+    fn parse_owned(key: &str) -> Option<QueueId> {
+        let (client, rest) = key.split_once('/').filter(|(client, _)| client.len() == 32)?;
+        let client = ClientId::from_u128(u128::from_str_radix(client, 16).ok()?);
+        let (tenant, name) = rest.split_once('/')?;
+        let tenant = if tenant.is_empty() { None } else { Some(Name::new(tenant)?) };
+        Some(QueueId { owner: Some(Owner { client, tenant }), name: Name::new(name)? })
+    }
+
+    /// Whether `key` is that of a queue that everybody shares.
+    pub fn is_shared(key: &Name) -> bool {
+        !key.as_str().contains('/')
+    }
+}
+
+/// What was set for a queue: by its owner, or by the operator for all queues of a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueSettings {
+    /// [`QueueId::key`] of the queue; the bare name for what the operator set.
+    pub queue: Name,
+    /// Since when nothing is handed out.
+    pub paused_at: Option<Time>,
+    /// Refuse new jobs while so many wait.
+    pub waiting_max: Option<u64>,
+    /// Hand out nothing while workers hold so many.
+    pub active_max: Option<u64>,
+    /// When it was first set.
+    pub created_at: Time,
+}
+
+impl QueueSettings {
+    /// Nothing special.
+    pub const fn new(queue: Name, created_at: Time) -> QueueSettings {
+        QueueSettings { queue, paused_at: None, waiting_max: None, active_max: None, created_at }
+    }
+}
+
+impl Stored for QueueSettings {
+    const KIND: RecordKind = RecordKind::Queue;
+
+    fn key(&self) -> String {
+        self.queue.as_str().to_string()
+    }
+
+    /// The owner; empty for what the operator set.
+    fn group(&self) -> String {
+        QueueId::parse(&self.queue).owner.map_or_else(String::new, |owner| owner.prefix())
+    }
+
+    fn due_at(&self) -> Option<Time> {
+        None
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut out = Writer(&mut bytes);
+        out.time(1, self.paused_at);
+        out.text(2, self.waiting_max.map(|max| decimal(max)).as_deref());
+        out.text(3, self.active_max.map(|max| decimal(max)).as_deref());
+        out.time(4, Some(self.created_at));
+        bytes
+    }
+
+    fn decode(key: &str, bytes: &[u8]) -> Result<QueueSettings, Corrupt> {
+        let mut settings = QueueSettings::new(Name::joined(key), Time::ZERO);
+        for field in Fields(bytes) {
+            let field = field?;
+            let max = || field.str()?.parse().map_err(|_| Corrupt);
+            match field.tag {
+                1 => settings.paused_at = Some(field.time()?),
+                2 => settings.waiting_max = Some(max()?),
+                3 => settings.active_max = Some(max()?),
+                4 => settings.created_at = field.time()?,
+                _ => {}
+            }
+        }
+        Ok(settings)
+    }
+}
+
+/// As text, because a missing number reads as zero, and a bound of zero means something.
+fn decimal(number: u64) -> String {
+    let mut text = String::new();
+    let _ = write!(text, "{number}");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> Name {
+        Name::new(text).unwrap()
+    }
+
+    #[test]
+    fn a_queue_is_read_back_from_its_key() {
+        let client = ClientId::from_u128(0xabc);
+        let owners = [None, Some(Owner::client(client)), Some(Owner { client, tenant: Some(name("acme")) })];
+        for owner in owners {
+            let queue = QueueId { owner, name: name("mail.out") };
+            assert_eq!(QueueId::parse(&queue.key()), queue);
+            assert_eq!(QueueId::is_shared(&queue.key()), queue.owner.is_none());
+        }
+    }
+
+    #[test]
+    fn owners_never_share_a_key() {
+        let queue = |client, tenant: Option<&str>, queue| {
+            let owner = Owner { client: ClientId::from_u128(client), tenant: tenant.map(name) };
+            QueueId { owner: Some(owner), name: name(queue) }.key()
+        };
+        let keys = [
+            queue(1, None, "default"),
+            queue(2, None, "default"),
+            queue(1, Some("default"), "default"),
+            queue(1, Some("a"), "default"),
+        ];
+        for (n, key) in keys.iter().enumerate() {
+            assert!(!keys[n + 1..].contains(key), "{key}");
+        }
+    }
+
+    #[test]
+    fn settings_are_read_back_as_they_were_written() {
+        let queue = QueueId { owner: Some(Owner::client(ClientId::from_u128(7))), name: name("q") }.key();
+        let plain = QueueSettings::new(queue, Time::from_micros(5));
+        let full = QueueSettings {
+            paused_at: Some(Time::from_micros(9)),
+            waiting_max: Some(0),
+            active_max: Some(u64::MAX),
+            ..plain.clone()
+        };
+        for settings in [plain, full] {
+            let record = settings.to_record(3);
+            assert_eq!(QueueSettings::of(&record), Ok(settings.clone()));
+            assert_eq!(record.group, "00000000000000000000000000000007//");
+        }
+    }
+
+    #[test]
+    fn damaged_settings_are_an_error_not_a_panic() {
+        assert_eq!(QueueSettings::decode("q", &[1]), Err(Corrupt));
+        assert_eq!(QueueSettings::decode("q", &[2, 1, b'x']), Err(Corrupt));
+    }
+}
