@@ -131,7 +131,7 @@ impl Download {
             self.answer = None;
         }
         let written = async {
-            while self.answer.is_some() || !self.head.size.is_some_and(|size| self.at >= size) {
+            while self.answer.is_some() || self.head.size.is_none_or(|size| self.at < size) {
                 let Some(chunk) = self.chunk().await? else { break };
                 file.write_all(&chunk).await.map_err(trouble)?;
                 digest.update(&chunk);

@@ -98,6 +98,11 @@ struct Queues {
     queues: Vec<Queue>,
 }
 
+#[derive(Deserialize)]
+struct Workers {
+    workers: Vec<Value>,
+}
+
 /// A job that was handed out.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Taken {
@@ -226,6 +231,15 @@ impl Ojs<'_> {
     pub async fn queues(&self) -> Result<Vec<Queue>, Error> {
         let call = self.client.get("ojs/v1/queues")?.header(OJS_VERSION, "1.0")?;
         Ok(self.client.fetch::<Queues>(&call).await?.queues)
+    }
+
+    /// The workers that take your jobs, as the server describes them.
+    ///
+    /// # Errors
+    /// As the server refuses it.
+    pub async fn workers(&self) -> Result<Vec<Value>, Error> {
+        let call = self.client.get("ojs/v1/workers")?.header(OJS_VERSION, "1.0")?;
+        Ok(self.client.fetch::<Workers>(&call).await?.workers)
     }
 
     /// What a queue holds: counts by state and rates.

@@ -1,6 +1,6 @@
 //! Clients, keys and webhooks of `/v1`.
 
-use forge_wire::forge::{KeyRequest, RevokeRequest, RevokedView};
+use forge_wire::forge::{KeyRequest, RevokeRequest, RevokedView, event_names};
 use http::Method;
 use serde::{Deserialize, Serialize};
 
@@ -14,9 +14,15 @@ use crate::path::segment;
 pub struct NewWebhook {
     /// Who is told.
     pub url: String,
-    /// Of which events; all if empty.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// Of which events.
     pub events: Vec<String>,
+}
+
+impl NewWebhook {
+    /// One that is told of everything.
+    pub fn of_everything(url: impl Into<String>) -> NewWebhook {
+        NewWebhook { url: url.into(), events: event_names().map(str::to_owned).collect() }
+    }
 }
 
 /// A webhook that was registered.

@@ -102,7 +102,7 @@ pub struct Failure {
     /// Whether it is worth another try.
     pub retry: RetryAdvice,
     /// Facts.
-    pub details: Map<String, Value>,
+    pub details: Box<Map<String, Value>>,
 }
 
 impl Failure {
@@ -113,7 +113,7 @@ impl Failure {
             code: "handler_error".to_owned(),
             class: None,
             retry: RetryAdvice::Policy,
-            details: Map::new(),
+            details: Box::default(),
         }
     }
 
@@ -156,7 +156,7 @@ impl Failure {
             RetryAdvice::Never => error["retryable"] = false.into(),
         }
         if !self.details.is_empty() {
-            error["details"] = Value::Object(self.details.clone());
+            error["details"] = Value::Object(Map::clone(&self.details));
         }
         error
     }

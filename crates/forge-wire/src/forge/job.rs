@@ -92,6 +92,9 @@ pub struct JobView<'a> {
     /// EXECUTE, DEFERRED or EMIT_EVENT.
     #[serde(rename = "type")]
     pub form: Cow<'a, str>,
+    /// What kind of work it is, as whoever submitted it on another dialect calls it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub job_type: Option<Cow<'a, str>>,
     /// Where it stands.
     pub state: Cow<'a, str>,
     /// SUCCESS, FAILED or CANCELED once it has ended.
@@ -176,6 +179,7 @@ impl<'a> JobView<'a> {
         JobView {
             job_id: job.id.to_string(),
             form: words::forge_type(job.head.form).into(),
+            job_type: Some(job.head.job_type.as_str()).filter(|name| !name.is_empty()).map(Into::into),
             state: words::forge_state(job.state).into(),
             outcome: words::forge_outcome(job.state).map(Into::into),
             created_at: time::millis(job.head.created_at),

@@ -277,6 +277,7 @@ fn job() -> Value {
         json!({
             "job_id": id("Which job."),
             "type": {"enum": forms(), "description": "What it does."},
+            "job_type": text("What kind of work it is, as whoever submitted it on another dialect calls it."),
             "state": reference("State"),
             "outcome": {"enum": outcomes_or_null(), "description": "How it ended; null before."},
             "created_at": time("When it was accepted."),

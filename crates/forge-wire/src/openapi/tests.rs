@@ -54,6 +54,7 @@ fn bare_job() -> JobView<'static> {
     JobView {
         job_id: ID.into(),
         form: "EXECUTE".into(),
+        job_type: Some("mail.send".into()),
         state: "QUEUED".into(),
         outcome: None,
         created_at: NOON.into(),

@@ -195,7 +195,7 @@ struct Registered {
 
 async fn register(connection: &Connection, address: SocketAddr) -> Result<Registered, Trouble> {
     let client = connection.client()?;
-    let wanted = NewWebhook { url: format!("http://{address}/"), events: Vec::new() };
+    let wanted = NewWebhook::of_everything(format!("http://{address}/"));
     let webhook = client.forge().create_webhook(&wanted).await?;
     Ok(Registered { client, webhook })
 }

@@ -3,6 +3,7 @@
 mod failures;
 mod journeys;
 mod readme;
+mod tls;
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -8,4 +8,4 @@ mod receiver;
 mod registered;
 mod samples;
 mod story;
-mod tls;
+pub(crate) mod tls;

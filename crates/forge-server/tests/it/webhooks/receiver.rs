@@ -18,8 +18,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
 /// Somebody who listens on loopback.
-pub(super) struct Receiver {
-    pub(super) address: SocketAddr,
+pub(crate) struct Receiver {
+    pub(crate) address: SocketAddr,
     n_connections: Arc<AtomicUsize>,
     serving: JoinHandle<()>,
 }

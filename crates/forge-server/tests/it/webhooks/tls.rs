@@ -13,7 +13,7 @@ use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use super::receiver::{Names, Receiver, options, send, sender};
 
 /// A receiver with a certificate of its own making for this name.
-async fn receiver(name: &str) -> (Receiver, CertificateDer<'static>) {
+pub(crate) async fn receiver(name: &str) -> (Receiver, CertificateDer<'static>) {
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed([name.to_owned()]).unwrap();
     let key = PrivatePkcs8KeyDer::from(signing_key.serialize_der());
     let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
@@ -39,7 +39,7 @@ async fn receiver(name: &str) -> (Receiver, CertificateDer<'static>) {
     (receiver, cert.der().clone())
 }
 
-fn trusting(certificate: &CertificateDer<'static>) -> Option<RootCertStore> {
+pub(crate) fn trusting(certificate: &CertificateDer<'static>) -> Option<RootCertStore> {
     let mut roots = RootCertStore::empty();
     roots.add(certificate.clone()).unwrap();
     Some(roots)

@@ -5,7 +5,9 @@ use serde_json::Value;
 use url::Url;
 
 /// A failed job in a few lines.
-pub(super) fn explain(job_id: &str, problem: &Problem, base: &Url) -> String {
+pub(super) fn explain(job: &Value, problem: &Problem, base: &Url) -> String {
+    let job_id = job["job_id"].as_str().unwrap_or_default();
+    let spent = job["retries_left"] == 0;
     let extension = |name: &str| problem.extensions().get(name).and_then(Value::as_str);
     let status = problem.job().status().map_or("FAILED", |status| status.as_str());
     let title = problem.title().unwrap_or("The job ended badly");
@@ -18,6 +20,9 @@ pub(super) fn explain(job_id: &str, problem: &Problem, base: &Url) -> String {
         text += &format!("  {}\n", clean(line));
     }
     text += &match (problem.job().retryable(), problem.job().retry_after_s()) {
+        (Some(true), _) if spent => {
+            "  Worth another try, but its retries are used up: submit it again.\n".to_owned()
+        }
         (Some(true), Some(after)) => {
             format!("  Worth another try, in {after} s: forgerun retry {job_id}\n")
         }
@@ -56,7 +61,7 @@ mod tests {
 
     fn explained(body: &str) -> String {
         let problem = serde_json::from_str(body).unwrap();
-        explain("7", &problem, &Url::parse("http://a:8080/").unwrap())
+        explain(&serde_json::json!({"job_id": "7"}), &problem, &Url::parse("http://a:8080/").unwrap())
     }
 
     #[test]
@@ -70,6 +75,15 @@ mod tests {
             "FAILED: Job Failed Temporarily (RFA_EXEC_JOB_FAILED)\n  no paper\n  Worth another try, in 5 s: forgerun retry 7\n  \
              About it: http://a:8080/problems/job-failed-transient\n"
         );
+    }
+
+    #[test]
+    fn a_job_without_retries_is_not_to_be_retried() {
+        let problem =
+            serde_json::from_str(r#"{"jobStatus":"FAILED","retryable":true,"retryAfter":5}"#).unwrap();
+        let job = serde_json::json!({"job_id": "7", "retries_left": 0});
+        let text = explain(&job, &problem, &Url::parse("http://a/").unwrap());
+        assert!(text.contains("submit it again") && !text.contains("forgerun retry"), "{text}");
     }
 
     #[test]

@@ -28,6 +28,10 @@ pub(crate) enum People {
     Report(JobFlags),
     /// Fetch what a job left; run again, a broken download goes on where it ended
     Result(ResultFlags),
+    /// List queues and what waits in them; pause and resume them
+    Queues(QueuesFlags),
+    /// List the workers that take your jobs
+    Workers(ConnectionFlags),
     /// Make clients: the owners of jobs and keys
     #[command(subcommand)]
     Clients(Clients),
@@ -126,6 +130,31 @@ pub(crate) struct ResultFlags {
     /// Save it as this file, which appears once it is whole [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct QueuesFlags {
+    #[command(subcommand)]
+    pub(crate) command: Option<QueueCommand>,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum QueueCommand {
+    /// Hand out nothing of a queue any more
+    Pause(QueueFlags),
+    /// Hand out what waits in a queue again
+    Resume(QueueFlags),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct QueueFlags {
+    /// The queue
+    pub(crate) queue: String,
     #[command(flatten)]
     pub(crate) connection: Connection,
 }

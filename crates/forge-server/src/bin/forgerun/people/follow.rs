@@ -36,7 +36,7 @@ pub(super) async fn wait(flags: &WaitFlags) -> Result<Exit, Trouble> {
         return Ok(Exit::Done);
     }
     if let Some(failure) = client.forge().failure(&flags.id).await? {
-        screen.note(failure::explain(&flags.id, &failure.problem, client.base()).trim_end());
+        screen.note(failure::explain(&job, &failure.problem, client.base()).trim_end());
     }
     Ok(Exit::JobFailed)
 }
@@ -58,7 +58,7 @@ pub(super) async fn wait_and_print(
         if screen.json {
             screen.line(&String::from_utf8_lossy(&failure.bytes))?;
         }
-        screen.note(failure::explain(job_id, &failure.problem, client.base()).trim_end());
+        screen.note(failure::explain(&job, &failure.problem, client.base()).trim_end());
         return Ok(Exit::JobFailed);
     }
     if screen.json {

@@ -10,6 +10,7 @@ mod failure;
 mod flags;
 mod follow;
 mod jobs;
+mod queues;
 mod screen;
 mod submit;
 mod table;
@@ -45,6 +46,8 @@ async fn dispatch(command: &People) -> Result<Exit, Trouble> {
         People::Retry(flags) => jobs::retry(flags).await,
         People::Report(flags) => jobs::report(flags).await,
         People::Result(flags) => jobs::result(flags).await,
+        People::Queues(flags) => queues::queues(flags).await,
+        People::Workers(flags) => queues::workers(flags).await,
         People::Clients(command) => admin::clients(command).await,
         People::Keys(command) => admin::keys(command).await,
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use forge_client::worker::{Canceled, Context, Failure, Spool, SpoolError, Taken};
 use forge_client::{Clock, SystemClock, limits};
 use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -40,10 +40,8 @@ pub(super) struct Ended {
     pub(super) signal: Option<i32>,
     /// Its last words on standard error.
     pub(super) message: String,
-    /// What it printed, or why that will not do.
+    /// What it printed; or why it was stopped, or why its output will not do.
     pub(super) output: Result<Spool, Failure>,
-    /// Why it was stopped, if it was.
-    pub(super) stopped: Option<Failure>,
 }
 
 /// Kills the group when it is dropped: no job leaves processes behind.
@@ -88,10 +86,15 @@ impl Child {
     pub(super) async fn wait(mut self, exec: &Exec, job: &Taken, context: &Context) -> Ended {
         let stdin = self.process.stdin.take().map(|pipe| tokio::spawn(write(pipe, job.input().to_owned())));
         let (too_much, mut overflow) = watch::channel(false);
-        let stdout = self.process.stdout.take().map(|pipe| tokio::spawn(read_output(pipe, too_much)));
+        let (enough, stop_reading) = watch::channel(false);
+        let stdout = self.process.stdout.take();
+        let stdout = stdout.map(|pipe| tokio::spawn(read_output(pipe, too_much, stop_reading.clone())));
         let (progress, news) = watch::channel(None);
-        let stderr =
-            self.process.stderr.take().map(|pipe| tokio::spawn(read_errors(pipe, progress, exec.pass_on)));
+        let stderr = self
+            .process
+            .stderr
+            .take()
+            .map(|pipe| tokio::spawn(read_errors(pipe, progress, exec.pass_on, stop_reading)));
         let telling = tokio::spawn(tell(news, context.clone()));
 
         let limit = async {
@@ -116,23 +119,25 @@ impl Child {
             () = overflowed => (self.stop(exec.grace).await, None),
         };
         let Child { group, .. } = &self;
-        let output = collect(stdout, group).await.unwrap_or_else(|| {
-            Err(Failure::new("the output of the program could not be read").please_again())
-        });
-        let lines = collect(stderr, group).await.unwrap_or_default();
+        let unread = || Failure::new("the output of the program could not be read").please_again();
+        let output = collect(stdout, group, &enough).await.unwrap_or_else(|| Err(unread()));
+        let lines = collect(stderr, group, &enough).await.unwrap_or_default();
         // Whatever is left of the group goes with the job.
         group.signal(Signal::KILL);
         if let Some(writer) = stdin {
             writer.abort();
         }
         telling.abort();
-        let too_large = matches!(&output, Err(failure) if stopped.is_none() && failure.class.as_deref() == Some(TOO_LARGE));
-        let stopped = stopped.or_else(|| too_large.then(|| too_large_failure()));
+        // What stopped it, or what could not be kept, is the reason; not the signal that it got then.
+        let output = match stopped {
+            Some(failure) => Err(failure),
+            None => output,
+        };
         let (code, signal) = match &status {
             Ok(status) => ends(*status),
             Err(_) => (None, None),
         };
-        Ended { code, signal, message: lines.message(), output, stopped }
+        Ended { code, signal, message: lines.message(), output }
     }
 
     /// SIGTERM to the group, and SIGKILL to whatever is still there after the grace.
@@ -157,26 +162,35 @@ fn canceled(reason: Canceled) -> Failure {
     })
 }
 
-const TOO_LARGE: &str = "output.too_large";
-
-fn too_large_failure() -> Failure {
+fn too_large() -> Failure {
     let text = format!("the program printed more than {} bytes", limits::OUTPUT_BYTES_MAX);
-    Failure::new(text).never_again().class(TOO_LARGE)
+    Failure::new(text).never_again().class("output.too_large")
 }
 
-/// What a reader has found, once its pipe is closed. What keeps it open is killed, and after that not waited for.
-async fn collect<T>(reader: Option<JoinHandle<T>>, group: &Group) -> Option<T> {
+/// What a reader has found, once its pipe is closed. What keeps it open is killed; if somebody outside the group still does, what
+/// came so far is all.
+async fn collect<T>(reader: Option<JoinHandle<T>>, group: &Group, enough: &watch::Sender<bool>) -> Option<T> {
     let mut reader = reader?;
-    if let Ok(read) = timeout(PIPE_GRACE, &mut reader).await {
-        return read.ok();
-    }
-    group.signal(Signal::KILL);
-    match timeout(PIPE_GRACE, &mut reader).await {
-        Ok(read) => read.ok(),
-        Err(_) => {
-            reader.abort();
-            None
+    for _ in 0..2 {
+        if let Ok(read) = timeout(PIPE_GRACE, &mut reader).await {
+            return read.ok();
         }
+        group.signal(Signal::KILL);
+    }
+    enough.send_replace(true);
+    reader.await.ok()
+}
+
+/// The next bytes of a pipe; 0 at its end, and when there was enough.
+async fn read(
+    pipe: &mut (impl AsyncRead + Unpin),
+    buffer: &mut [u8],
+    enough: &mut watch::Receiver<bool>,
+) -> usize {
+    tokio::select! {
+        biased;
+        read = pipe.read(buffer) => read.unwrap_or(0),
+        _ = enough.wait_for(|enough| *enough) => 0,
     }
 }
 
@@ -186,25 +200,27 @@ async fn write(mut pipe: ChildStdin, input: String) {
     let _ = pipe.shutdown().await;
 }
 
-async fn read_output(mut pipe: ChildStdout, too_much: watch::Sender<bool>) -> Result<Spool, Failure> {
+async fn read_output(
+    mut pipe: ChildStdout,
+    too_much: watch::Sender<bool>,
+    mut enough: watch::Receiver<bool>,
+) -> Result<Spool, Failure> {
     let mut spool = Spool::new(limits::OUTPUT_BYTES_MAX);
     let mut buffer = vec![0; READ_BYTES];
     loop {
-        let n = match pipe.read(&mut buffer).await {
-            Ok(0) | Err(_) => return Ok(spool),
-            Ok(n) => n,
-        };
-        match spool.write(&buffer[..n]).await {
-            Ok(()) => {}
-            Err(SpoolError::TooLarge) => {
-                too_much.send_replace(true);
-                return Err(too_large_failure());
-            }
-            Err(SpoolError::Disk(error)) => {
-                too_much.send_replace(true);
-                return Err(Failure::new(format!("could not keep the output: {error}")).please_again());
-            }
+        let n = read(&mut pipe, &mut buffer, &mut enough).await;
+        if n == 0 {
+            return Ok(spool);
         }
+        let failure = match spool.write(&buffer[..n]).await {
+            Ok(()) => continue,
+            Err(SpoolError::TooLarge) => too_large(),
+            Err(SpoolError::Disk(error)) => {
+                Failure::new(format!("could not keep the output: {error}")).please_again()
+            }
+        };
+        too_much.send_replace(true);
+        return Err(failure);
     }
 }
 
@@ -212,15 +228,16 @@ async fn read_errors(
     mut pipe: ChildStderr,
     progress: watch::Sender<Option<Progress>>,
     pass_on: bool,
+    mut enough: watch::Receiver<bool>,
 ) -> Lines {
     let mut lines = Lines::default();
     let mut buffer = vec![0; READ_BYTES];
     let mut ours = tokio::io::stderr();
     loop {
-        let n = match pipe.read(&mut buffer).await {
-            Ok(0) | Err(_) => return lines,
-            Ok(n) => n,
-        };
+        let n = read(&mut pipe, &mut buffer, &mut enough).await;
+        if n == 0 {
+            return lines;
+        }
         if pass_on {
             let _ = ours.write_all(&buffer[..n]).await;
             let _ = ours.flush().await;

@@ -39,15 +39,10 @@ impl Exec {
         let child = Child::start(self, job).map_err(|error| {
             Failure::new(format!("could not start {}: {error}", self.program.display())).please_again()
         })?;
-        let Ended { code, signal, message, output, stopped } = child.wait(self, job, context).await;
-        if let Some(failure) = stopped {
-            return Err(failure);
-        }
+        let Ended { code, signal, message, output } = child.wait(self, job, context).await;
+        let spool = output?;
         if code == Some(0) {
-            return match output {
-                Ok(spool) => Ok(spool.finish(self.result_type.as_deref()).await?),
-                Err(failure) => Err(failure),
-            };
+            return Ok(spool.finish(self.result_type.as_deref()).await?);
         }
         Err(failed(code, signal, message))
     }
