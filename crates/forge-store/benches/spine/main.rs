@@ -6,9 +6,11 @@
 //! ```
 //!
 //! `--grown` compares a store with 1,000,000 ended and 100,000 waiting jobs to a new one instead, and looks at memory and
-//! opening. `--store-only` leaves the first column out, for a profiler. Everything is on the disk before it is answered.
+//! opening. `lists` measures what a list costs others (SQLite). `--store-only` leaves the first column out, for a profiler. Everything is on the disk before it is answered.
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
+#[cfg(feature = "sqlite")]
+mod lists;
 #[cfg(all(feature = "postgres", feature = "testing"))]
 mod postgres;
 #[cfg(feature = "sqlite")]
@@ -55,6 +57,10 @@ impl Options {
 
 fn main() {
     let options = Options::parse();
+    #[cfg(feature = "sqlite")]
+    if options.database.as_deref() == Some("lists") {
+        return lists::run();
+    }
     #[cfg(feature = "sqlite")]
     if options.wants("sqlite") {
         sqlite::run(&options);

@@ -14,7 +14,7 @@ use forge_core::{Answer, Batch, Changes, Command, decide, wants};
 use forge_store::Store;
 
 /// Who owns all jobs, and whose worker does them.
-const CLIENT: ClientId = ClientId::from_u128(7);
+pub(crate) const CLIENT: ClientId = ClientId::from_u128(7);
 
 /// An outcome of ordinary size. Building it is a dialect's affair and not measured here.
 struct Ready;
