@@ -24,7 +24,7 @@ use crate::state::{Facet, State};
 use crate::time::Time;
 use crate::webhook::{SigningKey, Webhook};
 
-/// What a batch needs to see. A store loads and locks it, and with it the *company* of what it found:
+/// What a batch needs to see. A store loads and locks it, and with it the *related rows* of what it found:
 ///
 /// - the jobs that the idempotency keys and unique keys it found point to;
 /// - the limit row of every loaded job that has a limit;
@@ -118,7 +118,7 @@ pub struct DueWant {
 pub struct Rows {
     /// Every job loaded, for whatever reason, once.
     pub jobs: Vec<Job>,
-    /// The shelves asked for, and parked shelves of the company: ids in shelf order.
+    /// The shelves asked for, and parked shelves of related rows: ids in shelf order.
     pub shelves: BTreeMap<Shelf, Vec<JobId>>,
     /// The due jobs, the longest due first.
     pub due: Vec<JobId>,

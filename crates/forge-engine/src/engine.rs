@@ -27,10 +27,10 @@ use crate::{Error, sweeper, timers};
 /// A running engine. Cheap to clone; the loops end with [`Engine::stop`], or are cut off when the last handle is dropped.
 #[derive(Clone)]
 pub struct Engine {
-    inner: Arc<Inner>,
+    inner: Arc<EngineState>,
 }
 
-struct Inner {
+struct EngineState {
     context: Arc<CommitContext>,
     commands: CommandQueue,
     ids: Ids,
@@ -88,7 +88,9 @@ impl Engine {
             spawn(&running, listener),
         ];
         let ids = Ids::default();
-        Engine { inner: Arc::new(Inner { context, commands, ids, result_bytes_max, stop, running, loops }) }
+        Engine {
+            inner: Arc::new(EngineState { context, commands, ids, result_bytes_max, stop, running, loops }),
+        }
     }
 
     /// Runs a command. Refuses at once when too many are waiting.
@@ -199,7 +201,7 @@ impl Engine {
 
     /// Takes in the result of an attempt, in parts, before the attempt is reported as done.
     pub fn keep(&self, media_type: impl Into<String>, file_name: Option<String>) -> Intake {
-        let Inner { context, ids, result_bytes_max, .. } = &*self.inner;
+        let EngineState { context, ids, result_bytes_max, .. } = &*self.inner;
         let blob = ids.blob(&*context.clock);
         Intake::new(context.clone(), blob, media_type.into(), file_name, *result_bytes_max)
     }
@@ -281,7 +283,7 @@ impl Engine {
     }
 }
 
-impl Drop for Inner {
+impl Drop for EngineState {
     fn drop(&mut self) {
         self.loops.iter().for_each(JoinHandle::abort);
     }

@@ -36,7 +36,7 @@ pub use delivery::{
 pub use engine::Engine;
 pub use intake::{Intake, KeepError};
 pub use options::Options;
-pub use worker::{Compose, Gauge, Worker, WorkerHandle, WorkerOptions};
+pub use worker::{BuiltInWorker, Compose, Gauge, WorkerHandle, WorkerOptions};
 
 use std::sync::Arc;
 

@@ -23,10 +23,10 @@ const RESTORED_MAX: usize = 1000;
 /// When the loop must look next.
 #[derive(Clone)]
 pub(crate) struct Alarm {
-    inner: Arc<Inner>,
+    inner: Arc<AlarmState>,
 }
 
-struct Inner {
+struct AlarmState {
     /// Microseconds of the earliest known due moment.
     earliest: AtomicI64,
     earlier: Notify,
@@ -34,7 +34,7 @@ struct Inner {
 
 impl Default for Alarm {
     fn default() -> Self {
-        let inner = Inner { earliest: AtomicI64::new(i64::MAX), earlier: Notify::new() };
+        let inner = AlarmState { earliest: AtomicI64::new(i64::MAX), earlier: Notify::new() };
         Alarm { inner: Arc::new(inner) }
     }
 }

@@ -11,7 +11,7 @@ use forge_core::retry::{Mode, RetryPolicy};
 use forge_core::{Command, limits as core_limits};
 use forge_engine::observer::Observer;
 use forge_engine::{
-    Clock, DeliveryHandle, DeliveryLoop, DeliveryOptions, Engine, Options, Worker, WorkerHandle,
+    BuiltInWorker, Clock, DeliveryHandle, DeliveryLoop, DeliveryOptions, Engine, Options, WorkerHandle,
     WorkerOptions,
 };
 use forge_problem::{Digest, FieldType, FieldWriter};
@@ -190,7 +190,7 @@ impl App {
                 node: Name::new(&node).expect("a short name"),
                 compose: forge_wire::operations::report,
             };
-            Worker::start(self.engine.clone(), options)
+            BuiltInWorker::start(self.engine.clone(), options)
         });
     }
 
@@ -203,7 +203,7 @@ impl App {
     pub fn deliver(&self) {
         self.post.get_or_init(|| {
             let webhooks = &self.config.webhooks;
-            let postman = WebhookCourier {
+            let courier = WebhookCourier {
                 sender: Sender::new(
                     SenderOptions::new(webhooks.timeout, webhooks.private_targets),
                     self.clock.clone(),
@@ -224,7 +224,7 @@ impl App {
             };
             let lease = webhooks.timeout + WEBHOOK_LEASE_MARGIN;
             let options = DeliveryOptions { policy, lease, ..defaults };
-            DeliveryLoop::start(self.engine.clone(), Arc::new(SharedCourier(Arc::new(postman))), options)
+            DeliveryLoop::start(self.engine.clone(), Arc::new(SharedCourier(Arc::new(courier))), options)
         });
     }
 

@@ -134,7 +134,7 @@ pub const TRACE_SPANS_WAITING_MAX: usize = 16 * 1024;
 /// Spans in one request to the collector: some 300 KB of JSON, well below the limits that collectors set.
 pub const TRACE_BATCH_MAX: usize = 512;
 
-/// How long a batch waits for company, and the first pause after trouble.
+/// How long a batch waits for more spans, and the first pause after trouble.
 pub const TRACE_LINGER: Duration = Duration::from_millis(250);
 
 /// How long the collector may take to answer.

@@ -30,7 +30,7 @@ use tracing::{info, warn};
 
 use crate::app::{App, Bounds};
 use crate::config::{Config, Database};
-use crate::connections::{self, Terms};
+use crate::connections::{self, ConnectionTerms};
 use crate::edge::HttpService;
 use crate::limits::STOP_GRACE;
 use crate::pages;
@@ -91,10 +91,11 @@ pub async fn serve(config: Config, ready: impl FnOnce(SocketAddr)) -> Result<(),
 async fn listening(app: &Arc<App>, listener: TcpListener, stop: &mut StopSignals, ready: impl FnOnce()) {
     let (stopping, stopped) = oneshot::channel::<()>();
     let service = HttpService::new(app.clone(), pages::router(app));
-    let mut server = pin!(connections::serve(listener, service, Terms::new(&app.config.limits), async {
-        // A dropped sender means that `serve` was dropped: stopping is right then too.
-        let _ = stopped.await;
-    }));
+    let mut server =
+        pin!(connections::serve(listener, service, ConnectionTerms::new(&app.config.limits), async {
+            // A dropped sender means that `serve` was dropped: stopping is right then too.
+            let _ = stopped.await;
+        }));
     ready();
 
     tokio::select! {

@@ -72,7 +72,7 @@ struct Names<'a>(Vec<Cow<'a, str>>);
 
 /// A name, borrowed from the text where it has no escapes.
 #[derive(Deserialize)]
-struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+struct MemberName<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl<'de> Deserialize<'de> for Names<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Names<'de>, D::Error> {
@@ -87,7 +87,7 @@ impl<'de> Deserialize<'de> for Names<'de> {
 
             fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Names<'de>, A::Error> {
                 let mut names = Vec::new();
-                while let Some(Name(name)) = members.next_key()? {
+                while let Some(MemberName(name)) = members.next_key()? {
                     names.push(name);
                     members.next_value::<IgnoredAny>()?;
                 }

@@ -38,7 +38,7 @@ pub(super) fn wants(claim: &Claim, wants: &mut Wants) {
 }
 
 /// Whether a job may be handed out.
-enum Gate {
+enum ClaimGate {
     Open,
     /// Not before another job with its key ends.
     NoPlace,
@@ -113,14 +113,14 @@ impl WorkingSet<'_> {
         let Some(limit) = self.job(slot).head.limit.clone() else { return Ok(true) };
         let turn_came = self.job(slot).parked == Parked::TurnCame;
         match self.gate(&limit, turn_came) {
-            Gate::Open => return Ok(true),
-            Gate::NoPlace => {
+            ClaimGate::Open => return Ok(true),
+            ClaimGate::NoPlace => {
                 let look_again_at = self.now + limits::PARKED;
                 let job = self.change(slot);
                 job.parked = Parked::ForPlace;
                 job.available_at = Some(look_again_at);
             }
-            Gate::NotBefore(at) => {
+            ClaimGate::NotBefore(at) => {
                 let job = self.change(slot);
                 job.parked = Parked::ForTurn;
                 job.available_at = Some(at);
@@ -131,18 +131,18 @@ impl WorkingSet<'_> {
     }
 
     /// Looks at the limit, and uses up a turn of its rate if there is one to use or to reserve.
-    fn gate(&mut self, limit: &Limit, turn_came: bool) -> Gate {
+    fn gate(&mut self, limit: &Limit, turn_came: bool) -> ClaimGate {
         let now = self.now;
         let row = self.limits.entry(limit.key.clone()).or_default();
         if limit.concurrency.is_some_and(|concurrency| row.active >= concurrency) {
-            return Gate::NoPlace;
+            return ClaimGate::NoPlace;
         }
-        let Some(rate) = limit.rate.filter(|_| !turn_came) else { return Gate::Open };
+        let Some(rate) = limit.rate.filter(|_| !turn_came) else { return ClaimGate::Open };
         let (interval, burst) = spacing(rate);
         let earliest = row.turn_at - burst;
         row.turn_at = row.turn_at.max(now) + interval;
         self.changes.limits.insert(limit.key.clone(), *row);
-        if earliest <= now { Gate::Open } else { Gate::NotBefore(earliest) }
+        if earliest <= now { ClaimGate::Open } else { ClaimGate::NotBefore(earliest) }
     }
 
     fn hand_out(&mut self, slot: Slot, claim: &Claim) -> Result<(), Refusal> {

@@ -36,7 +36,7 @@ pub(super) fn wants(submit: &Submit, wants: &mut Wants) {
 }
 
 /// What to do about one job of a submission.
-enum Plan {
+enum SubmitPlan {
     Insert,
     /// Insert, and cancel the job that holds its unique key.
     Replace(Slot),
@@ -57,16 +57,16 @@ impl WorkingSet<'_> {
         let mut existing = false;
         for (new, plan) in submit.jobs.iter().zip(plans) {
             let slot = match plan {
-                Plan::Use(slot) => {
+                SubmitPlan::Use(slot) => {
                     existing = true;
                     slot
                 }
-                Plan::Replace(holder) => {
+                SubmitPlan::Replace(holder) => {
                     let replaced = self.job(holder).head.clone();
                     self.replace(holder)?;
                     self.insert(&keep_schedule(new, replaced.execution_at))?
                 }
-                Plan::Insert => self.insert(new)?,
+                SubmitPlan::Insert => self.insert(new)?,
             };
             jobs.push(self.job(slot).clone());
         }
@@ -99,7 +99,7 @@ impl WorkingSet<'_> {
     }
 
     /// Checks every job before any is inserted.
-    fn plan(&mut self, submit: &Submit) -> Result<Vec<Plan>, Refusal> {
+    fn plan(&mut self, submit: &Submit) -> Result<Vec<SubmitPlan>, Refusal> {
         let mut plans = Vec::with_capacity(submit.jobs.len());
         let mut arrivals: BTreeMap<Name, u64> = BTreeMap::new();
         let (mut ids, mut taken) = (BTreeSet::new(), BTreeSet::new());
@@ -140,16 +140,16 @@ impl WorkingSet<'_> {
         }
     }
 
-    fn plan_unique(&self, new: &NewJob) -> Result<Plan, Refusal> {
-        let Some(unique) = &new.head.unique else { return Ok(Plan::Insert) };
-        let Some(slot) = self.blocking(unique) else { return Ok(Plan::Insert) };
+    fn plan_unique(&self, new: &NewJob) -> Result<SubmitPlan, Refusal> {
+        let Some(unique) = &new.head.unique else { return Ok(SubmitPlan::Insert) };
+        let Some(slot) = self.blocking(unique) else { return Ok(SubmitPlan::Insert) };
         let holder = self.job(slot);
         match unique.on_conflict {
-            Conflict::Ignore => Ok(Plan::Use(slot)),
+            Conflict::Ignore => Ok(SubmitPlan::Use(slot)),
             Conflict::Replace | Conflict::ReplaceKeepingSchedule
                 if !holder.state.is_active() && !holder.state.is_final() =>
             {
-                Ok(Plan::Replace(slot))
+                Ok(SubmitPlan::Replace(slot))
             }
             Conflict::Replace | Conflict::ReplaceKeepingSchedule | Conflict::Reject => {
                 Err(self.duplicate(slot))
@@ -188,14 +188,14 @@ impl WorkingSet<'_> {
     }
 
     /// Whether a job takes room in its queue that nobody leaves for it.
-    fn needs_room(&self, new: &NewJob, plan: &Plan) -> bool {
+    fn needs_room(&self, new: &NewJob, plan: &SubmitPlan) -> bool {
         match plan {
-            Plan::Insert => true,
-            Plan::Replace(slot) => {
+            SubmitPlan::Insert => true,
+            SubmitPlan::Replace(slot) => {
                 let holder = self.job(*slot);
                 holder.state != State::Queued || holder.head.queue_id() != new.head.queue_id()
             }
-            Plan::Use(_) => false,
+            SubmitPlan::Use(_) => false,
         }
     }
 

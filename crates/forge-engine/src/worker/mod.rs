@@ -91,9 +91,9 @@ impl Default for WorkerOptions {
 }
 
 /// The built-in worker.
-pub struct Worker;
+pub struct BuiltInWorker;
 
-impl Worker {
+impl BuiltInWorker {
     /// Starts the workers. They take simulated jobs of every queue until the handle stops them or is dropped.
     pub fn start(engine: Engine, options: WorkerOptions) -> WorkerHandle {
         assert!(options.time_scale.is_finite());

@@ -9,7 +9,7 @@ use forge_core::job::{Job, Keep};
 use forge_core::state::State;
 use forge_core::work::{Definition, WorkKind};
 use forge_core::{Command, limits};
-use forge_engine::{KeepError, Options, Worker, WorkerOptions};
+use forge_engine::{BuiltInWorker, KeepError, Options, WorkerOptions};
 use forge_store::{Fault, Store};
 use sha2::{Digest, Sha256};
 
@@ -118,7 +118,7 @@ async fn worked(world: &World, span: std::time::Duration) -> Job {
     let definition = Definition { duration_ms: 0, ..Definition::of(WorkKind::LargeOutput, 125_000) };
     let job = world.submit_with("default", |head| head.definition = Some(definition)).await;
     let options = WorkerOptions { count: 1, ..WorkerOptions::default() };
-    let _worker = Worker::start(world.engine.clone(), options);
+    let _worker = BuiltInWorker::start(world.engine.clone(), options);
     world.pass(span).await;
     world.job(job.id).await.unwrap()
 }

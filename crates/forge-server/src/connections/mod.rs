@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// On which terms connections are served. Not for operators; tests have less patience.
 #[derive(Clone, Copy, Debug)]
-pub struct Terms {
+pub struct ConnectionTerms {
     /// How many at once.
     pub n_max: usize,
     /// How long one may take to send the head of a request.
@@ -35,16 +35,16 @@ pub struct Terms {
     pub write_stall: Duration,
 }
 
-impl Terms {
+impl ConnectionTerms {
     /// As the operator wants it.
-    pub fn new(limits: &Limits) -> Terms {
-        Terms { write_stall: limits.write_stall, ..Terms::default() }
+    pub fn new(limits: &Limits) -> ConnectionTerms {
+        ConnectionTerms { write_stall: limits.write_stall, ..ConnectionTerms::default() }
     }
 }
 
-impl Default for Terms {
+impl Default for ConnectionTerms {
     fn default() -> Self {
-        Terms { n_max: CONNECTIONS_MAX, head_timeout: HEAD_TIMEOUT, write_stall: WRITE_STALL }
+        ConnectionTerms { n_max: CONNECTIONS_MAX, head_timeout: HEAD_TIMEOUT, write_stall: WRITE_STALL }
     }
 }
 
@@ -53,7 +53,7 @@ impl Default for Terms {
 pub async fn serve(
     listener: TcpListener,
     service: HttpService,
-    terms: Terms,
+    terms: ConnectionTerms,
     stopping: impl Future<Output = ()>,
 ) {
     let room = Arc::new(Semaphore::new(terms.n_max));
@@ -89,7 +89,7 @@ pub async fn serve(
 fn converse(
     stream: TcpStream,
     service: ConnectionService,
-    terms: Terms,
+    terms: ConnectionTerms,
     mut stop: watch::Receiver<bool>,
     place: impl Send,
 ) -> impl Future<Output = ()> + Send {

@@ -20,7 +20,7 @@ const SKEW: Duration = Duration::from_secs(1);
 
 /// What a dialect calls the members that are checked here, and how it refuses.
 #[derive(Clone, Copy)]
-pub struct Terms {
+pub struct SubmissionTerms {
     /// The queue.
     pub queue: &'static str,
     /// Where to tell of changes.
@@ -61,7 +61,7 @@ impl Violations {
     }
 
     /// A refusal of the kind of the first complaint; `None` if there is none.
-    fn refusal(self, terms: &Terms) -> Option<Box<Refused>> {
+    fn refusal(self, terms: &SubmissionTerms) -> Option<Box<Refused>> {
         let (kind, _) = self.0.first()?;
         let kind = *kind;
         Some((terms.refused)(kind, self.0.into_iter().map(|(_, violation)| violation).collect()))
@@ -81,7 +81,7 @@ impl Submission {
     pub fn check(
         mut self,
         app: &App,
-        terms: &Terms,
+        terms: &SubmissionTerms,
         sent: Sent<'_>,
         mut wrong: Violations,
     ) -> Result<Checked, ApiError> {
@@ -110,7 +110,7 @@ impl Submission {
 
 impl Violations {
     /// The queue of this name.
-    fn queue(&mut self, terms: &Terms, name: &str) -> Option<Name> {
+    fn queue(&mut self, terms: &SubmissionTerms, name: &str) -> Option<Name> {
         let bad = match Name::queue(name) {
             Ok(queue) => return Some(queue),
             Err(BadQueueName::TooLong) => Kind::QueueNameTooLong,
@@ -121,14 +121,14 @@ impl Violations {
     }
 
     /// Whether a job may report there.
-    fn callback(&mut self, private: PrivateTargets, terms: &Terms, url: Option<&str>) {
+    fn callback(&mut self, private: PrivateTargets, terms: &SubmissionTerms, url: Option<&str>) {
         if let Some(Err(objection)) = url.map(|url| Target::parse(url, private)) {
             self.add(Kind::InvalidCallbackUrl, terms.callback, objection.to_string(), "format");
         }
     }
 
     /// Whether an idempotency key will do.
-    fn key(&mut self, terms: &Terms, key: Option<&str>) {
+    fn key(&mut self, terms: &SubmissionTerms, key: Option<&str>) {
         let bad = |key: &str| key.len() > IDEMPOTENCY_KEY_BYTES_MAX || key.chars().any(char::is_control);
         if key.is_some_and(bad) {
             let detail =
@@ -137,14 +137,20 @@ impl Violations {
         }
     }
 
-    fn payload(&mut self, bytes_max: usize, terms: &Terms, payload_bytes: usize, sent_bytes: usize) {
+    fn payload(
+        &mut self,
+        bytes_max: usize,
+        terms: &SubmissionTerms,
+        payload_bytes: usize,
+        sent_bytes: usize,
+    ) {
         if payload_bytes > bytes_max || sent_bytes > bytes_max + ENVELOPE_BYTES_MAX {
             let detail = format!("is larger than {} KB", bytes_max / 1024);
             self.add(Kind::JobPayloadTooLarge, terms.payload, detail, "maxLength");
         }
     }
 
-    fn execution_at(&mut self, terms: &Terms, moment: Option<Time>, now: Time) {
+    fn execution_at(&mut self, terms: &SubmissionTerms, moment: Option<Time>, now: Time) {
         let Some(member) = terms.execution_at else { return };
         if moment.is_some_and(|moment| moment + SKEW < now) {
             self.add(Kind::ScheduleInPast, member, "lies in the past", "future");

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A dialect writes what it has read into a [`Head`] and an [`Input`]; what it leaves out is the server's default. It owns the
-//! words, both of the request and of the refusal ([`Terms`]); the rules are here, and those about other jobs in the engine.
+//! words, both of the request and of the refusal ([`SubmissionTerms`]); the rules are here, and those about other jobs in the engine.
 
 mod checks;
 
@@ -24,7 +24,7 @@ use forge_wire::problem::Refused;
 use crate::app::App;
 use crate::edge::ApiError;
 
-pub use checks::{Sent, Terms, Violations};
+pub use checks::{Sent, SubmissionTerms, Violations};
 
 /// A job that somebody wants done, before it is held to the rules.
 pub struct Submission {

@@ -42,8 +42,8 @@ pub struct SharedCourier(pub Arc<WebhookCourier>);
 
 impl Courier for SharedCourier {
     fn send(&self, prepared: PreparedDelivery) -> Sending {
-        let postman = self.0.clone();
-        Box::pin(async move { postman.carry(&prepared).await })
+        let courier = self.0.clone();
+        Box::pin(async move { courier.carry(&prepared).await })
     }
 }
 

@@ -50,7 +50,7 @@ pub struct ListenOptions {
 }
 
 /// A receiver that has its port.
-pub struct Listener {
+pub struct WebhookListener {
     socket: TcpListener,
     /// Where it listens.
     pub address: SocketAddr,
@@ -70,19 +70,19 @@ struct ReceiverState {
     seen: VecDeque<String>,
 }
 
-impl Listener {
+impl WebhookListener {
     /// Takes a port on loopback; 0 takes a free one.
     ///
     /// # Errors
     /// If the port is taken.
-    pub async fn bind(port: u16) -> io::Result<Listener> {
+    pub async fn bind(port: u16) -> io::Result<WebhookListener> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let taken = |error: io::Error| {
             io::Error::new(error.kind(), format!("could not listen on {address}: {error}"))
         };
         let socket = TcpListener::bind(address).await.map_err(taken)?;
         let address = socket.local_addr()?;
-        Ok(Listener { socket, address })
+        Ok(WebhookListener { socket, address })
     }
 
     /// Receives until `stop` is ready. `tell` is told what to show of each delivery.

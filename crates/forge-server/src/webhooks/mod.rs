@@ -36,7 +36,7 @@ pub mod verify;
 pub use contents::Contents;
 pub use courier::{SharedCourier, WebhookCourier};
 pub use dial::{Addresses, Resolve, SystemResolver};
-pub use listen::{ListenOptions, Listener};
+pub use listen::{ListenOptions, WebhookListener};
 pub use metrics::WebhookMetrics;
 pub use request::DeliveryRequest;
 pub use send_error::SendError;

@@ -3,6 +3,7 @@
 //! - `ledger`: `docs/requirements.md` is complete and names tests that exist.
 //! - `layers`: crates know only whom ARCHITECTURE.md lets them know.
 //! - `sources`: SQL in one crate, short files, a header on each, nothing left undone.
+//! - `names`: one type name means one thing, within reach.
 //! - `deploy`: dashboard and alerts ask for metrics that exist, and the operator's page explains them.
 //! - `docs`: the README names its two commands, the guide what the drafts want documented, and links lead somewhere.
 //!
@@ -13,6 +14,7 @@ mod deploy;
 mod docs;
 mod layers;
 mod ledger;
+mod names;
 mod repo;
 mod sources;
 

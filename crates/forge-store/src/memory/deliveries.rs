@@ -25,7 +25,7 @@ pub(super) struct DeliveryTables {
 }
 
 impl DeliveryTables {
-    /// What is wanted and its company, once the jobs are loaded.
+    /// What is wanted and its related rows, once the jobs are loaded.
     pub(super) fn load(&self, wants: &Wants, aside: &Aside, rows: &mut Rows) -> Result<(), Error> {
         wants.deliveries.iter().try_for_each(|id| aside.check(RowId::Delivery(*id)))?;
         let mut ids: BTreeSet<DeliveryId> = wants.deliveries.clone();

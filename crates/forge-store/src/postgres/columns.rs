@@ -13,7 +13,7 @@ use forge_core::time::Time;
 
 use super::pipeline::Pipeline;
 use super::sql::Sql;
-use super::value::{Text, Uuid};
+use super::value::{NameText, Uuid};
 
 /// New jobs, in the order of their ids, with their inputs.
 pub(super) struct InsertedColumns<'a> {
@@ -66,7 +66,7 @@ pub(super) struct UpdatedColumns {
     ids: Vec<Uuid>,
     states: Vec<i16>,
     lanes: Vec<Option<i16>>,
-    shelves: Vec<Option<Text>>,
+    shelves: Vec<Option<NameText>>,
     due_at: Vec<Option<i64>>,
     bodies: Vec<Vec<u8>>,
 }
@@ -88,7 +88,7 @@ impl UpdatedColumns {
             columns.ids.push(job.id.into());
             columns.states.push(i16::from(job.state.as_u8()));
             columns.lanes.push(shelf.as_ref().map(|shelf| shelf.lane as i16));
-            columns.shelves.push(shelf.map(|shelf| Text(shelf.name)));
+            columns.shelves.push(shelf.map(|shelf| NameText(shelf.name)));
             columns.due_at.push(job.due_at().map(|at| at.as_micros()));
             columns.bodies.push(job.encode());
         }

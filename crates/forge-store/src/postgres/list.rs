@@ -12,7 +12,7 @@ use super::deliveries::read_delivery_at;
 use super::load::{cell, read_job_at};
 use super::read::{ReadConnection, bounded};
 use super::sql::Sql;
-use super::value::{Text, Uuid};
+use super::value::{NameText, Uuid};
 use crate::error::readable;
 use crate::{DeliveriesOf, DeliveryFilter, Error, Filter, ListPage};
 
@@ -103,8 +103,8 @@ impl ReadConnection<'_> {
         let states = (!states.is_empty()).then_some(states);
         let passes_all =
             states.is_none() && filter.queue.is_none() && filter.job_type.is_none() && filter.dead.is_none();
-        let bounds = Bounds::new(filter.limit, filter.look_max, passes_all);
-        let (queue, client) = (filter.queue.map(Text), filter.client.map(Uuid::from));
+        let bounds = PageBounds::new(filter.limit, filter.look_max, passes_all);
+        let (queue, client) = (filter.queue.map(NameText), filter.client.map(Uuid::from));
         let mut values: Vec<&(dyn ToSql + Sync)> =
             vec![&before, &bounds.limit, &bounds.look_max, &states, &queue, &filter.job_type, &filter.dead];
         let sql = match &client {
@@ -131,23 +131,23 @@ impl ReadConnection<'_> {
         };
         let before = filter.before.map_or(Uuid::MAX, Uuid::from);
         let status = filter.status.map(|status| status as i16);
-        let bounds = Bounds::new(filter.limit, filter.look_max, status.is_none());
+        let bounds = PageBounds::new(filter.limit, filter.look_max, status.is_none());
         let values: [&(dyn ToSql + Sync); 5] = [&of, &before, &bounds.limit, &bounds.look_max, &status];
         bounds.page(&self.rows(sql, &values).await?, |row| read_delivery_at(row, 2))
     }
 }
 
 /// How much a page has and looks at.
-struct Bounds {
+struct PageBounds {
     limit: i64,
     look_max: i64,
 }
 
-impl Bounds {
+impl PageBounds {
     /// A page that everything passes need not look further than it is long.
-    fn new(limit: usize, look_max: usize, passes_all: bool) -> Bounds {
+    fn new(limit: usize, look_max: usize, passes_all: bool) -> PageBounds {
         let look_max = if passes_all { limit.min(look_max) } else { look_max };
-        Bounds { limit: bounded(limit), look_max: bounded(look_max.max(1)) }
+        PageBounds { limit: bounded(limit), look_max: bounded(look_max.max(1)) }
     }
 
     /// The page from rows of (rows looked at, the last of them, id, …).

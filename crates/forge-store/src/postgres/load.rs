@@ -23,7 +23,7 @@ use super::deliveries;
 use super::pipeline::Pipeline;
 use super::sql::Sql;
 use super::transact::{FailedTry, StatementRunner};
-use super::value::{Text, Uuid};
+use super::value::{NameText, Uuid};
 use crate::{Error, Fault};
 
 /// What was found and is held.
@@ -214,7 +214,7 @@ impl Loaded {
             }
             LoadStatement::Counts => {
                 for row in &rows {
-                    self.rows.counts.insert(cell::<Text>(row, 0)?.0, read_counts(row, 1)?);
+                    self.rows.counts.insert(cell::<NameText>(row, 0)?.0, read_counts(row, 1)?);
                 }
             }
             LoadStatement::Active => {
@@ -419,5 +419,5 @@ fn read_key(row: &Row) -> Result<(IdempotencyKey, KeyRow), Error> {
 
 pub(super) fn read_limit(row: &Row) -> Result<(Name, LimitRow), Error> {
     let active = u32::try_from(cell::<i64>(row, 1)?).map_err(|_| Corrupt)?;
-    Ok((cell::<Text>(row, 0)?.0, LimitRow { active, turn_at: Time::from_micros(cell(row, 2)?) }))
+    Ok((cell::<NameText>(row, 0)?.0, LimitRow { active, turn_at: Time::from_micros(cell(row, 2)?) }))
 }

@@ -25,7 +25,7 @@ use super::load::{
 use super::pipeline::Pipeline;
 use super::pool::{Pool, PooledConnection};
 use super::sql::Sql;
-use super::value::{Text, Uuid};
+use super::value::{NameText, Uuid};
 use crate::error::readable;
 use crate::{
     Error, Fault, JobsAhead, JournalRow, Page, Query, QueueCounts, StoredResult, Sweep, Swept, Tombstone,
@@ -166,13 +166,13 @@ impl ReadConnection<'_> {
             }
             Query::DeadLettersOf { client, queue, after, limit } => {
                 let (client, after) = (Uuid::from(client), after.map_or(Uuid::MIN, Uuid::from));
-                let queue = queue.map(Text);
+                let queue = queue.map(NameText);
                 let rows = self.rows(Sql::ReadDeadOf, &[&client, &after, &bounded(limit), &queue]).await?;
                 Page::Jobs(readable_all(&rows, read_job)?)
             }
             Query::ShelfNames { lane, after, limit } => {
                 let rows = self.rows(Sql::ReadShelfNames, &[&(lane as i16), &after, &bounded(limit)]).await?;
-                let name = |row: &Row| Ok::<_, Error>(cell::<Text>(row, 0)?.0);
+                let name = |row: &Row| Ok::<_, Error>(cell::<NameText>(row, 0)?.0);
                 Page::Names(rows.iter().map(name).collect::<Result<_, _>>()?)
             }
             Query::Record(key) => {
@@ -332,7 +332,7 @@ fn read_tombstone(row: &Row) -> Result<Tombstone, Error> {
 }
 
 fn read_queue(row: &Row) -> Result<QueueCounts, Error> {
-    Ok(QueueCounts { queue: cell::<Text>(row, 0)?.0, counts: read_counts(row, 1)? })
+    Ok(QueueCounts { queue: cell::<NameText>(row, 0)?.0, counts: read_counts(row, 1)? })
 }
 
 fn read_activity(row: &Row) -> Result<Activity, Error> {

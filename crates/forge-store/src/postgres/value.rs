@@ -68,9 +68,9 @@ impl<'a> FromSql<'a> for Uuid {
 
 /// A name, as the database has it.
 #[derive(Clone, Debug)]
-pub(super) struct Text(pub(super) Name);
+pub(super) struct NameText(pub(super) Name);
 
-impl ToSql for Text {
+impl ToSql for NameText {
     fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
         out.extend_from_slice(self.0.as_str().as_bytes());
         Ok(IsNull::No)
@@ -80,9 +80,9 @@ impl ToSql for Text {
     to_sql_checked!();
 }
 
-impl<'a> FromSql<'a> for Text {
-    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Text, Box<dyn Error + Sync + Send>> {
-        Ok(Text(Name::stored(std::str::from_utf8(raw)?)))
+impl<'a> FromSql<'a> for NameText {
+    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<NameText, Box<dyn Error + Sync + Send>> {
+        Ok(NameText(Name::stored(std::str::from_utf8(raw)?)))
     }
 
     accepts!(TEXT);

@@ -30,7 +30,7 @@ pub(super) struct Writes<'a> {
     keys: Keys<'a>,
     uniques: Uniques<'a>,
     limits: LimitColumns<'a>,
-    records: Records<'a>,
+    records: RecordColumns<'a>,
     clients: Clients<'a>,
     posted: WebhookColumns<'a>,
     aside: Aside<'a>,
@@ -53,7 +53,7 @@ impl<'a> Writes<'a> {
             keys: Keys::new(changes),
             uniques: Uniques::new(changes, loaded),
             limits: LimitColumns::new(&changes.limits),
-            records: Records::new(&changes.records),
+            records: RecordColumns::new(&changes.records),
             clients: Clients::new(changes),
             posted: WebhookColumns::new(changes),
             aside: Aside::new(changes),
@@ -257,7 +257,7 @@ impl<'a> LimitColumns<'a> {
 
 /// Records, in the order of their keys: what was seen goes, what is new comes.
 #[derive(Default)]
-struct Records<'a> {
+struct RecordColumns<'a> {
     seen: (Vec<i16>, Vec<&'a str>, Vec<i64>),
     kinds: Vec<i16>,
     keys: Vec<&'a str>,
@@ -267,9 +267,9 @@ struct Records<'a> {
     bytes: Vec<&'a [u8]>,
 }
 
-impl<'a> Records<'a> {
-    fn new(records: &'a BTreeMap<RecordKey, RecordChange>) -> Records<'a> {
-        let mut columns = Records::default();
+impl<'a> RecordColumns<'a> {
+    fn new(records: &'a BTreeMap<RecordKey, RecordChange>) -> RecordColumns<'a> {
+        let mut columns = RecordColumns::default();
         for (key, change) in records {
             if let Some(version) = change.seen {
                 columns.seen.0.push(key.kind as i16);

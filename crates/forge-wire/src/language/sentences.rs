@@ -33,9 +33,9 @@ pub fn clause(english: &str, constraint: &str, language: Language) -> String {
     }
 }
 
-type Table = &'static [(&'static str, &'static str)];
+type SentenceTable = &'static [(&'static str, &'static str)];
 
-const SENTENCES: Table = &[
+const SENTENCES: SentenceTable = &[
     // Requests as a whole.
     ("There is nothing at this address.", "Unter dieser Adresse gibt es nichts."),
     (
@@ -237,7 +237,7 @@ const SENTENCES: Table = &[
     ("{1} fails in attempt {2}, as it is meant to", "{1} schlägt in Versuch {2} fehl, wie es soll."),
 ];
 
-const CLAUSES: Table = &[
+const CLAUSES: SentenceTable = &[
     ("is not known here; did you mean `{1}`?", "ist hier nicht bekannt; war `{1}` gemeint?"),
     ("is not known here; nothing is expected", "ist hier nicht bekannt; hier wird nichts erwartet"),
     ("is not known here; there are {1}", "ist hier nicht bekannt; es gibt {1}"),
@@ -292,7 +292,7 @@ const CLAUSES: Table = &[
     ("must be true or false", "muss true oder false sein"),
 ];
 
-fn look_up(table: Table, english: &str) -> Option<String> {
+fn look_up(table: SentenceTable, english: &str) -> Option<String> {
     table.iter().find_map(|(pattern, german)| {
         let holes = matched(pattern, english)?;
         Some(filled(german, &holes))

@@ -4,12 +4,12 @@ use forge_core::catalog::Kind;
 use forge_core::limits::SUBMISSION_JOBS_MAX;
 use serde_json::value::RawValue;
 
-use super::envelope::{Envelope, Rules, read_members};
+use super::envelope::{JobEnvelope, Rules, read_members};
 use super::members::{Members, Wrong};
 use crate::problem::Refused;
 
 /// Reads `{jobs: […]}`; the first envelope with a fault refuses all, and `details.index` tells which.
-pub fn read_batch(body: &[u8], rules: Rules<'_>) -> Result<Vec<Envelope>, Box<Refused>> {
+pub fn read_batch(body: &[u8], rules: Rules<'_>) -> Result<Vec<JobEnvelope>, Box<Refused>> {
     let members = Members::of_body(body)?;
     let jobs = jobs(&members)?;
     jobs.iter().enumerate().map(|(index, job)| read_one(job, index, rules)).collect()
@@ -23,7 +23,7 @@ pub struct BulkRequest {
     /// Makes a repetition harmless.
     pub idempotency_key: Option<String>,
     /// In the order of the request.
-    pub jobs: Vec<Result<Envelope, Box<Refused>>>,
+    pub jobs: Vec<Result<JobEnvelope, Box<Refused>>>,
 }
 
 /// Reads `{atomicity, idempotency_key, jobs: […]}`.
@@ -66,7 +66,7 @@ fn jobs<'a>(members: &Members<'a>) -> Result<Vec<&'a RawValue>, Box<Refused>> {
     wrong.settle(jobs)
 }
 
-fn read_one(job: &RawValue, index: usize, rules: Rules<'_>) -> Result<Envelope, Box<Refused>> {
+fn read_one(job: &RawValue, index: usize, rules: Rules<'_>) -> Result<JobEnvelope, Box<Refused>> {
     let at = format!("jobs.{index}.");
     let read = match Members::of_value(job) {
         Some(members) => read_members(members, &at, rules),

@@ -32,7 +32,7 @@ const SCHEMA_BYTES_MAX: usize = 2048;
 
 /// A job envelope without fault.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Envelope {
+pub struct JobEnvelope {
     /// The id that the client chose.
     pub id: Option<JobId>,
     /// What kind of job it is.
@@ -133,12 +133,12 @@ const OPTIONS: [&str; 18] = [
 const TOP: [&str; 7] = ["specversion", "id", "type", "args", "meta", "schema", "options"];
 
 /// Reads the envelope of a body.
-pub fn read(body: &[u8], rules: Rules<'_>) -> Result<Envelope, Box<Refused>> {
+pub fn read(body: &[u8], rules: Rules<'_>) -> Result<JobEnvelope, Box<Refused>> {
     read_members(Members::of_body(body)?, "", rules)
 }
 
 /// Reads an envelope that is part of a larger body; `at` is the path to it, with a dot behind, or empty.
-pub fn read_members(top: Members<'_>, at: &str, rules: Rules<'_>) -> Result<Envelope, Box<Refused>> {
+pub fn read_members(top: Members<'_>, at: &str, rules: Rules<'_>) -> Result<JobEnvelope, Box<Refused>> {
     let mut wrong = Wrong::default();
     let options = match top.get("options") {
         None => Members::default(),
@@ -153,12 +153,12 @@ pub fn read_members(top: Members<'_>, at: &str, rules: Rules<'_>) -> Result<Enve
             Members::default()
         }),
     };
-    let mut reader = Reader { top, options, at, rules, wrong };
+    let mut reader = EnvelopeReader { top, options, at, rules, wrong };
     let read = reader.read();
     reader.wrong.settle(Some(read))
 }
 
-struct Reader<'a, 'r> {
+struct EnvelopeReader<'a, 'r> {
     top: Members<'a>,
     options: Members<'a>,
     at: &'r str,
@@ -166,8 +166,8 @@ struct Reader<'a, 'r> {
     wrong: Wrong,
 }
 
-impl<'a> Reader<'a, '_> {
-    fn read(&mut self) -> Envelope {
+impl<'a> EnvelopeReader<'a, '_> {
+    fn read(&mut self) -> JobEnvelope {
         self.specversion();
         let job_type = self.job_type();
         let args = self.args();
@@ -191,7 +191,7 @@ impl<'a> Reader<'a, '_> {
         self.schema();
         self.hooks(&args, &meta);
         let kept = self.kept(scheduled_at.as_ref(), expires_at.as_ref());
-        Envelope {
+        JobEnvelope {
             id,
             job_type: job_type.unwrap_or_default(),
             queue,
@@ -356,7 +356,7 @@ impl<'a> Reader<'a, '_> {
         if parts.len() < 2 && tenant.is_none() {
             return bytes;
         }
-        let mut merged = kept::Writer::default();
+        let mut merged = kept::ObjectWriter::default();
         for part in &parts {
             for (name, value) in &part.0 {
                 merged.put(name, value.get());
@@ -460,7 +460,7 @@ impl<'a> Reader<'a, '_> {
 
     /// What is shown again as it was given.
     fn kept(&self, scheduled_at: Option<&Moment>, expires_at: Option<&Moment>) -> Vec<u8> {
-        let mut given = kept::Writer::default();
+        let mut given = kept::ObjectWriter::default();
         let verbatim = |moment: Option<&Moment>| {
             moment?.given.as_ref().map(|text| serde_json::Value::from(text.as_str()).to_string())
         };
@@ -479,7 +479,7 @@ impl<'a> Reader<'a, '_> {
                 given.put(name, value.get());
             }
         }
-        let mut unknown = kept::Writer::default();
+        let mut unknown = kept::ObjectWriter::default();
         for (name, value) in &self.top.0 {
             let name = name.as_ref();
             if !TOP.contains(&name) && !OPTIONS.contains(&name) && !SYSTEM.contains(&name) {

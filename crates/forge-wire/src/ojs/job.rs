@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use super::envelope::is_job_type;
 use super::kept::Kept;
 use super::retry;
-use super::state::{Word, has_expired};
+use super::state::{StateWord, has_expired};
 use crate::time;
 
 /// The version of OJS that this server speaks.
@@ -69,7 +69,7 @@ impl JobView<'_> {
         let JobView { job, input, .. } = self;
         let head = &job.head;
         let kept = Kept::of(&input.extra);
-        let word = Word::of(job);
+        let word = StateWord::of(job);
         map.serialize_entry("specversion", VERSION)?;
         map.serialize_entry("id", &job.id.to_string())?;
         map.serialize_entry("type", shown_type(head))?;
@@ -103,7 +103,7 @@ impl JobView<'_> {
         Ok(())
     }
 
-    fn times<M: SerializeMap>(&self, map: &mut M, kept: &Kept<'_>, word: Word) -> Result<(), M::Error> {
+    fn times<M: SerializeMap>(&self, map: &mut M, kept: &Kept<'_>, word: StateWord) -> Result<(), M::Error> {
         let job = self.job;
         let mut say = |name: &str, at: Option<Time>| match at {
             Some(at) => map.serialize_entry(name, &time::millis(at)),
@@ -116,10 +116,10 @@ impl JobView<'_> {
         // Who was cancelled, or expired before it began, has completed nothing.
         let completed = ended.filter(|_| matches!(job.state, State::Succeeded | State::Failed));
         say("completed_at", completed)?;
-        say("cancelled_at", ended.filter(|_| word == Word::Cancelled))?;
-        say("discarded_at", ended.filter(|_| word == Word::Discarded))?;
+        say("cancelled_at", ended.filter(|_| word == StateWord::Cancelled))?;
+        say("discarded_at", ended.filter(|_| word == StateWord::Discarded))?;
         say("dead_lettered_at", job.dead_lettered_at)?;
-        say("next_attempt_at", job.available_at.filter(|_| word == Word::Retryable))?;
+        say("next_attempt_at", job.available_at.filter(|_| word == StateWord::Retryable))?;
         for (name, given, at) in [
             ("scheduled_at", kept.scheduled_at, job.head.execution_at),
             ("expires_at", kept.expires_at, job.head.expires_at),
@@ -133,7 +133,7 @@ impl JobView<'_> {
         Ok(())
     }
 
-    fn outcome<M: SerializeMap>(&self, map: &mut M, word: Word) -> Result<(), M::Error> {
+    fn outcome<M: SerializeMap>(&self, map: &mut M, word: StateWord) -> Result<(), M::Error> {
         let job = self.job;
         if let Some(delay) = retry_delay_ms(job) {
             map.serialize_entry("retry_delay_ms", &delay)?;
@@ -144,14 +144,14 @@ impl JobView<'_> {
         if let Some(url) = self.result_url {
             map.serialize_entry("result_url", url)?;
         }
-        if let Some(error) = job.last_error().filter(|_| word != Word::Completed) {
+        if let Some(error) = job.last_error().filter(|_| word != StateWord::Completed) {
             map.serialize_entry("error", &error_view(error))?;
         }
         if !job.errors.is_empty() {
             let errors: Vec<Value> = job.errors.iter().map(error_view).collect();
             map.serialize_entry("errors", &errors)?;
         }
-        if let Some(cancel) = job.cancel.as_ref().filter(|_| word == Word::Cancelled) {
+        if let Some(cancel) = job.cancel.as_ref().filter(|_| word == StateWord::Cancelled) {
             map.serialize_entry("cancel_reason", &cancel.reason)?;
         }
         if has_expired(job) {
@@ -192,7 +192,7 @@ pub fn attempts(job: &Job) -> u32 {
 /// How long the server chose to wait before the next attempt, from the newest failure on.
 pub fn retry_delay_ms(job: &Job) -> Option<u64> {
     let error = job.last_error()?;
-    let until = job.available_at.filter(|_| Word::of(job) == Word::Retryable)?;
+    let until = job.available_at.filter(|_| StateWord::of(job) == StateWord::Retryable)?;
     Some(until.since(error.at).as_millis() as u64)
 }
 

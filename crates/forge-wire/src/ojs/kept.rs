@@ -40,9 +40,9 @@ impl<'a> Kept<'a> {
 
 /// Writes an object from members that are JSON already; a name put twice keeps its last value.
 #[derive(Default)]
-pub struct Writer<'a>(Vec<(&'a str, String)>);
+pub struct ObjectWriter<'a>(Vec<(&'a str, String)>);
 
-impl<'a> Writer<'a> {
+impl<'a> ObjectWriter<'a> {
     /// Adds a member.
     pub fn put(&mut self, name: &'a str, value: &str) {
         match self.0.iter_mut().find(|(known, _)| *known == name) {

@@ -38,7 +38,7 @@ pub fn read(at: &str, value: &RawValue, wrong: &mut Wrong) -> RetryPolicy {
         wrong.add_value(Kind::InvalidRetryPolicy, at, value, "must be an object", "type");
         return policy;
     };
-    let mut reader = Reader { at, members, wrong };
+    let mut reader = RetryReader { at, members, wrong };
     reader.attempts(&mut policy);
     reader.waits(&mut policy);
     reader.growth(&mut policy);
@@ -46,13 +46,13 @@ pub fn read(at: &str, value: &RawValue, wrong: &mut Wrong) -> RetryPolicy {
     policy
 }
 
-struct Reader<'a, 'w> {
+struct RetryReader<'a, 'w> {
     at: &'a str,
     members: Members<'a>,
     wrong: &'w mut Wrong,
 }
 
-impl<'a> Reader<'a, '_> {
+impl<'a> RetryReader<'a, '_> {
     /// The member by the first of its spellings that is there.
     fn get(&self, names: &[&'static str]) -> Option<(&'static str, &'a RawValue)> {
         names.iter().find_map(|name| Some((*name, self.members.get(name)?)))

@@ -81,7 +81,7 @@ pub fn manifest(facts: ServerFacts<'_>) -> Value {
 
 /// How the server is.
 #[derive(Clone, Copy, Debug)]
-pub struct Health<'a> {
+pub struct HealthStatus<'a> {
     /// Whether the store answers.
     pub good: bool,
     /// The version of the program.
@@ -95,7 +95,7 @@ pub struct Health<'a> {
 }
 
 /// The health of the server.
-pub fn health(health: Health<'_>) -> Value {
+pub fn health(health: HealthStatus<'_>) -> Value {
     let (status, backend) = if health.good { ("ok", "ok") } else { ("unhealthy", "unhealthy") };
     json!({
         "status": status,

@@ -8,7 +8,7 @@ use forge_core::state::{Cause, State};
 /// OJS's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "the words are the documentation")]
-pub enum Word {
+pub enum StateWord {
     Scheduled,
     Available,
     Pending,
@@ -19,55 +19,55 @@ pub enum Word {
     Discarded,
 }
 
-impl Word {
+impl StateWord {
     /// All eight.
-    pub const ALL: [Word; 8] = [
-        Word::Scheduled,
-        Word::Available,
-        Word::Pending,
-        Word::Active,
-        Word::Completed,
-        Word::Retryable,
-        Word::Cancelled,
-        Word::Discarded,
+    pub const ALL: [StateWord; 8] = [
+        StateWord::Scheduled,
+        StateWord::Available,
+        StateWord::Pending,
+        StateWord::Active,
+        StateWord::Completed,
+        StateWord::Retryable,
+        StateWord::Cancelled,
+        StateWord::Discarded,
     ];
 
     /// The word for where `job` stands.
-    pub fn of(job: &Job) -> Word {
+    pub fn of(job: &Job) -> StateWord {
         match job.state {
-            State::Created if job.hold => Word::Pending,
-            State::Created => Word::Scheduled,
+            State::Created if job.hold => StateWord::Pending,
+            State::Created => StateWord::Scheduled,
             // A job that waits for its limit is skipped, not delayed: it stays available.
-            State::Queued if job.available_at.is_some() && job.parked == Parked::No => Word::Retryable,
-            State::Queued => Word::Available,
-            State::Assigned | State::Running => Word::Active,
-            State::Succeeded => Word::Completed,
-            State::Failed => Word::Discarded,
-            State::Canceled if has_expired(job) => Word::Discarded,
-            State::Canceled => Word::Cancelled,
+            State::Queued if job.available_at.is_some() && job.parked == Parked::No => StateWord::Retryable,
+            State::Queued => StateWord::Available,
+            State::Assigned | State::Running => StateWord::Active,
+            State::Succeeded => StateWord::Completed,
+            State::Failed => StateWord::Discarded,
+            State::Canceled if has_expired(job) => StateWord::Discarded,
+            State::Canceled => StateWord::Cancelled,
         }
     }
 
     /// The spelling on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Word::Scheduled => "scheduled",
-            Word::Available => "available",
-            Word::Pending => "pending",
-            Word::Active => "active",
-            Word::Completed => "completed",
-            Word::Retryable => "retryable",
-            Word::Cancelled => "cancelled",
-            Word::Discarded => "discarded",
+            StateWord::Scheduled => "scheduled",
+            StateWord::Available => "available",
+            StateWord::Pending => "pending",
+            StateWord::Active => "active",
+            StateWord::Completed => "completed",
+            StateWord::Retryable => "retryable",
+            StateWord::Cancelled => "cancelled",
+            StateWord::Discarded => "discarded",
         }
     }
 
     /// Reads a word; `dead` is an older one for `discarded` (C-26).
-    pub fn parse(text: &str) -> Option<Word> {
+    pub fn parse(text: &str) -> Option<StateWord> {
         if text == "dead" {
-            return Some(Word::Discarded);
+            return Some(StateWord::Discarded);
         }
-        Word::ALL.into_iter().find(|word| word.as_str() == text)
+        StateWord::ALL.into_iter().find(|word| word.as_str() == text)
     }
 }
 

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::duration;
 use super::members::{Members, Wrong};
-use super::state::Word;
+use super::state::StateWord;
 
 /// What must be unique, for how long, against which jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct Uniqueness {
     /// How long the key is held at most.
     pub period: Option<Duration>,
     /// Where the other job must stand to count.
-    pub states: Vec<Word>,
+    pub states: Vec<StateWord>,
     /// What happens to the newcomer.
     pub on_conflict: OnConflict,
 }
@@ -41,7 +41,8 @@ pub enum OnConflict {
 }
 
 /// Where a job counts unless said otherwise: everywhere before its end.
-const STATES: [Word; 5] = [Word::Available, Word::Active, Word::Scheduled, Word::Retryable, Word::Pending];
+const STATES: [StateWord; 5] =
+    [StateWord::Available, StateWord::Active, StateWord::Scheduled, StateWord::Retryable, StateWord::Pending];
 
 /// What the policy at `at` says.
 pub fn read(at: &str, value: &RawValue, wrong: &mut Wrong) -> Option<Uniqueness> {
@@ -70,7 +71,7 @@ pub fn read(at: &str, value: &RawValue, wrong: &mut Wrong) -> Option<Uniqueness>
         wrong.add(kind, &format!("{at}.meta_keys"), "is needed where meta is a dimension", "required");
     }
     if let Some(states) = states {
-        unique.states = states.iter().filter_map(|state| Word::parse(state)).collect();
+        unique.states = states.iter().filter_map(|state| StateWord::parse(state)).collect();
         if unique.states.len() != states.len() || states.is_empty() {
             wrong.add(kind, &format!("{at}.states"), "must be a list of OJS states", "enum");
         }

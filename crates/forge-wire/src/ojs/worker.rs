@@ -244,7 +244,7 @@ fn error(value: &RawValue, wrong: &mut Wrong) -> Option<Nack> {
         _ => None,
     };
     let kind = failure_kind(&code);
-    let mut said = kept::Writer::default();
+    let mut said = kept::ObjectWriter::default();
     for name in ["details", "backtrace"] {
         if let Some(value) = members.get(name) {
             said.put(name, value.get());
@@ -287,7 +287,7 @@ pub struct HeartbeatRequest {
     /// How many jobs it says it holds, where it gives a number.
     pub active: Option<u64>,
     /// What it is about to do.
-    pub state: WorkerState,
+    pub state: WorkerStateView,
     /// How long it wants to hold its jobs from now.
     pub lease: Option<Duration>,
     /// Whatever else it says of itself: host, process, queues.
@@ -296,7 +296,7 @@ pub struct HeartbeatRequest {
 
 /// What a worker does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WorkerState {
+pub enum WorkerStateView {
     /// It takes jobs.
     Running,
     /// It takes no more, and finishes what it has.
@@ -305,23 +305,23 @@ pub enum WorkerState {
     Terminate,
 }
 
-impl WorkerState {
+impl WorkerStateView {
     /// The spelling on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
-            WorkerState::Running => "running",
-            WorkerState::Quiet => "quiet",
-            WorkerState::Terminate => "terminate",
+            WorkerStateView::Running => "running",
+            WorkerStateView::Quiet => "quiet",
+            WorkerStateView::Terminate => "terminate",
         }
     }
 
     /// Reads a word, those of the extensions included.
-    pub fn parse(word: &str) -> Option<WorkerState> {
+    pub fn parse(word: &str) -> Option<WorkerStateView> {
         match word {
-            "running" | "active" | "idle" | "busy" | "starting" => Some(WorkerState::Running),
-            "quiet" | "drain" | "draining" => Some(WorkerState::Quiet),
+            "running" | "active" | "idle" | "busy" | "starting" => Some(WorkerStateView::Running),
+            "quiet" | "drain" | "draining" => Some(WorkerStateView::Quiet),
             "terminate" | "terminating" | "shutdown" | "shutting_down" | "stopping" | "stopped" => {
-                Some(WorkerState::Terminate)
+                Some(WorkerStateView::Terminate)
             }
             _ => None,
         }
@@ -349,11 +349,11 @@ pub fn read_heartbeat(body: &[u8]) -> Result<HeartbeatRequest, Box<Refused>> {
     });
     let jobs = jobs.collect();
     let word: Option<String> = wrong.typed(BAD, "state", members.get("state"), "a string");
-    let state = word.as_deref().map_or(Some(WorkerState::Running), WorkerState::parse);
+    let state = word.as_deref().map_or(Some(WorkerStateView::Running), WorkerStateView::parse);
     if state.is_none() {
         wrong.add(BAD, "state", "must be running, quiet, drain or terminate", "enum");
     }
-    let mut facts = kept::Writer::default();
+    let mut facts = kept::ObjectWriter::default();
     for name in ["hostname", "pid", "queues", "concurrency", "labels", "started_at", "sdk", "version"] {
         if let Some(value) = members.get(name).filter(|value| value.get().len() <= FACT_BYTES_MAX) {
             facts.put(name, value.get());

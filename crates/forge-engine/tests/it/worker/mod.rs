@@ -18,7 +18,7 @@ use forge_core::job::{Head, Job};
 use forge_core::state::State;
 use forge_core::time::Time;
 use forge_core::work::{Definition, WorkKind};
-use forge_engine::{Worker, WorkerHandle, WorkerOptions};
+use forge_engine::{BuiltInWorker, WorkerHandle, WorkerOptions};
 
 use crate::support::World;
 
@@ -48,7 +48,7 @@ fn simulated(kind: WorkKind) -> impl Fn(&mut Head) {
 
 impl World {
     fn worker(&self, options: WorkerOptions) -> WorkerHandle {
-        Worker::start(self.engine.clone(), options)
+        BuiltInWorker::start(self.engine.clone(), options)
     }
 
     async fn submit_kind(&self, kind: WorkKind) -> JobId {

@@ -15,7 +15,7 @@ use forge_server::config::{CommandMode, Database, PrivateTargets};
 use forge_server::webhooks::fetch::{self, KeySource};
 use forge_server::webhooks::standard::WebhookSecret;
 use forge_server::webhooks::verify::{self, ReceivedDelivery, SignatureReport, VerifyOptions};
-use forge_server::webhooks::{ListenOptions, Listener, Target, rotate_in};
+use forge_server::webhooks::{ListenOptions, Target, WebhookListener, rotate_in};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -133,7 +133,7 @@ async fn receive(flags: &ListenFlags) -> Exit {
             Ok(forward) => forward,
             Err(objection) => return say(&format!("--forward: the URL {objection}"), Exit::Usage),
         };
-    let listener = match Listener::bind(flags.port).await {
+    let listener = match WebhookListener::bind(flags.port).await {
         Ok(listener) => listener,
         Err(error) => return complain(&error, Exit::Failure),
     };

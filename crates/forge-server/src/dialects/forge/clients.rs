@@ -8,12 +8,12 @@ use forge_core::client::Client;
 use forge_wire::forge::ClientView;
 
 use crate::app::App;
-use crate::edge::routing::{Access, Call, Route};
+use crate::edge::routing::{Call, Route, RouteAccess};
 use crate::edge::{ApiError, Exchange, Who, auth, body, respond};
 
 /// The route.
 pub(super) const ROUTES: &[Route] = &[Route::post("/v1/clients", "register", |call| Box::pin(create(call)))
-    .access(Access::Own(|app, exchange| Box::pin(gate(app, exchange))))];
+    .access(RouteAccess::Own(|app, exchange| Box::pin(gate(app, exchange))))];
 
 /// Who may register (rulings C-62, C-115): anybody, anybody on this machine, or whoever has the admin token; and how often (C-93).
 async fn gate(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {

@@ -10,13 +10,13 @@ use forge_wire::forge::DeletedView;
 use forge_wire::problem::Refused;
 use forge_wire::words::forge_state;
 
-use crate::edge::routing::{Access, Call, Route};
+use crate::edge::routing::{Call, Route, RouteAccess};
 use crate::edge::{ApiError, body, ownership, respond};
 
 /// The route.
 pub(super) const ROUTES: &[Route] =
     &[Route::delete("/v1/jobs/{job_id}", "delete", |call| Box::pin(delete(call)))
-        .access(Access::ClientOrOperator)];
+        .access(RouteAccess::ClientOrOperator)];
 
 /// What is left is what retention leaves: that there was such a job. The owner may, where the operator allows it, and
 /// the operator (`None`) always.

@@ -16,23 +16,23 @@ use forge_wire::forge::{KeyRequest, KeyView, RevokeRequest, RevokedView};
 
 use crate::app::App;
 use crate::edge::accepted::REPLAYED;
-use crate::edge::routing::{Access, Call, Route};
+use crate::edge::routing::{Call, Route, RouteAccess};
 use crate::edge::{ApiError, Exchange, Who, auth, body, respond};
 use crate::traces::RequestSubject;
 
 /// The routes of keys.
 pub(super) const ROUTES: &[Route] = &[
     Route::post("/v1/clients/{client_id}/keys", "create_key", |call| Box::pin(create(call)))
-        .access(Access::Own(|app, exchange| Box::pin(known_or_first(app, exchange))))
+        .access(RouteAccess::Own(|app, exchange| Box::pin(known_or_first(app, exchange))))
         .members(&["rotate"]),
     Route::post("/v1/clients/{client_id}/keys/renew", "renew_key", |call| Box::pin(renew(call)))
-        .access(Access::Own(|app, exchange| Box::pin(known_or_expired(app, exchange)))),
+        .access(RouteAccess::Own(|app, exchange| Box::pin(known_or_expired(app, exchange)))),
     Route::post("/v1/clients/{client_id}/keys/revoke", "revoke_key", |call| Box::pin(revoke(call)))
         .access(KNOWN)
         .members(&["key_id"]),
 ];
 
-const KNOWN: Access = Access::Own(|app, exchange| Box::pin(known(app, exchange)));
+const KNOWN: RouteAccess = RouteAccess::Own(|app, exchange| Box::pin(known(app, exchange)));
 
 /// What every secret begins with, so that one that leaked is recognised.
 const SECRET_START: &str = "frk_";

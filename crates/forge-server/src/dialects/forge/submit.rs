@@ -19,7 +19,7 @@ use crate::app::App;
 use crate::edge::routing::{Call, Route};
 use crate::edge::{ApiError, accepted, respond};
 use crate::limits::POLL_AFTER_S;
-use crate::submission::{Key, Sent, Submission, Terms, Violations};
+use crate::submission::{Key, Sent, Submission, SubmissionTerms, Violations};
 use crate::traces::RequestSubject;
 
 /// The routes of submissions.
@@ -29,7 +29,7 @@ pub(super) const ROUTES: &[Route] = &[
 ];
 
 /// The words of `/v1`.
-const TERMS: Terms = Terms {
+const TERMS: SubmissionTerms = SubmissionTerms {
     queue: "queue",
     callback: "callback",
     key: "idempotency_key",

@@ -18,7 +18,7 @@ use crate::config::Operation;
 use crate::edge::ownership::OwnedExecution;
 use crate::edge::routing::{Call, Route};
 use crate::edge::{ApiError, accepted};
-use crate::submission::{Key, Sent, Submission, Terms, Violations};
+use crate::submission::{Key, Sent, Submission, SubmissionTerms, Violations};
 use crate::traces::RequestSubject;
 
 /// The routes of submissions that are always there.
@@ -34,7 +34,7 @@ pub(super) static OPERATION: Route =
         .members(SUBMIT_MEMBERS);
 
 /// The words of `/api/v1`.
-const TERMS: Terms = Terms {
+const TERMS: SubmissionTerms = SubmissionTerms {
     queue: "queue",
     callback: "callback",
     key: "idempotency_key",

@@ -14,10 +14,10 @@ use crate::limits::{DOWNLOADS_MAX, DOWNLOADS_PER_CLIENT_MAX, TROUBLE_AFTER_S};
 
 /// The places that are taken.
 #[derive(Debug, Default)]
-pub struct DownloadPlaces(Mutex<Taken>);
+pub struct DownloadPlaces(Mutex<PlacesTaken>);
 
 #[derive(Debug, Default)]
-struct Taken {
+struct PlacesTaken {
     n: usize,
     by_client: HashMap<ClientId, usize>,
 }

@@ -28,7 +28,7 @@ use crate::app::App;
 
 pub use api::Api;
 pub use call::Call;
-pub use route::{Access, Answering, Answers, Gate, Handler, Rate, Route, Verb};
+pub use route::{AccessCheck, Answering, Answers, Handler, RateCount, Route, RouteAccess, Verb};
 pub(crate) use table::Parameters;
 pub use table::Table;
 
@@ -40,7 +40,7 @@ pub(super) async fn serve(
     body: Body,
 ) -> Result<Response, ApiError> {
     let who = admit(app, exchange, route.access).await?;
-    if let (Who::Client(caller), Rate::Requests) = (&who, route.rate) {
+    if let (Who::Client(caller), RateCount::Requests) = (&who, route.rate) {
         auth::count(app, exchange, caller)?;
     }
     let exchange = &*exchange;
@@ -70,13 +70,13 @@ pub(super) async fn serve(
 }
 
 /// Who asks, if they may.
-async fn admit(app: &App, exchange: &mut Exchange, access: Access) -> Result<Who, ApiError> {
+async fn admit(app: &App, exchange: &mut Exchange, access: RouteAccess) -> Result<Who, ApiError> {
     match access {
-        Access::Anyone => Ok(Who::Nobody),
-        Access::Optional => auth::identify(app, exchange).await,
-        Access::Client => auth::client(app, exchange).await.map(Who::Client),
-        Access::ClientOrOperator => auth::client_or_operator(app, exchange).await,
-        Access::Operator => auth::operator(app, exchange).await,
-        Access::Own(gate) => gate(app, exchange).await,
+        RouteAccess::Anyone => Ok(Who::Nobody),
+        RouteAccess::Optional => auth::identify(app, exchange).await,
+        RouteAccess::Client => auth::client(app, exchange).await.map(Who::Client),
+        RouteAccess::ClientOrOperator => auth::client_or_operator(app, exchange).await,
+        RouteAccess::Operator => auth::operator(app, exchange).await,
+        RouteAccess::Own(gate) => gate(app, exchange).await,
     }
 }

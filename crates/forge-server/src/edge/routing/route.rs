@@ -28,7 +28,7 @@ use crate::edge::{ApiError, Exchange, Who};
 pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Response, ApiError>> + Send + 'a>>;
 
 /// Finds out who asks, where a route has a rule of its own.
-pub type Gate =
+pub type AccessCheck =
     for<'a> fn(&'a App, &'a mut Exchange) -> Pin<Box<dyn Future<Output = Result<Who, ApiError>> + Send + 'a>>;
 
 /// A method that routes have. `HEAD` goes wherever `GET` goes. In the order in which `Allow` lists them.
@@ -66,7 +66,7 @@ impl Verb {
 
 /// Who may ask.
 #[derive(Clone, Copy)]
-pub enum Access {
+pub enum RouteAccess {
     /// Anybody; credentials are not looked at.
     Anyone,
     /// Anybody; credentials that are shown must be good.
@@ -78,12 +78,12 @@ pub enum Access {
     /// The operator.
     Operator,
     /// By a rule of the route's own.
-    Own(Gate),
+    Own(AccessCheck),
 }
 
 /// Which limit a request of a client is counted against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rate {
+pub enum RateCount {
     /// `limits.rate_per_minute`, and the quota.
     Requests,
     /// None.
@@ -120,9 +120,9 @@ pub struct Route {
     /// What a request wants done, in one word for logs and traces.
     pub action: &'static str,
     /// Who may ask.
-    pub access: Access,
+    pub access: RouteAccess,
     /// What a request counts against.
-    pub rate: Rate,
+    pub rate: RateCount,
     /// What the answer will be.
     pub answers: Answers,
     /// The members that a body read whole may have; others are refused unless the operator or the API ignores them (C-112).
@@ -143,8 +143,8 @@ impl Route {
             verb,
             path,
             action,
-            access: Access::Client,
-            rate: Rate::Requests,
+            access: RouteAccess::Client,
+            rate: RateCount::Requests,
             answers: Answers::Body,
             members: &[],
             body_max: |limits| limits.max_body_bytes,
@@ -190,12 +190,12 @@ impl Route {
     }
 
     /// For somebody else than clients.
-    pub const fn access(self, access: Access) -> Route {
+    pub const fn access(self, access: RouteAccess) -> Route {
         Route { access, ..self }
     }
 
     /// Counted otherwise.
-    pub const fn rate(self, rate: Rate) -> Route {
+    pub const fn rate(self, rate: RateCount) -> Route {
         Route { rate, ..self }
     }
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use forge_server::connections::{Terms, serve};
+use forge_server::connections::{ConnectionTerms, serve};
 use forge_server::edge::HttpService;
 use forge_server::pages;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -14,7 +14,7 @@ use super::server::Server;
 const HEALTH: &[u8] = b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
 /// The pages of a server, on other terms.
-async fn on(server: &Server, terms: Terms) -> SocketAddr {
+async fn on(server: &Server, terms: ConnectionTerms) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let doors = HttpService::new(server.app.clone(), pages::router(&server.app));
@@ -32,7 +32,11 @@ async fn answered(connection: &mut TcpStream) -> String {
 #[tokio::test]
 async fn a_head_that_does_not_come_to_an_end_ends_the_connection() {
     let server = Server::start().await;
-    let address = on(&server, Terms { head_timeout: Duration::from_millis(200), ..Terms::default() }).await;
+    let address = on(
+        &server,
+        ConnectionTerms { head_timeout: Duration::from_millis(200), ..ConnectionTerms::default() },
+    )
+    .await;
     let mut slow = TcpStream::connect(address).await.unwrap();
     slow.write_all(b"GET /health HTTP/1.1\r\nx: ").await.unwrap();
     let mut rest = Vec::new();
@@ -46,7 +50,8 @@ async fn a_head_that_does_not_come_to_an_end_ends_the_connection() {
 #[tokio::test]
 async fn a_reader_that_does_not_read_is_cut_off_and_gives_its_place_back() {
     let server = Server::start().await;
-    let terms = Terms { n_max: 1, write_stall: Duration::from_millis(300), ..Terms::default() };
+    let terms =
+        ConnectionTerms { n_max: 1, write_stall: Duration::from_millis(300), ..ConnectionTerms::default() };
     let address = on(&server, terms).await;
     let mut deaf = TcpStream::connect(address).await.unwrap();
     // Far more than the kernel holds for a connection.
@@ -61,7 +66,7 @@ async fn a_reader_that_does_not_read_is_cut_off_and_gives_its_place_back() {
 #[tokio::test]
 async fn a_reader_that_goes_on_reading_is_not_cut_off_however_long_it_takes() {
     let server = Server::start().await;
-    let terms = Terms { write_stall: Duration::from_millis(500), ..Terms::default() };
+    let terms = ConnectionTerms { write_stall: Duration::from_millis(500), ..ConnectionTerms::default() };
     let address = on(&server, terms).await;
     let mut slow = TcpStream::connect(address).await.unwrap();
     let n_asked = 20;
@@ -86,7 +91,7 @@ async fn a_reader_that_goes_on_reading_is_not_cut_off_however_long_it_takes() {
 #[tokio::test]
 async fn a_head_without_bounds_is_refused() {
     let server = Server::start().await;
-    let address = on(&server, Terms::default()).await;
+    let address = on(&server, ConnectionTerms::default()).await;
     let mut large = TcpStream::connect(address).await.unwrap();
     large.write_all(b"GET /health HTTP/1.1\r\nx: ").await.unwrap();
     // The server may stop reading before all of it is sent.
@@ -100,7 +105,7 @@ async fn a_head_without_bounds_is_refused() {
 #[tokio::test]
 async fn more_connections_than_there_is_room_for_wait_their_turn() {
     let server = Server::start().await;
-    let address = on(&server, Terms { n_max: 1, ..Terms::default() }).await;
+    let address = on(&server, ConnectionTerms { n_max: 1, ..ConnectionTerms::default() }).await;
     let mut first = TcpStream::connect(address).await.unwrap();
     assert!(answered(&mut first).await.starts_with("HTTP/1.1 200"));
     let mut second = TcpStream::connect(address).await.unwrap();

@@ -14,7 +14,7 @@ use forge_core::queue::QueueId;
 use forge_core::time::Time;
 use forge_engine::{Clock, SystemClock};
 use forge_server::config::{Config, File, Sources};
-use forge_server::connections::{self, Terms};
+use forge_server::connections::{self, ConnectionTerms};
 use forge_server::edge::HttpService;
 use forge_server::{App, Bounds, pages};
 use forge_store::Store;
@@ -102,7 +102,7 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let doors = HttpService::new(app.clone(), pages::router(&app));
-        let terms = Terms::new(&app.config.limits);
+        let terms = ConnectionTerms::new(&app.config.limits);
         let serving = tokio::spawn(connections::serve(listener, doors, terms, std::future::pending()));
         Server { app, clock, address, serving }
     }

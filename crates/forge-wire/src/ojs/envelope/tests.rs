@@ -11,7 +11,7 @@ fn rules() -> Rules<'static> {
     Rules { now: NOW, tenant: None, strict_catalog: false, test_hooks: false }
 }
 
-fn good(body: &Value) -> Envelope {
+fn good(body: &Value) -> JobEnvelope {
     read(body.to_string().as_bytes(), rules()).unwrap()
 }
 
