@@ -8,10 +8,12 @@ mod deliveries;
 mod due;
 mod keys;
 mod limit;
+mod queues;
 mod results;
 mod submit;
 mod webhooks;
 mod work;
+mod workers;
 
 use std::format;
 use std::string::String;
