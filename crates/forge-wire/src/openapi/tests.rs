@@ -54,7 +54,7 @@ fn bare_job() -> JobView<'static> {
     JobView {
         job_id: ID.into(),
         form: "EXECUTE".into(),
-        job_type: Some("mail.send".into()),
+        job_type: None,
         state: "QUEUED".into(),
         outcome: None,
         created_at: NOON.into(),
@@ -124,6 +124,7 @@ fn full_job() -> JobView<'static> {
         retries_left: Some(2),
         processing_stage: Some("processing".into()),
         correlation_id: Some("a-1".into()),
+        job_type: Some("mail.send".into()),
         ..bare_job()
     }
 }
