@@ -16,6 +16,7 @@ use forge_wire::{asyncapi, openapi};
 use serde_json::{Value, json};
 
 use crate::app::{App, NotReady};
+use crate::config::AuthMode;
 use crate::documents::Document;
 use crate::edge::{accept, respond};
 use crate::limits::{DEAD_LETTERS_COUNTED_MAX, SET_ASIDE_COUNTED_MAX, TROUBLE_AFTER_S, WEBHOOK_KEYS_FRESH};
@@ -65,7 +66,11 @@ fn openapi_text(app: &App) -> String {
     let declared: Vec<openapi::DeclaredOperation<'_>> = operations
         .map(|(name, operation)| openapi::DeclaredOperation { name, expected: operation.expected })
         .collect();
-    openapi::document_with(&app.base, &declared).to_string()
+    let keys = match app.config.auth.mode {
+        AuthMode::Open => openapi::Keys::Optional,
+        AuthMode::Keys => openapi::Keys::Needed,
+    };
+    openapi::document_with(&app.base, &declared, keys).to_string()
 }
 
 fn problem_schema(app: &App) -> Value {

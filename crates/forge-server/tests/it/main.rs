@@ -11,6 +11,7 @@ mod client;
 mod collector;
 mod config;
 mod crash;
+mod generated_client;
 mod logs;
 mod metrics;
 mod process;

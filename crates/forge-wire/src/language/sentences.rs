@@ -288,7 +288,7 @@ const CLAUSES: SentenceTable = &[
     ("is no cursor of this list", "ist kein Cursor dieser Liste"),
     ("names a state that does not exist", "nennt einen Zustand, den es nicht gibt"),
     ("is no name of a queue", "ist kein Name einer Warteschlange"),
-    ("must be a whole number above 0", "muss eine ganze Zahl über 0 sein"),
+    ("must be a whole number from 1 to {1}", "muss eine ganze Zahl von 1 bis {1} sein"),
     ("must be true or false", "muss true oder false sein"),
 ];
 
@@ -365,8 +365,8 @@ mod tests {
             Some("FAIL_IMMEDIATE schlägt in Versuch 2 fehl, wie es soll."),
         );
         check(
-            "The query parameter `limit` must be a whole number above 0.",
-            Some("Der Anfrageparameter `limit` muss eine ganze Zahl über 0 sein."),
+            "The query parameter `limit` must be a whole number from 1 to 200.",
+            Some("Der Anfrageparameter `limit` muss eine ganze Zahl von 1 bis 200 sein."),
         );
         check(
             "The query parameter `nope` is not known here; there are limit, cursor.",

@@ -10,7 +10,7 @@ use super::operation::{Access, Operation, OperationAnswer, OperationBody, Presen
 use super::operations::{
     ANY, JOB, KEYED, NOON, OF_JOB, WRITING, answer, header, limit, path_parameter, query, refusals, tracing,
 };
-use super::schemas::{QUEUE_NAME, count, id, maybe, object, reference, stages, text, time, work_kinds};
+use super::schemas::{QUEUE_NAME, count, id, maybe, object, reference, stages, text, time, work_kind};
 use crate::problem::Refused;
 
 /// An operation of the configuration.
@@ -344,10 +344,8 @@ fn begin_request() -> Value {
             "queue": maybe(json!({
                 "type": "string", "maxLength": 255, "pattern": QUEUE_NAME, "description": "Where to wait.",
             })),
-            "work_kind": maybe(json!({
-                "type": "string", "examples": work_kinds(),
-                "description": "What to simulate; without it the work is real and waits for a worker outside.",
-            })),
+            "work_kind":
+                work_kind("What to simulate; without it the work is real and waits for a worker outside."),
             "priority": maybe(json!({
                 "type": "integer", "minimum": -100, "maximum": 100, "default": 0, "description": "Higher goes first.",
             })),

@@ -10,7 +10,7 @@ use super::operations::{
     ANY, JOB, KEYED, OF_JOB, SUBMITTING, WRITING, accepted, answer, limit, of_jobs, path_parameter, query,
     refusals, submitting,
 };
-use super::schemas::{count, id, object, reference, text};
+use super::schemas::{count, id, object, reference, text, work_kind};
 
 pub(super) fn all() -> Vec<Operation> {
     let mut listing = vec![path_parameter("job_id", "The batch.")];
@@ -86,16 +86,24 @@ pub(super) fn begin_request() -> Value {
     json!({
         "description": "A job of many items; its other members are those of a single job, and hold for all of them.",
         "type": "object",
-        "required": ["type", "items"],
+        "required": ["items"],
         "properties": {
-            "type": {"type": "string", "minLength": 1, "maxLength": 255, "description": "What kind of job it is."},
+            "type": {
+                "type": "string", "minLength": 1, "maxLength": 255,
+                "description": "What kind of job it is; may be left out if every item has a type.",
+            },
+            "work_kind": work_kind("What to simulate, for items that do not say; all items are simulated or none."),
             "items": {
                 "type": "array", "minItems": 1, "maxItems": ITEMS_MAX, "description": "What to do, item by item.",
                 "items": {
                     "type": "object",
                     "properties": {
                         "itemId": item_id(),
-                        "work_kind": {"type": ["string", "null"], "description": "What to simulate."},
+                        "type": {
+                            "type": "string", "minLength": 1, "maxLength": 255,
+                            "description": "What kind of job the item is; that of the batch if absent.",
+                        },
+                        "work_kind": work_kind("What to simulate."),
                         "parameters": {"description": "What it works on: any JSON."},
                     },
                 },
@@ -125,6 +133,7 @@ pub(super) fn schemas() -> Value {
                     "items": reference("ItemRequest"), "description": "What to do, item by item.",
                 },
                 "type": {"type": "string", "default": "EXECUTE", "description": "EXECUTE or DEFERRED, in any case."},
+                "work_kind": work_kind("What to simulate, for items that do not say; chosen by the server if absent."),
             },
         },
         "ItemRequest": {
@@ -132,7 +141,7 @@ pub(super) fn schemas() -> Value {
             "type": "object",
             "properties": {
                 "itemId": item_id(),
-                "work_kind": {"type": ["string", "null"], "description": "What to simulate; that of the batch if absent."},
+                "work_kind": work_kind("What to simulate; that of the batch if absent."),
                 "payload": {"description": "Any JSON."},
             },
         },

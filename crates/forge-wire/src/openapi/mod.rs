@@ -34,11 +34,20 @@ pub const MEDIA_TYPE: &str = "application/json";
 
 /// The document of a server at this public address; empty for references that are relative to the server.
 pub fn document(base: &str) -> Value {
-    document_with(base, &[])
+    document_with(base, &[], Keys::Needed)
 }
 
-/// The same with the operations of the configuration.
-pub fn document_with(base: &str, declared: &[DeclaredOperation<'_>]) -> Value {
+/// Whether clients need a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keys {
+    /// They do.
+    Needed,
+    /// They may do without, as in `forgerun dev` (`auth.mode=open`).
+    Optional,
+}
+
+/// The same with what the configuration says: operations, and whether keys are needed.
+pub fn document_with(base: &str, declared: &[DeclaredOperation<'_>], keys: Keys) -> Value {
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -61,7 +70,7 @@ pub fn document_with(base: &str, declared: &[DeclaredOperation<'_>]) -> Value {
             {"name": "server", "description": "Is it alive, is it ready, what does it count."},
             {"name": "documents", "description": "What the API says of itself."},
         ],
-        "paths": paths(base, declared),
+        "paths": paths(base, declared, keys),
         "components": {
             "schemas": schemas::all(),
             "headers": operation::headers(),
@@ -88,15 +97,16 @@ pub(crate) fn bodies() -> Value {
 
 const DESCRIPTION: &str = "Every error is a problem (RFC 9457) in JSON, or in XML for whoever asks for it, and its `type` \
     leads to a page about it. A path that is not listed is answered with 404, a method that is not listed with 405 and \
-    `Allow`; HEAD goes wherever GET goes. Members of a body that are not known are ignored, null counts as absent.";
+    `Allow`; HEAD goes wherever GET goes. Members of a body that are not known are refused, unless \
+    the operator has set `api.unknown_members = \"ignore\"`; null counts as absent.";
 
-fn paths(base: &str, declared: &[DeclaredOperation<'_>]) -> Value {
+fn paths(base: &str, declared: &[DeclaredOperation<'_>], keys: Keys) -> Value {
     let mut paths = Map::new();
     for operation in operations::all(declared) {
         let Operation { path, method, .. } = &operation;
         let item = paths.entry(path.as_ref()).or_insert_with(|| Value::Object(Map::new()));
         assert!(item[*method].is_null(), "{method} {path} is described twice");
-        item[*method] = operation.describe(base);
+        item[*method] = operation.describe(base, keys);
     }
     Value::Object(paths)
 }

@@ -7,6 +7,7 @@ use forge_core::job::Dialect;
 use forge_problem::{MEDIA_TYPE_JSON, MEDIA_TYPE_XML, Problem};
 use serde_json::{Map, Value, json};
 
+use super::Keys;
 use super::schemas::reference;
 use crate::problem::Refused;
 use crate::status;
@@ -128,12 +129,12 @@ fn component(name: &str, presence: Presence) -> String {
 
 impl Operation {
     /// The operation as the document has it.
-    pub(super) fn describe(&self, base: &str) -> Value {
+    pub(super) fn describe(&self, base: &str, keys: Keys) -> Value {
         let mut operation = json!({
             "operationId": self.id,
             "tags": [self.tag],
             "summary": self.summary,
-            "security": self.access.describe(),
+            "security": self.access.describe(keys),
             "parameters": self.parameters,
             "responses": self.responses(base),
         });
@@ -253,8 +254,12 @@ impl Access {
         }
     }
 
-    fn describe(self) -> Value {
+    fn describe(self, keys: Keys) -> Value {
         match self {
+            Access::ClientOrOperator if keys == Keys::Optional => {
+                json!([{}, {"apiKey": []}, {"adminToken": []}])
+            }
+            Access::Client if keys == Keys::Optional => json!([{}, {"apiKey": []}]),
             Access::Anybody => json!([]),
             Access::AnybodyOrOperator => json!([{}, {"adminToken": []}]),
             Access::FirstKey => json!([{}, {"apiKey": []}, {"adminToken": []}]),

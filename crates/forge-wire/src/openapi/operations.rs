@@ -405,7 +405,7 @@ pub(super) fn query(name: &str, description: &str, schema: Value) -> Value {
 
 pub(super) fn limit() -> Value {
     let schema = json!({"type": "integer", "minimum": 1, "maximum": 200, "default": 50});
-    query("limit", "Entries in a page; more than the most is the most.", schema)
+    query("limit", "Entries in a page.", schema)
 }
 
 pub(super) fn header(name: &str, description: &str, example: &str) -> Value {

@@ -137,11 +137,7 @@ fn requests() -> Value {
                 "idempotency_key": maybe(json!({
                     "type": "string", "maxLength": 255, "description": "Makes a repetition harmless; as the header.",
                 })),
-                "work_kind": maybe(json!({
-                    "type": "string",
-                    "examples": work_kinds(),
-                    "description": "What to simulate; chosen by the server if absent.",
-                })),
+                "work_kind": work_kind("What to simulate; chosen by the server if absent."),
                 "queue": maybe(json!({
                     "type": "string", "maxLength": 255, "pattern": QUEUE_NAME, "default": "default",
                     "description": "Where to wait.",
@@ -190,7 +186,7 @@ fn clients() -> Value {
                 "expires_at": maybe(time("When it stops working.")),
             }),
         ),
-        "Revoked": object("A key was revoked.", &["revoked"], json!({"revoked": {"const": true}})),
+        "Revoked": object("A key was revoked.", &["revoked"], json!({"revoked": {"type": "boolean", "description": "Always true."}})),
     })
 }
 
@@ -337,8 +333,8 @@ fn events() -> Value {
                 "cause": {"enum": Cause::ALL.map(cause), "description": "Why the state changed."},
                 "progress": {"type": "integer", "minimum": 0, "maximum": 100, "description": "Percent done."},
                 "scenario": {"enum": work_kinds(), "description": "What the built-in worker simulates."},
-                "will_retry": {"const": true, "description": "The server will try again by itself."},
-                "final": {"const": true, "description": "No retry is left."},
+                "will_retry": {"type": "boolean", "description": "True where the server will try again by itself, absent otherwise."},
+                "final": {"type": "boolean", "description": "True where no retry is left, absent otherwise."},
             }),
         ),
         "EventStream": super::events::schema(),
@@ -475,6 +471,11 @@ fn outcomes_or_null() -> Vec<Option<&'static str>> {
 
 fn forms() -> [&'static str; 3] {
     [JobForm::Execute, JobForm::Deferred, JobForm::EmitEvent].map(forge_type)
+}
+
+/// A member that names a kind of work.
+pub(super) fn work_kind(description: &str) -> Value {
+    json!({"type": "string", "enum": work_kinds(), "description": description})
 }
 
 pub(super) fn work_kinds() -> Vec<&'static str> {

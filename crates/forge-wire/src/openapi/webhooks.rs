@@ -359,7 +359,7 @@ pub(super) fn schemas() -> Value {
             "webhooks": {"type": "array", "items": reference("Webhook"), "maxItems": 200},
             "next_cursor": maybe(id("Where the next page begins.")),
         })),
-        "Deleted": object("It is gone.", &["deleted"], json!({"deleted": {"const": true, "description": "Always."}})),
+        "Deleted": object("It is gone.", &["deleted"], json!({"deleted": {"type": "boolean", "description": "Always true."}})),
         "Delivery": object(
             "What was to be told to an endpoint.",
             &[

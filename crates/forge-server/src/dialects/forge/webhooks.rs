@@ -137,11 +137,16 @@ async fn rotate(call: Call<'_>) -> Result<Response, ApiError> {
     let app = call.app;
     let RotateRequest { overlap_s } = body::object(&call.body)?;
     let overlap = overlap_s.map_or(WEBHOOK_SECRET_OVERLAP, Duration::from_secs);
+    if overlap > WEBHOOK_SECRET_OVERLAP_MAX {
+        let detail = format!("must lie between 0 and {}", WEBHOOK_SECRET_OVERLAP_MAX.as_secs());
+        let wrong = violation("overlap_s", &detail, "range");
+        return Err(refused_body(Kind::InvalidArgs, vec![wrong], &["overlap_s"]).into());
+    }
     let (now, secret) = (app.clock.now(), WebhookSecret::generate(|| app.clock.random()));
     let command = WebhookCommand::Rotate {
         webhook: asked(&call)?,
         secret: secret.expose().to_vec(),
-        previous_until: now + overlap.min(WEBHOOK_SECRET_OVERLAP_MAX),
+        previous_until: now + overlap,
     };
     let webhook = changed(app, command).await?;
     Ok(respond::json(StatusCode::OK, &WebhookView::new(&webhook, Some(secret.to_text()), now)))
