@@ -27,6 +27,25 @@ async fn unknown_paths_are_404_without_a_type_of_their_own_and_never_redirected(
 }
 
 #[tokio::test]
+async fn an_id_with_escapes_is_the_same_id() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let job = client.submit(json!({"type": "EXECUTE"})).await.expect(202);
+    let id = job["job_id"].as_str().unwrap();
+    for (path, field) in [("/v1/jobs", "job_id"), ("/api/v1/jobs", "jobId")] {
+        let escaped = format!("{path}/%{:02x}{}", id.as_bytes()[0], &id[1..].replace('-', "%2D"));
+        let shown = client.call("GET", &escaped).header("accept", "application/json").send().await;
+        assert_eq!(shown.json()[field], id, "{escaped}");
+    }
+    // An escaped slash divides nothing.
+    client
+        .call("POST", &format!("/v1/jobs/{id}%2Fcancel"))
+        .send()
+        .await
+        .refused(405, "RFA_REQUEST_METHOD_NOT_ALLOWED");
+}
+
+#[tokio::test]
 async fn wrong_methods_are_405_with_the_right_ones_listed() {
     let server = Server::start().await;
     let id = "01890a5d-ac96-774b-bcce-b302099a8057";
