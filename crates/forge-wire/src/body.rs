@@ -1,11 +1,9 @@
-//! What bodies of requests have in common: read as an object, told apart by a fingerprint, refused with everything that is
-//! wrong.
+//! What bodies of requests have in common: read as an object, refused with everything that is wrong.
 
 use forge_core::catalog::Kind;
 use forge_core::limits::NAME_BYTES_MAX;
 use forge_core::retry::Mode;
 use forge_core::work::{Behaviour, WorkKind};
-use forge_problem::Digest;
 use serde_json::{Map, Value};
 
 use crate::language::Language;
@@ -19,14 +17,6 @@ pub fn object(body: &[u8]) -> Result<Map<String, Value>, Box<Refused>> {
         Ok(_) => Err(malformed("The body is not a JSON object.".into())),
         Err(error) => Err(malformed(format!("The body is not JSON: {error}."))),
     }
-}
-
-/// What makes two requests the same one: the digest of the canonical body without its idempotency key, so that it does not
-/// matter how a request is laid out, or whether the key stands in the body or in the header.
-pub fn fingerprint(body: &[u8]) -> Result<[u8; 32], Box<Refused>> {
-    let mut members = object(body)?;
-    members.remove("idempotency_key");
-    Ok(Digest::of(forge_problem::canonical(&Value::Object(members)).as_bytes()).0)
 }
 
 /// A refusal that names everything that is wrong, in the order in which the members are documented.
@@ -74,20 +64,5 @@ pub fn retry_mode(member: &str, word: &str) -> Result<Mode, Violation> {
         "manual" => Ok(Mode::Manual),
         "auto" => Ok(Mode::Auto),
         _ => Err(violation(member, "must be manual or auto", "enum")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_fingerprint_sees_the_request_and_not_its_layout_or_its_key() {
-        let fingerprint = |body: &str| fingerprint(body.as_bytes()).unwrap();
-        let plain = fingerprint(r#"{"type":"EXECUTE","work_kind":"SUCCESS_FAST"}"#);
-        assert_eq!(plain, fingerprint(r#"{ "work_kind":"SUCCESS_FAST", "type":"EXECUTE" }"#));
-        let with_key = r#"{"idempotency_key":"a","type":"EXECUTE","work_kind":"SUCCESS_FAST"}"#;
-        assert_eq!(plain, fingerprint(with_key));
-        assert_ne!(plain, fingerprint(r#"{"type":"EXECUTE","work_kind":"SUCCESS_SLOW"}"#));
     }
 }

@@ -11,6 +11,7 @@
 //! - [`body`]: what bodies of requests have in common;
 //! - [`members`]: members of bodies that nobody knows;
 //! - [`hint`]: what was probably meant;
+//! - [`fingerprint`]: what makes two of them the same;
 //! - [`event`]: what happened, for whoever listens;
 //! - [`forge`]: the bodies of `/v1`;
 //! - [`operations`]: the bodies of `/api/v1`;
@@ -26,6 +27,7 @@ pub mod codes;
 pub mod error;
 pub mod event;
 pub mod example;
+pub mod fingerprint;
 pub mod forge;
 pub mod hint;
 pub mod item;

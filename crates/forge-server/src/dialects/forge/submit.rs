@@ -9,7 +9,7 @@ use forge_core::item::Item;
 use forge_core::job::{Head, Input, Job, JobForm};
 use forge_core::time::Time;
 use forge_core::work::{Definition, WorkKind};
-use forge_wire::body::fingerprint;
+use forge_wire::fingerprint::fingerprint;
 use forge_wire::forge::{
     BATCH_MEMBERS, SUBMIT_MEMBERS, SubmitRequest, SubmittedView, read_batch, read_submit, refused,
 };

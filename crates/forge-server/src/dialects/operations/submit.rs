@@ -7,7 +7,7 @@ use axum::response::Response;
 use forge_core::item::Item;
 use forge_core::job::{Head, Input, Job, Name};
 use forge_core::work::Definition;
-use forge_wire::body::fingerprint;
+use forge_wire::fingerprint::fingerprint;
 use forge_wire::operations::{
     BATCH_MEMBERS, SUBMIT_MEMBERS, SubmitRequest, read_batch, read_submit, refused, status_path,
 };

@@ -149,3 +149,42 @@ async fn a_deferred_job_is_found_again_after_its_time() {
     changed["work_kind"] = json!("SUCCESS_FAST");
     client.submit(changed).await.refused(400, "RFA_JOB_VALIDATION_FAILED");
 }
+
+#[tokio::test]
+async fn bodies_that_differ_in_a_large_integer_alone_are_two_requests() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let body = |path: &str, number: &str| match path {
+        "/v1/jobs" => format!(r#"{{"type": "EXECUTE", "payload": {{"account": {number}}}}}"#),
+        _ => format!(r#"{{"type": "report", "parameters": {{"account": {number}}}}}"#),
+    };
+    for path in ["/v1/jobs", "/api/v1/jobs"] {
+        let send = async |number: &str| {
+            let call = client.call("POST", path).json(body(path, number));
+            call.header("idempotency-key", "one").send().await
+        };
+        assert_eq!(send("9007199254740993").await.status, 202, "{path}");
+        let again = send("9007199254740993").await;
+        assert_eq!((again.status, again.header("idempotent-replayed")), (202, Some("true")), "{path}");
+        // In a double it is the same number.
+        assert_eq!(send("9007199254740992").await.status, 409, "{path}");
+    }
+    assert_eq!(server.traces().await.0, 2);
+}
+
+#[tokio::test]
+async fn a_body_is_judged_alike_with_and_without_a_key() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+    for value in ["1e999", "-1e999", "\"\\ud800\"", "[1", "nul", &nested(100), &nested(10_000)] {
+        for (path, member) in [("/v1/jobs", "payload"), ("/api/v1/jobs", "parameters")] {
+            let body = format!(r#"{{"type": "EXECUTE", "{member}": {{"a": {value}}}}}"#);
+            let call = || client.call("POST", path).json(&body);
+            let without = call().send().await.status;
+            let with = call().header("idempotency-key", &format!("{path}{}", body.len())).send().await.status;
+            let shown: String = value.chars().take(20).collect();
+            assert_eq!(with, without, "{shown} at {path}");
+        }
+    }
+}
