@@ -530,6 +530,8 @@ pub enum Refusal {
     IdempotencyConflict(JobId),
     /// The time that a new job asks for is over.
     TooLate,
+    /// One submission has more jobs than it may.
+    TooManyJobs,
     /// The id or the unique key is taken.
     Duplicate {
         /// By this job.
@@ -579,7 +581,7 @@ impl Refusal {
             Refusal::NoKeyToRenew => Kind::Duplicate,
             Refusal::KeyExpired => Kind::KeyExpired,
             Refusal::WrongState(_) | Refusal::LeaseLost => Kind::IllegalTransition,
-            Refusal::WrongItems { .. } => Kind::InvalidArgs,
+            Refusal::WrongItems { .. } | Refusal::TooManyJobs => Kind::InvalidArgs,
             Refusal::AlreadyCompleted(_) => Kind::AlreadyCompleted,
             Refusal::AlreadyCanceled => Kind::AlreadyCancelled,
             Refusal::RetryLimitReached { .. } => Kind::RetryLimitReached,

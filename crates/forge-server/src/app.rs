@@ -306,6 +306,12 @@ impl App {
         self.hub.close();
     }
 
+    /// What this node remembers of the keys of a client is not to be believed any more: one of them has just changed.
+    pub fn keys_changed(&self, client: ClientId) {
+        self.ring.forget(client);
+        self.hub.keys_changed(client);
+    }
+
     /// For what outlives the request it was made for.
     pub(crate) fn shared(&self) -> Arc<App> {
         self.me.upgrade().expect("whoever can ask holds it")

@@ -32,7 +32,8 @@ pub const TROUBLE_AFTER_S: u64 = 1;
 /// What a client is told to wait when its quota is spent: only an operator can change that.
 pub const QUOTA_AFTER_S: u64 = 3600;
 
-/// How long a key is believed before the store is asked again: how long a key that another node revoked still works here.
+/// How long a key is believed before the store is asked again: how long a key that another node revoked still works here,
+/// for requests and for streams.
 pub const KEY_FRESH: Duration = Duration::from_secs(5);
 
 /// How often at most the last use of a key is written down.
@@ -47,6 +48,13 @@ pub const CALLERS_COUNTED_MAX: usize = 100_000;
 /// Answers 403 and 404 that one caller gets per minute before it is told to stop guessing. Far more than a client with a
 /// bug or two needs, far too few to find an id of 74 random bits.
 pub const MISSES_PER_MINUTE: u32 = 120;
+
+/// Wrong tokens that one address may send per minute where only the operator's is good. Whoever mistypes it needs fewer.
+pub const WRONG_TOKENS_PER_MINUTE: u32 = 10;
+
+/// Wrong keys that one address may send per minute before it is no longer looked whether one is the operator's token by chance.
+/// Far more than a client with an old key sends, since its address may be the operator's too.
+pub const WRONG_KEYS_PER_MINUTE: u32 = 120;
 
 /// Clients that one address may register per minute: enough for a simulator that makes one per scenario.
 pub const REGISTRATIONS_PER_MINUTE: u32 = 600;
@@ -105,7 +113,7 @@ pub const STREAM_PIECE_EVENTS: usize = 64;
 /// better served by coming back than by a longer queue.
 pub const STREAM_EVENTS_WAITING_MAX: usize = 256;
 
-/// How often a stream gives a sign of life, and asks whether its key is still good. Proxies commonly cut what is silent for
+/// How often a stream gives a sign of life. Proxies commonly cut what is silent for
 /// 30 to 60 s.
 pub const STREAM_HEARTBEAT: Duration = Duration::from_secs(15);
 

@@ -46,6 +46,9 @@ enum SubmitPlan {
 
 impl WorkingSet<'_> {
     pub(super) fn submit(&mut self, submit: &Submit) -> Result<Answer, Refusal> {
+        if submit.jobs.len() > limits::SUBMISSION_JOBS_MAX {
+            return Err(Refusal::TooManyJobs);
+        }
         if let Some(answer) = self.repeated(submit)? {
             return Ok(answer);
         }

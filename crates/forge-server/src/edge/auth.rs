@@ -7,6 +7,7 @@ use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use forge_core::catalog::Kind;
 use forge_core::id::ClientId;
+use forge_core::time::Time;
 use forge_problem::Digest;
 use subtle::ConstantTimeEq;
 
@@ -24,6 +25,15 @@ pub struct Caller {
     pub(crate) account: Arc<Account>,
     /// The digest of its key; `None` for the client of open mode, who needs none.
     pub(crate) key: Option<[u8; 32]>,
+    /// When that key expires.
+    pub(crate) expires_at: Option<Time>,
+}
+
+impl Caller {
+    /// How long its key is good at most, if it has an end.
+    pub(crate) fn good_for(&self, now: Time) -> Option<Duration> {
+        self.expires_at.map(|at| at.since(now))
+    }
 }
 
 /// Who asks.
@@ -62,15 +72,28 @@ fn credentials(headers: &HeaderMap) -> Credentials<'_> {
 
 /// Finds out who asks. Bad credentials are refused, whatever the request wants: who shows a key means to be known.
 pub async fn identify(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
-    identify_within(app, exchange, Duration::ZERO).await
+    identify_as(app, exchange, Asked::Anything).await
 }
 
 /// The same for a request to renew a key, which one that has expired may make for a while (C-114). The rules look again.
 pub async fn identify_to_renew(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
-    identify_within(app, exchange, app.config.auth.renew_grace).await
+    identify_as(app, exchange, Asked::Renewal).await
 }
 
-async fn identify_within(app: &App, exchange: &mut Exchange, grace: Duration) -> Result<Who, ApiError> {
+/// The same where nobody but the operator is welcome: whoever tries wrong tokens there is told to stop.
+pub async fn identify_operator(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
+    identify_as(app, exchange, Asked::OperatorOnly).await
+}
+
+/// What credentials are shown for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Anything,
+    Renewal,
+    OperatorOnly,
+}
+
+async fn identify_as(app: &App, exchange: &mut Exchange, asked: Asked) -> Result<Who, ApiError> {
     let token = match credentials(&exchange.headers) {
         Credentials::None => return Ok(Who::Nobody),
         Credentials::Unreadable => {
@@ -79,24 +102,47 @@ async fn identify_within(app: &App, exchange: &mut Exchange, grace: Duration) ->
         Credentials::Bearer(token) => token,
     };
     let digest = Digest::of(token.as_bytes()).0;
+    let now = exchange.began;
     if app.admin_digest.is_some_and(|admin| bool::from(admin.ct_eq(&digest))) {
+        app.limiter.token(&app.limiter.address(exchange.address, now), now)?;
         return Ok(Who::Operator);
     }
-    let now = exchange.began;
     let known = app.ring.find(digest, &app.engine, &app.limiter, now).await?;
-    let Some(known) = known else { return Err(unauthenticated("The API key is not known.")) };
+    let Some(known) = known else { return Err(unknown(app, exchange, asked)) };
     let key = &known.key;
     // Known by now, good or not: the log shall say whose key it was.
-    let caller = Caller { client: key.client, account: known.account.clone(), key: Some(digest) };
+    let caller = Caller {
+        client: key.client,
+        account: known.account.clone(),
+        key: Some(digest),
+        expires_at: key.expires_at,
+    };
     exchange.caller = Some(caller.clone());
     if key.revoked_at.is_some() {
         return Err(ApiError::new(Kind::KeyRevoked, "The API key was revoked."));
     }
+    let grace = if asked == Asked::Renewal { app.config.auth.renew_grace } else { Duration::ZERO };
     if !key.is_good_within(now, grace) {
         return Err(expired(key.is_good_within(now, app.config.auth.renew_grace)));
     }
     known.used(&app.engine, now);
     Ok(Who::Client(caller))
+}
+
+/// The answer to credentials that are nobody's. If there is an operator's token, they may be an attempt at it.
+fn unknown(app: &App, exchange: &Exchange, asked: Asked) -> ApiError {
+    if knows_operator(app) {
+        let (limiter, now) = (&app.limiter, exchange.began);
+        let account = limiter.address(exchange.address, now);
+        match asked {
+            Asked::Anything | Asked::Renewal => limiter.wrong_key(&account, now),
+            Asked::OperatorOnly => match limiter.wrong_token(&account, now) {
+                Ok(()) => return unauthenticated("The token is not the operator's."),
+                Err(too_many) => return too_many,
+            },
+        }
+    }
+    unauthenticated("The API key is not known.")
 }
 
 /// The answer to a key whose time is over.
@@ -132,14 +178,14 @@ pub async fn client_or_operator(app: &App, exchange: &mut Exchange) -> Result<Wh
     };
     exchange.check_local(app).map_err(|why| key_needed(&why))?;
     let account = app.limiter.client(client, exchange.began);
-    let caller = Caller { client, account, key: None };
+    let caller = Caller { client, account, key: None, expires_at: None };
     exchange.caller = Some(caller.clone());
     Ok(Who::Client(caller))
 }
 
 /// The operator, who alone may ask.
 pub async fn operator(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
-    match identify(app, exchange).await? {
+    match identify_operator(app, exchange).await? {
         Who::Operator => Ok(Who::Operator),
         Who::Nobody => Err(unauthenticated("The request has no admin token.")),
         Who::Client(_) => Err(ApiError::new(Kind::Forbidden, "Only the operator may do this.")),

@@ -134,8 +134,10 @@ pub(crate) fn problem(app: &App, exchange: &Exchange, refused: &Refused) -> Resp
 /// The refusal in the words for this request.
 fn worded(app: &App, exchange: &Exchange, mut refused: Refused) -> Refused {
     if refused.kind == Kind::ForeignResource && app.config.auth.hide_foreign {
+        // As if it were not there: whatever the path names.
         let hidden = match exchange.subject {
             Some(_) => Refusal::NotFound,
+            None if exchange.parameter("webhook_id").is_some() => Refusal::WebhookNotFound,
             None => Refusal::ClientNotFound,
         };
         refused = ApiError::from(forge_engine::Error::Refused(hidden)).into_parts().0;

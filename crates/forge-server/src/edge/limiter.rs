@@ -15,7 +15,10 @@ use forge_wire::problem::Refused;
 use super::rate::{Bucket, RateLimit, RateStatus};
 use super::refusal::ApiError;
 use crate::config::Limits;
-use crate::limits::{CALLERS_COUNTED_MAX, MISSES_PER_MINUTE, QUOTA_AFTER_S, REGISTRATIONS_PER_MINUTE};
+use crate::limits::{
+    CALLERS_COUNTED_MAX, MISSES_PER_MINUTE, QUOTA_AFTER_S, REGISTRATIONS_PER_MINUTE, WRONG_KEYS_PER_MINUTE,
+    WRONG_TOKENS_PER_MINUTE,
+};
 
 /// Counts the requests of clients and addresses.
 pub struct Limiter {
@@ -23,6 +26,8 @@ pub struct Limiter {
     quota: Option<u64>,
     misses: RateLimit,
     registrations: RateLimit,
+    wrong_tokens: RateLimit,
+    wrong_keys: RateLimit,
     clients: Accounts<ClientId>,
     addresses: Accounts<IpAddr>,
 }
@@ -34,11 +39,16 @@ pub(crate) struct Account {
     n_requests: AtomicU64,
     /// Answers 403 and 404: too many look like guessing ids.
     misses: Bucket,
+    /// Wrong tokens where only the operator's is good.
+    wrong_tokens: Bucket,
+    /// Wrong credentials elsewhere.
+    wrong_keys: Bucket,
 }
 
 impl Account {
     fn is_idle(&self, now: Time) -> bool {
-        self.requests.is_full(now) && self.misses.is_full(now)
+        let buckets = [&self.requests, &self.misses, &self.wrong_tokens, &self.wrong_keys];
+        buckets.into_iter().all(|bucket| bucket.is_full(now))
     }
 }
 
@@ -50,6 +60,8 @@ impl Limiter {
             quota: limits.quota,
             misses: RateLimit::per_minute(MISSES_PER_MINUTE),
             registrations: RateLimit::per_minute(REGISTRATIONS_PER_MINUTE),
+            wrong_tokens: RateLimit::per_minute(WRONG_TOKENS_PER_MINUTE),
+            wrong_keys: RateLimit::per_minute(WRONG_KEYS_PER_MINUTE),
             clients: Accounts::default(),
             addresses: Accounts::default(),
         }
@@ -62,9 +74,13 @@ impl Limiter {
         self.clients.get(client, |account| keep_idle || !account.is_idle(now))
     }
 
-    /// The account of an address, for callers that have no other name.
+    /// The account of an address, for callers that have no other name. Whoever has one address of IPv6 has 2^64 of them.
     pub(crate) fn address(&self, address: IpAddr, now: Time) -> Arc<Account> {
-        self.addresses.get(address, |account| !account.is_idle(now))
+        let site = match address {
+            IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() & (u128::MAX << 64)).into()),
+            IpAddr::V4(_) => address,
+        };
+        self.addresses.get(site, |account| !account.is_idle(now))
     }
 
     /// Counts a request of a client. The standing is for the headers of the answer, whatever that is.
@@ -98,6 +114,28 @@ impl Limiter {
         }
     }
 
+    /// Refuses to look at the operator's token if its address has sent too many wrong ones: a right one must not be told from them.
+    pub(crate) fn token(&self, account: &Account, now: Time) -> Result<(), ApiError> {
+        let of_tokens = account.wrong_tokens.empty_for_s(&self.wrong_tokens, now);
+        match of_tokens.or_else(|| account.wrong_keys.empty_for_s(&self.wrong_keys, now)) {
+            Some(seconds) => Err(too_many(WRONG_TOKENS, seconds)),
+            None => Ok(()),
+        }
+    }
+
+    /// Counts a wrong token where only the operator's is good.
+    pub(crate) fn wrong_token(&self, account: &Account, now: Time) -> Result<(), ApiError> {
+        match account.wrong_tokens.take(&self.wrong_tokens, now).too_early_s {
+            Some(seconds) => Err(too_many(WRONG_TOKENS, seconds)),
+            None => Ok(()),
+        }
+    }
+
+    /// Counts wrong credentials elsewhere. They are refused as ever.
+    pub(crate) fn wrong_key(&self, account: &Account, now: Time) {
+        account.wrong_keys.take(&self.wrong_keys, now);
+    }
+
     /// Counts an answer that a guesser would get; past the limit it gets another one instead (ruling C-43).
     pub(crate) fn miss(&self, account: &Account, now: Time) -> Result<(), ApiError> {
         match account.misses.take(&self.misses, now).too_early_s {
@@ -108,6 +146,8 @@ impl Limiter {
         }
     }
 }
+
+const WRONG_TOKENS: &str = "Too many wrong tokens from this address.";
 
 fn too_many(detail: &str, after_s: u64) -> ApiError {
     Refused::new(Kind::RateLimited, detail).retry_after(after_s).into()

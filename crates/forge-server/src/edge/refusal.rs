@@ -164,6 +164,10 @@ fn of_rules(refusal: &Refusal) -> Refused {
             let detail = "The idempotency key was used for a request with another content.";
             refused(detail).fact("existing_job_id", job.to_string())
         }
+        Refusal::TooManyJobs => {
+            let most = forge_core::limits::SUBMISSION_JOBS_MAX;
+            refused(&format!("One submission may have {most} jobs at most.")).fact("max", most)
+        }
         Refusal::TooLate => refused("The time that the job was to begin at is over."),
         Refusal::Duplicate { existing, state } => refused("There is such a job already.")
             .fact("existing_job_id", existing.to_string())

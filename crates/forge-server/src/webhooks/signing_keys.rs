@@ -3,7 +3,7 @@
 //! While keys are being changed the older one signs and both are published, so that a receiver has seen the new one before it
 //! meets the first signature by it.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use forge_core::Command;
 use forge_core::command::SigningCommand;
@@ -23,37 +23,55 @@ use crate::serve::{ServeError, open_existing};
 pub struct SigningKeys {
     engine: Engine,
     clock: Arc<dyn Clock>,
-    known: Mutex<Option<(Arc<KeySet>, Time)>>,
+    /// What was seen last, and when. Nobody waits for anything while holding it.
+    known: RwLock<Option<(Arc<KeySet>, Time)>>,
+    /// Held by the one who asks the store.
+    asking: Mutex<()>,
 }
 
 impl SigningKeys {
     /// Keys are asked for when they are needed first.
     pub fn new(engine: Engine, clock: Arc<dyn Clock>) -> SigningKeys {
-        SigningKeys { engine, clock, known: Mutex::new(None) }
+        SigningKeys { engine, clock, known: RwLock::default(), asking: Mutex::default() }
     }
 
-    /// The keys now. Old ones will do while the store is away.
+    /// The keys now. One caller looks at them again when it is time; old ones will do for the others meanwhile, and for all while
+    /// the store is away. Only before any were seen must everybody wait for them.
     pub async fn current(&self) -> Result<Arc<KeySet>, forge_engine::Error> {
         let now = self.engine.now();
-        let mut known = self.known.lock().await;
-        if let Some((keys, looked_at)) = &*known
-            && now >= *looked_at
-            && now.since(*looked_at) < WEBHOOK_KEYS_FRESH
+        let known = self.known();
+        if let Some((keys, looked_at)) = &known
+            && is_fresh(*looked_at, now)
         {
             return Ok(keys.clone());
         }
-        match (self.look(now).await, &*known) {
+        let _asking = match (&known, self.asking.try_lock()) {
+            (_, Ok(asking)) => asking,
+            (Some((keys, _)), Err(_)) => return Ok(keys.clone()),
+            (None, Err(_)) => self.asking.lock().await,
+        };
+        // Somebody may have seen them while we waited.
+        if let Some((keys, looked_at)) = self.known()
+            && is_fresh(looked_at, now)
+        {
+            return Ok(keys);
+        }
+        match (self.look(now).await, known) {
             (Ok(keys), _) => {
                 let keys = Arc::new(keys);
-                *known = Some((keys.clone(), now));
+                *self.known.write().unwrap_or_else(PoisonError::into_inner) = Some((keys.clone(), now));
                 Ok(keys)
             }
             (Err(error), Some((keys, _))) => {
                 tracing::warn!(%error, "the webhook keys could not be looked at again");
-                Ok(keys.clone())
+                Ok(keys)
             }
             (Err(error), None) => Err(error),
         }
+    }
+
+    fn known(&self) -> Option<(Arc<KeySet>, Time)> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     async fn look(&self, now: Time) -> Result<KeySet, forge_engine::Error> {
@@ -64,6 +82,11 @@ impl SigningKeys {
         let stored = change(&self.engine, SigningCommand::Ensure(fresh(&*self.clock))).await?;
         Ok(key_set(&stored, now).expect("a first key was made"))
     }
+}
+
+/// A clock that was set back makes nothing fresh.
+fn is_fresh(looked_at: Time, now: Time) -> bool {
+    now >= looked_at && now.since(looked_at) < WEBHOOK_KEYS_FRESH
 }
 
 /// A new key for all nodes. The ones before it sign until the overlap is over, and stay published.

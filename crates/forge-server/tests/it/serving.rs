@@ -85,3 +85,29 @@ fn an_address_that_is_taken_ends_with_1() {
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
     assert!(ended.stderr.contains(&format!("could not listen on {address}")), "{}", ended.stderr);
 }
+
+#[cfg(unix)]
+#[test]
+fn what_the_server_keeps_is_for_its_own_user_whatever_the_umask() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::process::{Command, Stdio};
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("deep").join("data");
+    let mut command = Command::new("sh");
+    let start = "umask 000; exec \"$0\" serve --listen 127.0.0.1:0 --data \"$1\"";
+    command.args(["-c", start, env!("CARGO_BIN_EXE_forgerun")]).arg(&data);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let server = Server::start(&mut command);
+    assert!(server.get("/ready").starts_with("HTTP/1.1 200"));
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&data), 0o700);
+    assert_eq!(mode(data.parent().unwrap()), 0o700);
+    let mut n_files = 0;
+    for file in std::fs::read_dir(&data).unwrap() {
+        let path = file.unwrap().path();
+        let expected = if path.is_dir() { 0o700 } else { 0o600 };
+        assert_eq!(mode(&path), expected, "{}", path.display());
+        n_files += 1;
+    }
+    assert!(n_files >= 2, "the database and its log");
+}

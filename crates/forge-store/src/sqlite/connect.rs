@@ -7,6 +7,7 @@ use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags};
 
 use super::checkpoint::LOG_BYTES_MAX;
+use super::private;
 use crate::{Error, Fault};
 
 /// How to open a store. The defaults are right unless a test or an operator knows better.
@@ -68,8 +69,9 @@ impl DatabaseFile {
     /// The connection that writes. Makes the folder and the file where there is none.
     pub(super) fn writer(&self) -> Result<Connection, Error> {
         if let Some(folder) = self.path.parent() {
-            std::fs::create_dir_all(folder).map_err(|error| cannot_make(folder, error))?;
+            private::make_folder(folder).map_err(|error| cannot_make(folder, error))?;
         }
+        private::make_file(&self.path);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let connection = self.open(flags)?;
         use_log(&connection)?;

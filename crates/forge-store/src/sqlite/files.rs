@@ -14,6 +14,7 @@ use bytes::Bytes;
 use forge_core::id::BlobId;
 use tokio::task::spawn_blocking;
 
+use super::private;
 use crate::{Boxed, Error, Fault, Sink, Source};
 
 /// The folder.
@@ -37,8 +38,8 @@ impl Files {
         let (root, path) = (self.root.clone(), self.path(blob));
         let made = on_disk(path.clone(), move || {
             let folder = folder_of(&path);
-            fs::create_dir_all(folder)?;
-            let file = File::options().write(true).create_new(true).open(&path)?;
+            private::make_folder(folder)?;
+            let file = private::new_file(&path)?;
             // The way to the file must last as the file does.
             for folder in [folder, root.as_path(), folder_of(&root)] {
                 File::open(folder)?.sync_all()?;

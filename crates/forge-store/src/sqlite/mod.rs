@@ -17,6 +17,7 @@ mod list;
 mod load;
 mod many;
 mod migrate;
+mod private;
 mod queues;
 mod read;
 mod read_cache;

@@ -7,6 +7,7 @@ use std::vec::Vec;
 use crate::command::{Answer, Command, NewJob, Refusal, Submit};
 use crate::id::{ClientId, JobId};
 use crate::job::{Conflict, Head, Unique};
+use crate::limits::SUBMISSION_JOBS_MAX;
 use crate::state::{Facet, State};
 use crate::world::World;
 use crate::world::build::*;
@@ -197,6 +198,17 @@ fn a_list_is_born_whole_or_not_at_all() {
     assert!(matches!(changes.answers[0], Answer::Refused(_)));
     assert!(changes.is_empty());
     assert_eq!(named(&world.ask(submit([plain(2), plain(4)]))), ids([2, 4]));
+}
+
+#[test]
+fn a_list_longer_than_it_may_be_is_refused_whole() {
+    let mut world = World::new();
+    let most = SUBMISSION_JOBS_MAX as u128;
+    let refused = world.ask(with_room_for(u64::MAX, (1..=most + 1).map(plain)));
+    assert_eq!(refused, Answer::Refused(Refusal::TooManyJobs));
+    assert!(world.jobs.is_empty());
+    world.ask(with_room_for(u64::MAX, (1..=most).map(plain)));
+    assert_eq!(world.jobs.len(), SUBMISSION_JOBS_MAX);
 }
 
 #[test]

@@ -30,7 +30,7 @@ async fn gate(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
                 format!("Clients are registered only from the server's own machine; refused because {why}.");
             return Err(ApiError::new(Kind::Forbidden, detail));
         }
-        Ok(false) | Err(_) => match auth::identify(app, exchange).await? {
+        Ok(false) | Err(_) => match auth::identify_operator(app, exchange).await? {
             Who::Operator => Who::Operator,
             Who::Nobody => return Err(auth::unauthenticated("Registering needs the admin token.")),
             Who::Client(_) => {

@@ -130,7 +130,7 @@ struct ChangedKey {
 async fn changed(app: &App, command: KeyCommand) -> Result<Option<ChangedKey>, ApiError> {
     let client = command.client();
     let answer = app.engine.run(Command::Key(command)).await;
-    app.ring.forget(client);
+    app.keys_changed(client);
     match answer? {
         Answer::Key { key, created } => Ok(Some(ChangedKey { key, created })),
         _ => Ok(None),

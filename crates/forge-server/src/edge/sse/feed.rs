@@ -14,8 +14,10 @@ use axum::body::HttpBody;
 use bytes::Bytes;
 use forge_core::history::JournalEntry;
 use forge_core::id::{ClientId, EventId, JobId};
+use forge_core::time::Time;
 use forge_engine::Error;
 use http_body::Frame;
+use tokio::sync::watch;
 use tracing::debug;
 
 use super::StreamScope;
@@ -24,7 +26,7 @@ use super::printer::Printer;
 use super::subscribers::Topic;
 use crate::app::App;
 use crate::edge::{Caller, Exchange, auth};
-use crate::limits::{STREAM_PIECE_EVENTS, STREAM_ROWS_MAX};
+use crate::limits::{KEY_FRESH, STREAM_PIECE_EVENTS, STREAM_ROWS_MAX};
 
 /// What a stream says when there is nothing to say.
 const HEARTBEAT: Bytes = Bytes::from_static(b":\n\n");
@@ -36,7 +38,12 @@ pub(super) struct Feed {
     app: Arc<App>,
     source: EventSource,
     caller: Caller,
-    beat: Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// Changes when keys of the client do.
+    keys: watch::Receiver<()>,
+    /// When to ask for the key again.
+    check: Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// When to give a sign of life.
+    beat_at: Time,
     about: StreamLabel,
     /// Held as long as the stream is open.
     permit: StreamPermit,
@@ -92,8 +99,10 @@ impl Feed {
             job: exchange.subject,
         };
         debug!(request_id = &*about.request_id, client_id = %about.client, job_id = about.job(), "stream opened");
-        let beat = app.clock.sleep(app.bounds.stream_heartbeat);
-        Feed { app, source, caller: caller.clone(), beat, about, permit }
+        let now = app.clock.now();
+        let (check, beat_at) = (next_check(&app, caller, now), now + app.bounds.stream_heartbeat);
+        let keys = permit.keys.clone();
+        Feed { app, source, caller: caller.clone(), keys, check, beat_at, about, permit }
     }
 
     pub(super) fn into_body(self) -> impl HttpBody<Data = Bytes, Error = Infallible> + Send + 'static {
@@ -107,28 +116,43 @@ impl Feed {
     )]
     fn next(mut self) -> impl Future<Output = Option<(Bytes, Feed)>> + Send {
         async move {
-            let Feed { app, source, beat, permit, .. } = &mut self;
-            // The heart first, or a busy stream would never be asked whether its key is still good.
-            let bytes = tokio::select! {
-                biased;
-                () = beat.as_mut() => None,
-                next = source.next(app, permit) => Some(next),
-            };
-            match bytes {
-                Some(Ok(Some(bytes))) => Some((bytes, self)),
-                Some(Ok(None)) => None,
-                Some(Err(error)) => {
-                    debug!(request_id = &*self.about.request_id, %error, "stream given up");
-                    None
+            loop {
+                let Feed { app, source, keys, check, permit, .. } = &mut self;
+                // The key first, or a busy stream would never be asked whether it is still good.
+                let bytes = tokio::select! {
+                    biased;
+                    // Its sender is there as long as the permit is.
+                    _ = keys.changed() => None,
+                    () = check.as_mut() => None,
+                    next = source.next(app, permit) => Some(next),
+                };
+                match bytes {
+                    Some(Ok(Some(bytes))) => return Some((bytes, self)),
+                    Some(Ok(None)) => return None,
+                    Some(Err(error)) => {
+                        debug!(request_id = &*self.about.request_id, %error, "stream given up");
+                        return None;
+                    }
+                    None if !Box::pin(auth::is_good(&self.app, &self.caller)).await => return None,
+                    None => {}
                 }
-                None => {
-                    self.beat = self.app.clock.sleep(self.app.bounds.stream_heartbeat);
-                    let welcome = Box::pin(auth::is_good(&self.app, &self.caller)).await;
-                    welcome.then_some((HEARTBEAT, self))
+                let now = self.app.clock.now();
+                self.check = next_check(&self.app, &self.caller, now);
+                if now >= self.beat_at {
+                    self.beat_at = now + self.app.bounds.stream_heartbeat;
+                    return Some((HEARTBEAT, self));
                 }
             }
         }
     }
+}
+
+/// Ready when the key of a stream is to be asked for again: before it is older than a request would believe it, and as soon as it
+/// expires.
+fn next_check(app: &App, caller: &Caller, now: Time) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    let usual = app.bounds.stream_heartbeat.min(KEY_FRESH);
+    let span = caller.good_for(now).map_or(usual, |good_for| good_for.min(usual));
+    app.clock.sleep(span)
 }
 
 /// For the log.

@@ -68,11 +68,14 @@ impl Hub {
 
     /// Counts a stream of a client until the permit is dropped; `None` if it has as many as it may.
     pub(super) fn admit(&self, client: ClientId, max: usize) -> Option<StreamPermit> {
-        let admitted = self.inner.subscribers().admit(client, max);
-        admitted.then(|| {
-            self.inner.metrics.sse_streams_open.inc();
-            StreamPermit { inner: self.inner.clone(), client }
-        })
+        let keys = self.inner.subscribers().admit(client, max)?;
+        self.inner.metrics.sse_streams_open.inc();
+        Some(StreamPermit { inner: self.inner.clone(), client, keys })
+    }
+
+    /// Has the streams of a client ask whether their key is still good.
+    pub(crate) fn keys_changed(&self, client: ClientId) {
+        self.inner.subscribers().keys_changed(client);
     }
 }
 
@@ -108,6 +111,8 @@ impl Drop for Hub {
 pub(super) struct StreamPermit {
     inner: Arc<HubState>,
     client: ClientId,
+    /// Changes when keys of the client do.
+    pub(super) keys: watch::Receiver<()>,
 }
 
 impl StreamPermit {

@@ -9,7 +9,7 @@ use forge_core::history::{Event, JournalEntry, JournalSubject};
 use forge_core::id::{ClientId, JobId, WebhookId};
 use forge_store::JournalRow;
 use futures_channel::mpsc;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 /// What a stream is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +48,14 @@ impl EntryKey {
 /// What is ready: `None` for an event of which nothing can be told any more.
 pub(super) type PrintedEvents = HashMap<EntryKey, Option<EventLine>>;
 
+/// The open streams of one client.
+#[derive(Default)]
+struct ClientStreams {
+    n: usize,
+    /// Says that keys of the client have changed.
+    keys: watch::Sender<()>,
+}
+
 #[derive(Default)]
 pub(super) struct Subscribers {
     by_id: HashMap<u64, Subscriber>,
@@ -56,7 +64,7 @@ pub(super) struct Subscribers {
     /// Who waits for which job to end.
     waiting: HashMap<JobId, JobWaiters>,
     /// Streams of each client, subscribed or still catching up.
-    n_streams: HashMap<ClientId, usize>,
+    streams: HashMap<ClientId, ClientStreams>,
     /// Up to this journal row everybody was told. `None` while there is no subscriber.
     pub(super) told: Option<i64>,
     /// Grows whenever there is a first subscriber again.
@@ -97,19 +105,27 @@ pub(super) struct SentEvents {
 
 impl Subscribers {
     /// Counts a stream of a client, if it may have another one.
-    pub(super) fn admit(&mut self, client: ClientId, max: usize) -> bool {
-        let n_streams = self.n_streams.entry(client).or_default();
-        let admitted = *n_streams < max;
-        *n_streams += usize::from(admitted);
-        admitted
+    pub(super) fn admit(&mut self, client: ClientId, max: usize) -> Option<watch::Receiver<()>> {
+        let streams = self.streams.entry(client).or_default();
+        (streams.n < max).then(|| {
+            streams.n += 1;
+            streams.keys.subscribe()
+        })
+    }
+
+    /// Tells the streams of a client that its keys have changed.
+    pub(super) fn keys_changed(&self, client: ClientId) {
+        if let Some(streams) = self.streams.get(&client) {
+            streams.keys.send_replace(());
+        }
     }
 
     /// A stream of a client is over.
     pub(super) fn dismiss(&mut self, client: ClientId) {
-        if let Some(n_streams) = self.n_streams.get_mut(&client) {
-            *n_streams -= 1;
-            if *n_streams == 0 {
-                self.n_streams.remove(&client);
+        if let Some(streams) = self.streams.get_mut(&client) {
+            streams.n -= 1;
+            if streams.n == 0 {
+                self.streams.remove(&client);
             }
         }
     }
@@ -364,12 +380,11 @@ mod tests {
     #[test]
     fn a_client_has_as_many_streams_as_it_may() {
         let mut subscribers = Subscribers::default();
-        assert!(
-            subscribers.admit(CLIENT, 2) && subscribers.admit(CLIENT, 2) && !subscribers.admit(CLIENT, 2)
-        );
-        assert!(subscribers.admit(ClientId::v4(2), 2));
+        let mut admitted = |client| subscribers.admit(client, 2).is_some();
+        assert!(admitted(CLIENT) && admitted(CLIENT) && !admitted(CLIENT));
+        assert!(admitted(ClientId::v4(2)));
         subscribers.dismiss(CLIENT);
-        assert!(subscribers.admit(CLIENT, 2));
+        assert!(subscribers.admit(CLIENT, 2).is_some());
     }
 
     #[tokio::test]

@@ -216,3 +216,81 @@ async fn in_admin_mode_registering_needs_the_admin_token() {
     client("POST", "/v1/clients").send().await.refused(403, "RFA_AUTH_FORBIDDEN");
     admin("/v1/jobs").json(json!({"type": "EXECUTE"})).send().await.refused(403, "RFA_AUTH_FORBIDDEN");
 }
+
+#[tokio::test]
+async fn wrong_operator_tokens_are_throttled_by_address_and_a_right_one_is_not_told_from_them() {
+    let token = "the-token-of-the-operator";
+    let proxies = ("server.trusted_proxies", "127.0.0.1");
+    let server = Server::with(&[("auth.registration", "admin"), ("auth.admin_token", token), proxies]).await;
+    let register = async |from: &str, token: &str| {
+        let call = server.call("POST", "/v1/clients").header("x-forwarded-for", from);
+        call.header("authorization", &format!("Bearer {token}")).send().await
+    };
+    assert_eq!(register("192.0.2.1", token).await.status, 201);
+    let mut n_tried = 0;
+    while register("192.0.2.1", "wrong").await.status != 429 {
+        n_tried += 1;
+        // One comes back every six seconds, on a machine that is that slow.
+        assert!(n_tried < 20, "it is never told to stop");
+    }
+    assert!(n_tried >= 10, "{n_tried}");
+    let refused = register("192.0.2.1", token).await;
+    refused.refused(429, "RFA_REQUEST_RATE_LIMITED");
+    assert_eq!(register("192.0.2.2", token).await.status, 201, "another address");
+    server.clock.advance(Duration::from_secs(60));
+    assert_eq!(register("192.0.2.1", token).await.status, 201, "a minute later");
+}
+
+#[tokio::test]
+async fn with_foreign_things_hidden_they_are_like_unknown_ones_on_every_route() {
+    let server = Server::with(&[("auth.hide_foreign", "true")]).await;
+    let (owner, other) = (server.client().await, server.client().await);
+    let job = owner.job().await;
+    let webhook = json!({"url": "http://127.0.0.1:9/", "events": ["job_failed"]});
+    let webhook = owner.call("POST", "/v1/webhooks").json(webhook).send().await.expect(201);
+    let webhook = webhook["webhook_id"].as_str().unwrap();
+    let test = owner.post(&format!("/v1/webhooks/{webhook}/test")).await.expect(202);
+    let delivery = test["delivery_id"].as_str().unwrap();
+    let unknown = "01890a5d-ac96-774b-bcce-b302099a8057";
+    let routes = [
+        ("GET", "/v1/webhooks/{webhook}"),
+        ("PATCH", "/v1/webhooks/{webhook}"),
+        ("DELETE", "/v1/webhooks/{webhook}"),
+        ("POST", "/v1/webhooks/{webhook}/rotate-secret"),
+        ("POST", "/v1/webhooks/{webhook}/test"),
+        ("GET", "/v1/webhooks/{webhook}/deliveries"),
+        ("GET", "/v1/webhooks/{webhook}/deliveries/{delivery}"),
+        ("POST", "/v1/webhooks/{webhook}/deliveries/{delivery}/redeliver"),
+        ("GET", "/v1/jobs/{job}/deliveries"),
+        ("GET", "/v1/jobs/{job}/deliveries/{delivery}"),
+        ("GET", "/v1/jobs/{job}/items"),
+        ("GET", "/api/v1/jobs/{job}"),
+        ("POST", "/api/v1/jobs/{job}/cancel"),
+        ("GET", "/api/v1/jobs/{job}/result"),
+        ("GET", "/api/v1/jobs/{job}/events"),
+        ("POST", "/v1/clients/{client}/keys"),
+        ("POST", "/v1/clients/{client}/keys/renew"),
+        ("POST", "/v1/clients/{client}/keys/revoke"),
+    ];
+    for (method, path) in routes {
+        let of = async |job: &str, webhook: &str, delivery: &str, client: &str| {
+            let ids =
+                [("{job}", job), ("{webhook}", webhook), ("{delivery}", delivery), ("{client}", client)];
+            let path = ids.iter().fold(path.to_owned(), |path, (name, id)| path.replace(name, id));
+            let body = json!({"key_id": unknown});
+            let call = other.call(method, &path);
+            let answer = if path.ends_with("revoke") { call.json(body) } else { call }.send().await;
+            let mut problem = answer.json();
+            // What names the request and not its subject.
+            for own in ["instance", "traceId", "traceparent", "timestamp"] {
+                problem.as_object_mut().unwrap().remove(own);
+            }
+            let text = ids.iter().fold(problem.to_string(), |text, (name, id)| text.replace(id, name));
+            (answer.status, text.replace("{webhook}", "{job}").replace("{client}", "{job}"))
+        };
+        let foreign = of(&job, webhook, delivery, &owner.id).await;
+        let none = of(unknown, unknown, unknown, unknown).await;
+        assert_eq!(foreign.0, 404, "{method} {path}: {}", foreign.1);
+        assert_eq!(foreign, none, "{method} {path}");
+    }
+}

@@ -19,6 +19,8 @@ pub(crate) enum Mood {
     Hanging,
     /// Writes never come back.
     HangingWrites,
+    /// Reads of signing keys never come back.
+    HangingKeys,
     /// Jobs come without their history.
     Forgetful,
     /// Reads of jobs meet a bug.
@@ -51,7 +53,7 @@ impl Store for Faulty {
         match self.mood() {
             Mood::Broken(fault) => Box::pin(async move { Err(Error::new(fault, "on /secret/host:5432")) }),
             Mood::HangingWrites => Box::pin(pending()),
-            Mood::Fine | Mood::Hanging | Mood::Forgetful | Mood::Panicking => {
+            Mood::Fine | Mood::Hanging | Mood::HangingKeys | Mood::Forgetful | Mood::Panicking => {
                 self.memory.transact(wants, decide)
             }
         }
@@ -64,11 +66,15 @@ impl Store for Faulty {
                 Box::pin(async move { Err(Error::new(fault, "on /secret/host:5432")) })
             }
             Mood::Hanging if about_jobs => Box::pin(pending()),
+            Mood::HangingKeys if matches!(query, Query::SigningKeys) => Box::pin(pending()),
             Mood::Panicking if about_jobs => panic!("a bug in the store, as this test wants it"),
             Mood::Forgetful => Box::pin(async move { Ok(without_history(self.memory.read(query).await?)) }),
-            Mood::Fine | Mood::Broken(_) | Mood::Hanging | Mood::HangingWrites | Mood::Panicking => {
-                self.memory.read(query)
-            }
+            Mood::Fine
+            | Mood::Broken(_)
+            | Mood::Hanging
+            | Mood::HangingWrites
+            | Mood::HangingKeys
+            | Mood::Panicking => self.memory.read(query),
         }
     }
 

@@ -144,3 +144,23 @@ async fn a_stopped_engine_is_503() {
     server.app.engine.stop().await;
     client.submit(json!({"type": "EXECUTE"})).await.refused(503, "RFA_STORAGE_UNAVAILABLE");
 }
+
+#[tokio::test]
+async fn a_store_that_hangs_while_signing_keys_are_looked_at_again_keeps_one_webhook_waiting_and_not_all() {
+    let store = Faulty::new();
+    let server = Server::on(store.clone(), &[], Bounds::default()).await;
+    let keys = server.app.webhook_keys.clone().unwrap();
+    let first = keys.current().await.unwrap();
+    store.set(Mood::HangingKeys);
+    server.clock.advance(Duration::from_secs(120));
+    let looking = tokio::spawn({
+        let keys = keys.clone();
+        async move { keys.current().await.map(drop) }
+    });
+    // It looks, and waits for the store.
+    tokio::task::yield_now().await;
+    let current = tokio::time::timeout(Duration::from_secs(20), keys.current()).await;
+    assert!(Arc::ptr_eq(&current.expect("the others go on").unwrap(), &first), "with those from before");
+    assert!(!looking.is_finished());
+    looking.abort();
+}

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::reader::Opening;
 use super::{names, of_client, of_job, opened, progress};
-use crate::api::server::Server;
+use crate::api::server::{Client, Server};
 
 #[tokio::test]
 async fn a_stream_tells_the_life_of_a_job_in_order_and_ends_with_it() {
@@ -178,6 +178,34 @@ async fn a_stream_ends_when_its_key_is_revoked() {
     client.call("POST", &revoke).json(json!({"key_id": client.key_id})).send().await.expect(200);
     assert_eq!(stream.next().await, None);
     others.comments(3).await;
+}
+
+/// Less than a heartbeat, and far more than it takes to be told.
+const AT_ONCE: Duration = Duration::from_secs(12);
+
+#[tokio::test]
+async fn a_stream_ends_with_its_key_and_not_with_the_next_heartbeat() {
+    let store = Arc::new(forge_store::memory::Memory::new());
+    let server = Server::on(store.clone(), &[("auth.key_ttl_days", "1")], Bounds::default()).await;
+    let other_node = Server::on(store, &[], Bounds::default()).await;
+    let revoked = async |client: &Client, by: &Server| {
+        let path = format!("{}/revoke", client.keys_path());
+        let call = by.call("POST", &path).header("authorization", &format!("Bearer {}", client.key));
+        call.json(json!({"key_id": client.key_id})).send().await.expect(200);
+    };
+    for by in [&server, &other_node] {
+        let client = server.client().await;
+        let job = client.job().await;
+        let (mut all, mut one) = (of_client(&client).await, of_job(&client, &job).await);
+        revoked(&client, by).await;
+        let over = async { (all.rest().await, one.rest().await) };
+        tokio::time::timeout(AT_ONCE, over).await.expect("both have ended");
+    }
+    let client = server.client().await;
+    server.clock.advance(Duration::from_secs(24 * 3600 - 3));
+    let mut stream = of_client(&client).await;
+    let over = tokio::time::timeout(AT_ONCE, stream.rest()).await;
+    assert_eq!(over.expect("the key has expired"), []);
 }
 
 #[tokio::test]
