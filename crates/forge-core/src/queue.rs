@@ -127,8 +127,8 @@ impl Stored for QueueSettings {
         let mut bytes = Vec::new();
         let mut out = Writer(&mut bytes);
         out.time(1, self.paused_at);
-        out.text(2, self.waiting_max.map(|max| decimal(max)).as_deref());
-        out.text(3, self.active_max.map(|max| decimal(max)).as_deref());
+        out.text(2, self.waiting_max.map(decimal).as_deref());
+        out.text(3, self.active_max.map(decimal).as_deref());
         out.time(4, Some(self.created_at));
         bytes
     }

@@ -236,7 +236,7 @@ fn draw_claim(dice: &mut Dice) -> Command {
     let queues = [QUEUES[first], QUEUES[(first + 1) % 3]];
     Command::Claim(Claim {
         worker: name(dice.pick(&WORKERS)),
-        worker_kind: dice.one_in(3).then_some(WorkerKind::BuiltIn).unwrap_or_else(outside),
+        worker_kind: if dice.one_in(3) { WorkerKind::BuiltIn } else { outside() },
         lease: dice.one_in(3).then(|| Duration::from_secs(dice.below(40))),
         start: dice.one_in(2),
         active_max: dice.one_in(5).then(|| dice.below(20)),

@@ -64,6 +64,7 @@ async fn a_reader_that_does_not_read_is_cut_off_and_gives_its_place_back() {
 }
 
 #[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "the reader is slow in real time, which is what is bounded")]
 async fn a_reader_that_goes_on_reading_is_not_cut_off_however_long_it_takes() {
     let server = Server::start().await;
     let terms = ConnectionTerms { write_stall: Duration::from_millis(500), ..ConnectionTerms::default() };
