@@ -5,6 +5,7 @@
 //! - `sources`: SQL in one crate, short files, a header on each, nothing left undone.
 //! - `names`: one type name means one thing, within reach.
 //! - `deploy`: dashboard and alerts ask for metrics that exist, and the operator's page explains them.
+//! - `scripts`: what a fresh machine runs is patient with other package managers.
 //! - `docs`: the README names its two commands, the guide what the drafts want documented, and links lead somewhere.
 //!
 //! Each check is a function from text to complaints. Each module first shows on small bad
@@ -16,6 +17,7 @@ mod layers;
 mod ledger;
 mod names;
 mod repo;
+mod scripts;
 mod sources;
 
 /// Fails with one complaint per line, so that a single run shows all that is wrong.
