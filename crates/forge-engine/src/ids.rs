@@ -60,6 +60,16 @@ mod tests {
     use super::*;
     use crate::SystemClock;
 
+    /// By chance one of the bits would stay as it is in one run of 2^193.
+    #[test]
+    fn each_of_the_last_62_bits_of_an_id_is_random() {
+        let ids = Ids::default();
+        let random = (1u128 << 62) - 1;
+        let drawn: Vec<u128> = (0..200).map(|_| ids.job(&SystemClock).as_u128() & random).collect();
+        assert_eq!(drawn.iter().fold(0, |bits, id| bits | id), random, "every bit is set in some id");
+        assert_eq!(drawn.iter().fold(random, |bits, id| bits & id), 0, "and not in another");
+    }
+
     #[test]
     fn ids_go_up_even_within_one_microsecond() {
         let ids = Ids::default();

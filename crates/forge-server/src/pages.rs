@@ -67,8 +67,8 @@ fn openapi_text(app: &App) -> String {
         .map(|(name, operation)| openapi::DeclaredOperation { name, expected: operation.expected })
         .collect();
     let keys = match app.config.auth.mode {
-        AuthMode::Open => openapi::Keys::Optional,
-        AuthMode::Keys => openapi::Keys::Needed,
+        AuthMode::Open => openapi::KeyPolicy::Optional,
+        AuthMode::Keys => openapi::KeyPolicy::Needed,
     };
     openapi::document_with(&app.base, &declared, keys).to_string()
 }

@@ -25,7 +25,7 @@ pub enum UnknownMembers {
 /// Refuses a JSON object with a member that is not in `known`, or that is there twice. What is no JSON object is left to
 /// whoever reads it.
 pub fn check(bytes: &[u8], known: &[&str], unknown: UnknownMembers) -> Result<(), Box<Refused>> {
-    let Ok(Names(mut names)) = serde_json::from_slice(bytes) else { return Ok(()) };
+    let Ok(MemberNames(mut names)) = serde_json::from_slice(bytes) else { return Ok(()) };
     if unknown == UnknownMembers::Refuse {
         let strangers = names.iter().filter(|name| !known.contains(&&***name));
         let wrong: Vec<Violation> =
@@ -68,30 +68,30 @@ fn shown(name: &str) -> String {
 }
 
 /// The names of the members of an object, in order; their values are passed over.
-struct Names<'a>(Vec<Cow<'a, str>>);
+struct MemberNames<'a>(Vec<Cow<'a, str>>);
 
 /// A name, borrowed from the text where it has no escapes.
 #[derive(Deserialize)]
 struct MemberName<'a>(#[serde(borrow)] Cow<'a, str>);
 
-impl<'de> Deserialize<'de> for Names<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Names<'de>, D::Error> {
+impl<'de> Deserialize<'de> for MemberNames<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<MemberNames<'de>, D::Error> {
         struct Collect;
 
         impl<'de> Visitor<'de> for Collect {
-            type Value = Names<'de>;
+            type Value = MemberNames<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Names<'de>, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<MemberNames<'de>, A::Error> {
                 let mut names = Vec::new();
                 while let Some(MemberName(name)) = members.next_key()? {
                     names.push(name);
                     members.next_value::<IgnoredAny>()?;
                 }
-                Ok(Names(names))
+                Ok(MemberNames(names))
             }
         }
 

@@ -126,21 +126,24 @@ fn complaints(ledger: &str, expected: &BTreeSet<String>, tests: &Tests) -> Vec<S
 struct Tests {
     /// Crate → function → the files with a test of that name.
     by_crate: BTreeMap<String, BTreeMap<String, Vec<String>>>,
+    /// Every path of modules that leads to a file, with the modules declared in it.
+    modules: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Tests {
     fn collect(files: &[File]) -> Tests {
         let mut by_crate: BTreeMap<String, BTreeMap<String, Vec<String>>> = BTreeMap::new();
+        let modules = files.iter().map(|file| (file.path.clone(), module_paths(file))).collect();
         for file in files {
             let tests = by_crate.entry(file.crate_name().to_owned()).or_default();
             for name in test_functions(&file.text).into_iter().chain(suite_functions(file, files)) {
                 tests.entry(name.to_owned()).or_default().push(file.path.clone());
             }
         }
-        Tests { by_crate }
+        Tests { by_crate, modules }
     }
 
-    /// `crate::path::name` wants the test somewhere in the crate, `crate/file.rs::name` in that file.
+    /// `crate::module::name` wants the test in that module, `crate/file.rs::name` in that file.
     fn find(&self, reference: &str) -> Result<(), String> {
         let (place, name) = reference.rsplit_once("::").ok_or("has no ::")?;
         let folder = place.split(['/', ':']).next().unwrap_or("");
@@ -150,8 +153,33 @@ impl Tests {
         if place.contains('/') && !files.contains(&format!("crates/{place}")) {
             return Err(format!("the test is not in that file but in {}", files.join(", ")));
         }
+        let wanted = place.strip_prefix(folder).unwrap_or_default().trim_start_matches("::");
+        if !place.contains('/') && !files.iter().any(|file| self.modules[file].contains(wanted)) {
+            return Err(format!("the test is not in that module but in {}", files.join(", ")));
+        }
         Ok(())
     }
+}
+
+/// The paths of modules that name a place in a file: the file's own, and those of the modules that are declared in it. The
+/// name of a test binary that is a folder may be left out.
+fn module_paths(file: &File) -> BTreeSet<String> {
+    let below = file.path.splitn(3, '/').nth(2).unwrap_or_default();
+    let (kind, rest) = below.split_once('/').unwrap_or(("", below));
+    let rest = rest.strip_suffix(".rs").unwrap_or(rest);
+    let own: Vec<&str> = rest.split('/').filter(|part| !matches!(*part, "mod" | "main" | "lib")).collect();
+    let short = if kind == "tests" && rest.contains('/') { &own[1..] } else { &own[..] };
+    let declared = file.text.lines().filter_map(|line| line.trim_start().strip_prefix("mod "));
+    let inside: Vec<&str> =
+        declared.filter_map(|line| line.split_once([' ', ';'])).map(|(name, _)| name).collect();
+    let mut paths = BTreeSet::new();
+    for path in [&own[..], short] {
+        paths.insert(path.join("::"));
+        paths.extend(
+            inside.iter().map(|name| path.iter().chain([name]).copied().collect::<Vec<_>>().join("::")),
+        );
+    }
+    paths
 }
 
 /// The functions under a test attribute that are not ignored.
@@ -235,7 +263,10 @@ mod can_fail {
         check("| FR-SUB-01 | root | nearly | |", "has status \"nearly\"");
         check("| FR-SUB-01 | root | done | trust me |", "is done but names no test");
         check("| FR-SUB-01 | root | partly | |", "is partly but names no test");
-        check("| FR-SUB-01 | root | not yet | `forge-core::a_job_is_accepted` |", "so it is done or partly");
+        check(
+            "| FR-SUB-01 | root | not yet | `forge-core::job::a_job_is_accepted` |",
+            "so it is done or partly",
+        );
         check("| FR-SUB-01 | root | not yet |", "four cells");
         check("| FR-SUB-01 | root | not yet | | extra |", "four cells");
     }
@@ -248,6 +279,8 @@ mod can_fail {
         check(&row("forge-core::job::an_ignored_one"), "has no test of that name");
         check(&row("forge-moon::job::a_job_is_accepted"), "there is no crates/forge-moon");
         check(&row("forge-core/src/state.rs::a_job_is_accepted"), "is not in that file");
+        check(&row("forge-core::state::a_job_is_accepted"), "is not in that module");
+        check(&row("forge-core::a_job_is_accepted"), "is not in that module");
     }
 
     #[test]
@@ -261,6 +294,16 @@ mod can_fail {
         ]);
         assert_eq!(tests.find("forge-store::conformance::claims::one_claims"), Ok(()));
         assert!(tests.find("forge-store::conformance::claims::two_claim").is_err());
+    }
+
+    #[test]
+    fn a_module_is_known_by_its_path_with_or_without_the_name_of_its_binary() {
+        let paths =
+            |path: &str, text: &str| module_paths(&File::new(path, text)).into_iter().collect::<Vec<_>>();
+        assert_eq!(paths("crates/a/src/b/c.rs", "mod tests {\n"), ["b::c", "b::c::tests"]);
+        assert_eq!(paths("crates/a/src/b/mod.rs", ""), ["b"]);
+        assert_eq!(paths("crates/a/tests/it/b.rs", ""), ["b", "it::b"]);
+        assert_eq!(paths("crates/a/tests/b.rs", ""), ["b"]);
     }
 
     #[test]

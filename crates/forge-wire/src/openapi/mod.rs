@@ -34,12 +34,12 @@ pub const MEDIA_TYPE: &str = "application/json";
 
 /// The document of a server at this public address; empty for references that are relative to the server.
 pub fn document(base: &str) -> Value {
-    document_with(base, &[], Keys::Needed)
+    document_with(base, &[], KeyPolicy::Needed)
 }
 
 /// Whether clients need a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keys {
+pub enum KeyPolicy {
     /// They do.
     Needed,
     /// They may do without, as in `forgerun dev` (`auth.mode=open`).
@@ -47,7 +47,7 @@ pub enum Keys {
 }
 
 /// The same with what the configuration says: operations, and whether keys are needed.
-pub fn document_with(base: &str, declared: &[DeclaredOperation<'_>], keys: Keys) -> Value {
+pub fn document_with(base: &str, declared: &[DeclaredOperation<'_>], keys: KeyPolicy) -> Value {
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -100,7 +100,7 @@ const DESCRIPTION: &str = "Every error is a problem (RFC 9457) in JSON, or in XM
     `Allow`; HEAD goes wherever GET goes. Members of a body that are not known are refused, unless \
     the operator has set `api.unknown_members = \"ignore\"`; null counts as absent.";
 
-fn paths(base: &str, declared: &[DeclaredOperation<'_>], keys: Keys) -> Value {
+fn paths(base: &str, declared: &[DeclaredOperation<'_>], keys: KeyPolicy) -> Value {
     let mut paths = Map::new();
     for operation in operations::all(declared) {
         let Operation { path, method, .. } = &operation;

@@ -7,7 +7,7 @@ use forge_core::job::Dialect;
 use forge_problem::{MEDIA_TYPE_JSON, MEDIA_TYPE_XML, Problem};
 use serde_json::{Map, Value, json};
 
-use super::Keys;
+use super::KeyPolicy;
 use super::schemas::reference;
 use crate::problem::Refused;
 use crate::status;
@@ -129,7 +129,7 @@ fn component(name: &str, presence: Presence) -> String {
 
 impl Operation {
     /// The operation as the document has it.
-    pub(super) fn describe(&self, base: &str, keys: Keys) -> Value {
+    pub(super) fn describe(&self, base: &str, keys: KeyPolicy) -> Value {
         let mut operation = json!({
             "operationId": self.id,
             "tags": [self.tag],
@@ -254,12 +254,12 @@ impl Access {
         }
     }
 
-    fn describe(self, keys: Keys) -> Value {
+    fn describe(self, keys: KeyPolicy) -> Value {
         match self {
-            Access::ClientOrOperator if keys == Keys::Optional => {
+            Access::ClientOrOperator if keys == KeyPolicy::Optional => {
                 json!([{}, {"apiKey": []}, {"adminToken": []}])
             }
-            Access::Client if keys == Keys::Optional => json!([{}, {"apiKey": []}]),
+            Access::Client if keys == KeyPolicy::Optional => json!([{}, {"apiKey": []}]),
             Access::Anybody => json!([]),
             Access::AnybodyOrOperator => json!([{}, {"adminToken": []}]),
             Access::FirstKey => json!([{}, {"apiKey": []}, {"adminToken": []}]),

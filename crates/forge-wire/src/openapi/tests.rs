@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{DeclaredOperation, Keys, document, document_with};
+use super::{DeclaredOperation, KeyPolicy, document, document_with};
 use crate::forge::{
     CanceledView, ClientView, DefinitionView, EntryView, ErrorView, EventView, EventsView, FailedAttemptView,
     JobView, JobsView, KeyRequest, KeyView, NoticeView, ReportView, RequestView, RetriedView, RetryRequest,
@@ -519,7 +519,7 @@ fn operations_of_the_configuration_are_documented_with_their_durations() {
         DeclaredOperation { name: "reports/generate", expected: Some(std::time::Duration::from_secs(5)) },
         DeclaredOperation { name: "mail/send-all", expected: None },
     ];
-    let document = document_with("", &declared, Keys::Needed);
+    let document = document_with("", &declared, KeyPolicy::Needed);
     let post = |path: &str| document["paths"][path]["post"].clone();
     let report = post("/api/v1/reports/generate");
     assert_eq!(report["operationId"], "beginGenerateReports");

@@ -114,7 +114,7 @@ fn every_route_has_a_word_for_the_log() {
 #[test]
 fn the_openapi_document_has_every_route_and_method_and_no_other() {
     let declared = [openapi::DeclaredOperation { name: "reports/generate", expected: None }];
-    let document = openapi::document_with("", &declared, openapi::Keys::Needed);
+    let document = openapi::document_with("", &declared, openapi::KeyPolicy::Needed);
     let mut documented = Vec::new();
     for (path, item) in document["paths"].as_object().unwrap() {
         let methods = item.as_object().unwrap().keys().map(|method| method.to_uppercase());
@@ -132,7 +132,7 @@ fn the_openapi_document_has_every_route_and_method_and_no_other() {
 
 #[test]
 fn a_route_knows_every_member_that_the_document_says_its_body_may_have() {
-    let document = openapi::document_with("", &[], openapi::Keys::Needed);
+    let document = openapi::document_with("", &[], openapi::KeyPolicy::Needed);
     let mut n_members = 0;
     for api in dialects::ALL.iter().filter(|api| !api.takes_any_members()) {
         for route in api.routes().iter().copied().flatten().filter(|route| route.verb != Verb::Get) {

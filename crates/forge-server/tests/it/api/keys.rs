@@ -60,6 +60,8 @@ async fn a_client_whose_keys_are_long_gone_makes_no_first_key_again() {
     let client = server.client().await;
     let body = json!({"key_id": client.key_id});
     client.call("POST", &format!("{}/revoke", client.keys_path())).json(body).send().await.expect(200);
+    let renew = server.call("POST", &format!("{}/renew", client.keys_path()));
+    renew.header("authorization", "Bearer t0p-secret").send().await.refused(409, "RFA_JOB_CONFLICT");
     let sweep = Sweep { revoked_keys_before: server.app.clock.now() + SECOND, ..Sweep::nothing(9) };
     assert_eq!(server.app.engine.store().sweep(sweep).await.unwrap().revoked_keys, 1);
     server.call("POST", &client.keys_path()).send().await.refused(401, UNKNOWN);

@@ -40,6 +40,7 @@ async fn a_broken_store_is_503_with_the_code_for_it_and_no_job() {
             client.get(&format!("/v1/jobs/{id}")).await,
             client.get("/v1/jobs").await,
             client.post(&format!("/v1/jobs/{id}/cancel")).await,
+            client.post(&client.keys_path()).await,
         ] {
             let problem = answer.refused(503, code);
             assert_eq!(problem["type"], format!("/problems/{slug}"), "{fault:?}");

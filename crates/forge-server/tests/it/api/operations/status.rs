@@ -71,8 +71,10 @@ async fn a_completed_job_is_200_with_its_times_and_its_result() {
     let server = Server::start().await;
     let client = server.client().await;
     let id = client.begun("SUCCESS_FAST").await;
+    // The duration counts from the submission, not from the start.
+    server.clock.advance(Duration::from_secs(5));
     let job = server.claim(true).await;
-    server.clock.advance(Duration::from_secs(35));
+    server.clock.advance(Duration::from_secs(30));
     let bytes = b"%PDF-1.7".to_vec();
     let output = Output::inline("application/pdf", bytes);
     let succeed = Succeed { held: held(&job), output: Some(Arc::new(output)) };
