@@ -8,6 +8,7 @@ use forge_core::delivery::DeliveryPolicy;
 use forge_core::id::ClientId;
 use forge_core::job::{Keep, Name};
 use forge_core::retry::{Mode, RetryPolicy};
+use forge_core::time::Time;
 use forge_core::{Command, limits as core_limits};
 use forge_engine::observer::Observer;
 use forge_engine::{
@@ -59,6 +60,10 @@ pub struct App {
     pub limiter: Limiter,
     /// Answers that wait to be written.
     pub unwritten: Arc<Unwritten>,
+    /// Calls of workers and their limit, if there is one.
+    pub worker_limiter: Option<Limiter>,
+    /// When it began.
+    pub started_at: Time,
     /// Places for downloads of large results.
     pub downloads: Arc<DownloadPlaces>,
     /// Jobs as they were last written out.
@@ -151,6 +156,8 @@ impl App {
             me: me.clone(),
             hub,
             limiter: Limiter::new(&config.limits),
+            worker_limiter: Limiter::of_workers(&config.limits),
+            started_at: clock.now(),
             ring: ApiKeyCache::default(),
             body_cache: BodyCache::default(),
             unwritten: Arc::default(),

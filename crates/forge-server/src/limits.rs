@@ -251,6 +251,27 @@ pub const UNWRITTEN_FREE_BYTES: usize = 16 * 1024;
 /// Bytes of larger pieces that may wait to be written, in all. A client within its rate cannot fill it before [`WRITE_STALL`] is over.
 pub const UNWRITTEN_BYTES_MAX: usize = 256 * 1024 * 1024;
 
+/// Bytes of an OJS job envelope (C-101).
+pub const OJS_ENVELOPE_BYTES_MAX: usize = 1024 * 1024;
+
+/// Bytes of a batch of OJS envelopes: as many of a common size as a batch may have.
+pub const OJS_BATCH_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// How long an OJS worker holds a job where nobody says (worker protocol: 1800 s).
+pub const OJS_LEASE: Duration = Duration::from_secs(1800);
+
+/// A fetch may wait for half of it; the rest is the time that any request has.
+pub const FETCH_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long the upload of a result may take as a whole; pieces of it have a bound of their own.
+pub const UPLOAD_TIMEOUT: Duration = Duration::from_secs(6 * 3600);
+
+/// Shelves that a fetch of the operator looks at.
+pub const SHELVES_SEARCHED_MAX: usize = 256;
+
+/// Pages of the journal that one page of OJS events looks through.
+pub const OJS_EVENT_PAGES_MAX: usize = 32;
+
 /// Bytes of the head of a request; more is 431, though a last read may bring it up to twice as many. A connection
 /// takes no more of a body either before it has written what it took.
 pub const HEAD_BYTES_MAX: usize = 64 * 1024;

@@ -233,11 +233,11 @@ fn title(kind: Kind, dialect: Dialect, language: Language) -> &'static str {
     }
 }
 
-/// Where a code is explained: the OJS page for canonical codes, our own otherwise.
+/// Where a code is explained, on this server: the page of the canonical code, or that of the problem type.
 pub fn doc_url(kind: Kind, base: &str) -> String {
     let entry = kind.entry();
     match entry.ojs {
-        Some(code) => format!("https://openjobspec.org/errors/{code}"),
+        Some(code) => format!("{base}/ojs/errors/{code}"),
         None => format!("{base}/problems/{}", entry.slug),
     }
 }

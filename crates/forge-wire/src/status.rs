@@ -17,8 +17,15 @@ pub const fn http(kind: Kind, dialect: Dialect) -> u16 {
         | Kind::InvalidQueue
         | Kind::QueueNameTooLong
         | Kind::InvalidMetadata
-        | Kind::InvalidRetryPolicy
         | Kind::InvalidCron => 400,
+        // The published cases of OJS say 422; `ojs.strict_catalog` says 400 there too.
+        Kind::InvalidRetryPolicy => {
+            if ojs {
+                422
+            } else {
+                400
+            }
+        }
         Kind::UnsupportedMediaType => {
             if ojs {
                 400

@@ -51,8 +51,8 @@ impl WorkingSet<'_> {
         let mut jobs = Vec::new();
         let worker = workers::claimant(claim);
         if worker.as_ref().is_some_and(|worker| !self.takes_work(worker)) {
-            self.closed.extend(claim.shelves());
-            return Ok(Answer::Claimed { jobs, more: false, capped: false });
+            // Not that there is nothing: others may look, and what was announced to this one is theirs.
+            return Ok(Answer::Claimed { jobs, more: false, capped: true });
         }
         let limit = claim.limit.min(limits::CLAIM_JOBS_MAX);
         let (mut more, mut capped, mut queue_full) = (false, false, false);

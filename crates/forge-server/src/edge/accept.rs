@@ -22,6 +22,7 @@ const JSON: &str = "application/json";
 const EVENT_STREAM: &str = "text/event-stream";
 const PROBLEM_JSON: &str = "application/problem+json";
 const PROBLEM_XML: &str = "application/problem+xml";
+const OJS: &str = forge_wire::ojs::MEDIA_TYPE;
 
 /// Refuses a request that would not read JSON.
 pub fn require_json(headers: &HeaderMap) -> Result<(), ApiError> {
@@ -32,7 +33,8 @@ pub fn require_json(headers: &HeaderMap) -> Result<(), ApiError> {
 pub fn require_one_of(headers: &HeaderMap, offers: &[&str]) -> Result<(), ApiError> {
     let consents = |accept: &Accept<'_>| {
         let problem = || accept.named(PROBLEM_JSON).is_some() || accept.named(PROBLEM_XML).is_some();
-        offers.iter().any(|offer| accept.takes(offer)) || problem()
+        // Whoever reads OJS reads JSON too.
+        offers.iter().any(|offer| accept.takes(offer)) || problem() || accept.named(OJS).is_some()
     };
     require(headers, offers.first().copied().unwrap_or(JSON), consents)
 }

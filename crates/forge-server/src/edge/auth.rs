@@ -225,6 +225,16 @@ pub fn key_needed(why: &str) -> ApiError {
     ))
 }
 
+/// Counts a call of a worker, which has a limit of its own (C-99).
+pub fn count_worker_call(app: &App, exchange: &mut Exchange, caller: &Caller) -> Result<(), ApiError> {
+    let Some(limiter) = &app.worker_limiter else { return Ok(()) };
+    let account = limiter.client(caller.client, exchange.began);
+    let (standing, verdict) = limiter.request(&account, exchange.began);
+    exchange.standing = standing;
+    exchange.is_worker_call = true;
+    verdict
+}
+
 /// The answer to somebody who is nobody.
 pub fn unauthenticated(detail: &str) -> ApiError {
     ApiError::new(Kind::Unauthenticated, detail)

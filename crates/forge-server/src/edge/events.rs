@@ -13,7 +13,7 @@ use super::exchange::Exchange;
 use super::query::QueryString;
 use super::refusal::ApiError;
 use super::respond;
-use super::sse::{self, StreamScope};
+use super::sse::{self, EventWording, StreamScope};
 use crate::app::App;
 
 /// Reads the query. A stream has no parameters.
@@ -35,7 +35,7 @@ pub(crate) async fn show(
     scope: StreamScope,
 ) -> Result<Response, ApiError> {
     if accept::wants_stream(&exchange.headers) {
-        return sse::job(app, exchange, caller, job, scope).await;
+        return sse::job(app, exchange, caller, job, scope, EventWording::forge()).await;
     }
     let limit = query.limit()?;
     let in_scope = job.history.events().filter(|event| scope.has(event));

@@ -26,6 +26,10 @@ use crate::traces::RequestSubject;
 
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub(crate) const CORRELATION_ID: HeaderName = HeaderName::from_static("x-correlation-id");
+
+/// Bytes of a client's request id that are shown again.
+const REQUEST_ID_BYTES_MAX: usize = 128;
+
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
@@ -66,6 +70,8 @@ pub struct Exchange {
     trace_id: Option<CorrelationId>,
     /// What the caller calls the request.
     correlation_id: Option<CorrelationId>,
+    /// Whether it is counted among the calls of workers.
+    pub(crate) is_worker_call: bool,
     /// What it turned out to be about.
     about: OnceLock<RequestSubject>,
 }
@@ -95,6 +101,7 @@ impl Exchange {
             subject: None,
             caller: None,
             standing: None,
+            is_worker_call: false,
             about: OnceLock::new(),
         }
     }
@@ -107,6 +114,21 @@ impl Exchange {
     /// The id the server gave the request.
     pub fn request_id(&self) -> &str {
         self.id.to_str().expect("a UUID is ASCII")
+    }
+
+    /// The id of the request as OJS wants it shown: the client's own if it is well formed, or else the server's (C-100).
+    pub(crate) fn shown_request_id(&self) -> HeaderValue {
+        let own = || format!("req_{}", self.request_id());
+        self.given_request_id().unwrap_or_else(|| HeaderValue::try_from(own()).expect("a UUID is ASCII"))
+    }
+
+    /// What the client calls the request, if that can be shown.
+    fn given_request_id(&self) -> Option<HeaderValue> {
+        let well_formed = |value: &&HeaderValue| {
+            (1..=REQUEST_ID_BYTES_MAX).contains(&value.len())
+                && value.as_bytes().iter().all(u8::is_ascii_graphic)
+        };
+        self.headers.get(REQUEST_ID).filter(well_formed).cloned()
     }
 
     /// Notes what the request turned out to be about. The first word counts.
@@ -158,7 +180,10 @@ impl Exchange {
             Some(id) => HeaderValue::from_str(id.as_str()).expect("a sanitised id is ASCII"),
             None => self.id.clone(),
         };
-        headers.insert(REQUEST_ID, self.id.clone());
+        // Who looks whether we are alive wants to find its own id (C-100).
+        let is_probe = matches!(self.uri.path(), "/health" | "/ready");
+        let given = if is_probe { self.given_request_id() } else { None };
+        headers.insert(REQUEST_ID, given.unwrap_or_else(|| self.id.clone()));
         headers.insert(CORRELATION_ID, correlation);
         if let Some(traceparent) = self.trace_id.as_ref().and_then(|_| self.headers.get(TRACEPARENT)) {
             headers.insert(TRACEPARENT, traceparent.clone());

@@ -9,13 +9,17 @@ use forge_core::Refusal;
 use forge_core::catalog::Kind;
 use forge_core::id::JobId;
 use forge_core::job::Dialect;
+use forge_problem::MEDIA_TYPE_JSON;
 use forge_problem::axum::{ProblemResponse, Wishes};
+use forge_wire::ojs::error::ErrorContext;
+use forge_wire::ojs::{self, MEDIA_TYPE};
 use forge_wire::problem::Refused;
 use forge_wire::status;
 use forge_wire::words::forge_state;
 
 use super::exchange::Exchange;
 use super::refusal::ApiError;
+use super::{accept, respond};
 use crate::app::App;
 use crate::limits::TROUBLE_AFTER_S;
 use crate::traces::RequestSubject;
@@ -42,7 +46,8 @@ pub(crate) fn finish(app: &App, exchange: &Exchange, answer: Result<Response, Ap
     // What is said about jobs is private and changes (C-87).
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     if let Some(standing) = &exchange.standing {
-        app.limiter.write(standing, headers);
+        let of_workers = app.worker_limiter.as_ref().filter(|_| exchange.is_worker_call);
+        of_workers.unwrap_or(&app.limiter).write(standing, headers);
     }
     let now = app.clock.now();
     let (status, took) = (response.status().as_u16(), now.since(exchange.began));
@@ -97,13 +102,12 @@ fn counted(app: &App, exchange: &Exchange, error: ApiError) -> ApiError {
 fn refuse(app: &App, exchange: &Exchange, error: ApiError) -> Response {
     let (refused, header, cause) = error.into_parts();
     let refused = worded(app, exchange, refused);
-    let status = status::http(refused.kind, exchange.dialect);
-    log(app, exchange, &refused, status, cause.as_deref());
     let mut response = match exchange.api {
         Some(api) => api.refusal(app, exchange, &refused),
         None => problem(app, exchange, &refused),
     };
-    assert_eq!(response.status().as_u16(), status, "the status line says what the log says");
+    let status = response.status().as_u16();
+    log(app, exchange, &refused, status, cause.as_deref());
     let headers = response.headers_mut();
     headers.extend(header);
     match status {
@@ -122,6 +126,10 @@ fn refuse(app: &App, exchange: &Exchange, error: ApiError) -> Response {
 
 /// A refusal as a problem, in the form that the request asks for.
 pub(crate) fn problem(app: &App, exchange: &Exchange, refused: &Refused) -> Response {
+    // Whoever reads OJS reads it everywhere (C-12).
+    if accept::prefers(&exchange.headers, MEDIA_TYPE, MEDIA_TYPE_JSON) && exchange.dialect != Dialect::Ojs {
+        return ojs_error(app, exchange, refused, status::http(refused.kind, exchange.dialect));
+    }
     let instance = format!("urn:uuid:{}", exchange.request_id());
     let problem = refused.problem(exchange.dialect, &app.base, &instance);
     // The code of the response is the problem's own.
@@ -129,6 +137,17 @@ pub(crate) fn problem(app: &App, exchange: &Exchange, refused: &Refused) -> Resp
         .wanted(&Wishes::of(&exchange.headers))
         .in_language(refused.language.tag())
         .into_response()
+}
+
+/// A refusal as OJS's object, with this status.
+pub(crate) fn ojs_error(app: &App, exchange: &Exchange, refused: &Refused, status: u16) -> Response {
+    let instance = format!("urn:uuid:{}", exchange.request_id());
+    let shown = exchange.shown_request_id();
+    let request_id = shown.to_str().unwrap_or_default();
+    let context = ErrorContext { base: &app.base, instance: &instance, request_id, status };
+    let status = StatusCode::from_u16(status).expect("statuses of ours are statuses");
+    let media_type = HeaderValue::from_static(MEDIA_TYPE);
+    respond::with_type(status, media_type, respond::written(&ojs::error::body(refused, context)))
 }
 
 /// The refusal in the words for this request.

@@ -67,6 +67,12 @@ impl Limiter {
         }
     }
 
+    /// The limit on calls of workers, if there is one.
+    pub fn of_workers(limits: &Limits) -> Option<Limiter> {
+        let rate = limits.worker_rate_per_minute?;
+        Some(Limiter { rate: Some(RateLimit::per_minute(rate)), quota: None, ..Limiter::new(limits) })
+    }
+
     /// The account of a client. Whoever keeps it need not ask again.
     pub(crate) fn client(&self, client: ClientId, now: Time) -> Arc<Account> {
         // A spent quota must not be forgotten; the bound then holds by forgetting all.
@@ -87,7 +93,13 @@ impl Limiter {
     pub(crate) fn request(&self, account: &Account, now: Time) -> (Option<RateStatus>, Result<(), ApiError>) {
         let standing = self.rate.as_ref().map(|pace| account.requests.take(pace, now));
         if let Some(too_early_s) = standing.and_then(|standing| standing.too_early_s) {
-            return (standing, Err(too_many("More requests in a minute than allowed.", too_early_s)));
+            let refused = Refused::new(Kind::RateLimited, "More requests in a minute than allowed.");
+            let refused = match self.rate.as_ref() {
+                Some(pace) => refused.fact("limit", pace.limit()).fact("window", "60s"),
+                None => refused,
+            };
+            let refused = refused.fact("retry_after_seconds", too_early_s).retry_after(too_early_s);
+            return (standing, Err(refused.into()));
         }
         let Some(quota) = self.quota else { return (standing, Ok(())) };
         if account.n_requests.fetch_add(1, Ordering::Relaxed) >= quota {

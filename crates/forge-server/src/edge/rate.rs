@@ -24,6 +24,11 @@ pub(crate) struct RateLimit {
 }
 
 impl RateLimit {
+    /// Requests per minute.
+    pub(crate) const fn limit(&self) -> u32 {
+        self.per_minute
+    }
+
     pub(crate) fn per_minute(n: u32) -> RateLimit {
         let per_minute = n.max(1);
         let interval_ns = (MINUTE_NS / i64::from(per_minute)).max(1);

@@ -17,7 +17,7 @@ use forge_core::Refusal;
 use forge_core::command::{Idempotency, NewJob, Submit};
 use forge_core::id::JobId;
 use forge_core::item::Items;
-use forge_core::job::{Head, IdempotencyKey, Input, Job};
+use forge_core::job::{Dialect, Head, IdempotencyKey, Input, Job};
 use forge_engine::Error;
 use forge_wire::problem::Refused;
 
@@ -104,6 +104,9 @@ pub async fn submit_all(
 pub fn command(app: &App, checked: Vec<Checked>, key: Option<Key<'_>>) -> Submit {
     let client = checked.first().map(|checked| checked.submission.head.client);
     let too_late = checked.iter().any(|checked| checked.too_late.is_some());
+    // OJS's catalogue refuses jobs for a paused queue; its published cases let them wait, and so do the other dialects.
+    let of_ojs = checked.iter().any(|checked| checked.submission.head.dialect == Dialect::Ojs);
+    let refuse_paused = of_ojs && app.config.ojs.strict_catalog;
     let idempotency = client.zip(key).map(|(client, key)| Idempotency {
         key: IdempotencyKey { client, operation: key.operation.into(), key: key.key.into() },
         fingerprint: key.fingerprint,
@@ -112,7 +115,7 @@ pub fn command(app: &App, checked: Vec<Checked>, key: Option<Key<'_>>) -> Submit
     // Of a list, only the first job carries the key.
     let mut carried = idempotency.as_ref().map(|idempotency| idempotency.key.clone());
     let jobs = checked.into_iter().map(|checked| checked.into_job(app, carried.take())).collect();
-    Submit { jobs, idempotency, queue_max: Some(app.config.limits.queue_size), refuse_paused: false }
+    Submit { jobs, idempotency, queue_max: Some(app.config.limits.queue_size), refuse_paused }
 }
 
 /// Fills in the server's defaults for what a head leaves open.

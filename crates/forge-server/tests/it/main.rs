@@ -4,7 +4,7 @@
 //! No fixed ports: the server takes a free one and says which.
 
 mod acceptance;
-mod api;
+pub(crate) mod api;
 mod cleanup;
 mod cli;
 mod client;
@@ -14,6 +14,7 @@ mod crash;
 mod generated_client;
 mod logs;
 mod metrics;
+mod ojs;
 mod process;
 mod serving;
 mod traces;

@@ -11,7 +11,7 @@ use crate::status::http;
 /// The HTTP status of a refusal. Where the published cases contradict the catalogue, the cases win, unless `strict`.
 pub const fn status(kind: Kind, strict_catalog: bool) -> u16 {
     match kind {
-        Kind::InvalidRetryPolicy if !strict_catalog => 422,
+        Kind::InvalidRetryPolicy if strict_catalog => 400,
         _ => http(kind, Dialect::Ojs),
     }
 }
@@ -25,8 +25,8 @@ pub struct ErrorContext<'a> {
     pub instance: &'a str,
     /// What client and server call the request.
     pub request_id: &'a str,
-    /// Statuses as the catalogue has them.
-    pub strict_catalog: bool,
+    /// The HTTP status of the answer.
+    pub status: u16,
 }
 
 /// The body of a refusal.
@@ -34,7 +34,7 @@ pub fn body(refused: &Refused, context: ErrorContext<'_>) -> Value {
     let problem = refused.problem(Dialect::Ojs, context.base, context.instance);
     let mut body: Map<String, Value> =
         serde_json::from_str(&problem.to_json()).expect("a problem is a JSON object");
-    body.insert("status".into(), status(refused.kind, context.strict_catalog).into());
+    body.insert("status".into(), context.status.into());
     // The message is English whatever the rest is in.
     let (message, details) = (body["message"].clone(), body["details"].clone());
     let entry = refused.kind.entry();
@@ -102,7 +102,7 @@ mod tests {
             base: "https://forge.example",
             instance: "urn:uuid:x",
             request_id: "req_1",
-            strict_catalog: false,
+            status: 400,
         }
     }
 

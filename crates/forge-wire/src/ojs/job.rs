@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use super::envelope::is_job_type;
 use super::kept::Kept;
 use super::retry;
-use super::state::{StateWord, has_expired};
+use super::state::StateWord;
 use crate::time;
 
 /// The version of OJS that this server speaks.
@@ -154,7 +154,7 @@ impl JobView<'_> {
         if let Some(cancel) = job.cancel.as_ref().filter(|_| word == StateWord::Cancelled) {
             map.serialize_entry("cancel_reason", &cancel.reason)?;
         }
-        if has_expired(job) {
+        if job.expired {
             map.serialize_entry("discard_reason", "expired")?;
         }
         Ok(())
@@ -179,6 +179,26 @@ impl JobView<'_> {
     }
 }
 
+/// A job within an object and spread over its top level: some SDKs read the one, some the other (D3).
+pub struct BothView<'a> {
+    /// The job.
+    pub job: JobView<'a>,
+    /// What else the answer says.
+    pub facts: Vec<(&'static str, Value)>,
+}
+
+impl Serialize for BothView<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut map = to.serialize_map(None)?;
+        map.serialize_entry("job", &self.job)?;
+        self.job.members(&mut map)?;
+        for (name, value) in &self.facts {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}
+
 /// The attempts handed out so far; one that was handed back without an outcome does not count.
 pub fn attempts(job: &Job) -> u32 {
     match job.state {
@@ -191,9 +211,7 @@ pub fn attempts(job: &Job) -> u32 {
 
 /// How long the server chose to wait before the next attempt, from the newest failure on.
 pub fn retry_delay_ms(job: &Job) -> Option<u64> {
-    let error = job.last_error()?;
-    let until = job.available_at.filter(|_| StateWord::of(job) == StateWord::Retryable)?;
-    Some(until.since(error.at).as_millis() as u64)
+    job.last_error()?.wait.map(|wait| wait.as_millis() as u64)
 }
 
 /// An entry of the error history: the worker's own words, and the canonical code beside them.

@@ -2,8 +2,8 @@
 //! events.
 
 use forge_core::history::{Event, EventKind, Outlook};
-use forge_core::job::{Job, Parked};
-use forge_core::state::{Cause, State};
+use forge_core::job::Job;
+use forge_core::state::{Cause, Facet, State};
 
 /// OJS's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,17 +34,20 @@ impl StateWord {
 
     /// The word for where `job` stands.
     pub fn of(job: &Job) -> StateWord {
-        match job.state {
-            State::Created if job.hold => StateWord::Pending,
-            State::Created => StateWord::Scheduled,
-            // A job that waits for its limit is skipped, not delayed: it stays available.
-            State::Queued if job.available_at.is_some() && job.parked == Parked::No => StateWord::Retryable,
-            State::Queued => StateWord::Available,
-            State::Assigned | State::Running => StateWord::Active,
-            State::Succeeded => StateWord::Completed,
-            State::Failed => StateWord::Discarded,
-            State::Canceled if has_expired(job) => StateWord::Discarded,
-            State::Canceled => StateWord::Cancelled,
+        StateWord::of_facet(job.facet())
+    }
+
+    /// The word for a facet.
+    pub const fn of_facet(facet: Facet) -> StateWord {
+        match facet {
+            Facet::Scheduled => StateWord::Scheduled,
+            Facet::Held => StateWord::Pending,
+            Facet::Available => StateWord::Available,
+            Facet::Waiting => StateWord::Retryable,
+            Facet::Assigned | Facet::Running => StateWord::Active,
+            Facet::Succeeded => StateWord::Completed,
+            Facet::Failed | Facet::Expired => StateWord::Discarded,
+            Facet::Canceled => StateWord::Cancelled,
         }
     }
 
@@ -69,12 +72,6 @@ impl StateWord {
         }
         StateWord::ALL.into_iter().find(|word| word.as_str() == text)
     }
-}
-
-/// Whether the job ended because its time to begin had passed (C-98).
-pub fn has_expired(job: &Job) -> bool {
-    let last = job.history.events().last().map(|event| event.kind);
-    job.state == State::Canceled && matches!(last, Some(EventKind::Moved { cause: Cause::Expire, .. }))
 }
 
 /// OJS's names of an event, in order. A failure has two: that it happened, and what follows. None where OJS has no word: an

@@ -8,6 +8,7 @@ use forge_core::id::{ClientId, JobId};
 use forge_core::job::Name;
 use forge_core::limits::{CLAIM_JOBS_MAX, CLAIM_QUEUES_MAX};
 use forge_core::retry::RetryVerdict;
+use forge_core::worker::{WorkerFacts, WorkerState};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -287,44 +288,31 @@ pub struct HeartbeatRequest {
     /// How many jobs it says it holds, where it gives a number.
     pub active: Option<u64>,
     /// What it is about to do.
-    pub state: WorkerStateView,
+    pub state: WorkerState,
     /// How long it wants to hold its jobs from now.
     pub lease: Option<Duration>,
-    /// Whatever else it says of itself: host, process, queues.
-    pub facts: Vec<u8>,
+    /// What it says of itself.
+    pub facts: WorkerFacts,
 }
 
-/// What a worker does next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WorkerStateView {
-    /// It takes jobs.
-    Running,
-    /// It takes no more, and finishes what it has.
-    Quiet,
-    /// It ends.
-    Terminate,
-}
-
-impl WorkerStateView {
-    /// The spelling on the wire.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            WorkerStateView::Running => "running",
-            WorkerStateView::Quiet => "quiet",
-            WorkerStateView::Terminate => "terminate",
-        }
+/// OJS's word for what a worker does, or shall do.
+pub const fn state_word(state: WorkerState) -> &'static str {
+    match state {
+        WorkerState::Running => "running",
+        WorkerState::Quiet => "quiet",
+        WorkerState::Terminate => "terminate",
     }
+}
 
-    /// Reads a word, those of the extensions included.
-    pub fn parse(word: &str) -> Option<WorkerStateView> {
-        match word {
-            "running" | "active" | "idle" | "busy" | "starting" => Some(WorkerStateView::Running),
-            "quiet" | "drain" | "draining" => Some(WorkerStateView::Quiet),
-            "terminate" | "terminating" | "shutdown" | "shutting_down" | "stopping" | "stopped" => {
-                Some(WorkerStateView::Terminate)
-            }
-            _ => None,
+/// Reads a word, those of the extensions included.
+pub fn parse_state(word: &str) -> Option<WorkerState> {
+    match word {
+        "running" | "active" | "idle" | "busy" | "starting" => Some(WorkerState::Running),
+        "quiet" | "drain" | "draining" => Some(WorkerState::Quiet),
+        "terminate" | "terminating" | "shutdown" | "shutting_down" | "stopping" | "stopped" => {
+            Some(WorkerState::Terminate)
         }
+        _ => None,
     }
 }
 
@@ -349,15 +337,9 @@ pub fn read_heartbeat(body: &[u8]) -> Result<HeartbeatRequest, Box<Refused>> {
     });
     let jobs = jobs.collect();
     let word: Option<String> = wrong.typed(BAD, "state", members.get("state"), "a string");
-    let state = word.as_deref().map_or(Some(WorkerStateView::Running), WorkerStateView::parse);
+    let state = word.as_deref().map_or(Some(WorkerState::Running), parse_state);
     if state.is_none() {
         wrong.add(BAD, "state", "must be running, quiet, drain or terminate", "enum");
-    }
-    let mut facts = kept::ObjectWriter::default();
-    for name in ["hostname", "pid", "queues", "concurrency", "labels", "started_at", "sdk", "version"] {
-        if let Some(value) = members.get(name).filter(|value| value.get().len() <= FACT_BYTES_MAX) {
-            facts.put(name, value.get());
-        }
     }
     let lease = lease(&members, &mut wrong);
     let request = worker.zip(state).map(|(worker, state)| HeartbeatRequest {
@@ -366,13 +348,24 @@ pub fn read_heartbeat(body: &[u8]) -> Result<HeartbeatRequest, Box<Refused>> {
         active,
         state,
         lease,
-        facts: facts.finish(),
+        facts: facts(&members),
     });
     wrong.settle(request)
 }
 
-/// Bytes of one thing that a worker says of itself.
-const FACT_BYTES_MAX: usize = 1024;
+/// What a worker says of itself. It decides nothing, so what cannot be read is passed over.
+fn facts(members: &Members<'_>) -> WorkerFacts {
+    fn read<T: serde::de::DeserializeOwned>(members: &Members<'_>, name: &str) -> Option<T> {
+        serde_json::from_str(members.get(name)?.get()).ok()
+    }
+    let queues: Vec<String> = read(members, "queues").unwrap_or_default();
+    WorkerFacts {
+        hostname: read(members, "hostname"),
+        pid: read(members, "pid"),
+        queues: queues.iter().filter_map(|queue| Name::queue(queue).ok()).collect(),
+        concurrency: read(members, "concurrency"),
+    }
+}
 
 fn listed(members: &Members<'_>, wrong: &mut Wrong) -> (Vec<String>, Option<u64>) {
     let mut ids: Vec<String> = Vec::new();

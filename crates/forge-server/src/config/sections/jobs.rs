@@ -18,6 +18,7 @@ use crate::config::values::RetryMode;
 #[expect(missing_docs, reason = "explained in the manual")]
 pub struct Limits {
     pub rate_per_minute: Option<u32>,
+    pub worker_rate_per_minute: Option<u32>,
     pub quota: Option<u64>,
     pub max_active_jobs: u64,
     pub queue_size: u64,
@@ -34,6 +35,7 @@ impl Limits {
         let payload_kb: usize = from.whole("limits.max_job_payload_kb", 1..=BODY_BYTES_MAX / KIB);
         Limits {
             rate_per_minute: from.whole_or_off("limits.rate_per_minute", COUNT_MAX),
+            worker_rate_per_minute: from.whole_or_off("limits.worker_rate_per_minute", COUNT_MAX),
             quota: from.whole_or_off("limits.quota", COUNT_MAX),
             max_active_jobs: from.whole("limits.max_active_jobs", 1..=COUNT_MAX),
             queue_size: from.whole("limits.queue_size", 1..=COUNT_MAX),

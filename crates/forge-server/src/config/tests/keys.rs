@@ -46,6 +46,7 @@ const ROWS: &[Row] = rows! {
     "auth.renew_grace_days" = "0" => auth.renew_grace == "0ns", not "-1";
     "auth.hide_foreign" = "true" => auth.hide_foreign == "true", not "yes";
     "limits.rate_per_minute" = "60" => limits.rate_per_minute == "Some(60)", not "-1";
+    "limits.worker_rate_per_minute" = "60" => limits.worker_rate_per_minute == "Some(60)", not "-1";
     "limits.quota" = "10" => limits.quota == "Some(10)", not "ten";
     "limits.max_active_jobs" = "1" => limits.max_active_jobs == "1", not "0";
     "limits.queue_size" = "1" => limits.queue_size == "1", not "0";

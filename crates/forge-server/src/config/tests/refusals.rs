@@ -32,8 +32,11 @@ fn an_unknown_key_in_a_file_is_named_with_a_hint() {
             &["workers.lease = \"30s\"", "[workers] has count, concurrency, lease_s"],
         ),
         ("[limts]", &["limts = {}", "no such key; sections are server"]),
-        ("limits = 5", &["limits = 5", "[limits] has rate_per_minute, quota"]),
-        ("[[limits]]\nquota = 1", &["limits = [", "[limits] has rate_per_minute, quota"]),
+        ("limits = 5", &["limits = 5", "[limits] has rate_per_minute, worker_rate_per_minute, quota"]),
+        (
+            "[[limits]]\nquota = 1",
+            &["limits = [", "[limits] has rate_per_minute, worker_rate_per_minute, quota"],
+        ),
         ("[limits.quota]\nmax = 1", &["limits.quota.max = 1", "no such key"]),
         ("[auth]\nadmin_tokn = 'hunter2'", &["auth.admin_tokn = (hidden)", "did you mean auth.admin_token?"]),
     ] {

@@ -16,7 +16,7 @@ use forge_wire::forge::{EntryView, EventView, EventsView, NoticeView};
 use crate::app::App;
 use crate::edge::query::QueryString;
 use crate::edge::routing::{Answers, Call, Route};
-use crate::edge::sse::{self, ResumePoint, StreamScope};
+use crate::edge::sse::{self, EventWording, ResumePoint, StreamScope};
 use crate::edge::{ApiError, Caller, accept, events, ownership, respond};
 use crate::limits::{PAGES_SCANNED_MAX, STREAM_ROWS_MAX};
 
@@ -41,7 +41,7 @@ async fn of_client(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, exchange, caller) = (call.app, call.exchange, call.caller());
     let query = events::query(exchange)?;
     if accept::wants_stream(&exchange.headers) {
-        return sse::client(app, exchange, caller).await;
+        return sse::client(app, exchange, caller, EventWording::forge()).await;
     }
     let limit = query.limit()?;
     let mut place = match query.get("cursor") {

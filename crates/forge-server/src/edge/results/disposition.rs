@@ -35,6 +35,26 @@ pub(super) fn name(given: Option<&str>, job: JobId, media_type: &str) -> String 
     })
 }
 
+/// The file name of a `Content-Disposition` that a worker sent; `None` if it has none that can be read.
+pub(crate) fn file_name(field: &str) -> Option<String> {
+    let mut plain = None;
+    for part in field.split(';').skip(1) {
+        let (key, value) = part.split_once('=')?;
+        let value = value.trim();
+        match key.trim().to_ascii_lowercase().as_str() {
+            "filename*" => {
+                let encoded = value.get(..7).filter(|start| start.eq_ignore_ascii_case("UTF-8''"))?;
+                let text =
+                    percent_encoding::percent_decode_str(&value[encoded.len()..]).decode_utf8().ok()?;
+                return Some(text.into_owned()).filter(|name| !name.is_empty());
+            }
+            "filename" => plain = Some(value.trim_matches('"').replace("\\", "")),
+            _ => {}
+        }
+    }
+    plain.filter(|name| !name.is_empty())
+}
+
 fn harmless(given: &str) -> String {
     let last = given.rsplit(['/', '\\']).next().unwrap_or_default();
     let visible: String = last.chars().filter(|c| !c.is_control() && !is_override(*c)).collect();

@@ -7,7 +7,7 @@
 //!   all and for each client ([`places`]). The time that a request may take ends with its head: a long download is cut off by
 //!   nothing but the stop of the server, and a reader that does not read.
 
-mod disposition;
+pub(crate) mod disposition;
 mod download;
 mod places;
 mod range;

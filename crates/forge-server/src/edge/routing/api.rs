@@ -42,6 +42,11 @@ pub trait Api: Send + Sync {
         self.dialect() == Dialect::Ojs
     }
 
+    /// Whether our OpenAPI document describes it. What a standard describes is described there.
+    fn is_in_openapi(&self) -> bool {
+        true
+    }
+
     /// The answer to a request that is refused, by `refused` in the words for it. `Retry-After`, `Allow` and the like are
     /// added to it.
     fn refusal(&self, app: &App, exchange: &Exchange, refused: &Refused) -> Response {

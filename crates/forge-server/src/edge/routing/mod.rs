@@ -40,8 +40,12 @@ pub(super) async fn serve(
     body: Body,
 ) -> Result<Response, ApiError> {
     let who = admit(app, exchange, route.access).await?;
-    if let (Who::Client(caller), RateCount::Requests) = (&who, route.rate) {
-        auth::count(app, exchange, caller)?;
+    if let Who::Client(caller) = &who {
+        match route.rate {
+            RateCount::Requests => auth::count(app, exchange, caller)?,
+            RateCount::WorkerCalls => auth::count_worker_call(app, exchange, caller)?,
+            RateCount::Uncounted => {}
+        }
     }
     let exchange = &*exchange;
     let media_types = exchange.api.map_or(&["application/json"][..], Api::media_types);

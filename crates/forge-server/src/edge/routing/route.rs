@@ -86,6 +86,8 @@ pub enum RouteAccess {
 pub enum RateCount {
     /// `limits.rate_per_minute`, and the quota.
     Requests,
+    /// `limits.worker_rate_per_minute`: workers call often (C-99).
+    WorkerCalls,
     /// None.
     Uncounted,
 }

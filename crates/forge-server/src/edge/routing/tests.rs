@@ -122,8 +122,10 @@ fn the_openapi_document_has_every_route_and_method_and_no_other() {
     }
     let tables = tables(&[]);
     documented.retain(|(path, _)| tables.iter().any(|table| table.covers(path)));
+    let apis = dialects::ALL.iter().filter(|api| api.is_in_openapi());
+    let rows = apis.flat_map(|api| api.routes().iter().copied().flatten());
     let mut routed: Vec<(&str, String)> =
-        rows().map(|route| (route.path, route.verb.word().to_owned())).collect();
+        rows.map(|route| (route.path, route.verb.word().to_owned())).collect();
     routed.push(("/api/v1/reports/generate", "POST".to_owned()));
     documented.sort();
     routed.sort();

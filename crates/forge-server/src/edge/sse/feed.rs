@@ -24,6 +24,7 @@ use super::StreamScope;
 use super::hub::{StreamPermit, Subscription};
 use super::printer::Printer;
 use super::subscribers::Topic;
+use super::wording::EventWording;
 use crate::app::App;
 use crate::edge::{Caller, Exchange, auth};
 use crate::limits::{KEY_FRESH, STREAM_PIECE_EVENTS, STREAM_ROWS_MAX};
@@ -36,7 +37,7 @@ type NextChunk = Pin<Box<dyn Future<Output = Option<(Bytes, Feed)>> + Send>>;
 /// A stream on its way.
 pub(super) struct Feed {
     app: Arc<App>,
-    source: EventSource,
+    told: StreamContent,
     caller: Caller,
     /// Changes when keys of the client do.
     keys: watch::Receiver<()>,
@@ -47,6 +48,12 @@ pub(super) struct Feed {
     about: StreamLabel,
     /// Held as long as the stream is open.
     permit: StreamPermit,
+}
+
+/// What is told, and in whose words.
+pub(super) struct StreamContent {
+    pub(super) source: EventSource,
+    pub(super) wording: EventWording,
 }
 
 /// Where the events come from.
@@ -91,7 +98,7 @@ impl Feed {
         exchange: &Exchange,
         caller: &Caller,
         permit: StreamPermit,
-        source: EventSource,
+        told: StreamContent,
     ) -> Feed {
         let about = StreamLabel {
             request_id: exchange.request_id().into(),
@@ -102,7 +109,7 @@ impl Feed {
         let now = app.clock.now();
         let (check, beat_at) = (next_check(&app, caller, now), now + app.bounds.stream_heartbeat);
         let keys = permit.keys.clone();
-        Feed { app, source, caller: caller.clone(), keys, check, beat_at, about, permit }
+        Feed { app, told, caller: caller.clone(), keys, check, beat_at, about, permit }
     }
 
     pub(super) fn into_body(self) -> impl HttpBody<Data = Bytes, Error = Infallible> + Send + 'static {
@@ -117,14 +124,15 @@ impl Feed {
     fn next(mut self) -> impl Future<Output = Option<(Bytes, Feed)>> + Send {
         async move {
             loop {
-                let Feed { app, source, keys, check, permit, .. } = &mut self;
+                let Feed { app, told: StreamContent { source, wording }, keys, check, permit, .. } =
+                    &mut self;
                 // The key first, or a busy stream would never be asked whether it is still good.
                 let bytes = tokio::select! {
                     biased;
                     // Its sender is there as long as the permit is.
                     _ = keys.changed() => None,
                     () = check.as_mut() => None,
-                    next = source.next(app, permit) => Some(next),
+                    next = source.next(app, permit, wording) => Some(next),
                 };
                 match bytes {
                     Some(Ok(Some(bytes))) => return Some((bytes, self)),
@@ -176,7 +184,12 @@ impl Drop for StreamLabel {
 
 impl EventSource {
     /// The next bytes; `None` when there will be no more. Safe to drop: nothing is lost.
-    async fn next(&mut self, app: &App, permit: &StreamPermit) -> Result<Option<Bytes>, Error> {
+    async fn next(
+        &mut self,
+        app: &App,
+        permit: &StreamPermit,
+        wording: &EventWording,
+    ) -> Result<Option<Bytes>, Error> {
         match self {
             EventSource::Job { first: first @ Some(_), .. }
             | EventSource::Client { first: first @ Some(_), .. } => Ok(first.take()),
@@ -188,17 +201,22 @@ impl EventSource {
                     if event.ends() {
                         *subscription = None;
                     }
-                    if scope.has(&event) && last.is_none_or(|last| event.is_after(last)) {
-                        return Ok(Some(line.bytes));
+                    let is_news = scope.has(&event) && last.is_none_or(|last| event.is_after(last));
+                    if let Some(bytes) = wording.told(&line).filter(|_| is_news) {
+                        return Ok(Some(bytes));
                     }
                 }
                 Ok(None)
             }
             EventSource::Client { client, past, subscription, .. } => loop {
                 if let Some(open) = subscription {
-                    return Ok(open.next().await.map(|line| line.bytes));
+                    let Some(line) = open.next().await else { return Ok(None) };
+                    match wording.told(&line) {
+                        Some(bytes) => return Ok(Some(bytes)),
+                        None => continue,
+                    }
                 }
-                match Box::pin(past.next(app, *client)).await? {
+                match Box::pin(past.next(app, *client, wording)).await? {
                     Some(bytes) => return Ok(Some(bytes)),
                     None => *subscription = permit.subscribe_after(Topic::Client(*client), past.after)?,
                 }
@@ -209,7 +227,12 @@ impl EventSource {
 
 impl Backlog {
     /// The next events, a piece at a time; `None` at the end of the journal. Safe to drop.
-    async fn next(&mut self, app: &App, client: ClientId) -> Result<Option<Bytes>, Error> {
+    async fn next(
+        &mut self,
+        app: &App,
+        client: ClientId,
+        wording: &EventWording,
+    ) -> Result<Option<Bytes>, Error> {
         let store = &**app.engine.store();
         loop {
             if !self.rest.is_empty() {
@@ -218,7 +241,7 @@ impl Backlog {
                 let n_printed = self.rest.len().min(STREAM_PIECE_EVENTS);
                 for entry in self.rest.iter().take(n_printed) {
                     if let Some(line) = printer.print(entry).await? {
-                        out.extend_from_slice(&line.bytes);
+                        out.extend_from_slice(&wording.told(&line).unwrap_or_default());
                     }
                 }
                 self.rest.drain(..n_printed);

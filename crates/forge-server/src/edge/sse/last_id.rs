@@ -14,6 +14,7 @@ use forge_core::id::{ClientId, EventId};
 use forge_core::job::Job;
 use forge_core::time::Time;
 use forge_store::{Error, JournalRow, Store};
+use forge_wire::ojs::event::parse_id;
 use forge_wire::problem::Refused;
 
 use crate::edge::ApiError;
@@ -28,7 +29,7 @@ pub(super) fn of(headers: &HeaderMap) -> Result<Option<EventId>, ApiError> {
     if text.is_empty() {
         return Ok(None);
     }
-    let id = text.parse::<EventId>().ok().filter(|id| id.is_well_formed());
+    let id = parse_id(text).filter(|id| id.is_well_formed());
     id.map(Some).ok_or_else(|| refused(ResumeError::NoId))
 }
 

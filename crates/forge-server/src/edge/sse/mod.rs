@@ -23,7 +23,9 @@ mod last_id;
 mod open;
 mod printer;
 mod subscribers;
+mod wording;
 
 pub use hub::Hub;
 pub use last_id::{ResumeError, ResumePoint, find};
 pub use open::{StreamScope, client, job};
+pub use wording::EventWording;

@@ -14,11 +14,12 @@ use forge_core::job::Job;
 use forge_wire::problem::Refused;
 use tracing::debug;
 
-use super::feed::{Backlog, EventSource, Feed};
+use super::feed::{Backlog, EventSource, Feed, StreamContent};
 use super::hub::StreamPermit;
 use super::last_id::{self, ResumePoint, find};
 use super::printer;
 use super::subscribers::Topic;
+use super::wording::EventWording;
 use crate::app::App;
 use crate::edge::{ApiError, Caller, Exchange, ownership};
 use crate::limits::{STREAM_RECONNECT_MS, STREAMS_FULL_AFTER_S};
@@ -62,6 +63,7 @@ pub async fn job(
     caller: &Caller,
     job: Arc<Job>,
     scope: StreamScope,
+    wording: EventWording,
 ) -> Result<Response, ApiError> {
     let last = last_id::of(&exchange.headers)?;
     if let Some(last) = last {
@@ -86,15 +88,21 @@ pub async fn job(
     }
     let mut first = greeting();
     for event in events {
-        first.extend_from_slice(&printer::line(&**app.engine.store(), &job, event).await?.bytes);
+        let line = printer::line(&**app.engine.store(), &job, event).await?;
+        first.extend_from_slice(&wording.told(&line).unwrap_or_default());
     }
     let n_last = job.history.events().last().map_or(0, |event| event.n);
     let source = EventSource::Job { first: Some(first.into()), n_last, last, scope, subscription };
-    Ok(open(app, exchange, caller, permit, source))
+    Ok(open(app, exchange, caller, permit, StreamContent { source, wording }))
 }
 
 /// The events of all jobs and webhooks of the caller: whatever happens from now on, or all after `Last-Event-ID`.
-pub async fn client(app: &App, exchange: &Exchange, caller: &Caller) -> Result<Response, ApiError> {
+pub async fn client(
+    app: &App,
+    exchange: &Exchange,
+    caller: &Caller,
+    wording: EventWording,
+) -> Result<Response, ApiError> {
     let last = last_id::of(&exchange.headers)?;
     let client = caller.client;
     let mut first = greeting();
@@ -120,7 +128,7 @@ pub async fn client(app: &App, exchange: &Exchange, caller: &Caller) -> Result<R
         }
     };
     let source = EventSource::Client { first: Some(first.into()), client, past, subscription };
-    Ok(open(app, exchange, caller, permit, source))
+    Ok(open(app, exchange, caller, permit, StreamContent { source, wording }))
 }
 
 fn admit(app: &App, exchange: &Exchange, caller: &Caller) -> Result<StreamPermit, ApiError> {
@@ -138,9 +146,9 @@ fn open(
     exchange: &Exchange,
     caller: &Caller,
     permit: StreamPermit,
-    source: EventSource,
+    told: StreamContent,
 ) -> Response {
-    let feed = Feed::new(app.shared(), exchange, caller, permit, source);
+    let feed = Feed::new(app.shared(), exchange, caller, permit, told);
     response(Body::new(feed.into_body()))
 }
 
@@ -175,5 +183,5 @@ fn reset(last: EventId) -> Bytes {
         "last_event_id": last.to_string(),
         "detail": "Events after this one are not kept any more. What is kept follows; read the jobs to know where they stand.",
     });
-    printer::lines("reset", None, data.to_string().as_bytes())
+    printer::lines("reset", None::<EventId>, data.to_string().as_bytes())
 }

@@ -3,11 +3,12 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
+use std::fmt::Display;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use forge_core::history::{Event, JournalEntry, JournalSubject};
-use forge_core::id::{EventId, JobId};
+use forge_core::id::JobId;
 use forge_core::job::Job;
 use forge_store::{Error, Store};
 use forge_wire::event::EventBody;
@@ -32,6 +33,7 @@ impl<'a> Printer<'a> {
                 let EventBody { word, bytes, .. } = EventBody::of_notice(notice);
                 return Ok(Some(EventLine {
                     event: None,
+                    job: None,
                     bytes: lines(word.sse(), Some(entry.id()), &bytes),
                 }));
             }
@@ -48,17 +50,21 @@ impl<'a> Printer<'a> {
 }
 
 /// The lines of an event of a job.
-pub(super) async fn line(store: &dyn Store, job: &Job, event: Event) -> Result<EventLine, Error> {
+pub(super) async fn line(store: &dyn Store, job: &Arc<Job>, event: Event) -> Result<EventLine, Error> {
     let outcome = match job.execution_ended(&event) {
         Some(execution) => store.outcome(execution).await?,
         None => None,
     };
     let body = EventBody::new(job, &event, outcome.as_ref().map(|outcome| &outcome.object));
-    Ok(EventLine { event: Some(event), bytes: lines(body.word.sse(), Some(event.id(job.id)), &body.bytes) })
+    Ok(EventLine {
+        event: Some(event),
+        job: Some(job.clone()),
+        bytes: lines(body.word.sse(), Some(event.id(job.id)), &body.bytes),
+    })
 }
 
 /// An event as the HTML standard writes it: its fields line by line, and an empty line.
-pub(super) fn lines(name: &str, id: Option<EventId>, data: &[u8]) -> Bytes {
+pub(super) fn lines(name: &str, id: Option<impl Display>, data: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(data.len() + 96);
     out.extend_from_slice(format!("event: {name}\n").as_bytes());
     if let Some(id) = id {
@@ -77,6 +83,7 @@ pub(super) fn lines(name: &str, id: Option<EventId>, data: &[u8]) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use forge_core::id::EventId;
 
     #[test]
     fn data_of_several_lines_becomes_several_fields() {
@@ -84,6 +91,6 @@ mod tests {
         let expected =
             "event: job-failed\nid: 00000000-0000-7001-8000-000000000000\ndata: {\"a\":\ndata: 1}\n\n";
         assert_eq!(printed, expected);
-        assert_eq!(lines("reset", None, b"{}"), "event: reset\ndata: {}\n\n");
+        assert_eq!(lines("reset", None::<EventId>, b"{}"), "event: reset\ndata: {}\n\n");
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use forge_core::history::{Event, JournalEntry, JournalSubject};
 use forge_core::id::{ClientId, JobId, WebhookId};
+use forge_core::job::Job;
 use forge_store::JournalRow;
 use futures_channel::mpsc;
 use tokio::sync::{Notify, watch};
@@ -25,6 +26,8 @@ pub(super) enum Topic {
 pub(super) struct EventLine {
     /// The event of a job; `None` for what is about none.
     pub(super) event: Option<Event>,
+    /// The job as it stood when the line was printed; `None` for what is about none.
+    pub(super) job: Option<Arc<Job>>,
     pub(super) bytes: Bytes,
 }
 
@@ -310,7 +313,7 @@ mod tests {
         let entries = rows.iter().flat_map(|row| &row.entries);
         let line = |entry: &JournalEntry| {
             let event = entry.job_event().map(|(_, event)| *event);
-            EventLine { event, bytes: Bytes::new() }
+            EventLine { event, job: None, bytes: Bytes::new() }
         };
         entries.map(|entry| (EntryKey::of(entry), Some(line(entry)))).collect()
     }

@@ -8,7 +8,7 @@ mod dead_letters;
 mod deleting;
 mod documents;
 mod edges;
-mod faulty;
+pub(crate) mod faulty;
 pub(crate) mod http;
 mod idempotency;
 pub(crate) mod judges;

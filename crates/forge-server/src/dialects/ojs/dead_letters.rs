@@ -1,0 +1,125 @@
+//! Dead letters: jobs that ran out of attempts and asked to be kept.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use forge_core::Command;
+use forge_core::catalog::Kind;
+use forge_core::command::Owned;
+use forge_core::id::JobId;
+use forge_core::job::{Input, Job, Name};
+use forge_wire::ojs::job::JobView;
+use forge_wire::ojs::server::Pagination;
+use forge_wire::problem::Refused;
+use forge_wire::time;
+use serde_json::{Value, json};
+
+use super::jobs::Shown;
+use super::queues::offset;
+use super::scope::{CLIENT, Scope};
+use super::{refusals, reply};
+use crate::edge::ApiError;
+use crate::edge::query::QueryString;
+use crate::edge::routing::{Call, Route};
+use crate::limits::DEAD_LETTERS_COUNTED_MAX;
+use crate::traces::RequestSubject;
+
+/// The routes of dead letters.
+pub(super) const ROUTES: &[Route] = &[
+    Route::get("/ojs/v1/dead-letter", "dead_letters", |call| Box::pin(list(call))).access(CLIENT),
+    Route::get("/ojs/v1/admin/dead-letter", "dead_letters", |call| Box::pin(list(call))).access(CLIENT),
+    Route::get("/ojs/v1/dead-letter/stats", "dead_letters", |call| Box::pin(stats(call))).access(CLIENT),
+    Route::get("/ojs/v1/admin/dead-letter/stats", "dead_letters", |call| Box::pin(stats(call)))
+        .access(CLIENT),
+    Route::post("/ojs/v1/dead-letter/{job_id}/retry", "retry", |call| Box::pin(retry(call))).access(CLIENT),
+    Route::post("/ojs/v1/admin/dead-letter/{job_id}/retry", "retry", |call| Box::pin(retry(call)))
+        .access(CLIENT),
+    Route::delete("/ojs/v1/dead-letter/{job_id}", "delete", |call| Box::pin(delete(call))).access(CLIENT),
+    Route::delete("/ojs/v1/admin/dead-letter/{job_id}", "delete", |call| Box::pin(delete_silently(call)))
+        .access(CLIENT),
+];
+
+/// The dead letters of the caller, oldest first; `cursor` is the last job that was seen.
+async fn list(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, scope) = (call.app, Scope::of(&call)?);
+    let owner = scope.owner()?;
+    let query =
+        QueryString::of(&call.exchange.uri, &["queue", "limit", "offset", "cursor", "page", "per_page"])?;
+    let limit = query.limit()?;
+    let queue = match query.get("queue") {
+        None => None,
+        Some(name) => Some(Name::queue(name).map_err(|_| query.malformed("queue", "is no queue name"))?),
+    };
+    let after: Option<JobId> = query.get("cursor").and_then(|cursor| cursor.parse().ok());
+    let skipped = if after.is_some() { 0 } else { offset(&query, limit)? };
+    if skipped > DEAD_LETTERS_COUNTED_MAX {
+        return Err(query.malformed("offset", "is too far; go on with cursor"));
+    }
+    let wanted = skipped + limit + 1;
+    let mut jobs = app.engine.store().dead_letters_of(owner.client, queue, after, wanted).await?;
+    jobs.retain(|job| scope.tenant.is_none() || scope.tenant == job.head.tenant);
+    let counted = jobs.len() as u64;
+    let shown: Vec<Job> = jobs.into_iter().skip(skipped).take(limit).collect();
+    let inputs = app.engine.store().inputs(shown.iter().map(|job| job.id).collect()).await?;
+    let nothing = Input::default();
+    let views: Vec<Value> = shown
+        .iter()
+        .map(|job| {
+            let input = inputs.iter().find(|(id, _)| *id == job.id).map_or(&nothing, |(_, input)| input);
+            JobView::new(job, input).value()
+        })
+        .collect();
+    let mut page = Pagination::new(counted, limit, skipped);
+    page.next_cursor = shown.last().filter(|_| page.has_more).map(|last| last.id.to_string());
+    Ok(reply::ok(&json!({"jobs": views, "items": views, "pagination": page})))
+}
+
+async fn stats(call: Call<'_>) -> Result<Response, ApiError> {
+    let owner = Scope::of(&call)?.owner()?;
+    let store = call.app.engine.store();
+    let jobs = store.dead_letters_of(owner.client, None, None, DEAD_LETTERS_COUNTED_MAX).await?;
+    Ok(reply::ok(&json!({"total": jobs.len()})))
+}
+
+/// The dead letter that the path names.
+async fn found(call: &Call<'_>, scope: &Scope) -> Result<Arc<Job>, ApiError> {
+    let job = scope.job(call.app, call.job()).await?;
+    if job.dead_lettered_at.is_some() {
+        return Ok(job);
+    }
+    let detail = "The job is no dead letter.";
+    Err(Refused::new(Kind::JobNotFound, detail).fact("resource_type", "dead_letter").blank().into())
+}
+
+/// Opens the job anew, with a full budget and no errors.
+async fn retry(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, scope) = (call.app, Scope::of(&call)?);
+    let job = found(&call, &scope).await?;
+    let retried = app.engine.retry(Owned { job: job.id, client: scope.client }, true).await;
+    let (job, _) = retried.map_err(|error| refusals::of_engine(app, error))?;
+    call.exchange.is_about(RequestSubject::job(&job, false));
+    let at = time::millis(job.updated_at);
+    Ok(Shown::read(app, Arc::new(job)).await?.both(vec![("re_enqueued_at", at.into())]))
+}
+
+async fn delete(call: Call<'_>) -> Result<Response, ApiError> {
+    let id = forget(&call).await?;
+    Ok(reply::ok(&json!({"deleted": true, "job_id": id.to_string()})))
+}
+
+async fn delete_silently(call: Call<'_>) -> Result<Response, ApiError> {
+    forget(&call).await?;
+    let mut response = Response::default();
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    Ok(response)
+}
+
+/// Deletes a dead letter, the job with it: it is asked for in so many words.
+async fn forget(call: &Call<'_>) -> Result<JobId, ApiError> {
+    let (app, scope) = (call.app, Scope::of(call)?);
+    let job = found(call, &scope).await?;
+    let owned = Owned { job: job.id, client: scope.client };
+    app.engine.run(Command::Forget(owned)).await.map_err(|error| refusals::of_engine(app, error))?;
+    Ok(job.id)
+}

@@ -1,0 +1,155 @@
+//! One job: read, cancel, activate, and how far it is.
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use forge_core::Command;
+use forge_core::command::{Cancel, Content, Owned};
+use forge_core::job::{Input, Job, is_json};
+use forge_core::state::State;
+use forge_wire::ojs::job::{BothView, JobView};
+use forge_wire::ojs::members::{Members, Wrong};
+use forge_wire::ojs::state::StateWord;
+use forge_wire::time;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::scope::{CLIENT_OR_OPERATOR, Scope};
+use super::{refusals, reply};
+use crate::app::App;
+use crate::edge::ApiError;
+use crate::edge::routing::{Call, Route};
+use crate::traces::RequestSubject;
+
+/// The routes of a job.
+pub(super) const ROUTES: &[Route] = &[
+    Route::get("/ojs/v1/jobs/{job_id}", "get", |call| Box::pin(get(call))).access(CLIENT_OR_OPERATOR),
+    Route::get("/ojs/v1/admin/jobs/{job_id}", "get", |call| Box::pin(get(call))).access(CLIENT_OR_OPERATOR),
+    Route::delete("/ojs/v1/jobs/{job_id}", "cancel", |call| Box::pin(cancel(call)))
+        .access(CLIENT_OR_OPERATOR),
+    Route::post("/ojs/v1/jobs/{job_id}/cancel", "cancel", |call| Box::pin(cancel(call)))
+        .access(CLIENT_OR_OPERATOR),
+    Route::post("/ojs/v1/jobs/{job_id}/activate", "activate", |call| Box::pin(activate(call)))
+        .access(CLIENT_OR_OPERATOR),
+    Route::get("/ojs/v1/jobs/{job_id}/progress", "progress", |call| Box::pin(progress(call)))
+        .access(CLIENT_OR_OPERATOR),
+];
+
+/// Why, where the client does not say.
+const REASON: &str = "cancelled by the client";
+
+/// A job with all that is shown of it.
+pub(super) struct Shown {
+    pub(super) job: Arc<Job>,
+    pub(super) input: Input,
+    result: Option<Box<RawValue>>,
+    result_url: Option<String>,
+}
+
+impl Shown {
+    /// The job and what goes with it.
+    pub(super) async fn read(app: &App, job: Arc<Job>) -> Result<Shown, ApiError> {
+        let store = app.engine.store();
+        let input = store.inputs(vec![job.id]).await?.pop().map(|(_, input)| input).unwrap_or_default();
+        let mut shown = Shown { job, input, result: None, result_url: None };
+        let left = shown.job.state == State::Succeeded && shown.job.result.is_some();
+        if let Some(kept) = if left { store.result(shown.job.execution).await? } else { None } {
+            let inline = match kept.content {
+                Some(Content::Inline(bytes)) if is_json(&kept.media_type) => String::from_utf8(bytes).ok(),
+                Some(_) | None => None,
+            };
+            shown.result = inline.and_then(|text| RawValue::from_string(text).ok());
+            if shown.result.is_none() {
+                shown.result_url = Some(format!("{}/ojs/v1/jobs/{}/result", app.base, shown.job.id));
+            }
+        }
+        Ok(shown)
+    }
+
+    /// How it is shown.
+    pub(super) fn view(&self) -> JobView<'_> {
+        JobView {
+            result: self.result.as_deref(),
+            result_url: self.result_url.as_deref(),
+            ..JobView::new(&self.job, &self.input)
+        }
+    }
+
+    /// The answer that has it both ways, and these facts.
+    pub(super) fn both(&self, facts: Vec<(&'static str, Value)>) -> Response {
+        reply::ok(&BothView { job: self.view(), facts })
+    }
+}
+
+async fn get(call: Call<'_>) -> Result<Response, ApiError> {
+    let job = Scope::of(&call)?.job(call.app, call.job()).await?;
+    call.exchange.is_about(RequestSubject::job(&job, false));
+    Ok(Shown::read(call.app, job).await?.both(Vec::new()))
+}
+
+async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, scope) = (call.app, Scope::of(&call)?);
+    let reason = reason(&call)?;
+    let before = scope.job(app, call.job()).await?;
+    let cancel = Cancel {
+        owned: Owned { job: before.id, client: scope.client },
+        execution: None,
+        by: if scope.client.is_some() { "user" } else { "operator" }.to_owned(),
+        reason: reason.unwrap_or_else(|| REASON.to_owned()),
+    };
+    let cancelled = app.engine.act(Command::Cancel(cancel)).await;
+    let (job, changed) = cancelled.map_err(|error| refusals::of_engine(app, error))?;
+    call.exchange.is_about(RequestSubject::job(&job, false));
+    if !changed {
+        return Err(refusals::ended(StateWord::of(&job).as_str()));
+    }
+    let shown = Shown::read(app, Arc::new(job)).await?;
+    Ok(shown.both(vec![("previous_state", StateWord::of(&before).as_str().into())]))
+}
+
+/// What a cancel may say; an empty body says nothing.
+fn reason(call: &Call<'_>) -> Result<Option<String>, ApiError> {
+    if call.body.is_empty() {
+        return Ok(None);
+    }
+    let members = Members::of_body(&call.body)?;
+    let mut wrong = Wrong::default();
+    let kind = forge_core::catalog::Kind::MalformedRequest;
+    let reason: Option<String> = wrong.typed(kind, "reason", members.get("reason"), "a string");
+    Ok(wrong.settle(Some(reason))?.filter(|reason| !reason.trim().is_empty()))
+}
+
+async fn activate(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, scope) = (call.app, Scope::of(&call)?);
+    let before = scope.job(app, call.job()).await?;
+    let owned = Owned { job: before.id, client: scope.client };
+    let activated = app.engine.act(Command::Activate(owned)).await;
+    let (job, changed) = activated.map_err(|error| refusals::of_engine(app, error))?;
+    call.exchange.is_about(RequestSubject::job(&job, false));
+    if !changed {
+        let state = forge_engine::Error::Refused(forge_core::Refusal::WrongState(job.state));
+        return Err(refusals::of_engine(app, state));
+    }
+    let activated_at = time::millis(job.updated_at);
+    let shown = Shown::read(app, Arc::new(job)).await?;
+    let previous = StateWord::of(&before).as_str();
+    Ok(shown.both(vec![("previous_state", previous.into()), ("activated_at", activated_at.into())]))
+}
+
+async fn progress(call: Call<'_>) -> Result<Response, ApiError> {
+    let job = Scope::of(&call)?.job(call.app, call.job()).await?;
+    Ok(reply::ok(&progress_view(&job)))
+}
+
+/// How far a job is.
+pub(super) fn progress_view(job: &Job) -> Value {
+    let percent = job.progress.unwrap_or(0);
+    json!({
+        "id": job.id.to_string(),
+        "job_id": job.id.to_string(),
+        "state": StateWord::of(job).as_str(),
+        "progress": f64::from(percent) / 100.0,
+        "percentage": percent,
+        "message": job.message,
+    })
+}

@@ -1,0 +1,84 @@
+//! The Open Job Spec dialect, `/ojs/v1`: jobs for workers outside, and the protocol that these workers speak.
+//!
+//! | file | routes |
+//! |---|---|
+//! | `submit.rs` | `POST jobs`, `…/batch`, `…/bulk` |
+//! | `jobs.rs` | `jobs/{id}`: read, cancel, activate, progress |
+//! | `results.rs` | `jobs/{id}/result`: sent before the ack, fetched after it |
+//! | `work.rs` | `workers/fetch`, `ack`, `nack`, `progress` |
+//! | `fleet.rs` | `workers/heartbeat`, the list of workers, what they are told |
+//! | `queues.rs` | `queues`: list, numbers, pause, bounds; `rate-limits/{key}` |
+//! | `dead_letters.rs` | `dead-letter` |
+//! | `events.rs` | `events`, `events/stream`, `jobs/{id}/events`, `queues/{name}/events` |
+//! | `server.rs` | `/ojs/manifest`, `health`, what is not supported, the hooks of the suite |
+//! | `errors.rs` | `/ojs/errors/{code}`: a page for each code |
+//!
+//! A worker is handed jobs of its own client only, and of the tenant it names (C-97). The operator may work for any client.
+
+mod dead_letters;
+mod errors;
+mod events;
+mod fleet;
+mod jobs;
+mod queues;
+mod refusals;
+mod reply;
+mod results;
+mod scope;
+mod server;
+mod submit;
+mod work;
+
+use axum::http::HeaderMap;
+use axum::response::Response;
+use forge_core::job::Dialect;
+use forge_wire::ojs::MEDIA_TYPE;
+use forge_wire::problem::Refused;
+
+use crate::app::App;
+use crate::edge::Exchange;
+use crate::edge::routing::{Api, Route};
+
+/// The dialect.
+pub struct Ojs;
+
+impl Api for Ojs {
+    fn dialect(&self) -> Dialect {
+        Dialect::Ojs
+    }
+
+    fn prefix(&self) -> &'static str {
+        "/ojs"
+    }
+
+    fn routes(&self) -> &'static [&'static [Route]] {
+        &[
+            submit::ROUTES,
+            jobs::ROUTES,
+            results::ROUTES,
+            work::ROUTES,
+            fleet::ROUTES,
+            queues::ROUTES,
+            dead_letters::ROUTES,
+            events::ROUTES,
+            server::ROUTES,
+            errors::ROUTES,
+        ]
+    }
+
+    fn media_types(&self) -> &'static [&'static str] {
+        &[MEDIA_TYPE, "application/json"]
+    }
+
+    fn is_in_openapi(&self) -> bool {
+        false
+    }
+
+    fn refusal(&self, app: &App, exchange: &Exchange, refused: &Refused) -> Response {
+        refusals::response(app, exchange, refused)
+    }
+
+    fn add_headers(&self, _: &App, exchange: &Exchange, headers: &mut HeaderMap) {
+        reply::add_headers(exchange, headers);
+    }
+}

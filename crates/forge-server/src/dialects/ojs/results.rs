@@ -1,0 +1,118 @@
+//! `jobs/{id}/result`: a large result is sent before the ack, and fetched like any other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderName};
+use axum::response::Response;
+use forge_core::Command;
+use forge_core::catalog::Kind;
+use forge_core::command::{Held, Output, Upload};
+use forge_engine::KeepError;
+use forge_wire::ojs::worker::holder;
+use forge_wire::problem::Refused;
+use http_body_util::BodyExt;
+use serde_json::json;
+
+use super::scope::{CLIENT_OR_OPERATOR, Scope};
+use super::{refusals, reply};
+use crate::app::App;
+use crate::edge::ApiError;
+use crate::edge::results::{self, ResultFormat, disposition};
+use crate::edge::routing::{Answers, Call, RateCount, Route, Verb};
+use crate::limits::UPLOAD_TIMEOUT;
+
+const LEASE_TOKEN: HeaderName = HeaderName::from_static("lease-token");
+
+/// The routes of results.
+pub(super) const ROUTES: &[Route] = &[
+    Route::streaming(Verb::Put, "/ojs/v1/jobs/{job_id}/result", "upload", UPLOAD_TIMEOUT, |call, body| {
+        Box::pin(put(call, body))
+    })
+    .access(CLIENT_OR_OPERATOR)
+    .rate(RateCount::WorkerCalls),
+    Route::get("/ojs/v1/jobs/{job_id}/result", "result", |call| Box::pin(get(call)))
+        .access(CLIENT_OR_OPERATOR)
+        .answers(Answers::Any),
+];
+
+/// Pieces of a body may come this far apart.
+const PIECE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Takes a result in as it comes. Whether the worker holds the job is asked before the first byte, and again with the last.
+async fn put(call: Call<'_>, body: Body) -> Result<Response, ApiError> {
+    let (app, scope) = (call.app, Scope::of(&call)?);
+    let job = scope.job(app, call.job()).await?;
+    let token = token(&call.exchange.headers)?;
+    let held = Held { job: job.id, holder: holder(Some(job.id), Some(token), None), client: scope.client };
+    still_held(&job, &held, app)?;
+    let output = Arc::new(received(app, &call.exchange.headers, body).await?);
+    let (size, media_type) = (output.content.size(), output.media_type.clone());
+    let kept = app.engine.act(Command::Upload(Upload { held, output })).await;
+    kept.map_err(|error| refusals::of_engine(app, error))?;
+    Ok(reply::ok(&json!({"job_id": job.id.to_string(), "size": size, "media_type": media_type})))
+}
+
+/// The token of the lease, without which nothing is taken in.
+fn token(headers: &HeaderMap) -> Result<&str, ApiError> {
+    let token = headers.get(LEASE_TOKEN).and_then(|value| value.to_str().ok()).map(str::trim);
+    token.filter(|token| !token.is_empty()).ok_or_else(|| {
+        Refused::new(
+            Kind::MalformedRequest,
+            "The Lease-Token header is needed: the lease_token of the fetched job.",
+        )
+        .fact("field", "Lease-Token")
+        .fact("constraint", "required")
+        .into()
+    })
+}
+
+/// Refuses early what would be refused at the end, so that nobody sends gigabytes for nothing.
+fn still_held(job: &forge_core::job::Job, held: &Held, app: &App) -> Result<(), ApiError> {
+    use forge_core::command::Holder;
+    let refuse = |refusal| Err(refusals::of_engine(app, forge_engine::Error::Refused(refusal)));
+    match &held.holder {
+        _ if job.state.is_final() => refuse(forge_core::Refusal::AlreadyCompleted(job.state)),
+        Holder::Token(fence) if job.state.is_active() && *fence == job.fence => Ok(()),
+        Holder::Token(_) | Holder::Worker(_) | Holder::Anyone => refuse(forge_core::Refusal::LeaseLost),
+    }
+}
+
+async fn received(app: &App, headers: &HeaderMap, mut body: Body) -> Result<Output, ApiError> {
+    let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+    let media_type = text(CONTENT_TYPE).filter(|media_type| media_type.contains('/'));
+    let file_name = text(CONTENT_DISPOSITION).and_then(disposition::file_name);
+    let mut intake = app.engine.keep(media_type.unwrap_or("application/octet-stream"), file_name);
+    loop {
+        let piece = tokio::time::timeout(PIECE_TIMEOUT, body.frame()).await;
+        let frame = match piece {
+            Ok(None) => break,
+            Ok(Some(Ok(frame))) => frame,
+            Ok(Some(Err(_))) | Err(_) => {
+                return Err(ApiError::new(Kind::MalformedRequest, "The body broke off."));
+            }
+        };
+        if let Ok(bytes) = frame.into_data() {
+            intake.write(bytes).await.map_err(of_intake)?;
+        }
+    }
+    intake.finish().await.map_err(of_intake)
+}
+
+pub(super) fn of_intake(error: KeepError) -> ApiError {
+    match error {
+        KeepError::TooLarge { max } => {
+            let detail = format!("The result is larger than {max} bytes.");
+            Refused::new(Kind::BodyTooLarge, detail).fact("limit_bytes", max).into()
+        }
+        KeepError::Broken => ApiError::internal(Kind::StorageError, error),
+        KeepError::Store(error) => error.into(),
+    }
+}
+
+async fn get(call: Call<'_>) -> Result<Response, ApiError> {
+    let job = Scope::of(&call)?.job(call.app, call.job()).await?;
+    results::answer(call.app, call.exchange, &job, ResultFormat::AsAsked).await
+}

@@ -1,0 +1,266 @@
+//! What a worker does: fetch, ack, nack, progress.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::HeaderName;
+use axum::response::Response;
+use forge_core::Command;
+use forge_core::catalog::Kind;
+use forge_core::command::{Claim, Extend, Fail, Held, Note, Output, Succeed, WorkerKind};
+use forge_core::job::{Input, Job, Lane, Name};
+use forge_core::queue::{Owner, QueueId};
+use forge_wire::ojs::job::{JobView, attempts, retry_delay_ms};
+use forge_wire::ojs::state::StateWord;
+use forge_wire::ojs::worker::{
+    Claimed, FetchRequest, Nack, lease_token, read_ack, read_fetch, read_nack, read_progress,
+};
+use forge_wire::time;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::jobs::{Shown, progress_view};
+use super::results::of_intake;
+use super::scope::{CLIENT_OR_OPERATOR, Scope};
+use super::{refusals, reply};
+use crate::app::App;
+use crate::edge::ApiError;
+use crate::edge::routing::{Call, RateCount, Route};
+use crate::limits::{FETCH_TIMEOUT, OJS_ENVELOPE_BYTES_MAX, OJS_LEASE, SHELVES_SEARCHED_MAX};
+use crate::traces::RequestSubject;
+
+/// The routes of workers. They are many calls, so they have a limit of their own (C-99).
+pub(super) const ROUTES: &[Route] = &[
+    Route {
+        timeout: Some(FETCH_TIMEOUT),
+        ..of_worker("/ojs/v1/workers/fetch", "fetch", |call| Box::pin(fetch(call)))
+    },
+    Route {
+        timeout: Some(FETCH_TIMEOUT),
+        ..of_worker("/ojs/v1/jobs/fetch", "fetch", |call| Box::pin(fetch(call)))
+    },
+    of_worker("/ojs/v1/workers/ack", "ack", |call| Box::pin(ack(call))),
+    of_worker("/ojs/v1/jobs/{job_id}/ack", "ack", |call| Box::pin(ack(call))),
+    of_worker("/ojs/v1/workers/nack", "nack", |call| Box::pin(nack(call))),
+    of_worker("/ojs/v1/jobs/{job_id}/nack", "nack", |call| Box::pin(nack(call))),
+    of_worker("/ojs/v1/workers/progress", "progress", |call| Box::pin(progress(call))),
+    Route::put("/ojs/v1/jobs/{job_id}/progress", "progress", |call| Box::pin(progress(call)))
+        .access(CLIENT_OR_OPERATOR)
+        .rate(RateCount::WorkerCalls),
+];
+
+/// A call of a worker; what it brings may be as large as a job.
+const fn of_worker(
+    path: &'static str,
+    action: &'static str,
+    handler: for<'a> fn(Call<'a>) -> crate::edge::routing::Answering<'a>,
+) -> Route {
+    Route::post(path, action, handler)
+        .access(CLIENT_OR_OPERATOR)
+        .rate(RateCount::WorkerCalls)
+        .body_max(|_| OJS_ENVELOPE_BYTES_MAX)
+}
+
+/// What a worker is called that does not say.
+const NOBODY: &str = "anonymous";
+
+async fn fetch(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, scope) = (call.app, Scope::of(&call)?);
+    let request = read_fetch(&call.body)?;
+    let jobs = match scope.client.or(request.client) {
+        Some(client) => {
+            if request.client.is_some_and(|named| named != client) {
+                return Err(ApiError::new(
+                    Kind::Forbidden,
+                    "Only the operator may fetch for another client.",
+                ));
+            }
+            let owner = Owner { client, tenant: scope.tenant.clone() };
+            claim(app, owner, &request, request.count, request.wait).await?
+        }
+        None => fetch_for_all(app, &scope, &request).await?,
+    };
+    if let Some(first) = jobs.first() {
+        call.exchange.is_about(RequestSubject::job(first, false));
+    }
+    let inputs = app.engine.store().inputs(jobs.iter().map(|job| job.id).collect()).await?;
+    let nothing = Input::default();
+    let tokens: Vec<String> = jobs.iter().map(|job| lease_token(job.id, job.fence)).collect();
+    let views: Vec<JobView<'_>> = jobs
+        .iter()
+        .zip(&tokens)
+        .map(|(job, token)| {
+            let input = inputs.iter().find(|(id, _)| *id == job.id).map_or(&nothing, |(_, input)| input);
+            JobView { lease_token: Some(token), ..JobView::new(job, input) }
+        })
+        .collect();
+    Ok(reply::ok(&json_jobs(&views)))
+}
+
+#[derive(serde::Serialize)]
+struct Jobs<'a> {
+    jobs: &'a [JobView<'a>],
+}
+
+fn json_jobs<'a>(jobs: &'a [JobView<'a>]) -> Jobs<'a> {
+    Jobs { jobs }
+}
+
+async fn claim(
+    app: &App,
+    owner: Owner,
+    request: &FetchRequest,
+    limit: usize,
+    wait: Duration,
+) -> Result<Vec<Job>, ApiError> {
+    let claim = Claim {
+        worker: request.worker.clone().unwrap_or_else(|| Name::new(NOBODY).expect("a short name")),
+        worker_kind: WorkerKind::External(owner),
+        queues: request.queues.clone(),
+        limit,
+        lease: request.lease,
+        lease_default: OJS_LEASE,
+        start: true,
+        active_max: None,
+    };
+    let claimed = tokio::select! {
+        biased;
+        claimed = app.engine.claim(claim, wait) => claimed,
+        () = app.stopping(), if !wait.is_zero() => return Ok(Vec::new()),
+    };
+    claimed.map_err(|error| refusals::of_engine(app, error))
+}
+
+/// The operator's worker takes jobs of all clients, queue by queue. It does not wait: there is no one shelf to wait at.
+async fn fetch_for_all(app: &App, scope: &Scope, request: &FetchRequest) -> Result<Vec<Job>, ApiError> {
+    let mut jobs = Vec::new();
+    let mut owners: Vec<Owner> = Vec::new();
+    let mut after = String::new();
+    while owners.len() < SHELVES_SEARCHED_MAX {
+        let names = app.engine.store().shelf_names(Lane::External, after, SHELVES_SEARCHED_MAX).await?;
+        let Some(last) = names.last() else { break };
+        after = last.as_str().to_owned();
+        for queue in names.iter().map(QueueId::parse).filter(|queue| request.queues.contains(&queue.name)) {
+            let Some(owner) = queue.owner else { continue };
+            if !owners.contains(&owner) && (scope.tenant.is_none() || scope.tenant == owner.tenant) {
+                owners.push(owner);
+            }
+        }
+    }
+    for owner in owners {
+        if jobs.len() < request.count {
+            let left = request.count - jobs.len();
+            jobs.extend(claim(app, owner, request, left, Duration::ZERO).await?);
+        }
+    }
+    Ok(jobs)
+}
+
+/// The id of the path, where the route has one.
+fn in_path<'a>(call: &'a Call<'_>) -> Option<std::borrow::Cow<'a, str>> {
+    call.exchange.parameter("job_id").map(|_| call.text("job_id"))
+}
+
+/// What the engine is told: which job, by whom, with which proof.
+async fn held(app: &App, scope: &Scope, claimed: Claimed) -> Result<Held, ApiError> {
+    let Some(job) = claimed.job else {
+        return Err(forge_engine::Error::Refused(forge_core::Refusal::NotFound).into());
+    };
+    scope.check_tenant(app, job).await?;
+    Ok(Held { job, holder: claimed.holder, client: scope.client })
+}
+
+async fn ack(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, scope) = (call.app, Scope::of(&call)?);
+    let request = read_ack(&call.body, in_path(&call).as_deref())?;
+    let held = held(app, &scope, request.claimed).await?;
+    let output = match request.result {
+        Some(result) => Some(kept(app, &result).await?),
+        None => None,
+    };
+    let job = run(app, Command::Succeed(Succeed { held, output })).await?;
+    answer(&call, job).await
+}
+
+/// A result that came with the ack. A large one goes beside the rows, like any other.
+async fn kept(app: &App, result: &RawValue) -> Result<Arc<Output>, ApiError> {
+    let mut intake = app.engine.keep("application/json", None);
+    intake.write(result.get().as_bytes().to_vec().into()).await.map_err(of_intake)?;
+    Ok(Arc::new(intake.finish().await.map_err(of_intake)?))
+}
+
+async fn nack(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, scope) = (call.app, Scope::of(&call)?);
+    let request = read_nack(&call.body, in_path(&call).as_deref())?;
+    let held = held(app, &scope, request.claimed).await?;
+    let command = match request.answer {
+        Nack::Requeue => Command::HandBack(held),
+        Nack::Succeed => Command::Succeed(Succeed { held, output: None }),
+        Nack::Fail(error) => Command::Fail(Fail { held, error: *error }),
+    };
+    let job = run(app, command).await?;
+    answer(&call, job).await
+}
+
+async fn run(app: &App, command: Command) -> Result<Job, ApiError> {
+    let done = app.engine.act(command).await;
+    Ok(done.map_err(|error| refusals::of_engine(app, error))?.0)
+}
+
+/// Says what became of the job. The whole of it is left out for whoever prefers a short answer: it costs a read.
+async fn answer(call: &Call<'_>, job: Job) -> Result<Response, ApiError> {
+    call.exchange.is_about(RequestSubject::job(&job, false));
+    let mut view = settled(&job);
+    if !is_minimal(call) {
+        let shown = Shown::read(call.app, Arc::new(job)).await?;
+        view["job"] = shown.view().value();
+    }
+    Ok(reply::ok(&view))
+}
+
+/// Whether a short answer is preferred (RFC 7240).
+fn is_minimal(call: &Call<'_>) -> bool {
+    let mut lines = call.exchange.headers.get_all(HeaderName::from_static("prefer")).iter();
+    lines.any(|line| {
+        let text = line.to_str().unwrap_or_default();
+        text.split(',').any(|wish| wish.trim().eq_ignore_ascii_case("return=minimal"))
+    })
+}
+
+/// Where the job stands after what the worker said.
+fn settled(job: &Job) -> Value {
+    let word = StateWord::of(job);
+    let mut view = json!({
+        "acknowledged": true,
+        "id": job.id.to_string(),
+        "job_id": job.id.to_string(),
+        "state": word.as_str(),
+        "attempt": attempts(job),
+        "max_attempts": job.head.retry.attempts_max,
+    });
+    if let Some(at) = job.finished_at {
+        view["completed_at"] = time::millis(at).into();
+        if word == StateWord::Discarded {
+            view["discarded_at"] = time::millis(at).into();
+        }
+    }
+    if let Some(at) = job.available_at.filter(|_| word == StateWord::Retryable) {
+        view["next_attempt_at"] = time::millis(at).into();
+    }
+    if let Some(delay) = retry_delay_ms(job).filter(|_| word == StateWord::Retryable) {
+        view["retry_delay_ms"] = delay.into();
+    }
+    view
+}
+
+async fn progress(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, scope) = (call.app, Scope::of(&call)?);
+    let request = read_progress(&call.body, in_path(&call).as_deref())?;
+    let held = held(app, &scope, request.claimed).await?;
+    let note = Some(Note::Progress { percent: request.percent, message: request.message });
+    let job = run(app, Command::Extend(Extend { held, lease: None, note })).await?;
+    call.exchange.is_about(RequestSubject::job(&job, false));
+    let mut view = progress_view(&job);
+    view["acknowledged"] = true.into();
+    Ok(reply::ok(&view))
+}

@@ -1,0 +1,73 @@
+//! Large results: sent before the ack, fenced, fetched everywhere.
+
+use super::*;
+
+fn put(world: &World, id: &str, token: &str) -> Call {
+    world.client.call("PUT", &format!("/ojs/v1/jobs/{id}/result")).header("lease-token", token)
+}
+
+#[tokio::test]
+async fn a_result_that_was_sent_before_the_ack_is_kept_and_served_on_every_road() {
+    let world = World::start().await;
+    let id = world.push(json!({})).await;
+    let token = world.fetch().await["lease_token"].as_str().unwrap().to_owned();
+    let large: Vec<u8> = (0..300_000u32).map(|n| n as u8).collect();
+    put(&world, &id, &token).header("content-type", "text/plain").body("first try").send().await.expect(200);
+    let send = put(&world, &id, &token)
+        .header("content-type", "image/png")
+        .header("content-disposition", "attachment; filename=\"plot.png\"")
+        .body(large.clone());
+    let sent = send.send().await.expect(200);
+    assert_eq!((&sent["size"], &sent["media_type"]), (&json!(300_000), &json!("image/png")));
+    let done = world.post("workers/ack", json!({"job_id": id, "lease_token": token})).await.expect(200);
+    assert!(done["job"]["result_url"].as_str().unwrap().ends_with("/result"), "{done}");
+    for path in [
+        format!("/ojs/v1/jobs/{id}/result"),
+        format!("/api/v1/jobs/{id}/result"),
+        format!("/v1/jobs/{id}/result"),
+    ] {
+        let answer = world.client.get(&path).await;
+        assert_eq!((answer.status, answer.header("content-type")), (200, Some("image/png")), "{path}");
+        assert!(answer.header("content-disposition").unwrap().contains("plot.png"));
+        assert!(answer.body == large, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_result_with_the_ack_wins_and_one_of_a_failed_attempt_is_gone() {
+    let world = World::start().await;
+    let retry = json!({"retry": {"initial_interval": "PT0.01S", "jitter": false}});
+    let (one, two) = (world.push(json!({"priority": 1})).await, world.push(retry).await);
+    let token = world.fetch().await["lease_token"].as_str().unwrap().to_owned();
+    put(&world, &one, &token).body("uploaded").send().await.expect(200);
+    let ack = json!({"job_id": one, "lease_token": token, "result": {"with": "ack"}});
+    world.post("workers/ack", ack).await.expect(200);
+    assert_eq!(world.job(&one).await["result"], json!({"with": "ack"}));
+    let token = world.fetch().await["lease_token"].as_str().unwrap().to_owned();
+    put(&world, &two, &token).body("of an attempt that failed").send().await.expect(200);
+    world.nack(&two, json!({"code": "x", "message": "m"})).await.expect(200);
+    world.fetch().await;
+    world.ack(&two).await.expect(200);
+    let job = world.job(&two).await;
+    assert!(job.get("result").is_none() && job.get("result_url").is_none(), "{job}");
+}
+
+#[tokio::test]
+async fn a_result_without_a_lease_or_too_large_is_refused() {
+    let world = World::with(&[("limits.max_result_bytes", "1024")]).await;
+    let id = world.push(json!({})).await;
+    let token = world.fetch().await["lease_token"].as_str().unwrap().to_owned();
+    let bare = world.client.call("PUT", &format!("/ojs/v1/jobs/{id}/result")).body("x").send().await;
+    let body = refused(&bare, 400, "INVALID_PAYLOAD", "invalid_payload");
+    assert_eq!(body["details"]["field"], "Lease-Token");
+    let other = put(&world, &id, "0000000000000000.1").body("x").send().await;
+    refused(&other, 409, "INVALID_STATE_TRANSITION", "conflict");
+    let large = put(&world, &id, &token).body(vec![0; 1025]).send().await;
+    let body = refused(&large, 413, "PAYLOAD_TOO_LARGE", "payload_too_large");
+    assert_eq!(body["details"]["limit_bytes"], 1024);
+    put(&world, &id, &token).body(vec![0; 1024]).send().await.expect(200);
+    world.ack(&id).await.expect(200);
+    refused(&put(&world, &id, &token).body("late").send().await, 409, "JOB_ALREADY_COMPLETED", "conflict");
+    let nobody = put(&world, "019461a8-1a2b-7c3d-8e4f-5a6b7c8d9e0f", &token).body("x").send().await;
+    refused(&nobody, 404, "NOT_FOUND", "not_found");
+}

@@ -1,0 +1,138 @@
+//! What follows a failure: the policy, the handler's word, and dead letters.
+
+use super::*;
+
+fn policy(attempts: u32) -> Value {
+    json!({"max_attempts": attempts, "initial_interval": "PT0.05S", "jitter": false, "on_exhaustion": "dead_letter"})
+}
+
+#[tokio::test]
+async fn a_failed_attempt_is_tried_again_after_its_wait_until_the_budget_is_spent() {
+    let world = World::start().await;
+    let id = world.push(json!({"retry": policy(2)})).await;
+    world.fetch().await;
+    let error = json!({"code": "handler_error", "message": "boom", "details": {"error_class": "Net.Reset"}});
+    let failed = world.nack(&id, error.clone()).await.expect(200);
+    assert_eq!(
+        (&failed["state"], &failed["attempt"], &failed["retry_delay_ms"]),
+        (&json!("retryable"), &json!(1), &json!(50))
+    );
+    assert!(failed["next_attempt_at"].is_string());
+    let job = world.fetch().await;
+    assert_eq!((&job["attempt"], &job["retry_delay_ms"]), (&json!(2), &json!(50)));
+    let last = world.nack(&id, error).await.expect(200);
+    assert_eq!(
+        (&last["state"], &last["attempt"], &last["max_attempts"]),
+        (&json!("discarded"), &json!(2), &json!(2))
+    );
+    assert!(last["completed_at"].is_string() && last["discarded_at"].is_string());
+    let job = world.job(&id).await;
+    assert!(job["dead_lettered_at"].is_string());
+    let errors = job["errors"].as_array().unwrap();
+    assert_eq!(errors.len(), 2);
+    for (n, error) in errors.iter().enumerate() {
+        assert_eq!((&error["attempt"], &error["code"]), (&json!(n + 1), &json!("handler_error")));
+        assert_eq!((&error["type"], &error["message"]), (&json!("Net.Reset"), &json!("boom")));
+        assert!(error["occurred_at"].is_string() && error["details"].is_object());
+    }
+}
+
+/// The word, whether the job ends, whether it is a dead letter.
+#[tokio::test]
+async fn the_handlers_word_goes_before_the_policy() {
+    let world = World::start().await;
+    for (error, state, dead) in [
+        (json!({"code": "RETRY", "message": "m", "retryable": false}), "retryable", false),
+        (json!({"code": "DISCARD", "message": "m"}), "discarded", false),
+        (json!({"code": "FAIL", "message": "m"}), "discarded", false),
+        (json!({"code": "DEAD_LETTER", "message": "m"}), "discarded", true),
+        (json!({"code": "ACK"}), "completed", false),
+        (json!({"code": "x", "message": "m", "retryable": false}), "discarded", false),
+        (json!({"code": "x", "message": "m", "type": "Auth.Expired"}), "discarded", false),
+        (json!({"code": "x", "message": "m", "type": "Author"}), "retryable", false),
+        (json!({"code": "x"}), "retryable", false),
+    ] {
+        let mut retry = policy(5);
+        retry["initial_interval"] = json!("PT1H");
+        retry["non_retryable_errors"] = json!(["Auth.*"]);
+        let id = world.push(json!({"retry": retry})).await;
+        world.fetch().await;
+        let answered = world.nack(&id, error.clone()).await.expect(200);
+        assert_eq!(answered["state"], state, "{error}");
+        assert_eq!(world.job(&id).await.get("dead_lettered_at").is_some(), dead, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_listed_error_is_final_under_its_canonical_code() {
+    let world = World::start().await;
+    let id = world.push(json!({"retry": {"non_retryable_errors": ["Fatal"]}})).await;
+    world.fetch().await;
+    world.nack(&id, json!({"code": "handler_error", "type": "Fatal", "message": "no"})).await.expect(200);
+    let job = world.job(&id).await;
+    assert_eq!(
+        (&job["error"]["canonical_code"], &job["error"]["retryable"]),
+        (&json!("NON_RETRYABLE_ERROR"), &json!(false))
+    );
+}
+
+#[tokio::test]
+async fn a_policy_is_shown_in_full_with_ojs_defaults() {
+    let world = World::start().await;
+    let id = world.push(json!({"retry": {"max_attempts": 7, "multiplier": 3}})).await;
+    let retry = world.job(&id).await["retry"].clone();
+    assert_eq!((&retry["max_attempts"], &retry["multiplier"]), (&json!(7), &json!(3)));
+    assert_eq!((&retry["initial_interval"], &retry["max_interval"]), (&json!("PT1S"), &json!("PT5M")));
+    assert_eq!((&retry["backoff_coefficient"], &retry["jitter"]), (&json!(3.0), &json!(true)));
+    assert_eq!(world.job(&world.push(json!({})).await).await["max_attempts"], 3);
+}
+
+#[tokio::test]
+async fn the_stored_failure_is_the_same_on_every_road() {
+    let world = World::start().await;
+    let id = world.push(json!({"retry": {"max_attempts": 1}})).await;
+    world.fetch().await;
+    world.nack(&id, json!({"code": "handler_error", "message": "the disk is full"})).await.expect(200);
+    let problem = |path: String| {
+        let call = world.client.call("GET", &path).header("accept", "application/problem+json");
+        async move { call.send().await.body }
+    };
+    let one = problem(format!("/v1/jobs/{id}")).await;
+    assert_eq!(one, problem(format!("/api/v1/jobs/{id}")).await);
+    let object: Value = serde_json::from_slice(&one).unwrap();
+    assert_eq!((&object["code"], &object["message"]), (&json!("HANDLER_ERROR"), &json!("the disk is full")));
+}
+
+#[tokio::test]
+async fn a_dead_letter_is_listed_retried_and_deleted() {
+    let world = World::start().await;
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        ids.push(world.push(json!({"retry": policy(1)})).await);
+        world.fetch().await;
+        world.nack(ids.last().unwrap(), json!({"code": "x", "message": "m"})).await.expect(200);
+    }
+    let listed = world.get("dead-letter?limit=2").await.expect(200);
+    assert_eq!(
+        (listed["jobs"].as_array().unwrap().len(), &listed["pagination"]["has_more"]),
+        (2, &json!(true))
+    );
+    assert!(listed["jobs"][0]["errors"].is_array());
+    let cursor = listed["pagination"]["next_cursor"].as_str().unwrap();
+    let rest = world.get(&format!("dead-letter?limit=2&cursor={cursor}")).await.expect(200);
+    assert_eq!(rest["jobs"].as_array().unwrap().len(), 1);
+    let retried = world.post(&format!("dead-letter/{}/retry", ids[0]), json!({})).await.expect(200);
+    assert_eq!((&retried["job"]["state"], &retried["job"]["attempt"]), (&json!("available"), &json!(0)));
+    assert!(
+        retried["job"].get("error").is_none() && retried["job"].get("completed_at").is_none(),
+        "{retried}"
+    );
+    let delete = |id: &str| call(&world.client, "DELETE", &format!("dead-letter/{id}"));
+    assert_eq!(delete(&ids[1]).send().await.expect(200), json!({"deleted": true, "job_id": ids[1]}));
+    refused(&delete(&ids[1]).send().await, 404, "NOT_FOUND", "not_found");
+    refused(&delete(&ids[0]).send().await, 404, "NOT_FOUND", "not_found");
+    let left = world.get("dead-letter").await.expect(200);
+    assert_eq!(left["jobs"][0]["id"], ids[2].as_str());
+    let other = world.server.client().await;
+    assert_eq!(other.get("/ojs/v1/dead-letter").await.expect(200)["jobs"], json!([]));
+}

@@ -1,0 +1,45 @@
+//! Tenants divide a client's own queues further.
+
+use super::*;
+
+fn of(world: &World, tenant: &str, method: &str, path: &str) -> Call {
+    call(&world.client, method, path).header("x-ojs-tenant", tenant)
+}
+
+#[tokio::test]
+async fn tenants_of_one_client_do_not_see_each_others_jobs() {
+    let world = World::start().await;
+    let body = r#"{"type":"a","args":[],"meta":{"x":1}}"#;
+    let pushed = of(&world, "acme", "POST", "jobs").body(body).send().await.expect(201);
+    assert_eq!(pushed["job"]["meta"], json!({"x": 1, "tenant_id": "acme"}));
+    let id = pushed["job"]["id"].as_str().unwrap();
+    let fetch = r#"{"queues":["default"]}"#;
+    for other in [of(&world, "globex", "POST", "workers/fetch"), call(&world.client, "POST", "workers/fetch")]
+    {
+        assert_eq!(other.body(fetch).send().await.expect(200), json!({"jobs": []}));
+    }
+    for (method, path) in [("GET", format!("jobs/{id}")), ("DELETE", format!("jobs/{id}"))] {
+        let answer = of(&world, "globex", method, &path).send().await;
+        refused(&answer, 403, "TENANT_ACCESS_DENIED", "tenant_access_denied");
+    }
+    let fetched = of(&world, "acme", "POST", "workers/fetch").body(fetch).send().await.expect(200);
+    assert_eq!(fetched["jobs"][0]["id"], id);
+    let ack = json!({"job_id": id}).to_string();
+    let answer = of(&world, "globex", "POST", "workers/ack").body(ack.clone()).send().await;
+    refused(&answer, 403, "TENANT_ACCESS_DENIED", "tenant_access_denied");
+    of(&world, "acme", "POST", "workers/ack").body(ack).send().await.expect(200);
+    let stats = world.get("admin/tenants/acme/stats").await.expect(200);
+    assert_eq!(
+        (&stats["tenant_id"], &stats["total_jobs"], &stats["completed"]),
+        (&json!("acme"), &json!(1), &json!(1))
+    );
+}
+
+#[tokio::test]
+async fn a_tenant_that_is_no_name_is_refused() {
+    let world = World::start().await;
+    for bad in ["a/b", "", "a b", &"x".repeat(129)] {
+        let answer = of(&world, bad, "GET", "queues").send().await;
+        refused(&answer, 400, "INVALID_PAYLOAD", "invalid_payload");
+    }
+}

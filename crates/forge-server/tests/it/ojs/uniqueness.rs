@@ -1,0 +1,78 @@
+//! Unique jobs: what a second one meets.
+
+use super::*;
+
+fn body(on_conflict: &str, n: u32, more: Value) -> Value {
+    let mut unique = json!({"keys": ["type"], "on_conflict": on_conflict});
+    unique.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    json!({"type": "report.build", "args": [n], "options": {"unique": unique}})
+}
+
+#[tokio::test]
+async fn a_second_job_is_refused_ignored_or_takes_the_place_of_the_first() {
+    let world = World::start().await;
+    let first = world.post("jobs", body("reject", 1, json!({}))).await.expect(201)["job"]["id"].clone();
+    let refusal = world.post("jobs", body("reject", 2, json!({}))).await;
+    let refusal = refused(&refusal, 409, "DUPLICATE_JOB", "duplicate");
+    let details = &refusal["details"];
+    assert_eq!((&details["existing_job_id"], &details["existing_state"]), (&first, &json!("available")));
+    assert_eq!(details["unique_key"].as_str().unwrap().len(), 64);
+    let met = world.post("jobs", body("ignore", 3, json!({}))).await.expect(200);
+    assert_eq!(
+        (&met["job"]["id"], &met["job"]["args"], &met["deduplicated"]),
+        (&first, &json!([1]), &json!(true))
+    );
+    let new = world.post("jobs", body("replace", 4, json!({}))).await.expect(201)["job"]["id"].clone();
+    assert_eq!(world.job(first.as_str().unwrap()).await["state"], "cancelled");
+    assert_eq!(world.fetch().await["id"], new);
+    let held = world.post("jobs", body("replace", 5, json!({}))).await;
+    refused(&held, 409, "DUPLICATE_JOB", "duplicate");
+    let other = world.server.client().await;
+    post(&other, "jobs", body("reject", 6, json!({}))).await.expect(201);
+}
+
+#[tokio::test]
+async fn the_schedule_of_the_first_is_kept_where_that_is_asked_for() {
+    let world = World::start().await;
+    let mut first = body("reject", 1, json!({}));
+    first["options"]["scheduled_at"] = json!("2099-01-01T00:00:00Z");
+    world.post("jobs", first).await.expect(201);
+    let new = world.post("jobs", body("replace_except_schedule", 2, json!({}))).await.expect(201);
+    assert_eq!((&new["job"]["state"], &new["job"]["args"]), (&json!("scheduled"), &json!([2])));
+}
+
+#[tokio::test]
+async fn only_the_states_that_are_named_count() {
+    let world = World::start().await;
+    let waiting = || body("reject", 1, json!({"states": ["available"]}));
+    let first = world.post("jobs", waiting()).await.expect(201)["job"]["id"].clone();
+    refused(&world.post("jobs", waiting()).await, 409, "DUPLICATE_JOB", "duplicate");
+    assert_eq!(world.fetch().await["id"], first);
+    world.post("jobs", waiting()).await.expect(201);
+}
+
+#[tokio::test]
+async fn of_many_at_once_exactly_one_is_taken() {
+    let world = World::start().await;
+    let pushes = (0..16).map(|n| world.post("jobs", body("reject", n, json!({}))));
+    let answers = futures_join(pushes.collect()).await;
+    assert_eq!(answers.iter().filter(|answer| answer.status == 201).count(), 1);
+    assert_eq!(answers.iter().filter(|answer| answer.status == 409).count(), 15);
+}
+
+async fn futures_join<F: Future<Output = Answer>>(calls: Vec<F>) -> Vec<Answer> {
+    let mut calls: Vec<_> = calls.into_iter().map(Box::pin).collect();
+    let mut answers = Vec::new();
+    std::future::poll_fn(|context| {
+        calls.retain_mut(|call| match call.as_mut().poll(context) {
+            std::task::Poll::Ready(answer) => {
+                answers.push(answer);
+                false
+            }
+            std::task::Poll::Pending => true,
+        });
+        if calls.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
+    answers
+}
