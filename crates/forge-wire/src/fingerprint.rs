@@ -24,10 +24,10 @@ pub fn fingerprint(body: &[u8]) -> Result<[u8; 32], Box<Refused>> {
 /// A value, and under which name it stands in an object.
 struct Entry<'a> {
     name: Option<Cow<'a, [u8]>>,
-    value: Piece<'a>,
+    value: DigestInput<'a>,
 }
 
-enum Piece<'a> {
+enum DigestInput<'a> {
     /// A number, `true`, `false` or `null`, as it is written.
     Literal(&'a [u8]),
     /// A string without its escapes.
@@ -76,17 +76,17 @@ impl<'a> Walk<'a> {
                 b',' | b':' | b' ' | b'\t' | b'\r' | b'\n' => self.rest = rest,
                 _ => {
                     let literal = self.literal();
-                    self.add(Piece::Literal(literal));
+                    self.add(DigestInput::Literal(literal));
                 }
             }
         }
         match (self.open.is_empty(), self.entries.as_slice()) {
-            (true, [Entry { value: Piece::Digest(digest), .. }]) => Some(*digest),
+            (true, [Entry { value: DigestInput::Digest(digest), .. }]) => Some(*digest),
             _ => None,
         }
     }
 
-    fn add(&mut self, value: Piece<'a>) {
+    fn add(&mut self, value: DigestInput<'a>) {
         let name = self.name.take();
         self.entries.push(Entry { name, value });
     }
@@ -96,7 +96,7 @@ impl<'a> Walk<'a> {
         if self.name.is_none() && self.open.last().is_some_and(|open| open.is_object) {
             self.name = Some(text);
         } else {
-            self.add(Piece::Text(text));
+            self.add(DigestInput::Text(text));
         }
     }
 
@@ -117,13 +117,13 @@ impl<'a> Walk<'a> {
                 write(&mut bytes, b':', name);
             }
             match &entry.value {
-                Piece::Literal(literal) => write(&mut bytes, b'0', literal),
-                Piece::Text(text) => write(&mut bytes, b'"', text),
-                Piece::Digest(digest) => write(&mut bytes, b'#', digest),
+                DigestInput::Literal(literal) => write(&mut bytes, b'0', literal),
+                DigestInput::Text(text) => write(&mut bytes, b'"', text),
+                DigestInput::Digest(digest) => write(&mut bytes, b'#', digest),
             }
         }
         self.entries.truncate(first);
-        self.entries.push(Entry { name, value: Piece::Digest(Digest::of(&bytes).0) });
+        self.entries.push(Entry { name, value: DigestInput::Digest(Digest::of(&bytes).0) });
         Some(())
     }
 
