@@ -27,7 +27,7 @@ pub(super) struct Writes<'a> {
     changed: UpdatedColumns,
     gone: ForgottenColumns,
     ended: EndedColumns<'a>,
-    keys: Keys<'a>,
+    keys: KeyRows<'a>,
     uniques: Uniques<'a>,
     limits: LimitColumns<'a>,
     records: RecordColumns<'a>,
@@ -50,7 +50,7 @@ impl<'a> Writes<'a> {
             changed: UpdatedColumns::new(&changes.updated),
             gone: ForgottenColumns::new(&changes.forgotten),
             ended: EndedColumns::new(changes),
-            keys: Keys::new(changes),
+            keys: KeyRows::new(changes),
             uniques: Uniques::new(changes, loaded),
             limits: LimitColumns::new(&changes.limits),
             records: RecordColumns::new(&changes.records),
@@ -135,7 +135,7 @@ impl ForgottenColumns {
 
 /// Idempotency keys, in order.
 #[derive(Default)]
-struct Keys<'a> {
+struct KeyRows<'a> {
     new: KeyColumns<'a>,
     fingerprints: Vec<&'a [u8]>,
     /// The jobs of all keys, one after the other.
@@ -161,9 +161,9 @@ impl<'a> KeyColumns<'a> {
     }
 }
 
-impl<'a> Keys<'a> {
-    fn new(changes: &'a Changes) -> Keys<'a> {
-        let mut columns = Keys::default();
+impl<'a> KeyRows<'a> {
+    fn new(changes: &'a Changes) -> KeyRows<'a> {
+        let mut columns = KeyRows::default();
         let mut new: Vec<_> = changes.keys.iter().collect();
         new.sort_unstable_by_key(|(key, _)| key);
         for (key, row) in new {
