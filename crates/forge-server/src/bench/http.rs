@@ -124,7 +124,7 @@ pub async fn run_http(options: &HttpOptions) -> io::Result<()> {
 }
 
 /// Rounds of all, in turn; the median of each.
-async fn alternate<const N: usize>(
+pub(super) async fn alternate<const N: usize>(
     options: &HttpOptions,
     loads: [&LoadPlan; N],
 ) -> io::Result<[LoadResult; N]> {
@@ -142,7 +142,7 @@ pub(super) fn median(mut rounds: Vec<LoadResult>) -> LoadResult {
     rounds.swap_remove(rounds.len() / 2)
 }
 
-fn row(what: &str, n_connections: usize, bare: &LoadResult, real: &LoadResult) {
+pub(super) fn row(what: &str, n_connections: usize, bare: &LoadResult, real: &LoadResult) {
     println!(
         "| {what} | {n_connections} | {:.0} | {:.0} | {:.2} | {:.2} ms | {:.2} ms |{}",
         bare.per_second(),
@@ -183,7 +183,7 @@ async fn whole_jobs(options: &HttpOptions, server: &ServerProcess, key: &str) ->
     Ok(())
 }
 
-fn start_server(options: &HttpOptions, workers: &str) -> io::Result<ServerProcess> {
+pub(super) fn start_server(options: &HttpOptions, workers: &str) -> io::Result<ServerProcess> {
     let data = options.data.to_string_lossy().into_owned();
     let mut arguments = vec!["serve", "--listen", "127.0.0.1:0", "--data", &data];
     if let Some(url) = &options.database_url {
@@ -228,13 +228,13 @@ pub(super) fn member(body: &str, name: &str) -> io::Result<String> {
 pub(super) fn plain(method: &str, path: &str, body: &str) -> String {
     let length = body.len();
     format!(
-        "{method} {path} HTTP/1.1\r\nHost: bench\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
     )
 }
 
 pub(super) fn post(path: &str, key: &str) -> Request {
     let request = format!(
-        "POST {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n\
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n\
          Accept: application/json\r\nContent-Length: {}\r\n\r\n{BODY}",
         BODY.len()
     );
@@ -243,12 +243,12 @@ pub(super) fn post(path: &str, key: &str) -> Request {
 
 fn get(path: &str, key: &str) -> Request {
     let request = format!(
-        "GET {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {key}\r\nAccept: application/json\r\n\r\n"
+        "GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nAccept: application/json\r\n\r\n"
     );
     Arc::new(move |_, _| request.clone().into_bytes())
 }
 
-fn load(
+pub(super) fn load(
     options: &HttpOptions,
     address: SocketAddr,
     n_connections: usize,

@@ -2,6 +2,7 @@
 //! mean much: server, load generator and the bare handler it is compared with share the machine.
 //!
 //! - `http`: submissions, status reads and whole jobs over HTTP, against a bare axum handler.
+//! - `ojs`: workers outside: submissions against `/api/v1`, fetch and ack, waiting workers.
 //! - `result`: a large result, against a plain read of its file.
 //! - `sse`: many streams of events.
 //! - `webhooks`: deliveries to a fast receiver, and submissions while receivers hang.
@@ -11,11 +12,13 @@
 
 mod http;
 mod load;
+mod ojs;
 mod result;
 mod sse;
 mod webhooks;
 
 pub use http::{HttpOptions, run_http};
+pub use ojs::run_ojs;
 pub use result::{ResultOptions, run_result};
 pub use sse::{SseOptions, run_sse, run_sse_raised};
 pub use webhooks::{WebhookOptions, run_webhooks};

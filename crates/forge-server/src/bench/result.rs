@@ -184,7 +184,7 @@ async fn fetch(
     let began = Instant::now();
     let range = if from > 0 { format!("Range: bytes={from}-\r\n") } else { String::new() };
     let mut stream = TcpStream::connect(address).await?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n{range}\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{range}\r\n");
     stream.write_all(request.as_bytes()).await?;
     let mut stream = BufReader::with_capacity(BUFFER_BYTES, stream);
     let mut line = String::new();

@@ -132,7 +132,7 @@ async fn open(
         let key = &keys[n % keys.len()];
         let mut stream = TcpStream::connect(address).await?;
         let request = format!(
-            "GET /v1/events HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {key}\r\nAccept: text/event-stream\r\n\r\n"
+            "GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nAccept: text/event-stream\r\n\r\n"
         );
         stream.write_all(request.as_bytes()).await?;
         streams.spawn(listen(stream, heard.clone()));

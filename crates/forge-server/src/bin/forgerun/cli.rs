@@ -56,6 +56,8 @@ pub(crate) enum Command {
 pub(crate) enum Bench {
     /// Submissions, reads and whole jobs over HTTP, held against a bare handler; takes about two minutes
     Http(BenchHttp),
+    /// Workers outside: submissions against those of /api/v1, fetch and ack, waiting workers; takes about a minute
+    Ojs(BenchHttp),
     /// Many open streams of events: how late events arrive, and what a stream costs in memory; takes about a minute
     Sse(BenchSse),
     /// Deliveries to a fast receiver, and submissions while a thousand receivers hang; takes about a minute

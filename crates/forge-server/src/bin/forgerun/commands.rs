@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use forge_server::bench::{
-    HttpOptions, ResultOptions, SseOptions, WebhookOptions, run_http, run_result, run_sse, run_sse_raised,
-    run_webhooks,
+    HttpOptions, ResultOptions, SseOptions, WebhookOptions, run_http, run_ojs, run_result, run_sse,
+    run_sse_raised, run_webhooks,
 };
 use forge_server::config::{CommandMode, Config, File, Flag, Invalid, MANUAL, Sources};
 use forge_server::{Exit, telemetry};
@@ -87,7 +87,7 @@ pub(crate) fn bench(bench: &Bench) -> Exit {
             };
             runtime.block_on(run_sse(&options))
         }
-        Bench::Http(flags) => {
+        Bench::Http(flags) | Bench::Ojs(flags) => {
             let options = HttpOptions {
                 span: Duration::from_secs(flags.seconds),
                 n_rounds: flags.rounds.max(1),
@@ -95,7 +95,10 @@ pub(crate) fn bench(bench: &Bench) -> Exit {
                 database_url: flags.database_url.clone(),
                 n_whole_jobs: flags.jobs,
             };
-            runtime.block_on(run_http(&options))
+            match bench {
+                Bench::Ojs(_) => runtime.block_on(run_ojs(&options)),
+                _ => runtime.block_on(run_http(&options)),
+            }
         }
         Bench::Webhooks(flags) => {
             let options = WebhookOptions {

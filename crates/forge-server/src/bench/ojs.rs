@@ -1,0 +1,180 @@
+//! Workers outside over Open Job Spec: submissions against those of `/api/v1`, jobs fetched and acknowledged, and how soon a
+//! waiting worker has a new job.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use forge_engine::{Clock, SystemClock};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+use super::http::{HttpOptions, alternate, first_key, load, post, row, start_server};
+use super::load::Request;
+
+/// Jobs of one submission while a round is prepared.
+const BATCH: u64 = 500;
+
+/// How often the latency of a waiting worker is measured.
+const N_WAITS: usize = 200;
+
+const JOB: &str = r#"{"type":"bench.job","args":[{"report":"monthly","format":"pdf","recipients":["a@example.com","b@example.com"],"options":{"locale":"en","pages":12,"colour":true,"notes":"a body of about three hundred bytes, as a submission has in real life"}}],"options":{"queue":"bench"}}"#;
+
+/// Measures, and prints a table.
+pub async fn run_ojs(options: &HttpOptions) -> io::Result<()> {
+    let server = start_server(options, "0")?;
+    let key = first_key(server.address).await?;
+    println!("| what | connections | /api/v1 /s | /ojs/v1 /s | ratio | p50 | p99 |");
+    println!("|---|---|---|---|---|---|---|");
+    let operations = load(options, server.address, 64, 202, post("/api/v1/jobs", &key));
+    let enqueue = load(options, server.address, 64, 201, enqueue(&key));
+    let [operations, enqueue] = alternate(options, [&operations, &enqueue]).await?;
+    row("submit", 64, &operations, &enqueue);
+    println!();
+    for (count, n_workers) in [(32, 16), (1, 64)] {
+        let queue = format!("fetch-{count}");
+        fill(server.address, &key, &queue, options.n_whole_jobs).await?;
+        work_off(server.address, &key, &queue, count, n_workers).await?;
+    }
+    waits(server.address, &key).await
+}
+
+fn enqueue(key: &str) -> Request {
+    let request = request("/ojs/v1/jobs", key, JOB);
+    Arc::new(move |_, _| request.clone())
+}
+
+fn request(path: &str, key: &str, body: &str) -> Vec<u8> {
+    format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
+}
+
+/// A connection that one worker keeps.
+struct Connection {
+    stream: BufReader<TcpStream>,
+    key: String,
+}
+
+impl Connection {
+    async fn open(address: SocketAddr, key: &str) -> io::Result<Connection> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        Ok(Connection { stream: BufReader::new(stream), key: key.to_owned() })
+    }
+
+    /// Sends a request; the answer must be a success.
+    async fn post(&mut self, path: &str, body: &Value) -> io::Result<Value> {
+        let request = request(path, &self.key, &body.to_string());
+        self.stream.get_mut().write_all(&request).await?;
+        let (mut line, mut length, mut status) = (String::new(), 0, None);
+        loop {
+            line.clear();
+            self.stream.read_line(&mut line).await?;
+            let text = line.trim_end();
+            status = status.or_else(|| text.split(' ').nth(1).and_then(|code| code.parse::<u16>().ok()));
+            match text.split_once(": ") {
+                Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
+                    length = value.parse().map_err(io::Error::other)?;
+                }
+                _ if text.is_empty() => break,
+                _ => {}
+            }
+        }
+        let mut answer = vec![0; length];
+        self.stream.read_exact(&mut answer).await?;
+        match status {
+            Some(200..=299) => serde_json::from_slice(&answer).map_err(io::Error::other),
+            _ => Err(io::Error::other(format!("{status:?} {}", String::from_utf8_lossy(&answer)))),
+        }
+    }
+}
+
+async fn fill(address: SocketAddr, key: &str, queue: &str, n_jobs: u64) -> io::Result<()> {
+    let mut connection = Connection::open(address, key).await?;
+    let mut job: Value = serde_json::from_str(JOB).map_err(io::Error::other)?;
+    job["options"]["queue"] = queue.into();
+    for begin in (0..n_jobs).step_by(BATCH as usize) {
+        let n = BATCH.min(n_jobs - begin) as usize;
+        connection.post("/ojs/v1/jobs/batch", &json!({"jobs": vec![&job; n]})).await?;
+    }
+    Ok(())
+}
+
+/// Workers that fetch up to `count` jobs and acknowledge each by itself, until there are none.
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
+async fn work_off(
+    address: SocketAddr,
+    key: &str,
+    queue: &str,
+    count: u64,
+    n_workers: usize,
+) -> io::Result<()> {
+    let began = Instant::now();
+    let mut workers = JoinSet::new();
+    for n in 0..n_workers {
+        let mut connection = Connection::open(address, key).await?;
+        let fetch = json!({"queues": [queue], "count": count, "worker_id": format!("bench-{n}")});
+        workers.spawn(async move {
+            let mut n_done = 0_u64;
+            loop {
+                let fetched = connection.post("/ojs/v1/workers/fetch", &fetch).await?;
+                let Some(jobs) = fetched["jobs"].as_array().filter(|jobs| !jobs.is_empty()) else {
+                    return Ok::<u64, io::Error>(n_done);
+                };
+                for job in jobs {
+                    let ack = json!({"job_id": job["id"], "lease_token": job["lease_token"]});
+                    connection.post("/ojs/v1/workers/ack", &ack).await?;
+                    n_done += 1;
+                }
+            }
+        });
+    }
+    let mut n_done = 0;
+    while let Some(worker) = workers.join_next().await {
+        n_done += worker.map_err(io::Error::other)??;
+    }
+    let took = began.elapsed();
+    println!(
+        "{n_done} jobs, fetched {count} at a time and acknowledged one by one by {n_workers} workers: {:.0}/s",
+        n_done as f64 / took.as_secs_f64()
+    );
+    Ok(())
+}
+
+/// From the answer to a submission to the answer of a worker that waits for it.
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
+async fn waits(address: SocketAddr, key: &str) -> io::Result<()> {
+    let mut submitter = Connection::open(address, key).await?;
+    let mut job: Value = serde_json::from_str(JOB).map_err(io::Error::other)?;
+    job["options"]["queue"] = "waiting".into();
+    let mut waits = Vec::with_capacity(N_WAITS);
+    for _ in 0..N_WAITS {
+        let mut worker = Connection::open(address, key).await?;
+        let waiting = tokio::spawn(async move {
+            let fetch = json!({"queues": ["waiting"], "count": 1, "worker_id": "bench", "wait_ms": 20_000});
+            let fetched = worker.post("/ojs/v1/workers/fetch", &fetch).await;
+            (Instant::now(), fetched)
+        });
+        SystemClock.sleep(Duration::from_millis(20)).await;
+        submitter.post("/ojs/v1/jobs", &job).await?;
+        let submitted = Instant::now();
+        let (fetched_at, fetched) = waiting.await.map_err(io::Error::other)?;
+        fetched?;
+        waits.push(fetched_at.saturating_duration_since(submitted));
+    }
+    waits.sort_unstable();
+    let at = |share: usize| waits[(waits.len() - 1) * share / 100].as_secs_f64() * 1e3;
+    println!(
+        "a waiting worker has a new job {:.2} ms (p50), {:.2} ms (p99) after its submission was answered",
+        at(50),
+        at(99)
+    );
+    Ok(())
+}
