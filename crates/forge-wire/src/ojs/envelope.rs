@@ -81,7 +81,7 @@ pub struct Rules<'a> {
 }
 
 /// Set by the server alone.
-const SYSTEM: [&str; 25] = [
+const SYSTEM: [&str; 27] = [
     "state",
     "attempt",
     "created_at",
@@ -101,6 +101,8 @@ const SYSTEM: [&str; 25] = [
     "progress_message",
     "worker_id",
     "lease_token",
+    "traceparent",
+    "tracestate",
     "lease_expires_at",
     "workflow_id",
     "parent_results",

@@ -174,6 +174,14 @@ impl JobView<'_> {
         }
         if let Some(token) = self.lease_token {
             map.serialize_entry("lease_token", token)?;
+            // Who does the work goes on with the trace of who asked for it.
+            for (name, trace) in
+                [("traceparent", &job.head.traceparent), ("tracestate", &job.head.tracestate)]
+            {
+                if let Some(trace) = trace {
+                    map.serialize_entry(name, trace)?;
+                }
+            }
         }
         Ok(())
     }

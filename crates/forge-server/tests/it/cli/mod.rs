@@ -2,7 +2,9 @@
 
 mod faults;
 mod jobs;
+mod own_work;
 mod screen;
+mod worker;
 
 use std::process::Command;
 

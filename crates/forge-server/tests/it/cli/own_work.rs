@@ -1,0 +1,81 @@
+//! The user's own work, as the README shows it; queues and workers.
+
+use std::io::{Read, Write};
+
+use super::worker::Worker;
+use super::{ask, dev};
+
+const INVOICE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/invoice.sh");
+
+#[test]
+fn the_first_example_makes_an_invoice_and_explains_why_it_cannot() {
+    let server = dev();
+    let arguments =
+        ["worker", "exec", "--queue", "invoices", "--result-type", "application/pdf", "--json", "--"];
+    let _worker = Worker::start(&server, &[&arguments[..], &[INVOICE]].concat());
+    let submit = ["submit", "--type", "invoice", "--queue", "invoices", "--wait=60s", "--payload"];
+    let done = ask(&server, &[&submit[..], &[r#"{"customer":"Ada (Lovelace)","amount":"42.00"}"#]].concat());
+    let pdf = done.expect(0);
+    assert!(pdf.starts_with("%PDF-1.4") && pdf.ends_with("%%EOF"), "{pdf}");
+    let table: usize = pdf.lines().rev().nth(1).unwrap().parse().unwrap();
+    assert!(pdf[table..].starts_with("xref"), "{pdf}");
+    assert!(pdf.contains("(Customer: Ada Lovelace)"), "{pdf}");
+    let failed = ask(&server, &[&submit[..], &["{}"]].concat());
+    assert_eq!(failed.expect(3), "");
+    assert!(failed.stderr.contains("\"customer\" and \"amount\""), "{}", failed.stderr);
+}
+
+#[test]
+fn the_readme_shows_the_example_as_it_is_tested() {
+    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md")).unwrap();
+    for words in [
+        "examples/invoice.sh",
+        "worker exec --queue invoices --result-type application/pdf",
+        "submit --type invoice",
+    ] {
+        assert!(readme.contains(words), "{words}");
+    }
+    let first = readme.find("forgerun dev").unwrap();
+    let second = readme.find("forgerun worker exec").unwrap();
+    assert!(first < second && second < readme.find("forgerun submit").unwrap());
+}
+
+#[test]
+fn queues_are_listed_paused_and_resumed_and_workers_listed() {
+    let server = dev();
+    ask(&server, &["submit", "--type", "t", "--queue", "q"]).expect(0);
+    let queues = ask(&server, &["queues", "--json"]).json(0);
+    let found = queues["queues"].as_array().unwrap().iter().find(|queue| queue["name"] == "q").cloned();
+    assert_eq!(found.unwrap()["stats"]["available"], 1, "{queues}");
+    assert_eq!(ask(&server, &["queues", "pause", "q"]).expect(0), "paused");
+    let mut worker = Worker::exec(&server, &[], "echo 1");
+    let listed = ask(&server, &["queues"]);
+    assert!(listed.expect(0).lines().any(|line| line.starts_with("q\tpaused\t1")), "{}", listed.stdout);
+    assert_eq!(ask(&server, &["queues", "resume", "q", "--json"]).json(0)["paused"], false);
+    worker.wait_for("succeeded");
+    let workers = ask(&server, &["workers", "--json"]).json(0);
+    assert_eq!(workers["workers"][0]["queues"], serde_json::json!(["q"]), "{workers}");
+    assert!(ask(&server, &["workers"]).expect(0).contains("running"));
+}
+
+#[test]
+fn a_program_is_told_the_trace_of_whoever_submitted() {
+    let server = dev();
+    let _worker = Worker::exec(&server, &[], r#"printf '"%s"' "$FORGERUN_TRACEPARENT""#);
+    let body = r#"{"type":"t","queue":"q"}"#;
+    let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let mut connection = server.connect();
+    write!(
+        connection,
+        "POST /api/v1/jobs HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ntraceparent: {trace}\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    let id = answer.split("\"jobId\":\"").nth(1).and_then(|rest| rest.get(..36)).unwrap();
+    ask(&server, &["wait", id, "--timeout", "60s"]).expect(0);
+    let told = ask(&server, &["result", id]);
+    assert!(told.expect(0).contains("0af7651916cd43dd8448eb211c80319c"), "{}", told.stdout);
+}
