@@ -57,16 +57,16 @@ fn request(path: &str, key: &str, body: &str) -> Vec<u8> {
 }
 
 /// A connection that one worker keeps.
-struct Connection {
+struct WorkerConnection {
     stream: BufReader<TcpStream>,
     key: String,
 }
 
-impl Connection {
-    async fn open(address: SocketAddr, key: &str) -> io::Result<Connection> {
+impl WorkerConnection {
+    async fn open(address: SocketAddr, key: &str) -> io::Result<WorkerConnection> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        Ok(Connection { stream: BufReader::new(stream), key: key.to_owned() })
+        Ok(WorkerConnection { stream: BufReader::new(stream), key: key.to_owned() })
     }
 
     /// Sends a request; the answer must be a success.
@@ -97,7 +97,7 @@ impl Connection {
 }
 
 async fn fill(address: SocketAddr, key: &str, queue: &str, n_jobs: u64) -> io::Result<()> {
-    let mut connection = Connection::open(address, key).await?;
+    let mut connection = WorkerConnection::open(address, key).await?;
     let mut job: Value = serde_json::from_str(JOB).map_err(io::Error::other)?;
     job["options"]["queue"] = queue.into();
     for begin in (0..n_jobs).step_by(BATCH as usize) {
@@ -119,7 +119,7 @@ async fn work_off(
     let began = Instant::now();
     let mut workers = JoinSet::new();
     for n in 0..n_workers {
-        let mut connection = Connection::open(address, key).await?;
+        let mut connection = WorkerConnection::open(address, key).await?;
         let fetch = json!({"queues": [queue], "count": count, "worker_id": format!("bench-{n}")});
         workers.spawn(async move {
             let mut n_done = 0_u64;
@@ -151,12 +151,12 @@ async fn work_off(
 /// From the answer to a submission to the answer of a worker that waits for it.
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 async fn waits(address: SocketAddr, key: &str) -> io::Result<()> {
-    let mut submitter = Connection::open(address, key).await?;
+    let mut submitter = WorkerConnection::open(address, key).await?;
     let mut job: Value = serde_json::from_str(JOB).map_err(io::Error::other)?;
     job["options"]["queue"] = "waiting".into();
     let mut waits = Vec::with_capacity(N_WAITS);
     for _ in 0..N_WAITS {
-        let mut worker = Connection::open(address, key).await?;
+        let mut worker = WorkerConnection::open(address, key).await?;
         let waiting = tokio::spawn(async move {
             let fetch = json!({"queues": ["waiting"], "count": 1, "worker_id": "bench", "wait_ms": 20_000});
             let fetched = worker.post("/ojs/v1/workers/fetch", &fetch).await;
