@@ -96,7 +96,7 @@ impl<'a> Submitter<'a> {
         Ok(accepted::header_key(&self.call.exchange.headers)?.or(of_body))
     }
 
-    fn submission(&self, envelope: JobEnvelope) -> Submission {
+    fn submission(&self, envelope: JobEnvelope) -> Result<Submission, ApiError> {
         let queue = envelope.queue.unwrap_or_else(|| self.call.app.default_queue.clone());
         let now = self.call.app.clock.now();
         let limit = envelope.limit.map(|limited| Limit {
@@ -112,14 +112,15 @@ impl<'a> Submitter<'a> {
             args: &envelope.args,
             meta: &envelope.meta,
         };
-        let unique = envelope.unique.as_ref().and_then(|unique| {
-            Some(Unique {
-                key: unique.key(dimensions)?,
+        let unique = match &envelope.unique {
+            None => None,
+            Some(unique) => Some(Unique {
+                key: unique.key(dimensions).ok_or_else(incomparable)?,
                 facets: facets(unique),
                 until: unique.period.map(|period| now + period),
                 on_conflict: conflict(unique.on_conflict),
-            })
-        });
+            }),
+        };
         let head = Head {
             tenant: self.owner.tenant.clone(),
             priority: envelope.priority,
@@ -138,7 +139,7 @@ impl<'a> Submitter<'a> {
         };
         let input =
             Input { payload: envelope.args, meta: envelope.meta, extra: envelope.kept, items: Vec::new() };
-        Submission { id: envelope.id, queue: None, head, input: Arc::new(input) }
+        Ok(Submission { id: envelope.id, queue: None, head, input: Arc::new(input) })
     }
 
     /// Submits, all or none.
@@ -152,7 +153,7 @@ impl<'a> Submitter<'a> {
         let mut checked = Vec::with_capacity(envelopes.len());
         let (mut uniques, mut made) = (Vec::new(), Vec::with_capacity(envelopes.len()));
         for envelope in envelopes {
-            let submission = self.submission(envelope);
+            let submission = self.submission(envelope)?;
             uniques.extend(submission.head.unique.as_ref().map(|unique| unique.key));
             made.push((submission.head.created_at, submission.input.clone()));
             checked.push(submission.check(app, &TERMS, sent, Violations::default())?);
@@ -202,6 +203,12 @@ impl<'a> Submitter<'a> {
         }
         Ok(refused.into())
     }
+}
+
+/// Arguments that JSON allows and no number can hold, `1e999`, are like nothing else: nobody could say whether a job is unique.
+fn incomparable() -> ApiError {
+    let detail = "`args` and `meta` of a unique job must have numbers that can be compared.";
+    Refused::new(Kind::InvalidArgs, detail).fact("field", "args").fact("constraint", "range").into()
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -52,6 +52,14 @@ async fn only_the_states_that_are_named_count() {
 }
 
 #[tokio::test]
+async fn what_cannot_be_compared_cannot_be_unique() {
+    let world = World::start().await;
+    let body = r#"{"type":"a","args":[1e999],"options":{"unique":{"keys":["args"]}}}"#;
+    let answer = call(&world.client, "POST", "jobs").body(body).send().await;
+    refused(&answer, 400, "INVALID_ARGS", "invalid_request");
+}
+
+#[tokio::test]
 async fn of_many_at_once_exactly_one_is_taken() {
     let world = World::start().await;
     let pushes = (0..16).map(|n| world.post("jobs", body("reject", n, json!({}))));
