@@ -80,3 +80,15 @@ fn a_public_server_without_admin_token_is_refused() {
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""));
     assert!(ended.stderr.contains("FORGERUN_AUTH__ADMIN_TOKEN"), "{}", ended.stderr);
 }
+
+#[test]
+fn config_shows_what_dev_runs_with_and_says_so() {
+    let ended = run(forgerun(&["config", "--dev"]).env("FORGERUN_LIMITS__QUOTA", "5"));
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    for line in ["mode = \"open\"  # set by forgerun dev", "format = \"text\"  # set by forgerun dev"] {
+        assert!(ended.stdout.contains(line), "{line} is not in {}", ended.stdout);
+    }
+    assert!(ended.stdout.contains("  # from FORGERUN_LIMITS__QUOTA"), "{}", ended.stdout);
+    let ended = run(&mut forgerun(&["config", "--dev", "--database-url", "memory:"]));
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+}

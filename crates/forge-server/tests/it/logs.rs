@@ -128,3 +128,22 @@ async fn looking_at_jobs_is_not_logged_at_the_usual_level() {
     let actions: Vec<&str> = with(&lines, "request done").iter().map(|(action, _)| *action).collect();
     assert_eq!(actions, ["register", "create_key", "submit", "retry", "cancel"]);
 }
+
+#[tokio::test]
+async fn dev_logs_a_line_per_change_worth_seeing_with_the_reason_of_a_failure() {
+    let mut command = forgerun(&["dev", "--listen", "127.0.0.1:0"]);
+    let server = Server::start(command.env("FORGERUN_SIM__TIME_SCALE", "0"));
+    let failing = json!({"type": "EXECUTE", "work_kind": "FAIL_IMMEDIATE"});
+    let submit = Call::new(server.address, "POST", "/v1/jobs").header("prefer", "wait=30").json(failing);
+    let job = submit.send().await.expect(202)["job_id"].as_str().unwrap().to_owned();
+    server.signal("TERM");
+    let log = server.wait().stderr;
+
+    let of_job: Vec<&str> = log.lines().filter(|line| line.contains(&job)).collect();
+    let states: Vec<&str> = of_job.iter().filter_map(|line| line.split_whitespace().nth(1)).collect();
+    assert_eq!(states, ["QUEUED", "RUNNING", "FAILED"], "{log}");
+    let columns: Vec<_> = of_job.iter().map(|line| line.find(&job)).collect();
+    assert!(columns.windows(2).all(|pair| pair[0] == pair[1]), "not aligned: {log}");
+    assert!(of_job[2].contains("FAIL_IMMEDIATE") && of_job[2].contains("  RFA_"), "{log}");
+    assert!(!log.contains("client_id") && !log.contains('\u{1b}'), "{log}");
+}

@@ -157,6 +157,9 @@ pub(crate) struct ConfigFlags {
     /// Print the annotated defaults instead: the manual of every key
     #[arg(long)]
     pub(crate) defaults: bool,
+    /// Print what `forgerun dev` runs with, instead of `forgerun serve`
+    #[arg(long, conflicts_with_all = ["defaults", "database_url"])]
+    pub(crate) dev: bool,
 }
 
 impl ServeFlags {

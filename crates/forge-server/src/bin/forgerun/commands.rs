@@ -18,11 +18,13 @@ use tokio::runtime::Runtime;
 use crate::cli::{Bench, ConfigFlags, DevFlags, ServeFlags};
 
 pub(crate) fn serve(flags: &ServeFlags) -> Exit {
-    run(load(flags.given(), &flags.config, CommandMode::Serve), announce)
+    let mode = CommandMode::Serve;
+    run(load(flags.given(), &flags.config, mode), mode, announce)
 }
 
 pub(crate) fn dev(flags: &DevFlags) -> Exit {
-    run(load(flags.given(), &flags.config, CommandMode::Dev), |address| {
+    let mode = CommandMode::Dev;
+    run(load(flags.given(), &flags.config, mode), mode, |address| {
         announce(address);
         print(&first_steps(address));
     })
@@ -33,7 +35,8 @@ pub(crate) fn config(flags: &ConfigFlags) -> Exit {
         print(MANUAL);
         return Exit::Done;
     }
-    match load(flags.serve.given(), &flags.serve.config, CommandMode::Serve) {
+    let mode = if flags.dev { CommandMode::Dev } else { CommandMode::Serve };
+    match load(flags.serve.given(), &flags.serve.config, mode) {
         Ok(config) => {
             print(&config.to_toml());
             Exit::Done
@@ -129,12 +132,12 @@ pub(crate) fn load(flags: Vec<Flag>, file: &Option<PathBuf>, mode: CommandMode) 
     Config::load(&Sources { flags, environment: env::vars_os().collect(), file, mode })
 }
 
-fn run(config: Result<Config, Invalid>, ready: impl FnOnce(SocketAddr)) -> Exit {
+fn run(config: Result<Config, Invalid>, mode: CommandMode, ready: impl FnOnce(SocketAddr)) -> Exit {
     let config = match config {
         Ok(config) => config,
         Err(invalid) => return complain(&invalid, Exit::Usage),
     };
-    telemetry::start_logs(&config.log);
+    telemetry::start_logs(&config.log, mode);
     let runtime = match Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => return complain(&error, Exit::Failure),
@@ -162,8 +165,8 @@ No keys needed, and nothing is kept when it stops (Ctrl-C). In another terminal:
   # Wait for its end and see why it failed, as one problem object
   curl http://{address}/v1/jobs/JOB_ID -H 'Prefer: wait=10' -H 'Accept: application/problem+json'
 
-  # What is configured, and what could be: {program} config, {program} config --defaults
-  {program} config
+  # What is configured here, and what could be: {program} config --dev, {program} config --defaults
+  {program} config --dev
 
 "
     )
