@@ -17,6 +17,7 @@ use crate::path::segment;
 use crate::transport::Body;
 
 const OJS_VERSION: HeaderName = HeaderName::from_static("ojs-version");
+const PREFER: HeaderName = HeaderName::from_static("prefer");
 const LEASE_TOKEN: HeaderName = HeaderName::from_static("lease-token");
 
 /// The calls of `/ojs/v1`.
@@ -277,6 +278,11 @@ impl Ojs<'_> {
         self.client.post(&format!("ojs/v1/{route}"))?.header(OJS_VERSION, "1.0")
     }
 
+    /// What a worker says of a job. Nobody reads the answer, so the job is left out of it.
+    fn say(&self, route: &str) -> Result<Call, Error> {
+        self.post(route)?.header(PREFER, "return=minimal")
+    }
+
     pub(crate) async fn fetch(&self, fetch: &Fetch<'_>) -> Result<Vec<Taken>, Error> {
         // Not sent again by itself: the first one may have been given jobs.
         let held = Duration::from_millis(fetch.wait_ms);
@@ -289,12 +295,12 @@ impl Ojs<'_> {
             Some(result) => held.body(json!({"result": result})),
             None => held.body(Value::Null),
         };
-        self.client.send(&self.post("workers/ack")?.json(&body)?.harmless()).await?;
+        self.client.send(&self.say("workers/ack")?.json(&body)?.harmless()).await?;
         Ok(())
     }
 
     pub(crate) async fn nack(&self, held: Held<'_>, error: &Value) -> Result<(), Error> {
-        let call = self.post("workers/nack")?.json(&held.body(json!({"error": error})))?;
+        let call = self.say("workers/nack")?.json(&held.body(json!({"error": error})))?;
         self.client.send(&call.harmless()).await?;
         Ok(())
     }
@@ -302,7 +308,7 @@ impl Ojs<'_> {
     pub(crate) async fn hand_back(&self, held: Held<'_>) -> Result<(), Error> {
         let error = json!({"code": "handed_back", "message": "The worker stops."});
         let body = held.body(json!({"requeue": true, "error": error}));
-        self.client.send(&self.post("workers/nack")?.json(&body)?.harmless()).await?;
+        self.client.send(&self.say("workers/nack")?.json(&body)?.harmless()).await?;
         Ok(())
     }
 
