@@ -1,4 +1,4 @@
-//! Rules for our pages: the README names its two commands, links lead to files that exist, and the guide names all that the
+//! Rules for our pages: the README names its commands, links lead to files that exist, and the guide names all that the
 //! drafts want documented.
 
 use forge_core::catalog::ProcessingStage;
@@ -7,7 +7,8 @@ use forge_wire::item::LISTED_MAX;
 
 use crate::repo::{self, File};
 
-const COMMANDS: &[&str] = &["cargo run --release -- dev", "make test"];
+const COMMANDS: &[&str] =
+    &["cargo run --release -- dev", "make test", "cargo install --path crates/forge-server"];
 
 const PAGES: &[&str] = &["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"];
 
@@ -39,13 +40,34 @@ fn unexplained(guide: &str) -> Vec<String> {
     unnamed.map(|words| format!("docs/guide.md does not say: {words}")).collect()
 }
 
+/// The commands in the blocks of a page, one per line.
+fn commands(page: &str) -> impl Iterator<Item = &str> {
+    page.split("```sh\n").skip(1).flat_map(|rest| rest.split("```").next().unwrap_or("").lines())
+}
+
+/// Commands that cannot work as they stand, whoever pastes them.
+fn broken_commands(page: &File) -> Vec<String> {
+    let mut broken = Vec::new();
+    let mut is_deleted = false;
+    for command in commands(&page.text) {
+        if command.contains(" -OJ ") && command.contains(" -C ") {
+            broken.push(format!("{}: curl cannot combine -J with -C: {command}", page.path));
+        }
+        if is_deleted && command.contains("$HOOK") {
+            broken.push(format!("{}: the webhook was deleted before: {command}", page.path));
+        }
+        is_deleted = (is_deleted || command.contains("-X DELETE $HOOK")) && !command.starts_with("HOOK=");
+    }
+    broken
+}
+
 mod can_fail {
     use super::*;
 
     #[test]
     fn a_readme_without_a_command_is_named() {
         assert_eq!(
-            missing_commands("run `make test`"),
+            missing_commands("`cargo install --path crates/forge-server`, then `make test`"),
             ["README.md does not name `cargo run --release -- dev`"]
         );
         assert_eq!(missing_commands("").len(), COMMANDS.len());
@@ -54,6 +76,13 @@ mod can_fail {
     #[test]
     fn a_stage_that_nobody_explains_is_named() {
         assert!(unexplained("").contains(&"docs/guide.md does not say: `rendering`".to_owned()));
+    }
+
+    #[test]
+    fn a_command_that_cannot_work_is_named() {
+        let text = "```sh\ncurl -OJ -C - x\n```\n$HOOK\n```sh\nask -X DELETE $HOOK\nask $HOOK\nHOOK=y\nask $HOOK\n```\n";
+        let broken = broken_commands(&File::new("docs/a.md", text));
+        assert_eq!(broken.len(), 2, "{broken:?}");
     }
 
     #[test]
@@ -68,8 +97,15 @@ mod can_fail {
 }
 
 #[test]
-fn the_readme_names_its_two_commands() {
+fn the_readme_names_its_commands() {
     crate::assert_tidy(&missing_commands(&repo::read("README.md")));
+}
+
+#[test]
+fn no_page_shows_commands_that_cannot_work() {
+    let pages = ["README.md", "docs/guide.md", "docs/webhooks.md", "docs/ojs.md", "docs/operations.md"];
+    let broken = pages.iter().flat_map(|path| broken_commands(&File::new(path, &repo::read(path))));
+    crate::assert_tidy(&broken.collect::<Vec<_>>());
 }
 
 #[test]
