@@ -6,8 +6,12 @@ use forge_core::retry::Mode;
 use forge_core::work::{Behaviour, WorkKind};
 use serde_json::{Map, Value};
 
+use crate::hint::nearest;
 use crate::language::Language;
 use crate::problem::{Refused, Violation, summary};
+
+/// The longest value of a client that a message quotes whole.
+const QUOTED_CHARS_MAX: usize = 64;
 
 /// The members of a body.
 pub fn object(body: &[u8]) -> Result<Map<String, Value>, Box<Refused>> {
@@ -30,15 +34,31 @@ pub fn violation(name: &str, detail: &str, constraint: &'static str) -> Violatio
     Violation { pointer: format!("#/{name}"), detail: detail.into(), constraint }
 }
 
-/// The kind of work that a word names.
+/// A value of a client as a message quotes it: without control characters, and cut where it is long.
+pub fn quoted(word: &str) -> String {
+    let mut chars = word.chars().filter(|c| !c.is_control());
+    let short: String = chars.by_ref().take(QUOTED_CHARS_MAX).collect();
+    if chars.next().is_some() { format!("{short}…") } else { short }
+}
+
+/// The kind of work that a word names, in any case.
 pub fn work_kind(word: &str) -> Result<WorkKind, Violation> {
-    match WorkKind::parse(word) {
+    match WorkKind::parse(&word.to_ascii_uppercase()) {
         Some(kind) if kind.behaviour() == Behaviour::Refused => {
             let detail = "asks for a payload that is not valid, so it is refused";
             Err(violation("work_kind", detail, "payload"))
         }
         Some(kind) => Ok(kind),
-        None => Err(violation("work_kind", "is not in the catalog of work kinds", "enum")),
+        None => Err(violation("work_kind", &no_work_kind(word), "enum")),
+    }
+}
+
+fn no_work_kind(word: &str) -> String {
+    let word = quoted(word);
+    let kinds = WorkKind::ALL.iter().map(|kind| kind.as_str());
+    match nearest(&word, kinds) {
+        Some(near) => format!("must be a kind of work, not `{word}`; did you mean `{near}`?"),
+        None => format!("must be one of the kinds of work that /openapi.json lists, not `{word}`"),
     }
 }
 

@@ -174,7 +174,7 @@ pub async fn client_or_operator(app: &App, exchange: &mut Exchange) -> Result<Wh
     let who = identify(app, exchange).await?;
     let Who::Nobody = who else { return Ok(who) };
     let Some(client) = app.default_client else {
-        return Err(unauthenticated("The request has no API key."));
+        return Err(no_key());
     };
     exchange.check_local(app).map_err(|why| key_needed(&why))?;
     let account = app.limiter.client(client, exchange.began);
@@ -187,7 +187,9 @@ pub async fn client_or_operator(app: &App, exchange: &mut Exchange) -> Result<Wh
 pub async fn operator(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
     match identify_operator(app, exchange).await? {
         Who::Operator => Ok(Who::Operator),
-        Who::Nobody => Err(unauthenticated("The request has no admin token.")),
+        Who::Nobody => Err(unauthenticated(
+            "The request has no admin token; send `Authorization: Bearer <admin_token>`.",
+        )),
         Who::Client(_) => Err(ApiError::new(Kind::Forbidden, "Only the operator may do this.")),
     }
 }
@@ -216,6 +218,11 @@ pub fn registers_anybody(app: &App, exchange: &Exchange) -> Result<bool, String>
         Registration::Local => exchange.check_local(app).map(|()| true),
         Registration::Admin => Ok(false),
     }
+}
+
+/// The answer to somebody who came without a key.
+pub fn no_key() -> ApiError {
+    unauthenticated("The request has no API key; send `Authorization: Bearer <api_key>`.")
 }
 
 /// The answer to somebody who would need no key if he asked from this machine.

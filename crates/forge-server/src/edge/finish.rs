@@ -164,11 +164,8 @@ fn worded(app: &App, exchange: &Exchange, mut refused: Refused) -> Refused {
     if let (Kind::JobNotFound, Some(job), false) = (refused.kind, exchange.subject, refused.is_blank) {
         refused.detail = format!("There is no job {job}.");
     }
-    if refused.kind == Kind::RouteNotFound
-        && exchange.uri.path().len() > 1
-        && exchange.uri.path().ends_with('/')
-    {
-        refused.detail = "There is nothing at this address; try it without the slash at its end.".into();
+    if let (Kind::RouteNotFound, Some(hint)) = (refused.kind, hint_at(exchange.uri.path())) {
+        refused.detail = hint.into();
     }
     // Every refusal for trouble of ours says when to come back, in the body too where submitting again is meant (C-34).
     let status = status::http(refused.kind, exchange.dialect);
@@ -219,6 +216,17 @@ fn log(
         500.. => line!(warn, "request failed"),
         _ => line!(info, "request refused"),
     }
+}
+
+/// What was probably meant by an address where nothing is.
+fn hint_at(path: &str) -> Option<&'static str> {
+    if path.len() > 1 && path.ends_with('/') {
+        return Some("There is nothing at this address; try it without the slash at its end.");
+    }
+    // Where operations of the configuration are.
+    let (resource, action) = path.strip_prefix("/api/v1/")?.split_once('/')?;
+    let is_operation = resource != "jobs" && !action.contains('/');
+    is_operation.then_some("There is no such operation on this server; /openapi.json lists those there are.")
 }
 
 /// One line per request that was done: `info` for what changes something, `debug` for what only looks, since clients poll.

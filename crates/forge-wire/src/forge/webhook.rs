@@ -7,7 +7,7 @@ use forge_core::webhook::{Envelope, Events, Webhook};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::body::{self, violation};
+use crate::body::{self, quoted, violation};
 use crate::problem::{Refused, Violation};
 use crate::{time, words};
 
@@ -44,6 +44,12 @@ pub fn parse_event(word: &str) -> Option<Events> {
     let plain = word.to_ascii_lowercase().replace(['.', '-'], "_").replace("cancelled", "canceled");
     let plain = if plain == "job_completed" { "job_succeeded" } else { plain.as_str() };
     NAMES.into_iter().find(|(name, _)| *name == plain).map(|(_, events)| events)
+}
+
+/// What is wrong with a word that stands for no event.
+fn no_event(word: &str) -> String {
+    let names: Vec<&str> = event_names().collect();
+    format!("must name *, {}, not `{}`", names.join(", "), quoted(word))
 }
 
 /// The names of a filter.
@@ -144,7 +150,7 @@ impl WebhookReader<'_> {
         for word in words {
             match parse_event(word) {
                 Some(known) => events = events.with(known),
-                None => self.invalid.push(violation("events", "names an event that does not exist", "enum")),
+                None => self.invalid.push(violation("events", &no_event(word), "enum")),
             }
         }
         Some(events)

@@ -79,7 +79,22 @@ const SENTENCES: SentenceTable = &[
         "Der Idempotency-Key-Header ist nicht ein einzelner Schlüssel in UTF-8.",
     ),
     // Who asks, and how often.
-    ("The request has no API key.", "Die Anfrage hat keinen API-Schlüssel."),
+    (
+        "The request has no API key; send `Authorization: Bearer <api_key>`.",
+        "Die Anfrage hat keinen API-Schlüssel; senden Sie `Authorization: Bearer <api_key>`.",
+    ),
+    (
+        "The request has no admin token; send `Authorization: Bearer <admin_token>`.",
+        "Die Anfrage hat kein Verwaltungs-Token; senden Sie `Authorization: Bearer <admin_token>`.",
+    ),
+    (
+        "Registering needs the admin token; send `Authorization: Bearer <admin_token>`.",
+        "Zum Registrieren braucht es das Verwaltungs-Token; senden Sie `Authorization: Bearer <admin_token>`.",
+    ),
+    (
+        "There is no such operation on this server; /openapi.json lists those there are.",
+        "Diesen Vorgang gibt es auf diesem Server nicht; /openapi.json nennt die vorhandenen.",
+    ),
     (
         "The Authorization header is not `Bearer <api_key>`.",
         "Der Authorization-Header ist nicht `Bearer <api_key>`.",
@@ -256,7 +271,16 @@ const CLAUSES: SentenceTable = &[
         "asks for a payload that is not valid, so it is refused",
         "verlangt ungültige Nutzdaten und wird daher abgelehnt",
     ),
-    ("is not in the catalog of work kinds", "steht nicht im Katalog der Arbeitsarten"),
+    (
+        "must be a kind of work, not `{1}`; did you mean `{2}`?",
+        "muss eine Arbeitsart sein, nicht `{1}`; war `{2}` gemeint?",
+    ),
+    (
+        "must be one of the kinds of work that /openapi.json lists, not `{1}`",
+        "muss eine der Arbeitsarten sein, die /openapi.json nennt, nicht `{1}`",
+    ),
+    ("must be {1}, not `{2}`", "muss {1} sein, nicht `{2}`"),
+    ("must name {1}, not `{2}`", "muss {1} nennen, nicht `{2}`"),
     ("must lie between {1} and {2}", "muss zwischen {1} und {2} liegen"),
     ("must be manual or auto", "muss manual oder auto sein"),
     ("{1} is switched off on this server", "{1} ist auf diesem Server abgeschaltet"),
@@ -286,7 +310,6 @@ const CLAUSES: SentenceTable = &[
     ("names no execution of this job", "nennt keine Ausführung dieses Auftrags"),
     ("names a status that no item ends in", "nennt einen Status, in dem kein Teil endet"),
     ("is no cursor of this list", "ist kein Cursor dieser Liste"),
-    ("names a state that does not exist", "nennt einen Zustand, den es nicht gibt"),
     ("is no name of a queue", "ist kein Name einer Warteschlange"),
     ("must be a whole number from 1 to {1}", "muss eine ganze Zahl von 1 bis {1} sein"),
     ("must be true or false", "muss true oder false sein"),

@@ -32,7 +32,10 @@ async fn gate(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
         }
         Ok(false) | Err(_) => match auth::identify_operator(app, exchange).await? {
             Who::Operator => Who::Operator,
-            Who::Nobody => return Err(auth::unauthenticated("Registering needs the admin token.")),
+            Who::Nobody => {
+                let detail = "Registering needs the admin token; send `Authorization: Bearer <admin_token>`.";
+                return Err(auth::unauthenticated(detail));
+            }
             Who::Client(_) => {
                 return Err(ApiError::new(Kind::Forbidden, "Registering needs the admin token."));
             }

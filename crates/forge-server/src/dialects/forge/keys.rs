@@ -43,7 +43,7 @@ const PREFIX_CHARS: usize = 12;
 /// Who may deal with the keys of a client: the operator, and a client with a good key.
 async fn known(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
     match auth::identify(app, exchange).await? {
-        Who::Nobody => Err(auth::unauthenticated("The request has no API key.")),
+        Who::Nobody => Err(auth::no_key()),
         who @ (Who::Client(_) | Who::Operator) => Ok(who),
     }
 }
@@ -51,7 +51,7 @@ async fn known(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
 /// The same, and a client whose key has expired of late (C-114).
 async fn known_or_expired(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
     match auth::identify_to_renew(app, exchange).await? {
-        Who::Nobody => Err(auth::unauthenticated("The request has no API key.")),
+        Who::Nobody => Err(auth::no_key()),
         who @ (Who::Client(_) | Who::Operator) => Ok(who),
     }
 }
@@ -62,7 +62,7 @@ async fn known_or_first(app: &App, exchange: &mut Exchange) -> Result<Who, ApiEr
     let Who::Nobody = who else { return Ok(who) };
     match auth::registers_anybody(app, exchange) {
         Ok(true) => Ok(Who::Nobody),
-        Ok(false) => Err(auth::unauthenticated("The request has no API key.")),
+        Ok(false) => Err(auth::no_key()),
         Err(why) => Err(auth::key_needed(&why)),
     }
 }

@@ -5,8 +5,9 @@ use axum::response::Response;
 use forge_core::id::JobId;
 use forge_core::job::{BadQueueName, Job, JobForm, Name};
 use forge_core::state::State;
+use forge_wire::body::quoted;
 use forge_wire::forge::{JobView, JobsView};
-use forge_wire::words::{parse_forge_state, parse_forge_type};
+use forge_wire::words::{forge_state, parse_forge_state, parse_forge_type};
 
 use crate::app::Filter;
 use crate::edge::query::QueryString;
@@ -51,9 +52,14 @@ async fn jobs(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(respond::json(StatusCode::OK, &JobsView { jobs, next_cursor }))
 }
 
+/// What is wrong with a word that names no state.
+fn no_state(word: &str) -> String {
+    let states = State::ALL.map(forge_state);
+    format!("must be {}, not `{}`", states.join(", "), quoted(word))
+}
+
 fn filter(query: &QueryString, caller: &Caller) -> Result<Filter, ApiError> {
-    let unknown = |_| query.invalid("state", "names a state that does not exist");
-    let state = |word| parse_forge_state(word).ok_or(()).map_err(unknown);
+    let state = |word| parse_forge_state(word).ok_or_else(|| query.invalid("state", &no_state(word)));
     let queue = match query.get("queue") {
         Some(name) => Some(Name::queue(name).map_err(|_| query.invalid("queue", BadQueueName::RULE))?),
         None => None,

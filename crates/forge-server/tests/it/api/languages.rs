@@ -17,8 +17,13 @@ fn is_in(answer: &Answer, language: &str, title: &str, detail: &str) {
 #[tokio::test]
 async fn a_refusal_is_in_the_language_that_is_asked_for_and_its_message_in_english() {
     let server = Server::start().await;
-    let english = ("en", "Unauthorized", "The request has no API key.");
-    let german = ("de", "Nicht angemeldet", "Die Anfrage hat keinen API-Schlüssel.");
+    let english =
+        ("en", "Unauthorized", "The request has no API key; send `Authorization: Bearer <api_key>`.");
+    let german = (
+        "de",
+        "Nicht angemeldet",
+        "Die Anfrage hat keinen API-Schlüssel; senden Sie `Authorization: Bearer <api_key>`.",
+    );
     for (wanted, (language, title, detail)) in [
         ("de", german),
         ("de-AT, en;q=0.5", german),

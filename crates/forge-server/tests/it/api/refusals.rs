@@ -197,3 +197,40 @@ async fn a_time_just_passed_is_taken_and_one_with_an_offset_is_converted() {
         "2999-01-01T00:00:00.000Z"
     );
 }
+
+#[tokio::test]
+async fn messages_name_the_value_and_what_is_accepted() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let submit =
+        |kind: &str| client.call("POST", "/v1/jobs").json(json!({"type": "EXECUTE", "work_kind": kind}));
+    submit("success_Fast").send().await.expect(202);
+    let long = "x".repeat(1000);
+    let webhook = json!({"url": "https://example.com/", "events": ["JOB_FAILED", "job_lost"]});
+    for (call, words) in [
+        (submit("SUCCES_FAST"), &["`SUCCES_FAST`", "did you mean `SUCCESS_FAST`?"][..]),
+        (submit(&long), &["/openapi.json lists", "x…`"]),
+        (
+            client.call("GET", "/v1/jobs?state=done"),
+            &["CREATED, QUEUED, ASSIGNED, RUNNING", "CANCELED, not `done`"],
+        ),
+        (
+            client.call("POST", "/v1/webhooks").json(webhook),
+            &["*, job_created, ", "webhook_disabled, not `job_lost`"],
+        ),
+        (
+            client.call("POST", "/api/v1/nothing/done").json(json!({})),
+            &["no such operation", "/openapi.json"],
+        ),
+        (server.call("GET", "/v1/jobs"), &["send `Authorization: Bearer <api_key>`"]),
+    ] {
+        let answer = call.send().await;
+        let problem = answer.json();
+        let detail = problem["detail"].as_str().unwrap_or_default();
+        for word in words {
+            assert!(detail.contains(word), "{word} is not in {problem}");
+        }
+        assert!(detail.len() < 500, "{detail}");
+    }
+    client.call("GET", "/v1/jobs?state=running").send().await.expect(200);
+}

@@ -69,6 +69,17 @@ async fn listen_answers_as_it_is_told_and_says_what_it_cannot_check() {
     assert!(stdout.contains("Standard Webhooks signature: not checked; give --secret"), "{stdout}");
 }
 
+#[tokio::test]
+async fn listen_says_nothing_of_secrets_for_the_callback_of_a_job() {
+    let listener = Server::start(&mut forgerun(&["webhook", "listen", "--port", "0"]));
+    let callback = letter(&format!("http://{}/", listener.address), r#"{"status":500,"title":"Job Failed"}"#);
+    assert_eq!(deliver(&callback, &keys().signing).await, SendVerdict::Delivered(204));
+    listener.signal("INT");
+    let stdout = listener.wait().stdout;
+    assert!(stdout.contains("RFC 9421 signature: not checked; give --keys"), "{stdout}");
+    assert!(!stdout.contains("Standard Webhooks") && !stdout.contains("--secret"), "{stdout}");
+}
+
 #[test]
 fn listen_registers_itself_keeps_what_comes_hands_it_on_and_leaves_nothing_behind() {
     let server = cli::dev();
