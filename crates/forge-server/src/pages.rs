@@ -1,10 +1,12 @@
 //! What belongs to no dialect: is it alive, is it ready, what does it count, what does the API say of itself.
 
+mod start;
+
 use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, VARY};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
@@ -40,8 +42,9 @@ pub fn paths() -> Vec<&'static str> {
     table().into_iter().map(|(path, _)| path).chain(problems::PATHS).collect()
 }
 
-fn table() -> [(&'static str, MethodRouter<Arc<App>>); 7] {
+fn table() -> [(&'static str, MethodRouter<Arc<App>>); 8] {
     [
+        ("/", get(first_page)),
         ("/health", get(health)),
         ("/ready", get(ready)),
         ("/metrics", get(metrics)),
@@ -75,6 +78,17 @@ fn openapi_text(app: &App) -> String {
 
 fn problem_schema(app: &App) -> Value {
     schema::document_at(&format!("{}{SCHEMA}", app.base))
+}
+
+/// For whoever opens the address of the server: a page for browsers, links for programs.
+async fn first_page(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    let page = match accept::prefers(&headers, "text/html", "application/json") {
+        true => Document::new("text/html; charset=utf-8", start::html()),
+        false => Document::new("application/json", start::json(&app.base)),
+    };
+    let mut response = page.answer(&headers);
+    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
+    response
 }
 
 /// Alive: the process answers. Says nothing of the store; that is `/ready`.

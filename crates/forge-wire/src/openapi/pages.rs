@@ -80,7 +80,20 @@ fn documents() -> Vec<Operation> {
         headers: vec![("ETag", Presence::Always)],
         ..of_types(200, "The document.", &[(media_type, None)])
     };
+    let first_page = OperationAnswer {
+        headers: ["Vary", "ETag"].map(|name| (name, Presence::Always)).to_vec(),
+        ..of_types(
+            200,
+            "A page for browsers, links for others.",
+            &[("application/json", None), ("text/html", None)],
+        )
+    };
     vec![
+        Operation {
+            parameters: vec![if_none_match()],
+            answers: vec![first_page, cached()],
+            ..page("/", "getFirstPage", "documents", "Where to go from here.")
+        },
         Operation {
             parameters: vec![accept_language(), if_none_match()],
             answers: vec![

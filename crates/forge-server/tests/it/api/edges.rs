@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::judges;
 use super::server::Server;
 
 #[tokio::test]
@@ -9,7 +10,7 @@ async fn unknown_paths_are_404_without_a_type_of_their_own_and_never_redirected(
     let server = Server::start().await;
     let client = server.client().await;
     for path in
-        ["/v1", "/v1/", "/v1/jobs/", "/v1/nothing", "/nothing", "/", "/v1/clients/", "/health/", "/V1/jobs"]
+        ["/v1", "/v1/", "/v1/jobs/", "/v1/nothing", "/nothing", "/v1/clients/", "/health/", "/V1/jobs"]
     {
         for call in [server.call("GET", path), client.call("GET", path)] {
             let problem = call.send().await.refused(404, "RFA_REQUEST_ROUTE_NOT_FOUND");
@@ -143,4 +144,32 @@ async fn the_type_of_every_problem_leads_to_a_page() {
         server.call("GET", problem["type"].as_str().unwrap()).header("accept", "text/html").send().await;
     assert_eq!(page.status, 200);
     assert!(page.header("content-type").unwrap().starts_with("text/html"));
+}
+
+#[tokio::test]
+async fn the_first_page_leads_people_and_programs_on() {
+    let server = Server::start().await;
+    let browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+    let page = server.call("GET", "/").header("accept", browser).send().await;
+    assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")));
+    assert_eq!(page.header("vary"), Some("Accept"));
+    let written =
+        judges::write(&judges::folder("first-page"), &[("start.html".into(), page.text().to_owned())]);
+    judges::assert_valid_html(&written);
+    let hrefs: Vec<&str> =
+        page.text().split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert!(hrefs.contains(&"/openapi.json") && hrefs.contains(&"/problems"), "{hrefs:?}");
+
+    for accept in ["*/*", "application/json"] {
+        let links = server.call("GET", "/").header("accept", accept).send().await.expect(200);
+        let links = links["links"].as_object().unwrap();
+        assert_eq!(links.len(), hrefs.len(), "{links:?}");
+        for link in links.values() {
+            assert!(hrefs.iter().any(|href| link.as_str().unwrap().ends_with(href)), "{link}");
+        }
+    }
+    for href in hrefs {
+        assert_eq!(server.call("GET", href).send().await.status, 200, "{href}");
+    }
+    assert_eq!(server.call("POST", "/").send().await.status, 405);
 }

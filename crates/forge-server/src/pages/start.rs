@@ -1,0 +1,42 @@
+//! `GET /`: where somebody ends up who opens the address of a server. Browsers get a small page, others the same links as JSON.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+/// What there is to see without a key: a name for programs, the path, and what it is.
+const LINKS: [(&str, &str, &str); 6] = [
+    ("openapi", "/openapi.json", "the HTTP interface, as OpenAPI"),
+    ("asyncapi", "/asyncapi.yaml", "events and webhooks, as AsyncAPI"),
+    ("problems", "/problems", "every problem type: what it means and what to do"),
+    ("health", "/health", "whether the process answers"),
+    ("ready", "/ready", "whether the server can do its work now"),
+    ("metrics", "/metrics", "what the server counts, for Prometheus"),
+];
+
+/// Where the guide is, in the source and in every package.
+const GUIDE: &str = "docs/guide.md";
+
+/// The links for programs.
+pub(super) fn json(base: &str) -> String {
+    let links =
+        LINKS.into_iter().map(|(name, path, _)| (name.to_owned(), Value::from(format!("{base}{path}"))));
+    let links: serde_json::Map<String, Value> = links.collect();
+    json!({"name": "ForgeRun", "version": env!("CARGO_PKG_VERSION"), "guide": GUIDE, "links": links})
+        .to_string()
+}
+
+/// The page for people: no script, nothing from elsewhere. Its links are relative, so they hold behind a proxy too.
+pub(super) fn html() -> String {
+    let mut items = String::new();
+    for (_, path, what) in LINKS {
+        let _ = writeln!(items, "<li><a href=\"{path}\">{path}</a>: {what}</li>");
+    }
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>ForgeRun</title>\n</head>\n<body>\n<main>\n\
+         <h1>ForgeRun</h1>\n<p>A job server. Submit work with <code>POST /v1/jobs</code>; the guide, \
+         <code>{GUIDE}</code>, begins with five minutes of curl.</p>\n<ul>\n{items}</ul>\n</main>\n</body>\n</html>\n"
+    )
+}
