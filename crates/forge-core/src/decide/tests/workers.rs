@@ -127,9 +127,12 @@ fn a_worker_that_is_told_to_be_quiet_gets_nothing_until_it_may_go_on() {
         assert_eq!(beat(&mut world, &[]).worker.directive, WorkerState::Running);
         world.ask(direct(to));
         assert_eq!(beat(&mut world, &[]).worker.directive, to);
-        let changes = world.tell(vec![claim_for(Owner::client(CLIENT))]);
-        assert_eq!(named(&changes.answers[0]), ids([]));
-        assert!(changes.woken.is_empty(), "it is not woken by what it may not have");
+        let answer = world.ask(claim_for(Owner::client(CLIENT)));
+        assert_eq!(named(&answer), ids([]));
+        assert!(
+            matches!(answer, Answer::Claimed { capped: true, .. }),
+            "others may find what it may not have"
+        );
         world.ask(direct(WorkerState::Running));
         assert_eq!(take(&mut world), ids([1]));
     }
