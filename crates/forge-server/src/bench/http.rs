@@ -101,7 +101,7 @@ pub async fn run_http(options: &HttpOptions) -> io::Result<()> {
     row("read a job", 64, &bare_round, &round);
     // The same on /api/v1. The job that is polled stands behind all that were submitted, so its place is counted to the bound.
     let bare_post = load(options, bare.address, 64, 202, post("/bare", ""));
-    let begin = load(options, server.address, 64, 202, post("/api/v1/jobs", &key));
+    let begin = load(options, server.address, 64, 202, begin(&key));
     let [bare_round, round] = alternate(options, [&bare_post, &begin]).await?;
     row("begin (/api/v1)", 64, &bare_round, &round);
     let id = one_job(server.address, &key).await?;
@@ -232,11 +232,26 @@ pub(super) fn plain(method: &str, path: &str, body: &str) -> String {
     )
 }
 
+/// The same content, as `/api/v1` takes it.
+pub(super) fn begin(key: &str) -> Request {
+    let body = BODY
+        .replace(
+            r#""type":"EXECUTE","work_kind":"PAYLOAD_SMALL","correlation_id":"bench-0123456789""#,
+            r#""type":"bench.report""#,
+        )
+        .replace("payload", "parameters");
+    post_body("/api/v1/jobs", key, &body)
+}
+
 pub(super) fn post(path: &str, key: &str) -> Request {
+    post_body(path, key, BODY)
+}
+
+fn post_body(path: &str, key: &str, body: &str) -> Request {
     let request = format!(
         "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n\
-         Accept: application/json\r\nContent-Length: {}\r\n\r\n{BODY}",
-        BODY.len()
+         Accept: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
     );
     Arc::new(move |_, _| request.clone().into_bytes())
 }

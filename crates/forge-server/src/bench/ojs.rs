@@ -12,7 +12,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use super::http::{HttpOptions, alternate, first_key, load, post, row, start_server};
+use super::http::{HttpOptions, alternate, begin, first_key, load, row, start_server};
 use super::load::Request;
 
 /// Jobs of one submission while a round is prepared.
@@ -29,12 +29,12 @@ pub async fn run_ojs(options: &HttpOptions) -> io::Result<()> {
     let key = first_key(server.address).await?;
     println!("| what | connections | /api/v1 /s | /ojs/v1 /s | ratio | p50 | p99 |");
     println!("|---|---|---|---|---|---|---|");
-    let operations = load(options, server.address, 64, 202, post("/api/v1/jobs", &key));
+    let operations = load(options, server.address, 64, 202, begin(&key));
     let enqueue = load(options, server.address, 64, 201, enqueue(&key));
     let [operations, enqueue] = alternate(options, [&operations, &enqueue]).await?;
     row("submit", 64, &operations, &enqueue);
     println!();
-    for (count, n_workers) in [(32, 16), (1, 64)] {
+    for (count, n_workers) in [(32, 64), (1, 64)] {
         let queue = format!("fetch-{count}");
         fill(server.address, &key, &queue, options.n_whole_jobs).await?;
         work_off(server.address, &key, &queue, count, n_workers).await?;
@@ -50,7 +50,7 @@ fn enqueue(key: &str) -> Request {
 fn request(path: &str, key: &str, body: &str) -> Vec<u8> {
     format!(
         "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n\
-         Content-Length: {}\r\n\r\n{body}",
+         Prefer: return=minimal\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     )
     .into_bytes()
