@@ -7,11 +7,12 @@ SHELL := /bin/bash
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 TEST_LOG := $(TARGET_DIR)/test.log
 SEEDS ?= 1000
+ROUNDS ?= 40
 
-.PHONY: help test tools check fmt lint unit bench sim run deny clean
+.PHONY: help test tools check fmt lint unit bench bench-peers sim torture upgrade-test run deny clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 # One after the other even under `make -j`: cargo would wait for its own lock anyway,
 # and the counts must be the last thing printed.
@@ -44,8 +45,18 @@ unit: ## all tests and doc tests, then the counts
 bench: ## run the benchmarks
 	cargo bench --workspace --all-features
 
+bench-peers: ## measure beside other job servers, fetched from their registries
+	bench/peers/run
+
 sim: ## run the simulator over SEEDS seeds (default 1000)
 	cargo run --release -p forge-sim -- --seeds $(SEEDS)
+
+# A round takes about half a minute.
+torture: ## three real nodes in a bad network for ROUNDS rounds (default 40)
+	FORGERUN_TORTURE_ROUNDS=$(ROUNDS) cargo test -p forge-server --all-features --test it -- hostile_network --nocapture
+
+upgrade-test: ## this version beside the last release on one database; builds the release first
+	@scripts/upgrade-test
 
 run: ## start the server for a first look
 	cargo run --release -- dev

@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use tokio_rustls::rustls::RootCertStore;
 use url::Url;
 
+use crate::admin::Admin;
 use crate::clock::{Clock, SystemClock, fraction, uuid};
 use crate::error::{ApiError, Error};
 use crate::forge::Forge;
@@ -43,6 +44,8 @@ struct Shared {
     base: Url,
     trusted: Vec<url::Origin>,
     key: Option<HeaderValue>,
+    #[cfg(feature = "grpc")]
+    connector: Connector,
     transport: Transport,
     retry: RetryPolicy,
     schedule: Schedule,
@@ -102,6 +105,11 @@ impl Client {
         Ojs { client: self }
     }
 
+    /// The operator's API, `/admin/v1`.
+    pub fn admin(&self) -> Admin<'_> {
+        Admin { client: self }
+    }
+
     /// The same client for work that belongs to a trace: `traceparent` (W3C) goes along with every call, and the server hands
     /// it on to the worker.
     ///
@@ -126,6 +134,18 @@ impl Client {
     /// The address of the server.
     pub fn base(&self) -> &Url {
         &self.shared.base
+    }
+
+    /// Connections like the client's own, for HTTP/2.
+    #[cfg(feature = "grpc")]
+    pub(crate) fn http2_connector(&self) -> Connector {
+        self.shared.connector.for_http2()
+    }
+
+    /// What the client is known by.
+    #[cfg(feature = "grpc")]
+    pub(crate) fn bearer(&self) -> Option<HeaderValue> {
+        self.shared.key.clone()
     }
 
     pub(crate) fn clock(&self) -> &dyn Clock {
@@ -339,11 +359,14 @@ impl Builder {
             Ok::<_, Error>(value)
         });
         let bounds = Bounds { connections: self.connections, streams: self.streams, timeout: self.timeout };
+        let connector = Connector::new(self.roots);
         let shared = Shared {
             base,
             trusted,
             key: key.transpose()?,
-            transport: Transport::new(Connector::new(self.roots), bounds),
+            #[cfg(feature = "grpc")]
+            connector: connector.clone(),
+            transport: Transport::new(connector, bounds),
             retry: self.retry,
             schedule: self.schedule,
             clock: self.clock,

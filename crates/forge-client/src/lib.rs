@@ -13,24 +13,30 @@
 //! | fetch a result | [`Download`] |
 //! | decide by an error | [`Error`], [`ApiError`], [`Category`] |
 //! | read an error that came by gRPC or AMQP | [`codes`] |
+//! | speak HTTP yourself over the client's connections | [`raw`] |
 //! | say how often a request is repeated | [`RetryPolicy`], [`Schedule`] |
 
+pub mod admin;
 mod client;
 mod clock;
 pub mod codes;
 mod download;
 mod error;
 pub mod forge;
+#[cfg(feature = "grpc")]
+mod grpc;
 pub mod limits;
 pub mod ojs;
 pub mod operations;
 mod path;
+pub mod raw;
 mod retry;
 mod stream;
 mod transport;
 mod wait;
 pub mod worker;
 
+pub use admin::Admin;
 pub use client::{Builder, Client};
 pub use clock::{Clock, SystemClock};
 pub use codes::Category;

@@ -54,11 +54,22 @@ pub const LEASE_DEFAULT: Duration = Duration::from_secs(30);
 /// Jobs that one worker does at once. One heartbeat lists them all, which the server bounds.
 pub const WORKER_CONCURRENCY_MAX: usize = 1000;
 
+/// Jobs that take less are taken ahead of a free handler. Asking for the next job and reporting the last one takes a few milliseconds.
+pub const SHORT_JOB: Duration = Duration::from_millis(50);
+
+/// How long a job that was taken ahead waits for a handler before it goes back.
+pub const TAKEN_AHEAD_WAIT: Duration = Duration::from_secs(1);
+
 /// Jobs taken with one request.
 pub const FETCH_JOBS_MAX: usize = 10;
 
 /// How long the server is asked to hold a request for work. It allows 30 s; proxies cut idle requests after a minute.
 pub const FETCH_WAIT: Duration = Duration::from_secs(20);
+
+/// How often a silent gRPC connection is asked whether it is alive, and how long it may take to say so.
+pub const GRPC_PING_EVERY: Duration = Duration::from_secs(20);
+/// See [`GRPC_PING_EVERY`].
+pub const GRPC_PING_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How long a fetch that is under way may still take when the worker stops: what it brings goes back.
 pub const FETCH_GRACE: Duration = Duration::from_millis(300);

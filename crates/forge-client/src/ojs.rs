@@ -132,7 +132,7 @@ pub struct Taken {
     pub lease_token: Option<String>,
     /// The trace it belongs to.
     #[serde(default)]
-    traceparent: Option<String>,
+    pub(crate) traceparent: Option<String>,
 }
 
 impl Taken {
@@ -232,6 +232,16 @@ impl Ojs<'_> {
     pub async fn queues(&self) -> Result<Vec<Queue>, Error> {
         let call = self.client.get("ojs/v1/queues")?.header(OJS_VERSION, "1.0")?;
         Ok(self.client.fetch::<Queues>(&call).await?.queues)
+    }
+
+    /// Registers a cron job or changes the one of that name, as `POST /ojs/v1/cron` takes it: as it stands. Sent twice it is the same.
+    ///
+    /// # Errors
+    /// As the server refuses it.
+    pub async fn register_cron(&self, body: &Map<String, Value>) -> Result<Value, Error> {
+        let call = self.client.post("ojs/v1/cron")?.header(OJS_VERSION, "1.0")?.json(body)?.harmless();
+        let mut answer: Value = self.client.fetch(&call).await?;
+        Ok(answer["cron_job"].take())
     }
 
     /// The workers that take your jobs, as the server describes them.

@@ -3,9 +3,18 @@
 //! A command carries everything drawn from the outside world (ids, times, randomness); deciding it needs nothing else
 //! but rows.
 
+mod checkpoint;
+mod failure;
+mod key;
 mod queue;
+mod redrive;
+mod refusal;
+mod schedule;
+mod schema;
+mod sink;
 mod webhook;
 mod worker;
+mod workflow;
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -14,29 +23,49 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::catalog::Kind;
+use crate::checkpoint::Checkpoint;
 use crate::client::{ApiKey, Client};
 use crate::delivery::Delivery;
-use crate::id::{BlobId, ClientId, ExecutionId, JobId, KeyId, WebhookId};
+use crate::failure::FailureId;
+use crate::id::{BlobId, ClientId, ExecutionId, JobId};
 use crate::item::ItemEnd;
 use crate::job::{Head, IdempotencyKey, Input, Job, Lane, Name, Shelf};
 use crate::limits;
+use crate::node::Node;
 use crate::queue::{Owner, QueueId, QueueSettings};
+use crate::quota::QuotaCount;
+use crate::redrive::Redrive;
 use crate::retry::RetryVerdict;
+use crate::schedule::Schedule;
+use crate::schema::SchemaEntry;
+use crate::session::EndedSession;
 use crate::set_aside::RowId;
-use crate::state::State;
+use crate::sink::SinkCursor;
+use crate::tally::NodeTally;
 use crate::webhook::{SigningKey, Webhook};
+pub use checkpoint::CheckpointCommand;
+pub use failure::{FailureCommand, FailuresDue};
+pub use key::KeyCommand;
 pub use queue::{QueueChange, QueueCommand};
+pub use redrive::{RedriveCommand, RedriveStep, RedriveTarget};
+pub use refusal::Refusal;
+pub use schedule::{DueTick, Firing, PutSchedule, ResumeSchedule, ScheduleCommand, Trigger};
+pub use schema::SchemaCommand;
+pub use sink::{SinkCommand, SinkReport, SinkTake};
 pub use webhook::{
     DeliveryCommand, OwnedWebhook, SendResult, Settle, SigningCommand, Take, Taken, WebhookChange,
     WebhookCommand,
 };
 pub use worker::{Beat, Beaten, WorkerCommand, WorkerLost};
+pub use workflow::{NewStep, NewWorkflow};
 
 /// One thing asked of the core.
 #[derive(Clone, Debug)]
 pub enum Command {
     /// New jobs, all or none.
     Submit(Submit),
+    /// A new workflow. It is cancelled, retried and forgotten as its own job.
+    Workflow(Box<NewWorkflow>),
     /// A worker wants work.
     Claim(Claim),
     /// The worker has begun.
@@ -71,12 +100,32 @@ pub enum Command {
     Queue(QueueCommand),
     /// A worker outside says that it is alive, or is told what to do, or is gone.
     Worker(WorkerCommand),
+    /// Take, keep or leave the right to send for a sink, and say how far it is.
+    Sink(SinkCommand),
     /// Register, change or delete a webhook.
     Webhook(WebhookCommand),
     /// Take, settle or repeat deliveries.
     Delivery(DeliveryCommand),
     /// Make the keys that deliveries are signed with.
     Signing(SigningCommand),
+    /// Add up what failed, or forget a group of failures.
+    Failure(FailureCommand),
+    /// Begin a redrive, or take a step of one.
+    Redrive(RedriveCommand),
+    /// Register, pause, resume, trigger or delete a schedule; or deal with its ticks.
+    Schedule(ScheduleCommand),
+    /// Save or delete the checkpoint of a job.
+    Checkpoint(CheckpointCommand),
+    /// Register or delete a schema of a client.
+    Schema(SchemaCommand),
+    /// A node says that it is there.
+    Node(Node),
+    /// A node tells the others what its callers spent.
+    Tally(Box<NodeTally>),
+    /// Add to the requests that clients have made in all.
+    Spend(Vec<QuotaCount>),
+    /// The operator logged out.
+    EndSession(EndedSession),
     /// Let a row that was set aside take part again, if it can be read by now.
     Restore(RowId),
 }
@@ -373,55 +422,8 @@ pub struct Retry {
     pub execution: ExecutionId,
     /// Begin with a full budget and an empty error history, at once: how a dead letter is revived.
     pub afresh: bool,
-    /// The unique key that the job has; refused if it has another. Who holds it now must be loaded with the job.
-    pub unique: Option<[u8; 32]>,
-}
-
-/// Something about the keys of a client.
-#[derive(Clone, Debug)]
-pub enum KeyCommand {
-    /// A key, unless there is a good one already: then that one is answered.
-    Create {
-        /// The key, if it is needed. `key.client` is the client.
-        key: ApiKey,
-        /// Revoke the good ones and make a new one in any case.
-        rotate: bool,
-        /// The asker has no key and may only make a client's first one.
-        first_only: bool,
-    },
-    /// A new key in place of those there are; refused where there is no good one, unless an expired one is shown in time.
-    Renew {
-        /// The new key. `key.client` is the client.
-        key: ApiKey,
-        /// The digest of the key that the asker showed; `None` for one who needs none, such as the operator.
-        shown: Option<[u8; 32]>,
-        /// How long after its end a key can still be renewed (ruling C-114).
-        grace: Duration,
-    },
-    /// No key any more.
-    Revoke {
-        /// Whose key.
-        client: ClientId,
-        /// Which key.
-        key: KeyId,
-    },
-    /// The key was used at this moment.
-    Used {
-        /// Whose key.
-        client: ClientId,
-        /// Which key.
-        key: KeyId,
-    },
-}
-
-impl KeyCommand {
-    /// The client it is about.
-    pub const fn client(&self) -> ClientId {
-        match self {
-            KeyCommand::Create { key, .. } | KeyCommand::Renew { key, .. } => key.client,
-            KeyCommand::Revoke { client, .. } | KeyCommand::Used { client, .. } => *client,
-        }
-    }
+    /// Only if it is a dead letter.
+    pub dead_letter: bool,
 }
 
 /// What became of a command.
@@ -457,11 +459,35 @@ pub enum Answer {
         more: bool,
         /// Workers that are gone, and what they held: to be taken back by [`WorkerCommand::Lost`].
         workers_lost: Vec<WorkerLost>,
+        /// Failures that are not added to their groups yet, and groups whose time is over.
+        failures: FailuresDue,
+        /// Schedules with ticks that are due: to be dealt with by [`ScheduleCommand::Fire`].
+        schedules: Vec<Schedule>,
+    },
+    /// The schedule as it stands, or as it was before it was deleted.
+    Schedule {
+        /// The schedule.
+        schedule: Box<Schedule>,
+        /// It was registered by this command; otherwise it was there before.
+        created: bool,
+    },
+    /// The checkpoint that was saved.
+    Checkpoint(Box<Checkpoint>),
+    /// The schema that was registered or deleted.
+    Schema(Box<SchemaEntry>),
+    /// The redrive after its step.
+    Redriven(Box<Redrive>),
+    /// What failed is added up.
+    Folded {
+        /// Groups beyond the bound, to be forgotten by [`FailureCommand::Forget`].
+        surplus: Vec<FailureId>,
     },
     /// The queue as it is set.
     Queue(Box<QueueSettings>),
     /// What became of a heartbeat.
     Beat(Box<Beaten>),
+    /// The sink as it stands.
+    Sink(Box<SinkCursor>),
     /// A key of the client.
     Key {
         /// As it stands.
@@ -482,6 +508,8 @@ pub enum Answer {
         /// There may be more.
         more: bool,
     },
+    /// What the clients have spent by now, in the order of the command.
+    Spent(Vec<QuotaCount>),
     /// The keys that deliveries are signed with, oldest first.
     SigningKeys(Vec<SigningKey>),
     /// The job is gone, the queue is set, the client is registered, the key is revoked, the webhook is deleted, the row takes
@@ -489,112 +517,4 @@ pub enum Answer {
     Settled,
     /// Not done, and nothing changed.
     Refused(Refusal),
-}
-
-/// Why the core does not do what it is asked. The caller's affair, never the world's.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// There is no such job.
-    NotFound,
-    /// The job is another client's.
-    Foreign,
-    /// There is no such client.
-    ClientNotFound,
-    /// There is no such key.
-    KeyNotFound,
-    /// The client has had a key before: the next one needs it.
-    KeyNeeded,
-    /// There is no good key to renew.
-    NoKeyToRenew,
-    /// The key that was shown has expired, and cannot be renewed any more: too long ago, or the client has a good one.
-    KeyExpired,
-    /// The job is not in a state for this.
-    WrongState(State),
-    /// The job has ended well or badly.
-    AlreadyCompleted(State),
-    /// The job was cancelled.
-    AlreadyCanceled,
-    /// The worker does not hold the job, or no longer.
-    LeaseLost,
-    /// The job has another number of items; none if it is no batch.
-    WrongItems {
-        /// How many it has.
-        expected: u32,
-    },
-    /// No retry is left.
-    RetryLimitReached {
-        /// Attempts used.
-        attempts: u32,
-    },
-    /// The idempotency key was used for another request.
-    IdempotencyConflict(JobId),
-    /// The time that a new job asks for is over.
-    TooLate,
-    /// One submission has more jobs than it may.
-    TooManyJobs,
-    /// The id or the unique key is taken.
-    Duplicate {
-        /// By this job.
-        existing: JobId,
-        /// Which stands here.
-        state: State,
-    },
-    /// The queue holds as many jobs as it may.
-    QueueFull {
-        /// Which queue.
-        queue: Name,
-        /// How many wait in it.
-        waiting: u64,
-        /// How many may.
-        max: u64,
-    },
-    /// The queue is paused.
-    QueuePaused {
-        /// Which queue.
-        queue: Name,
-    },
-    /// There is no such worker.
-    WorkerNotFound,
-    /// There is no such webhook.
-    WebhookNotFound,
-    /// The client has a webhook with this URL: this one.
-    WebhookExists(WebhookId),
-    /// The client has as many webhooks as it may.
-    TooManyWebhooks,
-    /// Nothing is sent to the webhook while it is disabled.
-    WebhookDisabled,
-    /// There is no such delivery.
-    DeliveryNotFound,
-    /// The delivery is another courier's by now.
-    DeliveryLost,
-}
-
-impl Refusal {
-    /// The catalog's word for it.
-    pub const fn kind(&self) -> Kind {
-        match self {
-            Refusal::NotFound => Kind::JobNotFound,
-            Refusal::Foreign => Kind::ForeignResource,
-            Refusal::ClientNotFound => Kind::ClientNotFound,
-            Refusal::KeyNotFound => Kind::KeyNotFound,
-            Refusal::KeyNeeded => Kind::Unauthenticated,
-            Refusal::NoKeyToRenew => Kind::Duplicate,
-            Refusal::KeyExpired => Kind::KeyExpired,
-            Refusal::WrongState(_) | Refusal::LeaseLost => Kind::IllegalTransition,
-            Refusal::WrongItems { .. } | Refusal::TooManyJobs => Kind::InvalidArgs,
-            Refusal::AlreadyCompleted(_) => Kind::AlreadyCompleted,
-            Refusal::AlreadyCanceled => Kind::AlreadyCancelled,
-            Refusal::RetryLimitReached { .. } => Kind::RetryLimitReached,
-            Refusal::IdempotencyConflict(_) => Kind::IdempotencyConflict,
-            Refusal::TooLate => Kind::ScheduleInPast,
-            Refusal::Duplicate { .. } => Kind::Duplicate,
-            Refusal::QueueFull { .. } => Kind::QueueFull,
-            Refusal::QueuePaused { .. } => Kind::QueuePaused,
-            Refusal::WorkerNotFound => Kind::JobNotFound,
-            Refusal::WebhookNotFound => Kind::WebhookNotFound,
-            Refusal::WebhookExists(_) | Refusal::TooManyWebhooks => Kind::Duplicate,
-            Refusal::WebhookDisabled | Refusal::DeliveryLost => Kind::IllegalTransition,
-            Refusal::DeliveryNotFound => Kind::DeliveryNotFound,
-        }
-    }
 }

@@ -63,7 +63,7 @@ impl Endpoint {
     pub const fn key(&self) -> WebhookId {
         match self {
             Endpoint::Webhook(id) => *id,
-            Endpoint::Callback(_) => WebhookId::from_u128(0),
+            Endpoint::Callback(_) => WebhookId::CALLBACK,
         }
     }
 }

@@ -103,6 +103,9 @@ id! {
 }
 
 impl WebhookId {
+    /// Stands for the callback of a job, which has no id, in what is kept by endpoint.
+    pub const CALLBACK: WebhookId = WebhookId::from_u128(0);
+
     /// The version 7 id born at `unix_ms` with 74 of the given random bits.
     pub const fn v7(unix_ms: u64, random: u128) -> Self {
         Self(v7(unix_ms, random))
@@ -235,8 +238,18 @@ const DIGITS: [u8; 256] = {
     digits
 };
 
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+/// The 32 digits of an id, without hyphens: what `{:032x}` writes, in a fraction of the time.
+pub(crate) fn digits(bits: u128) -> [u8; 32] {
+    let mut text = [0; 32];
+    for (pair, byte) in text.as_chunks_mut::<2>().0.iter_mut().zip(bits.to_be_bytes()) {
+        *pair = [byte >> 4, byte & 0xf].map(|digit| HEX[usize::from(digit)]);
+    }
+    text
+}
+
 fn write_uuid(bits: u128, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    const HEX: &[u8; 16] = b"0123456789abcdef";
     let mut text = [b'-'; 36];
     // Byte by byte: shifting 128 bits for every digit takes several times as long.
     for (byte, at) in bits.to_be_bytes().into_iter().zip(BYTE_PLACES) {

@@ -19,14 +19,14 @@ pub fn job(job: &Job) -> Result<(), Broken> {
 }
 
 /// Every invariant of a job by name, and whether it holds.
-pub fn rules(job: &Job) -> [(&'static str, bool); 25] {
+pub fn rules(job: &Job) -> [(&'static str, bool); 26] {
     let waits = matches!(job.parked, Parked::ForPlace | Parked::ForTurn);
     let first_execution = *job.executions_past.first().unwrap_or(&job.execution);
     let error_attempts = || job.errors.iter().map(|error| error.attempt);
     [
         (
             "a worker holds a job exactly while it is assigned or running",
-            job.lease.is_some() == job.state.is_active(),
+            job.lease.is_some() == (job.state.is_active() && job.head.conducts.is_none()),
         ),
         ("a held job was handed out under a token", !job.state.is_active() || job.fence > 0),
         (
@@ -38,6 +38,7 @@ pub fn rules(job: &Job) -> [(&'static str, bool); 25] {
         ("an ended job knows when it is forgotten", job.forget_at.is_some() == job.state.is_final()),
         ("a canceled job says who and why", (job.state == State::Canceled) == job.cancel.is_some()),
         ("only failed jobs are dead letters", job.dead_lettered_at.is_none() || job.state == State::Failed),
+        ("only failed jobs have a reason", job.failure.is_none() || job.state == State::Failed),
         ("only jobs that succeeded leave a result", job.result.is_none() || job.state == State::Succeeded),
         ("attempts count from one", job.attempt >= 1),
         ("attempts stay within the budget", job.attempt <= job.head.retry.attempts_max.max(1)),
@@ -153,6 +154,7 @@ mod tests {
 
     use super::Broken;
     use crate::codec::put_varint;
+    use crate::failure::FailureId;
     use crate::history::{Event, EventKind, History, Outlook};
     use crate::id::ExecutionId;
     use crate::job::{Job, Parked, ResultNote};
@@ -165,7 +167,7 @@ mod tests {
     type Break = fn(&mut Job);
 
     /// A state, and how to spoil a sound job in it.
-    const SPOILT: [(&str, State, Break); 25] = [
+    const SPOILT: [(&str, State, Break); 26] = [
         ("a worker holds a job exactly while it is assigned or running", State::Running, |job| {
             job.lease = None
         }),
@@ -176,6 +178,7 @@ mod tests {
         ("an ended job knows when it is forgotten", State::Failed, |job| job.forget_at = None),
         ("a canceled job says who and why", State::Canceled, |job| job.cancel = None),
         ("only failed jobs are dead letters", State::Succeeded, |job| job.dead_lettered_at = job.finished_at),
+        ("only failed jobs have a reason", State::Succeeded, |job| job.failure = Some(FailureId(1))),
         ("only jobs that succeeded leave a result", State::Failed, |job| {
             job.result = Some(ResultNote { media_type: "".into(), size: 0, expires_at: None })
         }),

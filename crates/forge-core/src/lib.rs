@@ -21,23 +21,35 @@ pub mod rows;
 pub mod state;
 
 pub mod catalog;
+pub mod checkpoint;
 pub mod client;
 pub mod codec;
 pub mod delivery;
+pub mod failure;
 pub mod history;
 pub mod id;
 pub mod invariants;
 pub mod item;
 pub mod limits;
+pub mod node;
 pub mod queue;
+pub mod quota;
 pub mod random;
 pub mod record;
+pub mod redrive;
+pub mod related;
 pub mod retry;
+pub mod schedule;
+pub mod schema;
+pub mod session;
 pub mod set_aside;
+pub mod sink;
+pub mod tally;
 pub mod time;
 pub mod webhook;
 pub mod work;
 pub mod worker;
+pub mod workflow;
 
 #[cfg(test)]
 #[path = "../tests/world/mod.rs"]

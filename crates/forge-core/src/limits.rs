@@ -11,6 +11,27 @@ pub const SUBMISSION_JOBS_MAX: usize = 1024;
 /// Items of one batch. The list of their ends is one value that is read and written whole.
 pub const ITEMS_MAX: usize = 1000;
 
+/// Steps of one workflow. They are the items of its own job.
+pub const WORKFLOW_STEPS_MAX: usize = ITEMS_MAX;
+
+/// How often steps of one workflow wait for another, in all. All of it is read and written whenever a step ends.
+pub const WORKFLOW_EDGES_MAX: usize = 10_000;
+
+/// Steps whose definitions lie in one record, and about how many bytes of input: what is read when one of them has its turn.
+pub const WORKFLOW_PART_STEPS: usize = 32;
+
+/// See [`WORKFLOW_PART_STEPS`].
+pub const WORKFLOW_PART_BYTES: usize = 64 * 1024;
+
+/// Steps of a workflow of which it is remembered why they did not succeed. An outcome lists a hundred.
+pub const WORKFLOW_ERRORS_MAX: usize = 100;
+
+/// Bytes of what a workflow remembers of an error of a step. All of it is written whenever another step ends.
+pub const STEP_MESSAGE_BYTES_MAX: usize = 256;
+
+/// How long the job of a step is kept beyond its time, again and again, while its workflow runs: steps to come may need its result.
+pub const WORKFLOW_STEP_KEEP: Duration = Duration::from_secs(3600);
+
 /// Bytes of the id of an item.
 pub const ITEM_ID_BYTES_MAX: usize = 128;
 
@@ -58,6 +79,64 @@ pub const WORKER_QUEUES_MAX: usize = 64;
 
 /// How long the figures of a queue are kept: the last hour, and a little more for clocks that differ.
 pub const ACTIVITY_KEEP: Duration = Duration::from_secs(2 * 3600);
+
+/// Groups of failures that are kept; beyond it the one that was not seen for the longest time goes. A list reads all of them, some 500
+/// bytes each.
+pub const FAILURE_GROUPS_MAX: usize = 1000;
+
+/// How long a group of failures is kept after its newest one: as long as ended jobs are, by default.
+pub const FAILURE_GROUP_KEEP: Duration = RETENTION;
+
+/// How soon after a batch its failures are added to their groups: long enough for many batches to be added at once.
+pub const FAILURES_FOLDED_AFTER: Duration = Duration::from_secs(1);
+
+/// Bytes of the message of a group of failures, without what differs between occurrences.
+pub const FAILURE_MESSAGE_BYTES_MAX: usize = 240;
+
+/// Clients, and queues, that a group of failures names.
+pub const FAILURE_SOURCES_MAX: usize = 20;
+
+/// Jobs that a group of failures names as examples.
+pub const FAILURE_EXAMPLES_MAX: usize = 3;
+
+/// Jobs that one step of a redrive tries again: a bite small enough that submissions behind it do not wait long.
+pub const REDRIVE_STEP_MAX: usize = 64;
+
+/// Redriven jobs that a redrive looks after, to see whether they fail again. The newest are kept.
+pub const REDRIVE_WATCHED_MAX: usize = 256;
+
+/// Ticks of a schedule that were missed and are made up for at once.
+pub const CATCH_UP_MAX: usize = 100;
+
+/// How late the job of a tick may be without the tick being missed: a node that takes over from another needs some time.
+pub const SCHEDULE_LATE: Duration = Duration::from_secs(60);
+
+/// How soon a tick is tried again for which the queue had no room.
+pub const SCHEDULE_PUT_OFF: Duration = Duration::from_secs(5);
+
+/// Bytes of an expression. The longest that means something has some 300.
+pub const EXPRESSION_BYTES_MAX: usize = 512;
+
+/// Bytes of the job of a schedule: they are written again with every tick.
+pub const SCHEDULE_INPUT_BYTES_MAX: usize = 256 * 1024;
+
+/// The longest delay by chance after a tick.
+pub const JITTER_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// Bytes of a checkpoint. It is one value that is read and written whole.
+pub const CHECKPOINT_BYTES_MAX: usize = 256 * 1024;
+
+/// Schemas of a client. All are named in one record.
+pub const SCHEMAS_MAX: usize = 200;
+
+/// Bytes of a schema.
+pub const SCHEMA_BYTES_MAX: usize = 64 * 1024;
+
+/// Schedules of a client. Those that are not due cost room on the disk and nothing else.
+pub const SCHEDULES_MAX: u64 = 100_000;
+
+/// How long a node may be silent before it counts as gone.
+pub const NODE_SILENCE: Duration = Duration::from_secs(90);
 
 /// Due records handled by one transaction.
 pub const DUE_RECORDS_MAX: usize = 64;

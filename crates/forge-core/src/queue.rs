@@ -3,16 +3,18 @@
 //! Simulated work waits in queues that everybody shares, known by their name. Work for workers outside waits in queues of its
 //! owner: (client, tenant, name). Two clients that both use `default` never see each other's jobs.
 
-use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt::Write as _;
 
 use crate::codec::{Corrupt, Fields, Writer};
-use crate::id::ClientId;
+use crate::id::{ClientId, digits};
 use crate::job::Name;
 use crate::record::{RecordKind, Stored};
 use crate::time::Time;
+
+/// Digits of a client in a key.
+const CLIENT_DIGITS: usize = 32;
 
 /// Whose queues: a client's, divided further by tenant.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,13 +33,22 @@ impl Owner {
 
     /// What the keys of all the owner's queues begin with.
     pub fn prefix(&self) -> String {
+        self.prefix_with_room(0)
+    }
+
+    /// The prefix, with room for so many bytes behind it. Made several times for every job.
+    fn prefix_with_room(&self, room: usize) -> String {
         let tenant = self.tenant.as_ref().map_or("", Name::as_str);
-        format!("{:032x}/{tenant}/", self.client.as_u128())
+        let mut prefix = String::with_capacity(CLIENT_DIGITS + tenant.len() + 2 + room);
+        let client = digits(self.client.as_u128());
+        prefix.push_str(core::str::from_utf8(&client).expect("hex digits are ASCII"));
+        prefix.extend(["/", tenant, "/"]);
+        prefix
     }
 
     /// A name that no other owner can use: for what an owner's jobs share, such as a limit.
     pub fn scoped(&self, name: &str) -> Name {
-        let mut key = self.prefix();
+        let mut key = self.prefix_with_room(name.len());
         key.push_str(name);
         Name::joined(&key)
     }
@@ -72,7 +83,7 @@ impl QueueId {
     }
 
     fn parse_owned(key: &str) -> Option<QueueId> {
-        let (client, rest) = key.split_once('/').filter(|(client, _)| client.len() == 32)?;
+        let (client, rest) = key.split_once('/').filter(|(client, _)| client.len() == CLIENT_DIGITS)?;
         let client = ClientId::from_u128(u128::from_str_radix(client, 16).ok()?);
         let (tenant, name) = rest.split_once('/')?;
         let tenant = if tenant.is_empty() { None } else { Some(Name::new(tenant)?) };
@@ -117,10 +128,6 @@ impl Stored for QueueSettings {
     /// The owner; empty for what the operator set.
     fn group(&self) -> String {
         QueueId::parse(&self.queue).owner.map_or_else(String::new, |owner| owner.prefix())
-    }
-
-    fn due_at(&self) -> Option<Time> {
-        None
     }
 
     fn encode(&self) -> Vec<u8> {

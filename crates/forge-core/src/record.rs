@@ -19,14 +19,74 @@ pub enum RecordKind {
     Queue = 1,
     /// [`Worker`](crate::worker::Worker).
     Worker = 2,
+    /// [`SinkCursor`](crate::sink::SinkCursor).
+    Sink = 3,
+    /// [`FailureBatch`](crate::failure::FailureBatch).
+    FailureBatch = 10,
+    /// [`FailureGroup`](crate::failure::FailureGroup).
+    FailureGroup = 11,
+    /// [`FailureIndex`](crate::failure::FailureIndex).
+    FailureIndex = 12,
+    /// [`Redrive`](crate::redrive::Redrive).
+    Redrive = 13,
+    /// [`Node`](crate::node::Node).
+    Node = 14,
+    /// [`NodeTally`](crate::tally::NodeTally).
+    Tally = 15,
+    /// [`QuotaCount`](crate::quota::QuotaCount).
+    QuotaCount = 16,
+    /// [`EndedSession`](crate::session::EndedSession).
+    EndedSession = 17,
+    /// [`Schedule`](crate::schedule::Schedule).
+    Schedule = 20,
+    /// [`Checkpoint`](crate::checkpoint::Checkpoint).
+    Checkpoint = 21,
+    /// [`SchemaIndex`](crate::schema::SchemaIndex).
+    SchemaIndex = 22,
+    /// [`SchemaText`](crate::schema::SchemaText).
+    SchemaText = 23,
+    /// [`ScheduleCount`](crate::schedule::ScheduleCount).
+    ScheduleCount = 24,
+    /// [`Workflow`](crate::workflow::Workflow).
+    Workflow = 30,
+    /// [`WorkflowPart`](crate::workflow::WorkflowPart).
+    WorkflowPart = 31,
 }
 
 impl RecordKind {
+    /// The kinds that this version knows: the bit with the number of each. A record of another kind is left to the newer version that wrote it.
+    pub const KNOWN: i64 = {
+        let (mut known, mut number) = (0, 0);
+        while number < 63 {
+            if RecordKind::from_u8(number).is_some() {
+                known |= 1 << number;
+            }
+            number += 1;
+        }
+        known
+    };
+
     /// The kind by its number; `None` for one that this version does not know.
     pub const fn from_u8(number: u8) -> Option<RecordKind> {
         match number {
             1 => Some(RecordKind::Queue),
             2 => Some(RecordKind::Worker),
+            3 => Some(RecordKind::Sink),
+            10 => Some(RecordKind::FailureBatch),
+            11 => Some(RecordKind::FailureGroup),
+            12 => Some(RecordKind::FailureIndex),
+            13 => Some(RecordKind::Redrive),
+            14 => Some(RecordKind::Node),
+            15 => Some(RecordKind::Tally),
+            16 => Some(RecordKind::QuotaCount),
+            17 => Some(RecordKind::EndedSession),
+            20 => Some(RecordKind::Schedule),
+            21 => Some(RecordKind::Checkpoint),
+            22 => Some(RecordKind::SchemaIndex),
+            23 => Some(RecordKind::SchemaText),
+            24 => Some(RecordKind::ScheduleCount),
+            30 => Some(RecordKind::Workflow),
+            31 => Some(RecordKind::WorkflowPart),
             _ => None,
         }
     }
@@ -71,10 +131,14 @@ pub trait Stored: Sized {
     const KIND: RecordKind;
     /// Which one this is.
     fn key(&self) -> String;
-    /// The group it is listed in.
-    fn group(&self) -> String;
+    /// The group it is listed in; most are looked up by key alone.
+    fn group(&self) -> String {
+        String::new()
+    }
     /// When something must happen to it without anybody asking.
-    fn due_at(&self) -> Option<Time>;
+    fn due_at(&self) -> Option<Time> {
+        None
+    }
     /// The rest, as bytes.
     fn encode(&self) -> Vec<u8>;
     /// Reads what [`Self::encode`] wrote.
@@ -99,5 +163,18 @@ pub trait Stored: Sized {
     /// What the record means.
     fn of(record: &Record) -> Result<Self, Corrupt> {
         Self::decode(&record.key.key, &record.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_its_bit_among_the_known_ones() {
+        for number in 0..=u8::MAX {
+            let is_known = number < 63 && RecordKind::KNOWN >> number & 1 == 1;
+            assert_eq!(is_known, RecordKind::from_u8(number).is_some(), "{number}");
+        }
     }
 }

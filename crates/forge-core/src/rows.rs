@@ -24,18 +24,7 @@ use crate::state::{Facet, State};
 use crate::time::Time;
 use crate::webhook::{SigningKey, Webhook};
 
-/// What a batch needs to see. A store loads and locks it, and with it the *related rows* of what it found:
-///
-/// - the jobs that the idempotency keys and unique keys it found point to;
-/// - the limit row of every loaded job that has a limit;
-/// - for every loaded job that a worker holds and that has a limit: up to [`limits::UNPARK_MAX`] jobs from the parked
-///   shelf of that limit's key;
-/// - the webhooks of every loaded job's client;
-/// - for every loaded job the first delivery that is not settled of each [`Chain`] it can have: to its callback, and to
-///   each of these webhooks;
-/// - the webhooks that due deliveries go to.
-///
-/// [`limits::UNPARK_MAX`]: crate::limits::UNPARK_MAX
+/// What a batch needs to see. A store loads and locks it, and with it the related rows of what it found ([`related`](crate::related)).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wants {
     /// These jobs, where they exist.
@@ -51,6 +40,8 @@ pub struct Wants {
     pub keys: BTreeSet<IdempotencyKey>,
     /// The holders of these unique keys, where there are any.
     pub uniques: BTreeSet<[u8; 32]>,
+    /// The same for the unique keys that these jobs have.
+    pub uniques_of: BTreeSet<JobId>,
     /// These records, where they exist. Not locked: what is written of them is refused if they changed meanwhile.
     pub records: BTreeSet<RecordKey>,
     /// These clients, where they exist, with all their keys.
@@ -113,9 +104,43 @@ pub struct DueWant {
     pub limit: usize,
 }
 
+/// Rows that turned out to be needed while a batch was decided.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MoreRows {
+    /// These jobs, where they exist.
+    pub jobs: BTreeSet<JobId>,
+    /// These records, where they exist.
+    pub records: BTreeSet<RecordKey>,
+}
+
+impl MoreRows {
+    /// Whether it names none.
+    pub fn is_empty(&self) -> bool {
+        self.jobs.is_empty() && self.records.is_empty()
+    }
+
+    /// Adds others to these.
+    pub fn extend(&mut self, more: MoreRows) {
+        self.jobs.extend(more.jobs);
+        self.records.extend(more.records);
+    }
+}
+
+impl Wants {
+    /// The same, and more.
+    pub fn with(&self, more: &MoreRows) -> Wants {
+        let mut wants = self.clone();
+        wants.jobs.extend(&more.jobs);
+        wants.records.extend(more.records.iter().cloned());
+        wants
+    }
+}
+
 /// What was there.
 #[derive(Clone, Debug, Default)]
 pub struct Rows {
+    /// What was loaded because an earlier decision of the same batch asked for it ([`Changes::more`]).
+    pub more: MoreRows,
     /// Every job loaded, for whatever reason, once.
     pub jobs: Vec<Job>,
     /// The shelves asked for, and parked shelves of related rows: ids in shelf order.
@@ -333,6 +358,9 @@ pub struct Changes {
     /// Counts that were uncertain and must be exact. Nothing else in here is to be written then: the batch is to be decided
     /// again.
     pub exact: CountSet,
+    /// Rows that are needed and were not loaded: what happens at the end of a job may depend on them, and who ends in a batch is not
+    /// known before. Nothing else in here is to be written then: the batch is to be decided again, with these rows besides.
+    pub more: MoreRows,
     /// Rows to set aside: they leave every shelf, chain and due time, stay as they are otherwise, and are listed.
     pub set_aside: Vec<SetAside>,
     /// Rows that are not to be listed as set aside any more.

@@ -42,6 +42,14 @@ pub struct Webhook {
     pub n_notices: u32,
 }
 
+impl Webhook {
+    /// Which version of its settings this is: the moment of the last change, by its owner or because it was disabled. How
+    /// deliveries go is no part of it.
+    pub fn revision(&self) -> Time {
+        self.disabled.map_or(self.updated_at, |disabled| disabled.at.max(self.updated_at))
+    }
+}
+
 /// How the body of a delivery is wrapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(u8)]
@@ -53,6 +61,8 @@ pub enum Envelope {
     Structured = 1,
     /// As a CloudEvent whose attributes are header fields.
     Binary = 2,
+    /// Told in the words of Open Job Spec: the body is an event of it.
+    Ojs = 3,
 }
 
 /// The secrets of an endpoint: one, or two while a rotation is under way.
@@ -276,6 +286,7 @@ impl Webhook {
                         0 => Envelope::None,
                         1 => Envelope::Structured,
                         2 => Envelope::Binary,
+                        3 => Envelope::Ojs,
                         _ => return Err(Corrupt),
                     }
                 }

@@ -1,5 +1,6 @@
 //! The one part that writes. Commands wait in a bounded queue; a batch is everything that is waiting when a lane of the
-//! store becomes free. No timer: an idle engine adds no delay, and a busy one batches by itself.
+//! store becomes free. No timer: an idle engine adds no delay, and a busy one batches by itself. A store with several lanes gets a
+//! further batch beside those under way once enough has gathered for it.
 //!
 //! A batch shares one transaction. If the store rejects it because of its data, or a bug in the rules makes them panic, it
 //! is halved until the culprit stands alone, so that one bad command does not sink its neighbours. A command that fails because
@@ -10,6 +11,7 @@ mod isolate;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use forge_core::decide::Batch;
 use forge_core::rows::Render;
@@ -18,10 +20,10 @@ use forge_core::{Answer, Changes, Command, decide, wants};
 use forge_store::{Fault, Store};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinError, JoinSet};
+use tokio_util::sync::CancellationToken;
 
 use crate::Error;
 use crate::clock::Clock;
-use crate::engine::Stop;
 use crate::journal::JournalSignal;
 use crate::observer::{Commit, Observer};
 use crate::options::Options;
@@ -109,18 +111,26 @@ pub(crate) struct CommitContext {
 pub(crate) fn committer(
     context: Arc<CommitContext>,
     options: &Options,
-    stop: Stop,
+    stop: CancellationToken,
 ) -> (CommandQueue, impl Future<Output = ()> + Send + use<>) {
     let (queue, requests) = mpsc::channel(options.commands_waiting_max);
     (CommandQueue { queue }, run(context, requests, options.batch_max, stop))
 }
+
+/// Commands that must wait for each batch under way before another lane is used beside it. A batch costs the store much the same whatever its
+/// size, so that few large ones carry more than many small ones.
+const PER_LANE_IN_USE: usize = 16;
+
+/// Whoever waits for others to share a lane with waits no longer than this, nor longer than a commit under way: one that is stuck holds up
+/// nobody else.
+const LANE_PATIENCE: Duration = Duration::from_millis(5);
 
 /// Ends when told to stop and every accepted command is answered. Cutting it off cuts off the batches under way.
 async fn run(
     context: Arc<CommitContext>,
     mut requests: mpsc::Receiver<QueuedCommand>,
     batch_max: usize,
-    mut stop: Stop,
+    stop: CancellationToken,
 ) {
     let n_lanes = context.store.lanes().max(1);
     let mut commits = JoinSet::new();
@@ -129,7 +139,7 @@ async fn run(
         while commits.len() >= n_lanes {
             commits.join_next().await.into_iter().for_each(note);
         }
-        let batch = gather(&mut requests, batch_max, &mut stop).await;
+        let batch = gather(&*context.clock, &mut requests, &mut commits, batch_max, &stop).await;
         if batch.is_empty() {
             break;
         }
@@ -140,22 +150,39 @@ async fn run(
     }
 }
 
-/// Everything that is waiting, at least one; nothing once the engine is stopping and the queue is empty.
+/// Everything that is waiting, once it is worth a lane; nothing once the engine is stopping and the queue is empty.
 async fn gather(
+    clock: &dyn Clock,
     requests: &mut mpsc::Receiver<QueuedCommand>,
+    commits: &mut JoinSet<()>,
     batch_max: usize,
-    stop: &mut Stop,
+    stop: &CancellationToken,
 ) -> Vec<QueuedCommand> {
     let mut batch = Vec::new();
-    tokio::select! {
-        biased;
-        _ = requests.recv_many(&mut batch, batch_max) => return batch,
-        () = stop.told() => {}
+    let mut patience = None;
+    loop {
+        let n_worthwhile = (commits.len() * PER_LANE_IN_USE).clamp(1, batch_max);
+        if batch.len() >= n_worthwhile {
+            return batch;
+        }
+        if !batch.is_empty() && patience.is_none() {
+            patience = Some(clock.sleep(LANE_PATIENCE));
+        }
+        let impatient = async {
+            if let Some(patience) = &mut patience {
+                patience.await
+            }
+        };
+        let (n_free, is_first) = (batch_max - batch.len(), batch.is_empty());
+        tokio::select! {
+            biased;
+            n = requests.recv_many(&mut batch, n_free) => if n == 0 { return batch },
+            Some(done) = commits.join_next() => note(done),
+            () = impatient, if !is_first => return batch,
+            // Closed rather than waiting for every sender to go: a caller that never looks at its answer must not hold up the end.
+            () = stop.cancelled(), if !requests.is_closed() => requests.close(),
+        }
     }
-    // Closed rather than waiting for every sender to go: a caller that never looks at its answer must not hold up the end.
-    requests.close();
-    requests.recv_many(&mut batch, batch_max).await;
-    batch
 }
 
 fn note(done: Result<(), JoinError>) {

@@ -10,14 +10,15 @@ use forge_core::rows::Render;
 use forge_core::time::Time;
 use forge_core::{Answer, Command};
 use forge_store::{Store, Wakeup};
-use tokio::sync::{broadcast, watch};
-use tokio::task::JoinHandle;
+use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::committer::{self, CommandQueue, CommitContext};
 use crate::ids::Ids;
 use crate::intake::Intake;
 use crate::journal::JournalReader;
+use crate::loops::Loops;
 use crate::options::Options;
 use crate::timers::Alarm;
 use crate::wakeups::{ShelfCheck, Waiter};
@@ -33,24 +34,9 @@ pub struct Engine {
 struct EngineState {
     context: Arc<CommitContext>,
     commands: CommandQueue,
-    ids: Ids,
+    ids: Arc<Ids>,
     result_bytes_max: u64,
-    stop: watch::Sender<bool>,
-    /// Every loop holds a receiver, and lets go of it when it ends.
-    running: watch::Sender<()>,
-    loops: Vec<JoinHandle<()>>,
-}
-
-/// Hears when the engine stops.
-#[derive(Clone)]
-pub(crate) struct Stop(watch::Receiver<bool>);
-
-impl Stop {
-    /// Ready once the engine is stopping. Safe to drop.
-    pub(crate) async fn told(&mut self) {
-        // An engine that is gone without a word has stopped too.
-        let _ = self.0.wait_for(|stopping| *stopping).await;
-    }
+    loops: Loops,
 }
 
 impl Engine {
@@ -73,24 +59,19 @@ impl Engine {
             observer: options.observer.clone(),
         });
         let result_bytes_max = options.result_bytes_max;
-        let (stop, stopped) = watch::channel(false);
-        let stopped = Stop(stopped);
-        let running = watch::Sender::new(());
-        let (commands, committer) = committer::committer(context.clone(), &options, stopped.clone());
-        let timers = timers::run(context.clone(), commands.clone(), options.clone(), stopped.clone());
-        let listener =
-            listen(context.clone(), context.store.wakeups(), options.news_refresh, stopped.clone());
-        let sweeper = sweeper::run(context.clone(), options, stopped);
-        let loops = vec![
-            spawn(&running, committer),
-            spawn(&running, timers),
-            spawn(&running, sweeper),
-            spawn(&running, listener),
-        ];
-        let ids = Ids::default();
-        Engine {
-            inner: Arc::new(EngineState { context, commands, ids, result_bytes_max, stop, running, loops }),
-        }
+        let stop = CancellationToken::new();
+        let mut loops = Loops::new(stop.clone());
+        let (commands, committer) = committer::committer(context.clone(), &options, stop.clone());
+        loops.spawn_vital(committer);
+        let ids = Arc::new(Ids::default());
+        let timers =
+            timers::run(context.clone(), commands.clone(), ids.clone(), options.clone(), stop.clone());
+        loops.spawn_vital(timers);
+        let news = context.store.wakeups();
+        let refresh = options.news_refresh;
+        loops.spawn_vital(sweeper::run(context.clone(), options, stop.clone()));
+        loops.spawn(listen(context.clone(), news, refresh, stop));
+        Engine { inner: Arc::new(EngineState { context, commands, ids, result_bytes_max, loops }) }
     }
 
     /// Runs a command. Refuses at once when too many are waiting.
@@ -117,6 +98,17 @@ impl Engine {
         }
     }
 
+    /// Submits each for itself, waiting for places in the queue of the committer; the answers in order. For intake that can wait,
+    /// such as that of a broker. Being dropped leaves open which of them were submitted.
+    pub async fn submit_each(&self, submits: Vec<Submit>) -> Vec<Result<(Vec<Job>, bool), Error>> {
+        let answers = self.inner.commands.run_all(submits.into_iter().map(Command::Submit).collect()).await;
+        let answer = |answer| match answer {
+            Answer::Submitted { jobs, existing } => (jobs, existing),
+            answer => unreachable!("a submission was answered with {answer:?}"),
+        };
+        answers.into_iter().map(|answered| answered.map(answer)).collect()
+    }
+
     /// Runs a command about one job: the job as it stands, and whether the command changed it.
     pub async fn act(&self, command: Command) -> Result<(Job, bool), Error> {
         match self.run(command).await? {
@@ -128,10 +120,27 @@ impl Engine {
 
     /// Opens another execution of a failed job: the job as it stands, and whether that changed it. `afresh` as in [`Retry`].
     pub async fn retry(&self, owned: Owned, afresh: bool) -> Result<(Job, bool), Error> {
-        // What was fixed at submission does not change until the command is decided.
-        let head = self.store().job(owned.job).await?.map(|job| job.head.clone());
-        let unique = head.and_then(|head| head.unique.as_ref().map(|unique| unique.key));
-        self.act(Command::Retry(Retry { owned, execution: self.execution_id(), afresh, unique })).await
+        let execution = self.execution_id();
+        self.act(Command::Retry(Retry { owned, execution, afresh, dead_letter: false })).await
+    }
+
+    /// The same for a dead letter, with a full budget; refused if the job is none.
+    pub async fn revive(&self, owned: Owned) -> Result<(Job, bool), Error> {
+        let execution = self.execution_id();
+        self.act(Command::Retry(Retry { owned, execution, afresh: true, dead_letter: true })).await
+    }
+
+    /// The same for many, each for itself; they share transactions. Says of each whether it went well.
+    pub async fn revive_all(&self, jobs: Vec<Owned>) -> Vec<Result<(), Error>> {
+        let retry = |owned| {
+            Command::Retry(Retry { owned, execution: self.execution_id(), afresh: true, dead_letter: true })
+        };
+        let answers = self.inner.commands.run_all(jobs.into_iter().map(retry).collect()).await;
+        let settled = |answered: Result<Answer, Error>| match answered? {
+            Answer::Refused(refusal) => Err(Error::Refused(refusal)),
+            _ => Ok(()),
+        };
+        answers.into_iter().map(settled).collect()
     }
 
     /// Claims jobs, waiting up to `wait` for the first one. Nothing to be had, or an engine that is told to stop meanwhile,
@@ -148,7 +157,7 @@ impl Engine {
         }
         let context = &self.inner.context;
         let mut waiter = context.wakeups.wait_for(claim.shelves().collect());
-        let mut stop = Stop(self.inner.stop.subscribe());
+        let stop = self.stop_signal();
         // One sleep for the whole wait: a clock that is set back meanwhile does not prolong it.
         let mut over = context.clock.sleep(wait);
         loop {
@@ -165,7 +174,7 @@ impl Engine {
             }
             tokio::select! {
                 biased;
-                () = stop.told() => return Ok(Vec::new()),
+                () = stop.cancelled() => return Ok(Vec::new()),
                 () = waiter.woken() => {}
                 () = &mut over => return Ok(Vec::new()),
             }
@@ -265,36 +274,27 @@ impl Engine {
         &*self.inner.context.clock
     }
 
-    pub(crate) fn stop_signal(&self) -> Stop {
-        Stop(self.inner.stop.subscribe())
+    /// Tells when the engine stops.
+    pub(crate) fn stop_signal(&self) -> CancellationToken {
+        self.inner.loops.stop_signal()
+    }
+
+    /// Ready once the engine stops, because it was told to or because a part of it broke down. Safe to drop.
+    pub async fn stopping(&self) {
+        self.stop_signal().cancelled().await;
     }
 
     /// Whether the engine has been told to stop.
     pub fn is_stopping(&self) -> bool {
-        *self.inner.stop.borrow()
+        self.inner.loops.is_stopping()
     }
 
     /// Stops: no new commands, waiting claims return empty, what was accepted is written, then the loops end. May be called
     /// any number of times, and dropped: each call returns when all of it is over.
     pub async fn stop(&self) {
-        self.inner.stop.send_replace(true);
-        self.inner.running.closed().await;
+        self.inner.loops.stop().await;
         self.inner.context.journal_signal.close();
     }
-}
-
-impl Drop for EngineState {
-    fn drop(&mut self) {
-        self.loops.iter().for_each(JoinHandle::abort);
-    }
-}
-
-fn spawn(running: &watch::Sender<()>, work: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
-    let running = running.subscribe();
-    tokio::spawn(async move {
-        work.await;
-        drop(running);
-    })
 }
 
 /// Passes on what other nodes made possible. On a shared store it also looks everywhere once in a while: a node that dies
@@ -303,13 +303,13 @@ async fn listen(
     context: Arc<CommitContext>,
     mut news: broadcast::Receiver<Wakeup>,
     refresh: Duration,
-    mut stop: Stop,
+    stop: CancellationToken,
 ) {
     let is_shared = context.store.is_shared();
     loop {
         let wakeup = tokio::select! {
             biased;
-            () = stop.told() => return,
+            () = stop.cancelled() => return,
             wakeup = news.recv() => wakeup,
             () = context.clock.sleep(refresh), if is_shared => Ok(Wakeup::Everything),
         };

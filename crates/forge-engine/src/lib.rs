@@ -8,7 +8,8 @@
 //!                                    ├──► waiting claims are woken      (wakeups), the built-in worker too (worker)
 //!                                    ├──► the timer learns what is due  (timers)
 //!                                    ├──► journal readers go on         (journal)
-//!                                    └──► the delivery loop looks         (delivery)
+//!                                    ├──► the delivery loop looks         (delivery)
+//!                                    └──► sinks send                      (sinks, which read the journal)
 //! ```
 //!
 //! The engine knows no network and no SQL, and asks [`Clock`] for time and chance; so a test moves the clock by hand, and
@@ -21,14 +22,18 @@ mod engine;
 mod ids;
 mod intake;
 pub mod journal;
+mod loops;
 pub mod observer;
 mod options;
+mod redrive;
+mod schedules;
+pub mod sinks;
 mod sweeper;
 mod timers;
 mod wakeups;
 mod worker;
 
-pub use clock::{Clock, SystemClock};
+pub use clock::{Clock, StoreClock, SystemClock};
 pub use delivery::{
     AttemptReport, AttemptVerdict, Courier, DeliveryHandle, DeliveryLoop, DeliveryOptions, PreparedDelivery,
     Sending,
@@ -36,6 +41,8 @@ pub use delivery::{
 pub use engine::Engine;
 pub use intake::{Intake, KeepError};
 pub use options::Options;
+pub use redrive::{RedriveHandle, RedriveLoop};
+pub use schedules::{Recurrence, RecurrenceError};
 pub use worker::{BuiltInWorker, Compose, Gauge, WorkerHandle, WorkerOptions};
 
 use std::sync::Arc;

@@ -16,6 +16,9 @@ pub trait Observer: Send + Sync + Debug + 'static {
 
     /// A sweep is over; it deleted this, perhaps nothing.
     fn swept(&self, _: &Swept) {}
+
+    /// So many events were deleted that a sink had not sent: it was behind for too long.
+    fn dropped(&self, _sink: &str, _n_events: u64) {}
 }
 
 /// A batch that is durable.

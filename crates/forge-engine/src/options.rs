@@ -10,8 +10,7 @@ use crate::observer::{NoObserver, Observer};
 /// Settings of an engine.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Commands that may wait for the committer; one more is refused. Enough for a thousand connections to each have a few
-    /// under way, and small enough that the wait behind it stays well under a second.
+    /// Commands that may wait for the committer; one more is refused.
     pub commands_waiting_max: usize,
     /// Commands in one transaction.
     pub batch_max: usize,
@@ -29,22 +28,32 @@ pub struct Options {
     pub sweep_max: usize,
     /// How long journal rows are kept: as long as a reader may lag behind.
     pub journal_keep: Duration,
+    /// How long the sweeper waits for a sink that has not sent what is in the journal, if that is longer.
+    pub sink_lag_max: Duration,
     /// How long it is remembered that a forgotten job existed.
     pub tombstone_keep: Duration,
     /// How long revoked API keys are kept, for audit.
     pub revoked_key_keep: Duration,
     /// How long deliveries are kept that arrived or were given up.
     pub delivery_keep: Duration,
+    /// Jobs that may wait in the queue of a schedule; a tick is put off while there are as many. `None` for no bound of the server.
+    pub queue_max: Option<u64>,
     /// Bytes that one result may have.
     pub result_bytes_max: u64,
     /// Who watches the commits.
     pub observer: Arc<dyn Observer>,
 }
 
+impl Options {
+    /// How many commands may wait unless something else is said: enough for a thousand connections to each have a few under
+    /// way, and small enough that the wait behind it stays well under a second.
+    pub const COMMANDS_WAITING: usize = 8192;
+}
+
 impl Default for Options {
     fn default() -> Self {
         Options {
-            commands_waiting_max: 8192,
+            commands_waiting_max: Options::COMMANDS_WAITING,
             batch_max: limits::BATCH_COMMANDS_MAX,
             due_max: limits::DUE_JOBS_MAX,
             due_refresh: Duration::from_secs(1),
@@ -53,9 +62,11 @@ impl Default for Options {
             sweep_every: Duration::from_secs(60),
             sweep_max: 1000,
             journal_keep: Duration::from_secs(7 * 24 * 3600),
+            sink_lag_max: Duration::from_secs(72 * 3600),
             tombstone_keep: limits::TOMBSTONE,
             revoked_key_keep: Duration::from_secs(90 * 24 * 3600),
             delivery_keep: limits::DELIVERY_KEEP,
+            queue_max: None,
             result_bytes_max: 1 << 30,
             observer: Arc::new(NoObserver),
         }

@@ -6,16 +6,17 @@ use std::sync::Arc;
 use forge_core::limits;
 use forge_core::rows::Minute;
 use forge_store::{Sweep, Swept};
+use tokio_util::sync::CancellationToken;
 
 use crate::committer::CommitContext;
-use crate::engine::Stop;
 use crate::options::Options;
+use crate::sinks::Unsent;
 
 /// Runs until told to stop. Being cut off anywhere is safe: a bite is deleted whole or not at all.
-pub(crate) async fn run(context: Arc<CommitContext>, options: Options, mut stop: Stop) {
+pub(crate) async fn run(context: Arc<CommitContext>, options: Options, stop: CancellationToken) {
     tokio::select! {
         biased;
-        () = stop.told() => {}
+        () = stop.cancelled() => {}
         () = work(&context, &options) => {}
     }
     // Whoever gathers what went between two sweeps must not wait for the next.
@@ -48,8 +49,10 @@ async fn work(context: &CommitContext, options: &Options) {
 
 async fn sweep(context: &CommitContext, options: &Options) -> Result<Swept, forge_store::Error> {
     let now = context.clock.now();
+    let unsent = Unsent::find(&*context.store, now, options.sink_lag_max).await?;
     let sweep = Sweep {
         journal_before: now - options.journal_keep,
+        journal_until: unsent.journal_until(),
         tombstones_before: now - options.tombstone_keep,
         revoked_keys_before: now - options.revoked_key_keep,
         deliveries_before: now - options.delivery_keep,
@@ -58,5 +61,32 @@ async fn sweep(context: &CommitContext, options: &Options) -> Result<Swept, forg
         loose_before: now - limits::LOOSE_BLOB,
         limit: options.sweep_max,
     };
-    context.store.sweep(sweep).await
+    let mut swept = context.store.sweep(sweep).await?;
+    swept += drop_overdue(context, options, &unsent).await?;
+    Ok(swept)
+}
+
+/// Deletes what a sink did not send for so long that nobody may wait for it any more, and says so.
+async fn drop_overdue(
+    context: &CommitContext,
+    options: &Options,
+    unsent: &Unsent,
+) -> Result<Swept, forge_store::Error> {
+    let overdue = context.clock.now() - options.sink_lag_max.max(options.journal_keep);
+    let dropped = unsent.before(&*context.store, overdue, options.sweep_max).await?;
+    if dropped.is_empty() {
+        return Ok(Swept::default());
+    }
+    let sweep = Sweep { journal_before: overdue, ..Sweep::nothing(options.sweep_max) };
+    let swept = context.store.sweep(sweep).await?;
+    for (sink, n_events) in dropped {
+        tracing::error!(
+            sink = sink.as_str(),
+            n_events,
+            max_lag_hours = options.sink_lag_max.as_secs() / 3600,
+            "events were deleted that the sink has not sent: it was behind for longer than sinks.max_lag_hours"
+        );
+        context.observer.dropped(sink.as_str(), n_events);
+    }
+    Ok(swept)
 }

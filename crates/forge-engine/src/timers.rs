@@ -6,16 +6,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use forge_core::command::WorkerCommand;
+use forge_core::command::{FailureCommand, FailuresDue, WorkerCommand};
+use forge_core::schedule::Schedule;
 use forge_core::set_aside::SetAside;
 use forge_core::time::Time;
 use forge_core::{Answer, Command};
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
+use crate::Error;
 use crate::clock::Clock;
 use crate::committer::{CommandQueue, CommitContext};
+use crate::ids::Ids;
 use crate::options::Options;
-use crate::{Error, engine::Stop};
+use crate::schedules;
 
 /// Rows that are given another chance when the engine starts.
 const RESTORED_MAX: usize = 1000;
@@ -83,22 +87,23 @@ impl Alarm {
 pub(crate) async fn run(
     context: Arc<CommitContext>,
     commands: CommandQueue,
+    ids: Arc<Ids>,
     options: Options,
-    mut stop: Stop,
+    stop: CancellationToken,
 ) {
     tokio::select! {
         biased;
-        () = stop.told() => {}
-        () = work(&context, &commands, &options) => {}
+        () = stop.cancelled() => {}
+        () = work(&context, &commands, &ids, &options) => {}
     }
 }
 
 /// Ends only with the committer; a store that fails is asked again.
-async fn work(context: &CommitContext, commands: &CommandQueue, options: &Options) {
+async fn work(context: &CommitContext, commands: &CommandQueue, ids: &Ids, options: &Options) {
     let clock = &*context.clock;
     restore(context, commands).await;
     loop {
-        match work_off(context, commands, options.due_max).await {
+        match work_off(context, commands, ids, options).await {
             Ok(()) => context.alarm.wait(clock, options.due_refresh).await,
             Err(Error::Stopped) => return,
             Err(error) => {
@@ -126,7 +131,12 @@ async fn restore(context: &CommitContext, commands: &CommandQueue) {
 }
 
 /// Does all that is due, bite by bite, then learns what is due next.
-async fn work_off(context: &CommitContext, commands: &CommandQueue, due_max: usize) -> Result<(), Error> {
+async fn work_off(
+    context: &CommitContext,
+    commands: &CommandQueue,
+    ids: &Ids,
+    options: &Options,
+) -> Result<(), Error> {
     // Cleared before the look, so that a moment set during it is kept.
     context.alarm.clear();
     loop {
@@ -138,10 +148,12 @@ async fn work_off(context: &CommitContext, commands: &CommandQueue, due_max: usi
             }
             None => return Ok(()),
         }
-        match commands.run(Command::Due(due_max)).await? {
+        match commands.run(Command::Due(options.due_max)).await? {
             // Another node holds what is due, or the clock went back: look again later.
             Answer::Due { n_jobs: 0, n_records: 0, more: false, .. } => return Ok(()),
-            Answer::Due { workers_lost, .. } => {
+            Answer::Due { workers_lost, failures, schedules, .. } => {
+                fold(commands, failures).await?;
+                fire(context, commands, ids, schedules, options.queue_max).await?;
                 for lost in workers_lost {
                     tracing::info!(worker = %lost.worker.name, jobs = lost.jobs.len(), "a worker is gone; taking back its jobs");
                     commands.run(Command::Worker(WorkerCommand::Lost(lost))).await?;
@@ -150,4 +162,36 @@ async fn work_off(context: &CommitContext, commands: &CommandQueue, due_max: usi
             answer => unreachable!("a look at what is due was answered with {answer:?}"),
         }
     }
+}
+
+/// Has the ticks of schedules dealt with, all in as few transactions as possible.
+async fn fire(
+    context: &CommitContext,
+    commands: &CommandQueue,
+    ids: &Ids,
+    schedules: Vec<Schedule>,
+    queue_max: Option<u64>,
+) -> Result<(), Error> {
+    let clock = &*context.clock;
+    let now = clock.now();
+    let firing = |schedule| schedules::fire(schedule, now, queue_max, || ids.job(clock));
+    for answered in commands.run_all(schedules.into_iter().map(firing).collect()).await {
+        answered?;
+    }
+    Ok(())
+}
+
+/// Has failures added to their groups, and groups forgotten whose time is over or for which there is no room.
+async fn fold(commands: &CommandQueue, due: FailuresDue) -> Result<(), Error> {
+    let mut over = due.over.clone();
+    if !due.batches.is_empty() {
+        match commands.run(Command::Failure(FailureCommand::Fold(due))).await? {
+            Answer::Folded { surplus } => over.extend(surplus),
+            answer => unreachable!("a command about failures was answered with {answer:?}"),
+        }
+    }
+    if !over.is_empty() {
+        commands.run(Command::Failure(FailureCommand::Forget(over))).await?;
+    }
+    Ok(())
 }

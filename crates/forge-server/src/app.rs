@@ -7,13 +7,14 @@ use forge_core::client::Client;
 use forge_core::delivery::DeliveryPolicy;
 use forge_core::id::ClientId;
 use forge_core::job::{Keep, Name};
+use forge_core::node::Node;
 use forge_core::retry::{Mode, RetryPolicy};
 use forge_core::time::Time;
 use forge_core::{Command, limits as core_limits};
 use forge_engine::observer::Observer;
 use forge_engine::{
-    BuiltInWorker, Clock, DeliveryHandle, DeliveryLoop, DeliveryOptions, Engine, Options, WorkerHandle,
-    WorkerOptions,
+    BuiltInWorker, Clock, DeliveryHandle, DeliveryLoop, DeliveryOptions, Engine, Options, RedriveHandle,
+    RedriveLoop, WorkerHandle, WorkerOptions,
 };
 use forge_problem::{Digest, FieldType, FieldWriter};
 use forge_store::Store;
@@ -22,14 +23,19 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::config::{AuthMode, Config, JobReportStatus, RetryMode};
-use crate::edge::results::DownloadPlaces;
+use crate::edge::results::{DownloadPlaces, ReadyResults};
 use crate::edge::sse::Hub;
-use crate::edge::{ApiKeyCache, BodyCache, Limiter, Unwritten};
+use crate::edge::{ApiKeyCache, BodyCache, Limiter, Sessions, Unwritten};
+#[cfg(feature = "grpc")]
+use crate::held_jobs::{HeldJobs, HoldObserver};
 use crate::limits::{
-    READY_TIMEOUT, REQUEST_TIMEOUT, STREAM_EVENTS_WAITING_MAX, STREAM_HEARTBEAT, WAIT_MAX,
+    NODE_BEAT, READY_TIMEOUT, REQUEST_TIMEOUT, STREAM_EVENTS_WAITING_MAX, STREAM_HEARTBEAT, WAIT_MAX,
     WEBHOOK_LEASE_MARGIN,
 };
 use crate::metrics::Metrics;
+use crate::schemas::SchemaCache;
+use crate::sinks::SinkSet;
+use crate::tallies::NodeNews;
 use crate::traces::{CommitObserver, Traces};
 use crate::webhooks::{Sender, SenderOptions, SharedCourier, SigningKeys, WebhookCourier};
 
@@ -62,14 +68,27 @@ pub struct App {
     pub unwritten: Arc<Unwritten>,
     /// Calls of workers and their limit, if there is one.
     pub worker_limiter: Option<Limiter>,
+    /// Messages of a broker and their limit, where that is not the one of their client.
+    pub bridge_limiter: Option<Limiter>,
+    /// What other nodes shall hear.
+    pub node_news: NodeNews,
     /// When it began.
     pub started_at: Time,
+    /// What this process is called among the nodes: another name with every start.
+    pub node: Name,
     /// Places for downloads of large results.
     pub downloads: Arc<DownloadPlaces>,
     /// Jobs as they were last written out.
     pub body_cache: BodyCache,
+    /// Small results that were just fetched.
+    pub ready_results: ReadyResults,
+    /// Schemas of clients in use.
+    pub schemas: SchemaCache,
     /// Streams of events.
     pub hub: Hub,
+    /// What workers hold whom streams feed.
+    #[cfg(feature = "grpc")]
+    pub held_jobs: Arc<HeldJobs>,
     /// Who asks when nobody says, in open mode.
     pub default_client: Option<ClientId>,
     /// Where jobs wait that name no queue.
@@ -78,11 +97,17 @@ pub struct App {
     pub problem_field: FieldWriter,
     /// What deliveries to webhooks are signed with; nothing if signing is off.
     pub webhook_keys: Option<Arc<SigningKeys>>,
+    /// Brokers that get the events of all jobs.
+    pub sinks: SinkSet,
+    /// The operator in a browser.
+    pub sessions: Sessions,
     pub(crate) admin_digest: Option<[u8; 32]>,
     /// The built-in worker, where it was told to work.
     worker: OnceLock<WorkerHandle>,
     /// The delivery loop, where it was told to deliver.
     post: OnceLock<DeliveryHandle>,
+    /// The loop that carries out redrives, where it was told to.
+    redrives: OnceLock<RedriveHandle>,
     stopping: watch::Sender<bool>,
     me: Weak<App>,
 }
@@ -114,6 +139,10 @@ impl Default for Bounds {
 /// The client of requests without credentials in open mode: the same on every node and after every restart.
 const DEFAULT_CLIENT: ClientId = ClientId::v4(0x64656661_756c_7400_0000_000000000000);
 
+fn node_name(clock: &dyn Clock) -> Name {
+    Name::new(&format!("node-{:08x}", clock.random() as u32)).expect("a short name")
+}
+
 /// The queue of jobs that name none.
 const DEFAULT_QUEUE: &str = "default";
 
@@ -130,16 +159,22 @@ impl App {
         let metrics = Arc::new(Metrics::new());
         let traces = Traces::start(&config.telemetry, clock.clone(), metrics.trace_spans_dropped.clone());
         let traces = traces.map(Arc::new);
-        let observer: Arc<dyn Observer> = match &traces {
+        let counts: Arc<dyn Observer> = match &traces {
             Some(traces) => Arc::new(CommitObserver { metrics: metrics.clone(), traces: traces.clone() }),
             None => metrics.clone(),
         };
+        #[cfg(feature = "grpc")]
+        let held_jobs = Arc::new(HeldJobs::default());
+        #[cfg(feature = "grpc")]
+        let counts: Arc<dyn Observer> = Arc::new(HoldObserver { counts, held: held_jobs.clone() });
         let options = Options {
             tombstone_keep: config.retention.tombstones,
             revoked_key_keep: config.retention.revoked_keys,
             delivery_keep: config.retention.deliveries,
             result_bytes_max: config.limits.max_result_bytes,
-            observer,
+            sink_lag_max: config.sinks.max_lag,
+            queue_max: Some(config.limits.queue_size),
+            observer: counts,
             ..Options::default()
         };
         let engine = Engine::start(store, clock.clone(), Arc::new(outcomes.clone()), options);
@@ -155,17 +190,27 @@ impl App {
         Ok(Arc::new_cyclic(|me| App {
             me: me.clone(),
             hub,
+            #[cfg(feature = "grpc")]
+            held_jobs,
             limiter: Limiter::new(&config.limits),
             worker_limiter: Limiter::of_workers(&config.limits),
+            bridge_limiter: Limiter::of_bridge(&config.limits, config.amqp.rate_per_minute),
+            node_news: NodeNews::default(),
             started_at: clock.now(),
+            node: node_name(&*clock),
             ring: ApiKeyCache::default(),
             body_cache: BodyCache::default(),
+            ready_results: ReadyResults::default(),
+            schemas: SchemaCache::default(),
             unwritten: Arc::default(),
             downloads: Arc::default(),
+            sessions: Sessions::new(&admin_digest.unwrap_or_else(|| chance(&*clock))),
             default_queue: Name::new(DEFAULT_QUEUE).expect("a short name"),
             problem_field: problem_field(),
+            sinks: SinkSet::default(),
             worker: OnceLock::new(),
             post: OnceLock::new(),
+            redrives: OnceLock::new(),
             stopping: watch::Sender::new(false),
             config,
             engine,
@@ -233,6 +278,48 @@ impl App {
             let options = DeliveryOptions { policy, lease, ..defaults };
             DeliveryLoop::start(self.engine.clone(), Arc::new(SharedCourier(Arc::new(courier))), options)
         });
+    }
+
+    /// Lets redrives be carried out here. It is told once; a second call changes nothing.
+    pub fn redrive(&self) {
+        self.redrives.get_or_init(|| RedriveLoop::start(self.engine.clone()));
+    }
+
+    /// Says now and then that this node is there, until the server stops.
+    pub fn show_up(&self) {
+        let app = self.shared();
+        tokio::spawn(async move {
+            let mut stopping = app.stopping.subscribe();
+            loop {
+                let version = env!("CARGO_PKG_VERSION").to_owned();
+                let (started_at, seen_at) = (app.started_at, app.clock.now());
+                let node = Node { id: app.node.to_string(), version, started_at, seen_at };
+                if let Err(error) = app.engine.run(Command::Node(node)).await {
+                    tracing::debug!(%error, "could not say that this node is there");
+                }
+                tokio::select! {
+                    _ = stopping.wait_for(|stopping| *stopping) => return,
+                    () = app.clock.sleep(NODE_BEAT) => {}
+                }
+            }
+        });
+    }
+
+    /// Stops carrying out redrives: those under way are handed back.
+    pub async fn stop_redrives(&self) {
+        if let Some(redrives) = self.redrives.get() {
+            redrives.stop().await;
+        }
+    }
+
+    /// Lets sinks begin to send to the brokers that the configuration names.
+    pub fn start_sinks(&self) {
+        self.sinks.start_configured(self);
+    }
+
+    /// Stops sending to brokers: another node may go on at once.
+    pub async fn stop_sinks(&self) {
+        self.sinks.stop().await;
     }
 
     /// Who tells, as CloudEvents name it.
@@ -315,8 +402,21 @@ impl App {
 
     /// What this node remembers of the keys of a client is not to be believed any more: one of them has just changed.
     pub fn keys_changed(&self, client: ClientId) {
+        self.keys_changed_elsewhere(client);
+        self.node_news.key_changed(client);
+    }
+
+    /// The same, as another node says.
+    pub(crate) fn keys_changed_elsewhere(&self, client: ClientId) {
         self.ring.forget(client);
         self.hub.keys_changed(client);
+    }
+
+    /// All that count callers.
+    pub(crate) fn limiters(&self) -> impl Iterator<Item = &Limiter> {
+        [Some(&self.limiter), self.worker_limiter.as_ref(), self.bridge_limiter.as_ref()]
+            .into_iter()
+            .flatten()
     }
 
     /// For what outlives the request it was made for.
@@ -354,6 +454,14 @@ const fn by_default(mode: RetryMode) -> Mode {
         RetryMode::Auto => Mode::Auto,
         RetryMode::Manual | RetryMode::Policy => Mode::Manual,
     }
+}
+
+/// A secret of this process.
+fn chance(clock: &dyn Clock) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    bytes[..16].copy_from_slice(&clock.random().to_be_bytes());
+    bytes[16..].copy_from_slice(&clock.random().to_be_bytes());
+    bytes
 }
 
 /// Registers the client of open mode, if no start before has.

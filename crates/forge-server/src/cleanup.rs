@@ -6,7 +6,8 @@ use std::sync::Arc;
 use forge_core::decide::Batch;
 use forge_core::rows::Minute;
 use forge_core::{Command, decide, limits, wants};
-use forge_engine::{Clock, SystemClock};
+use forge_engine::sinks::Unsent;
+use forge_engine::{Clock, StoreClock};
 use forge_store::{Store, Sweep};
 
 use crate::app::outcomes;
@@ -27,8 +28,10 @@ pub struct Removed {
 
 /// Applies retention to the store that the configuration names.
 pub async fn cleanup(config: &Config) -> Result<Removed, ServeError> {
-    let clock = SystemClock;
-    let store = open_existing(&config.server.database, &clock).await?;
+    let clock = StoreClock::default();
+    let store = open_existing(config, &clock).await?;
+    // What is old is decided by the clock that it was written by.
+    clock.compare(&*store).await.map_err(ServeError::Store)?;
     clean(&*store, config, &clock).await.map_err(ServeError::Store)
 }
 
@@ -51,8 +54,10 @@ async fn clean(store: &dyn Store, config: &Config, clock: &dyn Clock) -> Result<
     }
     loop {
         let now = clock.now();
+        let unsent = Unsent::find(store, now, config.sinks.max_lag).await?;
         let sweep = Sweep {
             journal_before: now - forge_engine::Options::default().journal_keep,
+            journal_until: unsent.journal_until(),
             tombstones_before: now - config.retention.tombstones,
             revoked_keys_before: now - config.retention.revoked_keys,
             deliveries_before: now - config.retention.deliveries,

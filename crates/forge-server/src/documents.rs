@@ -33,6 +33,11 @@ impl Document {
         Document { language: Some(language), ..self }
     }
 
+    /// What tells this version from others.
+    pub fn version(&self) -> &str {
+        self.tag.to_str().unwrap_or_default().trim_matches('"')
+    }
+
     /// The document, or 304 for whoever has it.
     pub fn answer(&self, headers: &HeaderMap) -> Response {
         let has_it = headers.get_all(IF_NONE_MATCH).iter().any(|line| self.is_named(line));

@@ -22,6 +22,19 @@ pub enum Exit {
     Unreachable = 6,
 }
 
+impl Exit {
+    /// All of them.
+    pub const ALL: [Exit; 7] = [
+        Exit::Done,
+        Exit::Failure,
+        Exit::Usage,
+        Exit::JobFailed,
+        Exit::TimedOut,
+        Exit::NotAuthorised,
+        Exit::Unreachable,
+    ];
+}
+
 impl Termination for Exit {
     fn report(self) -> ExitCode {
         ExitCode::from(self as u8)

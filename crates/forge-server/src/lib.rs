@@ -8,9 +8,14 @@
 //! - `metrics`: what can be counted.
 //! - `documents`: what says the same to everybody, with its ETag;
 //! - `problems`: the pages that problem types lead to.
+//! - `schedules`: what all dialects do about schedules.
 //! - `webhooks`: what is sent to receivers, and how.
-//! - `cleanup`: retention, once and now.
+//! - `bridge`: jobs from a RabbitMQ broker, with the feature `amqp`.
+//! - `workflows`: begun and read, whichever dialect they come by.
+//! - `cleanup`: retention, once and now; `migrate`: the schema, once and now.
 //! - `bench`: how fast it is, here and now.
+//! - `held_jobs`: which jobs the workers of streams still hold.
+//! - `schemas`: what arguments of a job type must look like.
 //! - `exit`: what the process says when it ends.
 //! - `limits`: bounds that nobody needs to configure.
 //!
@@ -18,6 +23,8 @@
 
 pub mod app;
 pub mod bench;
+#[cfg(feature = "amqp")]
+pub mod bridge;
 mod cleanup;
 pub mod config;
 pub mod connections;
@@ -25,19 +32,29 @@ pub mod dialects;
 pub mod documents;
 pub mod edge;
 mod exit;
+#[cfg(feature = "grpc")]
+mod held_jobs;
 mod http_client;
 pub mod limits;
 pub mod metrics;
+mod migrate;
 pub mod pages;
 pub mod problems;
+pub mod schedules;
+pub mod schemas;
 mod serve;
+pub mod sinks;
 pub mod submission;
+pub mod tallies;
 pub mod telemetry;
 pub mod traces;
 pub mod webhooks;
+pub mod workflows;
 
 pub use app::{App, Bounds};
 pub use cleanup::{Removed, cleanup};
 pub use config::Config;
 pub use exit::Exit;
-pub use serve::{ServeError, serve};
+pub use forge_store::SchemaStatus;
+pub use migrate::{migrate, schema};
+pub use serve::{ServeError, ServerAddresses, serve};

@@ -32,8 +32,8 @@ pub const TROUBLE_AFTER_S: u64 = 1;
 /// What a client is told to wait when its quota is spent: only an operator can change that.
 pub const QUOTA_AFTER_S: u64 = 3600;
 
-/// How long a key is believed before the store is asked again: how long a key that another node revoked still works here,
-/// for requests and for streams.
+/// How long a key is believed before the store is asked again. Other nodes tell when they change one, see [`TALLY_EVERY`]; so long it works if such a
+/// node dies before it has told.
 pub const KEY_FRESH: Duration = Duration::from_secs(5);
 
 /// How often at most the last use of a key is written down.
@@ -51,6 +51,18 @@ pub const MISSES_PER_MINUTE: u32 = 120;
 
 /// Wrong tokens that one address may send per minute where only the operator's is good. Whoever mistypes it needs fewer.
 pub const WRONG_TOKENS_PER_MINUTE: u32 = 10;
+
+/// How long the operator stays logged in to the dashboard: a day at work.
+pub const SESSION_LASTS: Duration = Duration::from_secs(12 * 3600);
+
+/// Sessions that were logged out and are remembered, each until it would have ended anyway.
+pub const SESSIONS_ENDED_MAX: usize = 1000;
+
+/// Jobs that the dashboard cancels or retries with one confirmation.
+pub const BULK_JOBS_MAX: usize = 1000;
+
+/// Bytes of an input that the operator is shown.
+pub const INPUT_SHOWN_BYTES_MAX: usize = 64 * 1024;
 
 /// Wrong keys that one address may send per minute before it is no longer looked whether one is the operator's token by chance.
 /// Far more than a client with an old key sends, since its address may be the operator's too.
@@ -135,6 +147,9 @@ pub const DOWNLOADS_MAX: usize = 256;
 
 /// Of these, downloads of one client: more than a browser or a download manager opens, and an eighth of all.
 pub const DOWNLOADS_PER_CLIENT_MAX: usize = 32;
+
+/// Small results that were just fetched and are kept for the next who asks, in all.
+pub const READY_RESULTS_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Spans that wait to be sent, some 500 bytes each. A collector that is slower than the work loses the rest.
 pub const TRACE_SPANS_WAITING_MAX: usize = 16 * 1024;
@@ -269,9 +284,160 @@ pub const UPLOAD_TIMEOUT: Duration = Duration::from_secs(6 * 3600);
 /// Shelves that a fetch of the operator looks at.
 pub const SHELVES_SEARCHED_MAX: usize = 256;
 
+/// Shelves that one request of the operator searches for their oldest job. Each is a walk over the jobs that wait there.
+pub const OLDEST_LOOKED_AT_MAX: usize = 256;
+
+/// Records of failures that are not added to their groups yet, which a list reads. More come only while hundreds of batches a second fail;
+/// the numbers are then a second old.
+pub const FAILURE_BATCHES_READ_MAX: usize = 1000;
+
+/// Jobs that are counted to say how many a redrive would find: some hundred milliseconds in an index.
+pub const REDRIVE_MATCHED_MAX: usize = 1_000_000;
+
+/// Jobs that the preview of a redrive names.
+pub const REDRIVE_SHOWN_MAX: usize = 10;
+
+/// How often nodes tell each other what their callers spent. Told and heard, that is twice as long at worst: within a second limits hold for all
+/// nodes. Each time costs a node one query, and a small transaction if there is something to tell.
+pub const TALLY_EVERY: Duration = Duration::from_millis(400);
+
+/// For so many rounds what was told is told again: ten seconds, for nodes that could not read meanwhile.
+pub const TALLY_ROUNDS_KEPT: u64 = 25;
+
+/// Callers that one tally tells of, some 40 bytes each. Of more, those are told of who have least left.
+pub const TALLY_ENTRIES_MAX: usize = 4096;
+
+/// Clients with changed keys that one tally tells of. Of more, other nodes hear when they next ask the store, see [`KEY_FRESH`].
+pub const TALLY_KEYS_MAX: usize = 256;
+
+/// Clients whose quotas are added up in one transaction. Of more, those come first who have least left.
+pub const QUOTAS_PER_ROUND: usize = 256;
+
+/// How long telling for the last time may hold up the stop.
+pub const TALLY_STOP_GRACE: Duration = Duration::from_millis(500);
+
+/// How often a node says that it is there.
+pub const NODE_BEAT: Duration = Duration::from_secs(30);
+
+/// How often a list of failures is read again because some were added to their groups meanwhile.
+pub const FAILURE_READS_MAX: usize = 4;
+
+/// Workers that are looked at to find one by its name alone.
+pub const WORKERS_SEARCHED_MAX: usize = 10_000;
+
 /// Pages of the journal that one page of OJS events looks through.
 pub const OJS_EVENT_PAGES_MAX: usize = 32;
+
+/// Bytes of the results that a step of a workflow is handed by those it waited for. What does not fit is fetched by the worker.
+pub const PARENT_RESULTS_BYTES_MAX: usize = 1024 * 1024;
+
+/// Bytes of a gRPC message: a batch of envelopes, and what protocol buffers need beyond JSON for it.
+pub const GRPC_MESSAGE_BYTES_MAX: usize = OJS_BATCH_BYTES_MAX + 1024 * 1024;
+
+/// gRPC connections at once. Each carries many calls, so clients need few.
+pub const GRPC_CONNECTIONS_MAX: usize = 4096;
+
+/// Calls under way on one gRPC connection; further ones wait on the client's side. A call that only waits takes some kilobytes.
+pub const GRPC_CALLS_PER_CONNECTION_MAX: u32 = 256;
+
+/// How often a silent gRPC connection is asked whether it is alive, and how long it may take to say so: a worker whose machine is gone must
+/// not hold its place for ever.
+pub const GRPC_PING_EVERY: Duration = Duration::from_secs(20);
+/// See [`GRPC_PING_EVERY`].
+pub const GRPC_PING_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Bytes of one call that may wait to be written on a gRPC connection, beside what the client's window lets through.
+pub const GRPC_SEND_BUFFER_BYTES_MAX: usize = 64 * 1024;
+
+/// How long a TLS handshake may take.
+pub const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Dead letters that one request tries again; `has_more` says that there are others.
+pub const BULK_RETRY_JOBS_MAX: usize = 1000;
+
+/// Cron jobs in the answer to `ListCron`, which knows no pages; over HTTP they come in pages.
+pub const GRPC_CRONS_MAX: usize = 1000;
+
+/// How long a stream of jobs waits for work before it asks anew; asking costs nothing where there is none.
+pub const STREAM_CLAIM_WAIT: Duration = Duration::from_secs(30);
+
+/// How long a claim of a stream that has ended may take: longer than a transaction of a healthy store.
+pub const STREAM_CLAIM_GRACE: Duration = Duration::from_millis(250);
+
+/// Jobs that a stream takes at once: more would keep them from other workers.
+pub const STREAM_CLAIM_JOBS_MAX: usize = 32;
+
+/// How long a stream with little room waits for more before it takes jobs, an eighth of the time that jobs take within these bounds: a claim for
+/// each acknowledged job would cost as much as the job.
+pub const STREAM_LINGER_MIN: Duration = Duration::from_millis(2);
+/// See [`STREAM_LINGER_MIN`].
+pub const STREAM_LINGER_MAX: Duration = Duration::from_millis(50);
+
+/// Jobs that a full stream looks at when it has heard nothing, one by one.
+pub const STREAM_HOLDS_CHECKED_MAX: usize = 32;
+
+/// Types of events that one stream may name; there are ten.
+pub const STREAM_EVENT_TYPES_MAX: usize = 64;
 
 /// Bytes of the head of a request; more is 431, though a last read may bring it up to twice as many. A connection
 /// takes no more of a body either before it has written what it took.
 pub const HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// Messages of one bridged queue that are in hand at once: enough for full transactions, and with the largest envelopes 100 MB.
+#[cfg(feature = "amqp")]
+pub const AMQP_PREFETCH: u16 = 100;
+
+/// Commands of one bridged queue that are in hand at once. Some wait for their job.
+#[cfg(feature = "amqp")]
+pub const AMQP_CONTROL_PREFETCH: u16 = 32;
+
+/// How long a broker may take to let us in.
+#[cfg(feature = "amqp")]
+pub const AMQP_CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a broker may take to confirm a message. One that has run out of memory or disk stops all who publish.
+#[cfg(feature = "amqp")]
+pub const AMQP_CONFIRM_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The wait after a broken connection to the broker; it doubles with each further one (OJS's binding: 1 s, …, 60 s).
+#[cfg(feature = "amqp")]
+pub const AMQP_WAIT_BASE: Duration = Duration::from_secs(1);
+
+/// The longest of these waits.
+#[cfg(feature = "amqp")]
+pub const AMQP_WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// The wait after the store did not take a message, at first.
+#[cfg(feature = "amqp")]
+pub const AMQP_HOLD_PAUSE: Duration = Duration::from_millis(50);
+
+/// How long messages are in hand that the store does not take; then they go back to the broker. Brokers close channels that hold
+/// messages for half an hour.
+#[cfg(feature = "amqp")]
+pub const AMQP_HOLD_MAX: Duration = Duration::from_secs(5 * 60);
+
+/// How long a cancel waits for a job that is not there yet: it may have overtaken it.
+#[cfg(feature = "amqp")]
+pub const AMQP_CANCEL_WAIT: Duration = Duration::from_secs(10);
+
+/// How long the schemas of a client are believed before the store is asked again: how long what another node registered does not
+/// count here.
+pub const SCHEMAS_FRESH: Duration = Duration::from_secs(1);
+
+/// Clients whose schemas are kept in memory; most have none.
+pub const SCHEMA_CLIENTS_CACHED_MAX: usize = 1024;
+
+/// Places of a schema, each reference counted with what it leads to.
+pub const SCHEMA_NODES_MAX: usize = 2000;
+
+/// References of a schema that lead to each other one after the other: both reading and judging go down them.
+pub const SCHEMA_REFERENCES_DEEP_MAX: usize = 32;
+
+/// Bytes of a compiled pattern.
+pub const SCHEMA_PATTERN_BYTES_MAX: usize = 1024 * 1024;
+
+/// Work of judging one job: places of the schema times values of the arguments. About a second.
+pub const SCHEMA_WORK_MAX: usize = 32 * 1024 * 1024;
+
+/// Work that is done at once; more goes to a thread of its own. About a millisecond.
+pub const SCHEMA_WORK_AT_ONCE: usize = 32 * 1024;

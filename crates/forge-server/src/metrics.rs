@@ -14,7 +14,7 @@ use forge_core::job::Job;
 use forge_core::state::{Cause, State};
 use forge_core::time::Time;
 use forge_core::webhook::Notice;
-use forge_core::work::WorkKind;
+use forge_core::work::{End, WorkKind};
 use forge_engine::observer::{Commit, Observer};
 use forge_store::{Fault, Swept};
 use forge_wire::words::forge_outcome;
@@ -26,6 +26,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use crate::sinks::SinkMetrics;
 use crate::webhooks::WebhookMetrics;
 
 pub use text::Format;
@@ -101,6 +102,11 @@ pub struct Metrics {
     requests: Family<EndpointLabel, Histogram>,
     /// Deliveries to webhooks.
     pub webhooks: WebhookMetrics,
+    /// Messages from bridged queues.
+    #[cfg(feature = "amqp")]
+    pub(crate) bridge: crate::bridge::BridgeMetrics,
+    /// Events sent to brokers.
+    pub sinks: SinkMetrics,
     /// Spans that no collector took.
     pub trace_spans_dropped: Counter,
     /// Streams of events that are open.
@@ -136,9 +142,15 @@ impl Metrics {
     pub fn new() -> Metrics {
         let mut registry = Registry::default();
         let webhooks = WebhookMetrics::new(&mut registry, seconds());
+        #[cfg(feature = "amqp")]
+        let bridge = crate::bridge::BridgeMetrics::new(&mut registry);
+        let sinks = SinkMetrics::new(&mut registry);
         let mut metrics = Metrics {
             registry,
+            #[cfg(feature = "amqp")]
+            bridge,
             webhooks,
+            sinks,
             submitted: Family::default(),
             queued: Family::default(),
             running: Family::default(),
@@ -395,6 +407,10 @@ impl Observer for Metrics {
         self.store_error(fault);
     }
 
+    fn dropped(&self, sink: &str, n_events: u64) {
+        self.sinks.dropped(sink, n_events);
+    }
+
     /// One line about all that went since the last one, in counts; none if nothing did. Jobs go at their own moments, the
     /// rest with a sweep.
     fn swept(&self, swept: &Swept) {
@@ -435,6 +451,7 @@ pub(crate) fn events(changes: &Changes) -> impl Iterator<Item = (&Job, &Event)> 
 fn log(job: &Job, event: &Event) {
     let EventKind::Moved { from, to, .. } = event.kind else { return };
     let error = job.last_error().filter(|_| matches!(event.name(), EventName::Failed | EventName::TimedOut));
+    let simulated = job.head.definition.filter(|_| event.name() == EventName::Started);
     tracing::info!(
         job_id = %job.id,
         client_id = %job.head.client,
@@ -443,6 +460,8 @@ fn log(job: &Job, event: &Event) {
         next_state = forge_wire::words::forge_state(to),
         attempt = event.attempt,
         scenario = scenario(job),
+        duration_ms = simulated.map(|definition| definition.duration_ms),
+        expected_outcome = simulated.map(|definition| expected_outcome(definition.work_kind, event.attempt)),
         correlation_id = job.head.correlation_id.as_deref(),
         error_code = error.map(|error| error.kind.entry().rfa),
         error_message = error.map(|error| error.kind.entry().title),
@@ -487,6 +506,15 @@ pub(crate) fn scenario(job: &Job) -> &'static str {
     }
 }
 
+/// How an attempt at a simulated kind of work is meant to end.
+fn expected_outcome(kind: WorkKind, attempt: u32) -> &'static str {
+    match kind.end(attempt) {
+        End::Success => "SUCCEEDED",
+        End::Failure { .. } => "FAILED",
+        End::Timeout => "TIMED_OUT",
+    }
+}
+
 fn last_before(job: &Job, event: &Event) -> Option<Time> {
     job.history.events().take_while(|before| before.n < event.n).last().map(|before| before.at)
 }
@@ -499,6 +527,6 @@ fn between(from: Option<Time>, to: Time) -> f64 {
 fn seconds() -> Histogram {
     Histogram::new([
         0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
-        120.0,
+        120.0, 300.0, 600.0,
     ])
 }

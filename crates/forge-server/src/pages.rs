@@ -160,6 +160,7 @@ async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
         app.metrics.worker_busy.set(gauge.busy as i64);
         app.metrics.worker_places.set((gauge.busy + gauge.free) as i64);
     }
+    app.sinks.handles().iter().for_each(|handle| app.metrics.sinks.update(handle));
     let format = match accept::prefers(&headers, Format::OPEN_METRICS, Format::PROMETHEUS) {
         true => Format::OpenMetrics,
         false => Format::Prometheus,

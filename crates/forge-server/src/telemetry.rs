@@ -4,21 +4,33 @@ mod dev_log;
 
 use std::io::{self, IsTerminal};
 
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::{CommandMode, Log, LogFormat, LogLevel};
 
 /// Starts logging for the whole process. A second call is a bug and panics.
 pub fn start_logs(log: &Log, mode: CommandMode) {
     let logs = tracing_subscriber::fmt().with_writer(io::stderr).with_max_level(filter(log.level));
+    // The library would complain on standard error that standard error is gone, and panic, in whatever part wanted to log.
+    let logs = logs.log_internal_errors(false);
     let is_terminal = io::stderr().is_terminal();
     match (log.format, mode) {
-        (LogFormat::Json, _) => logs.json().flatten_event(true).init(),
-        (LogFormat::Text, CommandMode::Serve) => logs.with_target(false).with_ansi(is_terminal).init(),
+        (LogFormat::Json, _) => logs.json().flatten_event(true).finish().with(ours(log.level)).init(),
+        (LogFormat::Text, CommandMode::Serve) => {
+            logs.with_target(false).with_ansi(is_terminal).finish().with(ours(log.level)).init();
+        }
         (LogFormat::Text, CommandMode::Dev) => {
-            logs.with_ansi(is_terminal).event_format(dev_log::DevLog).init()
+            let logs = logs.with_ansi(is_terminal).event_format(dev_log::DevLog);
+            logs.finish().with(ours(log.level)).init();
         }
     }
+}
+
+/// Everything at this level but what the client library of RabbitMQ says: its errors reach us anyway, and it logs whole messages.
+fn ours(level: LogLevel) -> Targets {
+    Targets::new().with_default(filter(level)).with_target("lapin", LevelFilter::OFF)
 }
 
 fn filter(level: LogLevel) -> LevelFilter {

@@ -4,17 +4,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use forge_core::delivery::{Delivery, DeliveryStage};
+use forge_core::failure::{FailureBatch, FailureGroup};
 use forge_core::history::{Event, EventKind, EventName, JournalEntry};
 use forge_core::id::{ExecutionId, JobId};
 use forge_core::job::{Job, Name};
 use forge_core::queue::QueueSettings;
-use forge_core::record::{RecordKind, Stored};
+use forge_core::record::{RecordKey, RecordKind, Stored};
+use forge_core::sink::{SinkCursor, SinkPosition};
 use forge_core::state::{State, is_legal};
 use forge_core::time::Time;
 use forge_core::{Changes, invariants};
 
 use crate::delivery_ledger::DeliveryLedger;
 use crate::run_log::RunLog;
+use crate::schedules::TickLedger;
+use crate::workflows::StepLedger;
 
 pub(crate) struct Auditor {
     log: RunLog,
@@ -30,6 +34,12 @@ struct AuditState {
     unique: BTreeMap<[u8; 32], BTreeSet<JobId>>,
     paused: BTreeSet<Name>,
     deliveries: DeliveryLedger,
+    ticks: TickLedger,
+    steps: StepLedger,
+    sink_begin: Option<SinkPosition>,
+    /// Failures that ended an execution, and how many of them the records of groups and batches count.
+    n_failures: u64,
+    failures: BTreeMap<RecordKey, u64>,
     n_commits: u64,
     n_events: u64,
 }
@@ -64,6 +74,16 @@ impl Auditor {
         look(&self.state.lock().expect("nobody panics while auditing").deliveries)
     }
 
+    /// How many ticks of schedules made a job.
+    pub(crate) fn n_ticks(&self) -> u64 {
+        self.state.lock().expect("nobody panics while auditing").ticks.n_ticks()
+    }
+
+    /// Where the sink began; `None` if there is none.
+    pub(crate) fn sink_begin(&self) -> Option<SinkPosition> {
+        self.state.lock().expect("nobody panics while auditing").sink_begin
+    }
+
     pub(crate) fn see(&self, changes: &Changes) {
         let mut state = self.state.lock().expect("nobody panics while auditing");
         state.n_commits += 1;
@@ -71,11 +91,19 @@ impl Auditor {
         let mut broken = Vec::new();
         state.see_events(changes, &mut broken);
         state.see_outcomes(changes, &mut broken);
+        state.see_failures(changes, &mut broken);
         // The updated ones first: a job that was replaced lets go of its key in the commit that brings the new one.
         let jobs = changes.updated.iter().chain(changes.inserted.iter().map(|(job, _)| job));
         jobs.for_each(|job| state.see_job(job, &mut broken));
         state.see_limits(changes, &mut broken);
         state.deliveries.see(changes, &mut broken);
+        state.ticks.see(changes, &mut broken);
+        state.steps.see(changes, &mut broken);
+        let sinks = changes.records.values().filter_map(|change| change.new.as_ref());
+        for sink in sinks.filter(|record| record.key.kind == RecordKind::Sink) {
+            let begin = SinkCursor::of(sink).ok().map(|sink| sink.position);
+            state.sink_begin = state.sink_begin.or(begin);
+        }
         for settings in settings(changes) {
             if settings.paused_at.is_some() {
                 state.paused.insert(settings.queue)
@@ -118,6 +146,30 @@ impl AuditState {
             if self.outcomes.insert(outcome.execution, outcome.object.digest).is_some() {
                 broken.push(format!("execution {} ended twice", outcome.execution));
             }
+        }
+    }
+
+    /// Every failure is counted once, from the commit that ends its execution on, whether it is added to its group by then or not.
+    fn see_failures(&mut self, changes: &Changes, broken: &mut Vec<String>) {
+        let ended_badly =
+            |event: &&Event| event.ends() && matches!(event.kind, EventKind::Moved { to: State::Failed, .. });
+        let events = changes.journal.iter().filter_map(JournalEntry::job_event).map(|(_, event)| event);
+        self.n_failures += events.filter(ended_badly).count() as u64;
+        for (key, change) in &changes.records {
+            let counted = change.new.as_ref().map(|record| match key.kind {
+                RecordKind::FailureBatch => FailureBatch::of(record)
+                    .map_or(0, |batch| batch.groups.iter().map(|group| group.count).sum()),
+                RecordKind::FailureGroup => FailureGroup::of(record).map_or(0, |group| group.count),
+                _ => 0,
+            });
+            match counted {
+                Some(n) => drop(self.failures.insert(key.clone(), n)),
+                None => drop(self.failures.remove(key)),
+            }
+        }
+        let counted: u64 = self.failures.values().sum();
+        if counted != self.n_failures {
+            broken.push(format!("{} executions ended badly, {counted} are counted", self.n_failures));
         }
     }
 

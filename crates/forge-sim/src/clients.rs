@@ -12,7 +12,7 @@ use forge_core::{Command, Refusal};
 use forge_engine::{Clock, Engine, Error};
 
 use crate::run::SimContext;
-use crate::subscribers;
+use crate::{subscribers, workflows};
 
 const QUEUES: [&str; 3] = ["red", "green", "blue"];
 
@@ -41,6 +41,7 @@ pub(crate) async fn live(context: Arc<SimContext>, number: u64, n_actions: u64) 
             1 => retry(&context, &engine, client).await,
             2 => pause(&context, &engine).await,
             3 => trespass(&context, &engine, client).await,
+            4 => workflows::begin(&context, client, action).await,
             _ => submit(&context, client, action).await,
         }
     }
@@ -87,7 +88,7 @@ async fn submit(context: &SimContext, client: ClientId, action: u64) {
     }
 }
 
-fn head(context: &SimContext, client: ClientId) -> Head {
+pub(crate) fn head(context: &SimContext, client: ClientId) -> Head {
     let world = &context.world;
     let now = world.now();
     let mut head = Head::new(client, queue(world.below(3)), now);

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use forge_core::delivery::DeliveryStage;
+use forge_core::record::{Record, RecordKind, Stored};
+use forge_core::sink::{SinkCursor, SinkPosition};
 use forge_core::time::Time;
 use forge_core::{Answer, Changes, Wants};
 use forge_store::memory::Memory;
@@ -102,6 +104,14 @@ impl FaultyStore {
                 });
                 self.audited(wants, forget).await
             }
+            Some(Sabotage::LostStep) => {
+                let forget: Decide = Box::new(move |rows| {
+                    let mut changes = decide(rows);
+                    changes.inserted.retain(|(job, _)| job.head.workflow.is_none());
+                    changes
+                });
+                self.audited(wants, forget).await
+            }
             Some(Sabotage::LostDelivery) => {
                 let forget: Decide = Box::new(move |rows| {
                     let mut changes = decide(rows);
@@ -133,6 +143,28 @@ impl FaultyStore {
                 });
                 self.audited(wants, hurry).await
             }
+            Some(Sabotage::HastySink) => {
+                let hurry: Decide = Box::new(move |rows| {
+                    let mut changes = decide(rows);
+                    changes
+                        .records
+                        .values_mut()
+                        .filter_map(|change| change.new.as_mut())
+                        .for_each(hurry_sink);
+                    changes
+                });
+                self.audited(wants, hurry).await
+            }
+            Some(Sabotage::RepeatedTick) => {
+                let stay: Decide = Box::new(move |rows| {
+                    let mut changes = decide(rows);
+                    if changes.inserted.iter().any(|(job, _)| job.head.schedule.is_some()) {
+                        changes.records.retain(|key, _| key.kind != RecordKind::Schedule);
+                    }
+                    changes
+                });
+                self.audited(wants, stay).await
+            }
             Some(Sabotage::FencingOff | Sabotage::OwnershipOff) | None => self.audited(wants, decide).await,
         }
     }
@@ -149,6 +181,14 @@ impl FaultyStore {
                 Err(error)
             }
         }
+    }
+}
+
+/// Moves the place of a sink past what the broker has confirmed.
+fn hurry_sink(record: &mut Record) {
+    if let (RecordKind::Sink, Ok(sink)) = (record.key.kind, SinkCursor::of(record)) {
+        let position = SinkPosition::after(sink.position.row + 3);
+        *record = SinkCursor { position, ..sink }.to_record(record.version);
     }
 }
 

@@ -11,13 +11,17 @@
 //! | `faulty_store.rs` | the disk that fails, and the auditor who sees every commit |
 //! | `nodes.rs` | engines that crash and come back |
 //! | `clients.rs`, `subscribers.rs`, `workers.rs` | who asks for what |
+//! | `workflows.rs` | graphs of steps that clients ask for |
 //! | `receivers.rs` | where deliveries go |
+//! | `broker.rs` | where sinks send |
 //! | `delivery_ledger.rs` | the auditor's ledger of deliveries |
+//! | `schedules.rs` | schedules, and the auditor's ledger of their ticks |
 //! | `acknowledged.rs` | what was acknowledged, and what must follow from it |
 //! | `run_log.rs` | what happened, for the one who has to find out why |
 
 mod acknowledged;
 mod auditor;
+mod broker;
 mod clients;
 mod delivery_ledger;
 mod faulty_store;
@@ -25,8 +29,10 @@ mod nodes;
 mod receivers;
 mod run;
 mod run_log;
+mod schedules;
 mod subscribers;
 mod workers;
+mod workflows;
 mod world;
 
 pub use run::{SimFailure, SimReport, run};
@@ -50,4 +56,10 @@ pub enum Sabotage {
     SharedDelivery,
     /// Some deliveries do not wait for the one before.
     HastyDelivery,
+    /// The store forgets some jobs of steps that have their turn.
+    LostStep,
+    /// Sinks note some events as sent before the broker has confirmed them.
+    HastySink,
+    /// Some ticks make their job, and the schedule does not move on.
+    RepeatedTick,
 }

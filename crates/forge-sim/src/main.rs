@@ -19,7 +19,8 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let (mut n_jobs, mut n_commits, mut n_events, mut n_sends) = (0, 0, 0, 0);
+    let (mut n_jobs, mut n_commits, mut n_events, mut n_sends, mut n_at_broker, mut n_ticks) =
+        (0, 0, 0, 0, 0, 0);
     for seed in from..from + n_seeds {
         match run(seed, None) {
             Ok(report) => {
@@ -27,6 +28,8 @@ fn main() -> ExitCode {
                 n_commits += report.n_commits;
                 n_events += report.n_events;
                 n_sends += report.n_sends;
+                n_at_broker += report.n_at_broker;
+                n_ticks += report.n_ticks;
             }
             Err(failure) => {
                 println!("{failure}");
@@ -36,7 +39,7 @@ fn main() -> ExitCode {
     }
     println!(
         "{n_seeds} seeds from {from} kept every rule: {n_jobs} jobs, {n_commits} commits, {n_events} events, \
-         {n_sends} deliveries sent"
+         {n_sends} deliveries sent, {n_at_broker} events at brokers, {n_ticks} ticks"
     );
     ExitCode::SUCCESS
 }

@@ -6,8 +6,10 @@ use std::time::Duration;
 use forge_core::item::ItemEnd;
 use forge_core::job::Job;
 use forge_core::rows::{Object, Render};
+use forge_engine::sinks::{SinkHandle, SinkLoop};
 use forge_engine::{DeliveryHandle, DeliveryLoop, DeliveryOptions, Engine, Options};
 
+use crate::broker::{self, Broker};
 use crate::faulty_store::FaultyStore;
 use crate::receivers::{self, Receivers};
 use crate::run_log::RunLog;
@@ -35,6 +37,8 @@ pub(crate) struct Nodes {
     options: Options,
     /// Where deliveries go, and how; nobody delivers in a world without webhooks.
     deliveries: Option<(Receivers, DeliveryOptions)>,
+    /// Where events go besides; nowhere in a world without a broker.
+    broker: Option<Broker>,
     nodes: Arc<Mutex<Vec<Option<Node>>>>,
 }
 
@@ -42,6 +46,7 @@ pub(crate) struct Nodes {
 struct Node {
     engine: Engine,
     deliveries: Option<DeliveryHandle>,
+    sink: Option<SinkHandle>,
 }
 
 impl Nodes {
@@ -50,6 +55,7 @@ impl Nodes {
         log: RunLog,
         store: Arc<FaultyStore>,
         receivers: Option<Receivers>,
+        broker: Option<Broker>,
     ) -> Nodes {
         let n_nodes = 1 + world.below(2) as usize;
         // Tiny bounds now and then, so that full queues and split bites happen.
@@ -63,7 +69,8 @@ impl Nodes {
         };
         let deliveries = receivers.map(|receivers| (receivers, receivers::options(&world)));
         let down = (0..n_nodes).map(|_| None).collect();
-        let nodes = Nodes { world, log, store, options, deliveries, nodes: Arc::new(Mutex::new(down)) };
+        let nodes =
+            Nodes { world, log, store, options, deliveries, broker, nodes: Arc::new(Mutex::new(down)) };
         (0..n_nodes).for_each(|n| nodes.start(n));
         nodes
     }
@@ -92,10 +99,13 @@ impl Nodes {
     pub(crate) async fn restart(&self) {
         let n = self.world.below(self.nodes().len() as u64) as usize;
         let node = self.nodes()[n].take();
-        if let Some(Node { engine, deliveries }) = node {
+        if let Some(Node { engine, deliveries, sink }) = node {
             self.log.tell(|| format!("node {n} stops"));
             if let Some(deliveries) = deliveries {
                 deliveries.stop().await;
+            }
+            if let Some(sink) = sink {
+                sink.stop().await;
             }
             engine.stop().await;
             self.start(n);
@@ -110,6 +120,10 @@ impl Nodes {
             .deliveries
             .clone()
             .map(|(receivers, options)| DeliveryLoop::start(engine.clone(), Arc::new(receivers), options));
-        self.nodes()[n] = Some(Node { engine, deliveries });
+        let sink = self.broker.clone().map(|broker| {
+            let options = broker::options(&self.world, format!("node-{n}-{}", self.world.below(u64::MAX)));
+            SinkLoop::start(engine.clone(), Arc::new(broker), options)
+        });
+        self.nodes()[n] = Some(Node { engine, deliveries, sink });
     }
 }

@@ -16,12 +16,14 @@ use forge_store::{Filter, Store};
 
 use crate::Sabotage;
 use crate::acknowledged::Acknowledged;
+use crate::auditor::Auditor;
+use crate::broker::Broker;
 use crate::faulty_store::FaultyStore;
 use crate::nodes::Nodes;
 use crate::receivers::Receivers;
 use crate::run_log::RunLog;
 use crate::world::World;
-use crate::{clients, workers};
+use crate::{clients, schedules, workers, workflows};
 
 /// What a seed came to.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +38,10 @@ pub struct SimReport {
     pub n_outcomes: usize,
     /// Deliveries that a courier set out with, each time counted.
     pub n_sends: u64,
+    /// Events that a broker got, each counted once.
+    pub n_at_broker: u64,
+    /// Ticks of schedules that made a job.
+    pub n_ticks: u64,
 }
 
 /// A seed that broke a rule.
@@ -65,6 +71,8 @@ pub(crate) struct SimContext {
     pub(crate) nodes: Nodes,
     /// Who hears of jobs; `None` in a world without webhooks.
     pub(crate) receivers: Option<Receivers>,
+    /// Where sinks send; `None` in a world without one.
+    pub(crate) broker: Option<Broker>,
     pub(crate) sabotage: Option<Sabotage>,
     act: AtomicU8,
 }
@@ -98,16 +106,21 @@ async fn play(seed: u64, sabotage: Option<Sabotage>) -> Result<SimReport, Box<Si
     // Deliveries make a world cost three times as much, so most have none, and those that have are shorter.
     let receivers =
         world.chance(250).then(|| Receivers::new(world.clone(), log.clone(), store.auditor.clone()));
-    let nodes = Nodes::new(world.clone(), log.clone(), store.clone(), receivers.clone());
+    let broker = world.chance(250).then(|| Broker::new(world.clone(), log.clone()));
+    let nodes = Nodes::new(world.clone(), log.clone(), store.clone(), receivers.clone(), broker.clone());
     let acknowledged = Acknowledged::new(log.clone());
     let act = AtomicU8::new(TROUBLE);
-    let context = Arc::new(SimContext { world, log, acknowledged, nodes, receivers, sabotage, act });
+    let context = Arc::new(SimContext { world, log, acknowledged, nodes, receivers, broker, sabotage, act });
 
     let workers: Vec<_> =
         (0..2 + context.world.below(4)).map(|n| tokio::spawn(workers::live(context.clone(), n))).collect();
     let n_actions = 10 + context.world.below(if context.receivers.is_some() { 15 } else { 40 });
     let clients: Vec<_> =
         (0..clients::N_CLIENTS).map(|n| tokio::spawn(clients::live(context.clone(), n, n_actions))).collect();
+    // Schedules make jobs as long as the world lasts, so only some worlds have them.
+    let n_schedules = if context.world.chance(250) { 1 + context.world.below(clients::N_CLIENTS) } else { 0 };
+    let registering: Vec<_> =
+        (0..n_schedules).map(|n| tokio::spawn(schedules::register(context.clone(), n))).collect();
     let chaos = tokio::spawn(chaos(context.clone()));
     for client in clients {
         client.await.expect("clients do not panic");
@@ -116,6 +129,9 @@ async fn play(seed: u64, sabotage: Option<Sabotage>) -> Result<SimReport, Box<Si
     let _ = chaos.await;
 
     calm_down(&context, &store).await;
+    for registering in registering {
+        registering.await.expect("applications do not panic");
+    }
     context.act.store(CLEARED, Ordering::Relaxed);
     for worker in workers {
         worker.await.expect("workers do not panic");
@@ -132,6 +148,8 @@ async fn play(seed: u64, sabotage: Option<Sabotage>) -> Result<SimReport, Box<Si
             n_events,
             n_outcomes: store.auditor.outcomes().len(),
             n_sends: context.receivers.as_ref().map_or(0, Receivers::n_sends),
+            n_at_broker: context.broker.as_ref().map_or(0, Broker::n_arrived),
+            n_ticks: store.auditor.n_ticks(),
         }),
     }
 }
@@ -158,6 +176,7 @@ async fn calm_down(context: &SimContext, store: &FaultyStore) {
     store.calm_down();
     context.act.store(CALM, Ordering::Relaxed);
     context.receivers.iter().for_each(Receivers::calm_down);
+    context.broker.iter().for_each(Broker::calm_down);
     // Chaos may have been cut off with a node down.
     while context.nodes.any().is_none() {
         context.nodes.crash().await;
@@ -171,6 +190,7 @@ async fn calm_down(context: &SimContext, store: &FaultyStore) {
             }
         }
     }
+    schedules::end(context, store).await;
     let auditor = &store.auditor;
     let store: &dyn Store = store;
     let open =
@@ -178,15 +198,28 @@ async fn calm_down(context: &SimContext, store: &FaultyStore) {
     for _ in 0..600 {
         context.world.pass(Duration::from_secs(1)).await;
         let jobs = all_jobs(store).await;
-        if context.log.is_broken() || jobs.iter().all(|job| job.state.is_final()) && open() == 0 {
+        let is_over = jobs.iter().all(|job| job.state.is_final()) && open() == 0;
+        if context.log.is_broken() || is_over && unsent(context, auditor, store).await == 0 {
             return;
         }
+    }
+    let n_unsent = unsent(context, auditor, store).await;
+    if n_unsent > 0 {
+        context.log.broken(format!("{n_unsent} events never reached the broker"));
     }
     if open() > 0 {
         context.log.broken(format!("{} deliveries never came to an end", open()));
     }
     for job in all_jobs(store).await.iter().filter(|job| !job.state.is_final()) {
         context.log.broken(format!("job {} never ended: {:?} {:?}", job.id, job.state, job.shelf()));
+    }
+}
+
+/// How many events the broker lacks.
+async fn unsent(context: &SimContext, auditor: &Auditor, store: &dyn Store) -> usize {
+    match (&context.broker, auditor.sink_begin()) {
+        (Some(broker), Some(begin)) => broker.missing(begin, store).await.len(),
+        (Some(_), None) | (None, _) => 0,
     }
 }
 
@@ -201,7 +234,12 @@ async fn reckon(context: &SimContext, store: &FaultyStore) {
         let job = store.job(id).await.expect("the store is calm");
         let tombstone = store.tombstone(id.first_execution()).await.expect("the store is calm");
         match (job, tombstone) {
-            (Some(job), None) => reckon_job(context, store, &job).await,
+            (Some(job), None) => {
+                reckon_job(context, store, &job).await;
+                if job.head.conducts.is_some() {
+                    workflows::reckon(context, store, &job).await;
+                }
+            }
             (None, Some(_)) => {}
             (job, tombstone) => {
                 context.log.broken(format!("acknowledged job {id} is lost: {job:?}, {tombstone:?}"));

@@ -20,7 +20,7 @@ pub(crate) async fn act(context: &SimContext, engine: &Engine, client: ClientId)
     let command = match picked {
         None => WebhookCommand::Register(webhook(context, engine, client)),
         Some(webhook) => {
-            let owned = OwnedWebhook { webhook: webhook.id, client };
+            let owned = OwnedWebhook::new(webhook.id, client);
             match context.world.below(6) {
                 0 => WebhookCommand::Delete(owned),
                 1 => WebhookCommand::Test(owned),

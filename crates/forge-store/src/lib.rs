@@ -8,9 +8,14 @@ mod blobs;
 #[cfg(feature = "testing")]
 pub mod conformance;
 mod error;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod front;
 pub mod memory;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod migrations;
+#[cfg(feature = "s3")]
+pub mod objects;
+mod operator;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod query;
@@ -29,8 +34,11 @@ use forge_core::time::Time;
 use forge_core::{Changes, Rows, Wants};
 use tokio::sync::broadcast;
 
-pub use blobs::{Blobs, Sink, Source};
+pub use blobs::{BlobPlace, Blobs, DoomedBlob, NoteUpload, ObjectPlace, Sink, Source};
 pub use error::{Error, Fault};
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub use migrations::SchemaStatus;
+pub use operator::OperatorQuery;
 pub use query::{
     DeliveriesOf, DeliveryFilter, Filter, JobsAhead, JournalRow, ListPage, Page, Query, QueueCounts,
     StoredResult, Tombstone,
@@ -65,6 +73,11 @@ pub trait Store: Send + Sync + 'static {
     /// How many transactions are worth having under way at once.
     fn lanes(&self) -> usize;
 
+    /// What time it is by the clock that all processes on the same data share; `None` where that is the clock of the machine.
+    fn now(&self) -> Boxed<'_, Option<Time>> {
+        Box::pin(async { Ok(None) })
+    }
+
     /// Whether other processes may be at work on the same data, so that news of them can be lost.
     fn is_shared(&self) -> bool {
         self.lanes() > 1
@@ -76,6 +89,8 @@ pub trait Store: Send + Sync + 'static {
 pub struct Sweep {
     /// Journal rows written before this.
     pub journal_before: Time,
+    /// And none after this one, because somebody has not read it.
+    pub journal_until: i64,
     /// Tombstones of jobs forgotten before this.
     pub tombstones_before: Time,
     /// API keys revoked before this.
@@ -98,6 +113,7 @@ impl Sweep {
         const NEVER: Time = Time::from_micros(i64::MIN);
         Sweep {
             journal_before: NEVER,
+            journal_until: i64::MAX,
             tombstones_before: NEVER,
             revoked_keys_before: NEVER,
             deliveries_before: NEVER,

@@ -4,6 +4,7 @@
 mod aside;
 mod blobs;
 mod deliveries;
+mod operator;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,11 +17,11 @@ use forge_core::item::ItemEnd;
 use forge_core::job::{IdempotencyKey, Input, Job, Lane, Name, Shelf};
 use forge_core::queue::QueueId;
 use forge_core::record::{Record, RecordKey};
-use forge_core::rows::{Activity, Counts, KeyRow, LimitRow, Minute, NewResult, Outcome};
+use forge_core::rows::{Activity, Counts, KeyRow, LimitRow, Minute, MoreRows, NewResult, Outcome};
 use forge_core::set_aside::RowId;
 use forge_core::state::State;
 use forge_core::time::Time;
-use forge_core::{Changes, Rows, Wants, limits};
+use forge_core::{Changes, Rows, Wants, limits, related};
 use tokio::sync::broadcast;
 
 use aside::Aside;
@@ -96,7 +97,13 @@ impl Memory {
     fn transact_now(&self, wants: &Wants, decide: &mut Decide) -> Result<Changes, Error> {
         let mut tables = self.tables();
         let rows = tables.load(wants)?;
-        let changes = decide(rows);
+        let mut changes = decide(rows);
+        let mut more = MoreRows::default();
+        while !changes.more.is_empty() {
+            more.extend(changes.more);
+            let rows = tables.load(&wants.with(&more))?;
+            changes = decide(Rows { more: more.clone(), ..rows });
+        }
         tables.write(&changes, &self.blobs)?;
         drop(tables);
         if changes.wake_all {
@@ -155,7 +162,8 @@ impl Tables {
                 rows.keys.insert(key.clone(), row.clone());
             }
         }
-        for key in &wants.uniques {
+        let again = related::uniques(wants, &self.all_readable(&wants.uniques_of));
+        for key in wants.uniques.iter().chain(&again) {
             if let Some(&holder) = self.uniques.get(key) {
                 ids.insert(holder);
                 rows.uniques.insert(*key, holder);
@@ -175,11 +183,8 @@ impl Tables {
         self.load_parked(&mut ids, &mut rows);
         ids.retain(|id| self.aside.readable(RowId::Job(*id), &mut rows));
         rows.jobs = ids.iter().filter_map(|id| self.jobs.get(id)).cloned().collect();
-        for limit in rows.jobs.iter().filter_map(|job| job.head.limit.as_ref()) {
-            if let Some(row) = self.limits.get(&limit.key) {
-                rows.limits.insert(limit.key.clone(), *row);
-            }
-        }
+        let limit = |key: Name| self.limits.get(&key).map(|row| (key, *row));
+        rows.limits = related::limits(&rows.jobs).keys.into_iter().filter_map(limit).collect();
         let record = |key: &RecordKey| self.records.get(key).map(|record| (key.clone(), record.clone()));
         rows.records = wants.records.iter().filter_map(record).collect();
         if let Some(due) = wants.due {
@@ -201,14 +206,8 @@ impl Tables {
         Ok(rows)
     }
 
-    /// The related rows of jobs that workers hold: who waits for their place.
     fn load_parked(&self, ids: &mut BTreeSet<JobId>, rows: &mut Rows) {
-        let readable = ids.iter().filter(|id| !self.aside.is_damaged(RowId::Job(**id)));
-        let held = readable.filter_map(|id| self.jobs.get(id)).filter(|job| job.state.is_active());
-        let keys: BTreeSet<Name> =
-            held.filter_map(|job| Some(job.head.limit.as_ref()?.key.clone())).collect();
-        for name in keys {
-            let shelf = Shelf { lane: Lane::Parked, name };
+        for shelf in related::limits(&self.all_readable(ids)).parked {
             let found = self.head_of(&shelf, limits::UNPARK_MAX);
             ids.extend(&found);
             rows.shelves.insert(shelf, found);
@@ -343,6 +342,10 @@ impl Tables {
                     on_shelf.map(|&(_, id)| id).filter(|&id| Some(id) > after).collect();
                 Page::Jobs(ids.iter().take(limit).filter_map(|id| self.readable(id)).cloned().collect())
             }
+            Query::Oldest(shelf) => {
+                let oldest = self.shelves.get(&shelf).into_iter().flatten().map(|&(_, id)| id).min();
+                Page::Job(oldest.and_then(|id| self.readable(&id)).cloned().map(Arc::new))
+            }
             Query::DeadLetters { limit } => {
                 let dead = self.shelves.iter().filter(|(shelf, _)| shelf.lane == Lane::Dead);
                 Page::Count(dead.flat_map(|(_, jobs)| jobs).take(limit).count() as u64)
@@ -429,10 +432,15 @@ impl Tables {
             Query::NextDelivery => Page::Moment(self.post.next_due()),
             Query::SigningKeys => Page::SigningKeys(self.post.signing_keys.values().cloned().collect()),
             Query::SetAside { limit } => Page::SetAside(self.aside.list(limit)),
+            Query::Operator(query) => self.answer_operator(query),
         })
     }
 
     /// The job, if it is there and can be read.
+    fn all_readable(&self, ids: &BTreeSet<JobId>) -> Vec<Job> {
+        ids.iter().filter_map(|id| self.readable(id)).cloned().collect()
+    }
+
     fn readable(&self, id: &JobId) -> Option<&Job> {
         self.jobs.get(id).filter(|_| !self.aside.is_damaged(RowId::Job(*id)))
     }
@@ -462,7 +470,8 @@ impl Tables {
 
     fn sweep(&mut self, sweep: &Sweep, blobs: &BlobShelves) -> Swept {
         self.activity.retain(|(_, minute), _| *minute >= sweep.activity_before);
-        let old_rows = self.journal.iter().filter(|(_, (at, _))| *at < sweep.journal_before);
+        let read = self.journal.range(..=sweep.journal_until);
+        let old_rows = read.filter(|(_, (at, _))| *at < sweep.journal_before);
         let seqs: Vec<i64> = old_rows.map(|(&seq, _)| seq).take(sweep.limit).collect();
         let old_stones = self.tombstones.iter().filter(|(_, stone)| stone.at < sweep.tombstones_before);
         let stones: Vec<ExecutionId> = old_stones.map(|(&id, _)| id).take(sweep.limit).collect();

@@ -19,6 +19,7 @@ use forge_core::state::State;
 use forge_core::time::Time;
 use forge_core::webhook::{SigningKey, Webhook};
 
+use crate::operator::OperatorQuery;
 use crate::{Error, Store};
 
 /// One question.
@@ -34,6 +35,7 @@ pub enum Query {
     Tombstone(ExecutionId),
     Jobs(Filter),
     Shelf { shelf: Shelf, after: Option<JobId>, limit: usize },
+    Oldest(Shelf),
     DeadLetters { limit: usize },
     Ahead { shelf: Shelf, priority: i16, id: JobId, limit: usize },
     NextDue,
@@ -59,6 +61,7 @@ pub enum Query {
     NextDelivery,
     SigningKeys,
     SetAside { limit: usize },
+    Operator(OperatorQuery),
 }
 
 /// One answer; always the variant that belongs to the question.
@@ -95,12 +98,24 @@ pub enum Page {
     DeliveryList(ListPage<Delivery, DeliveryId>),
     SigningKeys(Vec<SigningKey>),
     SetAside(Vec<SetAside>),
+    ActivityByQueue(Vec<(Name, Activity)>),
+    ActivityByMinute(Vec<(Minute, Activity)>),
+    Clients(Vec<Client>),
+    ApiKeys(Vec<ApiKey>),
 }
+
+/// Clients whose lists are merged to show jobs of all of them that are in rare states. With more, the jobs are walked by id.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub(crate) const CLIENTS_MERGED_MAX: usize = 500;
+
+/// Priorities of a shelf that are looked at for its oldest job, the highest first. Hardly any queue has three.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub(crate) const PRIORITIES_LOOKED_AT_MAX: usize = 100;
 
 /// Which jobs to list, newest first.
 #[derive(Clone, Debug)]
 pub struct Filter {
-    /// Only jobs of this client.
+    /// Only jobs of this client; `None` for all clients that are registered.
     pub client: Option<ClientId>,
     /// Only jobs in one of these states; empty means all.
     pub states: Vec<State>,
@@ -249,6 +264,8 @@ macro_rules! page {
     };
 }
 
+pub(crate) use page;
+
 impl dyn Store {
     /// The job, if it exists.
     pub async fn job(&self, id: JobId) -> Result<Option<Arc<Job>>, Error> {
@@ -301,6 +318,12 @@ impl dyn Store {
         page!(self, Query::Shelf { shelf, after, limit }, Jobs)
     }
 
+    /// The job on a shelf with the lowest id, whatever its priority: one step in an index per priority that occurs, of which
+    /// [`PRIORITIES_LOOKED_AT_MAX`] are looked at.
+    pub async fn oldest(&self, shelf: Shelf) -> Result<Option<Arc<Job>>, Error> {
+        page!(self, Query::Oldest(shelf), Job)
+    }
+
     /// How many dead letters there are, over all queues; counting ends at `limit`.
     pub async fn dead_letters(&self, limit: usize) -> Result<u64, Error> {
         page!(self, Query::DeadLetters { limit }, Count)
@@ -311,7 +334,7 @@ impl dyn Store {
     pub async fn ahead(&self, job: &Job, limit: usize) -> Result<Option<JobsAhead>, Error> {
         let claimable = |shelf: &Shelf| match shelf.lane {
             Lane::External | Lane::BuiltIn => true,
-            Lane::Parked | Lane::Dead => false,
+            Lane::Parked | Lane::Dead | Lane::Failed => false,
         };
         let Some(shelf) = job.shelf().filter(claimable) else { return Ok(None) };
         let (priority, id) = (job.head.priority, job.id);

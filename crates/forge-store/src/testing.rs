@@ -28,6 +28,14 @@ use std::time::Duration;
 
 use tokio_postgres::{Client, NoTls};
 
+mod pooler;
+#[cfg(feature = "testing-s3")]
+mod s3;
+
+pub use pooler::{PoolMode, Pooler};
+#[cfg(feature = "testing-s3")]
+pub use s3::S3Server;
+
 /// What to do when there is no server to start.
 const MISSING: &str = "these tests start a PostgreSQL 15 or newer and found none: install it \
      (Debian: apt-get install postgresql; Fedora: dnf install postgresql-server; macOS: brew install postgresql) \
@@ -92,6 +100,59 @@ impl Cluster {
     }
 
     fn started(durability: Durability, certificate_and_key: Option<[&str; 2]>) -> Cluster {
+        let cluster = Cluster::without_data(durability, certificate_and_key.is_some());
+        cluster.make_data();
+        for (name, pem) in CERTIFICATE_AND_KEY.into_iter().zip(certificate_and_key.into_iter().flatten()) {
+            cluster.give(name, pem);
+        }
+        cluster.start_again();
+        cluster
+    }
+
+    /// A second server that has what this one has, and without which no commit of this one counts from now on. It takes no writes until it is
+    /// [promoted](Self::promote).
+    pub async fn standby(&self) -> Cluster {
+        let standby = Cluster::without_data(self.durability, false);
+        let mut copy = self.program("pg_basebackup");
+        copy.args([
+            "--username=forgerun",
+            "--checkpoint=fast",
+            "--wal-method=stream",
+            "--write-recovery-conf",
+            "-D",
+        ]);
+        let output = copy.arg(standby.folder.join("data")).output().expect("cannot run pg_basebackup");
+        assert!(output.status.success(), "pg_basebackup failed: {}", String::from_utf8_lossy(&output.stderr));
+        standby.start_again();
+        let admin = self.admin().await;
+        admin.batch_execute("ALTER SYSTEM SET synchronous_standby_names = '*'").await.expect("ALTER SYSTEM");
+        admin.batch_execute("SELECT pg_reload_conf()").await.expect("pg_reload_conf");
+        let mut waited = Duration::ZERO;
+        while admin
+            .query("SELECT FROM pg_stat_replication WHERE sync_state = 'sync'", &[])
+            .await
+            .expect("a look")
+            .is_empty()
+        {
+            assert!(waited < START_MAX, "the standby does not follow:\n{}", standby.log());
+            pause(PAUSE);
+            waited += PAUSE;
+        }
+        standby
+    }
+
+    /// Makes a standby the server that takes writes.
+    pub async fn promote(&self) {
+        let row = self.admin().await.query_one("SELECT pg_promote()", &[]).await.expect("pg_promote");
+        assert!(row.get::<_, bool>(0), "the standby did not become the primary:\n{}", self.log());
+    }
+
+    /// Where it listens, on the loopback address.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    fn without_data(durability: Durability, is_encrypted: bool) -> Cluster {
         let programs = find_programs();
         let folder = make_folder();
         let owner = owner_of(&folder);
@@ -102,7 +163,7 @@ impl Cluster {
         keeper.args(["-c", KEEPER, "sh"]).arg(&folder).process_group(0).current_dir("/");
         keeper.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let keeper = keeper.spawn().expect("cannot start sh");
-        let cluster = Cluster {
+        Cluster {
             port: free_port(),
             server: Mutex::new(None),
             n_databases: AtomicU32::new(0),
@@ -110,15 +171,9 @@ impl Cluster {
             programs,
             durability,
             owner,
-            is_encrypted: certificate_and_key.is_some(),
+            is_encrypted,
             keeper,
-        };
-        cluster.make_data();
-        for (name, pem) in CERTIFICATE_AND_KEY.into_iter().zip(certificate_and_key.into_iter().flatten()) {
-            cluster.give(name, pem);
         }
-        cluster.start_again();
-        cluster
     }
 
     /// Makes an empty database and returns its URL.
@@ -310,4 +365,27 @@ fn free_port() -> u16 {
 #[expect(clippy::disallowed_methods, reason = "waits for another process, which gives no other sign")]
 fn pause(duration: Duration) {
     std::thread::sleep(duration);
+}
+
+/// What the next version of the program did to the schema of a database: a step of which this one knows nothing. Says which version the schema has then.
+pub async fn step_ahead(url: &str, step: NextStep) -> u32 {
+    let client = connect(url).await;
+    let newest = "SELECT max(version) FROM migrations";
+    let newest: i32 = client.query_one(newest, &[]).await.expect("it has a schema").get(0);
+    let compatible_from = match step {
+        NextStep::Expanding => newest,
+        NextStep::Closing => newest + 1,
+    };
+    let sql = "INSERT INTO migrations (version, name, checksum, compatible_from) VALUES ($1, 'later', 0, $2)";
+    client.execute(sql, &[&(newest + 1), &compatible_from]).await.expect("there is no such step yet");
+    newest as u32 + 1
+}
+
+/// Whether programs that do not know a step can work with what it leaves.
+#[derive(Clone, Copy, Debug)]
+pub enum NextStep {
+    /// They can.
+    Expanding,
+    /// They cannot.
+    Closing,
 }

@@ -111,7 +111,40 @@ async fn a_newer_schema_is_refused_with_both_versions() {
     testing::connect(&url).await.batch_execute(newer).await.unwrap();
     let error = Postgres::connect(&url, Options::new(1)).await.err().unwrap();
     assert_eq!(error.fault, Fault::TooNew);
-    assert!(error.to_string().contains("99") && error.to_string().contains("up to "), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("knows version 99; this program knows versions up to "), "{text}");
+    assert_eq!(Postgres::schema(&url).await.unwrap_err().to_string(), text);
+}
+
+#[tokio::test]
+async fn looking_at_a_schema_changes_nothing() {
+    let url = database().await;
+    let status = Postgres::schema(&url).await.unwrap();
+    assert_eq!((status.applied, status.pending.len()), (0, n_migrations()));
+    let client = testing::connect(&url).await;
+    let tables = "SELECT FROM pg_tables WHERE schemaname = 'public'";
+    assert_eq!(client.query(tables, &[]).await.unwrap().len(), 0);
+
+    connect(&url, 1).await.close().await;
+    let status = Postgres::schema(&url).await.unwrap();
+    assert_eq!((status.applied as usize, status.pending.len()), (n_migrations(), 0));
+    // As the first versions left it, who did not say how far back a step goes.
+    let older =
+        "ALTER TABLE migrations DROP COLUMN compatible_from; DELETE FROM migrations WHERE version > 10";
+    client.batch_execute(older).await.unwrap();
+    let missing = Postgres::schema(&url).await.unwrap().pending;
+    assert_eq!((missing.len(), missing[0]), (n_migrations() - 10, (11, "failed")));
+}
+
+#[tokio::test]
+async fn errors_name_the_server_and_never_the_password() {
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("postgres://forgerun:hunter2@{gone}/jobs");
+    let error = Postgres::connect(&url, Options::new(1)).await.err().unwrap();
+    assert_eq!(error.fault, Fault::Unavailable);
+    let text = format!("{error} {error:?}");
+    assert!(error.to_string().contains(&format!("PostgreSQL at {gone}: ")), "{error}");
+    assert!(!text.contains("hunter2"), "{text}");
 }
 
 #[tokio::test]
@@ -354,4 +387,19 @@ async fn until_blocked(url: &str) {
     while client.query(blocked, &[]).await.unwrap().is_empty() {
         tokio::task::yield_now().await;
     }
+}
+
+/// A record as a newer version may leave it: of a kind that this one does not know, and due.
+const UNKNOWN: &str =
+    "INSERT INTO records (kind, key, grp, due_at, version, bytes) VALUES (62, 'k', '', 1, 1, '')";
+
+#[tokio::test]
+async fn a_due_record_of_a_kind_that_only_newer_versions_know_is_left_alone() {
+    let url = database().await;
+    let store = connect(&url, 1).await;
+    testing::connect(&url).await.batch_execute(UNKNOWN).await.unwrap();
+    let shared: &dyn Store = &store;
+    assert_eq!(shared.next_due().await.unwrap(), None, "nobody waits for it");
+    let due = commit(&store, vec![Command::Due(9)]).await.unwrap();
+    assert!(matches!(due.answers[0], Answer::Due { n_records: 0, more: false, .. }), "{:?}", due.answers);
 }

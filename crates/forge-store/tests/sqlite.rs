@@ -426,11 +426,33 @@ fn a_file_that_cannot_be_used_says_why() {
 fn a_file_of_a_newer_version_is_refused_with_both_versions_named() {
     let (_folder, path) = file();
     drop(Sqlite::open(&path).unwrap());
-    let newer = "INSERT INTO schema_version VALUES (99, 'future', 0, '')";
+    let newer =
+        "INSERT INTO schema_version (version, name, checksum, applied_at) VALUES (99, 'future', 0, '')";
     raw(&path).execute(newer, []).unwrap();
     let error = Sqlite::open(&path).map(drop).unwrap_err();
     assert_eq!(error.fault, Fault::TooNew);
-    assert!(error.to_string().contains("version 99, this program knows versions up to "), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("knows version 99; this program knows versions up to "), "{text}");
+    assert_eq!(Sqlite::schema(&path).unwrap_err().to_string(), text);
+}
+
+#[tokio::test]
+async fn a_file_that_a_newer_version_only_expanded_is_used() {
+    let (_folder, path) = file();
+    drop(Sqlite::open(&path).unwrap());
+    let known = Sqlite::schema(&path).unwrap().known;
+    let expand = format!(
+        "ALTER TABLE jobs ADD COLUMN later TEXT;
+         CREATE TABLE later (x);
+         INSERT INTO schema_version (version, name, checksum, compatible_from, applied_at)
+         VALUES ({}, 'later', 0, {known}, '')",
+        known + 1
+    );
+    raw(&path).execute_batch(&expand).unwrap();
+    let store = Sqlite::open(&path).unwrap();
+    transact(&store, vec![submit([1])]).await.unwrap();
+    let status = Sqlite::schema(&path).unwrap();
+    assert_eq!((status.applied, status.pending.len()), (known + 1, 0));
 }
 
 #[tokio::test]
@@ -453,4 +475,18 @@ async fn journal_numbers_never_come_back_after_a_sweep() {
     transact(store, vec![submit([4])]).await.unwrap();
     let seqs: Vec<i64> = store.journal(3, 9).await.unwrap().iter().map(|row| row.seq).collect();
     assert_eq!(seqs, [4]);
+}
+
+/// A record as a newer version may leave it: of a kind that this one does not know, and due.
+const UNKNOWN: &str =
+    "INSERT INTO records (kind, key, grp, due_at, version, bytes) VALUES (62, 'k', '', 1, 1, '')";
+
+#[tokio::test]
+async fn a_due_record_of_a_kind_that_only_newer_versions_know_is_left_alone() {
+    let (_folder, path) = file();
+    let store: Box<dyn Store> = Box::new(Sqlite::open(&path).unwrap());
+    raw(&path).execute_batch(UNKNOWN).unwrap();
+    assert_eq!(store.next_due().await.unwrap(), None, "nobody waits for it");
+    let due = transact(&*store, vec![Command::Due(9)]).await.unwrap();
+    assert!(matches!(due.answers[0], Answer::Due { n_records: 0, more: false, .. }), "{:?}", due.answers);
 }

@@ -227,7 +227,7 @@ pub(crate) fn members(job: &Job, event: &Event) -> Map<String, Value> {
             members.insert("prev_state".into(), from.map(words::forge_state).into());
             members.insert("next_state".into(), words::forge_state(to).into());
             members.insert("cause".into(), words::cause(cause).into());
-            if let Some(reason) = reason(job, cause) {
+            if let Some(reason) = reason(Some(job), cause) {
                 members.insert("reason".into(), reason.into());
             }
             match outlook {
@@ -252,13 +252,15 @@ fn unmoved(members: &mut Map<String, Value>) {
     }
 }
 
-/// Why, where the cause alone does not say it. Of a cancelled job it is known for ever, since nothing can follow.
-fn reason(job: &Job, cause: Cause) -> Option<&str> {
+/// Why, in the words of the documents, where there is something to say beside the cause. Of a cancelled job it is known for
+/// ever, since nothing can follow.
+pub(crate) fn reason(job: Option<&Job>, cause: Cause) -> Option<&str> {
     match cause {
         Cause::LeaseExpired => Some("lease_expired"),
+        Cause::RunnerLost => Some("runner_lost"),
         Cause::HandBack => Some("handed_back"),
         Cause::CancelByUser | Cause::CancelBySystem | Cause::Expire | Cause::Replace => {
-            job.cancel.as_ref().map(|cancel| cancel.reason.as_str())
+            job?.cancel.as_ref().map(|cancel| cancel.reason.as_str())
         }
         Cause::Submit
         | Cause::Due
@@ -268,7 +270,6 @@ fn reason(job: &Job, cause: Cause) -> Option<&str> {
         | Cause::Finish
         | Cause::Fail
         | Cause::Timeout
-        | Cause::RunnerLost
         | Cause::Mixed
         | Cause::RetryByUser
         | Cause::RetryByPolicy => None,

@@ -58,14 +58,21 @@ pub(crate) fn take_items(
     let mut reader =
         ItemReader { of_item, unknown, malformed: Vec::new(), invalid: Vec::new(), ids: BTreeSet::new() };
     let items = items.into_iter().enumerate().map(|(place, item)| reader.item(place, item)).collect();
-    let ItemReader { mut malformed, mut invalid, .. } = reader;
-    malformed.truncate(VIOLATIONS_MAX);
-    invalid.truncate(VIOLATIONS_MAX);
-    match (malformed.is_empty(), invalid.is_empty()) {
-        (false, _) => Err(body::refused(Kind::MalformedRequest, malformed, &[])),
-        (true, false) => Err(body::refused(Kind::InvalidArgs, invalid, &[])),
-        (true, true) => Ok(items),
-    }
+    let ItemReader { malformed, invalid, .. } = reader;
+    let kind = if malformed.is_empty() { Kind::InvalidArgs } else { Kind::MalformedRequest };
+    let mut wrong = malformed;
+    wrong.extend(invalid);
+    wrong.truncate(VIOLATIONS_MAX);
+    if wrong.is_empty() { Ok(items) } else { Err(body::refused(kind, wrong, &[])) }
+}
+
+/// What is wrong with the items of a batch and with what is said of the whole, in one refusal: that of the whole first.
+pub(crate) fn both_wrong(items: Box<Refused>, whole: Box<Refused>) -> Box<Refused> {
+    let is_malformed = [&items, &whole].iter().any(|refused| refused.kind == Kind::MalformedRequest);
+    let kind = if is_malformed { Kind::MalformedRequest } else { whole.kind };
+    let mut wrong = whole.violations;
+    wrong.extend(items.violations);
+    body::refused(kind, wrong, &[])
 }
 
 struct ItemReader {

@@ -16,11 +16,15 @@
 //! - [`forge`]: the bodies of `/v1`;
 //! - [`operations`]: the bodies of `/api/v1`;
 //! - [`ojs`]: the bodies of `/ojs/v1`;
+//! - [`admin`]: the bodies of `/admin/v1`;
 //! - [`item`]: the items of a batch;
+//! - [`schedule`]: what the dialects have in common about schedules;
+//! - [`workflow`][]: chains, groups, batches and graphs of jobs;
 //! - [`openapi`]: all of it as a document;
 //! - [`asyncapi`]: the same for events;
 //! - [`time`]: moments as text.
 
+pub mod admin;
 pub mod asyncapi;
 pub mod body;
 pub mod codes;
@@ -29,6 +33,8 @@ pub mod event;
 pub mod example;
 pub mod fingerprint;
 pub mod forge;
+#[cfg(feature = "grpc")]
+pub mod grpc;
 pub mod hint;
 pub mod item;
 pub mod language;
@@ -39,6 +45,8 @@ pub mod operations;
 pub mod outcome;
 pub mod problem;
 mod reader;
+pub mod schedule;
 pub mod status;
 pub mod time;
 pub mod words;
+pub mod workflow;

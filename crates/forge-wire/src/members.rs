@@ -1,16 +1,15 @@
 //! Members of a request body that nobody knows. A typo in `work_kind` would silently run something else, so they are refused
-//! unless the operator ignores them (ruling C-112). What is inside a payload is the caller's own and not looked at.
+//! unless the operator ignores them (ruling C-112). A member that is there twice is refused wherever it is: one reader takes the
+//! first and another the last. What is inside a payload is the caller's own and not looked at.
 
-use std::borrow::Cow;
-use std::fmt;
+mod names;
 
 use forge_core::catalog::Kind;
-use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use crate::body;
 use crate::hint::nearest;
 use crate::problem::{Refused, Violation};
+use names::BodyNames;
 
 /// What becomes of members that a body does not have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,10 +21,10 @@ pub enum UnknownMembers {
     Ignore,
 }
 
-/// Refuses a JSON object with a member that is not in `known`, or that is there twice. What is no JSON object is left to
-/// whoever reads it.
+/// Refuses a JSON object with a member that is not in `known`, or with one that is there twice, at any depth. What is no JSON
+/// object is left to whoever reads it.
 pub fn check(bytes: &[u8], known: &[&str], unknown: UnknownMembers) -> Result<(), Box<Refused>> {
-    let Ok(MemberNames(mut names)) = serde_json::from_slice(bytes) else { return Ok(()) };
+    let Some(BodyNames { names, twice }) = names::read(bytes) else { return Ok(()) };
     if unknown == UnknownMembers::Refuse {
         let strangers = names.iter().filter(|name| !known.contains(&&***name));
         let wrong: Vec<Violation> =
@@ -34,11 +33,9 @@ pub fn check(bytes: &[u8], known: &[&str], unknown: UnknownMembers) -> Result<()
             return Err(body::refused(Kind::InvalidArgs, wrong, known));
         }
     }
-    names.sort_unstable();
-    match names.windows(2).find(|pair| pair[0] == pair[1]) {
+    match twice {
         None => Ok(()),
-        Some(twice) => {
-            let pointer = format!("#/{}", shown(&twice[0]));
+        Some(pointer) => {
             let wrong = Violation { pointer, detail: "is there twice".into(), constraint: "unique" };
             Err(body::refused(Kind::MalformedRequest, vec![wrong], known))
         }
@@ -65,38 +62,6 @@ pub(crate) fn stranger(place: &str, name: &str, known: &[&str]) -> Violation {
 fn shown(name: &str) -> String {
     let plain: String = name.chars().filter(|c| !c.is_control()).take(NAME_CHARS_MAX).collect();
     plain.replace('~', "~0").replace('/', "~1")
-}
-
-/// The names of the members of an object, in order; their values are passed over.
-struct MemberNames<'a>(Vec<Cow<'a, str>>);
-
-/// A name, borrowed from the text where it has no escapes.
-#[derive(Deserialize)]
-struct MemberName<'a>(#[serde(borrow)] Cow<'a, str>);
-
-impl<'de> Deserialize<'de> for MemberNames<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<MemberNames<'de>, D::Error> {
-        struct Collect;
-
-        impl<'de> Visitor<'de> for Collect {
-            type Value = MemberNames<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<MemberNames<'de>, A::Error> {
-                let mut names = Vec::new();
-                while let Some(MemberName(name)) = members.next_key()? {
-                    names.push(name);
-                    members.next_value::<IgnoredAny>()?;
-                }
-                Ok(MemberNames(names))
-            }
-        }
-
-        deserializer.deserialize_map(Collect)
-    }
 }
 
 #[cfg(test)]
@@ -138,6 +103,30 @@ mod tests {
         for unknown in [UnknownMembers::Refuse, UnknownMembers::Ignore] {
             let twice = [("#/type".to_owned(), "is there twice".to_owned())];
             assert_eq!(complaints(r#"{"type":1,"payload":2,"t\u0079pe":3}"#, unknown), twice);
+        }
+    }
+
+    #[test]
+    fn a_stranger_is_found_beside_a_number_that_nobody_can_hold() {
+        let strangers = complaints(r#"{"work_knd":1e999}"#, UnknownMembers::Refuse);
+        assert_eq!(strangers[0].0, "#/work_knd");
+    }
+
+    #[test]
+    fn what_is_there_twice_is_found_at_any_depth_but_in_payloads() {
+        for (body, pointer) in [
+            (
+                r#"{"items":[{"a":1},{"work_kind":1,"payload":{"x":1,"x":2},"work_kind":2}]}"#,
+                Some("#/items/1/work_kind"),
+            ),
+            (r#"{"options":{"retry":{"x/y":1,"b":[],"x/y":2}}}"#, Some("#/options/retry/x~1y")),
+            (r#"{"items":[[{"a":{}, "a":{}}]]}"#, Some("#/items/0/0/a")),
+            (r#"{"a":{"x":1},"b":{"x":1},"c":[{"x":1},{"x":1.5e3},{"x":null},{"x":true}]}"#, None),
+            (r#"{"args":[{"x":1,"x":2}],"meta":{"x":1,"x":2},"parameters":{"x":{"y":1,"y":2}}}"#, None),
+        ] {
+            let refused = check(body.as_bytes(), &[], UnknownMembers::Ignore).err();
+            let found = refused.map(|refused| refused.violations[0].pointer.clone());
+            assert_eq!(found.as_deref(), pointer, "{body}");
         }
     }
 }

@@ -112,6 +112,13 @@ impl Refused {
         self
     }
 
+    /// Says which limit is reached, over which span it counts (`60s`, `at once`, `in all`), and when to ask again.
+    pub fn limited(self, limit: u64, window: &str, after_s: u64) -> Refused {
+        let after_s = after_s.max(1);
+        let told = self.fact("limit", limit).fact("window", window).fact("retry_after_seconds", after_s);
+        told.retry_after(after_s)
+    }
+
     /// Says that the request was only early, and when to ask again.
     pub fn early(mut self, seconds: u64) -> Refused {
         self.is_early = true;

@@ -37,6 +37,7 @@ pub const fn http(kind: Kind, dialect: Dialect) -> u16 {
         Kind::MethodNotAllowed => 405,
         Kind::NotAcceptable => 406,
         Kind::RangeNotSatisfiable => 416,
+        Kind::PreconditionFailed => 412,
         Kind::BodyTooLarge | Kind::MetadataTooLarge => 413,
         Kind::JobPayloadTooLarge => {
             if ojs {
@@ -66,6 +67,8 @@ pub const fn http(kind: Kind, dialect: Dialect) -> u16 {
         | Kind::ClientNotFound
         | Kind::KeyNotFound
         | Kind::WebhookNotFound
+        | Kind::WorkerNotFound
+        | Kind::ScheduleNotFound
         | Kind::DeliveryNotFound
         | Kind::ReportNotFound
         | Kind::ResultNotFound => 404,

@@ -148,6 +148,11 @@ pub const fn cause(cause: Cause) -> &'static str {
     }
 }
 
+/// Percent done, as far as it is known. Of a job that went well it is, whatever its worker last said.
+pub fn progress(job: &Job) -> Option<u8> {
+    if job.state == State::Succeeded { Some(100) } else { job.progress }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,8 +1,10 @@
-//! ForgeRun's own dialect, `/v1`: jobs, clients and keys, webhooks.
+//! ForgeRun's own dialect, `/v1`: jobs, schedules, clients and keys, webhooks.
 
 mod admin;
 mod jobs;
+mod schedules;
 mod submit;
+mod workflows;
 
 pub use admin::{NewWebhook, Webhook};
 pub use jobs::{Failure, Filter};
@@ -10,7 +12,7 @@ pub use submit::{Submit, Submitted};
 
 pub use forge_wire::forge::{
     CanceledView as Canceled, ClientView as ClientId, EventView as Event, KeyView as Key,
-    ReportView as JobReport, RetriedView as Retried,
+    ReportView as JobReport, RetriedView as Retried, ScheduleView as Schedule,
 };
 
 /// A job as `/v1` shows it.
@@ -18,6 +20,8 @@ pub type Job = forge_wire::forge::JobView<'static>;
 
 /// A page of jobs, newest first.
 pub type Jobs = forge_wire::forge::JobsView<'static>;
+
+pub use forge_wire::workflow::{WorkflowSummary, WorkflowView as Workflow, WorkflowsView as Workflows};
 
 use crate::client::Client;
 

@@ -18,28 +18,51 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tower_service::Service;
 
+use crate::error::Unreachable;
 use crate::limits::CONNECT_TIMEOUT;
+
+use super::innermost;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Makes connections.
 #[derive(Clone)]
-pub(crate) struct Connector {
+pub struct Connector {
     tcp: HttpConnector,
     roots: Option<Arc<RootCertStore>>,
     /// Reading the certificates of the system takes a while, and plain http needs none.
     tls: Arc<OnceLock<TlsConnector>>,
+    /// What is spoken over TLS.
+    protocol: &'static [u8],
 }
 
 impl Connector {
     /// `roots`: whom to trust; the system's certificates if `None`.
-    pub(crate) fn new(roots: Option<RootCertStore>) -> Connector {
+    pub fn new(roots: Option<RootCertStore>) -> Connector {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
         // Small requests; waiting for more to send would only delay them.
         tcp.set_nodelay(true);
-        Connector { tcp, roots: roots.map(Arc::new), tls: Arc::default() }
+        Connector { tcp, roots: roots.map(Arc::new), tls: Arc::default(), protocol: b"http/1.1" }
+    }
+
+    /// A connection to the host of this address.
+    ///
+    /// # Errors
+    /// If there is nobody, or TLS fails.
+    pub async fn open(&self, uri: &Uri) -> Result<Stream, Unreachable> {
+        self.clone().connect(uri.clone()).await.map_err(|error| Unreachable {
+            host: uri.authority().map(ToString::to_string).unwrap_or_default(),
+            reason: innermost(error.as_ref()),
+            maybe_sent: false,
+        })
+    }
+
+    /// The same for HTTP/2.
+    #[cfg(feature = "grpc")]
+    pub(crate) fn for_http2(&self) -> Connector {
+        Connector { tls: Arc::default(), protocol: b"h2", ..self.clone() }
     }
 
     fn tls(&self) -> &TlsConnector {
@@ -50,7 +73,7 @@ impl Connector {
                 .expect("the provider knows TLS 1.2 and 1.3")
                 .with_root_certificates(roots)
                 .with_no_client_auth();
-            config.alpn_protocols = vec![b"http/1.1".to_vec()];
+            config.alpn_protocols = vec![self.protocol.to_vec()];
             TlsConnector::from(Arc::new(config))
         })
     }
@@ -89,9 +112,18 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// A connection.
-pub(crate) enum Stream {
+impl std::fmt::Debug for Connector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connector").finish_non_exhaustive()
+    }
+}
+
+/// A connection, for hyper to speak over.
+#[derive(Debug)]
+pub enum Stream {
+    /// Plain TCP.
     Plain(TokioIo<TcpStream>),
+    /// TLS.
     Tls(Box<TokioIo<TlsStream<TcpStream>>>),
 }
 

@@ -21,7 +21,7 @@ use crate::error::{Error, Unreachable};
 use crate::limits::{IDLE_TIMEOUT, STALL_TIMEOUT};
 
 pub(crate) use body::Body;
-pub(crate) use connect::Connector;
+pub use connect::{Connector, Stream};
 
 /// How long a request keeps its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

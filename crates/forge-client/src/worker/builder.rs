@@ -21,6 +21,8 @@ pub struct WorkerBuilder {
     pub(super) drain: Duration,
     pub(super) grace: Duration,
     pub(super) hand_back_others: bool,
+    #[cfg(feature = "grpc")]
+    pub(super) grpc: Option<String>,
     pub(super) notes: Arc<dyn Fn(&Note<'_>) + Send + Sync>,
 }
 
@@ -37,6 +39,8 @@ impl Worker {
             drain: Duration::from_secs(30),
             grace: Duration::from_secs(10),
             hand_back_others: false,
+            #[cfg(feature = "grpc")]
+            grpc: None,
             notes: Arc::new(|_| {}),
         }
     }
@@ -85,6 +89,14 @@ impl WorkerBuilder {
         self
     }
 
+    /// Takes jobs over gRPC, from the listener at this address (`http://127.0.0.1:9090`; `https` for TLS), as they come. All else, reports and
+    /// heartbeats, goes the client's own way.
+    #[cfg(feature = "grpc")]
+    pub fn grpc(mut self, url: impl Into<String>) -> WorkerBuilder {
+        self.grpc = Some(url.into());
+        self
+    }
+
     /// What the worker is called; a random name otherwise.
     pub fn id(mut self, id: impl Into<String>) -> WorkerBuilder {
         self.id = Some(id.into());
@@ -115,7 +127,7 @@ impl WorkerBuilder {
         if self.queues.is_empty() {
             self.queues.push("default".to_owned());
         }
-        Ok(Worker::new(self))
+        Worker::new(self)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Doing the work: takes jobs of queues, runs a handler for each, keeps their leases alive, reports how they ended.
 //!
-//! - One request waits for work at a time, and only while a handler is free; the server holds it, so nothing polls.
+//! - One request waits for work at a time, and only while a handler is free; the server holds it, so nothing polls. Short jobs are
+//!   taken ahead, so that handlers do not wait for the network (`room.rs`).
 //! - One heartbeat extends all leases, at a third of the lease. A job that the server does not extend was cancelled or lost: its
 //!   handler is told, and nothing it says later counts.
 //! - A handler that panics has failed. The worker goes on.
@@ -12,8 +13,11 @@ mod builder;
 mod handler;
 mod http;
 mod report;
+mod room;
 mod run;
 mod spool;
+#[cfg(feature = "grpc")]
+mod stream;
 
 pub use self::http::{HttpHandler, Sign};
 pub use builder::WorkerBuilder;

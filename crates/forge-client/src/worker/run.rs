@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{SemaphorePermit, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
@@ -14,9 +14,12 @@ use super::active::Active;
 use super::builder::{WorkerBuilder, fits};
 use super::handler::{Canceled, Context, Failure, Handler, Output};
 use super::report::{Reported, away};
+use super::room::Room;
 use crate::client::Client;
 use crate::error::Error;
-use crate::limits::{FETCH_GRACE, FETCH_JOBS_MAX, FETCH_PAUSE, FETCH_WAIT};
+#[cfg(feature = "grpc")]
+use crate::grpc::JobSource;
+use crate::limits::{FETCH_GRACE, FETCH_JOBS_MAX, FETCH_PAUSE, FETCH_WAIT, TAKEN_AHEAD_WAIT};
 use crate::ojs::{Fetch, Heartbeat, Taken};
 
 /// Something worth a line in a log.
@@ -66,17 +69,23 @@ pub struct Worker {
 pub(super) struct Shared {
     pub(super) client: Client,
     pub(super) id: Arc<str>,
-    queues: Vec<String>,
+    pub(super) queues: Vec<String>,
     handlers: Vec<(String, Arc<dyn Handler>)>,
-    concurrency: usize,
-    lease: Duration,
+    pub(super) concurrency: usize,
+    room: Room,
+    pub(super) lease: Duration,
     drain: Duration,
     grace: Duration,
     hand_back_others: bool,
     pub(super) notes: Arc<dyn Fn(&Note<'_>) + Send + Sync>,
+    /// Where jobs are streamed from, if they are.
+    #[cfg(feature = "grpc")]
+    source: Option<JobSource>,
     active: Active,
     /// What the server wants of us.
-    directive: watch::Sender<Directive>,
+    pub(super) directive: watch::Sender<Directive>,
+    /// Whether nothing is begun any more.
+    stopping: watch::Sender<bool>,
     /// Whether to wait no longer for what runs.
     hurry: watch::Sender<bool>,
     succeeded: AtomicU64,
@@ -85,14 +94,19 @@ pub(super) struct Shared {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Directive {
+pub(super) enum Directive {
     Running,
     Quiet,
     Terminate,
 }
 
 impl Worker {
-    pub(super) fn new(builder: WorkerBuilder) -> Worker {
+    pub(super) fn new(builder: WorkerBuilder) -> Result<Worker, Error> {
+        #[cfg(feature = "grpc")]
+        let source = match &builder.grpc {
+            Some(url) => Some(JobSource::new(&builder.client, url)?),
+            None => None,
+        };
         let id = builder.id.unwrap_or_else(|| format!("worker-{}", builder.client.new_key()));
         let shared = Shared {
             client: builder.client,
@@ -100,19 +114,23 @@ impl Worker {
             queues: builder.queues,
             handlers: builder.handlers,
             concurrency: builder.concurrency,
+            room: Room::new(builder.concurrency),
             lease: builder.lease,
             drain: builder.drain,
             grace: builder.grace,
             hand_back_others: builder.hand_back_others,
             notes: builder.notes,
+            #[cfg(feature = "grpc")]
+            source,
             active: Active::default(),
             directive: watch::Sender::new(Directive::Running),
+            stopping: watch::Sender::new(false),
             hurry: watch::Sender::new(false),
             succeeded: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             handed_back: AtomicU64::new(0),
         };
-        Worker { shared: Arc::new(shared) }
+        Ok(Worker { shared: Arc::new(shared) })
     }
 
     /// Waits no longer for what runs: cancels it and hands it back. Only of use after `stop`.
@@ -130,7 +148,14 @@ impl Worker {
         shared.beat("running").await?;
         let beating = Beating(tokio::spawn(heartbeats(shared.clone())));
         let mut jobs = JoinSet::new();
+        #[cfg(feature = "grpc")]
+        let ended = match &shared.source {
+            Some(source) => shared.take_streamed(source, &mut jobs, stop).await,
+            None => shared.take_jobs(&mut jobs, stop).await,
+        };
+        #[cfg(not(feature = "grpc"))]
         let ended = shared.take_jobs(&mut jobs, stop).await;
+        shared.stopping.send_replace(true);
         shared.finish(&mut jobs).await;
         drop(beating);
         ended?;
@@ -161,7 +186,7 @@ async fn heartbeats(shared: Arc<Shared>) {
 
 impl Shared {
     /// Extends all leases, and hears what the server wants.
-    async fn beat(&self, state: &str) -> Result<(), Error> {
+    pub(super) async fn beat(&self, state: &str) -> Result<(), Error> {
         let held = self.active.tokens();
         let tokens = held.iter().filter_map(|(id, token)| Some((id.clone(), token.clone()?)));
         let beat = Heartbeat {
@@ -194,7 +219,6 @@ impl Shared {
         jobs: &mut JoinSet<()>,
         stop: impl Future<Output = ()>,
     ) -> Result<(), Error> {
-        let places = Arc::new(Semaphore::new(self.concurrency));
         let mut directive = self.directive.subscribe();
         let mut stop = pin!(stop);
         let mut tries = 0;
@@ -202,17 +226,17 @@ impl Shared {
             while jobs.try_join_next().is_some() {}
             let free = async {
                 let _ = directive.wait_for(|directive| *directive != Directive::Quiet).await;
-                places.clone().acquire_owned().await.expect("the semaphore is never closed")
+                self.room.free().await
             };
-            let place = tokio::select! {
+            let n_free = tokio::select! {
                 () = &mut stop => return Ok(()),
-                place = free => place,
+                n_free = free => n_free,
             };
             if *self.directive.borrow() == Directive::Terminate {
                 return Ok(());
             }
             let asked_at = self.client.clock().now();
-            let mut fetch = pin!(self.fetch(1 + places.available_permits()));
+            let mut fetch = pin!(self.fetch(n_free));
             let (fetched, stopped) = tokio::select! {
                 () = &mut stop => {
                     // The server gives nothing to a worker that ends; what it gave just before comes in a moment.
@@ -232,7 +256,7 @@ impl Shared {
                     tries = 0;
                     let took = self.client.clock().now().duration_since(asked_at).unwrap_or_default();
                     let hurried = taken.is_empty() && took < FETCH_PAUSE;
-                    self.begin(taken, place, &places, jobs);
+                    taken.into_iter().for_each(|job| self.begin(job, jobs));
                     // A server that does not hold requests is not to be asked all the time.
                     if hurried {
                         tokio::select! {
@@ -243,7 +267,6 @@ impl Shared {
                 }
                 Err(_) if stopped => return Ok(()),
                 Err(error) if error.is_retryable() => {
-                    drop(place);
                     let asked = error.api().and_then(|said| said.retry_after).unwrap_or_default();
                     let wait = away(tries).max(asked);
                     tries += 1;
@@ -269,33 +292,34 @@ impl Shared {
         self.ojs().fetch(&fetch).await
     }
 
-    fn begin(
-        self: &Arc<Self>,
-        taken: Vec<Taken>,
-        first: OwnedSemaphorePermit,
-        places: &Arc<Semaphore>,
-        jobs: &mut JoinSet<()>,
-    ) {
-        let mut first = Some(first);
-        for job in taken {
-            // More than asked for cannot be; if it were, they would have to wait for a place.
-            let place = first.take().or_else(|| places.clone().try_acquire_owned().ok());
-            jobs.spawn(self.clone().work(Arc::new(job), place));
-        }
+    /// Begins a job that was taken, or lets it wait for a handler.
+    pub(super) fn begin(self: &Arc<Self>, job: Taken, jobs: &mut JoinSet<()>) {
+        self.room.take();
+        jobs.spawn(self.clone().work(Arc::new(job)));
     }
 
-    async fn work(self: Arc<Self>, job: Arc<Taken>, _place: Option<OwnedSemaphorePermit>) {
+    async fn work(self: Arc<Self>, job: Arc<Taken>) {
+        let place = self.room.place();
         if self.hand_back_others && self.handler(&job).is_none() {
             let _ = self.hand_back(&job).await;
             // Somebody else should have the chance to take it before we are given it again.
             self.client.clock().sleep(FETCH_PAUSE).await;
             return;
         }
-        (self.notes)(&Note::Took(&job));
         let canceled = self.active.add(job.clone());
         let context =
             Context { client: self.client.clone(), worker: self.id.clone(), job: job.clone(), canceled };
+        let Some(handler) = self.wait_for_handler(&job, &context).await else {
+            self.active.remove(&job);
+            return;
+        };
+        (self.notes)(&Note::Took(&job));
+        let began_at = self.client.clock().now();
         let outcome = self.run_handler(&job, &context).await;
+        self.room.worked(self.client.clock().now().duration_since(began_at).unwrap_or_default());
+        // The next job begins while the server hears of this one.
+        let _report = self.room.report().await;
+        drop((handler, place));
         let reason = *context.canceled.borrow();
         let reported = match (reason, &outcome) {
             (Some(Canceled::ByServer), _) => Ok(Reported::Lost),
@@ -316,6 +340,27 @@ impl Shared {
             Ok(Reported::Lost) => (self.notes)(&Note::Lost(&job)),
             Err(error) => (self.notes)(&Note::NotReported(&job, &error)),
         }
+    }
+
+    /// Waits until a handler is free; `None` if the job is not ours any more by then. A job that was taken ahead goes back when it would
+    /// have to wait long, or when nothing is begun any more.
+    async fn wait_for_handler(&self, job: &Taken, context: &Context) -> Option<SemaphorePermit<'_>> {
+        let mut stopping = self.stopping.subscribe();
+        tokio::select! {
+            biased;
+            _ = context.canceled() => {
+                (self.notes)(&Note::Lost(job));
+                return None;
+            }
+            _ = stopping.wait_for(|stopping| *stopping) => {
+                self.handed_back.fetch_add(1, Ordering::Relaxed);
+                (self.notes)(&Note::HandedBack(job));
+            }
+            handler = self.room.handler() => return Some(handler),
+            () = self.client.clock().sleep(TAKEN_AHEAD_WAIT) => self.room.waited_in_vain(),
+        }
+        let _ = self.hand_back(job).await;
+        None
     }
 
     async fn succeeded(&self, job: &Taken, output: &Output) -> Result<Reported, Error> {

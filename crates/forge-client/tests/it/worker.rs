@@ -183,6 +183,31 @@ async fn a_worker_that_stops_hands_back_what_does_not_end() {
 }
 
 #[tokio::test]
+async fn a_job_that_was_taken_ahead_and_would_have_to_wait_goes_back() {
+    let jobs = [("short", "math.sum"), ("long", "wait"), ("ahead", "math.sum")];
+    let server = server(jobs.iter().map(|(id, name)| job(id, name)).collect(), &[]).await;
+    let worker = Worker::builder(client(&server))
+        .queue("q")
+        .handler("math.sum", sum)
+        .handler("wait", async |_, context: Context| {
+            context.canceled().await;
+            Err(Failure::new("stopped"))
+        })
+        .drain(Duration::ZERO)
+        .build()
+        .unwrap();
+    // The only handler is busy with the long job: the one behind it is handed back by the clock, the long one at the end.
+    let stopped = work(&server, worker, 2).await;
+    assert_eq!((stopped.succeeded, stopped.handed_back), (1, 1));
+    let ends: Vec<(String, Value)> =
+        reports(&server).iter().map(|report| (report.path.clone(), report.json())).collect();
+    let of = |id: &str| &ends.iter().find(|(_, body)| body["job_id"] == id).expect("a report").1;
+    assert_eq!(of("ahead")["requeue"], true);
+    assert_eq!(of("long")["requeue"], true);
+    assert_eq!(ends.len(), 3);
+}
+
+#[tokio::test]
 async fn a_server_that_is_away_at_the_start_is_an_error() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let client =

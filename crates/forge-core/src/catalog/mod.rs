@@ -139,9 +139,9 @@ mod tests {
     }
 
     #[test]
-    fn there_are_fifty_seven_request_kinds_and_nine_job_kinds() {
+    fn there_are_sixty_request_kinds_and_nine_job_kinds() {
         let n_at = |level| entries().filter(|entry| entry.level == level).count();
-        assert_eq!((n_at(ErrorLevel::Request), n_at(ErrorLevel::Job)), (57, 9));
+        assert_eq!((n_at(ErrorLevel::Request), n_at(ErrorLevel::Job)), (60, 9));
     }
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rfa_codes_are_those_of_the_source_and_three_of_ours() {
+    fn the_rfa_codes_are_those_of_the_source_and_four_of_ours() {
         let source = [
             "RFA_REQUEST_MALFORMED",
             "RFA_REQUEST_UNSUPPORTED_MEDIA_TYPE",
@@ -193,8 +193,8 @@ mod tests {
         assert_eq!(source.len(), 22);
         // The first two appear in job reports only.
         let ours = ["RFA_EXEC_JOB_FAILED", "RFA_EXEC_BATCH_PARTIAL"];
-        let route = "RFA_REQUEST_ROUTE_NOT_FOUND";
-        let expected: BTreeSet<&str> = source.into_iter().chain(ours).chain([route]).collect();
+        let of_requests = ["RFA_REQUEST_ROUTE_NOT_FOUND", "RFA_REQUEST_PRECONDITION_FAILED"];
+        let expected: BTreeSet<&str> = source.into_iter().chain(ours).chain(of_requests).collect();
         assert_eq!(entries().map(|entry| entry.rfa).collect::<BTreeSet<_>>(), expected);
         assert!(entries().all(|entry| entry.level == ErrorLevel::Job || !ours.contains(&entry.rfa)));
     }
@@ -210,7 +210,12 @@ mod tests {
     #[test]
     fn only_conditions_without_a_canonical_word_use_the_rfa_code_as_custom_code() {
         let custom = entries().filter(|entry| entry.ojs.is_none()).map(|entry| entry.kind);
-        assert!(custom.eq([Kind::MethodNotAllowed, Kind::NotAcceptable, Kind::BatchPartial]));
+        assert!(custom.eq([
+            Kind::MethodNotAllowed,
+            Kind::NotAcceptable,
+            Kind::PreconditionFailed,
+            Kind::BatchPartial
+        ]));
         assert_eq!(Kind::NotAcceptable.entry().ojs_or_custom(), "RFA_REQUEST_NOT_ACCEPTABLE");
         assert_eq!(Kind::JobNotFound.entry().ojs_or_custom(), "NOT_FOUND");
     }

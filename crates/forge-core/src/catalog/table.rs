@@ -100,6 +100,13 @@ catalog! {
             stage: None, retryable: false,
             remedy: "Ask for a range within the size that Content-Range tells, or for the whole.",
         }
+        /// The request names a version with If-Match, and what it would change has another one or none.
+        PreconditionFailed {
+            rfa: "RFA_REQUEST_PRECONDITION_FAILED", ojs: None,
+            slug: "precondition-failed", title: "Precondition Failed",
+            stage: None, retryable: false,
+            remedy: "Read the resource again, decide anew and send its present ETag, or leave If-Match out.",
+        }
         /// The body of the request is larger than the server reads.
         BodyTooLarge {
             rfa: "RFA_REQUEST_PAYLOAD_TOO_LARGE", ojs: Some("PAYLOAD_TOO_LARGE"),
@@ -330,6 +337,20 @@ catalog! {
             slug: "webhook-not-found", title: "Webhook not found",
             stage: None, retryable: false,
             remedy: "List the registered webhooks and choose one of them.",
+        }
+        /// There is no schedule with this name.
+        ScheduleNotFound {
+            rfa: "RFA_JOB_NOT_FOUND", ojs: Some("NOT_FOUND"),
+            slug: "schedule-not-found", title: "Schedule not found",
+            stage: None, retryable: false,
+            remedy: "List the schedules and choose one of them.",
+        }
+        /// There is no worker with this id: it never gave a sign of life, or has been silent for too long.
+        WorkerNotFound {
+            rfa: "RFA_JOB_NOT_FOUND", ojs: Some("NOT_FOUND"),
+            slug: "worker-not-found", title: "Worker not found",
+            stage: None, retryable: false,
+            remedy: "List the workers and choose one of them.",
         }
         /// There is no delivery with this id.
         DeliveryNotFound {

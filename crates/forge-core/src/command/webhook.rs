@@ -51,7 +51,7 @@ impl WebhookCommand {
     /// The webhook it is about, and who asks.
     pub const fn webhook(&self) -> OwnedWebhook {
         match self {
-            WebhookCommand::Register(webhook) => OwnedWebhook { webhook: webhook.id, client: webhook.client },
+            WebhookCommand::Register(webhook) => OwnedWebhook::new(webhook.id, webhook.client),
             WebhookCommand::Update { webhook, .. }
             | WebhookCommand::Rotate { webhook, .. }
             | WebhookCommand::Delete(webhook)
@@ -68,6 +68,15 @@ pub struct OwnedWebhook {
     pub webhook: WebhookId,
     /// The asking client.
     pub client: ClientId,
+    /// Only if it still has this [`Webhook::revision`]; `None` for any.
+    pub revision: Option<Time>,
+}
+
+impl OwnedWebhook {
+    /// A webhook, whatever its revision.
+    pub const fn new(webhook: WebhookId, client: ClientId) -> OwnedWebhook {
+        OwnedWebhook { webhook, client, revision: None }
+    }
 }
 
 /// What changes about a webhook; `None` leaves a setting as it is.

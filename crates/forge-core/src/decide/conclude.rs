@@ -5,7 +5,7 @@
 use alloc::format;
 use alloc::sync::Arc;
 
-use super::working_set::WorkingSet;
+use super::working_set::{Slot, WorkingSet};
 use crate::catalog::Kind;
 use crate::command::{Answer, Conclude, Refusal, WorkError};
 use crate::history::Outlook;
@@ -25,17 +25,23 @@ impl WorkingSet<'_> {
         if job.state != State::Running {
             return Err(Refusal::WrongState(job.state));
         }
-        let execution = job.execution;
-        self.change(slot).tally = Tally::of(&conclude.ends);
-        self.changes.items.insert(execution, bounded(&conclude.ends));
-        match verdict(&conclude.ends) {
+        self.end_items(slot, &conclude.ends, "items")?;
+        Ok(Answer::Done(self.job(slot).clone()))
+    }
+
+    /// Ends a job as its items did. `word` is what they are called.
+    pub(super) fn end_items(&mut self, slot: Slot, ends: &Arc<[ItemEnd]>, word: &str) -> Result<(), Refusal> {
+        let execution = self.job(slot).execution;
+        self.change(slot).tally = Tally::of(ends);
+        self.changes.items.insert(execution, bounded(ends));
+        match verdict(ends, word) {
             None => {
                 let at = self.step(slot, Cause::Finish, Outlook::Open)?;
                 self.end(slot, at);
+                Ok(())
             }
-            Some((cause, error)) => self.break_off(slot, cause, &error)?,
+            Some((cause, error)) => self.break_off(slot, cause, &error),
         }
-        Ok(Answer::Done(self.job(slot).clone()))
     }
 }
 
@@ -53,7 +59,7 @@ fn bounded(ends: &Arc<[ItemEnd]>) -> Arc<[ItemEnd]> {
 }
 
 /// What is wrong with the batch as a whole, if anything is.
-fn verdict(ends: &[ItemEnd]) -> Option<(Cause, WorkError)> {
+fn verdict(ends: &[ItemEnd], word: &str) -> Option<(Cause, WorkError)> {
     let Tally { completed, failed } = Tally::of(ends);
     if failed == 0 {
         return None;
@@ -68,6 +74,6 @@ fn verdict(ends: &[ItemEnd]) -> Option<(Cause, WorkError)> {
         () if retryable => (Cause::Fail, Kind::HandlerTransient),
         () => (Cause::Fail, Kind::HandlerError),
     };
-    let message = format!("{completed} of {} items completed successfully.", ends.len());
+    let message = format!("{completed} of {} {word} completed successfully.", ends.len());
     Some((cause, WorkError { retryable: Some(retryable), ..WorkError::new(kind, &message) }))
 }

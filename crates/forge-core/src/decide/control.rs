@@ -41,14 +41,12 @@ impl WorkingSet<'_> {
             }
             State::Succeeded | State::Canceled => return Err(Refusal::WrongState(job.state)),
         }
+        if retry.dead_letter && job.dead_lettered_at.is_none() {
+            return Err(Refusal::NoDeadLetter);
+        }
         let allowed = if retry.afresh { job.can_reopen() } else { job.can_retry() };
         if !allowed {
             return Err(Refusal::RetryLimitReached { attempts: job.attempt });
-        }
-        let unique = job.head.unique.as_ref().map(|unique| unique.key);
-        if unique != retry.unique {
-            // Another job by the same id than the caller saw; nobody has looked whether its key is free.
-            return Err(Refusal::WrongState(job.state));
         }
         self.hold_again(slot)?;
         let random = self.random();
@@ -67,11 +65,13 @@ impl WorkingSet<'_> {
         job.finished_at = None;
         job.forget_at = None;
         job.dead_lettered_at = None;
+        job.failure = None;
         job.progress = None;
         job.message = None;
         job.tally = Tally::default();
         self.changes.executions.push((retry.execution, retry.owned.job));
         self.enqueue(slot, Cause::RetryByUser)?;
+        self.resume_workflow(slot)?;
         Ok(Answer::Done(self.job(slot).clone()))
     }
 

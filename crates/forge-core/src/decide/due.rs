@@ -7,12 +7,26 @@ use alloc::vec::Vec;
 
 use super::working_set::{Slot, WorkingSet};
 use crate::catalog::Kind;
-use crate::command::{Answer, Refusal, WorkError, WorkerLost};
+use crate::checkpoint::Checkpoint;
+use crate::command::{Answer, FailuresDue, Refusal, WorkError, WorkerLost};
 use crate::job::Parked;
 use crate::limits;
+use crate::node::Node;
 use crate::record::RecordKind;
+use crate::schedule::Schedule;
+use crate::session::EndedSession;
 use crate::state::{Cause, State};
+use crate::tally::NodeTally;
 use crate::time::Time;
+
+/// What is due about records.
+#[derive(Default)]
+struct RecordsDue {
+    n_records: usize,
+    workers_lost: Vec<WorkerLost>,
+    failures: FailuresDue,
+    schedules: Vec<Schedule>,
+}
 
 impl WorkingSet<'_> {
     pub(super) fn due(&mut self, limit: usize) -> Answer {
@@ -39,25 +53,42 @@ impl WorkingSet<'_> {
                 self.change(slot);
             }
         }
-        let (n_records, workers_lost) = self.records_due();
-        Answer::Due { n_jobs, n_records, more: more || n_records >= limits::DUE_RECORDS_MAX, workers_lost }
+        let RecordsDue { n_records, workers_lost, failures, schedules } = self.records_due();
+        more |= n_records >= limits::DUE_RECORDS_MAX;
+        Answer::Due { n_jobs, n_records, more, workers_lost, failures, schedules }
     }
 
-    fn records_due(&mut self) -> (usize, Vec<WorkerLost>) {
+    fn records_due(&mut self) -> RecordsDue {
         let due = core::mem::take(&mut self.records_due);
-        let n_records = due.len();
-        let mut workers_lost = Vec::new();
+        let mut found = RecordsDue { n_records: due.len(), ..RecordsDue::default() };
         for key in due {
             match key.kind {
-                RecordKind::Worker => workers_lost.extend(self.worker_due(key)),
+                RecordKind::Worker => found.workers_lost.extend(self.worker_due(key)),
+                RecordKind::FailureBatch => self.failure_batch_due(key, &mut found.failures),
+                RecordKind::FailureGroup => self.failure_group_due(key, &mut found.failures),
+                RecordKind::Redrive => self.redrive_due(key),
+                RecordKind::Node => self.drop_overdue::<Node>(key),
+                RecordKind::Tally => self.drop_overdue::<NodeTally>(key),
+                RecordKind::EndedSession => self.drop_overdue::<EndedSession>(key),
+                RecordKind::Checkpoint => self.drop_overdue::<Checkpoint>(key),
+                RecordKind::Schedule => found.schedules.extend(self.schedule_due(key)),
                 // Nothing happens to these by itself.
-                RecordKind::Queue => {}
+                RecordKind::Queue
+                | RecordKind::QuotaCount
+                | RecordKind::Sink
+                | RecordKind::FailureIndex
+                | RecordKind::SchemaIndex
+                | RecordKind::SchemaText
+                | RecordKind::ScheduleCount
+                | RecordKind::Workflow
+                | RecordKind::WorkflowPart => {}
             }
         }
-        (n_records, workers_lost)
+        found
     }
 
     fn happen(&mut self, slot: Slot) -> Result<(), Refusal> {
+        let is_needed = self.job(slot).state.is_final() && self.is_needed(slot);
         let job = self.job(slot);
         let come = |at: Option<Time>| at.is_some_and(|at| at <= self.now);
         match job.state {
@@ -78,6 +109,10 @@ impl WorkingSet<'_> {
                 self.break_off(slot, Cause::Timeout, &error)
             }
             State::Assigned | State::Running => self.lose(slot),
+            State::Succeeded | State::Failed | State::Canceled if is_needed => {
+                self.change(slot).forget_at = Some(self.now + limits::WORKFLOW_STEP_KEEP);
+                Ok(())
+            }
             State::Succeeded | State::Failed | State::Canceled => {
                 let kept = job.record_kept();
                 self.erase(slot, Some(kept));

@@ -13,6 +13,14 @@
 //! | `control.rs` | cancel, retry, activate, forget |
 //! | `queues.rs` | what is set for queues: pauses and bounds |
 //! | `workers.rs` | workers outside: heartbeats, directives, and what becomes of jobs whose worker is gone |
+//! | `sinks.rs` | sinks: which node sends, and how far it is |
+//! | `failures.rs` | failures: noted when an execution ends, added up, forgotten |
+//! | `redrives.rs` | redrives: begun, and carried out step by step |
+//! | `schedules.rs` | schedules: registered, paused, triggered, and what happens at their ticks |
+//! | `schemas.rs` | schemas of job types: registered, deleted |
+//! | `workflows.rs` | workflows: begun, and what the end of a step leads to |
+//! | `checkpoints.rs` | checkpoints of jobs |
+//! | `nodes.rs` | nodes: that they are there, and what they tell each other |
 //! | `keys.rs` | clients and their API keys |
 //! | `webhooks.rs` | webhooks, and the keys that deliveries are signed with |
 //! | `deliveries.rs` | deliveries: written, taken, settled, repeated |
@@ -22,20 +30,28 @@
 //! | `set_aside.rs` | rows that nobody can use, and restore |
 //! | `outbox.rs` | the part of it that concerns webhooks |
 
+mod checkpoints;
 mod claim;
 mod conclude;
 mod control;
 mod deliveries;
 mod due;
+mod failures;
 mod keys;
+mod nodes;
 mod outbox;
 mod queues;
 mod records;
+mod redrives;
+mod schedules;
+mod schemas;
 mod set_aside;
+mod sinks;
 mod submit;
 mod webhooks;
 mod work;
 mod workers;
+mod workflows;
 mod working_set;
 
 #[cfg(test)]
@@ -47,7 +63,12 @@ use alloc::vec::Vec;
 use crate::command::{Answer, Command};
 use crate::job::Shelf;
 use crate::limits;
+use crate::node::Node;
+use crate::quota::QuotaCount;
+use crate::record::Stored;
 use crate::rows::{Changes, DueWant, Render, Rows, Wants};
+use crate::session::EndedSession;
+use crate::tally::NodeTally;
 use crate::time::Time;
 use working_set::WorkingSet;
 
@@ -68,6 +89,7 @@ pub fn wants(batch: &Batch) -> Wants {
     for command in &batch.commands {
         match command {
             Command::Submit(submit) => submit::wants(submit, &mut wants),
+            Command::Workflow(new) => workflows::wants(new, &mut wants),
             Command::Claim(claim) => claim::wants(claim, &mut wants),
             Command::Start(held) | Command::HandBack(held) => drop(wants.jobs.insert(held.job)),
             Command::Extend(extend) => drop(wants.jobs.insert(extend.held.job)),
@@ -78,7 +100,7 @@ pub fn wants(batch: &Batch) -> Wants {
             Command::Cancel(cancel) => drop(wants.jobs.insert(cancel.owned.job)),
             Command::Retry(retry) => {
                 wants.jobs.insert(retry.owned.job);
-                wants.uniques.extend(retry.unique);
+                wants.uniques_of.insert(retry.owned.job);
             }
             Command::Activate(owned) | Command::Forget(owned) => drop(wants.jobs.insert(owned.job)),
             Command::Due(limit) => {
@@ -93,6 +115,20 @@ pub fn wants(batch: &Batch) -> Wants {
             Command::Restore(row) => set_aside::wants(*row, &mut wants),
             Command::Queue(command) => queues::wants(command, &mut wants),
             Command::Worker(command) => workers::wants(command, &mut wants),
+            Command::Sink(command) => sinks::wants(command, &mut wants),
+            Command::Failure(command) => failures::wants(command, &mut wants),
+            Command::Redrive(command) => redrives::wants(command, &mut wants),
+            Command::Schedule(command) => schedules::wants(command, &mut wants),
+            Command::Checkpoint(command) => checkpoints::wants(command, &mut wants),
+            Command::Node(node) => drop(wants.records.insert(Node::record_key(node.key()))),
+            Command::Tally(tally) => drop(wants.records.insert(NodeTally::record_key(tally.key()))),
+            Command::EndSession(ended) => {
+                wants.records.insert(EndedSession::record_key(ended.key()));
+            }
+            Command::Spend(counts) => {
+                wants.records.extend(counts.iter().map(|count| QuotaCount::record_key(count.key())));
+            }
+            Command::Schema(command) => schemas::wants(command, &mut wants),
             Command::Register(_) => {}
         }
     }
@@ -117,6 +153,7 @@ pub fn decide(batch: &Batch, rows: Rows, render: &dyn Render) -> Changes {
     for command in &batch.commands {
         let answer = match command {
             Command::Submit(submit) => set.submit(submit),
+            Command::Workflow(new) => set.workflow(new),
             Command::Claim(claim) => set.claim(claim),
             Command::Start(held) => set.start(held),
             Command::Extend(extend) => set.extend(extend),
@@ -134,6 +171,16 @@ pub fn decide(batch: &Batch, rows: Rows, render: &dyn Render) -> Changes {
             Command::Key(key) => set.key(key),
             Command::Queue(command) => Ok(set.set_queue(command)),
             Command::Worker(command) => set.worker(command),
+            Command::Sink(command) => set.sink(command),
+            Command::Failure(command) => Ok(set.failure(command)),
+            Command::Redrive(command) => set.redrive(command),
+            Command::Schedule(command) => set.schedule(command),
+            Command::Checkpoint(command) => set.checkpoint(command),
+            Command::Node(node) => Ok(set.keep(node)),
+            Command::Tally(tally) => Ok(set.keep(&**tally)),
+            Command::EndSession(ended) => Ok(set.keep(ended)),
+            Command::Spend(counts) => Ok(set.spend(counts)),
+            Command::Schema(command) => set.schema(command),
             Command::Webhook(webhook) => set.webhook(webhook),
             Command::Delivery(delivery) => set.delivery(delivery),
             Command::Signing(signing) => Ok(set.signing(signing)),

@@ -22,6 +22,10 @@ pub(super) fn wants(command: &QueueCommand, wants: &mut Wants) {
 
 impl WorkingSet<'_> {
     fn settings(&self, key: &Name) -> Option<QueueSettings> {
+        // Asked for every job of a batch, and mostly nothing is set.
+        if self.records.is_empty() {
+            return None;
+        }
         self.record(key.as_str().to_string())
     }
 

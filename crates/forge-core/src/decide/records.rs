@@ -27,6 +27,15 @@ impl Records {
         Records(rows.into_iter().map(|(key, record)| (key, working(record))).collect())
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether the batch knows of a record with this key, deleted or not.
+    pub(super) fn contains(&self, key: &RecordKey) -> bool {
+        self.0.contains_key(key)
+    }
+
     fn set(&mut self, key: RecordKey, record: Option<Record>) {
         let unseen = WorkingRecord { seen: None, record: None, changed: false };
         let working = self.0.entry(key).or_insert(unseen);
@@ -58,6 +67,14 @@ impl WorkingSet<'_> {
         let version = self.random();
         let record = value.to_record(version);
         self.records.set(record.key.clone(), Some(record));
+    }
+
+    /// Leaves a record as it is, but nothing happens to it by itself any more.
+    pub(super) fn never_due(&mut self, key: RecordKey) {
+        let version = self.random();
+        if let Some(record) = self.records.0.get(&key).and_then(|working| working.record.clone()) {
+            self.records.set(key, Some(Record { due_at: None, version, ..record }));
+        }
     }
 
     /// Deletes a record.

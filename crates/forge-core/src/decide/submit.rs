@@ -36,7 +36,7 @@ pub(super) fn wants(submit: &Submit, wants: &mut Wants) {
 }
 
 /// What to do about one job of a submission.
-enum SubmitPlan {
+pub(super) enum SubmitPlan {
     Insert,
     /// Insert, and cancel the job that holds its unique key.
     Replace(Slot),
@@ -82,7 +82,7 @@ impl WorkingSet<'_> {
 
     /// The answer to a request that was made before. A key whose jobs are all gone counts as unused: a job that was met
     /// (by its unique key) rather than made does not know the key, and is forgotten without it.
-    fn repeated(&self, submit: &Submit) -> Result<Option<Answer>, Refusal> {
+    pub(super) fn repeated(&self, submit: &Submit) -> Result<Option<Answer>, Refusal> {
         let Some(idempotency) = &submit.idempotency else { return Ok(None) };
         let Some(row) = self.keys.get(&idempotency.key) else { return Ok(None) };
         let mut jobs = row.jobs.iter().filter_map(|&id| self.find(id)).map(|slot| self.job(slot)).peekable();
@@ -93,7 +93,7 @@ impl WorkingSet<'_> {
         Ok(Some(Answer::Submitted { jobs: jobs.cloned().collect(), existing: true }))
     }
 
-    fn use_key(&mut self, key: &IdempotencyKey, row: KeyRow) {
+    pub(super) fn use_key(&mut self, key: &IdempotencyKey, row: KeyRow) {
         if self.keys.insert(key.clone(), row.clone()).is_some() {
             self.changes.keys.retain(|(used, _)| used != key);
             self.changes.keys_removed.push(key.clone());
@@ -102,7 +102,7 @@ impl WorkingSet<'_> {
     }
 
     /// Checks every job before any is inserted.
-    fn plan(&mut self, submit: &Submit) -> Result<Vec<SubmitPlan>, Refusal> {
+    pub(super) fn plan(&mut self, submit: &Submit) -> Result<Vec<SubmitPlan>, Refusal> {
         let mut plans = Vec::with_capacity(submit.jobs.len());
         let mut arrivals: BTreeMap<Name, u64> = BTreeMap::new();
         let (mut ids, mut taken) = (BTreeSet::new(), BTreeSet::new());
@@ -215,7 +215,7 @@ impl WorkingSet<'_> {
         Ok(())
     }
 
-    fn insert(&mut self, new: &NewJob) -> Result<Slot, Refusal> {
+    pub(super) fn insert(&mut self, new: &NewJob) -> Result<Slot, Refusal> {
         let job = Job {
             attempt: 1,
             hold: new.head.hold,

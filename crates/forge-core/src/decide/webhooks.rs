@@ -1,6 +1,7 @@
 //! Registered webhooks and the keys that deliveries are signed with: who may have which, and what changing them does.
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use super::working_set::WorkingSet;
 use crate::command::{Answer, OwnedWebhook, Refusal, SigningCommand, WebhookChange, WebhookCommand};
@@ -12,7 +13,7 @@ use crate::time::Time;
 use crate::webhook::{Disabled, DisabledReason, Health, SigningKey, Webhook};
 
 pub(super) fn wants(command: &WebhookCommand, wants: &mut Wants) {
-    let OwnedWebhook { webhook, client } = command.webhook();
+    let OwnedWebhook { webhook, client, .. } = command.webhook();
     match command {
         WebhookCommand::Register(_) => drop(wants.webhooks_of.insert(client)),
         WebhookCommand::Update { .. } => {
@@ -45,7 +46,7 @@ impl WorkingSet<'_> {
                 let mut webhook = self.own_webhook(*webhook)?.clone();
                 let previous = core::mem::replace(&mut webhook.secrets.current, secret.clone());
                 webhook.secrets.previous = Some((previous, *previous_until));
-                webhook.updated_at = self.now;
+                webhook.updated_at = self.changed_at(&webhook);
                 Ok(self.save_webhook(webhook))
             }
             WebhookCommand::Delete(webhook) => {
@@ -67,7 +68,13 @@ impl WorkingSet<'_> {
     /// The webhook of an owner, or why they may not have it.
     fn own_webhook(&self, owned: OwnedWebhook) -> Result<&Webhook, Refusal> {
         let webhook = self.outbox.webhook(owned.webhook).ok_or(Refusal::WebhookNotFound)?;
-        if webhook.client == owned.client { Ok(webhook) } else { Err(Refusal::Foreign) }
+        if webhook.client != owned.client {
+            return Err(Refusal::Foreign);
+        }
+        match owned.revision {
+            Some(seen) if seen != webhook.revision() => Err(Refusal::WebhookChanged),
+            Some(_) | None => Ok(webhook),
+        }
     }
 
     fn check_url(&self, client: ClientId, id: WebhookId, url: &str) -> Result<(), Refusal> {
@@ -99,7 +106,7 @@ impl WorkingSet<'_> {
             }
             None => {}
         }
-        webhook.updated_at = self.now;
+        webhook.updated_at = self.changed_at(&webhook);
         Ok(self.save_webhook(webhook))
     }
 
@@ -119,6 +126,11 @@ impl WorkingSet<'_> {
             self.send_again(delivery);
         }
         Ok(Answer::Redelivered { n_deliveries, more })
+    }
+
+    /// When a webhook is changed that is changed now: later than ever before, so that no two revisions share a moment.
+    fn changed_at(&self, webhook: &Webhook) -> Time {
+        self.now.max(webhook.revision() + Duration::from_micros(1))
     }
 
     fn save_webhook(&mut self, webhook: Webhook) -> Answer {

@@ -96,7 +96,9 @@ impl WorkingSet<'_> {
     /// Notes what the job left, and until when. Nothing outlives the job itself.
     fn leave(&mut self, slot: Slot, at: Time, output: &Arc<Output>) {
         let job = self.change(slot);
-        let kept = job.head.keep.map(|keep| keep.of(output));
+        // What a step leaves may be needed by steps to come, whenever these have their turn.
+        let keep = job.head.keep.filter(|_| job.head.workflow.is_none());
+        let kept = keep.map(|keep| keep.of(output));
         let expires_at = kept.filter(|&kept| kept < job.record_kept()).map(|kept| at + kept);
         let media_type = bounded(output.media_type.clone());
         job.result = Some(ResultNote { media_type, size: output.content.size(), expires_at });

@@ -8,18 +8,20 @@ use core::time::Duration;
 
 use super::outbox::Outbox;
 use super::records::Records;
+use super::workflows::Workflows;
 use crate::client::{ApiKey, Client};
 use crate::command::{Answer, Held, Holder, Owned, Refusal};
 use crate::decide::Batch;
+use crate::failure::{FailureGroup, FailureId};
 use crate::history::{Event, EventKind, JournalEntry, Outlook};
 use crate::id::{ClientId, JobId, KeyId};
 use crate::invariants;
 use crate::job::{IdempotencyKey, Input, Job, Lane, Name, Parked, Shelf};
 use crate::limits;
 use crate::random::SplitMix64;
-use crate::record::RecordKey;
+use crate::record::{RecordKey, Stored};
 use crate::rows::{
-    Activity, Changes, CountSet, Counts, Forgotten, KeyRow, LimitRow, Minute, Outcome, Render, Rows,
+    Activity, Changes, CountSet, Counts, Forgotten, KeyRow, LimitRow, Minute, MoreRows, Outcome, Render, Rows,
 };
 use crate::state::{Cause, Facet, State, next};
 use crate::time::Time;
@@ -51,6 +53,14 @@ pub(super) struct WorkingSet<'a> {
     pub(super) capped: bool,
     /// Shelves from which a claim of this batch was not allowed to take anything more: the same goes for what it left there.
     pub(super) closed: BTreeSet<Shelf>,
+    /// What the executions that ended badly add to each group of failures.
+    pub(super) failures: BTreeMap<FailureId, FailureGroup>,
+    /// The first of these executions: its job, and the number of its event.
+    pub(super) first_failure: Option<(JobId, u32)>,
+    /// Workflows of which a step ended, as they change.
+    pub(super) workflows: Workflows,
+    /// What was loaded because an earlier decision asked for it.
+    asked: MoreRows,
     pub(super) changes: Changes,
 }
 
@@ -58,6 +68,8 @@ struct WorkingJob {
     job: Job,
     /// Present for a job born in this batch.
     input: Option<Arc<Input>>,
+    /// The key of its queue, which is not made anew for every count.
+    queue: Name,
     /// Where the working set has it shelved.
     shelf: Option<Shelf>,
     /// Where the counts have it.
@@ -86,7 +98,16 @@ impl<'a> WorkingSet<'a> {
         for job in rows.jobs {
             index.insert(job.id, jobs.len());
             let (shelf, counted) = (job.shelf(), Some(job.facet()));
-            jobs.push(WorkingJob { job, input: None, shelf, counted, changed: false, forgotten: false });
+            let queue = job.head.queue_id().key();
+            jobs.push(WorkingJob {
+                job,
+                input: None,
+                queue,
+                shelf,
+                counted,
+                changed: false,
+                forgotten: false,
+            });
         }
         let mut shelves: BTreeMap<Shelf, LoadedShelf> = BTreeMap::new();
         for (shelf, ids) in rows.shelves {
@@ -118,6 +139,10 @@ impl<'a> WorkingSet<'a> {
             active: rows.active,
             capped: false,
             closed: BTreeSet::new(),
+            failures: BTreeMap::new(),
+            first_failure: None,
+            workflows: Workflows::default(),
+            asked: core::mem::take(&mut rows.more),
             changes: Changes::default(),
         };
         set.set_aside(unreadable);
@@ -136,6 +161,23 @@ impl<'a> WorkingSet<'a> {
     /// Where a job is that the batch has met, even if it has forgotten it since.
     pub(super) fn met(&self, id: JobId) -> Option<Slot> {
         self.index.get(&id).copied()
+    }
+
+    /// A job that no command names. If it was not looked for yet, the batch is decided again with it.
+    pub(super) fn seek(&mut self, id: JobId) -> Option<Slot> {
+        let found = self.find(id);
+        if self.met(id).is_none() && !self.asked.jobs.contains(&id) {
+            self.changes.more.jobs.insert(id);
+        }
+        found
+    }
+
+    /// The same for a record.
+    pub(super) fn seek_record<T: Stored>(&mut self, key: &RecordKey) -> Option<T> {
+        if !self.records.contains(key) && !self.asked.records.contains(key) {
+            self.changes.more.records.insert(key.clone());
+        }
+        self.record(key.key.clone())
     }
 
     pub(super) fn job(&self, slot: Slot) -> &Job {
@@ -169,7 +211,8 @@ impl<'a> WorkingSet<'a> {
             Holder::Anyone => true,
         };
         match job.state {
-            _ if !holds => Err(Refusal::LeaseLost),
+            // No worker holds a workflow.
+            _ if !holds || job.head.conducts.is_some() => Err(Refusal::LeaseLost),
             State::Assigned | State::Running => Ok(slot),
             State::Succeeded | State::Failed => Err(Refusal::AlreadyCompleted(job.state)),
             State::Canceled => Err(Refusal::AlreadyCanceled),
@@ -181,9 +224,11 @@ impl<'a> WorkingSet<'a> {
     pub(super) fn add(&mut self, job: Job, input: Arc<Input>) -> Slot {
         let slot = self.jobs.len();
         self.index.insert(job.id, slot);
+        let queue = job.head.queue_id().key();
         let entry = WorkingJob {
             job,
             input: Some(input),
+            queue,
             shelf: None,
             counted: None,
             changed: true,
@@ -242,6 +287,7 @@ impl<'a> WorkingSet<'a> {
         job.available_at = None;
         job.parked = Parked::No;
         job.forget_at = Some(at + job.record_kept());
+        self.note_failure(slot, at);
         self.reshelve(slot);
         self.note_end(slot, at);
         let job = self.job(slot);
@@ -249,6 +295,7 @@ impl<'a> WorkingSet<'a> {
         let object = self.render.outcome(job, items);
         let outcome = Outcome { execution: job.execution, job: job.id, object };
         self.changes.outcomes.push(outcome);
+        self.move_workflow(slot);
     }
 
     /// Deletes an ended job; a tombstone per execution remains. `kept` as in [`Forgotten`].
@@ -273,6 +320,9 @@ impl<'a> WorkingSet<'a> {
         self.changes.uniques_removed.extend(job.head.unique.as_ref().map(|unique| (unique.key, id)));
         self.changes.forgotten.push(Forgotten { job: id, executions, client, at: now, kept });
         self.outbox.forget(id);
+        if job.head.conducts.is_some() {
+            self.forget_workflow(id);
+        }
         self.jobs[slot].forgotten = true;
         self.recount(slot);
     }
@@ -329,7 +379,7 @@ impl<'a> WorkingSet<'a> {
         if was == facet {
             return;
         }
-        let queue = entry.job.head.queue_id().key();
+        let queue = entry.queue.clone();
         let count = |counts: &mut Counts| {
             was.into_iter().for_each(|facet| counts.add(facet, -1));
             facet.into_iter().for_each(|facet| counts.add(facet, 1));
@@ -340,7 +390,7 @@ impl<'a> WorkingSet<'a> {
 
     /// Adds to the figures of the job's queue.
     pub(super) fn note_activity(&mut self, slot: Slot, activity: Activity) {
-        let queue = self.jobs[slot].job.head.queue_id().key();
+        let queue = self.jobs[slot].queue.clone();
         self.changes.activity.entry((queue, Minute::of(self.now))).or_default().merge(activity);
     }
 
@@ -384,6 +434,8 @@ impl<'a> WorkingSet<'a> {
     /// Everything to write, once every command has its answer.
     pub(super) fn finish(mut self, answers: Vec<Answer>) -> Changes {
         self.changes.answers = answers;
+        self.put_failures();
+        self.put_workflows();
         (0..self.jobs.len()).for_each(|slot| self.recount(slot));
         self.outbox.finish(&mut self.changes);
         self.changes.counts.retain(|_, counts| !counts.is_zero());

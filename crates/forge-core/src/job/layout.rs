@@ -9,10 +9,11 @@ use core::time::Duration;
 
 use super::{
     AttemptError, Cancellation, Conflict, Dialect, Head, IdempotencyKey, Input, Job, JobForm, Keep, Lease,
-    Limit, Name, Parked, Rate, ResultNote, Unique, WorkflowStep,
+    Limit, Name, Parked, Rate, ResultNote, ScheduledRun, Unique, WorkflowStep,
 };
 use crate::catalog::Kind;
 use crate::codec::{Corrupt, Field, Fields, Writer, micros, put_varint, take_slice};
+use crate::failure::FailureId;
 use crate::history::History;
 use crate::id::{ClientId, ExecutionId, JobId};
 use crate::item::{Items, decode_items, encode_items};
@@ -20,6 +21,7 @@ use crate::retry::RetryPolicy;
 use crate::state::State;
 use crate::time::Time;
 use crate::work::{Definition, WorkKind};
+use crate::workflow::{WorkflowForm, WorkflowHead};
 
 impl Head {
     /// The bytes of the head.
@@ -61,7 +63,7 @@ impl Head {
         out.text(23, self.language.as_deref());
         self.tags.iter().for_each(|tag| out.text(24, Some(tag)));
         if let Some(step) = &self.workflow {
-            out.bytes(25, &step.workflow.to_be_bytes());
+            out.bytes(25, &step.workflow.to_bytes());
             out.number(26, u64::from(step.index));
         }
         out.span(27, self.retention);
@@ -73,6 +75,13 @@ impl Head {
             out.number(41, u64::from(items.n) << 1 | u64::from(items.simulated));
         }
         out.text(42, self.tenant.as_ref().map(Name::as_str));
+        if let Some(run) = &self.schedule {
+            out.text(60, Some(run.name.as_str()));
+            out.time(61, Some(run.tick));
+        }
+        if let Some(workflow) = &self.conducts {
+            out.group(50, |out| encode_workflow(workflow, out));
+        }
         bytes
     }
 
@@ -81,13 +90,13 @@ impl Head {
         let nobody = ClientId::from_u128(0);
         let mut head = Head::new(nobody, Name("".into()), Time::ZERO);
         let mut key = IdempotencyKey { client: nobody, operation: "".into(), key: "".into() };
-        let mut workflow = WorkflowStep { workflow: 0, index: 0 };
+        let mut workflow = WorkflowStep { workflow: JobId::from_u128(0), index: 0 };
         for field in Fields(bytes) {
             let field = field?;
             match field.tag {
                 17 => key.operation = field.text()?,
                 18 => key.key = field.text()?,
-                25 => workflow.workflow = field.id()?,
+                25 => workflow.workflow = JobId::from_u128(field.id()?),
                 26 => workflow.index = field.small()?,
                 _ => head.read(&field)?,
             }
@@ -96,7 +105,7 @@ impl Head {
             key.client = head.client;
             head.idempotency = Some(key);
         }
-        if workflow.workflow != 0 {
+        if workflow.workflow.as_u128() != 0 {
             head.workflow = Some(workflow);
         }
         if head.queue.as_str().is_empty() { Err(Corrupt) } else { Ok(head) }
@@ -138,6 +147,12 @@ impl Head {
                 self.items = Some(Items { n, simulated: number & 1 != 0 });
             }
             42 => self.tenant = Some(Name::new(field.str()?).ok_or(Corrupt)?),
+            60 => {
+                let name = Name::new(field.str()?).ok_or(Corrupt)?;
+                self.schedule = Some(ScheduledRun { name, tick: Time::ZERO });
+            }
+            61 => self.schedule.as_mut().ok_or(Corrupt)?.tick = field.time()?,
+            50 => self.conducts = Some(decode_workflow(field.bytes)?),
             _ => {}
         }
         Ok(())
@@ -203,6 +218,9 @@ impl Job {
         out.number(41, u64::from(self.tally.completed));
         out.number(42, u64::from(self.tally.failed));
         out.flag(43, self.expired);
+        if let Some(FailureId(failure)) = self.failure {
+            out.bytes(44, &failure.to_be_bytes());
+        }
         bytes
     }
 
@@ -246,6 +264,10 @@ impl Job {
             41 => self.tally.completed = field.small()?,
             42 => self.tally.failed = field.small()?,
             43 => self.expired = field.flag()?,
+            44 => {
+                let bytes = field.bytes.try_into().map_err(|_| Corrupt)?;
+                self.failure = Some(FailureId(u64::from_be_bytes(bytes)));
+            }
             _ => {}
         }
         Ok(())
@@ -325,6 +347,25 @@ fn decode_unique(bytes: &[u8]) -> Result<Unique, Corrupt> {
         }
     }
     Ok(unique)
+}
+
+fn encode_workflow(workflow: &WorkflowHead, out: &mut Writer<'_>) {
+    out.number(1, workflow.form as u64);
+    out.text(2, Some(&workflow.name));
+}
+
+fn decode_workflow(bytes: &[u8]) -> Result<WorkflowHead, Corrupt> {
+    use WorkflowForm::{Batch, Chain, Graph, Group};
+    let mut workflow = WorkflowHead { form: Chain, name: "".into() };
+    for field in Fields(bytes) {
+        let field = field?;
+        match field.tag {
+            1 => workflow.form = pick(&field, [Chain, Group, Batch, Graph])?,
+            2 => workflow.name = field.text()?,
+            _ => {}
+        }
+    }
+    Ok(workflow)
 }
 
 fn encode_keep(keep: &Keep, out: &mut Writer<'_>) {
@@ -458,7 +499,8 @@ mod tests {
             tracestate: Some("ts".into()),
             language: Some("de".into()),
             tags: vec!["x".into(), "".into()],
-            workflow: Some(WorkflowStep { workflow: 5, index: 0 }),
+            workflow: Some(WorkflowStep { workflow: JobId::from_u128(5), index: 0 }),
+            conducts: Some(WorkflowHead { form: WorkflowForm::Batch, name: "nightly".into() }),
             retention: Some(Duration::from_secs(1)),
             operation: Some("reports/generate".into()),
             keep: Some(Keep {

@@ -7,6 +7,7 @@ mod keep;
 mod layout;
 mod lease;
 mod queue;
+mod text;
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -15,6 +16,7 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::catalog::Kind;
+use crate::failure::FailureId;
 use crate::history::{Event, History};
 use crate::id::{ClientId, ExecutionId, JobId};
 use crate::item::{Item, Items, Tally};
@@ -24,10 +26,15 @@ use crate::retry::RetryPolicy;
 use crate::state::{Facet, State};
 use crate::time::Time;
 use crate::work::Definition;
+use crate::workflow::WorkflowHead;
 
 pub use keep::{Keep, ResultNote};
 pub use lease::Lease;
 pub use queue::BadQueueName;
+pub use text::is_json;
+pub(crate) use text::{bounded, cut};
+
+pub use crate::workflow::WorkflowStep;
 
 /// The name of a queue, or of a key that limits share: short, printable, cheap to copy.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,13 +48,8 @@ impl Name {
         good.then(|| Name(text.into()))
     }
 
-    /// A name made of names, so that it may be longer than one.
-    pub(crate) fn joined(text: &str) -> Name {
-        Name(text.into())
-    }
-
-    /// A name as a store kept it: one that was made of names is longer than one.
-    pub fn stored(text: &str) -> Name {
+    /// A name made of names, or one as a store kept it: it may be longer than a name that is given.
+    pub fn joined(text: &str) -> Name {
         Name(text.into())
     }
 
@@ -149,8 +151,12 @@ pub struct Head {
     pub language: Option<String>,
     /// Labels for people.
     pub tags: Vec<String>,
+    /// The schedule that made it.
+    pub schedule: Option<ScheduledRun>,
     /// The workflow it is a step of.
     pub workflow: Option<WorkflowStep>,
+    /// What it knows of the workflow that it is; `None` for a job that is none. Its steps are its items.
+    pub conducts: Option<WorkflowHead>,
     /// How long it is kept after it ended; `None` means [`limits::RETENTION`].
     pub retention: Option<Duration>,
     /// How long what it leaves is kept; `None` for as long as the job.
@@ -187,7 +193,9 @@ impl Head {
             tracestate: None,
             language: None,
             tags: Vec::new(),
+            schedule: None,
             workflow: None,
+            conducts: None,
             retention: None,
             keep: None,
         }
@@ -300,13 +308,13 @@ pub struct IdempotencyKey {
     pub key: String,
 }
 
-/// A place in a workflow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WorkflowStep {
-    /// The workflow.
-    pub workflow: u128,
-    /// The step within it.
-    pub index: u32,
+/// Which run of a schedule a job is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScheduledRun {
+    /// The name of the schedule, of the job's owner.
+    pub name: Name,
+    /// The tick; for one that somebody asked for, when that was.
+    pub tick: Time,
 }
 
 /// A job as it stands.
@@ -358,6 +366,8 @@ pub struct Job {
     pub expired: bool,
     /// When it became a dead letter.
     pub dead_lettered_at: Option<Time>,
+    /// The group of failures that its last execution is one of, while it is FAILED; `None` too if a version ended it that did not group.
+    pub failure: Option<FailureId>,
     /// What it left, if it succeeded and left anything.
     pub result: Option<ResultNote>,
     /// When it is forgotten; known once it has ended.
@@ -425,10 +435,13 @@ pub enum Lane {
     Parked = 3,
     /// Dead letter.
     Dead = 4,
+    /// Failed, and no dead letter: found by the reason.
+    Failed = 5,
 }
 
 /// Where a store finds jobs of one lane, by priority (highest first), then by id: the key of the queue, for [`Lane::Parked`]
-/// the limit's key, and for [`Lane::Dead`] the key of the queue as its owner's. A job stands on one shelf at most.
+/// the limit's key, and for [`Lane::Dead`] and [`Lane::Failed`] the group of failures (for dead letters that have none, the key of the queue as
+/// its owner's). A job stands on one shelf at most.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shelf {
     /// Why one looks.
@@ -464,6 +477,7 @@ impl Job {
             cancel: None,
             expired: false,
             dead_lettered_at: None,
+            failure: None,
             result: None,
             forget_at: None,
             history: History::default(),
@@ -480,10 +494,19 @@ impl Job {
             (State::Queued, _) if self.available_at.is_none() => {
                 Some(Shelf { lane, name: self.head.queue_id().key() })
             }
-            (State::Failed, _) if self.dead_lettered_at.is_some() => {
-                Some(Shelf { lane: Lane::Dead, name: self.head.owner().scoped(self.head.queue.as_str()) })
-            }
+            (State::Failed, _) => self.failed_shelf(),
             _ => None,
+        }
+    }
+
+    fn failed_shelf(&self) -> Option<Shelf> {
+        let lane = if self.dead_lettered_at.is_some() { Lane::Dead } else { Lane::Failed };
+        match (lane, self.failure) {
+            (_, Some(failure)) => Some(Shelf { lane, name: failure.shelf_name() }),
+            (Lane::Dead, None) => {
+                Some(Shelf { lane, name: self.head.owner().scoped(self.head.queue.as_str()) })
+            }
+            (_, None) => None,
         }
     }
 
@@ -569,27 +592,4 @@ impl Job {
         self.state == State::Failed
             && self.last_error().is_some_and(|error| error.kind == Kind::HandlerTimeout)
     }
-}
-
-/// Whether a media type is one of JSON, `+json` types included.
-pub fn is_json(media_type: &str) -> bool {
-    let essence = media_type.split(';').next().unwrap_or_default().trim().as_bytes();
-    let ends = |suffix: &[u8]| {
-        essence.len() >= suffix.len() && essence[essence.len() - suffix.len()..].eq_ignore_ascii_case(suffix)
-    };
-    essence.eq_ignore_ascii_case(b"application/json") || ends(b"+json")
-}
-
-/// At most [`limits::TEXT_BYTES_MAX`] bytes of `text`.
-pub(crate) fn bounded(text: String) -> String {
-    cut(text, limits::TEXT_BYTES_MAX)
-}
-
-/// At most so many bytes of `text`, cut between characters.
-pub(crate) fn cut(mut text: String, bytes_max: usize) -> String {
-    if text.len() > bytes_max {
-        let end = (0..=bytes_max).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
-        text.truncate(end);
-    }
-    text
 }

@@ -183,7 +183,13 @@ pub(crate) fn revive(n: u128, execution: u128) -> Command {
 
 fn again(n: u128, execution: u128, afresh: bool) -> Command {
     let execution = ExecutionId::from_u128(execution);
-    Command::Retry(Retry { owned: owned(n), execution, afresh, unique: None })
+    Command::Retry(Retry { owned: owned(n), execution, afresh, dead_letter: false })
+}
+
+/// Tries a failed job again, dead letter or not, with a full budget.
+pub(crate) fn revive_any(n: u128, execution: u128) -> Command {
+    let execution = ExecutionId::from_u128(execution);
+    Command::Retry(Retry { owned: owned(n), execution, afresh: true, dead_letter: false })
 }
 
 pub(crate) fn activate(n: u128) -> Command {

@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::vec::Vec;
 
-use forge_core::history::{Event, JournalEntry};
+use forge_core::failure::{FailureBatch, FailureGroup};
+use forge_core::history::{Event, EventKind, JournalEntry};
 use forge_core::id::JobId;
 use forge_core::invariants;
 use forge_core::job::{Name, Parked, Unique};
+use forge_core::record::{RecordKind, Stored};
 use forge_core::rows::Counts;
 use forge_core::state::State;
 
@@ -21,6 +23,7 @@ impl World {
         self.check_limits();
         self.check_references();
         self.check_post();
+        self.check_failures();
     }
 
     fn check_jobs(&self) {
@@ -54,6 +57,28 @@ impl World {
         }
         let kept: BTreeMap<_, _> = self.counts.iter().filter(|(_, counts)| !counts.is_zero()).collect();
         assert_eq!(kept, recount.iter().collect(), "the counts are a recount");
+    }
+
+    /// Groups and what is not added to them yet make up all failures there ever were; and a failed job is found by its reason.
+    fn check_failures(&self) {
+        let mut n_counted = 0;
+        for record in self.records.values() {
+            n_counted += match record.key.kind {
+                RecordKind::FailureBatch => {
+                    let batch = FailureBatch::of(record).unwrap();
+                    batch.groups.iter().map(|group| group.count).sum()
+                }
+                RecordKind::FailureGroup => FailureGroup::of(record).unwrap().count,
+                _ => 0,
+            };
+        }
+        let failed =
+            |event: &&Event| event.ends() && matches!(event.kind, EventKind::Moved { to: State::Failed, .. });
+        let events = self.journal.iter().filter_map(JournalEntry::job_event).map(|(_, event)| event);
+        assert_eq!(n_counted, events.filter(failed).count() as u64, "every failure is counted once");
+        for job in self.jobs.values() {
+            assert_eq!(job.failure.is_some(), job.state == State::Failed, "{job:?}");
+        }
     }
 
     fn check_limits(&self) {

@@ -52,7 +52,7 @@ pub(crate) fn register(webhook: Webhook) -> Command {
 }
 
 pub(crate) fn own(n: u128) -> OwnedWebhook {
-    OwnedWebhook { webhook: WebhookId::from_u128(n), client: CLIENT }
+    OwnedWebhook::new(WebhookId::from_u128(n), CLIENT)
 }
 
 pub(crate) fn update(n: u128, change: WebhookChange) -> Command {

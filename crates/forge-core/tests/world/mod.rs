@@ -7,6 +7,7 @@
 
 pub(crate) mod build;
 mod check;
+pub(crate) mod flows;
 pub(crate) mod hooks;
 mod post;
 
@@ -21,12 +22,12 @@ use forge_core::delivery::Delivery;
 use forge_core::history::JournalEntry;
 use forge_core::id::{DeliveryId, ExecutionId, JobId, SigningKeyId, WebhookId};
 use forge_core::item::ItemEnd;
-use forge_core::job::{IdempotencyKey, Job, Lane, Name, Shelf};
+use forge_core::job::{IdempotencyKey, Job, Name, Shelf};
 use forge_core::record::{Record, RecordKey};
-use forge_core::rows::{Counts, KeyRow, LimitRow, Object, Outcome, Render};
+use forge_core::rows::{Counts, KeyRow, LimitRow, MoreRows, Object, Outcome, Render};
 use forge_core::time::Time;
 use forge_core::webhook::{SigningKey, Webhook};
-use forge_core::{Batch, Changes, Rows, Wants, decide, limits, wants};
+use forge_core::{Batch, Changes, Rows, Wants, decide, limits, related, wants};
 
 /// Everything there is, and what time it is.
 #[derive(Clone)]
@@ -89,20 +90,19 @@ impl World {
     }
 
     /// What a batch would change.
-    pub(crate) fn decide(&self, mut commands: Vec<Command>) -> Changes {
-        commands.iter_mut().for_each(|command| self.name_unique_key(command));
+    pub(crate) fn decide(&self, commands: Vec<Command>) -> Changes {
         let batch = Batch { now: self.now, seed: self.seed, commands };
         let n_commands = batch.commands.len();
-        let changes = decide(&batch, self.load(&wants(&batch)), &Plain);
+        let wants = wants(&batch);
+        let mut changes = decide(&batch, self.load(&wants), &Plain);
+        let mut more = MoreRows::default();
+        while !changes.more.is_empty() {
+            more.extend(changes.more);
+            let rows = Rows { more: more.clone(), ..self.load(&wants.with(&more)) };
+            changes = decide(&batch, rows, &Plain);
+        }
         assert_eq!(changes.answers.len(), n_commands, "every command has its answer");
         changes
-    }
-
-    /// A retry names the unique key of its job, which was fixed at submission.
-    fn name_unique_key(&self, command: &mut Command) {
-        let Command::Retry(retry) = command else { return };
-        let job = self.jobs.get(&retry.owned.job);
-        retry.unique = job.and_then(|job| job.head.unique.as_ref()).map(|unique| unique.key);
     }
 
     /// What a store loads for these wants.
@@ -113,7 +113,9 @@ impl World {
             ids.extend(&row.jobs);
             rows.keys.insert(key.clone(), row.clone());
         }
-        for (key, holder) in self.uniques.iter().filter(|(key, _)| wants.uniques.contains(*key)) {
+        let again = related::uniques(wants, &self.found(&wants.uniques_of));
+        let wanted = |key: &[u8; 32]| wants.uniques.contains(key) || again.contains(key);
+        for (key, holder) in self.uniques.iter().filter(|(key, _)| wanted(key)) {
             ids.insert(*holder);
             rows.uniques.insert(*key, *holder);
         }
@@ -128,19 +130,14 @@ impl World {
             rows.due = come.into_iter().take(due.limit).map(|(_, id)| id).collect();
             ids.extend(&rows.due);
         }
-        let held = ids.iter().filter_map(|id| self.jobs.get(id)).filter(|job| job.state.is_active());
-        let keys: BTreeSet<Name> =
-            held.filter_map(|job| Some(job.head.limit.as_ref()?.key.clone())).collect();
-        for name in keys {
-            let shelf = Shelf { lane: Lane::Parked, name };
+        for shelf in related::limits(&self.found(&ids)).parked {
             let found = self.head_of(&shelf, limits::UNPARK_MAX);
             ids.extend(&found);
             rows.shelves.insert(shelf, found);
         }
-        rows.jobs = ids.iter().filter_map(|id| self.jobs.get(id)).cloned().collect();
-        for limit in rows.jobs.iter().filter_map(|job| job.head.limit.as_ref()) {
-            rows.limits.extend(self.limits.get(&limit.key).map(|row| (limit.key.clone(), *row)));
-        }
+        rows.jobs = self.found(&ids);
+        let limit = |key: Name| self.limits.get(&key).map(|row| (key, *row));
+        rows.limits = related::limits(&rows.jobs).keys.into_iter().filter_map(limit).collect();
         let record = |key: &RecordKey| Some((key.clone(), self.records.get(key)?.clone()));
         rows.records = wants.records.iter().filter_map(record).collect();
         if let Some(due) = wants.due {
@@ -155,6 +152,10 @@ impl World {
         rows.active = if wants.active { self.n_active() } else { u64::MAX / 2 };
         self.load_post(wants, &mut rows);
         rows
+    }
+
+    fn found(&self, ids: &BTreeSet<JobId>) -> Vec<Job> {
+        ids.iter().filter_map(|id| self.jobs.get(id)).cloned().collect()
     }
 
     /// How many jobs the built-in worker holds.

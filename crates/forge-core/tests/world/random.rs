@@ -111,7 +111,12 @@ impl Drawer {
             16 => {
                 self.n_executions += 1;
                 let execution = ExecutionId::from_u128(self.n_executions);
-                Command::Retry(Retry { owned: by, execution, afresh: how & 64 != 0, unique: None })
+                Command::Retry(Retry {
+                    owned: by,
+                    execution,
+                    afresh: how & 64 != 0,
+                    dead_letter: how & 96 == 96,
+                })
             }
             17 if how & 1 == 0 => Command::Activate(by),
             17 => Command::Forget(by),

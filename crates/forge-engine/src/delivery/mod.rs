@@ -34,10 +34,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forge_core::delivery::DeliveryPolicy;
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
 
 use crate::Engine;
+use crate::loops::Loops;
 pub use courier::{AttemptReport, AttemptVerdict, Courier, PreparedDelivery, Sending};
 use runner::DeliveryRunner;
 
@@ -91,28 +90,19 @@ pub struct DeliveryLoop;
 impl DeliveryLoop {
     /// Starts delivering. It goes on until the handle stops it or is dropped.
     pub fn start(engine: Engine, courier: Arc<dyn Courier>, options: DeliveryOptions) -> DeliveryHandle {
-        let (stop, stopped) = watch::channel(false);
-        let running = watch::Sender::new(());
-        let held = running.subscribe();
-        let task = tokio::spawn(async move {
-            DeliveryRunner::new(engine, courier, options, stopped).work().await;
-            drop(held);
-        });
-        DeliveryHandle { stop, running, task }
+        let stop = engine.stop_signal().child_token();
+        let mut loops = Loops::new(stop.clone());
+        loops.spawn(DeliveryRunner::new(engine, courier, options, stop).work());
+        DeliveryHandle(loops)
     }
 }
 
 /// Holds the delivery loop. Dropping it kills it without a word: what it had taken comes back when its lease ends.
-pub struct DeliveryHandle {
-    stop: watch::Sender<bool>,
-    /// The loop holds a receiver, and lets go of it when it ends.
-    running: watch::Sender<()>,
-    task: JoinHandle<()>,
-}
+pub struct DeliveryHandle(Loops);
 
 impl fmt::Debug for DeliveryHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PostHandle").finish_non_exhaustive()
+        f.debug_struct("DeliveryHandle").finish_non_exhaustive()
     }
 }
 
@@ -120,13 +110,6 @@ impl DeliveryHandle {
     /// Stops: nothing more is taken, what is under way has a second to end, what waits goes back to the store, and the rest is
     /// left to its lease. Before [`Engine::stop`], which refuses to settle. May be called any number of times, and dropped.
     pub async fn stop(&self) {
-        self.stop.send_replace(true);
-        self.running.closed().await;
-    }
-}
-
-impl Drop for DeliveryHandle {
-    fn drop(&mut self) {
-        self.task.abort();
+        self.0.stop().await;
     }
 }

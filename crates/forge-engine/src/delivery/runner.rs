@@ -12,13 +12,12 @@ use forge_core::job::Job;
 use forge_core::time::Time;
 use forge_core::webhook::Webhook;
 use forge_core::{Answer, Command, limits};
-use tokio::sync::watch;
 use tokio::task::{Id, JoinError, JoinSet};
+use tokio_util::sync::CancellationToken;
 
 use super::DeliveryOptions;
 use super::courier::{AttemptReport, AttemptVerdict, Courier, PreparedDelivery};
 use super::endpoints::{Admission, Endpoints};
-use crate::engine::Stop;
 use crate::{Engine, Error};
 
 /// When the delivery loop stops, what ends within this time is settled; the rest is left to its lease.
@@ -34,8 +33,7 @@ pub(super) struct DeliveryRunner {
     engine: Engine,
     courier: Arc<dyn Courier>,
     options: DeliveryOptions,
-    stop: watch::Receiver<bool>,
-    engine_stop: Stop,
+    stop: CancellationToken,
     endpoints: Endpoints,
     sends: JoinSet<(AttemptReport, Duration)>,
     in_flight: HashMap<Id, SendInFlight>,
@@ -66,16 +64,14 @@ impl DeliveryRunner {
         engine: Engine,
         courier: Arc<dyn Courier>,
         options: DeliveryOptions,
-        stop: watch::Receiver<bool>,
+        stop: CancellationToken,
     ) -> DeliveryRunner {
-        let engine_stop = engine.stop_signal();
         let endpoints = Endpoints::new(options.clone());
         DeliveryRunner {
             engine,
             courier,
             options,
             stop,
-            engine_stop,
             endpoints,
             sends: JoinSet::new(),
             in_flight: HashMap::new(),
@@ -108,8 +104,7 @@ impl DeliveryRunner {
         let slow = self.endpoints.next_slow().map(|at| at.since(now));
         tokio::select! {
             biased;
-            () = told(&mut self.stop) => return false,
-            () = self.engine_stop.told() => return false,
+            () = self.stop.cancelled() => return false,
             Some(ended) = self.sends.join_next_with_id() => self.sent(ended),
             Some(found) = self.look.join_next() => self.found(found),
             Some(_) = self.settling.join_next() => {}
@@ -218,15 +213,11 @@ impl DeliveryRunner {
         self.sends.abort_all();
         let settled = async { while self.settling.join_next().await.is_some() {} };
         tokio::select! {
+            biased;
             () = settled => {}
             () = engine.clock().sleep(FINISH_WITHIN) => {}
         }
     }
-}
-
-/// Ready once the delivery loop is told to stop; one whose handle is gone has stopped too. Safe to drop.
-async fn told(stop: &mut watch::Receiver<bool>) {
-    let _ = stop.wait_for(|stopping| *stopping).await;
 }
 
 async fn sleep(engine: &Engine, span: Option<Duration>) {

@@ -39,10 +39,10 @@ use forge_core::command::Output;
 use forge_core::job::{Job, Name};
 use forge_core::limits;
 use forge_core::time::Time;
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use crate::Engine;
+use crate::loops::Loops;
 pub(crate) use queue_hints::QueueHints;
 use worker_loop::WorkerLoop;
 
@@ -99,21 +99,16 @@ impl BuiltInWorker {
         assert!(options.time_scale.is_finite());
         assert!(options.time_scale >= 0.0);
         let gauges = Arc::new(Gauges::default());
-        let (stop, stopped) = watch::channel(false);
-        let running = watch::Sender::new(());
+        let stop = CancellationToken::new();
+        let mut loops = Loops::new(stop.clone());
         let slots = options.count * options.concurrency;
         let options = Arc::new(options);
-        let start = |number| {
+        for number in 1..=options.count {
             let worker_loop =
-                WorkerLoop::new(engine.clone(), options.clone(), gauges.clone(), number, stopped.clone());
-            let running = running.subscribe();
-            tokio::spawn(async move {
-                worker_loop.work().await;
-                drop(running);
-            })
-        };
-        let loops = (1..=options.count).map(start).collect();
-        WorkerHandle { slots, gauges, stop, running, loops }
+                WorkerLoop::new(engine.clone(), options.clone(), gauges.clone(), number, stop.clone());
+            loops.spawn(worker_loop.work());
+        }
+        WorkerHandle { slots, gauges, loops }
     }
 }
 
@@ -121,23 +116,19 @@ impl BuiltInWorker {
 pub struct WorkerHandle {
     slots: usize,
     gauges: Arc<Gauges>,
-    stop: watch::Sender<bool>,
-    /// Every loop holds a receiver, and lets go of it when it ends.
-    running: watch::Sender<()>,
-    loops: Vec<JoinHandle<()>>,
+    loops: Loops,
 }
 
 impl WorkerHandle {
     /// Stops: nothing more is claimed, what ends within a second is finished, the rest is handed back for others to take.
     /// Before [`Engine::stop`], which refuses the reports. May be called any number of times, and dropped.
     pub async fn stop(&self) {
-        self.stop.send_replace(true);
-        self.running.closed().await;
+        self.loops.stop().await;
     }
 
     /// Whether there are workers, and all of them have ended.
     pub fn is_over(&self) -> bool {
-        !self.loops.is_empty() && self.loops.iter().all(JoinHandle::is_finished)
+        self.loops.are_over()
     }
 
     /// How busy the workers are.
@@ -151,12 +142,6 @@ impl WorkerHandle {
             heartbeats,
             last_heartbeat: (heartbeats > 0).then_some(last),
         }
-    }
-}
-
-impl Drop for WorkerHandle {
-    fn drop(&mut self) {
-        self.loops.iter().for_each(JoinHandle::abort);
     }
 }
 

@@ -15,13 +15,12 @@ use forge_core::time::Time;
 use forge_core::{Answer, Command, limits};
 use forge_store::QueueCounts;
 use tokio::sync::broadcast::{self, error::RecvError, error::TryRecvError};
-use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use super::batch;
 use super::queue_hints::{HintedQueues, QueueHints};
 use super::run::{ReportAnswer, Run, RunReport};
 use super::{Gauges, WorkerOptions};
-use crate::engine::Stop;
 use crate::{Engine, Error, KeepError};
 
 /// When the worker stops, what ends within this time is finished: a hand-back would cost another the whole work again.
@@ -41,8 +40,8 @@ pub(super) struct WorkerLoop {
     name: Name,
     queue_hints: QueueHints,
     called_off: broadcast::Receiver<Arc<[JobId]>>,
-    stop: watch::Receiver<bool>,
-    engine_stop: Stop,
+    stop: CancellationToken,
+    engine_stop: CancellationToken,
     runs: Vec<Run>,
     /// The queue that was first in the last claim.
     last_queue: Option<Name>,
@@ -73,7 +72,7 @@ impl WorkerLoop {
         options: Arc<WorkerOptions>,
         gauges: Arc<Gauges>,
         number: usize,
-        stop: watch::Receiver<bool>,
+        stop: CancellationToken,
     ) -> WorkerLoop {
         // A node name that leaves no room for a number is a name all the same.
         let name = Name::new(&format!("{}-{number}", options.node)).unwrap_or_else(|| options.node.clone());
@@ -145,7 +144,7 @@ impl WorkerLoop {
                 Err(TryRecvError::Empty | TryRecvError::Closed) => break,
             }
         }
-        if self.stop_by.is_none() && *self.stop.borrow() {
+        if self.stop_by.is_none() && self.stop.is_cancelled() {
             self.stop_by = Some(now + STOP_MAX);
             let latest = now + FINISH_WITHIN;
             self.runs.iter_mut().for_each(|run| run.give_up_unless_over_by(latest, now));
@@ -338,8 +337,8 @@ impl WorkerLoop {
         };
         tokio::select! {
             biased;
-            () = self.engine_stop.told() => {}
-            _ = self.stop.changed(), if self.stop_by.is_none() => {}
+            () = self.engine_stop.cancelled() => {}
+            () = self.stop.cancelled(), if self.stop_by.is_none() => {}
             heard = self.called_off.recv() => match heard {
                 Ok(jobs) => self.ask_about(&jobs, now),
                 Err(RecvError::Lagged(_)) => self.runs.iter_mut().for_each(|run| run.ask(now)),

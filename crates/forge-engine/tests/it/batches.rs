@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use forge_core::command::NewJob;
 use forge_core::state::State;
-use forge_engine::{Clock, Options};
+use forge_core::{Command, Refusal};
+use forge_engine::{Clock, Error, Options};
 
 use crate::store::TestStore;
 use crate::support::{HOUR, SECOND, World, at_once, claim, is_ready, new_job, submission, submit, succeed};
@@ -21,6 +23,26 @@ async fn a_thousand_commands_at_once_share_a_few_transactions_and_get_their_own_
     .await;
     assert!(answers.iter().all(|(asked, answered)| asked == answered));
     assert!(world.store.n_begun() <= 3, "{} transactions", world.store.n_begun());
+}
+
+#[tokio::test(start_paused = true)]
+async fn submissions_of_one_intake_share_a_transaction_and_are_refused_each_for_itself() {
+    let world = World::new();
+    world.settle().await;
+    let first = NewJob { id_given: true, ..new_job(&world.engine, "a", |_| {}) };
+    let jobs = [first.clone(), first.clone(), new_job(&world.engine, "a", |_| {})];
+    let submits = jobs.iter().map(|new| match submission(new.clone()) {
+        Command::Submit(submit) => submit,
+        other => unreachable!("{other:?}"),
+    });
+    let answers = world.engine.submit_each(submits.collect()).await;
+    let [Ok((taken, false)), Err(Error::Refused(Refusal::Duplicate { existing, .. })), Ok((last, false))] =
+        &answers[..]
+    else {
+        panic!("{answers:?}")
+    };
+    assert_eq!((taken[0].id, *existing, last[0].id), (first.id, first.id, jobs[2].id));
+    assert_eq!(world.store.n_begun(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -84,6 +106,45 @@ async fn as_many_batches_are_under_way_as_the_store_has_lanes() {
     };
     tokio::join!(submits, release);
     assert_eq!(world.n_claimable("a").await, 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_further_lane_is_used_for_many_at_once_and_for_few_after_a_moment() {
+    let world = World::on(TestStore::with(3, 64), Options::default());
+    world.store.block();
+    let submits = |n| {
+        at_once(n, |_| {
+            let engine = world.engine.clone();
+            async move { submit(&engine, new_job(&engine, "a", |_| {})).await.unwrap() }
+        })
+    };
+    let few = async {
+        world.settle().await;
+        let watch = async {
+            world.settle().await;
+            assert_eq!(
+                world.store.n_begun(),
+                1,
+                "fifteen wait for the commit under way, or for more to come"
+            );
+            world.pass(SECOND).await;
+            assert_eq!(world.store.n_begun(), 2, "it is stuck, and holds up nobody else");
+        };
+        tokio::join!(submits(15), watch);
+    };
+    let many = async {
+        world.pass(2 * SECOND).await;
+        let watch = async {
+            world.settle().await;
+            assert_eq!(world.store.n_begun(), 3, "they are worth a lane");
+            world.store.release();
+        };
+        tokio::join!(submits(32), watch);
+    };
+    tokio::join!(submits(1), few, many);
+    let mut sizes: Vec<usize> = world.store.written().iter().map(|written| written.n_answers).collect();
+    sizes.sort_unstable();
+    assert_eq!(sizes, [1, 15, 32]);
 }
 
 #[tokio::test(start_paused = true)]

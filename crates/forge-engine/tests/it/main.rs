@@ -17,6 +17,7 @@ mod races;
 mod recovery;
 mod results;
 mod retention;
+mod sinks;
 mod stop;
 mod store;
 mod support;

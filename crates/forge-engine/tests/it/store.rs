@@ -61,6 +61,11 @@ impl TestStore {
         TestStore { silence: None, ..TestStore::new() }
     }
 
+    /// For several engines that know of each other, as nodes on one database do.
+    pub(crate) fn of_nodes() -> TestStore {
+        TestStore { silence: None, ..TestStore::with(2, Semaphore::MAX_PERMITS) }
+    }
+
     pub(crate) fn with(lanes: usize, n_connections: usize) -> TestStore {
         TestStore {
             memory: Memory::new(),

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use forge_engine::{Clock, SystemClock};
+use forge_store::postgres::ScratchDatabase;
 use serde_json::Value;
 
 use super::load::{LoadPlan, LoadResult, Request, ask, drive};
@@ -25,7 +26,7 @@ pub struct HttpOptions {
     pub n_rounds: usize,
     /// Where the data go; an empty folder, removed by the caller.
     pub data: PathBuf,
-    /// Another store than SQLite in that folder.
+    /// A database on the PostgreSQL server to measure instead of SQLite in that folder. Each part gets a database of its own beside it.
     pub database_url: Option<String>,
     /// How many whole jobs to run.
     pub n_whole_jobs: u64,
@@ -37,6 +38,9 @@ const BODY: &str = r#"{"type":"EXECUTE","work_kind":"PAYLOAD_SMALL","correlation
 pub(super) struct ServerProcess {
     pub(super) child: Child,
     pub(super) address: SocketAddr,
+    /// Where it serves gRPC, if it was told to.
+    #[cfg(feature = "grpc")]
+    pub(super) grpc: Option<SocketAddr>,
 }
 
 impl ServerProcess {
@@ -50,10 +54,20 @@ impl ServerProcess {
         let mut child = command.stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
         let stdout = child.stdout.take().ok_or_else(|| io::Error::other("no standard output"))?;
-        BufReader::new(stdout).read_line(&mut line)?;
+        let mut stdout = BufReader::new(stdout);
+        stdout.read_line(&mut line)?;
         let address = line.trim().rsplit("http://").next().and_then(|address| address.parse().ok());
         let address = address.ok_or_else(|| io::Error::other(format!("the server said {line:?}")))?;
-        Ok(ServerProcess { child, address })
+        // A second line about gRPC is written together with the first.
+        #[cfg(feature = "grpc")]
+        let grpc =
+            String::from_utf8_lossy(stdout.buffer()).trim().rsplit(' ').next().and_then(|at| at.parse().ok());
+        Ok(ServerProcess {
+            child,
+            address,
+            #[cfg(feature = "grpc")]
+            grpc,
+        })
     }
 }
 
@@ -66,7 +80,7 @@ impl Drop for ServerProcess {
 }
 
 /// Starts the bare handlers, a program beside this one.
-fn start_bare(data: &Path) -> io::Result<ServerProcess> {
+pub(super) fn start_bare(data: &Path, database_url: Option<&str>) -> io::Result<ServerProcess> {
     let program = std::env::current_exe()?.with_file_name("forgerun-bare");
     if !program.is_file() {
         let missing = format!(
@@ -75,16 +89,52 @@ fn start_bare(data: &Path) -> io::Result<ServerProcess> {
         );
         return Err(io::Error::other(missing));
     }
-    ServerProcess::of(Command::new(program).arg(data))
+    ServerProcess::of(Command::new(program).arg(data).args(database_url))
 }
 
 /// Measures, and prints a table.
 pub async fn run_http(options: &HttpOptions) -> io::Result<()> {
-    let bare = start_bare(&options.data.join("floor"))?;
-    let server = start_server(options, "0")?;
-    let key = first_key(server.address).await?;
+    let Some(url) = options.database_url.clone() else {
+        return measure(options, [None, None, None]).await;
+    };
+    let mut databases = Vec::new();
+    for part in ["bare", "submit", "whole"] {
+        let name = format!("forgerun_bench_{part}");
+        databases.push(ScratchDatabase::create(&url, &name).await.map_err(io::Error::other)?);
+    }
+    let urls = [0, 1, 2].map(|n: usize| Some(databases[n].url.clone()));
+    let measured = measure(options, urls).await;
+    for database in databases {
+        database.remove().await.map_err(io::Error::other)?;
+    }
+    measured
+}
+
+/// The three parts, each with a store of its own: what is compared with, submissions and reads, whole jobs.
+async fn measure(
+    options: &HttpOptions,
+    [bare_url, submit_url, whole_url]: [Option<String>; 3],
+) -> io::Result<()> {
+    let bare = start_bare(&options.data.join("floor"), bare_url.as_deref())?;
     println!("| what | connections | bare /s | ForgeRun /s | ratio | p50 | p99 |");
     println!("|---|---|---|---|---|---|---|");
+    let part = HttpOptions { database_url: submit_url, ..options.clone() };
+    submissions_and_reads(&part, &bare).await?;
+    let data = options.data.join("whole");
+    let part = HttpOptions { data, database_url: whole_url, ..options.clone() };
+    results_and_whole_jobs(&part, &bare).await
+}
+
+/// What a read is held against: of a server that keeps jobs in this process a handler that looks nothing up, of a database one select.
+async fn bare_get(options: &HttpOptions, bare: &ServerProcess) -> io::Result<LoadPlan> {
+    let id = one_job(bare.address, "/durable", "").await?;
+    let path = if options.database_url.is_some() { "durable" } else { "bare" };
+    Ok(load(options, bare.address, 64, 200, get(&format!("/{path}/{id}"), "")))
+}
+
+async fn submissions_and_reads(options: &HttpOptions, bare: &ServerProcess) -> io::Result<()> {
+    let server = start_server(options, "0")?;
+    let key = first_key(server.address).await?;
     for n_connections in [64, 256] {
         let one = |address, request| load(options, address, n_connections, 202, request);
         let bare_post = one(bare.address, post("/bare", ""));
@@ -94,8 +144,8 @@ pub async fn run_http(options: &HttpOptions) -> io::Result<()> {
         row("submit", n_connections, &bare, &real);
         row("submit, of the least that is durable", n_connections, &floor, &real);
     }
-    let id = one_job(server.address, &key).await?;
-    let bare_get = load(options, bare.address, 64, 200, get(&format!("/bare/{id}"), ""));
+    let id = one_job(server.address, "/v1/jobs", &key).await?;
+    let bare_get = bare_get(options, bare).await?;
     let read = load(options, server.address, 64, 200, get(&format!("/v1/jobs/{id}"), &key));
     let [bare_round, round] = alternate(options, [&bare_get, &read]).await?;
     row("read a job", 64, &bare_round, &round);
@@ -104,23 +154,26 @@ pub async fn run_http(options: &HttpOptions) -> io::Result<()> {
     let begin = load(options, server.address, 64, 202, begin(&key));
     let [bare_round, round] = alternate(options, [&bare_post, &begin]).await?;
     row("begin (/api/v1)", 64, &bare_round, &round);
-    let id = one_job(server.address, &key).await?;
+    let id = one_job(server.address, "/v1/jobs", &key).await?;
     let poll = load(options, server.address, 64, 202, get(&format!("/api/v1/jobs/{id}"), &key));
     let [bare_round, round] = alternate(options, [&bare_get, &poll]).await?;
     row("poll (/api/v1)", 64, &bare_round, &round);
-    drop(server);
-    let options = HttpOptions { data: options.data.join("whole"), ..options.clone() };
-    let server = start_server(&options, "4")?;
+    Ok(())
+}
+
+async fn results_and_whole_jobs(options: &HttpOptions, bare: &ServerProcess) -> io::Result<()> {
+    let server = start_server(options, "4")?;
     let key = first_key(server.address).await?;
     // The work takes no time, so the result is there before anybody can ask for it twice.
-    let id = one_job(server.address, &key).await?;
+    let id = one_job(server.address, "/v1/jobs", &key).await?;
     while metric(server.address, "jobs_succeeded_total").await? == 0 {
         SystemClock.sleep(Duration::from_millis(10)).await;
     }
-    let fetch = load(&options, server.address, 64, 200, get(&format!("/v1/jobs/{id}/result"), &key));
-    let [bare_round, round] = alternate(&options, [&bare_get, &fetch]).await?;
+    let bare_get = bare_get(options, bare).await?;
+    let fetch = load(options, server.address, 64, 200, get(&format!("/v1/jobs/{id}/result"), &key));
+    let [bare_round, round] = alternate(options, [&bare_get, &fetch]).await?;
     row("fetch a result of 1 KiB", 64, &bare_round, &round);
-    whole_jobs(&options, &server, &key).await
+    whole_jobs(options, &server, &key).await
 }
 
 /// Rounds of all, in turn; the median of each.
@@ -150,8 +203,16 @@ pub(super) fn row(what: &str, n_connections: usize, bare: &LoadResult, real: &Lo
         real.per_second() / bare.per_second(),
         real.quantile(0.5).as_secs_f64() * 1e3,
         real.quantile(0.99).as_secs_f64() * 1e3,
-        if real.n_bad > 0 { format!(" {} refused!", real.n_bad) } else { String::new() },
+        refusals(real),
     );
+}
+
+fn refusals(round: &LoadResult) -> String {
+    match (round.n_bad, round.bad_status) {
+        (0, _) => String::new(),
+        (n, Some(status)) => format!(" {n} refused, the first with {status}!"),
+        (n, None) => format!(" {n} refused!"),
+    }
 }
 
 /// Single submissions at 64 connections, worked off by the built-in worker at the same time; from the first submission to the
@@ -184,6 +245,15 @@ async fn whole_jobs(options: &HttpOptions, server: &ServerProcess, key: &str) ->
 }
 
 pub(super) fn start_server(options: &HttpOptions, workers: &str) -> io::Result<ServerProcess> {
+    start_server_with(options, workers, &[])
+}
+
+/// The same with more settings.
+pub(super) fn start_server_with(
+    options: &HttpOptions,
+    workers: &str,
+    more: &[(&str, &str)],
+) -> io::Result<ServerProcess> {
     let data = options.data.to_string_lossy().into_owned();
     let mut arguments = vec!["serve", "--listen", "127.0.0.1:0", "--data", &data];
     if let Some(url) = &options.database_url {
@@ -198,7 +268,7 @@ pub(super) fn start_server(options: &HttpOptions, workers: &str) -> io::Result<S
         ("FORGERUN_SIM__TIME_SCALE", "0"),
         ("FORGERUN_LOG__LEVEL", "error"),
     ];
-    ServerProcess::start(&arguments, &environment)
+    ServerProcess::start(&arguments, &[&environment, more].concat())
 }
 
 pub(super) async fn first_key(address: SocketAddr) -> io::Result<String> {
@@ -208,8 +278,8 @@ pub(super) async fn first_key(address: SocketAddr) -> io::Result<String> {
     member(&key, "api_key")
 }
 
-async fn one_job(address: SocketAddr, key: &str) -> io::Result<String> {
-    let request = String::from_utf8(post("/v1/jobs", key)(0, 0)).map_err(io::Error::other)?;
+async fn one_job(address: SocketAddr, path: &str, key: &str) -> io::Result<String> {
+    let request = String::from_utf8(post(path, key)(0, 0)).map_err(io::Error::other)?;
     let (_, job) = ask(address, &request.replacen("\r\n", "\r\nConnection: close\r\n", 1)).await?;
     member(&job, "job_id")
 }

@@ -17,6 +17,8 @@ pub(super) struct LoadResult {
     pub(super) n_good: u64,
     /// All other answers.
     pub(super) n_bad: u64,
+    /// The status of the first of these.
+    pub(super) bad_status: Option<u16>,
     /// How long the round took.
     pub(super) took: Duration,
     /// How long each good answer took, sorted.
@@ -26,6 +28,13 @@ pub(super) struct LoadResult {
 impl LoadResult {
     pub(super) fn per_second(&self) -> f64 {
         self.n_good as f64 / self.took.as_secs_f64().max(f64::EPSILON)
+    }
+
+    /// Counts a good answer.
+    #[cfg(feature = "grpc")]
+    pub(super) fn good(&mut self, latency: Duration) {
+        self.n_good += 1;
+        self.latencies.push(latency);
     }
 
     /// The latency below which this share of the answers lies.
@@ -66,11 +75,21 @@ pub(super) async fn drive(load: &LoadPlan) -> io::Result<LoadResult> {
         let load = load.clone();
         connections.spawn(async move { connection(&load, number, deadline).await });
     }
+    gathered(connections, began).await
+}
+
+/// What came of all connections of a round.
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
+pub(super) async fn gathered(
+    mut connections: JoinSet<io::Result<LoadResult>>,
+    began: Instant,
+) -> io::Result<LoadResult> {
     let mut round = LoadResult::default();
     while let Some(ended) = connections.join_next().await {
         let one = ended.map_err(io::Error::other)??;
         round.n_good += one.n_good;
         round.n_bad += one.n_bad;
+        round.bad_status = round.bad_status.or(one.bad_status);
         round.latencies.extend(one.latencies);
     }
     round.took = began.elapsed();
@@ -97,6 +116,7 @@ async fn connection(load: &LoadPlan, number: usize, deadline: Instant) -> io::Re
             round.latencies.push(sent.elapsed());
         } else {
             round.n_bad += 1;
+            round.bad_status.get_or_insert(status);
         }
     }
     Ok(round)

@@ -3,22 +3,32 @@
 //!
 //! - `http`: submissions, status reads and whole jobs over HTTP, against a bare axum handler.
 //! - `ojs`: workers outside: submissions against `/api/v1`, fetch and ack, waiting workers.
+//! - `grpc`: the same workers over gRPC, against HTTP.
 //! - `result`: a large result, against a plain read of its file.
+//! - `sinks`: events to brokers, and submissions while the broker is dead.
 //! - `sse`: many streams of events.
 //! - `webhooks`: deliveries to a fast receiver, and submissions while receivers hang.
 //! - `load`: the load generator: a fixed number of connections, one request under way on each, bounded in time.
 //!
 //! What `http` compares with is a program of its own, `forgerun-bare`.
 
+#[cfg(feature = "grpc")]
+mod grpc;
 mod http;
+#[cfg(feature = "grpc")]
+mod http2;
 mod load;
 mod ojs;
 mod result;
+mod sinks;
 mod sse;
 mod webhooks;
 
+#[cfg(feature = "grpc")]
+pub use grpc::run_grpc;
 pub use http::{HttpOptions, run_http};
 pub use ojs::run_ojs;
 pub use result::{ResultOptions, run_result};
+pub use sinks::{SinkBenchOptions, run_sinks};
 pub use sse::{SseOptions, run_sse, run_sse_raised};
 pub use webhooks::{WebhookOptions, run_webhooks};

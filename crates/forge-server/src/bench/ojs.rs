@@ -21,7 +21,7 @@ const BATCH: u64 = 500;
 /// How often the latency of a waiting worker is measured.
 const N_WAITS: usize = 200;
 
-const JOB: &str = r#"{"type":"bench.job","args":[{"report":"monthly","format":"pdf","recipients":["a@example.com","b@example.com"],"options":{"locale":"en","pages":12,"colour":true,"notes":"a body of about three hundred bytes, as a submission has in real life"}}],"options":{"queue":"bench"}}"#;
+pub(super) const JOB: &str = r#"{"type":"bench.job","args":[{"report":"monthly","format":"pdf","recipients":["a@example.com","b@example.com"],"options":{"locale":"en","pages":12,"colour":true,"notes":"a body of about three hundred bytes, as a submission has in real life"}}],"options":{"queue":"bench"}}"#;
 
 /// Measures, and prints a table.
 pub async fn run_ojs(options: &HttpOptions) -> io::Result<()> {
@@ -42,7 +42,7 @@ pub async fn run_ojs(options: &HttpOptions) -> io::Result<()> {
     waits(server.address, &key).await
 }
 
-fn enqueue(key: &str) -> Request {
+pub(super) fn enqueue(key: &str) -> Request {
     let request = request("/ojs/v1/jobs", key, JOB);
     Arc::new(move |_, _| request.clone())
 }
@@ -96,7 +96,7 @@ impl WorkerConnection {
     }
 }
 
-async fn fill(address: SocketAddr, key: &str, queue: &str, n_jobs: u64) -> io::Result<()> {
+pub(super) async fn fill(address: SocketAddr, key: &str, queue: &str, n_jobs: u64) -> io::Result<()> {
     let mut connection = WorkerConnection::open(address, key).await?;
     let mut job: Value = serde_json::from_str(JOB).map_err(io::Error::other)?;
     job["options"]["queue"] = queue.into();
@@ -107,15 +107,15 @@ async fn fill(address: SocketAddr, key: &str, queue: &str, n_jobs: u64) -> io::R
     Ok(())
 }
 
-/// Workers that fetch up to `count` jobs and acknowledge each by itself, until there are none.
+/// Workers that fetch up to `count` jobs and acknowledge each by itself, until there are none: jobs per second.
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
-async fn work_off(
+pub(super) async fn work_off(
     address: SocketAddr,
     key: &str,
     queue: &str,
     count: u64,
     n_workers: usize,
-) -> io::Result<()> {
+) -> io::Result<f64> {
     let began = Instant::now();
     let mut workers = JoinSet::new();
     for n in 0..n_workers {
@@ -140,12 +140,11 @@ async fn work_off(
     while let Some(worker) = workers.join_next().await {
         n_done += worker.map_err(io::Error::other)??;
     }
-    let took = began.elapsed();
+    let per_second = n_done as f64 / began.elapsed().as_secs_f64();
     println!(
-        "{n_done} jobs, fetched {count} at a time and acknowledged one by one by {n_workers} workers: {:.0}/s",
-        n_done as f64 / took.as_secs_f64()
+        "{n_done} jobs, fetched {count} at a time and acknowledged one by one by {n_workers} workers: {per_second:.0}/s"
     );
-    Ok(())
+    Ok(per_second)
 }
 
 /// From the answer to a submission to the answer of a worker that waits for it.

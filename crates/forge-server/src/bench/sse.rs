@@ -227,7 +227,7 @@ fn check_files(n_streams: usize) -> io::Result<()> {
 }
 
 /// Memory of the server that is in use, as Linux counts it.
-fn resident_bytes(server: &ServerProcess) -> io::Result<u64> {
+pub(super) fn resident_bytes(server: &ServerProcess) -> io::Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.child.id()))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|line| line.trim().split(' ').next()?.parse::<u64>().ok());

@@ -31,8 +31,9 @@ mod values;
 pub use complaint::{Complaint, Invalid, Origin};
 pub use secret::Secret;
 pub use sections::{
-    Api, Asyncops, Auth, Catalog, Exec, Idempotency, JobRetention, Limits, Log, Ojs, Operation, Operations,
-    Problem, Retention, Retry, RetryModes, Server, Sim, Telemetry, Webhooks, Workers,
+    Amqp, Api, Asyncops, Auth, Catalog, CloudEvents, Exec, Grpc, Idempotency, JobRetention, Kafka, KafkaSasl,
+    KafkaTls, Limits, Log, Nats, Ojs, Operation, Operations, Problem, ResultStore, Results, Retention, Retry,
+    RetryModes, Server, Sim, SinkEvents, Sinks, Telemetry, Webhooks, Workers,
 };
 pub use sources::{CommandMode, File, Flag, Sources};
 pub use values::{
@@ -58,6 +59,7 @@ pub struct Config {
     pub workers: Workers,
     pub retry: Retry,
     pub webhooks: Webhooks,
+    pub results: Results,
     pub retention: Retention,
     pub job_retention: JobRetention,
     pub idempotency: Idempotency,
@@ -67,6 +69,12 @@ pub struct Config {
     pub problem: Problem,
     pub asyncops: Asyncops,
     pub ojs: Ojs,
+    pub amqp: Amqp,
+    pub grpc: Grpc,
+    pub sinks: Sinks,
+    pub cloudevents: CloudEvents,
+    pub kafka: Kafka,
+    pub nats: Nats,
     pub telemetry: Telemetry,
     pub operations: Operations,
     settings: Settings,
@@ -104,6 +112,7 @@ impl Config {
 
     fn read(from: &mut SettingsReader<'_>, settings: Settings) -> Config {
         let server = Server::read(from);
+        let cloudevents = CloudEvents::read(from);
         Config {
             log: Log::read(from),
             auth: Auth::read(from, &server),
@@ -112,6 +121,7 @@ impl Config {
             workers: Workers::read(from),
             retry: Retry::read(from),
             webhooks: Webhooks::read(from, &server),
+            results: Results::read(from),
             retention: Retention::read(from),
             job_retention: JobRetention::read(from),
             idempotency: Idempotency::read(from),
@@ -121,6 +131,12 @@ impl Config {
             problem: Problem::read(from),
             asyncops: Asyncops::read(from),
             ojs: Ojs::read(from),
+            grpc: Grpc::read(from),
+            amqp: Amqp::read(from, cloudevents),
+            sinks: Sinks::read(from),
+            kafka: Kafka::read(from, cloudevents),
+            nats: Nats::read(from, cloudevents),
+            cloudevents,
             telemetry: Telemetry::read(from),
             operations: Operations::read(from),
             server,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use toml::Value;
 
-use super::complaint::Complaint;
+use super::complaint::{Complaint, Origin};
 use super::secret::shown;
 use super::sections::operation_key;
 use super::settings::Settings;
@@ -131,6 +131,11 @@ impl<'a> SettingsReader<'a> {
             let chosen = choices.iter().filter(|(name, _)| wanted.contains(name));
             (known && !wanted.is_empty()).then(|| chosen.map(|(_, choice)| *choice).collect())
         })
+    }
+
+    /// Whether `forgerun dev` chose the value of a key.
+    pub(crate) fn is_of_dev(&self, key: &str) -> bool {
+        self.settings.get(key).origin == Origin::Dev
     }
 
     /// The names of the operations, in order.

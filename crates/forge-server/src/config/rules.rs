@@ -11,6 +11,9 @@ use super::values::{AuthMode, Database, Reach, Registration};
 /// Characters of an operator's token that others could try to guess.
 const ADMIN_TOKEN_BYTES_MIN: usize = 16;
 
+/// The largest object: 10,000 parts of 8 MiB (`forge_store::objects`, which not every build has).
+const OBJECT_BYTES_MAX: u64 = 10_000 * 8 * 1024 * 1024;
+
 /// Whether the rule holds, the key to change, and what is wrong with it.
 type Rule = (bool, &'static str, &'static str);
 
@@ -42,13 +45,81 @@ fn bad_url(config: &Config) -> Option<Complaint> {
 
 /// What must fit on any address.
 fn anywhere(config: &Config) -> Vec<Rule> {
-    let Config { server, auth, workers, retry, webhooks, limits, .. } = config;
+    let Config { server, auth, workers, retry, webhooks, limits, amqp, grpc, kafka, nats, results, .. } =
+        config;
     vec![
+        (
+            cfg!(feature = "amqp") || amqp.url.is_none(),
+            "amqp.url",
+            "names a broker, and this forgerun was built without it; build it with --features amqp (or full), or take the container",
+        ),
+        (amqp.queues.is_empty() || amqp.url.is_some(), "amqp.queues", "needs a broker: set amqp.url too"),
+        (
+            cfg!(feature = "kafka") || kafka.brokers.is_none(),
+            "kafka.brokers",
+            "names brokers, and this forgerun was built without Kafka; build it with --features kafka (or full), or take the \
+             container",
+        ),
+        (
+            cfg!(feature = "nats") || nats.url.is_none(),
+            "nats.url",
+            "names a server, and this forgerun was built without NATS; build it with --features nats (or full), or take the \
+             container",
+        ),
+        (
+            cfg!(feature = "s3") || results.store.is_none(),
+            "results.store",
+            "names an object store, and this forgerun was built without it; build it with --features s3 (or full), or take the \
+             container",
+        ),
+        (
+            results.store.is_none() || !matches!(server.database, Database::Memory),
+            "results.store",
+            "needs a database that is kept; forgerun dev has none, so leave it out or give server.database_url too",
+        ),
+        (
+            results.store.is_none() || results.access_key_id.is_some() == results.secret_access_key.is_some(),
+            "results.access_key_id",
+            "and results.secret_access_key belong together: set both or none",
+        ),
+        (
+            results.store.is_none() || limits.max_result_bytes <= OBJECT_BYTES_MAX,
+            "limits.max_result_bytes",
+            "is more than an upload in parts can hold, which is 80 GiB (85899345920); lower it, or leave results.store out",
+        ),
+        (
+            kafka.brokers.is_none() || kafka.tls.cert.is_some() == kafka.tls.key.is_some(),
+            "kafka.tls.cert",
+            "and kafka.tls.key belong together: set both or none",
+        ),
+        (
+            kafka.brokers.is_none()
+                || kafka.tls.enabled
+                || kafka.tls.ca.is_none() && kafka.tls.cert.is_none(),
+            "kafka.tls.enabled",
+            "is false, and certificates are set; set it to true, or leave them out",
+        ),
+        (
+            kafka.brokers.is_none() || kafka.sasl.mechanism.is_none() || !kafka.sasl.username.is_empty(),
+            "kafka.sasl.username",
+            "must be set with kafka.sasl.mechanism",
+        ),
         (
             auth.mode != AuthMode::Open || server.public_base_url.is_none(),
             "server.public_base_url",
             "says that others reach this server, and auth.mode is open, as in forgerun dev, which lets anybody in; \
              leave one of them out",
+        ),
+        (
+            auth.mode != AuthMode::Open || grpc.reach() != Some(Reach::Public),
+            "grpc.addr",
+            "is not a loopback address, and auth.mode is open, as in forgerun dev, which lets anybody in; \
+             accepted is a loopback address, such as 127.0.0.1:9090",
+        ),
+        (
+            cfg!(feature = "grpc") || grpc.addr.is_none(),
+            "grpc.addr",
+            "cannot be served: this program was built without gRPC (its feature is called grpc)",
         ),
         (
             workers.heartbeat < workers.lease,

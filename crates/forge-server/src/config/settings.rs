@@ -20,9 +20,17 @@ use forge_wire::hint::nearest;
 /// What variables of ours begin with.
 const PREFIX: &str = "FORGERUN_";
 
+/// Variables of the commands that talk to a server. Whoever has set them for good must be able to start one too.
+const OF_CLIENTS: &[&str] =
+    &["FORGERUN_URL", "FORGERUN_API_KEY", "FORGERUN_ADMIN_TOKEN", "FORGERUN_WORKER_SECRET"];
+
 /// What makes `forgerun dev` what it is.
 const DEV: &[(&str, &str)] =
     &[("auth.mode", "open"), ("server.database_url", "memory:"), ("log.format", "text")];
+
+/// What `forgerun dev` is unless somebody says otherwise.
+const DEV_DEFAULTS: &[(&str, &str)] =
+    if cfg!(feature = "grpc") { &[("grpc.addr", "127.0.0.1:9090")] } else { &[] };
 
 static DEFAULTS: LazyLock<Vec<(String, Value)>> = LazyLock::new(|| {
     let manual: Table = MANUAL.parse().expect("the manual is TOML, as every test shows");
@@ -53,6 +61,9 @@ impl Settings {
     /// Lays all sources over the defaults. What cannot be laid is complained about and left out.
     pub(crate) fn gather(sources: &Sources, complaints: &mut Vec<Complaint>) -> Settings {
         let mut settings = Settings::defaults();
+        if sources.mode == CommandMode::Dev {
+            DEV_DEFAULTS.iter().for_each(|(key, value)| settings.lay_text(key, value, Origin::Dev));
+        }
         if let Some(file) = &sources.file {
             settings.lay_file(file, complaints);
         }
@@ -132,7 +143,10 @@ impl Settings {
     }
 
     fn lay_environment(&mut self, sources: &Sources, complaints: &mut Vec<Complaint>) {
-        let ours = |name: &OsStr| name.to_string_lossy().starts_with(PREFIX);
+        let ours = |name: &OsStr| {
+            let name = name.to_string_lossy();
+            name.starts_with(PREFIX) && !OF_CLIENTS.contains(&&*name)
+        };
         let mut variables: Vec<_> = sources.environment.iter().filter(|(name, _)| ours(name)).collect();
         // The process has its variables in any order; messages should not.
         variables.sort();

@@ -3,8 +3,13 @@
 //! A loop of our own rather than axum's, for what that one does not have: a bound on connections, and an end to those that never
 //! finish their request's head or never read its answer.
 
+#[cfg(feature = "grpc")]
+mod grpc;
 mod socket;
+#[cfg(feature = "grpc")]
+mod tls;
 
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,13 +18,17 @@ use forge_engine::{Clock, SystemClock};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tracing::{debug, warn};
 
 use crate::config::Limits;
 use crate::edge::{ConnectionService, HttpService};
 use crate::limits::{CONNECTIONS_MAX, HEAD_BYTES_MAX, HEAD_TIMEOUT, WRITE_STALL};
+#[cfg(feature = "grpc")]
+pub use grpc::serve_grpc;
 use socket::Socket;
+#[cfg(feature = "grpc")]
+pub use tls::{BadCertificate, TlsIdentity};
 
 /// How long to wait when the system has no more descriptors or memory for a connection.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -56,13 +65,27 @@ pub async fn serve(
     terms: ConnectionTerms,
     stopping: impl Future<Output = ()>,
 ) {
-    let room = Arc::new(Semaphore::new(terms.n_max));
+    accept(listener, terms.n_max, stopping, |stream, address, stop, place| {
+        tokio::spawn(converse(stream, service.open(address), terms, stop, place));
+    })
+    .await;
+}
+
+/// Takes in connections, at most `n_max` at once, and hands each to `begin` with a way to hear of the stop and its place; until `stopping` is
+/// ready, then until the last connection has let go of both.
+async fn accept(
+    listener: TcpListener,
+    n_max: usize,
+    stopping: impl Future<Output = ()>,
+    begin: impl Fn(TcpStream, IpAddr, watch::Receiver<bool>, OwnedSemaphorePermit),
+) {
+    let room = Arc::new(Semaphore::new(n_max));
     // Every connection holds a receiver: it hears of the stop, and is gone when nobody holds one.
     let stop = watch::Sender::new(false);
     let mut stopping = pin!(stopping);
     loop {
         let taken = async {
-            let place = room.clone().acquire_owned().await;
+            let place = room.clone().acquire_owned().await.expect("the semaphore is never closed");
             (place, listener.accept().await)
         };
         let (place, accepted) = tokio::select! {
@@ -71,9 +94,7 @@ pub async fn serve(
             taken = taken => taken,
         };
         match accepted {
-            Ok((stream, address)) => {
-                tokio::spawn(converse(stream, service.open(address.ip()), terms, stop.subscribe(), place));
-            }
+            Ok((stream, address)) => begin(stream, address.ip(), stop.subscribe(), place),
             Err(error) => pause_for(&error).await,
         }
     }

@@ -129,6 +129,16 @@ async fn identify_as(app: &App, exchange: &mut Exchange, asked: Asked) -> Result
     Ok(Who::Client(caller))
 }
 
+/// Whether a token that somebody typed in is the operator's. Wrong ones are counted with those in headers.
+pub(crate) fn check_token(app: &App, exchange: &Exchange, token: &str) -> Result<(), ApiError> {
+    let digest = Digest::of(token.as_bytes()).0;
+    if app.admin_digest.is_some_and(|admin| bool::from(admin.ct_eq(&digest))) {
+        let now = exchange.began;
+        return app.limiter.token(&app.limiter.address(exchange.address, now), now);
+    }
+    Err(unknown(app, exchange, Asked::OperatorOnly))
+}
+
 /// The answer to credentials that are nobody's. If there is an operator's token, they may be an attempt at it.
 fn unknown(app: &App, exchange: &Exchange, asked: Asked) -> ApiError {
     if knows_operator(app) {
@@ -183,15 +193,28 @@ pub async fn client_or_operator(app: &App, exchange: &mut Exchange) -> Result<Wh
     Ok(Who::Client(caller))
 }
 
-/// The operator, who alone may ask.
+/// The operator, who alone may ask. On a server that is open to its own machine and has no token, whoever asks from there is one.
 pub async fn operator(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
     match identify_operator(app, exchange).await? {
         Who::Operator => Ok(Who::Operator),
-        Who::Nobody => Err(unauthenticated(
+        Who::Nobody if knows_operator(app) => Err(unauthenticated(
             "The request has no admin token; send `Authorization: Bearer <admin_token>`.",
         )),
+        Who::Nobody if app.default_client.is_none() => Err(unauthenticated(
+            "Only the operator may do this, by the admin token, and the server has none: auth.admin_token is not set.",
+        )),
+        Who::Nobody => match exchange.check_local(app) {
+            Ok(()) => Ok(Who::Operator),
+            Err(why) => Err(unauthenticated(&format!("The request needs an admin token, because {why}."))),
+        },
         Who::Client(_) => Err(ApiError::new(Kind::Forbidden, "Only the operator may do this.")),
     }
+}
+
+/// The operator as a caller, for what is counted and logged by caller: as the client of the operator's own jobs, which has no keys.
+pub fn as_caller(app: &App, exchange: &Exchange) -> Caller {
+    let account = app.limiter.address(exchange.address, exchange.began);
+    Caller { client: forge_core::redrive::CLIENT, account, key: None, expires_at: None }
 }
 
 /// Whether the key that a caller came with is still good. Trouble with the store is no reason to doubt it.

@@ -7,8 +7,11 @@ use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use bytes::Bytes;
 use forge_core::catalog::Kind;
+use forge_wire::body::{refused, violation};
 use forge_wire::problem::Refused;
 use http_body_util::LengthLimitError;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
 use super::refusal::ApiError;
 
@@ -50,18 +53,22 @@ pub async fn read(
 
 /// A body that says nothing: empty, or a JSON object whose members do not matter.
 pub fn expect_object(bytes: &Bytes) -> Result<(), ApiError> {
-    object::<serde_json::Map<String, serde_json::Value>>(bytes).map(drop)
+    object(bytes).map(drop)
 }
 
-/// A body of this shape; an empty one counts as `{}`.
-pub fn object<T: serde::de::DeserializeOwned>(bytes: &Bytes) -> Result<T, ApiError> {
-    let bytes = if bytes.is_empty() { b"{}".as_slice() } else { bytes };
-    // A struct would also be read from an array, which nobody means.
-    if !bytes.trim_ascii_start().starts_with(b"{") {
-        return Err(ApiError::new(Kind::MalformedRequest, "The body is not a JSON object."));
-    }
-    serde_json::from_slice(bytes)
-        .map_err(|error| ApiError::new(Kind::MalformedRequest, format!("The body cannot be read: {error}.")))
+/// The one member that a body may have; `None` if it is absent or null. `what` says what it must be: "a string".
+pub fn member<T: DeserializeOwned>(bytes: &Bytes, name: &str, what: &str) -> Result<Option<T>, ApiError> {
+    let value = object(bytes)?.remove(name).filter(|value| !value.is_null());
+    value.map(serde_json::from_value).transpose().map_err(|_| {
+        // What serde says names types of ours.
+        let wrong = violation(name, &format!("must be {what}"), "type");
+        refused(Kind::MalformedRequest, vec![wrong], &[name]).into()
+    })
+}
+
+/// The members of a body; an empty one counts as `{}`.
+fn object(bytes: &Bytes) -> Result<Map<String, Value>, ApiError> {
+    Ok(forge_wire::body::object(if bytes.is_empty() { b"{}" } else { bytes })?)
 }
 
 fn is_one_of(headers: &HeaderMap, media_types: &[&str]) -> bool {
@@ -75,7 +82,8 @@ fn wrong_type(media_types: &[&str]) -> ApiError {
     ApiError::new(Kind::UnsupportedMediaType, detail)
 }
 
-fn too_large(bytes_max: usize) -> ApiError {
+/// The answer to a body of more bytes.
+pub(crate) fn too_large(bytes_max: usize) -> ApiError {
     let detail = format!("The body is larger than {bytes_max} bytes.");
     Refused::new(Kind::BodyTooLarge, detail).fact("limit_bytes", bytes_max).into()
 }

@@ -6,10 +6,12 @@ use std::sync::OnceLock;
 use axum::http::header::ACCEPT_LANGUAGE;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version};
+use forge_core::catalog::Kind;
 use forge_core::id::JobId;
 use forge_core::job::Dialect;
 use forge_core::time::Time;
 use forge_problem::CorrelationId;
+use forge_wire::body::{refused, violation};
 use forge_wire::language::Language;
 
 use super::auth::Caller;
@@ -23,6 +25,7 @@ use crate::app::App;
 use crate::config::PrivateTargets;
 use crate::limits::TRACESTATE_BYTES_MAX;
 use crate::traces::RequestSubject;
+use crate::webhooks::Target;
 
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub(crate) const CORRELATION_ID: HeaderName = HeaderName::from_static("x-correlation-id");
@@ -199,6 +202,13 @@ impl Exchange {
     pub fn check_local(&self, app: &App) -> Result<(), String> {
         let told = Told { version: self.version, uri: &self.uri, headers: &self.headers };
         local::check(&app.config.server, told)
+    }
+
+    /// Where a webhook may lead is judged when it is registered, and again with every delivery.
+    pub fn check_webhook_url(&self, app: &App, url: &str) -> Result<(), ApiError> {
+        let Err(objection) = Target::parse(url, self.private_targets(app)) else { return Ok(()) };
+        let wrong = violation("url", &objection.to_string(), "format");
+        Err(refused(Kind::InvalidCallbackUrl, vec![wrong], &["url"]).into())
     }
 
     /// Whether the webhooks it asks for may lead to private addresses.

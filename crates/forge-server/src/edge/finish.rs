@@ -49,13 +49,31 @@ pub(crate) fn finish(app: &App, exchange: &Exchange, answer: Result<Response, Ap
         let of_workers = app.worker_limiter.as_ref().filter(|_| exchange.is_worker_call);
         of_workers.unwrap_or(&app.limiter).write(standing, headers);
     }
+    note_answer(app, exchange, response.status().as_u16());
+    response
+}
+
+/// Counts an answer, and tells of it.
+pub(crate) fn note_answer(app: &App, exchange: &Exchange, status: u16) {
     let now = app.clock.now();
-    let (status, took) = (response.status().as_u16(), now.since(exchange.began));
-    app.metrics.request(exchange.method.as_str(), exchange.route, status, took);
+    app.metrics.request(exchange.method.as_str(), exchange.route, status, now.since(exchange.began));
     if let Some(traces) = &app.traces {
         traces.request(exchange, status, now);
     }
-    response
+}
+
+/// What a refused request is told where a protocol has its own way to say it: counted, worded and logged as anywhere else.
+#[cfg(feature = "grpc")]
+pub(crate) fn refused(app: &App, exchange: &Exchange, error: ApiError) -> Refused {
+    if let Some(fault) = error.read_fault() {
+        app.metrics.store_error(fault);
+    }
+    let (refused, _, cause) = counted(app, exchange, error).into_parts();
+    let refused = worded(app, exchange, refused);
+    let status = status::http(refused.kind, exchange.dialect);
+    log(app, exchange, &refused, status, cause.as_deref());
+    note_answer(app, exchange, status);
+    refused
 }
 
 /// Pages of the router say 404 and 405 without a word; ours have some.
@@ -85,6 +103,8 @@ fn counted(app: &App, exchange: &Exchange, error: ApiError) -> ApiError {
         | Kind::ClientNotFound
         | Kind::KeyNotFound
         | Kind::WebhookNotFound
+        | Kind::WorkerNotFound
+        | Kind::ScheduleNotFound
         | Kind::DeliveryNotFound => true,
         _ => false,
     };
@@ -157,6 +177,7 @@ fn worded(app: &App, exchange: &Exchange, mut refused: Refused) -> Refused {
         let hidden = match exchange.subject {
             Some(_) => Refusal::NotFound,
             None if exchange.parameter("webhook_id").is_some() => Refusal::WebhookNotFound,
+            None if exchange.parameter("workflow_id").is_some() => Refusal::NotFound,
             None => Refusal::ClientNotFound,
         };
         refused = ApiError::from(forge_engine::Error::Refused(hidden)).into_parts().0;
@@ -231,7 +252,7 @@ fn hint_at(path: &str) -> Option<&'static str> {
 
 /// One line per request that was done: `info` for what changes something, `debug` for what only looks, since clients poll.
 /// Nothing is put together for a level that is not written.
-fn log_done(exchange: &Exchange, status: StatusCode) {
+pub(crate) fn log_done(exchange: &Exchange, status: StatusCode) {
     if exchange.action.is_empty() {
         return;
     }

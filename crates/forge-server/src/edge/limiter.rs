@@ -1,9 +1,9 @@
-//! How much each caller has asked of late. In memory and per node: a limit protects this process, and a restart forgives.
+//! How much each caller has asked of late. Counted in memory: a request asks no store. Nodes on one store tell each other what they counted
+//! ([`crate::tallies`]), so a limit holds for all of them together.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use axum::http::HeaderMap;
@@ -14,6 +14,7 @@ use forge_wire::problem::Refused;
 
 use super::rate::{Bucket, RateLimit, RateStatus};
 use super::refusal::ApiError;
+use super::spending::{LimitKind, QuotaUse};
 use crate::config::Limits;
 use crate::limits::{
     CALLERS_COUNTED_MAX, MISSES_PER_MINUTE, QUOTA_AFTER_S, REGISTRATIONS_PER_MINUTE, WRONG_KEYS_PER_MINUTE,
@@ -22,27 +23,30 @@ use crate::limits::{
 
 /// Counts the requests of clients and addresses.
 pub struct Limiter {
-    rate: Option<RateLimit>,
-    quota: Option<u64>,
-    misses: RateLimit,
-    registrations: RateLimit,
-    wrong_tokens: RateLimit,
-    wrong_keys: RateLimit,
-    clients: Accounts<ClientId>,
-    addresses: Accounts<IpAddr>,
+    /// What the requests of clients are to other nodes.
+    pub(super) requests: LimitKind,
+    pub(super) rate: Option<RateLimit>,
+    pub(super) quota: Option<u64>,
+    pub(super) misses: RateLimit,
+    pub(super) registrations: RateLimit,
+    pub(super) wrong_tokens: RateLimit,
+    pub(super) wrong_keys: RateLimit,
+    pub(super) clients: Accounts<ClientId>,
+    pub(super) addresses: Accounts<IpAddr>,
 }
 
 /// What one caller has asked.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
-    requests: Bucket,
-    n_requests: AtomicU64,
+    /// Requests of a client, registrations of an address.
+    pub(super) requests: Bucket,
+    pub(super) quota: QuotaUse,
     /// Answers 403 and 404: too many look like guessing ids.
-    misses: Bucket,
+    pub(super) misses: Bucket,
     /// Wrong tokens where only the operator's is good.
-    wrong_tokens: Bucket,
+    pub(super) wrong_tokens: Bucket,
     /// Wrong credentials elsewhere.
-    wrong_keys: Bucket,
+    pub(super) wrong_keys: Bucket,
 }
 
 impl Account {
@@ -56,6 +60,7 @@ impl Limiter {
     /// Limits as configured.
     pub fn new(limits: &Limits) -> Limiter {
         Limiter {
+            requests: LimitKind::Requests,
             rate: limits.rate_per_minute.map(RateLimit::per_minute),
             quota: limits.quota,
             misses: RateLimit::per_minute(MISSES_PER_MINUTE),
@@ -69,8 +74,19 @@ impl Limiter {
 
     /// The limit on calls of workers, if there is one.
     pub fn of_workers(limits: &Limits) -> Option<Limiter> {
-        let rate = limits.worker_rate_per_minute?;
-        Some(Limiter { rate: Some(RateLimit::per_minute(rate)), quota: None, ..Limiter::new(limits) })
+        let of_rate = |rate| Limiter::with_rate(limits, LimitKind::WorkerCalls, rate);
+        limits.worker_rate_per_minute.map(of_rate)
+    }
+
+    /// The limit on messages of a broker, if that is not the one of their client.
+    pub fn of_bridge(limits: &Limits, per_minute: Option<u32>) -> Option<Limiter> {
+        per_minute.map(|rate| Limiter::with_rate(limits, LimitKind::BridgeMessages, rate))
+    }
+
+    /// A limit of so many per minute, without a quota; 0 for none.
+    fn with_rate(limits: &Limits, requests: LimitKind, per_minute: u32) -> Limiter {
+        let rate = (per_minute > 0).then(|| RateLimit::per_minute(per_minute));
+        Limiter { requests, rate, quota: None, ..Limiter::new(limits) }
     }
 
     /// The account of a client. Whoever keeps it need not ask again.
@@ -94,18 +110,14 @@ impl Limiter {
         let standing = self.rate.as_ref().map(|pace| account.requests.take(pace, now));
         if let Some(too_early_s) = standing.and_then(|standing| standing.too_early_s) {
             let refused = Refused::new(Kind::RateLimited, "More requests in a minute than allowed.");
-            let refused = match self.rate.as_ref() {
-                Some(pace) => refused.fact("limit", pace.limit()).fact("window", "60s"),
-                None => refused,
-            };
-            let refused = refused.fact("retry_after_seconds", too_early_s).retry_after(too_early_s);
-            return (standing, Err(refused.into()));
+            let limit = standing.map_or(0, |standing| standing.limit);
+            return (standing, Err(refused.limited(limit.into(), MINUTE, too_early_s).into()));
         }
         let Some(quota) = self.quota else { return (standing, Ok(())) };
-        if account.n_requests.fetch_add(1, Ordering::Relaxed) >= quota {
+        if !account.quota.take(quota) {
             let refused =
                 Refused::new(Kind::QuotaExceeded, format!("The quota of {quota} requests is spent."));
-            return (standing, Err(refused.retry_after(QUOTA_AFTER_S).into()));
+            return (standing, Err(refused.limited(quota, "in all", QUOTA_AFTER_S).into()));
         }
         (standing, Ok(()))
     }
@@ -121,24 +133,29 @@ impl Limiter {
     pub(crate) fn registration(&self, address: IpAddr, now: Time) -> Result<(), ApiError> {
         let standing = self.address(address, now).requests.take(&self.registrations, now);
         match standing.too_early_s {
-            Some(seconds) => Err(too_many("More registrations in a minute than allowed.", seconds)),
+            Some(seconds) => {
+                Err(too_many("More registrations in a minute than allowed.", &self.registrations, seconds))
+            }
             None => Ok(()),
         }
     }
 
     /// Refuses to look at the operator's token if its address has sent too many wrong ones: a right one must not be told from them.
     pub(crate) fn token(&self, account: &Account, now: Time) -> Result<(), ApiError> {
-        let of_tokens = account.wrong_tokens.empty_for_s(&self.wrong_tokens, now);
-        match of_tokens.or_else(|| account.wrong_keys.empty_for_s(&self.wrong_keys, now)) {
-            Some(seconds) => Err(too_many(WRONG_TOKENS, seconds)),
-            None => Ok(()),
+        for (bucket, limit) in
+            [(&account.wrong_tokens, &self.wrong_tokens), (&account.wrong_keys, &self.wrong_keys)]
+        {
+            if let Some(seconds) = bucket.empty_for_s(limit, now) {
+                return Err(too_many(WRONG_TOKENS, limit, seconds));
+            }
         }
+        Ok(())
     }
 
     /// Counts a wrong token where only the operator's is good.
     pub(crate) fn wrong_token(&self, account: &Account, now: Time) -> Result<(), ApiError> {
         match account.wrong_tokens.take(&self.wrong_tokens, now).too_early_s {
-            Some(seconds) => Err(too_many(WRONG_TOKENS, seconds)),
+            Some(seconds) => Err(too_many(WRONG_TOKENS, &self.wrong_tokens, seconds)),
             None => Ok(()),
         }
     }
@@ -152,7 +169,8 @@ impl Limiter {
     pub(crate) fn miss(&self, account: &Account, now: Time) -> Result<(), ApiError> {
         match account.misses.take(&self.misses, now).too_early_s {
             Some(seconds) => {
-                Err(too_many("Too many requests for what does not exist or belongs to others.", seconds))
+                let detail = "Too many requests for what does not exist or belongs to others.";
+                Err(too_many(detail, &self.misses, seconds))
             }
             None => Ok(()),
         }
@@ -161,16 +179,27 @@ impl Limiter {
 
 const WRONG_TOKENS: &str = "Too many wrong tokens from this address.";
 
-fn too_many(detail: &str, after_s: u64) -> ApiError {
-    Refused::new(Kind::RateLimited, detail).retry_after(after_s).into()
+/// The span that limits of requests count over, as refusals name it.
+const MINUTE: &str = "60s";
+
+fn too_many(detail: &str, limit: &RateLimit, after_s: u64) -> ApiError {
+    Refused::new(Kind::RateLimited, detail).limited(limit.limit().into(), MINUTE, after_s).into()
 }
 
 /// Accounts by name, a bounded number of them.
-struct Accounts<K>(RwLock<HashMap<K, Arc<Account>>>);
+pub(super) struct Accounts<K>(RwLock<HashMap<K, Arc<Account>>>);
 
 impl<K> Default for Accounts<K> {
     fn default() -> Self {
         Accounts(RwLock::default())
+    }
+}
+
+impl<K: Copy> Accounts<K> {
+    /// Shows every account.
+    pub(super) fn visit(&self, mut see: impl FnMut(K, &Account)) {
+        let accounts = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        accounts.iter().for_each(|(name, account)| see(*name, account));
     }
 }
 

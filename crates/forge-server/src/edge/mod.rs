@@ -1,9 +1,9 @@
 //! What happens to every request before and after its dialect: the same for all of them, in one light path.
 //!
 //! ```text
-//!   connection ──► Door ──► Exchange (request id, correlation) ──► dialect ──► finish (headers, problem) ──► connection
+//!   connection ──► service ──► Exchange (request id, correlation) ──► dialect ──► finish (headers, problem) ──► connection
 //!                                                                   │ 1 route, method          routing, tables of the dialects
-//!                                                                   │ 2 who asks               auth, keyring
+//!                                                                   │ 2 who asks               auth, api_key_cache
 //!                                                                   │ 3 how often              limiter, rate
 //!                                                                   │ 4 what is wanted         accept
 //!                                                                   │ 5 what is sent           body
@@ -16,6 +16,7 @@
 pub mod accept;
 pub mod accepted;
 mod api_key_cache;
+pub(crate) mod api_keys;
 pub mod auth;
 pub mod body;
 mod body_cache;
@@ -25,19 +26,24 @@ pub mod failure;
 pub(crate) mod finish;
 mod forwarded;
 pub mod items;
+pub(crate) mod journal_page;
 mod limiter;
 mod local;
 mod outgoing;
 pub mod ownership;
 mod panic;
+pub(crate) mod precondition;
 pub mod prefer;
 pub mod query;
+mod queue_name;
 mod rate;
 mod refusal;
 pub mod respond;
 pub mod results;
 pub mod routing;
 mod service;
+pub(crate) mod sessions;
+pub(crate) mod spending;
 pub mod sse;
 pub mod wait;
 
@@ -48,5 +54,11 @@ pub use exchange::Exchange;
 pub(crate) use exchange::language_of;
 pub use limiter::Limiter;
 pub use outgoing::{Outgoing, Unwritten};
+#[cfg(feature = "grpc")]
+pub(crate) use panic::{Panicked, caught};
+pub(crate) use queue_name::queue_name;
 pub use refusal::ApiError;
+#[cfg(feature = "grpc")]
+pub(crate) use service::timed_out;
 pub use service::{ConnectionService, HttpService};
+pub use sessions::Sessions;

@@ -34,7 +34,8 @@ impl Unwritten {
         let is_large = response.body().size_hint().lower() > UNWRITTEN_FREE_BYTES as u64;
         if is_large && self.n_bytes() >= UNWRITTEN_BYTES_MAX {
             let detail = "More is waiting to be written to slow readers than the server holds.";
-            return Err(Refused::new(Kind::QueueFull, detail).retry_after(TROUBLE_AFTER_S).into());
+            let refused = Refused::new(Kind::QueueFull, detail);
+            return Err(refused.limited(UNWRITTEN_BYTES_MAX as u64, "at once", TROUBLE_AFTER_S).into());
         }
         Ok(response)
     }

@@ -14,7 +14,12 @@ pub(crate) struct QueryString(Vec<(String, String)>);
 impl QueryString {
     /// Reads the query, of which these names are known.
     pub(crate) fn of(uri: &Uri, known: &[&str]) -> Result<QueryString, ApiError> {
-        let pairs = uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+        QueryString::read(uri.query().unwrap_or_default(), known)
+    }
+
+    /// Reads a text in the form of a query, such as the body of a form.
+    pub(crate) fn read(text: &str, known: &[&str]) -> Result<QueryString, ApiError> {
+        let pairs = text.split('&').filter(|pair| !pair.is_empty());
         let decode = |pair: &str| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             Some((decoded(name)?, decoded(value)?))

@@ -1,10 +1,10 @@
 //! So many requests per minute: a token bucket in one atomic number, by the generic cell rate algorithm.
 //!
 //! The number is the *theoretical arrival time*: when the bucket is full again. Taking a token moves it by one interval;
-//! it may not lie more than a window ahead.
+//! it may not lie more than a window ahead. What other nodes gave away moves it too, and may move it further: that much is paid back first.
 
 use std::fmt::{self, Write as _};
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use forge_core::time::Time;
@@ -43,7 +43,13 @@ impl RateLimit {
 
 /// The tokens of one caller; full at first.
 #[derive(Debug, Default)]
-pub(crate) struct Bucket(AtomicI64);
+pub(crate) struct Bucket {
+    full_at_ns: AtomicI64,
+    /// Tokens taken here.
+    spent: AtomicU64,
+    /// Of these, the ones that other nodes will be told of, or were.
+    told: AtomicU64,
+}
 
 /// Where a caller stands after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,13 +71,16 @@ impl Bucket {
     pub(crate) fn take(&self, pace: &RateLimit, now: Time) -> RateStatus {
         let now_ns = now.as_micros().saturating_mul(1000);
         let mut too_early_ns = 0;
-        let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |full_at_ns| {
+        let taken = self.full_at_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |full_at_ns| {
             let next_ns = full_at_ns.max(now_ns) + pace.interval_ns;
             too_early_ns = next_ns - now_ns - pace.window_ns;
             (too_early_ns <= 0).then_some(next_ns)
         });
         let full_at_ns = match taken {
-            Ok(before_ns) => before_ns.max(now_ns) + pace.interval_ns,
+            Ok(before_ns) => {
+                self.spent.fetch_add(1, Ordering::Relaxed);
+                before_ns.max(now_ns) + pace.interval_ns
+            }
             Err(before_ns) => before_ns,
         };
         let used_ns = full_at_ns - now_ns;
@@ -88,14 +97,38 @@ impl Bucket {
     /// How long until there is a token, in seconds rounded up; `None` if there is one.
     pub(crate) fn empty_for_s(&self, pace: &RateLimit, now: Time) -> Option<u64> {
         let now_ns = now.as_micros().saturating_mul(1000);
-        let next_ns = self.0.load(Ordering::Relaxed).max(now_ns) + pace.interval_ns;
+        let next_ns = self.full_at_ns.load(Ordering::Relaxed).max(now_ns) + pace.interval_ns;
         let too_early_ns = next_ns - now_ns - pace.window_ns;
         (too_early_ns > 0).then(|| seconds_up(too_early_ns).max(1) as u64)
     }
 
     /// Whether nobody would notice if the bucket were forgotten.
     pub(crate) fn is_full(&self, now: Time) -> bool {
-        self.0.load(Ordering::Relaxed) <= now.as_micros().saturating_mul(1000)
+        self.full_at_ns.load(Ordering::Relaxed) <= now.as_micros().saturating_mul(1000)
+    }
+
+    /// When all tokens are there again.
+    pub(crate) fn full_at(&self) -> Time {
+        Time::from_micros(self.full_at_ns.load(Ordering::Relaxed) / 1000)
+    }
+
+    /// How many tokens were taken here since the last time that this was asked. One caller asks.
+    pub(crate) fn take_untold(&self) -> u64 {
+        let spent = self.spent.load(Ordering::Relaxed);
+        spent - self.told.swap(spent, Ordering::Relaxed)
+    }
+
+    /// Other nodes gave so many tokens away. More than there are leaves a debt.
+    pub(crate) fn spent_elsewhere(&self, pace: &RateLimit, n: u64, now: Time) {
+        let now_ns = now.as_micros().saturating_mul(1000);
+        let n_ns = i64::try_from(n).unwrap_or(i64::MAX).saturating_mul(pace.interval_ns);
+        let moved = |full_at_ns: i64| Some(full_at_ns.max(now_ns).saturating_add(n_ns));
+        let _ = self.full_at_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, moved);
+    }
+
+    /// Another node knows that the bucket is not full before this.
+    pub(crate) fn not_full_before(&self, full_at: Time) {
+        self.full_at_ns.fetch_max(full_at.as_micros().saturating_mul(1000), Ordering::Relaxed);
     }
 }
 
@@ -169,6 +202,29 @@ mod tests {
         assert_eq!((standing.reset_in_s, standing.reset_unix_s), (1, 1_780_000_001));
         assert!(!bucket.is_full(NOON));
         assert!(bucket.is_full(NOON + Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn what_others_gave_away_is_gone_here_too_and_too_much_is_paid_back() {
+        let (bucket, pace) = (Bucket::default(), RateLimit::per_minute(60));
+        assert_eq!(bucket.take(&pace, NOON).remaining, 59);
+        bucket.spent_elsewhere(&pace, 58, NOON);
+        assert_eq!(bucket.take(&pace, NOON).remaining, 0);
+        assert_eq!(bucket.take_untold(), 2, "what others took is told by them");
+        assert_eq!(bucket.take_untold(), 0);
+        bucket.spent_elsewhere(&pace, 10, NOON);
+        let refused = bucket.take(&pace, NOON);
+        assert_eq!((refused.remaining, refused.too_early_s, refused.reset_in_s), (0, Some(11), 70));
+        assert_eq!(bucket.take(&pace, NOON + Duration::from_secs(11)).too_early_s, None);
+    }
+
+    #[test]
+    fn a_node_that_has_just_begun_takes_over_what_others_know() {
+        let (here, there, pace) = (Bucket::default(), Bucket::default(), RateLimit::per_minute(60));
+        there.spent_elsewhere(&pace, 40, NOON);
+        here.not_full_before(there.full_at());
+        here.not_full_before(NOON);
+        assert_eq!(here.take(&pace, NOON).remaining, 19);
     }
 
     #[test]

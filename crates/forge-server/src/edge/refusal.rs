@@ -6,6 +6,7 @@ use axum::http::header::{ALLOW, CONTENT_RANGE};
 use axum::http::{HeaderName, HeaderValue};
 use forge_core::Refusal;
 use forge_core::catalog::Kind;
+use forge_core::workflow::BadWorkflow;
 use forge_store::Fault;
 use forge_wire::problem::Refused;
 use forge_wire::words::forge_state;
@@ -101,7 +102,8 @@ impl From<forge_engine::Error> for ApiError {
             forge_engine::Error::Refused(refusal) => of_rules(&refusal).into(),
             forge_engine::Error::Overloaded => {
                 let detail = "More requests are waiting to be written than the server takes in.";
-                Refused::new(Kind::QueueFull, detail).retry_after(TROUBLE_AFTER_S).into()
+                let most = forge_engine::Options::COMMANDS_WAITING as u64;
+                Refused::new(Kind::QueueFull, detail).limited(most, "at once", TROUBLE_AFTER_S).into()
             }
             forge_engine::Error::Stopped => {
                 let detail = "The server is stopping.";
@@ -156,6 +158,10 @@ fn of_rules(refusal: &Refusal) -> Refused {
         Refusal::WrongItems { expected } => {
             refused(&format!("The job has {expected} items, and each must be told once."))
         }
+        Refusal::NoDeadLetter => {
+            refused("The job is no dead letter, so it cannot be revived; a plain retry may do.")
+                .fact("state", "FAILED")
+        }
         Refusal::RetryLimitReached { attempts } => {
             let detail = format!("No retry is left after {attempts} attempts.");
             refused(&detail).fact("state", "FAILED").fact("attempts", *attempts)
@@ -178,14 +184,20 @@ fn of_rules(refusal: &Refusal) -> Refused {
                 .fact("queue", queue.as_str())
                 .fact("waiting", *waiting)
                 .fact("max", *max)
-                .retry_after(TROUBLE_AFTER_S)
+                .limited(*max, "at once", TROUBLE_AFTER_S)
         }
         Refusal::QueuePaused { queue } => {
             let detail = format!("The queue {queue} is paused; send the job again once it is resumed.");
             refused(&detail).fact("queue", queue.as_str()).retry_after(TROUBLE_AFTER_S)
         }
+        Refusal::RedriveRunning(job) => {
+            let detail = format!("A redrive of this group is under way: job {job}.");
+            refused(&detail).fact("existing_job_id", job.to_string())
+        }
+        Refusal::BadWorkflow(why) => refused(bad_workflow(*why)),
         Refusal::WorkerNotFound => refused("There is no such worker."),
         Refusal::WebhookNotFound => refused("There is no such webhook."),
+        Refusal::WebhookChanged => refused("The webhook was changed since; its ETag is another one now."),
         Refusal::WebhookExists(webhook) => refused("The client has a webhook with this URL already.")
             .fact("existing_webhook_id", webhook.to_string()),
         Refusal::TooManyWebhooks => {
@@ -197,5 +209,33 @@ fn of_rules(refusal: &Refusal) -> Refused {
         }
         Refusal::DeliveryNotFound => refused("There is no such delivery, or no longer."),
         Refusal::DeliveryLost => refused("The delivery is another sender's by now."),
+        Refusal::SinkHeld => refused("Another node sends for the sink."),
+        Refusal::ScheduleNotFound => refused("There is no such schedule.").fact("resource_type", "schedule"),
+        Refusal::TooManySchedules => {
+            let most = forge_core::limits::SCHEDULES_MAX;
+            refused(&format!("The client has {most} schedules, and may have no more.")).fact("max", most)
+        }
+        Refusal::SchemaNotFound => refused("There is no such schema.").fact("resource_type", "schema"),
+        Refusal::SchemaExists => {
+            refused("There is a schema of this type and version, or with this address, already.")
+                .fact("resource_type", "schema")
+        }
+        Refusal::TooManySchemas => {
+            let most = forge_core::limits::SCHEMAS_MAX;
+            refused(&format!("The client has {most} schemas, and may have no more.")).fact("max", most)
+        }
+        Refusal::ScheduleChanged => refused("The schedule was changed at the same time; try again."),
+    }
+}
+
+/// Why something is no workflow. The readers of the dialects have said so before, with the place.
+const fn bad_workflow(why: BadWorkflow) -> &'static str {
+    match why {
+        BadWorkflow::Empty => "A workflow needs a step.",
+        BadWorkflow::TooManySteps => "The workflow has more steps than it may.",
+        BadWorkflow::TooManyEdges => "The steps of the workflow wait for too many others.",
+        BadWorkflow::BadEdge(_) => "A step waits for one that is not there, or twice for the same.",
+        BadWorkflow::Cycle(_) => "Steps of the workflow wait for each other in a circle.",
+        BadWorkflow::UniqueStep(_) => "A step of a workflow takes no unique key.",
     }
 }

@@ -124,7 +124,7 @@ async fn serve(
 }
 
 /// A request that only looks waits for nothing of ours: what keeps it is what the server depends on, the database.
-fn timed_out(exchange: &Exchange) -> ApiError {
+pub(crate) fn timed_out(exchange: &Exchange) -> ApiError {
     if exchange.is_read() {
         return ApiError::new(Kind::DependencyTimeout, "The database took longer than the server waits.");
     }

@@ -4,8 +4,9 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-/// What there is to see without a key: a name for programs, the path, and what it is.
-const LINKS: [(&str, &str, &str); 6] = [
+/// What there is to see: a name for programs, the path, and what it is.
+const LINKS: [(&str, &str, &str); 7] = [
+    ("dashboard", "/dashboard", "what goes on here, for the operator"),
     ("openapi", "/openapi.json", "the HTTP interface, as OpenAPI"),
     ("asyncapi", "/asyncapi.yaml", "events and webhooks, as AsyncAPI"),
     ("problems", "/problems", "every problem type: what it means and what to do"),

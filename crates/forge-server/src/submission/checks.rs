@@ -13,6 +13,7 @@ use crate::app::App;
 use crate::config::{Limits, PrivateTargets};
 use crate::edge::ApiError;
 use crate::limits::{ENVELOPE_BYTES_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
+use crate::schemas::{self, Misfit};
 use crate::webhooks::Target;
 
 /// How far the clocks of client and server may differ (C-58).
@@ -78,7 +79,7 @@ impl Submission {
     ///
     /// A job that should have begun before is refused, unless it has an idempotency key: then it may repeat one that was in
     /// time, which only the engine can say.
-    pub fn check(
+    pub async fn check(
         mut self,
         app: &App,
         terms: &SubmissionTerms,
@@ -100,6 +101,7 @@ impl Submission {
             sent_bytes,
         );
         wrong.execution_at(terms, self.head.execution_at, now);
+        wrong.schema(terms, schemas::misfits(app, &self).await?);
         let may_repeat = sent.key.is_some() && wrong.is_only_late();
         match wrong.refusal(terms) {
             Some(refused) if !may_repeat => Err(refused.into()),
@@ -147,6 +149,13 @@ impl Violations {
         if payload_bytes > bytes_max || sent_bytes > bytes_max + ENVELOPE_BYTES_MAX {
             let detail = format!("is larger than {} KB", bytes_max / 1024);
             self.add(Kind::JobPayloadTooLarge, terms.payload, detail, "maxLength");
+        }
+    }
+
+    /// Whether the payload is what the schema of its type says.
+    fn schema(&mut self, terms: &SubmissionTerms, misfits: Vec<Misfit>) {
+        for Misfit { pointer, detail } in misfits {
+            self.add(Kind::SchemaMismatch, &format!("{}{pointer}", terms.payload), detail, "schema");
         }
     }
 

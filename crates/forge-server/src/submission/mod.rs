@@ -63,8 +63,14 @@ impl Checked {
         Ok((jobs.into_iter().next().expect("a submission of one job is answered with one"), existing))
     }
 
+    /// What every job of a schedule begins with.
+    pub fn into_template(self, app: &App) -> (Head, Arc<Input>) {
+        let NewJob { head, input, .. } = self.into_job(app, None);
+        (Arc::unwrap_or_clone(head), input)
+    }
+
     /// The job as the engine takes it.
-    fn into_job(self, app: &App, idempotency: Option<IdempotencyKey>) -> NewJob {
+    pub fn into_job(self, app: &App, idempotency: Option<IdempotencyKey>) -> NewJob {
         let Submission { id, mut head, input, queue: _ } = self.submission;
         complete(app, &mut head);
         head.items = summary(&input);
@@ -119,7 +125,7 @@ pub fn command(app: &App, checked: Vec<Checked>, key: Option<Key<'_>>) -> Submit
 }
 
 /// Fills in the server's defaults for what a head leaves open.
-fn complete(app: &App, head: &mut Head) {
+pub fn complete(app: &App, head: &mut Head) {
     head.keep.get_or_insert(app.keep());
     head.retention.get_or_insert(app.config.retention.jobs);
 }

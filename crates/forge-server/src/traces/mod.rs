@@ -109,4 +109,8 @@ impl Observer for CommitObserver {
     fn swept(&self, swept: &Swept) {
         self.metrics.swept(swept);
     }
+
+    fn dropped(&self, sink: &str, n_events: u64) {
+        self.metrics.dropped(sink, n_events);
+    }
 }

@@ -62,6 +62,19 @@ impl CloudEvent {
         serde_json::to_vec(&document).expect("text and raw JSON can be written").into()
     }
 
+    /// The attributes of the envelope, for brokers whose headers take any text.
+    pub fn attributes(&self) -> Vec<(&'static str, String)> {
+        let subject = self.subject.clone().map(|subject| ("subject", subject));
+        let fixed = [
+            ("specversion", SPECVERSION.to_owned()),
+            ("id", self.id.clone()),
+            ("source", self.source.clone()),
+            ("type", self.kind.clone()),
+            ("time", self.time.clone()),
+        ];
+        fixed.into_iter().chain(subject).collect()
+    }
+
     /// The envelope as headers, beside a body that is left alone.
     pub fn headers(&self) -> Vec<(HeaderName, HeaderValue)> {
         let subject = self.subject.as_deref().map(|subject| ("ce-subject", subject));

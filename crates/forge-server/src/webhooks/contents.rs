@@ -7,9 +7,10 @@ use bytes::Bytes;
 use forge_core::delivery::{Delivery, DeliverySubject};
 use forge_core::id::EventId;
 use forge_core::time::Time;
-use forge_core::webhook::Envelope as Wrapping;
+use forge_core::webhook::{Envelope as Wrapping, Events};
 use forge_engine::PreparedDelivery;
 use forge_wire::event::{EventBody, JSON};
+use forge_wire::ojs::event::event_for;
 use forge_wire::{time, words};
 use serde_json::json;
 
@@ -46,9 +47,15 @@ impl Contents {
                 (STRUCTURED_MEDIA_TYPE, envelope.structured(content_type, &body), Vec::new())
             }
             Wrapping::Binary => (content_type, body, envelope.headers()),
+            Wrapping::Ojs => of_ojs(prepared, &envelope),
         };
         let event = words::told_name(&prepared.delivery.about);
         Contents { id: prepared.delivery.id.to_string(), event, content_type, body, envelope }
+    }
+
+    /// Whether it is told in the words of Open Job Spec.
+    pub fn is_of_ojs(&self) -> bool {
+        self.envelope.iter().any(|(name, _)| *name == OJS_EVENT_TYPE)
     }
 
     /// The header fields that every attempt has.
@@ -61,6 +68,37 @@ impl Contents {
         headers.extend(self.envelope.iter().cloned());
         headers
     }
+}
+
+const OJS_EVENT_TYPE: HeaderName = HeaderName::from_static("x-ojs-event-type");
+const OJS_DELIVERY: HeaderName = HeaderName::from_static("x-ojs-delivery-id");
+const OJS_SUBSCRIPTION: HeaderName = HeaderName::from_static("x-ojs-subscription-id");
+
+/// The event of Open Job Spec that a subscriber is told of, with the header fields of its webhooks.
+fn of_ojs(
+    prepared: &PreparedDelivery,
+    envelope: &CloudEvent,
+) -> (&'static str, Bytes, Vec<(HeaderName, HeaderValue)>) {
+    let wanted = prepared.webhook.as_ref().map_or(Events::ALL, |webhook| webhook.events);
+    let told = match (&prepared.delivery.about, prepared.job.as_deref()) {
+        (DeliverySubject::Event { event, .. }, Some(job)) => event_for(event, job, wanted).body,
+        (about, _) => json!({
+            "specversion": "1.0",
+            "id": envelope.id,
+            "type": if matches!(about, DeliverySubject::Test) { "webhook.test" } else { "webhook.disabled" },
+            "source": "ojs://forgerun/server",
+            "time": envelope.time,
+            "subject": prepared.delivery.to.key().to_string(),
+            "data": {},
+        }),
+    };
+    let texts = [
+        (OJS_EVENT_TYPE, told["type"].as_str().unwrap_or_default().to_owned()),
+        (OJS_DELIVERY, prepared.delivery.id.to_string()),
+        (OJS_SUBSCRIPTION, prepared.delivery.to.key().to_string()),
+    ];
+    let headers = texts.map(|(name, text)| (name, HeaderValue::try_from(text).expect("ASCII")));
+    (JSON, told.to_string().into(), headers.to_vec())
 }
 
 /// What is told, and what an envelope says of it.

@@ -106,7 +106,7 @@ impl WebhookCourier {
             target,
             contents: Contents::new(prepared, &self.source),
             attempt: prepared.delivery.attempts,
-            secrets: secrets.filter_map(|secret| WebhookSecret::from_bytes(secret.to_vec())).collect(),
+            secrets: secrets.map(WebhookSecret::stored).collect(),
             traceparent: place.map(AttemptSpan::traceparent),
         }
     }

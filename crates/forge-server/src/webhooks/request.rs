@@ -39,6 +39,10 @@ impl DeliveryRequest {
         if !self.secrets.is_empty() {
             let signed = SignedContent { id, timestamp: seconds, body };
             put(&mut headers, "webhook-signature", &signed.header(&self.secrets));
+            if self.contents.is_of_ojs() {
+                put(&mut headers, "x-ojs-timestamp", &seconds.to_string());
+                put(&mut headers, "x-ojs-signature", &ojs_signature(&self.secrets, seconds, body));
+            }
         }
         if let Some(key) = key {
             let message = SignedMessage { method: "POST", target: self.target.as_str(), headers: &headers };
@@ -64,6 +68,13 @@ impl DeliveryRequest {
         }
         headers
     }
+}
+
+/// As Open Job Spec has it: one signature per secret, of the moment, a dot and the body.
+fn ojs_signature(secrets: &[WebhookSecret], seconds: i64, body: &[u8]) -> String {
+    let content = [format!("{seconds}.").as_bytes(), body].concat();
+    let signatures = secrets.iter().map(|secret| format!("sha256={}", secret.sign_hex(&content)));
+    signatures.collect::<Vec<_>>().join(",")
 }
 
 /// Our own values are ASCII; one that is not is left out rather than sent mangled.

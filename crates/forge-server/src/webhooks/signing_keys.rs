@@ -123,7 +123,7 @@ fn key_set(stored: &[StoredKey], now: Time) -> Option<KeySet> {
 /// Changes the keys in the store that the configuration names, also while servers run.
 pub async fn rotate_in(config: &Config) -> Result<KeySet, ServeError> {
     let clock = Arc::new(SystemClock);
-    let store = open_existing(&config.server.database, &*clock).await?;
+    let store = open_existing(config, &*clock).await?;
     let engine = Engine::start(store, clock.clone(), Arc::new(Outcomes::default()), Options::default());
     let keys = rotate(&engine, &*clock).await.map_err(ServeError::Start);
     engine.stop().await;

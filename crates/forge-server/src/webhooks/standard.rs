@@ -31,6 +31,16 @@ impl WebhookSecret {
             .then_some(WebhookSecret(bytes))
     }
 
+    /// A secret as it was stored: one of the specification's length, or a text that a subscriber of OJS chose.
+    pub fn stored(bytes: &[u8]) -> WebhookSecret {
+        WebhookSecret(bytes.to_vec())
+    }
+
+    /// The HMAC-SHA256 of a content with this secret, in hexadecimal.
+    pub fn sign_hex(&self, content: &[u8]) -> String {
+        hmac::sign(&self.key(), content).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
     /// Reads `whsec_…`; the prefix may be missing, as some receivers store it without.
     pub fn parse(text: &str) -> Option<WebhookSecret> {
         let text = text.trim();

@@ -102,7 +102,7 @@ async fn delivery(store: &dyn Store, now: Time) {
         health: Health::default(),
         n_notices: 0,
     };
-    let test = WebhookCommand::Test(OwnedWebhook { webhook: id, client: webhook.client });
+    let test = WebhookCommand::Test(OwnedWebhook::new(id, webhook.client));
     tell(store, now, vec![Command::Webhook(WebhookCommand::Register(webhook)), Command::Webhook(test)]).await;
     let take = Take { limit: 1, lease: Duration::from_secs(1), closed: BTreeMap::new() };
     let mut answers = tell(store, now, vec![Command::Delivery(DeliveryCommand::Take(take))]).await;

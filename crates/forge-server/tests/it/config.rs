@@ -35,6 +35,19 @@ fn config_prints_what_is_in_effect_with_origins_and_without_secrets() {
 }
 
 #[test]
+fn what_is_set_for_the_commands_of_a_client_does_not_stop_a_server() {
+    let mut command = forgerun(&["config"]);
+    for variable in ["FORGERUN_URL", "FORGERUN_API_KEY", "FORGERUN_ADMIN_TOKEN", "FORGERUN_WORKER_SECRET"] {
+        command.env(variable, "frk_something");
+    }
+    let ended = run(&mut command);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    check_golden("defaults.toml", &ended.stdout);
+    let ended = run(forgerun(&["config"]).env("FORGERUN_UR", "x"));
+    assert_eq!(ended.code, Some(2), "what nobody knows is a mistake");
+}
+
+#[test]
 fn config_can_print_the_manual() {
     let ended = run(&mut forgerun(&["config", "--defaults"]));
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), include_str!("../../forgerun.default.toml")));
@@ -89,6 +102,9 @@ fn config_shows_what_dev_runs_with_and_says_so() {
         assert!(ended.stdout.contains(line), "{line} is not in {}", ended.stdout);
     }
     assert!(ended.stdout.contains("  # from FORGERUN_LIMITS__QUOTA"), "{}", ended.stdout);
-    let ended = run(&mut forgerun(&["config", "--dev", "--database-url", "memory:"]));
-    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    // What dev has no flag for, or keeps nothing in, it is not shown with.
+    for flags in [["--database-url", "memory:"], ["--data", "folder"]] {
+        let ended = run(forgerun(&["config", "--dev"]).args(flags));
+        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    }
 }

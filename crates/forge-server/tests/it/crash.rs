@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -24,8 +25,11 @@ const N_HEARD: usize = 60;
 
 /// A server whose work takes a moment, so that the killer finds some under way; leases are short, so that it comes back
 /// soon.
-fn start(database_url: &str) -> Server {
-    let mut command = forgerun(&["serve", "--listen", "127.0.0.1:0", "--database-url", database_url]);
+pub(crate) fn start(database_url: &str) -> Server {
+    started(forgerun(&["serve", "--listen", "127.0.0.1:0", "--database-url", database_url]))
+}
+
+pub(crate) fn started(mut command: Command) -> Server {
     command
         .env("FORGERUN_WORKERS__LEASE_S", "2")
         .env("FORGERUN_WORKERS__HEARTBEAT_S", "1")
@@ -82,7 +86,7 @@ fn kill_under_load(url: &str) {
 }
 
 /// Submits until enough was heard of, then kills in the middle of it all.
-fn load_and_kill(server: &Server, key: &str) -> BTreeSet<String> {
+pub(crate) fn load_and_kill(server: &Server, key: &str) -> BTreeSet<String> {
     let heard = Mutex::new(BTreeSet::new());
     let enough = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -103,7 +107,7 @@ fn load_and_kill(server: &Server, key: &str) -> BTreeSet<String> {
 }
 
 /// Submits over these nodes until so many jobs were heard of.
-fn load(nodes: &[SocketAddr], key: &str, n_jobs: usize) -> BTreeSet<String> {
+pub(crate) fn load(nodes: &[SocketAddr], key: &str, n_jobs: usize) -> BTreeSet<String> {
     let heard = Mutex::new(BTreeSet::new());
     std::thread::scope(|scope| {
         for n in 0..N_CLIENTS {
@@ -138,7 +142,7 @@ fn submit_until(
 }
 
 /// Waits for the end of every job, then checks report, events and outcome. Gives the number of events.
-fn check(address: SocketAddr, key: &str, heard: &BTreeSet<String>) -> usize {
+pub(crate) fn check(address: SocketAddr, key: &str, heard: &BTreeSet<String>) -> usize {
     let mut connection = Connection::open(address, key).unwrap();
     let mut n_events = 0;
     for id in heard {
@@ -154,7 +158,7 @@ fn check(address: SocketAddr, key: &str, heard: &BTreeSet<String>) -> usize {
     n_events
 }
 
-fn wait_for_end(connection: &mut Connection, id: &str) -> Value {
+pub(crate) fn wait_for_end(connection: &mut Connection, id: &str) -> Value {
     for _ in 0..30 {
         let (status, job) = connection.ask("GET", &format!("/v1/jobs/{id}"), "").unwrap();
         assert_eq!(status, 200, "acknowledged job {id} is lost: {job}");
@@ -200,8 +204,17 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) fn open(address: SocketAddr, key: &str) -> io::Result<Connection> {
+        Connection::open_patiently(address, key, Duration::from_secs(60))
+    }
+
+    /// The same, and an answer that takes longer than this is an error.
+    pub(crate) fn open_patiently(
+        address: SocketAddr,
+        key: &str,
+        patience: Duration,
+    ) -> io::Result<Connection> {
         let stream = TcpStream::connect(address)?;
-        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+        stream.set_read_timeout(Some(patience))?;
         stream.set_nodelay(true)?;
         Ok(Connection { stream: BufReader::new(stream), key: key.into() })
     }

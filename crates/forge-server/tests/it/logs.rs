@@ -117,6 +117,10 @@ async fn each_action_is_logged_with_the_fields_of_the_specification() {
     }
 
     let changes: Vec<&Value> = lines.iter().filter(|line| line["message"] == "job changed state").collect();
+    let started = changes.iter().find(|line| line["next_state"] == "RUNNING").unwrap();
+    assert_eq!((&started["level"], &started["scenario"]), (&json!("INFO"), &json!("FAIL_IMMEDIATE")));
+    assert_eq!(started["expected_outcome"], "FAILED");
+    assert!(started["duration_ms"].is_u64(), "{started}");
     let failed = changes.iter().find(|line| line["next_state"] == "FAILED").unwrap();
     assert_eq!((&failed["job_id"], &failed["current_state"]), (&json!(job), &json!("RUNNING")));
     assert!(failed["error_code"].is_string() && failed["error_message"].is_string(), "{failed}");
@@ -146,4 +150,21 @@ async fn dev_logs_a_line_per_change_worth_seeing_with_the_reason_of_a_failure() 
     assert!(columns.windows(2).all(|pair| pair[0] == pair[1]), "not aligned: {log}");
     assert!(of_job[2].contains("FAIL_IMMEDIATE") && of_job[2].contains("  RFA_"), "{log}");
     assert!(!log.contains("client_id") && !log.contains('\u{1b}'), "{log}");
+}
+
+#[tokio::test]
+async fn a_log_that_nobody_reads_any_more_stops_nothing() {
+    let mut command = forgerun(&["serve", "--listen", "127.0.0.1:0", "--database-url", "memory:"]);
+    let mut server = Server::start(command.env("FORGERUN_LOG__LEVEL", "trace"));
+    server.close_log();
+    let client = Call::new(server.address, "POST", "/v1/clients").send().await.expect(201);
+    let keys = format!("/v1/clients/{}/keys", client["client_id"].as_str().unwrap());
+    let key = Call::new(server.address, "POST", &keys).send().await.expect(201);
+    let bearer = format!("Bearer {}", key["api_key"].as_str().unwrap());
+    for _ in 0..3 {
+        let submit = Call::new(server.address, "POST", "/v1/jobs").header("authorization", &bearer);
+        submit.json(json!({"type": "EXECUTE", "work_kind": "SUCCESS_FAST"})).send().await.expect(202);
+    }
+    server.signal("TERM");
+    assert_eq!(server.wait().code, Some(0));
 }

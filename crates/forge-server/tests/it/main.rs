@@ -4,6 +4,8 @@
 //! No fixed ports: the server takes a free one and says which.
 
 mod acceptance;
+#[cfg(feature = "amqp")]
+mod amqp;
 pub(crate) mod api;
 mod cleanup;
 mod cli;
@@ -11,14 +13,36 @@ mod client;
 mod collector;
 mod config;
 mod crash;
+mod dashboard;
+mod deploy;
 mod generated_client;
+#[cfg(feature = "grpc")]
+mod grpc;
+mod hostile_network;
+mod load;
 mod logs;
 mod metrics;
+mod migrate;
+mod nodes;
+mod nodes_agree;
+#[cfg(feature = "s3")]
+mod objects;
 mod ojs;
+mod probe;
 mod process;
+mod rabbitmq;
+mod redrives;
+mod schedules;
 mod serving;
+#[cfg(unix)]
+mod shell_blocks;
+#[cfg(any(feature = "amqp", feature = "kafka", feature = "nats"))]
+mod sinks;
 mod traces;
 #[cfg(target_os = "linux")]
 mod unread;
+mod upgrade;
 mod usage;
 mod webhooks;
+mod wire;
+mod workflow_nodes;

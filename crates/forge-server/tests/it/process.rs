@@ -43,7 +43,8 @@ pub(crate) fn run(command: &mut Command) -> Ended {
 pub(crate) struct Server {
     child: Option<Child>,
     stdout: BufReader<ChildStdout>,
-    stderr: BufReader<ChildStderr>,
+    /// `None` once nobody reads it any more.
+    stderr: Option<BufReader<ChildStderr>>,
     pub(crate) first_line: String,
     pub(crate) address: SocketAddr,
 }
@@ -62,7 +63,7 @@ impl Server {
             stderr.read_to_string(&mut log).unwrap();
             panic!("the first line is {first_line:?}, the log:\n{log}");
         };
-        Server { child: Some(child), stdout, stderr, first_line, address }
+        Server { child: Some(child), stdout, stderr: Some(stderr), first_line, address }
     }
 
     /// One request on a connection of its own; the whole answer.
@@ -89,12 +90,21 @@ impl Server {
         send(name, self.id());
     }
 
+    fn log(&mut self) -> &mut BufReader<ChildStderr> {
+        self.stderr.as_mut().expect("the log is not closed")
+    }
+
+    /// Stops reading the log, as a program that collects logs and dies.
+    pub(crate) fn close_log(&mut self) {
+        self.stderr = None;
+    }
+
     /// Reads the log up to the first line with these words, which it gives.
     pub(crate) fn wait_for_log(&mut self, words: &str) -> String {
         let mut line = String::new();
         while !line.contains(words) {
             line.clear();
-            let n_bytes = self.stderr.read_line(&mut line).unwrap();
+            let n_bytes = self.log().read_line(&mut line).unwrap();
             assert!(n_bytes > 0, "the log ended without {words}");
         }
         line
@@ -116,7 +126,9 @@ impl Server {
         let status = wait(self.child.take().expect("still running"));
         let (mut stdout, mut stderr) = (String::new(), String::new());
         self.stdout.read_to_string(&mut stdout).unwrap();
-        self.stderr.read_to_string(&mut stderr).unwrap();
+        if let Some(mut log) = self.stderr.take() {
+            log.read_to_string(&mut stderr).unwrap();
+        }
         Ended { code: status.code(), stdout, stderr }
     }
 }

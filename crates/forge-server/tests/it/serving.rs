@@ -86,6 +86,25 @@ fn an_address_that_is_taken_ends_with_1() {
     assert!(ended.stderr.contains(&format!("could not listen on {address}")), "{}", ended.stderr);
 }
 
+#[test]
+fn a_second_server_on_one_sqlite_file_says_so_and_works() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().to_str().unwrap();
+    let start = || Server::start(&mut forgerun(&["serve", "--listen", "127.0.0.1:0", "--data", data]));
+    let first = start();
+    let second = start();
+    assert!(second.get("/ready").starts_with("HTTP/1.1 200"));
+    let ended = |server: Server| {
+        server.signal("KILL");
+        server.wait().stderr
+    };
+    let told = "another server uses this database file too";
+    assert!(!ended(first).contains(told));
+    assert!(ended(second).contains(told));
+    let third = start();
+    assert!(!ended(third).contains(told), "the others were killed, and are not there any more");
+}
+
 #[cfg(unix)]
 #[test]
 fn what_the_server_keeps_is_for_its_own_user_whatever_the_umask() {

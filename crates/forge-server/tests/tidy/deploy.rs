@@ -8,8 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::repo;
 
-const REGISTRIES: [&str; 2] =
-    ["crates/forge-server/src/metrics.rs", "crates/forge-server/src/webhooks/metrics.rs"];
+const REGISTRIES: [&str; 4] = [
+    "crates/forge-server/src/metrics.rs",
+    "crates/forge-server/src/bridge/metrics.rs",
+    "crates/forge-server/src/sinks/metrics.rs",
+    "crates/forge-server/src/webhooks/metrics.rs",
+];
 const DASHBOARD: &str = "deploy/grafana-dashboard.json";
 const ALERTS: &str = "deploy/alerts.yml";
 const MANUAL: &str = "docs/operations.md";

@@ -11,9 +11,18 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("forge-store", &["forge-core"]),
     ("forge-engine", &["forge-core", "forge-store"]),
     ("forge-client", &["forge-wire", "forge-problem"]),
+    ("forge-probe", &["forge-client", "forge-problem"]),
     (
         "forge-server",
-        &["forge-core", "forge-store", "forge-engine", "forge-wire", "forge-problem", "forge-client"],
+        &[
+            "forge-core",
+            "forge-store",
+            "forge-engine",
+            "forge-wire",
+            "forge-problem",
+            "forge-client",
+            "forge-probe",
+        ],
     ),
     ("forge-sim", &["forge-core", "forge-store", "forge-engine"]),
 ];

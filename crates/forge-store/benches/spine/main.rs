@@ -19,6 +19,10 @@ mod work;
 
 use std::time::Duration;
 
+/// That of the server, for both sides.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// What was asked for on the command line.
 struct Options {
     /// `None` runs all databases.

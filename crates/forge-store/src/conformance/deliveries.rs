@@ -47,7 +47,7 @@ pub(super) fn register(webhook: Webhook) -> Command {
 }
 
 pub(super) fn owned(webhook: &Webhook) -> OwnedWebhook {
-    OwnedWebhook { webhook: webhook.id, client: webhook.client }
+    OwnedWebhook::new(webhook.id, webhook.client)
 }
 
 pub(super) fn delete(webhook: &Webhook) -> Command {

@@ -1,6 +1,5 @@
 //! Chance: random commands about a small world, so that they meet.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +9,6 @@ use forge_core::command::{
     Succeed, WorkError, WorkerKind,
 };
 use forge_core::delivery::Delivery;
-use forge_core::id::JobId;
 use forge_core::item::{ItemEnd, ItemError, Items};
 use forge_core::job::{Conflict, Head, Input, Job, Keep, Limit, Rate};
 use forge_core::random::SplitMix64;
@@ -63,8 +61,6 @@ pub(super) struct Commands {
     given: Vec<Job>,
     /// Deliveries that couriers were given.
     taken: Vec<Delivery>,
-    /// The unique keys of jobs that have one.
-    uniques: BTreeMap<JobId, [u8; 32]>,
 }
 
 impl Commands {
@@ -77,12 +73,6 @@ impl Commands {
             if let Answer::Taken(taken) = answer {
                 self.taken.extend(taken.deliveries.iter().cloned());
             }
-        }
-        for (job, _) in &changes.inserted {
-            match &job.head.unique {
-                Some(unique) => self.uniques.insert(job.id, unique.key),
-                None => self.uniques.remove(&job.id),
-            };
         }
         let n_old = self.given.len().saturating_sub(12);
         self.given.drain(..n_old);
@@ -109,8 +99,8 @@ impl Commands {
                 self.youngest += 1;
                 let execution = execution(self.youngest);
                 let owned = self.owned(dice);
-                let unique = self.uniques.get(&owned.job).copied();
-                Command::Retry(Retry { owned, execution, afresh: dice.one_in(2), unique })
+                let (afresh, dead_letter) = (dice.one_in(2), dice.one_in(4));
+                Command::Retry(Retry { owned, execution, afresh, dead_letter })
             }
             20 => Command::Activate(self.owned(dice)),
             21 => Command::Due(dice.below(20) as usize + 1),

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use forge_core::command::{Answer, Command, Refusal};
+use forge_core::command::{Answer, Command, FailureCommand, Refusal};
 use forge_core::item::ItemEnd;
 use forge_core::job::Job;
 use forge_core::rows::{Changes, Object, Render};
@@ -161,4 +161,19 @@ pub(super) fn n_due(answer: Answer) -> usize {
         Answer::Due { n_jobs, .. } => n_jobs,
         other => panic!("not about what is due: {other:?}"),
     }
+}
+
+/// Adds up failures that are due, as the timers do.
+pub(super) async fn fold(store: &Arc<dyn Store>, now: Time) {
+    fold_with(store, now, SEED).await;
+}
+
+/// The same with a seed of its own: versions of records are drawn, and two nodes never draw the same.
+pub(super) async fn fold_with(store: &Arc<dyn Store>, now: Time, seed: u64) {
+    let failures = match ask(store, now, Command::Due(0)).await {
+        Answer::Due { failures, .. } => failures,
+        other => panic!("not about what is due: {other:?}"),
+    };
+    let commands = vec![Command::Failure(FailureCommand::Fold(failures))];
+    commit_until_done(store, Batch { now, seed, commands }).await;
 }

@@ -11,8 +11,8 @@ use forge_core::state::State;
 use super::Fixture;
 use super::harness::{accepted, ask, at_once, done, existing, refused, run, the_one};
 use super::make::{
-    START, at, cancel, client, execution, fail, forget, id, job, job_with, revive, revive_unique, submit,
-    submit_keyed, submit_once, succeed, take, unique,
+    START, at, cancel, client, execution, fail, forget, id, job, job_with, revive, submit, submit_keyed,
+    submit_once, succeed, take, unique,
 };
 use super::snapshot::snapshot;
 
@@ -221,11 +221,9 @@ pub async fn a_retry_asks_for_the_unique_key_again(fixture: &dyn Fixture) {
         let taken = the_one(ask(store, at(n), take(&["q"], 1)).await);
         assert_eq!(done(ask(store, at(n), fail(&taken)).await).state, State::Failed);
     }
-    let refusal = refused(ask(store, at(4), revive(1, execution(1))).await);
-    assert_eq!(refusal, Refusal::WrongState(State::Failed), "nobody has looked who holds it");
     let answers = at_once(2, |n| {
         let store = stores[n as usize].clone();
-        async move { ask(&store, at(5), revive_unique(n + 1, execution(n + 1), 1)).await }
+        async move { ask(&store, at(5), revive(n + 1, execution(n + 1))).await }
     });
     let (back, refusals): (Vec<Answer>, Vec<Answer>) =
         answers.await.into_iter().partition(|answer| matches!(answer, Answer::Done(_)));

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use forge_core::Command;
+use forge_core::client::Client;
 use forge_core::command::{Claim, WorkerKind};
+use forge_core::failure::FailureId;
 use forge_core::id::JobId;
 use forge_core::job::{Head, Lane, Name};
 use forge_core::queue::Owner;
+use forge_core::retry::RetryPolicy;
 use forge_core::rows::Counts;
 use forge_core::state::{Facet, State};
 use forge_core::work::{Definition, WorkKind};
@@ -15,7 +18,7 @@ use super::Fixture;
 use super::harness::{accepted, ask, at_once, claimed, run};
 use super::make::{
     START, at, by_state, cancel, claim, client, fail, id, job, job_with, mine, name, patient, pause,
-    progress, secs, shelf, submit, submit_all, succeed, take,
+    progress, secs, submit, submit_all, succeed, take,
 };
 use super::snapshot::snapshot;
 use crate::{Filter, JobsAhead, Store};
@@ -38,6 +41,8 @@ async fn a_colourful_store(fixture: &dyn Fixture) -> Arc<dyn Store> {
             head.priority = n as i16;
         })
     });
+    let clients = (0..2).map(|n| Command::Register(Client::new(client(n), START)));
+    run(&store, START, clients.collect()).await;
     accepted(ask(&store, START, submit_all(jobs.collect())).await);
     run(&store, at(1), vec![cancel(2), cancel(8), cancel(11)]).await;
     for (n, expected) in [(0, 12), (1, 9)] {
@@ -141,19 +146,29 @@ pub async fn a_page_ends_where_it_may_look_no_further(fixture: &dyn Fixture) {
     }
 }
 
-/// Dead letters by queue, oldest first whatever their priority, page by page.
+/// Failed jobs by their reason, dead letters apart, oldest first whatever their priority, page by page.
 pub async fn shelves_are_read_in_pages_oldest_first(fixture: &dyn Fixture) {
     let store = fixture.store();
     let jobs = (1..=6).map(|n| {
-        job_with(n, if n == 4 { "other" } else { "q" }, |head| {
+        job_with(n, "q", |head| {
             head.retry = patient(1, secs(1));
             head.priority = (n as i16 * 7) % 5;
+            if n == 4 {
+                head.job_type = "other".into();
+            }
         })
     });
     accepted(ask(&store, START, submit_all(jobs.collect())).await);
-    let taken = claimed(ask(&store, at(1), take(&["q", "other"], 6)).await);
+    let mut manual = job(7, "manual");
+    Arc::make_mut(&mut manual.head).retry = RetryPolicy::manual();
+    accepted(ask(&store, START, submit(manual)).await);
+    let taken = claimed(ask(&store, at(1), take(&["q", "manual"], 7)).await);
     run(&store, at(2), taken.iter().map(fail).collect()).await;
-    let dead = shelf(Lane::Dead, "q");
+    let reason = store.job(id(1)).await.unwrap().unwrap().failure.unwrap();
+    let [dead, failed] = reason.shelves();
+    assert_eq!((dead.lane, failed.lane), (Lane::Dead, Lane::Failed));
+    let on_failed = store.shelf(failed, None, 9).await.unwrap();
+    assert_eq!(on_failed.iter().map(|job| job.id).collect::<Vec<_>>(), [id(7)]);
     let page = async |after, limit| -> Vec<JobId> {
         let jobs = store.shelf(dead.clone(), after, limit).await.unwrap();
         jobs.into_iter().map(|job| job.id).collect()
@@ -164,6 +179,15 @@ pub async fn shelves_are_read_in_pages_oldest_first(fixture: &dyn Fixture) {
     assert_eq!(page(None, 0).await, []);
     assert_eq!(store.dead_letters(100).await.unwrap(), 6, "those of all queues");
     assert_eq!(store.dead_letters(4).await.unwrap(), 4, "counting has an end");
+    let page = async |after, limit| -> Vec<JobId> {
+        let jobs = fixture.second().failed_jobs(reason, after, limit).await.unwrap();
+        jobs.into_iter().map(|job| job.id).collect()
+    };
+    assert_eq!(page(None, 5).await, newest(&[1, 2, 3, 5, 6]));
+    assert_eq!(page(Some(id(5)), 5).await, newest(&[6, 7]));
+    assert_eq!(store.count_failed(reason, 100).await.unwrap(), 6, "of both shelves");
+    assert_eq!(store.count_failed(reason, 4).await.unwrap(), 4, "counting has an end");
+    assert_eq!(store.count_failed(FailureId(1), 4).await.unwrap(), 0);
     snapshot(&store).await;
 }
 

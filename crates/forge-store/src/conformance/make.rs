@@ -79,7 +79,7 @@ pub(super) fn at_once(key: &str, concurrency: u32) -> Limit {
 pub(super) fn shelf(lane: Lane, of: &str) -> Shelf {
     let name = match lane {
         Lane::External | Lane::Dead => mine(of),
-        Lane::BuiltIn | Lane::Parked => name(of),
+        Lane::BuiltIn | Lane::Parked | Lane::Failed => name(of),
     };
     Shelf { lane, name }
 }
@@ -193,17 +193,12 @@ pub(super) fn cancel(n: u64) -> Command {
 }
 
 pub(super) fn retry(n: u64, execution: ExecutionId) -> Command {
-    Command::Retry(Retry { owned: owned(n), execution, afresh: false, unique: None })
+    Command::Retry(Retry { owned: owned(n), execution, afresh: false, dead_letter: false })
 }
 
 /// A retry with a full budget, at once.
 pub(super) fn revive(n: u64, execution: ExecutionId) -> Command {
-    Command::Retry(Retry { owned: owned(n), execution, afresh: true, unique: None })
-}
-
-/// The same for a job with a unique key.
-pub(super) fn revive_unique(n: u64, execution: ExecutionId, key: u8) -> Command {
-    Command::Retry(Retry { owned: owned(n), execution, afresh: true, unique: Some([key; 32]) })
+    Command::Retry(Retry { owned: owned(n), execution, afresh: true, dead_letter: false })
 }
 
 pub(super) fn forget(n: u64) -> Command {

@@ -17,6 +17,9 @@
 //! | `time.rs` | what is due, and when something will be |
 //! | `keys.rs` | idempotency keys and unique keys, fifty at once |
 //! | `limits.rs` | limits on how many and how often, with several nodes |
+//! | `records.rs` | records that several nodes write at once |
+//! | `schedules.rs` | ticks that several nodes find at once |
+//! | `workflows.rs` | what the end of a step leads to, with several nodes |
 //! | `outcome.rs` | outcomes and executions |
 //! | `results.rs` | results, and bytes beside the rows |
 //! | `forget.rs` | forgetting and sweeping |
@@ -24,6 +27,7 @@
 //! | `clients.rs` | clients and API keys |
 //! | `webhooks.rs` | webhooks, deliveries and signing keys, with several nodes |
 //! | `list.rs` | lists, shelves, queues |
+//! | `operator.rs` | what the operator asks, about all clients at once |
 //! | `text.rs` | odd texts, odd moments |
 //! | `restart.rs` | what survives |
 //! | `wakeups.rs` | news between nodes |
@@ -40,16 +44,20 @@ pub mod journal;
 pub mod keys;
 pub mod limits;
 pub mod list;
+pub mod operator;
 pub mod outcome;
 pub mod random;
+pub mod records;
 pub mod related_rows;
 pub mod restart;
 pub mod results;
+pub mod schedules;
 pub mod submit;
 pub mod text;
 pub mod time;
 pub mod wakeups;
 pub mod webhooks;
+pub mod workflows;
 
 mod deliveries;
 mod dice;

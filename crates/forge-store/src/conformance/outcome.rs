@@ -10,7 +10,7 @@ use super::Fixture;
 use super::harness::{Plain, accepted, ask, done, run, the_one};
 use super::make::{
     START, at, cancel, conclude, execution, fail, forget, id, job, job_with, patient, retry, revive, secs,
-    shelf, submit, submit_all, succeed_with, take,
+    submit, submit_all, succeed_with, take,
 };
 use super::snapshot::snapshot;
 
@@ -105,11 +105,13 @@ pub async fn a_dead_letter_is_listed_until_it_is_revived(fixture: &dyn Fixture) 
     accepted(ask(&store, START, submit(job_with(1, "q", |head| head.retry = patient(1, secs(1))))).await);
     let taken = the_one(ask(&store, at(1), take(&["q"], 1)).await);
     let dead = done(ask(&store, at(2), fail(&taken)).await);
-    assert_eq!(second.shelf(shelf(Lane::Dead, "q"), None, 9).await.unwrap(), [dead]);
+    let shelf = dead.shelf().unwrap();
+    assert_eq!(shelf.lane, Lane::Dead);
+    assert_eq!(second.shelf(shelf.clone(), None, 9).await.unwrap(), [dead]);
     assert_eq!(second.dead_letters(9).await.unwrap(), 1);
     let revived = done(ask(&second, at(3), revive(1, execution(1))).await);
     assert_eq!((revived.state, revived.attempt, revived.errors.len()), (State::Queued, 1, 0));
-    assert_eq!(store.shelf(shelf(Lane::Dead, "q"), None, 9).await.unwrap(), []);
+    assert_eq!(store.shelf(shelf, None, 9).await.unwrap(), []);
     assert_eq!(store.dead_letters(9).await.unwrap(), 0);
     assert_eq!(the_one(ask(&store, at(4), take(&["q"], 1)).await).execution, execution(1));
     snapshot(&store).await;

@@ -112,6 +112,7 @@ async fn sweep_both(store: &Arc<dyn Store>, model: &Arc<dyn Store>, now: Time) {
     let before = now - Duration::from_secs(300);
     let sweep = Sweep {
         journal_before: before,
+        journal_until: i64::MAX,
         tombstones_before: before,
         revoked_keys_before: before,
         deliveries_before: before,

@@ -159,7 +159,7 @@ pub(super) async fn all_rows(store: &Arc<dyn Store>, after: i64) -> Vec<JournalR
 
 async fn all_records(store: &Arc<dyn Store>) -> Vec<Record> {
     let mut records: Vec<Record> = Vec::new();
-    for kind in [RecordKind::Queue, RecordKind::Worker] {
+    for kind in (0..=u8::MAX).filter_map(RecordKind::from_u8) {
         let query = Query::Records { kind, group: None, after: String::new(), limit: 10_000 };
         match store.read(query).await.unwrap() {
             Page::Records(page) => records.extend(page),
@@ -176,7 +176,8 @@ async fn all_shelves(store: &Arc<dyn Store>, jobs: &BTreeMap<JobId, Job>) -> BTr
         .flat_map(|job| {
             let of_owner = job.head.owner().scoped(job.head.queue.as_str());
             let shared = (Lane::BuiltIn, job.head.queue.clone());
-            [(Lane::External, of_owner.clone()), (Lane::Dead, of_owner), shared]
+            let own = job.shelf().map(|shelf| (shelf.lane, shelf.name));
+            [Some((Lane::External, of_owner)), Some(shared), own].into_iter().flatten()
         })
         .collect();
     let keys: BTreeSet<Name> =

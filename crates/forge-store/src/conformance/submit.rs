@@ -93,7 +93,7 @@ fn full_head() -> Head {
         tracestate: Some("vendor=1".into()),
         language: Some("de-AT".into()),
         tags: vec!["a".into(), "b".into(), "a".into()],
-        workflow: Some(WorkflowStep { workflow: u128::MAX, index: 3 }),
+        workflow: Some(WorkflowStep { workflow: id(99), index: 3 }),
         retention: Some(secs(86_400)),
         operation: Some("reports/generate".into()),
         keep: Some(Keep { small: secs(3), medium: secs(2), large: secs(0) }),

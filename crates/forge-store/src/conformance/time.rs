@@ -6,7 +6,7 @@ use forge_core::state::State;
 use forge_core::time::Time;
 
 use super::Fixture;
-use super::harness::{accepted, ask, at_once, claimed, done, n_due, run, the_one};
+use super::harness::{accepted, ask, at_once, claimed, done, fold, n_due, run, the_one};
 use super::make::{
     START, at, cancel, claim, execution, fail, forget, id, job, job_with, owned, patient, progress, retry,
     revive, secs, submit, submit_all, succeed, take,
@@ -88,11 +88,15 @@ pub async fn the_next_moment_follows_every_change(fixture: &dyn Fixture) {
     ask(at(11), fail(&taken), Some(at(16))).await;
     ask(at(16), Command::Due(9), Some(at(500))).await;
     let taken = the_one(ask(at(20), take(&["q"], 1), Some(at(50))).await);
-    let dead = done(ask(at(21), fail(&taken), Some(at(500))).await);
+    // The failure is added to its group a second later.
+    let dead = done(ask(at(21), fail(&taken), Some(at(22))).await);
     assert!(dead.dead_lettered_at.is_some());
+    fold(&store, at(22)).await;
+    assert_eq!(store.next_due().await.unwrap(), Some(at(500)));
     ask(at(22), cancel(2), dead.forget_at).await;
-    ask(at(23), revive(1, execution(1)), Some(at(22) + forge_core::limits::RETENTION)).await;
-    ask(at(24), forget(2), None).await;
+    let group_over = Some(at(21) + forge_core::limits::FAILURE_GROUP_KEEP);
+    ask(at(23), revive(1, execution(1)), group_over).await;
+    ask(at(24), forget(2), group_over).await;
     snapshot(&store).await;
 }
 
@@ -172,6 +176,7 @@ pub async fn a_manual_retry_waits_its_turn(fixture: &dyn Fixture) {
     let taken = the_one(ask(&store, at(1), take(&["q"], 1)).await);
     assert_eq!(done(ask(&store, at(2), fail(&taken)).await).state, State::Failed);
     done(ask(&store, at(3), retry(1, execution(1))).await);
+    fold(&store, at(3)).await;
     assert_eq!(claimed(ask(&store, at(62), take(&["q"], 1)).await), []);
     assert_eq!(store.next_due().await.unwrap(), Some(at(63)));
     assert_eq!(n_due(ask(&store, at(63), Command::Due(1)).await), 1);

@@ -7,7 +7,7 @@ use forge_core::id::{ClientId, DeliveryId, JobId, SigningKeyId, WebhookId};
 use forge_core::set_aside::RowId;
 use forge_core::time::Time;
 use forge_core::webhook::{SigningKey, Webhook};
-use forge_core::{Changes, Rows, Wants};
+use forge_core::{Changes, Rows, Wants, related};
 
 use super::aside::Aside;
 use crate::{DeliveriesOf, DeliveryFilter, Error, Fault, ListPage};
@@ -30,20 +30,13 @@ impl DeliveryTables {
         wants.deliveries.iter().try_for_each(|id| aside.check(RowId::Delivery(*id)))?;
         let mut ids: BTreeSet<DeliveryId> = wants.deliveries.clone();
         let mut webhooks: BTreeSet<WebhookId> = wants.webhooks.clone();
-        if !self.webhooks.is_empty() {
-            let mut clients = wants.webhooks_of.clone();
-            clients.extend(rows.jobs.iter().map(|job| job.head.client));
-            let of_them = self.webhooks.values().filter(|webhook| clients.contains(&webhook.client));
-            webhooks.extend(of_them.map(|webhook| webhook.id));
+        let clients = related::webhooks_of(wants, &rows.jobs);
+        let of_them = self.webhooks.values().filter(|webhook| clients.contains(&webhook.client));
+        let of_them: Vec<Webhook> = of_them.cloned().collect();
+        webhooks.extend(of_them.iter().map(|webhook| webhook.id));
+        for (chain, n) in related::chains(wants, &rows.jobs, &of_them) {
+            ids.extend(self.open(chain).take(n));
         }
-        for job in &rows.jobs {
-            let of_client = self.webhooks.values().filter(|webhook| webhook.client == job.head.client);
-            let callback = job.head.callback.iter().map(|_| WebhookId::from_u128(0));
-            for endpoint in of_client.map(|webhook| webhook.id).chain(callback) {
-                ids.extend(self.open(Chain { job: job.id, endpoint }).take(1));
-            }
-        }
-        wants.chains.iter().for_each(|chain| ids.extend(self.open(*chain).take(2)));
         let mut named = wants.deliveries.clone();
         if let Some(due) = wants.deliveries_due {
             let found = self.due.iter().take_while(|(at, _)| *at <= due.now).take(due.limit);
@@ -172,6 +165,10 @@ impl DeliveryTables {
     pub(super) fn webhooks(&self, client: ClientId, after: Option<WebhookId>, limit: usize) -> Vec<Webhook> {
         let all = self.webhooks.values().filter(|webhook| webhook.client == client);
         all.filter(|webhook| Some(webhook.id) > after).take(limit).cloned().collect()
+    }
+
+    pub(super) fn all_webhooks(&self, after: Option<WebhookId>, limit: usize) -> Vec<Webhook> {
+        self.webhooks.values().filter(|webhook| Some(webhook.id) > after).take(limit).cloned().collect()
     }
 
     pub(super) fn delivery(&self, id: DeliveryId) -> Option<Delivery> {

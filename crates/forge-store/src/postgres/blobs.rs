@@ -1,5 +1,5 @@
 //! Blobs as rows of a table of chunks. A chunk is written and read in a statement of its own, on whatever connection is free:
-//! neither a slow worker nor a slow reader holds one.
+//! neither a slow worker nor a slow reader holds one. With an object store, new blobs go there, and their rows say so.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use super::pool::Pool;
 use super::sql::Sql;
 use super::value::Uuid;
 use super::{Options, Postgres, fault};
-use crate::{Blobs, Boxed, Error, Fault, Sink, Source, Sweep};
+use crate::blobs::{delete_objects, no_objects, some_objects};
+use crate::{BlobPlace, Blobs, Boxed, DoomedBlob, Error, Fault, NoteUpload, Sink, Source, Sweep};
 
 /// Bytes of a chunk: few enough that a statement is short, many enough that a gigabyte is only thousands of rows. Chunks
 /// written with another size are read all the same.
@@ -26,6 +27,24 @@ const CHUNKS_DELETED_MAX: i64 = 256;
 
 /// Blobs of one bite. Each may be many statements.
 const BLOBS_SWEPT_MAX: usize = 16;
+
+/// Those of some blobs that have no row.
+pub(super) const UNKNOWN: &str = "
+    SELECT id
+      FROM unnest($1::uuid[]) AS given (id)
+     WHERE NOT EXISTS (SELECT FROM blobs WHERE blobs.id = given.id)";
+
+/// Those that are doomed already come again: whoever was to delete them did not get round to it. Skips what another node
+/// is at, and what lies in a place that this node does not reach.
+pub(super) const DOOM: &str = "
+    UPDATE blobs SET doomed = true
+     WHERE id IN (SELECT id
+                    FROM blobs
+                   WHERE loose_at < $1::bigint AND place <= $3::smallint
+                   ORDER BY loose_at
+                   LIMIT $2::bigint
+                     FOR UPDATE SKIP LOCKED)
+ RETURNING id, place, upload";
 
 /// Runs statements one at a time.
 #[derive(Clone)]
@@ -41,6 +60,15 @@ impl BlobStatements {
         let rows = rows.map_err(fault::report)?;
         pooled.give_back();
         Ok(rows)
+    }
+
+    /// Notes uploads of a blob in its row.
+    fn note_upload(&self, blob: Uuid) -> NoteUpload {
+        let statements = self.clone();
+        Box::new(move |upload| {
+            let statements = statements.clone();
+            Box::pin(async move { statements.execute(Sql::NoteUpload, &[&blob, &upload]).await.map(drop) })
+        })
     }
 
     async fn execute(&self, sql: Sql, values: &[&(dyn ToSql + Sync)]) -> Result<u64, Error> {
@@ -65,21 +93,54 @@ impl Postgres {
     pub(super) async fn sweep_blobs(&self, sweep: &Sweep) -> Result<usize, Error> {
         let statements = self.writing();
         let limit = sweep.limit.min(BLOBS_SWEPT_MAX) as i64;
-        let doomed = statements.rows(Sql::DoomBlobs, &[&sweep.loose_before.as_micros(), &limit]).await?;
-        for row in &doomed {
-            let blob: Uuid = cell(row, 0)?;
+        let reach = BlobPlace::of_new(self.objects.as_ref()) as i16;
+        let doomed =
+            statements.rows(Sql::DoomBlobs, &[&sweep.loose_before.as_micros(), &limit, &reach]).await?;
+        let doomed = doomed.iter().map(doomed_blob).collect::<Result<Vec<_>, Error>>()?;
+        let (beside, objects): (Vec<_>, Vec<_>) =
+            doomed.into_iter().partition(|blob| blob.place == BlobPlace::Beside);
+        for blob in &beside {
+            let blob = Uuid::from(blob.id);
             while statements.execute(Sql::DeleteChunks, &[&blob, &CHUNKS_DELETED_MAX]).await? > 0 {}
-            statements.execute(Sql::BuryBlob, &[&blob]).await?;
         }
-        Ok(doomed.len())
+        let deleted = delete_objects(self.objects.as_ref(), objects).await;
+        for blob in beside.iter().chain(&deleted) {
+            statements.execute(Sql::BuryBlob, &[&Uuid::from(blob.id)]).await?;
+        }
+        Ok(beside.len() + deleted.len() + self.sweep_unknown(sweep).await?)
     }
+
+    /// Deletes objects that no row names: their rows went while they were being written, or with a database that was lost.
+    async fn sweep_unknown(&self, sweep: &Sweep) -> Result<usize, Error> {
+        // Listed before the rows are looked at: a row comes before its object, so one without a row has lost it.
+        let listed = some_objects(self.objects.as_ref(), sweep.loose_before).await;
+        if listed.is_empty() {
+            return Ok(0);
+        }
+        let listed: Vec<Uuid> = listed.into_iter().map(Uuid::from).collect();
+        let unknown = self.writing().rows(Sql::UnknownBlobs, &[&listed]).await?;
+        let doomed = |row| {
+            Ok(DoomedBlob { id: cell::<Uuid>(row, 0)?.into(), place: BlobPlace::Objects, upload: None })
+        };
+        let unknown = unknown.iter().map(doomed).collect::<Result<Vec<_>, Error>>()?;
+        Ok(delete_objects(self.objects.as_ref(), unknown).await.len())
+    }
+}
+
+fn doomed_blob(row: &Row) -> Result<DoomedBlob, Error> {
+    let id = cell::<Uuid>(row, 0)?.into();
+    Ok(DoomedBlob { id, place: BlobPlace::of(cell(row, 1)?)?, upload: cell(row, 2)? })
 }
 
 impl Blobs for Postgres {
     fn begin(&self, blob: BlobId, now: Time) -> Boxed<'_, Box<dyn Sink>> {
-        let (statements, blob) = (self.writing(), Uuid::from(blob));
+        let (statements, id) = (self.writing(), blob);
         Box::pin(async move {
-            statements.execute(Sql::BeginBlob, &[&blob, &now.as_micros()]).await?;
+            let (blob, place) = (Uuid::from(id), BlobPlace::of_new(self.objects.as_ref()) as i16);
+            statements.execute(Sql::BeginBlob, &[&blob, &now.as_micros(), &place]).await?;
+            if let Some(objects) = &self.objects {
+                return Ok(objects.create(id, statements.note_upload(blob)));
+            }
             Ok(Box::new(ChunkSink { statements, blob, start: 0, gathered: BytesMut::new() }) as Box<dyn Sink>)
         })
     }
@@ -94,10 +155,15 @@ impl Blobs for Postgres {
     fn open(&self, blob: BlobId) -> Boxed<'_, Arc<dyn Source>> {
         let (statements, id) = (self.reading(), Uuid::from(blob));
         Box::pin(async move {
-            if statements.rows(Sql::FindBlob, &[&id]).await?.is_empty() {
-                return Err(Error::new(Fault::Corrupt, format!("blob {blob} is missing")));
+            let found = statements.rows(Sql::FindBlob, &[&id]).await?;
+            let missing = || Error::new(Fault::Corrupt, format!("blob {blob} is missing"));
+            match (BlobPlace::of(cell(found.first().ok_or_else(missing)?, 0)?)?, &self.objects) {
+                (BlobPlace::Beside, _) => {
+                    Ok(Arc::new(ChunkSource { statements, blob: id }) as Arc<dyn Source>)
+                }
+                (BlobPlace::Objects, Some(objects)) => objects.open(blob).await,
+                (BlobPlace::Objects, None) => Err(no_objects(blob)),
             }
-            Ok(Arc::new(ChunkSource { statements, blob: id }) as Arc<dyn Source>)
         })
     }
 }

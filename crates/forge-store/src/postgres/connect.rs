@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use tokio::time::timeout;
+use tokio_postgres::config::{Host, TargetSessionAttrs};
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, Error as PgError, Row, Socket, Statement};
@@ -19,6 +20,9 @@ use crate::{Error, Fault};
 
 /// Answers later than the server's own limit by this much will not come: the server or the way to it is gone.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// Where PostgreSQL listens unless something else is said.
+const PORT: u16 = 5432;
 
 /// An open connection with its statements.
 pub(super) struct Connection {
@@ -72,6 +76,19 @@ impl Address {
         Ok(Address { config, tls: wishes.connector()? })
     }
 
+    /// Which servers, as an operator knows them: `db.example:5432`, or the folder of a socket. Never a name or a password.
+    pub(super) fn place(&self) -> String {
+        let ports = self.config.get_ports();
+        // One port may stand for all hosts.
+        let port = |n: usize| ports.get(n).or(ports.first()).copied().unwrap_or(PORT);
+        let hosts = self.config.get_hosts().iter().enumerate().map(|(n, host)| match host {
+            Host::Tcp(name) if name.contains(':') => format!("[{name}]:{}", port(n)),
+            Host::Tcp(name) => format!("{name}:{}", port(n)),
+            Host::Unix(folder) => format!("{}, port {}", folder.display(), port(n)),
+        });
+        hosts.collect::<Vec<_>>().join(" or ")
+    }
+
     pub(super) async fn connect(&self) -> Result<(Client, Driver), PgError> {
         self.config.connect(self.tls.clone()).await
     }
@@ -88,6 +105,10 @@ pub(super) fn parsed(url: &str) -> Result<(Config, TlsSettings), String> {
     }
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(Duration::from_secs(5));
+    }
+    // Where there are several servers, one of them takes writes, and which one may change.
+    if config.get_hosts().len() > 1 {
+        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
     }
     // A peer that vanished without a word is noticed within a minute rather than two hours.
     config
@@ -133,7 +154,7 @@ pub(super) fn settings(options: &Options) -> String {
           WHERE current_setting('synchronous_commit') = 'off'",
         options.statement_timeout.as_millis(),
         options.lock_timeout.as_millis(),
-        (options.statement_timeout * 2).as_millis(),
+        options.silence.as_millis(),
     )
 }
 
@@ -175,4 +196,23 @@ pub(super) async fn open_patiently(
 #[expect(clippy::disallowed_methods, reason = "pauses between attempts to reach a server decide no rule")]
 pub(super) async fn wait(pause: Duration) {
     tokio::time::sleep(pause).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_names_host_and_port_and_no_secret() {
+        for (url, place) in [
+            ("postgres://me:pass%40word@db.example:6432/jobs", "db.example:6432"),
+            ("postgres://me:password@db.example/jobs", "db.example:5432"),
+            ("postgres://me:password@[::1]:7/jobs", "[::1]:7"),
+            ("postgres://me:password@a:1,b:2/jobs", "a:1 or b:2"),
+            ("host=a,b port=9 user=me password=secret", "a:9 or b:9"),
+            ("host=/run/postgresql user=me", "/run/postgresql, port 5432"),
+        ] {
+            assert_eq!(Address::parse(url).unwrap().place(), place, "{url}");
+        }
+    }
 }

@@ -2,14 +2,14 @@
 //!
 //! Whether it does is known after the first trip, which also asks whether there are webhooks at all.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use forge_core::delivery::{Chain, Delivery};
-use forge_core::id::{ClientId, DeliveryId, WebhookId};
+use forge_core::delivery::Delivery;
+use forge_core::id::{DeliveryId, WebhookId};
 use forge_core::set_aside::{RowId, Unreadable};
 use forge_core::time::Time;
 use forge_core::webhook::{SigningKey, Webhook};
-use forge_core::{Changes, Rows, Wants};
+use forge_core::{Changes, Rows, Wants, related};
 use tokio_postgres::Row;
 
 use super::connect::Connection;
@@ -41,24 +41,15 @@ pub(super) async fn load(
     webhooks_exist: bool,
     rows: &mut Rows,
 ) -> Result<(), FailedTry> {
-    let mut clients: BTreeSet<ClientId> = wants.webhooks_of.clone();
-    let mut chains: BTreeMap<Chain, i64> = wants.chains.iter().map(|chain| (*chain, 2)).collect();
-    let (mut told_jobs, mut told_clients): (Vec<Uuid>, Vec<Uuid>) = (Vec::new(), Vec::new());
-    for job in &rows.jobs {
-        clients.insert(job.head.client);
-        if webhooks_exist {
-            told_jobs.push(job.id.into());
-            told_clients.push(job.head.client.into());
-        }
-        if job.head.callback.is_some() {
-            let chain = Chain { job: job.id, endpoint: WebhookId::from_u128(0) };
-            chains.entry(chain).or_insert(1);
-        }
-    }
-    let clients: Vec<Uuid> = clients.into_iter().map(Uuid::from).collect();
+    // The webhooks are not loaded yet: the database joins them with the jobs.
+    let chains = related::chains(wants, &rows.jobs, &[]);
+    let told = rows.jobs.iter().filter(|_| webhooks_exist);
+    let (told_jobs, told_clients): (Vec<Uuid>, Vec<Uuid>) =
+        told.map(|job| (Uuid::from(job.id), Uuid::from(job.head.client))).unzip();
+    let clients: Vec<Uuid> = related::webhooks_of(wants, &rows.jobs).into_iter().map(Uuid::from).collect();
     let chain_jobs: Vec<Uuid> = chains.keys().map(|chain| chain.job.into()).collect();
     let chain_endpoints: Vec<Uuid> = chains.keys().map(|chain| chain.endpoint.into()).collect();
-    let most: Vec<i64> = chains.values().copied().collect();
+    let most: Vec<i64> = chains.values().map(|&n| n as i64).collect();
     let deliveries: Vec<Uuid> = wants.deliveries.iter().map(|&id| id.into()).collect();
     let webhooks: Vec<Uuid> = wants.webhooks.iter().map(|&id| id.into()).collect();
     let due = wants.deliveries_due.map(|due| (due.now.as_micros(), due.limit as i64));

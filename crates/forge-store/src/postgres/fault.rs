@@ -34,9 +34,10 @@ pub(super) fn constraint(error: &PgError) -> Option<&str> {
     error.as_db_error()?.constraint()
 }
 
-/// Whether the connection is of no use any more.
+/// Whether the connection is of no use any more. One to a server that takes no writes is not: another has taken its place.
 pub(super) fn is_fatal(error: &PgError) -> bool {
     match error.as_db_error() {
+        Some(db) if *db.code() == SqlState::READ_ONLY_SQL_TRANSACTION => true,
         Some(db) => matches!(db.severity(), "FATAL" | "PANIC"),
         None => true,
     }
@@ -55,6 +56,31 @@ pub(super) fn report(error: PgError) -> Error {
         None => fault_of_driver(&error),
     };
     Error::new(fault, Described::from(error))
+}
+
+/// The same, with the servers that it happened at: whoever reads the log of several nodes wants to know which.
+pub(super) fn at(place: &str, error: Error) -> Error {
+    Error::new(error.fault, Placed { place: place.into(), error })
+}
+
+/// An error, and where it happened.
+#[derive(Debug)]
+struct Placed {
+    place: Box<str>,
+    error: Error,
+}
+
+impl std::fmt::Display for Placed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let cause = self.error.source().map(ToString::to_string).unwrap_or_default();
+        write!(f, "PostgreSQL at {}: {cause}", self.place)
+    }
+}
+
+impl std::error::Error for Placed {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error.source()
+    }
 }
 
 /// The commit was under way when this happened.

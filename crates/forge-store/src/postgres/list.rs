@@ -14,7 +14,11 @@ use super::read::{ReadConnection, bounded};
 use super::sql::Sql;
 use super::value::{NameText, Uuid};
 use crate::error::readable;
+use crate::query::CLIENTS_MERGED_MAX;
 use crate::{DeliveriesOf, DeliveryFilter, Error, Filter, ListPage};
+
+/// Rows that lists of several clients look at together.
+const MERGED_ROWS_MAX: usize = 50_000;
 
 /// A page of jobs from those that `$seen` looks at: how many these are, the last of them, and those that pass the filter. There is
 /// a row even if no job passes.
@@ -88,6 +92,22 @@ pub(super) const JOBS_IN_STATES: &str = page_of_jobs!(
       ORDER BY id DESC
       LIMIT $3::bigint"
 );
+/// The same for all clients: no index has their jobs together, so the lists of the clients are merged.
+pub(super) const JOBS_IN_STATES_OF_ALL: &str = page_of_jobs!(
+    "SELECT own.*
+       FROM clients
+      CROSS JOIN unnest($4::smallint[]) AS wanted (state)
+      CROSS JOIN LATERAL (SELECT id, state, queue, job_type, lane
+                            FROM jobs
+                           WHERE client = clients.id AND jobs.state = wanted.state AND jobs.state <> 4
+                             AND id < $1::uuid
+                           ORDER BY id DESC
+                           LIMIT $3::bigint) AS own
+      ORDER BY id DESC
+      LIMIT $3::bigint"
+);
+pub(super) const COUNT_CLIENTS: &str =
+    "SELECT count(*) FROM (SELECT FROM clients LIMIT $1::bigint) AS counted";
 pub(super) const TO_WEBHOOK: &str = page_of_deliveries!("endpoint = $1::uuid");
 pub(super) const GIVEN_UP: &str = page_of_deliveries!("endpoint = $1::uuid AND status = 2");
 pub(super) const OF_JOB: &str = page_of_deliveries!("job = $1::uuid");
@@ -103,19 +123,33 @@ impl ReadConnection<'_> {
         let states = (!states.is_empty()).then_some(states);
         let passes_all =
             states.is_none() && filter.queue.is_none() && filter.job_type.is_none() && filter.dead.is_none();
-        let bounds = PageBounds::new(filter.limit, filter.look_max, passes_all);
+        let is_rare = !filter.states.is_empty() && !filter.states.contains(&State::Succeeded);
+        let n_clients = if is_rare && filter.client.is_none() { self.n_clients().await? } else { None };
+        // Of each list as much is looked at as of one, so many lists are looked at less.
+        let look_max = match n_clients {
+            Some(n) => (MERGED_ROWS_MAX / n.max(1)).clamp(filter.limit.min(filter.look_max), filter.look_max),
+            None => filter.look_max,
+        };
+        let bounds = PageBounds::new(filter.limit, look_max, passes_all);
         let (queue, client) = (filter.queue.map(NameText), filter.client.map(Uuid::from));
         let mut values: Vec<&(dyn ToSql + Sync)> =
             vec![&before, &bounds.limit, &bounds.look_max, &states, &queue, &filter.job_type, &filter.dead];
         let sql = match &client {
             Some(client) => {
                 values.push(client);
-                let indexed = !filter.states.is_empty() && !filter.states.contains(&State::Succeeded);
-                if indexed { Sql::ListJobsInStates } else { Sql::ListJobsOfClient }
+                if is_rare { Sql::ListJobsInStates } else { Sql::ListJobsOfClient }
             }
+            None if n_clients.is_some() => Sql::ListJobsInStatesOfAll,
             None => Sql::ListJobs,
         };
         bounds.page(&self.rows(sql, &values).await?, |row| read_job_at(row, 2))
+    }
+
+    /// How many clients there are; `None` if too many to look at one by one.
+    async fn n_clients(&self) -> Result<Option<usize>, Error> {
+        let rows = self.rows(Sql::CountClients, &[&bounded(CLIENTS_MERGED_MAX + 1)]).await?;
+        let n = rows.first().map_or(Ok(0), |row| cell::<i64>(row, 0))?.unsigned_abs() as usize;
+        Ok(Some(n).filter(|n| *n <= CLIENTS_MERGED_MAX))
     }
 
     pub(super) async fn list_deliveries(

@@ -10,17 +10,21 @@ use std::time::Duration;
 use forge_core::job::{Lane, Name, Shelf};
 use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use tokio_postgres::{AsyncMessage, Client, Error as PgError};
 
 use super::connect::{self, Address};
 use super::fault;
-use crate::{Error, Wakeup};
+use crate::{Error, Fault, Wakeup};
 
 /// An idle session is what this is for, whatever the server thinks of them.
 const LISTEN: &str = "LISTEN forgerun; SET idle_session_timeout = 0";
 
 /// PostgreSQL takes payloads below 8000 bytes.
 const PAYLOAD_BYTES_MAX: usize = 7999;
+
+/// How long a notification may take on a busy server.
+const HEARD_WITHIN: Duration = Duration::from_secs(5);
 
 /// No pause between two attempts to listen again is longer.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
@@ -58,9 +62,10 @@ fn wakeups(node: u64, payload: &str) -> Vec<Wakeup> {
             b'2' => Lane::BuiltIn,
             b'3' => Lane::Parked,
             b'4' => Lane::Dead,
+            b'5' => Lane::Failed,
             _ => return None,
         };
-        Some(Shelf { lane, name: Name::stored(&line[1..]) })
+        Some(Shelf { lane, name: Name::joined(&line[1..]) })
     };
     // A line that this version cannot read is from a newer one; looking everywhere is always right.
     let wakeup = |line: &str| match line {
@@ -71,6 +76,25 @@ fn wakeups(node: u64, payload: &str) -> Vec<Wakeup> {
     news.push(Wakeup::Journal);
     news
 }
+
+/// Fails if notifications do not arrive: something in between has sessions of its own. Prepared statements and settings would get lost on such
+/// connections too, but only now and then.
+pub(super) async fn check(
+    client: &Client,
+    node: u64,
+    mut news: broadcast::Receiver<Wakeup>,
+) -> Result<(), Error> {
+    // In the name of a node that is nobody. What others hear is that the journal may have grown, and a look does no harm.
+    let text = payload(!node, false, false, &BTreeSet::new());
+    client.execute("SELECT pg_notify('forgerun', $1)", &[&text]).await.map_err(fault::report)?;
+    match timeout(HEARD_WITHIN, news.recv()).await {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Error::new(Fault::Unavailable, POOLED)),
+    }
+}
+
+const POOLED: &str = "notifications do not arrive. A pooler that lends sessions for one transaction does this; ForgeRun needs sessions of its own: \
+     for PgBouncer, set pool_mode = session for this database, or connect to PostgreSQL directly";
 
 /// The task that listens; it ends when this is dropped.
 pub(super) struct Listener {

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use forge_core::client::{ApiKey, Client};
 use forge_core::codec::Corrupt;
 use forge_core::id::{ClientId, JobId};
-use forge_core::job::{Head, IdempotencyKey, Job, Lane, Name, Shelf};
+use forge_core::job::{Head, IdempotencyKey, Job, Name, Shelf};
 use forge_core::record::{Record, RecordKey, RecordKind};
-use forge_core::rows::{CountSet, Counts, KeyRow, LimitRow};
+use forge_core::related::{self, RelatedLimits};
+use forge_core::rows::{CountSet, Counts, KeyRow, LimitRow, MoreRows};
 use forge_core::set_aside::{RowId, Unreadable};
 use forge_core::time::Time;
 use forge_core::{Rows, Wants, limits};
@@ -64,8 +65,12 @@ pub(super) struct EarlierTries {
     pub(super) limits: BTreeSet<Name>,
     /// Counts that must be exact.
     pub(super) exact: CountSet,
+    /// Rows that deciding asked for.
+    pub(super) more: MoreRows,
     /// Jobs that a key points to and that were not there. A key may outlive a job that it met and did not make.
     gone: BTreeSet<JobId>,
+    /// Unique keys of jobs that were loaded.
+    uniques: BTreeSet<[u8; 32]>,
 }
 
 /// Begins a transaction and loads.
@@ -76,7 +81,8 @@ pub(super) async fn load(
     earlier: &mut EarlierTries,
 ) -> Result<Loaded, FailedTry> {
     let mut loaded = Loaded::default();
-    loaded.load_wants(connection, stage, wants, &earlier.exact).await?;
+    loaded.load_wants(connection, stage, wants, earlier).await?;
+    loaded.check_uniques(wants, earlier)?;
     loaded.check_related(earlier)?;
     loaded.load_limits(connection, stage, &earlier.limits).await?;
     deliveries::load(connection, stage, wants, loaded.webhooks_exist, &mut loaded.rows).await?;
@@ -89,8 +95,9 @@ impl Loaded {
         connection: &Connection,
         stage: &StatementRunner<'_>,
         wants: &Wants,
-        exact_too: &CountSet,
+        earlier: &EarlierTries,
     ) -> Result<(), FailedTry> {
+        let exact_too = &earlier.exact;
         let exact = count_locks(&[&wants.exact, exact_too]);
         self.rows.uncertain = uncertain(wants, exact_too);
         let owners: Vec<Uuid> = wants.clients.iter().map(|&id| id.into()).collect();
@@ -98,7 +105,7 @@ impl Loaded {
         let clients: Vec<Uuid> = wants.keys.iter().map(|key| key.client.into()).collect();
         let operations: Vec<&str> = wants.keys.iter().map(|key| key.operation.as_str()).collect();
         let keys: Vec<&str> = wants.keys.iter().map(|key| key.key.as_str()).collect();
-        let uniques: Vec<&[u8]> = wants.uniques.iter().map(|key| key.as_slice()).collect();
+        let uniques: Vec<&[u8]> = wants.uniques.union(&earlier.uniques).map(|key| key.as_slice()).collect();
         let shelves: Vec<(i16, &str, i64)> = wants
             .shelves
             .iter()
@@ -148,7 +155,7 @@ impl Loaded {
             parts.push(LoadStatement::Due);
         }
         if let Some((now, n)) = &due_records {
-            pipeline.push(Sql::LockDueRecords, [now, n]);
+            pipeline.push(Sql::LockDueRecords, [now, n, &RecordKind::KNOWN]);
             parts.push(LoadStatement::DueRecords);
         }
         if !record_keys.is_empty() {
@@ -259,6 +266,17 @@ impl Loaded {
         Ok(ids)
     }
 
+    /// Unique keys that are known only now that their jobs are here. Their holders are locked in the order of all jobs, so it begins anew.
+    fn check_uniques(&self, wants: &Wants, earlier: &mut EarlierTries) -> Result<(), FailedTry> {
+        let mut uniques = related::uniques(wants, &self.rows.jobs);
+        uniques.retain(|key| !earlier.uniques.contains(key));
+        if uniques.is_empty() {
+            return Ok(());
+        }
+        earlier.uniques.append(&mut uniques);
+        Err(FailedTry::race("the unique key of a job was not known"))
+    }
+
     /// Keys are read after their jobs were locked. One that points elsewhere was set in between, and its job is found the
     /// next time; if it is not, it is gone, since a job and its key become visible together.
     fn check_related(&self, earlier: &mut EarlierTries) -> Result<(), FailedTry> {
@@ -279,30 +297,28 @@ impl Loaded {
         stage: &StatementRunner<'_>,
         limits_too: &BTreeSet<Name>,
     ) -> Result<(), FailedTry> {
-        let limited = |job: &Job| job.head.limit.as_ref().map(|limit| limit.key.clone());
-        let all: BTreeSet<Name> =
-            self.rows.jobs.iter().filter_map(limited).chain(limits_too.iter().cloned()).collect();
+        let RelatedLimits { keys: mut all, parked } = related::limits(&self.rows.jobs);
+        all.extend(limits_too.iter().cloned());
         if all.is_empty() {
             return Ok(());
         }
-        let held = self.rows.jobs.iter().filter(|job| job.state.is_active());
-        let held: BTreeSet<Name> = held.filter_map(limited).collect();
-        let (parked, n) = (Lane::Parked as i16, limits::UNPARK_MAX as i64);
+        let n = limits::UNPARK_MAX as i64;
         let names: Vec<&str> = all.iter().map(Name::as_str).collect();
-        let held_names: Vec<&str> = held.iter().map(Name::as_str).collect();
+        let shelves: Vec<(i16, &str)> =
+            parked.iter().map(|shelf| (shelf.lane as i16, shelf.name.as_str())).collect();
 
         let mut pipeline = Pipeline::new(connection);
         pipeline.push(Sql::LockLimits, [&names]);
         pipeline.push(Sql::FindLimits, [&names]);
-        for name in &held_names {
-            pipeline.push(Sql::LockShelf, [&parked, name, &n]);
-            pipeline.push(Sql::CountShelf, [&parked, name, &n]);
+        for (lane, name) in &shelves {
+            pipeline.push(Sql::LockShelf, [lane, name, &n]);
+            pipeline.push(Sql::CountShelf, [lane, name, &n]);
         }
         let mut answers = stage.load(pipeline).await?.into_iter().skip(1);
         let mut next = || answers.next().unwrap_or_default();
         self.rows.limits =
             next().iter().map(read_limit).collect::<Result<_, _>>().map_err(FailedTry::open)?;
-        for name in &held {
+        for shelf in parked {
             let found = self.take_jobs(&next()).map_err(FailedTry::open)?;
             let n_parked: i64 = next().first().map_or(Ok(0), |row| cell(row, 0)).map_err(FailedTry::open)?;
             if n_parked > found.len() as i64 && stage.may_retry {
@@ -310,7 +326,7 @@ impl Loaded {
                 // limit, so going on without the job could leave it waiting for ever.
                 return Err(FailedTry::race("a waiting job is held by another transaction"));
             }
-            self.rows.shelves.insert(Shelf { lane: Lane::Parked, name: name.clone() }, found);
+            self.rows.shelves.insert(shelf, found);
         }
         self.limits = all;
         Ok(())

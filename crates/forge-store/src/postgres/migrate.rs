@@ -3,55 +3,31 @@
 //! Nodes that start together take turns under a session lock: the first applies what is missing, the others find nothing
 //! left to do. Each step is one transaction, together with the row that says it was applied.
 
-use tokio_postgres::Client;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Row};
 
 use super::fault;
-use crate::migrations::{Migration, pending};
+use crate::migrations::{AppliedStep, Migration, SchemaStatus, pending};
 use crate::{Error, Fault};
 
 const MIGRATIONS: &[Migration] = &[
-    Migration { version: 1, name: "spine", sql: include_str!("../../migrations/postgres/0001_spine.sql") },
-    Migration { version: 2, name: "items", sql: include_str!("../../migrations/postgres/0002_items.sql") },
-    Migration {
-        version: 3,
-        name: "journal_at",
-        sql: include_str!("../../migrations/postgres/0003_journal_at.sql"),
-    },
-    Migration {
-        version: 4,
-        name: "webhooks",
-        sql: include_str!("../../migrations/postgres/0004_webhooks.sql"),
-    },
-    Migration {
-        version: 5,
-        name: "results",
-        sql: include_str!("../../migrations/postgres/0005_results.sql"),
-    },
-    Migration {
-        version: 6,
-        name: "tombstones_kept",
-        sql: include_str!("../../migrations/postgres/0006_tombstones_kept.sql"),
-    },
-    Migration {
-        version: 7,
-        name: "clients_keyed",
-        sql: include_str!("../../migrations/postgres/0007_clients_keyed.sql"),
-    },
-    Migration {
-        version: 8,
-        name: "set_aside",
-        sql: include_str!("../../migrations/postgres/0008_set_aside.sql"),
-    },
-    Migration {
-        version: 9,
-        name: "list_filters",
-        sql: include_str!("../../migrations/postgres/0009_list_filters.sql"),
-    },
-    Migration {
-        version: 10,
-        name: "records",
-        sql: include_str!("../../migrations/postgres/0010_records.sql"),
-    },
+    Migration::closing(1, "spine", include_str!("../../migrations/postgres/0001_spine.sql")),
+    Migration::closing(2, "items", include_str!("../../migrations/postgres/0002_items.sql")),
+    Migration::closing(3, "journal_at", include_str!("../../migrations/postgres/0003_journal_at.sql")),
+    Migration::closing(4, "webhooks", include_str!("../../migrations/postgres/0004_webhooks.sql")),
+    Migration::closing(5, "results", include_str!("../../migrations/postgres/0005_results.sql")),
+    Migration::closing(
+        6,
+        "tombstones_kept",
+        include_str!("../../migrations/postgres/0006_tombstones_kept.sql"),
+    ),
+    Migration::closing(7, "clients_keyed", include_str!("../../migrations/postgres/0007_clients_keyed.sql")),
+    Migration::closing(8, "set_aside", include_str!("../../migrations/postgres/0008_set_aside.sql")),
+    Migration::closing(9, "list_filters", include_str!("../../migrations/postgres/0009_list_filters.sql")),
+    Migration::closing(10, "records", include_str!("../../migrations/postgres/0010_records.sql")),
+    Migration::closing(11, "failed", include_str!("../../migrations/postgres/0011_failed.sql")),
+    Migration::expanding(12, "objects", include_str!("../../migrations/postgres/0012_objects.sql"), 11),
+    Migration::expanding(13, "vacuum", include_str!("../../migrations/postgres/0013_vacuum.sql"), 11),
 ];
 
 /// An arbitrary number, unlikely to be anybody else's.
@@ -67,8 +43,17 @@ const CREATE: &str = "
         checksum   bigint      NOT NULL,
         applied_at timestamptz NOT NULL DEFAULT now()
     )";
-const APPLIED: &str = "SELECT version, checksum FROM migrations ORDER BY version";
-const RECORD: &str = "INSERT INTO migrations (version, name, checksum) VALUES ($1, $2, $3)";
+/// The first versions had no such column, and refused every step that they did not know.
+const HAS_COMPATIBLE: &str = "
+    SELECT EXISTS (SELECT
+                     FROM pg_attribute
+                    WHERE attrelid = to_regclass('migrations') AND attname = 'compatible_from' AND NOT attisdropped)";
+const ADD_COMPATIBLE: &str = "ALTER TABLE migrations ADD COLUMN compatible_from integer";
+const APPLIED: &str = "SELECT version, checksum, compatible_from FROM migrations ORDER BY version";
+const APPLIED_BEFORE_COMPATIBLE: &str =
+    "SELECT version, checksum, NULL::integer FROM migrations ORDER BY version";
+const RECORD: &str =
+    "INSERT INTO migrations (version, name, checksum, compatible_from) VALUES ($1, $2, $3, $4)";
 
 /// Waiting for another node's migration has an end; the steps themselves take as long as they take.
 const SETTINGS: &str = "SET statement_timeout = 0; SET lock_timeout = '10min'";
@@ -80,15 +65,25 @@ const SERVER: &str = "
 /// PostgreSQL 15.
 const SERVER_VERSION_MIN: i32 = 150_000;
 
-/// Applies what is missing. Refuses a schema that is newer, or not the one this version knows.
+/// Applies what is missing. Refuses a schema that this version cannot work with, or does not know.
 pub(super) async fn migrate(client: &mut Client) -> Result<(), Error> {
+    migrate_to(client, MIGRATIONS).await
+}
+
+async fn migrate_to(client: &mut Client, all: &[Migration]) -> Result<(), Error> {
     check_server(client).await?;
     client.batch_execute(SETTINGS).await.map_err(fault::report)?;
     client.batch_execute(LOCK).await.map_err(fault::report)?;
-    let result = apply(client).await;
+    let result = apply(client, all).await;
     // If this fails the connection is gone, and the lock with it.
     let _ = client.batch_execute(UNLOCK).await;
     result
+}
+
+/// What `migrate` would do. Changes nothing.
+pub(super) async fn status(client: &Client) -> Result<SchemaStatus, Error> {
+    check_server(client).await?;
+    SchemaStatus::of(&applied(client).await?, MIGRATIONS)
 }
 
 async fn check_server(client: &Client) -> Result<(), Error> {
@@ -105,21 +100,66 @@ async fn check_server(client: &Client) -> Result<(), Error> {
     Ok(())
 }
 
-async fn apply(client: &mut Client) -> Result<(), Error> {
-    let exists: bool = client.query_one(EXISTS, &[]).await.map_err(fault::report)?.get(0);
-    if !exists {
+async fn is(client: &Client, question: &str) -> Result<bool, Error> {
+    Ok(client.query_one(question, &[]).await.map_err(fault::report)?.get(0))
+}
+
+/// The steps that the database has, in order.
+async fn applied(client: &Client) -> Result<Vec<AppliedStep>, Error> {
+    if !is(client, EXISTS).await? {
+        return Ok(Vec::new());
+    }
+    let sql = if is(client, HAS_COMPATIBLE).await? { APPLIED } else { APPLIED_BEFORE_COMPATIBLE };
+    let rows = client.query(sql, &[]).await.map_err(fault::report)?;
+    let step = |row: &Row| AppliedStep {
+        version: row.get::<_, i32>(0) as u32,
+        checksum: row.get::<_, i64>(1) as u64,
+        compatible_from: row.get::<_, Option<i32>>(2).map(|version| version as u32),
+    };
+    Ok(rows.iter().map(step).collect())
+}
+
+async fn apply(client: &mut Client, all: &[Migration]) -> Result<(), Error> {
+    if !is(client, EXISTS).await? {
         client.batch_execute(CREATE).await.map_err(fault::report)?;
     }
-    let rows = client.query(APPLIED, &[]).await.map_err(fault::report)?;
-    let applied: Vec<(u32, u64)> =
-        rows.iter().map(|row| (row.get::<_, i32>(0) as u32, row.get::<_, i64>(1) as u64)).collect();
-    for migration in pending(&applied, MIGRATIONS)? {
+    let applied = applied(client).await?;
+    let pending = pending(&applied, all)?;
+    if !pending.is_empty() && !is(client, HAS_COMPATIBLE).await? {
+        client.batch_execute(ADD_COMPATIBLE).await.map_err(fault::report)?;
+    }
+    if applied.len() > all.len() {
+        tracing::warn!(
+            version = applied.len(),
+            known = all.len(),
+            "the schema is newer than this program, which can work with it"
+        );
+    }
+    for migration in pending {
         let transaction = client.transaction().await.map_err(fault::report)?;
         transaction.batch_execute(migration.sql).await.map_err(fault::report)?;
-        let (version, checksum) = (migration.version as i32, migration.checksum() as i64);
-        transaction.execute(RECORD, &[&version, &migration.name, &checksum]).await.map_err(fault::report)?;
+        let (version, compatible_from) = (migration.version as i32, migration.compatible_from as i32);
+        let checksum = migration.checksum() as i64;
+        let row: [&(dyn ToSql + Sync); 4] = [&version, &migration.name, &checksum, &compatible_from];
+        transaction.execute(RECORD, &row).await.map_err(fault::report)?;
         transaction.commit().await.map_err(fault::report)?;
         tracing::info!(version, name = migration.name, "applied a migration");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::migrations::checksum;
+
+    /// Releases, with how many steps they have and the fingerprint of these. Lines are only added (docs/releasing.md).
+    const RELEASES: [(&str, usize, u64); 1] = [("0.1.0", 13, 0xc49f_1839_2037_dafe)];
+
+    #[test]
+    fn steps_of_a_release_are_never_edited() {
+        for (release, n_steps, expected) in RELEASES {
+            assert_eq!(checksum(&MIGRATIONS[..n_steps]), expected, "steps of {release} were changed");
+        }
+    }
 }

@@ -14,6 +14,7 @@
 //! | `transact.rs` | one batch, from `BEGIN` to `COMMIT`, and again |
 //! | `load.rs`, `write.rs`, `columns.rs`, `value.rs` | rows in, rows out |
 //! | `read.rs`, `list.rs` | reading without locks |
+//! | `lookups.rs`, `fronts.rs` | the same for many who ask at once |
 //! | `aside.rs` | rows that nobody can use |
 //! | `blobs.rs` | large results, in chunks |
 //! | `pipeline.rs` | many statements in one trip |
@@ -21,6 +22,7 @@
 //! | `listen.rs` | news between nodes |
 //! | `migrate.rs` | the schema |
 //! | `fault.rs` | what went wrong |
+//! | `floor.rs`, `scratch.rs` | what benchmarks compare with, and where |
 
 mod aside;
 mod blobs;
@@ -28,13 +30,18 @@ mod columns;
 mod connect;
 mod deliveries;
 mod fault;
+mod floor;
+mod fronts;
 mod list;
 mod listen;
 mod load;
+mod lookups;
 mod migrate;
+mod operator;
 mod pipeline;
 mod pool;
 mod read;
+mod scratch;
 mod sql;
 mod tls;
 mod transact;
@@ -47,13 +54,24 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
+use forge_core::id::{ExecutionId, JobId};
+use forge_core::job::Job;
+use forge_core::time::Time;
 use forge_core::{Changes, Wants};
 use tokio::sync::broadcast;
 
-use crate::{Blobs, Boxed, Decide, Error, Fault, Page, Query, Store, Sweep, Swept, Wakeup};
+use crate::{
+    Blobs, Boxed, Decide, Error, Fault, ObjectPlace, Page, Query, SchemaStatus, Store, StoredResult, Sweep,
+    Swept, Wakeup,
+};
 use connect::Address;
+use fronts::Fronts;
 use listen::Listener;
+use lookups::Lookups;
 use pool::Pool;
+
+pub use floor::PostgresFloor;
+pub use scratch::ScratchDatabase;
 
 /// Wakeups kept for a subscriber that is slow to take them; past that it is told that it missed some.
 const WAKEUPS_MAX: usize = 1024;
@@ -77,6 +95,10 @@ pub struct Options {
     pub statement_timeout: Duration,
     /// No statement may wait longer for what others hold.
     pub lock_timeout: Duration,
+    /// A node that is silent for so long in the middle of a transaction loses it: it is frozen or cut off, and others wait for what it holds.
+    pub silence: Duration,
+    /// Where the bytes of new blobs go; `None` for the database.
+    pub objects: Option<Arc<dyn ObjectPlace>>,
 }
 
 impl Options {
@@ -89,6 +111,8 @@ impl Options {
             wait: Duration::from_secs(5),
             statement_timeout: Duration::from_secs(30),
             lock_timeout: Duration::from_secs(10),
+            silence: Duration::from_secs(5),
+            objects: None,
         }
     }
 }
@@ -96,8 +120,15 @@ impl Options {
 /// Jobs in PostgreSQL.
 pub struct Postgres {
     options: Options,
+    /// Where the database is, for errors.
+    place: Arc<str>,
     writers: Arc<Pool>,
     readers: Arc<Pool>,
+    jobs: Lookups<JobId, Arc<Job>>,
+    results: Lookups<ExecutionId, Box<StoredResult>>,
+    fronts: Arc<Fronts>,
+    /// The part of the object store that belongs to this database.
+    objects: Option<Arc<dyn ObjectPlace>>,
     news: broadcast::Sender<Wakeup>,
     _listener: Listener,
 }
@@ -108,13 +139,33 @@ impl Postgres {
         connect::parsed(url).map(|_| ())
     }
 
+    /// Which steps the schema of a database still needs. Changes nothing.
+    pub async fn schema(url: &str) -> Result<SchemaStatus, Error> {
+        let address = Address::parse(url)?;
+        let place = address.place();
+        let status = async {
+            let client = connect::open_bare(&address).await.map_err(fault::report)?;
+            migrate::status(&client).await
+        };
+        status.await.map_err(|error| fault::at(&place, error))
+    }
+
     /// Connects, brings the schema up to date, and opens all connections. The URL is `postgres://user:password@host:port/name`,
     /// or a list of `key=value`. Fails at once when the database cannot be reached.
     pub async fn connect(url: &str, options: Options) -> Result<Postgres, Error> {
         assert!(options.lanes > 0, "a node needs a connection to write");
         assert!(options.readers > 0, "a node needs a connection to read");
         let address = Address::parse(url)?;
+        let place: Arc<str> = address.place().into();
+        let opened = Postgres::open(address, place.clone(), options).await;
+        opened.map_err(|error| fault::at(&place, error))
+    }
+
+    async fn open(address: Address, place: Arc<str>, options: Options) -> Result<Postgres, Error> {
+        let news = broadcast::channel(WAKEUPS_MAX).0;
+        let listener = Listener::start(address.clone(), options.node, news.clone()).await?;
         let mut client = connect::open_bare(&address).await.map_err(fault::report)?;
+        listen::check(&client, options.node, news.subscribe()).await?;
         migrate::migrate(&mut client).await?;
         drop(client);
         let slot = |n: usize| {
@@ -122,10 +173,26 @@ impl Postgres {
         };
         let writers = Pool::open(&address, &options, (0..options.lanes).map(slot).collect()).await?;
         let readers = Pool::open(&address, &options, vec![0; options.readers]).await?;
-        let news = broadcast::channel(WAKEUPS_MAX).0;
-        let listener = Listener::start(address, options.node, news.clone()).await?;
         let (writers, readers) = (Arc::new(writers), Arc::new(readers));
-        Ok(Postgres { options, writers, readers, news, _listener: listener })
+        let jobs = Lookups::start(readers.clone(), options.clone(), &read::JOBS);
+        let results = Lookups::start(readers.clone(), options.clone(), &read::RESULTS);
+        let fronts = Arc::default();
+        let objects = match &options.objects {
+            Some(objects) => Some(objects.below(read::store_id(&readers, &options).await?)),
+            None => None,
+        };
+        Ok(Postgres {
+            options,
+            place,
+            writers,
+            readers,
+            jobs,
+            results,
+            fronts,
+            objects,
+            news,
+            _listener: listener,
+        })
     }
 
     /// Lets transactions and reads under way come to their end, then closes every connection.
@@ -140,13 +207,22 @@ impl Store for Postgres {
         Box::pin(async move {
             // A task of its own: a caller that goes away leaves the batch to its end, not its connection in mid-transaction.
             let batch = transact::transact(self.writers.clone(), self.options.clone(), wants, decide);
-            let lost = |error| Error::new(Fault::Unknown, error);
-            tokio::spawn(batch).await.map_err(lost)?
+            let fronts = self.fronts.clone();
+            let batch = async move {
+                let changes = batch.await;
+                fronts.forget();
+                changes
+            };
+            let lost = |error| Err(Error::new(Fault::Unknown, error));
+            tokio::spawn(batch).await.unwrap_or_else(lost).map_err(|error| fault::at(&self.place, error))
         })
     }
 
     fn read(&self, query: Query) -> Boxed<'_, Page> {
-        Box::pin(read::read(&self.readers, &self.options, query))
+        Box::pin(async move {
+            let page = read::read(self, query).await;
+            page.map_err(|error| fault::at(&self.place, error))
+        })
     }
 
     fn sweep(&self, sweep: Sweep) -> Boxed<'_, Swept> {
@@ -166,5 +242,12 @@ impl Store for Postgres {
 
     fn lanes(&self) -> usize {
         self.options.lanes
+    }
+
+    fn now(&self) -> Boxed<'_, Option<Time>> {
+        Box::pin(async move {
+            let now = read::now(&self.readers, &self.options).await;
+            now.map(Some).map_err(|error| fault::at(&self.place, error))
+        })
     }
 }

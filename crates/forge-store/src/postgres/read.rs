@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use forge_core::command::{Blob, Content};
 use forge_core::history::decode_entries;
-use forge_core::id::JobId;
+use forge_core::id::{ExecutionId, JobId};
 use forge_core::item::decode_ends;
-use forge_core::job::{Input, Lane, Shelf};
+use forge_core::job::{Input, Job, Lane, Shelf};
+use forge_core::record::RecordKind;
 use forge_core::rows::{Activity, Counts, Minute, Object, Outcome};
 use forge_core::time::Time;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::Options;
 use super::aside::read_aside;
 use super::connect::in_time;
 use super::deliveries::{read_delivery, read_signing_key, read_webhook};
@@ -22,17 +22,65 @@ use super::fault;
 use super::load::{
     cell, read_api_key, read_client, read_counts, read_digest, read_job, read_limit, read_record,
 };
+use super::lookups::LookupKind;
+use super::operator::read_activity;
 use super::pipeline::Pipeline;
 use super::pool::{Pool, PooledConnection};
 use super::sql::Sql;
 use super::value::{NameText, Uuid};
+use super::{Options, Postgres};
 use crate::error::readable;
-use crate::{
-    Error, Fault, JobsAhead, JournalRow, Page, Query, QueueCounts, StoredResult, Sweep, Swept, Tombstone,
+use crate::front::ShelfFront;
+use crate::query::PRIORITIES_LOOKED_AT_MAX;
+use crate::{Error, Fault, JournalRow, Page, Query, QueueCounts, StoredResult, Sweep, Swept, Tombstone};
+
+/// Jobs by id.
+pub(super) static JOBS: LookupKind<JobId, Arc<Job>> = LookupKind {
+    sql: Sql::ReadJobs,
+    key: |row| Ok(cell::<Uuid>(row, 0)?.into()),
+    read: |row| read_job(row).map(Arc::new),
 };
 
-/// Answers one question. Being cancelled anywhere costs the connection, nothing else.
-pub(super) async fn read(pool: &Pool, options: &Options, query: Query) -> Result<Page, Error> {
+/// Results by execution.
+pub(super) static RESULTS: LookupKind<ExecutionId, Box<StoredResult>> = LookupKind {
+    sql: Sql::ReadResults,
+    key: |row| Ok(cell::<Uuid>(row, 7)?.into()),
+    read: |row| read_kept(row).map(Box::new),
+};
+
+/// Answers one question. What is asked most is answered for all who ask at the same time.
+pub(super) async fn read(store: &Postgres, query: Query) -> Result<Page, Error> {
+    match query {
+        Query::Job(id) => store.jobs.find(id).await.map(Page::Job),
+        Query::Result(execution) => store.results.find(execution).await.map(Page::Result),
+        Query::Ahead { shelf, priority, id, limit } => {
+            let front = store.fronts.of(&shelf, limit);
+            let front = front.get_or_try_init(|| read_front(store, &shelf, limit)).await?;
+            Ok(Page::Ahead(front.ahead(priority, id)))
+        }
+        query => read_alone(&store.readers, &store.options, query).await,
+    }
+}
+
+/// The jobs that will be taken first from a shelf, and how many wait in all.
+async fn read_front(store: &Postgres, shelf: &Shelf, depth: usize) -> Result<ShelfFront, Error> {
+    let pooled = store.readers.take().await?;
+    let (lane, name, limit) = (shelf.lane as i16, shelf.name.as_str(), bounded(depth));
+    let mut pipeline = Pipeline::new(pooled.connection());
+    pipeline.push(Sql::ReadFront, [&lane, &name, &limit]);
+    pipeline.push(Sql::ReadWaiting, [&name]);
+    let mut answers = in_time(&store.options, pipeline.run()).await?.into_iter();
+    let mut next = || answers.next().unwrap_or_else(|| Ok(Vec::new())).map_err(fault::report);
+    let (places, waiting) = (next()?, next()?);
+    pooled.give_back();
+    let place = |row: &Row| Ok((cell(row, 0)?, cell::<Uuid>(row, 1)?.into()));
+    let places = places.iter().map(place).collect::<Result<Vec<_>, Error>>()?;
+    let n_waiting = waiting.first().map_or(Ok(0), |row| cell(row, 0))?;
+    Ok(ShelfFront::new(places, depth, n_waiting))
+}
+
+/// Answers one question on a connection of its own. Being cancelled anywhere costs the connection, nothing else.
+async fn read_alone(pool: &Pool, options: &Options, query: Query) -> Result<Page, Error> {
     let reader = ReadConnection { pooled: pool.take().await?, options };
     let page = reader.answer(query).await;
     match page.as_ref().map_err(|error| error.fault) {
@@ -43,6 +91,25 @@ pub(super) async fn read(pool: &Pool, options: &Options, query: Query) -> Result
         Err(Fault::Unavailable | Fault::Timeout | Fault::TooNew | Fault::Unknown) => drop(reader),
     }
     page
+}
+
+/// What time it is by the clock of the database.
+pub(super) async fn now(pool: &Pool, options: &Options) -> Result<Time, Error> {
+    let pooled = pool.take().await?;
+    let rows = in_time(options, pooled.connection().query(Sql::Now, &[])).await?.map_err(fault::report)?;
+    let micros = rows.first().map(|row| row.try_get(0)).transpose().map_err(fault::report)?;
+    pooled.give_back();
+    Ok(Time::from_micros(micros.unwrap_or_default()))
+}
+
+/// What tells this database from others.
+pub(super) async fn store_id(pool: &Pool, options: &Options) -> Result<u128, Error> {
+    let pooled = pool.take().await?;
+    let rows =
+        in_time(options, pooled.connection().query(Sql::ReadStoreId, &[])).await?.map_err(fault::report)?;
+    pooled.give_back();
+    let row = rows.first().ok_or_else(|| Error::new(Fault::Corrupt, "the database has lost its id"))?;
+    Ok(cell::<Uuid>(row, 0)?.as_u128())
 }
 
 /// Deletes what is old.
@@ -57,7 +124,7 @@ pub(super) async fn sweep(pool: &Pool, options: &Options, sweep: Sweep) -> Resul
     };
     sweep_queues(&pooled, options, sweep.activity_before).await?;
     let swept = Swept {
-        journal_rows: delete(Sql::SweepJournal, sweep.journal_before).await?,
+        journal_rows: sweep_journal(&pooled, options, &sweep).await?,
         tombstones: delete(Sql::SweepTombstones, sweep.tombstones_before).await?,
         revoked_keys: delete(Sql::SweepApiKeys, sweep.revoked_keys_before).await?,
         deliveries: delete(Sql::SweepDeliveries, sweep.deliveries_before).await?,
@@ -66,6 +133,13 @@ pub(super) async fn sweep(pool: &Pool, options: &Options, sweep: Sweep) -> Resul
     };
     pooled.give_back();
     Ok(swept)
+}
+
+async fn sweep_journal(pooled: &PooledConnection, options: &Options, sweep: &Sweep) -> Result<usize, Error> {
+    let (before, limit) = (sweep.journal_before.as_micros(), bounded(sweep.limit));
+    let values: [&(dyn ToSql + Sync); 3] = [&before, &limit, &sweep.journal_until];
+    let deleted = in_time(options, pooled.connection().execute(Sql::SweepJournal, &values)).await?;
+    Ok(deleted.map_err(fault::report)? as usize)
 }
 
 /// Queues without jobs that may leave counts behind: each is a few rows, and removing them stops all writers for a moment.
@@ -103,9 +177,8 @@ impl ReadConnection<'_> {
 
     async fn answer(&self, query: Query) -> Result<Page, Error> {
         Ok(match query {
-            Query::Job(id) => {
-                let rows = self.rows(Sql::ReadJob, &[&Uuid::from(id)]).await?;
-                Page::Job(rows.first().map(read_job).transpose()?.map(Arc::new))
+            Query::Job(_) | Query::Result(_) | Query::Ahead { .. } => {
+                unreachable!("answered for many at once")
             }
             Query::Inputs(ids) => self.inputs(ids).await?,
             Query::JobOf(execution) => {
@@ -115,10 +188,6 @@ impl ReadConnection<'_> {
             Query::Outcome(execution) => {
                 let rows = self.rows(Sql::ReadOutcome, &[&Uuid::from(execution)]).await?;
                 Page::Outcome(rows.first().map(read_outcome).transpose()?)
-            }
-            Query::Result(execution) => {
-                let rows = self.rows(Sql::ReadResult, &[&Uuid::from(execution)]).await?;
-                Page::Result(rows.first().map(read_kept).transpose()?.map(Box::new))
             }
             Query::Items(execution) => {
                 let rows = self.rows(Sql::ReadItems, &[&Uuid::from(execution)]).await?;
@@ -131,16 +200,19 @@ impl ReadConnection<'_> {
             }
             Query::Jobs(filter) => Page::JobList(self.list_jobs(filter).await?),
             Query::Shelf { shelf, after, limit } => self.shelf(shelf, after, limit).await?,
+            Query::Oldest(shelf) => {
+                let (lane, name) = (shelf.lane as i16, shelf.name.as_str());
+                let limit = bounded(PRIORITIES_LOOKED_AT_MAX);
+                let rows = self.rows(Sql::ReadOldest, &[&lane, &name, &limit]).await?;
+                Page::Job(readable_all(&rows, read_job)?.into_iter().next().map(Arc::new))
+            }
             Query::DeadLetters { limit } => {
                 let rows = self.rows(Sql::CountDead, &[&bounded(limit)]).await?;
                 let n = rows.first().map_or(Ok(0), |row| cell::<i64>(row, 0))?;
                 Page::Count(n.unsigned_abs())
             }
-            Query::Ahead { shelf, priority, id, limit } => {
-                Page::Ahead(self.ahead(shelf, (priority, id), limit).await?)
-            }
             Query::NextDue => {
-                let rows = self.rows(Sql::ReadNextDue, &[]).await?;
+                let rows = self.rows(Sql::ReadNextDue, &[&RecordKind::KNOWN]).await?;
                 let due: Option<i64> = rows.first().map_or(Ok(None), |row| cell(row, 0))?;
                 Page::Moment(due.map(Time::from_micros))
             }
@@ -158,7 +230,7 @@ impl ReadConnection<'_> {
             }
             Query::Activity { queue, since } => {
                 let rows = self.rows(Sql::ReadActivity, &[&queue.as_str(), &since.0]).await?;
-                Page::Activity(rows.first().map_or(Ok(Activity::default()), read_activity)?)
+                Page::Activity(rows.first().map_or(Ok(Activity::default()), |row| read_activity(row, 0))?)
             }
             Query::Limit(key) => {
                 let rows = self.rows(Sql::FindLimits, &[&vec![key.as_str()]]).await?;
@@ -248,6 +320,7 @@ impl ReadConnection<'_> {
                 let rows = self.rows(Sql::ListAside, &[&bounded(limit)]).await?;
                 Page::SetAside(rows.iter().map(read_aside).collect::<Result<_, _>>()?)
             }
+            Query::Operator(query) => self.answer_operator(query).await?,
         })
     }
 
@@ -279,24 +352,12 @@ impl ReadConnection<'_> {
         let (after, limit) = (after.map_or(Uuid::MIN, Uuid::from), bounded(limit));
         let rows = match shelf.lane {
             Lane::Dead => self.rows(Sql::ReadDead, &[&name, &after, &limit]).await?,
+            Lane::Failed => self.rows(Sql::ReadFailed, &[&name, &after, &limit]).await?,
             Lane::External | Lane::BuiltIn | Lane::Parked => {
                 self.rows(Sql::ReadShelf, &[&lane, &name, &after, &limit]).await?
             }
         };
         Ok(Page::Jobs(readable_all(&rows, read_job)?))
-    }
-
-    async fn ahead(&self, shelf: Shelf, place: (i16, JobId), limit: usize) -> Result<JobsAhead, Error> {
-        let (lane, name, (priority, id)) = (shelf.lane as i16, shelf.name.as_str(), place);
-        let (id, limit_rows) = (Uuid::from(id), bounded(limit));
-        let values: [&(dyn ToSql + Sync); 5] = [&lane, &name, &priority, &id, &limit_rows];
-        let number = |rows: Vec<Row>| rows.first().map_or(Ok(0), |row| cell::<i64>(row, 0));
-        let n = number(self.rows(Sql::ReadAhead, &values).await?)? as u64;
-        let mut waiting = 0;
-        if n >= limit as u64 {
-            waiting = number(self.rows(Sql::ReadWaiting, &[&name]).await?)?;
-        }
-        Ok(JobsAhead::counted(n, limit, || waiting))
     }
 }
 
@@ -306,7 +367,10 @@ pub(super) fn bounded(limit: usize) -> i64 {
 }
 
 /// What can be read of rows in a list: one that cannot does not hide the others.
-fn readable_all<T>(rows: &[Row], read: impl Fn(&Row) -> Result<T, Error>) -> Result<Vec<T>, Error> {
+pub(super) fn readable_all<T>(
+    rows: &[Row],
+    read: impl Fn(&Row) -> Result<T, Error>,
+) -> Result<Vec<T>, Error> {
     rows.iter().filter_map(|row| readable(read(row).map(Some)).transpose()).collect()
 }
 
@@ -333,14 +397,6 @@ fn read_tombstone(row: &Row) -> Result<Tombstone, Error> {
 
 fn read_queue(row: &Row) -> Result<QueueCounts, Error> {
     Ok(QueueCounts { queue: cell::<NameText>(row, 0)?.0, counts: read_counts(row, 1)? })
-}
-
-fn read_activity(row: &Row) -> Result<Activity, Error> {
-    let mut numbers = [0; 6];
-    for (n, number) in numbers.iter_mut().enumerate() {
-        *number = cell(row, n)?;
-    }
-    Ok(Activity::from_array(numbers))
 }
 
 fn read_journal_row(row: &Row) -> Result<JournalRow, Error> {

@@ -5,7 +5,7 @@
 //! while writing, jobs, idempotency keys, unique keys, clients, each in the order of its key, and the journal last. Whatever is
 //! found by looking around (shelves, due jobs, due deliveries) skips what others hold and never waits.
 
-use super::{aside, list};
+use super::{aside, blobs, list, operator};
 
 /// Declares the statements and their texts.
 macro_rules! statements {
@@ -35,6 +35,8 @@ statements! {
     Begin = "BEGIN ISOLATION LEVEL READ COMMITTED";
     Commit = "COMMIT";
     Rollback = "ROLLBACK";
+    /// The time when it is asked, not when its transaction began.
+    Now = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
 
     // ── Loading ──
 
@@ -101,10 +103,11 @@ statements! {
         SELECT kind, key, grp, due_at, version, bytes
           FROM unnest($1::smallint[], $2::text[]) AS want (kind, key)
           JOIN records USING (kind, key)";
+    /// Only of kinds that this version knows; `$3` has a bit for each.
     LockDueRecords = "
         SELECT kind, key, grp, due_at, version, bytes
           FROM records
-         WHERE due_at <= $1::bigint
+         WHERE due_at <= $1::bigint AND kind < 63 AND ($3::bigint >> kind) & 1 = 1
          ORDER BY due_at
          LIMIT $2::bigint
            FOR UPDATE SKIP LOCKED";
@@ -377,19 +380,20 @@ statements! {
 
     // ── Reading ──
 
-    ReadJob = "SELECT id, head, body FROM jobs WHERE id = $1::uuid";
     ReadInputs = "SELECT job, input FROM inputs WHERE job = ANY ($1::uuid[])";
     ReadJobOf = "SELECT job FROM executions WHERE execution = $1::uuid";
     ReadOutcome = "SELECT execution, job, bytes, digest FROM outcomes WHERE execution = $1::uuid";
-    ReadResult = "
-        SELECT media_type, file_name, size, expires_at, bytes, blob, digest
+    ReadResults = "
+        SELECT media_type, file_name, size, expires_at, bytes, blob, digest, execution
           FROM results
-         WHERE execution = $1::uuid";
+         WHERE execution = ANY ($1::uuid[])";
     ReadItems = "SELECT ends FROM items WHERE execution = $1::uuid";
     ReadTombstone = "SELECT client, at, kept FROM tombstones WHERE execution = $1::uuid";
     ListJobs = list::JOBS;
     ListJobsOfClient = list::JOBS_OF_CLIENT;
     ListJobsInStates = list::JOBS_IN_STATES;
+    ListJobsInStatesOfAll = list::JOBS_IN_STATES_OF_ALL;
+    CountClients = list::COUNT_CLIENTS;
     /// Sorts the shelf by age; fit for a look at what waits. Dead letters may be many and have an index for it.
     ReadShelf = "
         SELECT id, head, body
@@ -397,6 +401,7 @@ statements! {
          WHERE lane = $1::smallint AND shelf = $2::text AND id > $3::uuid
          ORDER BY id
          LIMIT $4::bigint";
+    ReadOldest = operator::OLDEST;
     ReadDead = "
         SELECT id, head, body
           FROM jobs
@@ -404,21 +409,23 @@ statements! {
          ORDER BY id
          LIMIT $3::bigint";
     CountDead = "SELECT count(*) FROM (SELECT FROM jobs WHERE lane = 4 LIMIT $1::bigint) AS dead";
-    /// In two ranges, each along the index: one condition with OR would walk the whole shelf. A job of the same priority
-    /// that is older comes first.
-    ReadAhead = "
-        SELECT count(*)
-          FROM (SELECT FROM jobs WHERE lane = $1::smallint AND shelf = $2::text AND priority > $3::smallint
-                 UNION ALL
-                SELECT FROM jobs
-                 WHERE lane = $1::smallint AND shelf = $2::text AND priority = $3::smallint AND id < $4::uuid
-                 LIMIT $5::bigint) AS ahead";
+    /// Along the index from which claims take: of one priority, the older comes first.
+    ReadFront = "
+        SELECT priority, id
+          FROM jobs
+         WHERE lane = $1::smallint AND shelf = $2::text
+         ORDER BY priority DESC, id
+         LIMIT $3::bigint";
     ReadWaiting = "SELECT coalesce(sum(queued), 0)::bigint FROM counts WHERE queue = $1::text";
     ReadNextDue = "
         SELECT min(due_at)
           FROM ((SELECT due_at FROM jobs WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1)
                  UNION ALL
-                (SELECT due_at FROM records WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1)) AS next";
+                (SELECT due_at
+                   FROM records
+                  WHERE due_at IS NOT NULL AND kind < 63 AND ($1::bigint >> kind) & 1 = 1
+                  ORDER BY due_at
+                  LIMIT 1)) AS next";
     /// The queues whose keys begin with something: from it on, up to what follows all of them.
     ReadQueues = "
         SELECT queue,
@@ -504,11 +511,19 @@ statements! {
     ListDeliveriesTo = list::TO_WEBHOOK;
     ListDeliveriesGivenUp = list::GIVEN_UP;
     ListDeliveriesOf = list::OF_JOB;
+    ReadFailed = operator::FAILED;
+    CountFailed = operator::COUNT_FAILED;
+    ReadActivityByQueue = operator::ACTIVITY_BY_QUEUE;
+    ReadActivityByMinute = operator::ACTIVITY_BY_MINUTE;
+    ReadClients = operator::CLIENTS;
+    ReadAllWebhooks = operator::WEBHOOKS;
     ReadNextDelivery = "SELECT due_at FROM deliveries WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1";
 
     // ── Blobs ──
 
-    BeginBlob = "INSERT INTO blobs (id, loose_at) VALUES ($1::uuid, $2::bigint)";
+    ReadStoreId = "SELECT id FROM store";
+    BeginBlob = "INSERT INTO blobs (id, loose_at, place) VALUES ($1::uuid, $2::bigint, $3::smallint)";
+    NoteUpload = "UPDATE blobs SET upload = $2::text WHERE id = $1::uuid";
     TouchBlob = "
         UPDATE blobs SET loose_at = $2::bigint WHERE id = $1::uuid AND loose_at IS NOT NULL AND NOT doomed";
     InsertChunk = "INSERT INTO blob_chunks (blob, start, bytes) VALUES ($1::uuid, $2::bigint, $3::bytea)";
@@ -519,18 +534,9 @@ statements! {
          WHERE blob = $1::uuid AND start <= $2::bigint
          ORDER BY start DESC
          LIMIT 1";
-    FindBlob = "SELECT FROM blobs WHERE id = $1::uuid";
-    /// Those that are doomed already come again: whoever was to delete them did not get round to it. Skips what another node
-    /// is at.
-    DoomBlobs = "
-        UPDATE blobs SET doomed = true
-         WHERE id IN (SELECT id
-                        FROM blobs
-                       WHERE loose_at < $1::bigint
-                       ORDER BY loose_at
-                       LIMIT $2::bigint
-                         FOR UPDATE SKIP LOCKED)
-     RETURNING id";
+    FindBlob = "SELECT place FROM blobs WHERE id = $1::uuid";
+    UnknownBlobs = blobs::UNKNOWN;
+    DoomBlobs = blobs::DOOM;
     DeleteChunks = "
         DELETE FROM blob_chunks
          WHERE blob = $1::uuid
@@ -571,7 +577,7 @@ statements! {
     SweepJournal = "
         DELETE FROM journal
          WHERE seq IN (SELECT seq
-                         FROM (SELECT seq, at FROM journal ORDER BY seq LIMIT $2::bigint) AS oldest
+                         FROM (SELECT seq, at FROM journal WHERE seq <= $3::bigint ORDER BY seq LIMIT $2::bigint) AS oldest
                         WHERE at < $1::bigint)";
     SweepApiKeys = "
         DELETE FROM api_keys

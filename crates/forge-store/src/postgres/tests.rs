@@ -1,11 +1,15 @@
 //! The statements on a real server: all of them are understood, and the hot ones use their index however large the table.
 
+use std::sync::Arc;
+
+use forge_core::id::JobId;
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
 use super::sql::Sql;
 use super::{Options, Postgres, connect};
 use crate::testing::{self, Cluster};
+use crate::{Fault, Page, Query, Store as _};
 
 /// A database with the schema, and a session as ours are.
 async fn session() -> Client {
@@ -85,13 +89,19 @@ async fn check_plans(client: &Client) {
         (Sql::FindKeys, "using idempotency_pkey"),
         (Sql::FindUniques, "using uniques_pkey"),
         (Sql::FindCounts, "using counts_pkey"),
-        (Sql::ReadJob, "using jobs_pkey"),
+        (Sql::ReadJobs, "using jobs_pkey"),
+        (Sql::ReadResults, "using results_pkey"),
+        (Sql::ReadFront, "using jobs_shelf"),
         (Sql::ListJobs, "Backward using jobs_pkey"),
         (Sql::ListJobsOfClient, "Backward using jobs_client"),
         (Sql::ListJobsInStates, "Backward using jobs_state"),
+        (Sql::ListJobsInStatesOfAll, "Backward using jobs_state"),
         (Sql::ReadShelf, "using jobs_shelf"),
+        (Sql::ReadOldest, "using jobs_shelf"),
         (Sql::ReadDead, "using jobs_dead"),
         (Sql::CountDead, "using jobs_dead"),
+        (Sql::ReadFailed, "using jobs_failed"),
+        (Sql::CountFailed, "using jobs_failed"),
         (Sql::ReadNextDue, "using jobs_due"),
         (Sql::ReadJournal, "using journal_pkey"),
         (Sql::ReadJournalBefore, "using journal_at"),
@@ -128,7 +138,7 @@ async fn claims_and_timers_stop_after_the_last_row_wanted() {
     let client = session().await;
     fill(&client).await;
     let deliveries = [Sql::LockFailedDeliveries, Sql::ReadNextDelivery];
-    let jobs = [Sql::LockShelf, Sql::LockDue, Sql::ReadDead];
+    let jobs = [Sql::LockShelf, Sql::ReadFront, Sql::LockDue, Sql::ReadDead, Sql::ReadFailed];
     for sql in jobs.into_iter().chain(deliveries) {
         let plan = plan(&client, sql).await;
         assert!(!plan.contains("Sort"), "{sql:?} sorts:\n{plan}");
@@ -146,4 +156,36 @@ async fn what_every_job_must_have_cannot_be_missing() {
          ORDER BY 1";
     let optional: Vec<String> = client.query(sql, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
     assert_eq!(optional, ["jobs.due_at", "jobs.lane", "jobs.shelf"]);
+}
+
+#[tokio::test]
+async fn of_lookups_at_once_each_gets_its_own_answer() {
+    let url = Cluster::shared().database().await;
+    let store = Postgres::connect(&url, Options::new(1)).await.unwrap();
+    let damaged = "
+        INSERT INTO jobs (id, client, state, priority, queue, job_type, head, body)
+        SELECT ('00000000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, gen_random_uuid(), 4, 0, 'q', '', '\\x00', '\\x00'
+          FROM generate_series(1, 3) AS n";
+    testing::connect(&url).await.batch_execute(damaged).await.unwrap();
+    let id = |n: u128| JobId::from_u128(0x0000_0000_0000_7000_8000_0000_0000_0000 | n);
+    let mut waiting = tokio::task::JoinSet::new();
+    let store = Arc::new(store);
+    for n in (1..=600).chain(1..=3) {
+        let store = store.clone();
+        waiting.spawn(async move {
+            let found = store.read(Query::Job(id(n))).await;
+            (n, found.map_err(|error| error.fault))
+        });
+    }
+    let mut n_damaged = 0;
+    while let Some(ended) = waiting.join_next().await {
+        match ended.unwrap() {
+            (1..=3, found) => {
+                assert!(matches!(found, Err(Fault::Corrupt)));
+                n_damaged += 1;
+            }
+            (n, found) => assert!(matches!(found, Ok(Page::Job(None))), "{n}"),
+        }
+    }
+    assert_eq!(n_damaged, 6);
 }

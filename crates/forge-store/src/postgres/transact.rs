@@ -51,6 +51,8 @@ enum RetryReason {
     JobExists,
     /// Limits that were not asked for turned out to matter; with them in view it will work.
     Limits,
+    /// So did other rows.
+    More,
 }
 
 /// In what state a failed attempt leaves its connection.
@@ -87,6 +89,11 @@ impl FailedTry {
             self.error.fault = Fault::Busy;
         }
         self
+    }
+
+    fn more() -> FailedTry {
+        let error = Error::new(Fault::Busy, "rows were not loaded that a job needs to end");
+        FailedTry { error, again: RetryReason::More, after: ConnectionState::Open }
     }
 
     fn limits() -> FailedTry {
@@ -164,7 +171,8 @@ pub(super) async fn transact(
     let pooled = pool.take().await?;
     let mut earlier = EarlierTries::default();
     let mut job_existed = false;
-    for n in 1..=TRIES_MAX {
+    let mut n = 1;
+    loop {
         let stage = StatementRunner { options: &options, may_retry: n < TRIES_MAX };
         let setback = match attempt(pooled.connection(), &stage, &wants, &mut earlier, &mut decide).await {
             Ok(changes) => {
@@ -181,8 +189,9 @@ pub(super) async fn transact(
         }
         job_existed = setback.again == RetryReason::JobExists;
         tracing::debug!(error = %setback.error, tries = n, "lost a race; deciding again");
+        // Each time more rows are asked for there are fewer that can be asked for: that ends by itself.
+        n += usize::from(setback.again != RetryReason::More);
     }
-    unreachable!("the last try does not go on")
 }
 
 fn give_back_if(pooled: PooledConnection, usable: bool) {
@@ -209,9 +218,14 @@ async fn attempt(
     earlier: &mut EarlierTries,
     decide: &mut Decide,
 ) -> Result<Changes, FailedTry> {
+    let wants = &wants.with(&earlier.more);
     let mut loaded = load(connection, stage, wants, earlier).await?;
     let rows = std::mem::take(&mut loaded.rows);
-    let changes = decide_safely(decide, rows)?;
+    let changes = decide_safely(decide, Rows { more: earlier.more.clone(), ..rows })?;
+    if !changes.more.is_empty() {
+        earlier.more.extend(changes.more);
+        return Err(FailedTry::more());
+    }
     if !changes.exact.is_empty() {
         earlier.exact.queues.extend(changes.exact.queues);
         earlier.exact.active |= changes.exact.active;

@@ -82,7 +82,7 @@ impl ToSql for NameText {
 
 impl<'a> FromSql<'a> for NameText {
     fn from_sql(_: &Type, raw: &'a [u8]) -> Result<NameText, Box<dyn Error + Sync + Send>> {
-        Ok(NameText(Name::stored(std::str::from_utf8(raw)?)))
+        Ok(NameText(Name::joined(std::str::from_utf8(raw)?)))
     }
 
     accepts!(TEXT);

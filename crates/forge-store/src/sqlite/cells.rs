@@ -29,7 +29,7 @@ pub(super) fn job_id(row: &Row<'_>, column: usize) -> Result<JobId, Error> {
 /// A name in a column.
 pub(super) fn name(row: &Row<'_>, column: usize) -> Result<Name, Error> {
     let text = row.get_ref(column)?.as_str().map_err(|_| Corrupt)?;
-    Ok(Name::stored(text))
+    Ok(Name::joined(text))
 }
 
 /// The job with this id whose head and body are in two columns, side by side.

@@ -1,6 +1,7 @@
 //! Opening connections: one that writes, a few that read. What is set on each, and why.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::limits::Limit;
@@ -8,7 +9,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::checkpoint::LOG_BYTES_MAX;
 use super::private;
-use crate::{Error, Fault};
+use crate::{Error, Fault, ObjectPlace};
 
 /// How to open a store. The defaults are right unless a test or an operator knows better.
 #[derive(Clone, Debug)]
@@ -21,11 +22,19 @@ pub struct Options {
     pub row_bytes_max: Option<u32>,
     /// Connections for lookups, which run on the caller's thread.
     pub lookups: usize,
+    /// Where the bytes of new blobs go; `None` for files beside the database.
+    pub objects: Option<Arc<dyn ObjectPlace>>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { busy_timeout: Duration::from_secs(5), pages_max: None, row_bytes_max: None, lookups: 4 }
+        Options {
+            busy_timeout: Duration::from_secs(5),
+            pages_max: None,
+            row_bytes_max: None,
+            lookups: 4,
+            objects: None,
+        }
     }
 }
 
@@ -37,7 +46,7 @@ pub(super) struct DatabaseFile {
 }
 
 /// More statements than there are, so that none is ever prepared twice.
-pub(super) const STATEMENTS_MAX: usize = 128;
+pub(super) const STATEMENTS_MAX: usize = 160;
 
 /// `synchronous` FULL: a commit returns when the log is on the disk. Copying the log back is not left to the commit, see
 /// [`checkpoint`](super::checkpoint). The cache is in KiB.

@@ -8,7 +8,7 @@ use forge_core::id::{ClientId, DeliveryId, SigningKeyId, WebhookId};
 use forge_core::set_aside::{RowId, Unreadable};
 use forge_core::time::Time;
 use forge_core::webhook::{SigningKey, Webhook};
-use forge_core::{Changes, Rows, Wants};
+use forge_core::{Changes, Rows, Wants, related};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::cells;
@@ -162,8 +162,7 @@ struct FoundDeliveries<'a> {
 impl FoundDeliveries<'_> {
     /// The webhooks asked for, and those of the clients whose jobs are here.
     fn webhooks(&mut self, wants: &Wants) -> Result<(), Error> {
-        let mut clients: BTreeSet<ClientId> = wants.webhooks_of.clone();
-        clients.extend(self.rows.jobs.iter().map(|job| job.head.client));
+        let clients = related::webhooks_of(wants, &self.rows.jobs);
         let wanted = !clients.is_empty() || !wants.webhooks.is_empty();
         if !wanted || !self.db.prepare_cached(ANY_WEBHOOK)?.exists([])? {
             return Ok(());
@@ -183,7 +182,7 @@ impl FoundDeliveries<'_> {
     }
 
     fn webhook(&mut self, id: WebhookId) -> Result<(), Error> {
-        if id.as_u128() != 0 && !self.webhooks.contains(&id) {
+        if id != WebhookId::CALLBACK && !self.webhooks.contains(&id) {
             self.take_webhooks(all(self.db, WEBHOOK, params![id.to_bytes()], webhook)?);
         }
         Ok(())
@@ -194,18 +193,9 @@ impl FoundDeliveries<'_> {
         self.rows.webhooks.extend(new);
     }
 
-    /// Two of each chain asked for; one of each that a job which is here can have.
     fn chains(&mut self, wants: &Wants) -> Result<(), Error> {
-        let mut chains: BTreeSet<(Chain, i64)> = wants.chains.iter().map(|chain| (*chain, 2)).collect();
-        for job in &self.rows.jobs {
-            let webhooks = self.rows.webhooks.iter().filter(|webhook| webhook.client == job.head.client);
-            let callback = job.head.callback.iter().map(|_| WebhookId::from_u128(0));
-            for endpoint in webhooks.map(|webhook| webhook.id).chain(callback) {
-                chains.insert((Chain { job: job.id, endpoint }, 1));
-            }
-        }
-        for (Chain { job, endpoint }, limit) in chains {
-            let chain = params![job.to_bytes(), endpoint.to_bytes(), limit];
+        for (Chain { job, endpoint }, n) in related::chains(wants, &self.rows.jobs, &self.rows.webhooks) {
+            let chain = params![job.to_bytes(), endpoint.to_bytes(), sql_limit(n)];
             self.meet(CHAIN, chain)?;
         }
         Ok(())
@@ -334,6 +324,11 @@ pub(super) fn webhooks_of(
     webhooks.sort_unstable_by_key(|webhook| webhook.id);
     webhooks.truncate(limit);
     Ok(webhooks)
+}
+
+/// The webhooks that a statement finds and that can be read.
+pub(super) fn webhooks_found(db: &Connection, sql: &str, params: impl Params) -> Result<Vec<Webhook>, Error> {
+    all_readable(db, sql, params, webhook)
 }
 
 /// The delivery with this id.

@@ -1,6 +1,8 @@
 //! Lists, newest first. A filter that few rows pass must not keep a reader busy for long: a page ends where it has looked at
 //! as many rows as it may, and says where to go on.
 
+use std::collections::BinaryHeap;
+
 use forge_core::codec::Corrupt;
 use forge_core::delivery::{Delivery, DeliveryStatus};
 use forge_core::id::{DeliveryId, JobId};
@@ -9,8 +11,10 @@ use forge_core::state::State;
 use rusqlite::{Connection, Params, Row, params};
 
 use super::cells;
+use super::read::{all, first};
 use super::statements::statements;
 use crate::error::readable;
+use crate::query::CLIENTS_MERGED_MAX;
 use crate::{DeliveriesOf, DeliveryFilter, Error, Filter, ListPage};
 
 statements! {
@@ -36,6 +40,28 @@ statements! {
         FROM jobs INDEXED BY jobs_state
         WHERE client = ?2 AND state = ?3 AND state <> 4 AND id < ?1
         ORDER BY id DESC
+    ";
+
+    /// The ids of the next jobs of one client in a state, in `jobs_state` alone.
+    IDS_IN_STATE = "
+        SELECT id
+        FROM jobs INDEXED BY jobs_state
+        WHERE client = ?2 AND state = ?3 AND state <> 4 AND id < ?1
+        ORDER BY id DESC
+        LIMIT 32
+    ";
+
+    CLIENT_IDS = "
+        SELECT id
+        FROM clients
+        WHERE id > x''
+        LIMIT ?1
+    ";
+
+    JOB_BY_ID = "
+        SELECT id, state, queue, job_type, lane, head, body
+        FROM jobs
+        WHERE id = ?1
     ";
 
     /// Along `deliveries_endpoint`.
@@ -72,8 +98,13 @@ pub(super) fn jobs(db: &Connection, filter: &Filter) -> Result<ListPage<Job, Job
         Ok((id, job))
     };
     let (limit, look_max) = (filter.limit, filter.look_max);
+    let is_rare = !filter.states.is_empty() && !filter.states.contains(&State::Succeeded);
     let Some(client) = filter.client.map(|client| client.to_bytes()) else {
-        return walk(db, JOBS, params![before], limit, look_max, read);
+        let clients = if is_rare { clients(db)? } else { None };
+        return match clients {
+            Some(clients) => merge(db, filter, before, &clients, read),
+            None => walk(db, JOBS, params![before], limit, look_max, read),
+        };
     };
     if filter.states.is_empty() || filter.states.contains(&State::Succeeded) {
         return walk(db, JOBS_OF_CLIENT, params![before, client], limit, look_max, read);
@@ -85,6 +116,51 @@ pub(super) fn jobs(db: &Connection, filter: &Filter) -> Result<ListPage<Job, Job
     };
     let pages: Vec<_> = filter.states.iter().map(in_state).collect::<Result<_, Error>>()?;
     Ok(merged(pages, limit))
+}
+
+/// All clients, unless there are too many to look at one by one.
+fn clients(db: &Connection) -> Result<Option<Vec<[u8; 16]>>, Error> {
+    let found = all(db, CLIENT_IDS, params![CLIENTS_MERGED_MAX as i64 + 1], |row| cells::array(row, 0))?;
+    Ok(Some(found).filter(|found| found.len() <= CLIENTS_MERGED_MAX))
+}
+
+/// Jobs of all clients in states that few are in: no index has them together, so the lists of the clients are merged.
+fn merge(
+    db: &Connection,
+    filter: &Filter,
+    before: [u8; 16],
+    clients: &[[u8; 16]],
+    mut read: impl FnMut(&Row<'_>) -> Result<(JobId, Option<Job>), Error>,
+) -> Result<ListPage<Job, JobId>, Error> {
+    let lists: Vec<([u8; 16], State)> =
+        clients.iter().flat_map(|client| filter.states.iter().map(|state| (*client, *state))).collect();
+    // The newest of what is known of each list comes first; the oldest that is known of a list asks for more of it.
+    let mut newest: BinaryHeap<(JobId, usize, bool)> = BinaryHeap::new();
+    let more = |list: usize, before: [u8; 16], newest: &mut BinaryHeap<_>| -> Result<(), Error> {
+        let (client, state) = lists[list];
+        let params = params![before, client, state.as_u8()];
+        let ids = all(db, IDS_IN_STATE, params, |row| cells::job_id(row, 0))?;
+        let last = ids.len().saturating_sub(1);
+        newest.extend(ids.into_iter().enumerate().map(|(n, id)| (id, list, n == last)));
+        Ok(())
+    };
+    for list in 0..lists.len() {
+        more(list, before, &mut newest)?;
+    }
+    let (mut rows, mut n_seen, mut last) = (Vec::new(), 0, None);
+    while let Some((id, list, is_last_known)) = newest.pop() {
+        if rows.len() >= filter.limit || n_seen >= filter.look_max.max(1) {
+            return Ok(ListPage { rows, next: last });
+        }
+        if is_last_known {
+            more(list, id.to_bytes(), &mut newest)?;
+        }
+        if let Some((_, found)) = first(db, JOB_BY_ID, params![id.to_bytes()], &mut read)? {
+            rows.extend(found);
+        }
+        (n_seen, last) = (n_seen + 1, Some(id));
+    }
+    Ok(ListPage { rows, next: None })
 }
 
 /// One page of several, each of which looked at rows of its own. It reaches as far as all of them did.

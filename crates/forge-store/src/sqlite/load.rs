@@ -5,7 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use forge_core::codec::Corrupt;
 use forge_core::id::JobId;
-use forge_core::job::{Lane, Name, Shelf};
+use forge_core::job::Shelf;
+use forge_core::related::{self, RelatedLimits};
 use forge_core::rows::{DueWant, KeyRow, LimitRow};
 use forge_core::set_aside::{RowId, Unreadable};
 use forge_core::time::Time;
@@ -73,7 +74,7 @@ pub(super) fn load(db: &Connection, wants: &Wants, cache: &mut WriterCache) -> R
     let mut loaded = Loaded::default();
     let mut ids: BTreeSet<JobId> = wants.jobs.clone();
     loaded.keys(db, wants, &mut ids)?;
-    loaded.uniques(db, wants, &mut ids)?;
+    ids.extend(loaded.uniques(db, &wants.uniques)?);
     for (shelf, &limit) in &wants.shelves {
         loaded.shelf(db, shelf, limit)?;
     }
@@ -81,7 +82,8 @@ pub(super) fn load(db: &Connection, wants: &Wants, cache: &mut WriterCache) -> R
         loaded.due(db, due)?;
     }
     loaded.jobs(db, &ids, cache)?;
-    loaded.parked(db)?;
+    let holders = loaded.uniques(db, &related::uniques(wants, &loaded.rows.jobs))?;
+    loaded.jobs(db, &holders, cache)?;
     loaded.limits(db)?;
     loaded.counts(db, wants)?;
     records::load(db, wants, &mut loaded.rows)?;
@@ -107,16 +109,18 @@ impl Loaded {
         Ok(())
     }
 
-    fn uniques(&mut self, db: &Connection, wants: &Wants, ids: &mut BTreeSet<JobId>) -> Result<(), Error> {
+    /// Looks up unique keys, and gives the jobs that hold them.
+    fn uniques(&mut self, db: &Connection, keys: &BTreeSet<[u8; 32]>) -> Result<BTreeSet<JobId>, Error> {
+        let mut holders = BTreeSet::new();
         let mut statement = db.prepare_cached(UNIQUE)?;
-        for key in &wants.uniques {
+        for key in keys {
             let mut found = statement.query(params![key])?;
             let Some(row) = found.next()? else { continue };
             let holder = cells::job_id(row, 0)?;
-            ids.insert(holder);
+            holders.insert(holder);
             self.rows.uniques.insert(*key, holder);
         }
-        Ok(())
+        Ok(holders)
     }
 
     fn shelf(&mut self, db: &Connection, shelf: &Shelf, limit: usize) -> Result<(), Error> {
@@ -150,26 +154,17 @@ impl Loaded {
         Ok(())
     }
 
-    /// The related rows of jobs that workers hold: who waits for their place.
-    fn parked(&mut self, db: &Connection) -> Result<(), Error> {
-        let held = self.rows.jobs.iter().filter(|job| job.state.is_active());
-        let keys: BTreeSet<Name> =
-            held.filter_map(|job| Some(job.head.limit.as_ref()?.key.clone())).collect();
-        for name in keys {
-            self.shelf(db, &Shelf { lane: Lane::Parked, name }, limits::UNPARK_MAX)?;
-        }
-        Ok(())
-    }
-
     fn limits(&mut self, db: &Connection) -> Result<(), Error> {
-        let keys: BTreeSet<&Name> =
-            self.rows.jobs.iter().filter_map(|job| Some(&job.head.limit.as_ref()?.key)).collect();
+        let RelatedLimits { keys, parked } = related::limits(&self.rows.jobs);
+        for shelf in parked {
+            self.shelf(db, &shelf, limits::UNPARK_MAX)?;
+        }
         let mut statement = db.prepare_cached(LIMIT)?;
         let read =
             |row: &Row<'_>| Ok(LimitRow { active: row.get(0)?, turn_at: Time::from_micros(row.get(1)?) });
         for key in keys {
             if let Some(limit) = statement.query_row(params![key.as_str()], read).optional()? {
-                self.rows.limits.insert(key.clone(), limit);
+                self.rows.limits.insert(key, limit);
             }
         }
         Ok(())

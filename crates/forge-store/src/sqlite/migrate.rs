@@ -3,43 +3,29 @@
 //! The whole runs in one transaction that takes the write lock first: of several processes that start together one
 //! applies the steps and the others, having waited, find nothing left to do.
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row, params};
 
 use super::statements::statements;
 use crate::Error;
-use crate::migrations::{Migration, pending};
+use crate::migrations::{AppliedStep, Migration, SchemaStatus, pending};
 
 /// Every step, oldest first. Only ever added to.
 const ALL: &[Migration] = &[
-    Migration { version: 1, name: "spine", sql: include_str!("../../migrations/sqlite/0001_spine.sql") },
-    Migration { version: 2, name: "items", sql: include_str!("../../migrations/sqlite/0002_items.sql") },
-    Migration {
-        version: 3,
-        name: "webhooks",
-        sql: include_str!("../../migrations/sqlite/0003_webhooks.sql"),
-    },
-    Migration { version: 4, name: "results", sql: include_str!("../../migrations/sqlite/0004_results.sql") },
-    Migration {
-        version: 5,
-        name: "tombstones_kept",
-        sql: include_str!("../../migrations/sqlite/0005_tombstones_kept.sql"),
-    },
-    Migration {
-        version: 6,
-        name: "clients_keyed",
-        sql: include_str!("../../migrations/sqlite/0006_clients_keyed.sql"),
-    },
-    Migration {
-        version: 7,
-        name: "set_aside",
-        sql: include_str!("../../migrations/sqlite/0007_set_aside.sql"),
-    },
-    Migration {
-        version: 8,
-        name: "list_filters",
-        sql: include_str!("../../migrations/sqlite/0008_list_filters.sql"),
-    },
-    Migration { version: 9, name: "records", sql: include_str!("../../migrations/sqlite/0009_records.sql") },
+    Migration::closing(1, "spine", include_str!("../../migrations/sqlite/0001_spine.sql")),
+    Migration::closing(2, "items", include_str!("../../migrations/sqlite/0002_items.sql")),
+    Migration::closing(3, "webhooks", include_str!("../../migrations/sqlite/0003_webhooks.sql")),
+    Migration::closing(4, "results", include_str!("../../migrations/sqlite/0004_results.sql")),
+    Migration::closing(
+        5,
+        "tombstones_kept",
+        include_str!("../../migrations/sqlite/0005_tombstones_kept.sql"),
+    ),
+    Migration::closing(6, "clients_keyed", include_str!("../../migrations/sqlite/0006_clients_keyed.sql")),
+    Migration::closing(7, "set_aside", include_str!("../../migrations/sqlite/0007_set_aside.sql")),
+    Migration::closing(8, "list_filters", include_str!("../../migrations/sqlite/0008_list_filters.sql")),
+    Migration::closing(9, "records", include_str!("../../migrations/sqlite/0009_records.sql")),
+    Migration::closing(10, "failed", include_str!("../../migrations/sqlite/0010_failed.sql")),
+    Migration::expanding(11, "objects", include_str!("../../migrations/sqlite/0011_objects.sql"), 10),
 ];
 
 const BEGIN: &str = "BEGIN IMMEDIATE";
@@ -58,18 +44,37 @@ const CREATE: &str = "
 
 statements! {
     APPLIED = "
-        SELECT version, checksum
+        SELECT version, checksum, compatible_from
         FROM schema_version
         ORDER BY version
     ";
 
     RECORD = "
-        INSERT INTO schema_version (version, name, checksum, applied_at)
-        VALUES (?1, ?2, ?3, datetime('now'))
+        INSERT INTO schema_version (version, name, checksum, compatible_from, applied_at)
+        VALUES (?1, ?2, ?3, ?4, datetime('now'))
     ";
 }
 
-/// Applies what is missing; refuses a schema that is newer than this program or not the one it knows.
+const HAS_TABLE: &str = "
+    SELECT count(*) > 0
+    FROM sqlite_schema
+    WHERE type = 'table' AND name = 'schema_version'
+";
+
+/// The first versions had no such column, and refused every step that they did not know.
+const HAS_COMPATIBLE: &str = "
+    SELECT count(*) > 0
+    FROM pragma_table_info('schema_version')
+    WHERE name = 'compatible_from'
+";
+const APPLIED_BEFORE_COMPATIBLE: &str = "
+    SELECT version, checksum, NULL
+    FROM schema_version
+    ORDER BY version
+";
+const ADD_COMPATIBLE: &str = "ALTER TABLE schema_version ADD COLUMN compatible_from INTEGER";
+
+/// Applies what is missing; refuses a schema that this program cannot work with, or does not know.
 pub(super) fn migrate(connection: &Connection) -> Result<(), Error> {
     migrate_to(connection, ALL)
 }
@@ -84,17 +89,43 @@ fn migrate_to(connection: &Connection, all: &[Migration]) -> Result<(), Error> {
     done
 }
 
+/// What [`migrate`] would do. Changes nothing.
+pub(super) fn status(connection: &Connection) -> Result<SchemaStatus, Error> {
+    let applied = if is(connection, HAS_TABLE)? { applied(connection)? } else { Vec::new() };
+    SchemaStatus::of(&applied, ALL)
+}
+
+fn is(connection: &Connection, question: &str) -> Result<bool, Error> {
+    Ok(connection.query_row(question, [], |row| row.get(0))?)
+}
+
+/// The steps that the file has, in order.
+fn applied(connection: &Connection) -> Result<Vec<AppliedStep>, Error> {
+    let sql = if is(connection, HAS_COMPATIBLE)? { APPLIED } else { APPLIED_BEFORE_COMPATIBLE };
+    let step = |row: &Row<'_>| {
+        let checksum = row.get::<_, i64>(1)?.cast_unsigned();
+        Ok(AppliedStep { version: row.get(0)?, checksum, compatible_from: row.get(2)? })
+    };
+    Ok(connection.prepare(sql)?.query_map([], step)?.collect::<Result<Vec<_>, _>>()?)
+}
+
 fn apply(connection: &Connection, all: &[Migration]) -> Result<(), Error> {
     connection.execute_batch(CREATE)?;
-    let applied = connection
-        .prepare(APPLIED)?
-        .query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned())))?
-        .collect::<Result<Vec<_>, _>>()?;
-    for migration in pending(&applied, all)? {
+    let applied = applied(connection)?;
+    let pending = pending(&applied, all)?;
+    if !pending.is_empty() && !is(connection, HAS_COMPATIBLE)? {
+        connection.execute_batch(ADD_COMPATIBLE)?;
+    }
+    if applied.len() > all.len() {
+        let (version, known) = (applied.len(), all.len());
+        tracing::warn!(version, known, "the schema is newer than this program, which can work with it");
+    }
+    for migration in pending {
         connection.execute_batch(migration.sql)?;
+        let Migration { version, name, compatible_from, .. } = migration;
         let checksum = migration.checksum().cast_signed();
-        connection.execute(RECORD, params![migration.version, migration.name, checksum])?;
-        tracing::info!(version = migration.version, name = migration.name, "schema migrated");
+        connection.execute(RECORD, params![version, name, checksum, compatible_from])?;
+        tracing::info!(version, name, "schema migrated");
     }
     Ok(())
 }
@@ -103,10 +134,11 @@ fn apply(connection: &Connection, all: &[Migration]) -> Result<(), Error> {
 mod tests {
     use super::*;
     use crate::Fault;
+    use crate::migrations::checksum;
 
     /// Every step there is, and one more.
     fn and(name: &'static str, sql: &'static str) -> Vec<Migration> {
-        let next = Migration { version: ALL.len() as u32 + 1, name, sql };
+        let next = Migration::closing(ALL.len() as u32 + 1, name, sql);
         ALL.iter().copied().chain([next]).collect()
     }
 
@@ -159,6 +191,53 @@ mod tests {
         assert_eq!(error.fault, Fault::TooNew);
         assert!(error.to_string().contains(&format!("version {}", ALL.len() + 1)), "{error}");
         assert!(connection.is_autocommit());
+    }
+
+    #[test]
+    fn a_schema_that_a_newer_version_only_expanded_is_used_as_it_is() {
+        let connection = Connection::open_in_memory().unwrap();
+        let newest = ALL.len() as u32;
+        let next = Migration::expanding(newest + 1, "next", "CREATE TABLE next (x)", newest);
+        let all: Vec<Migration> = ALL.iter().copied().chain([next]).collect();
+        migrate_to(&connection, &all).unwrap();
+        let before = tables(&connection);
+        migrate(&connection).unwrap();
+        assert_eq!(tables(&connection), before);
+        let status = status(&connection).unwrap();
+        assert_eq!(status, SchemaStatus { applied: newest + 1, known: newest, pending: vec![] });
+    }
+
+    #[test]
+    fn a_schema_from_before_steps_said_how_far_back_they_go_is_brought_up_to_date() {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch(CREATE).unwrap();
+        let old = "INSERT INTO schema_version VALUES (?1, ?2, ?3, '2026-01-01 00:00:00')";
+        for step in &ALL[..10] {
+            connection.execute_batch(step.sql).unwrap();
+            connection.execute(old, params![step.version, step.name, step.checksum().cast_signed()]).unwrap();
+        }
+        let missing = ALL[10..].iter().map(|step| (step.version, step.name)).collect::<Vec<_>>();
+        assert_eq!(status(&connection).unwrap().pending, missing);
+        migrate(&connection).unwrap();
+        assert_eq!(status(&connection).unwrap().pending, []);
+    }
+
+    /// Releases, with how many steps they have and the fingerprint of these. Lines are only added (docs/releasing.md).
+    const RELEASES: [(&str, usize, u64); 1] = [("0.1.0", 11, 0x4cf1_2179_90f5_d05a)];
+
+    #[test]
+    fn steps_of_a_release_are_never_edited() {
+        for (release, n_steps, expected) in RELEASES {
+            assert_eq!(checksum(&ALL[..n_steps]), expected, "steps of {release} were changed");
+        }
+    }
+
+    #[test]
+    fn looking_at_a_schema_changes_nothing() {
+        let connection = Connection::open_in_memory().unwrap();
+        let all: Vec<_> = ALL.iter().map(|step| (step.version, step.name)).collect();
+        assert_eq!(status(&connection).unwrap().pending, all);
+        assert_eq!(tables(&connection), 0);
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod list;
 mod load;
 mod many;
 mod migrate;
+mod operator;
 mod private;
 mod queues;
 mod read;
@@ -41,7 +42,11 @@ use forge_core::time::Time;
 use forge_core::{Changes, Wants};
 use tokio::sync::broadcast;
 
-use crate::{Blobs, Boxed, Decide, Error, Page, Query, Sink, Source, Store, Sweep, Swept, Wakeup};
+use crate::blobs::{delete_objects, some_objects};
+use crate::{
+    BlobPlace, Blobs, Boxed, Decide, DoomedBlob, Error, Fault, NoteUpload, ObjectPlace, Page, Query,
+    SchemaStatus, Sink, Source, Store, Sweep, Swept, Wakeup,
+};
 use checkpoint::Checkpointer;
 use commits::CommitCounter;
 use connect::DatabaseFile;
@@ -65,12 +70,14 @@ pub struct Sqlite {
     writer: Threads<WriterTask>,
     _checkpointer: Checkpointer,
     files: Files,
+    /// The part of the object store that belongs to this database.
+    objects: Option<Arc<dyn ObjectPlace>>,
     wakeups: broadcast::Sender<Wakeup>,
 }
 
 impl Sqlite {
     /// Opens the file, makes it and its folder where there is none, and brings its schema up to this version. Refuses a
-    /// file made by a newer version ([`Fault::TooNew`](crate::Fault::TooNew)).
+    /// file that only newer versions can work with ([`Fault::TooNew`](crate::Fault::TooNew)).
     pub fn open(path: &Path) -> Result<Sqlite, Error> {
         Sqlite::open_with(path, Options::default())
     }
@@ -82,35 +89,80 @@ impl Sqlite {
         // First of all, since the file and its schema must be there for the others.
         let first = file.writer()?;
         migrate::migrate(&first)?;
+        let objects = match &file.options.objects {
+            Some(objects) => Some(objects.below(results::store_id(&first)?)),
+            None => None,
+        };
         let (checkpointer, bell) = Checkpointer::start(&file)?;
         let read_cache = Arc::new(ReadCache::new(CommitCounter::of(&file)?));
         let mut writer = WriterThread::new(file.clone(), first, bell, read_cache.clone(), wakeups.clone())?;
         let readers = Readers::open(&file, &read_cache)?;
         let writer = Threads::start("forge-writer", vec![move |task| writer.handle(task)])?;
         let files = Files::beside(path);
-        Ok(Sqlite { readers, writer, _checkpointer: checkpointer, files, wakeups })
+        Ok(Sqlite { readers, writer, _checkpointer: checkpointer, files, objects, wakeups })
+    }
+
+    /// Which steps the schema of a file still needs. The file must be there; nothing is changed.
+    pub fn schema(path: &Path) -> Result<SchemaStatus, Error> {
+        let file = DatabaseFile { path: path.to_owned(), options: Options::default() };
+        migrate::status(&file.reader()?)
     }
 }
 
 impl Sqlite {
-    /// Rows first, then the files of blobs that the rows have given up. Killed in between, the next sweep finds them again.
+    /// Rows first, then the bytes of blobs that the rows have given up. Killed in between, the next sweep finds them again.
     async fn sweep_all(&self, sweep: Sweep) -> Result<Swept, Error> {
+        let reach = BlobPlace::of_new(self.objects.as_ref());
         let SweepBatch { swept, doomed } =
-            self.writer.ask(move |reply| WriterTask::Sweep { sweep, reply }).await?;
-        let n_blobs = doomed.len();
-        if n_blobs > 0 {
-            self.files.delete(doomed.clone()).await?;
-            self.writer.ask(move |reply| WriterTask::Bury { blobs: doomed, reply }).await?;
+            self.writer.ask(move |reply| WriterTask::Sweep { sweep, reach, reply }).await?;
+        let (beside, objects): (Vec<_>, Vec<_>) =
+            doomed.into_iter().partition(|blob| blob.place == BlobPlace::Beside);
+        let mut deleted: Vec<BlobId> = beside.iter().map(|blob| blob.id).collect();
+        if !deleted.is_empty() {
+            self.files.delete(deleted.clone()).await?;
         }
-        Ok(Swept { blobs: n_blobs, ..swept })
+        deleted.extend(delete_objects(self.objects.as_ref(), objects).await.iter().map(|blob| blob.id));
+        let n_blobs = deleted.len();
+        if n_blobs > 0 {
+            self.writer.ask(move |reply| WriterTask::Bury { blobs: deleted, reply }).await?;
+        }
+        let n_unknown = self.sweep_unknown(&sweep).await?;
+        Ok(Swept { blobs: n_blobs + n_unknown, ..swept })
+    }
+
+    /// Deletes objects that no row names: their rows went while they were being written, or with a database that was lost.
+    async fn sweep_unknown(&self, sweep: &Sweep) -> Result<usize, Error> {
+        // Listed before the rows are looked at: a row comes before its object, so one without a row has lost it.
+        let blobs = some_objects(self.objects.as_ref(), sweep.loose_before).await;
+        if blobs.is_empty() {
+            return Ok(0);
+        }
+        let unknown = self.writer.ask(move |reply| WriterTask::Unknown { blobs, reply }).await?;
+        let doomed = |id| DoomedBlob { id, place: BlobPlace::Objects, upload: None };
+        Ok(delete_objects(self.objects.as_ref(), unknown.into_iter().map(doomed).collect()).await.len())
+    }
+
+    /// Notes uploads of a blob in its row.
+    fn note_upload(&self, blob: BlobId) -> Result<NoteUpload, Error> {
+        let writer = Arc::new(self.writer.handle()?);
+        Ok(Box::new(move |upload| {
+            let writer = writer.clone();
+            Box::pin(
+                async move { writer.ask(move |reply| WriterTask::NoteUpload { blob, upload, reply }).await },
+            )
+        }))
     }
 }
 
 impl Blobs for Sqlite {
     fn begin(&self, blob: BlobId, now: Time) -> Boxed<'_, Box<dyn Sink>> {
         Box::pin(async move {
-            self.writer.ask(move |reply| WriterTask::BeginBlob { blob, now, reply }).await?;
-            self.files.create(blob).await
+            let place = BlobPlace::of_new(self.objects.as_ref());
+            self.writer.ask(move |reply| WriterTask::BeginBlob { blob, now, place, reply }).await?;
+            match &self.objects {
+                Some(objects) => Ok(objects.create(blob, self.note_upload(blob)?)),
+                None => self.files.create(blob).await,
+            }
         })
     }
 
@@ -119,7 +171,13 @@ impl Blobs for Sqlite {
     }
 
     fn open(&self, blob: BlobId) -> Boxed<'_, Arc<dyn Source>> {
-        Box::pin(self.files.open(blob))
+        Box::pin(async move {
+            match (self.files.open(blob).await, &self.objects) {
+                // Written since there is an object store.
+                (Err(error), Some(objects)) if error.fault == Fault::Corrupt => objects.open(blob).await,
+                (opened, _) => opened,
+            }
+        })
     }
 }
 

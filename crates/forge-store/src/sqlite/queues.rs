@@ -8,9 +8,9 @@ use forge_core::queue::QueueId;
 use forge_core::rows::{Activity, Counts, Minute};
 use rusqlite::{Connection, Row, params};
 
-use super::cells;
 use super::read::{all, first};
 use super::statements::statements;
+use super::{cells, operator};
 use crate::{Error, QueueCounts};
 
 statements! {
@@ -98,13 +98,7 @@ pub(super) fn all_counts(db: &Connection, prefix: &str) -> Result<Vec<QueueCount
 
 /// What happened in a queue since a minute.
 pub(super) fn activity(db: &Connection, queue: &Name, since: Minute) -> Result<Activity, Error> {
-    let read = |row: &Row<'_>| {
-        let mut numbers = [0; 6];
-        for (n, number) in numbers.iter_mut().enumerate() {
-            *number = row.get(n)?;
-        }
-        Ok(Activity::from_array(numbers))
-    };
+    let read = |row: &Row<'_>| operator::activity(row, 0);
     Ok(first(db, ACTIVITY, params![queue.as_str(), since.0], read)?.unwrap_or_default())
 }
 

@@ -8,15 +8,18 @@ use forge_core::history::decode_entries;
 use forge_core::id::{ClientId, ExecutionId, JobId};
 use forge_core::item::decode_ends;
 use forge_core::job::{Input, Job, Lane, Name, Shelf};
+use forge_core::record::RecordKind;
 use forge_core::rows::{LimitRow, Object, Outcome};
 use forge_core::time::Time;
 use rusqlite::{Connection, Params, Row, params};
 
 use super::load::sql_limit;
-use super::read_cache::{ReadCache, ShelfFront};
+use super::read_cache::ReadCache;
 use super::statements::statements;
-use super::{aside, cells, clients, deliveries, list, queues, records, results};
+use super::{aside, cells, clients, deliveries, list, operator, queues, records, results};
 use crate::error::readable;
+use crate::front::ShelfFront;
+use crate::query::PRIORITIES_LOOKED_AT_MAX;
 use crate::{Error, JournalRow, Page, Query, Tombstone};
 
 statements! {
@@ -89,6 +92,15 @@ statements! {
         LIMIT ?3
     ";
 
+    /// The first job of the next lower priority: one step in the index.
+    FRONT_BELOW = "
+        SELECT priority, id
+        FROM jobs INDEXED BY jobs_shelf
+        WHERE lane = ?1 AND shelf = ?2 AND priority < ?3
+        ORDER BY priority DESC, id
+        LIMIT 1
+    ";
+
     WAITING = "
         SELECT queued
         FROM counts
@@ -100,7 +112,11 @@ statements! {
         FROM (
             SELECT * FROM (SELECT due_at FROM jobs INDEXED BY jobs_due WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1)
             UNION ALL
-            SELECT * FROM (SELECT due_at FROM records INDEXED BY records_due WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1)
+            SELECT * FROM (
+                SELECT due_at FROM records INDEXED BY records_due
+                WHERE due_at IS NOT NULL AND (?1 >> kind) & 1
+                ORDER BY due_at LIMIT 1
+            )
         )
     ";
 
@@ -184,6 +200,13 @@ pub(super) fn read(db: &Connection, recent: &ReadCache, query: &Query) -> Result
             let params = params![shelf.lane as u8, shelf.name.as_str(), after, sql_limit(*limit)];
             Page::Jobs(readable_jobs(db, SHELF, params)?)
         }
+        Query::Oldest(shelf) => match oldest(db, shelf)? {
+            Some(id) => {
+                let job = first(db, JOB, params![id.to_bytes()], |row| cells::job(id, row, 0));
+                Page::Job(readable(job)?.map(Arc::new))
+            }
+            None => Page::Job(None),
+        },
         Query::DeadLetters { limit } => {
             let params = params![Lane::Dead as u8, sql_limit(*limit)];
             let n = first(db, DEAD_LETTERS, params, |row| Ok(row.get::<_, i64>(0)?))?.unwrap_or(0);
@@ -195,7 +218,7 @@ pub(super) fn read(db: &Connection, recent: &ReadCache, query: &Query) -> Result
             Page::Ahead(front.ahead(*priority, *id))
         }
         Query::NextDue => {
-            let due: Option<i64> = first(db, NEXT_DUE, [], |row| Ok(row.get(0)?))?.flatten();
+            let due: Option<i64> = first(db, NEXT_DUE, [RecordKind::KNOWN], |row| Ok(row.get(0)?))?.flatten();
             Page::Moment(due.map(Time::from_micros))
         }
         Query::Queues { prefix } => Page::Queues(queues::all_counts(db, prefix)?),
@@ -241,6 +264,7 @@ pub(super) fn read(db: &Connection, recent: &ReadCache, query: &Query) -> Result
         Query::NextDelivery => Page::Moment(deliveries::next_due(db)?),
         Query::SigningKeys => Page::SigningKeys(deliveries::signing_keys(db)?),
         Query::SetAside { limit } => Page::SetAside(aside::list(db, *limit)?),
+        Query::Operator(query) => operator::answer(db, *query)?,
     })
 }
 
@@ -266,8 +290,21 @@ fn front(db: &Connection, shelf: &Shelf, limit: usize) -> Result<ShelfFront, Err
     Ok(ShelfFront::new(places, limit, n_waiting.unwrap_or(0)))
 }
 
+/// The lowest id on a shelf.
+fn oldest(db: &Connection, shelf: &Shelf) -> Result<Option<JobId>, Error> {
+    let (lane, name) = (shelf.lane as u8, shelf.name.as_str());
+    let (mut oldest, mut above) = (None, i64::MAX);
+    for _ in 0..PRIORITIES_LOOKED_AT_MAX {
+        let place = |row: &Row<'_>| Ok((row.get(0)?, cells::job_id(row, 1)?));
+        let Some((priority, id)) = first(db, FRONT_BELOW, params![lane, name, above], place)? else { break };
+        above = priority;
+        oldest = Some(oldest.map_or(id, |oldest: JobId| oldest.min(id)));
+    }
+    Ok(oldest)
+}
+
 /// Every job that the statement finds and that can be read: one that cannot does not hide the others.
-fn readable_jobs(db: &Connection, sql: &str, params: impl Params) -> Result<Vec<Job>, Error> {
+pub(super) fn readable_jobs(db: &Connection, sql: &str, params: impl Params) -> Result<Vec<Job>, Error> {
     let listed = |row: &Row<'_>| readable(cells::job(cells::job_id(row, 0)?, row, 1).map(Some));
     Ok(all(db, sql, params, listed)?.into_iter().flatten().collect())
 }

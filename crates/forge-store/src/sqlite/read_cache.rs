@@ -4,7 +4,6 @@
 //! The writer says which jobs a commit of its own changed, so that the others stay; of a commit of another process nothing
 //! is known, and everything goes.
 
-use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -13,7 +12,8 @@ use forge_core::id::JobId;
 use forge_core::job::{Job, Shelf};
 
 use super::commits::{CommitCounter, CommitStamp};
-use crate::{JobsAhead, Page, Query};
+use crate::front::ShelfFront;
+use crate::{Page, Query};
 
 /// Jobs kept, of about a kilobyte each. When there are more, it starts over.
 const JOBS_MAX: usize = 4096;
@@ -33,19 +33,13 @@ struct CachedRows {
     /// The moment for which the jobs are right.
     as_of: CommitStamp,
     jobs: HashMap<JobId, Arc<Job>>,
-    fronts: HashMap<Shelf, Arc<ShelfFront>>,
+    fronts: HashMap<Shelf, CachedFront>,
 }
 
-/// The jobs that will be taken first from a shelf.
-pub(super) struct ShelfFront {
+struct CachedFront {
     /// The moment for which this is right.
     as_of: Option<CommitStamp>,
-    /// Where they stand, by priority and id, in the order in which they will be taken.
-    places: Vec<(i16, JobId)>,
-    /// At most so many were looked for: more may stand behind them.
-    depth: usize,
-    /// How many jobs wait in the whole queue.
-    n_waiting: i64,
+    front: Arc<ShelfFront>,
 }
 
 /// Before which commit something was read.
@@ -99,25 +93,19 @@ impl ReadCache {
     /// The front of a shelf as it is now, so deep, if that is known.
     fn front(&self, shelf: &Shelf, depth: usize) -> Option<Arc<ShelfFront>> {
         let copies = self.copies();
-        let front = copies.fronts.get(shelf).filter(|front| front.depth == depth)?;
-        (front.as_of == self.now()).then(|| front.clone())
+        let cached = copies.fronts.get(shelf).filter(|cached| cached.front.depth == depth)?;
+        (cached.as_of == self.now()).then(|| cached.front.clone())
     }
 
     /// Keeps the front of a shelf until the next commit.
-    pub(super) fn keep_front(
-        &self,
-        reading: ReadStamp,
-        shelf: &Shelf,
-        mut front: ShelfFront,
-    ) -> Arc<ShelfFront> {
-        front.as_of = reading.0;
+    pub(super) fn keep_front(&self, reading: ReadStamp, shelf: &Shelf, front: ShelfFront) -> Arc<ShelfFront> {
         let front = Arc::new(front);
         if reading.0.is_some() && reading.0 == self.now() {
             let mut copies = self.copies_mut();
             if copies.fronts.len() >= FRONTS_MAX {
                 copies.fronts.clear();
             }
-            copies.fronts.insert(shelf.clone(), front.clone());
+            copies.fronts.insert(shelf.clone(), CachedFront { as_of: reading.0, front: front.clone() });
         }
         front
     }
@@ -157,19 +145,5 @@ impl ReadCache {
 
     fn copies_mut(&self) -> RwLockWriteGuard<'_, CachedRows> {
         self.copies.write().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl ShelfFront {
-    /// What was read of a shelf.
-    pub(super) fn new(places: Vec<(i16, JobId)>, depth: usize, n_waiting: i64) -> ShelfFront {
-        ShelfFront { as_of: None, places, depth, n_waiting }
-    }
-
-    /// How many of them will be taken before a job of this priority and id: of the same priority, the older comes first.
-    pub(super) fn ahead(&self, priority: i16, id: JobId) -> JobsAhead {
-        let is_before = |place: &(i16, JobId)| (Reverse(place.0), place.1) < (Reverse(priority), id);
-        let n = self.places.partition_point(is_before);
-        JobsAhead::counted(n as u64, self.depth, || self.n_waiting)
     }
 }

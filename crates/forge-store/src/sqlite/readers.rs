@@ -97,6 +97,7 @@ fn road_of(query: &Query) -> ReadPath {
         | Query::SigningKeys => ReadPath::Lookup,
         Query::Jobs(_)
         | Query::Shelf { .. }
+        | Query::Oldest(_)
         | Query::DeadLetters { .. }
         | Query::Queues { .. }
         | Query::Counts(_)
@@ -108,6 +109,7 @@ fn road_of(query: &Query) -> ReadPath {
         | Query::Records { .. }
         | Query::Deliveries(_)
         | Query::SetAside { .. }
+        | Query::Operator(_)
         | Query::JournalBefore(_) => ReadPath::Search,
     }
 }

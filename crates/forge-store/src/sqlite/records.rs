@@ -19,10 +19,11 @@ statements! {
         WHERE kind = ?1 AND key = ?2
     ";
 
+    // Only of kinds that this version knows; `?3` has a bit for each.
     RECORDS_DUE = "
         SELECT kind, key, grp, due_at, version, bytes
         FROM records INDEXED BY records_due
-        WHERE due_at <= ?1
+        WHERE due_at <= ?1 AND (?3 >> kind) & 1
         ORDER BY due_at
         LIMIT ?2
     ";
@@ -64,7 +65,7 @@ pub(super) fn load(db: &Connection, wants: &Wants, rows: &mut Rows) -> Result<()
         }
     }
     if let Some(due) = wants.due {
-        let params = params![due.now.as_micros(), sql_limit(limits::DUE_RECORDS_MAX)];
+        let params = params![due.now.as_micros(), sql_limit(limits::DUE_RECORDS_MAX), RecordKind::KNOWN];
         for record in all(db, RECORDS_DUE, params, read)? {
             rows.records_due.push(record.key.clone());
             rows.records.insert(record.key.clone(), record);

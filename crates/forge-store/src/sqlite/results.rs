@@ -13,7 +13,7 @@ use super::cells;
 use super::load::sql_limit;
 use super::many::many;
 use super::statements::statements;
-use crate::{Error, Fault, StoredResult, Sweep};
+use crate::{BlobPlace, DoomedBlob, Error, Fault, StoredResult, Sweep};
 
 statements! {
     INSERT_RESULT = "
@@ -58,8 +58,25 @@ statements! {
     ";
 
     BEGIN_BLOB = "
-        INSERT INTO blobs (id, loose_at)
-        VALUES (?1, ?2)
+        INSERT INTO blobs (id, loose_at, place)
+        VALUES (?1, ?2, ?3)
+    ";
+
+    NOTE_UPLOAD = "
+        UPDATE blobs
+        SET upload = ?2
+        WHERE id = ?1
+    ";
+
+    STORE_ID = "
+        SELECT id
+        FROM store
+    ";
+
+    HAS_BLOB = "
+        SELECT count(*) > 0
+        FROM blobs
+        WHERE id = ?1
     ";
 
     TOUCH_BLOB = "
@@ -81,11 +98,12 @@ statements! {
         WHERE id = (SELECT blob FROM results WHERE execution = ?1)
     ";
 
-    /// Found on `blobs_loose` alone. Those that are doomed already come again: whoever was to delete them did not get round to it.
+    /// Found on `blobs_loose` alone. Those that are doomed already come again: whoever was to delete them did not get round to it. What
+    /// lies in a place that this process does not reach is left.
     LOOSE = "
-        SELECT id
+        SELECT id, place, upload
         FROM blobs INDEXED BY blobs_loose
-        WHERE loose_at IS NOT NULL AND loose_at < ?1
+        WHERE loose_at IS NOT NULL AND loose_at < ?1 AND place <= ?3
         ORDER BY loose_at
         LIMIT ?2
     ";
@@ -171,9 +189,32 @@ pub(super) fn remove_expired(db: &Connection, sweep: &Sweep) -> Result<usize, Er
 }
 
 /// Notes a blob that is about to be written.
-pub(super) fn begin_blob(db: &Connection, blob: BlobId, now: Time) -> Result<(), Error> {
-    db.prepare_cached(BEGIN_BLOB)?.execute(params![blob.to_bytes(), now.as_micros()])?;
+pub(super) fn begin_blob(db: &Connection, blob: BlobId, now: Time, place: BlobPlace) -> Result<(), Error> {
+    db.prepare_cached(BEGIN_BLOB)?.execute(params![blob.to_bytes(), now.as_micros(), place as i16])?;
     Ok(())
+}
+
+/// Notes the upload in parts that is under way for a blob, or that there is none any more.
+pub(super) fn note_upload(db: &Connection, blob: BlobId, upload: Option<&str>) -> Result<(), Error> {
+    db.prepare_cached(NOTE_UPLOAD)?.execute(params![blob.to_bytes(), upload])?;
+    Ok(())
+}
+
+/// What tells this database from others.
+pub(super) fn store_id(db: &Connection) -> Result<u128, Error> {
+    Ok(u128::from_be_bytes(db.query_row(STORE_ID, [], |row| row.get(0))?))
+}
+
+/// Those of some blobs that have no row.
+pub(super) fn unknown(db: &Connection, blobs: Vec<BlobId>) -> Result<Vec<BlobId>, Error> {
+    let mut has = db.prepare_cached(HAS_BLOB)?;
+    let mut unknown = Vec::new();
+    for blob in blobs {
+        if !has.query_row(params![blob.to_bytes()], |row| row.get::<_, bool>(0))? {
+            unknown.push(blob);
+        }
+    }
+    Ok(unknown)
 }
 
 /// A loose blob is young again.
@@ -182,22 +223,24 @@ pub(super) fn touch_blob(db: &Connection, blob: BlobId, now: Time) -> Result<(),
     Ok(())
 }
 
-/// Chooses a bite of blobs whose files are to be deleted. From then on no result can name them.
-pub(super) fn doom(db: &Connection, sweep: &Sweep) -> Result<Vec<BlobId>, Error> {
+/// Chooses a bite of blobs whose bytes are to be deleted, in places up to `reach`. From then on no result can name them.
+pub(super) fn doom(db: &Connection, sweep: &Sweep, reach: BlobPlace) -> Result<Vec<DoomedBlob>, Error> {
     let mut statement = db.prepare_cached(LOOSE)?;
-    let mut found = statement.query(params![sweep.loose_before.as_micros(), sql_limit(sweep.limit)])?;
+    let bite = params![sweep.loose_before.as_micros(), sql_limit(sweep.limit), reach as i16];
+    let mut found = statement.query(bite)?;
     let mut blobs = Vec::new();
     while let Some(row) = found.next()? {
-        blobs.push(BlobId::from_u128(u128::from_be_bytes(cells::array(row, 0)?)));
+        let id = BlobId::from_u128(u128::from_be_bytes(cells::array(row, 0)?));
+        blobs.push(DoomedBlob { id, place: BlobPlace::of(row.get(1)?)?, upload: row.get(2)? });
     }
     let mut doom = db.prepare_cached(DOOM)?;
     for blob in &blobs {
-        doom.execute(params![blob.to_bytes()])?;
+        doom.execute(params![blob.id.to_bytes()])?;
     }
     Ok(blobs)
 }
 
-/// Forgets blobs whose files are deleted.
+/// Forgets blobs whose bytes are deleted.
 pub(super) fn bury(db: &Connection, blobs: &[BlobId]) -> Result<(), Error> {
     let mut bury = db.prepare_cached(BURY)?;
     blobs.iter().try_for_each(|blob| bury.execute(params![blob.to_bytes()]).map(drop)).map_err(Error::from)

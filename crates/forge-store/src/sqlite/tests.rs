@@ -3,8 +3,8 @@
 use rusqlite::Connection;
 
 use super::{
-    aside, clients, connect, deliveries, list, load, many, migrate, queues, read, records, results, write,
-    writer,
+    aside, clients, connect, deliveries, list, load, many, migrate, operator, queues, read, records, results,
+    write, writer,
 };
 
 const ALL: &[&[(&str, &str)]] = &[
@@ -12,6 +12,7 @@ const ALL: &[&[(&str, &str)]] = &[
     load::STATEMENTS,
     aside::STATEMENTS,
     list::STATEMENTS,
+    operator::STATEMENTS,
     write::STATEMENTS,
     read::STATEMENTS,
     clients::STATEMENTS,
@@ -63,6 +64,8 @@ fn check(statements: &[(&str, &str)], name: &str, expected: &str) {
 fn a_claim_walks_its_shelf_and_sorts_nothing() {
     check(load::STATEMENTS, "SHELF", "SEARCH jobs USING INDEX jobs_shelf (lane=? AND shelf=?)");
     check(read::STATEMENTS, "FRONT", "SEARCH jobs USING COVERING INDEX jobs_shelf (lane=? AND shelf=?)");
+    let step = "SEARCH jobs USING COVERING INDEX jobs_shelf (lane=? AND shelf=? AND priority<?)";
+    check(read::STATEMENTS, "FRONT_BELOW", step);
 }
 
 #[test]
@@ -95,11 +98,19 @@ fn lists_go_along_an_index_and_sort_nothing() {
         ("JOBS", "SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (id<?)"),
         ("JOBS_OF_CLIENT", "SEARCH jobs USING INDEX jobs_client (client=? AND id<?)"),
         ("JOBS_IN_STATE", "SEARCH jobs USING INDEX jobs_state (client=? AND state=? AND id<?)"),
+        ("IDS_IN_STATE", "SEARCH jobs USING COVERING INDEX jobs_state (client=? AND state=? AND id<?)"),
         ("TO_WEBHOOK", "SEARCH deliveries USING INDEX deliveries_endpoint (endpoint=? AND id<?)"),
         ("GIVEN_UP", "SEARCH deliveries USING INDEX deliveries_given_up (endpoint=? AND id<?)"),
         ("OF_JOB", "SEARCH deliveries USING INDEX deliveries_job (job=? AND id<?)"),
     ] {
         check(list::STATEMENTS, name, plan);
+    }
+    for (name, plan) in [
+        ("CLIENTS", "SEARCH clients USING PRIMARY KEY (id>?)"),
+        ("WEBHOOKS", "SEARCH webhooks USING PRIMARY KEY (id>?)"),
+        ("FAILED_JOBS", "SEARCH jobs USING INDEX jobs_failed (lane=? AND shelf=? AND id>?)"),
+    ] {
+        check(operator::STATEMENTS, name, plan);
     }
     check(read::STATEMENTS, "JOURNAL", "SEARCH journal USING INTEGER PRIMARY KEY (rowid>?)");
     check(read::STATEMENTS, "JOURNAL_BEFORE", "SEARCH journal USING COVERING INDEX journal_at (at>?)");
@@ -126,7 +137,7 @@ fn sweeping_looks_only_at_what_is_old() {
             "LET_EXPIRED_GO",
             "USING INDEX results_expires (expires_at>? AND expires_at<?)",
         ),
-        (results::STATEMENTS, "LOOSE", "USING COVERING INDEX blobs_loose (loose_at>? AND loose_at<?)"),
+        (results::STATEMENTS, "LOOSE", "USING INDEX blobs_loose (loose_at>? AND loose_at<?)"),
         (clients::STATEMENTS, "SWEEP_KEYS", "USING COVERING INDEX api_keys_revoked (revoked_at<?)"),
     ] {
         let (_, sql) = statements.iter().find(|(known, _)| *known == name).unwrap();
@@ -144,7 +155,7 @@ fn only_small_tables_are_scanned() {
         // can use; or one.
         let known = matches!(
             *name,
-            "QUEUES" | "APPLIED" | "JOURNAL_END" | "ANY_WEBHOOK" | "SIGNING_KEYS" | "LIST_ASIDE"
+            "QUEUES" | "APPLIED" | "JOURNAL_END" | "ANY_WEBHOOK" | "SIGNING_KEYS" | "LIST_ASIDE" | "STORE_ID"
         );
         // What a subquery yields is bounded by its own search.
         let scans = plan.lines().any(|step| step.contains("SCAN") && !step.contains("SCAN (subquery"));

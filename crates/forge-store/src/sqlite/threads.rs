@@ -46,11 +46,29 @@ impl<T: Send + 'static> Threads<T> {
     /// Hands in a task and waits for its answer. Being cancelled here leaves the task to its thread, which skips it if
     /// it has not begun.
     pub(super) async fn ask<A>(&self, task: impl FnOnce(Reply<A>) -> T) -> Result<A, Error> {
-        let (reply, answer) = oneshot::channel();
-        let queue = self.queue.as_ref().ok_or_else(gone)?;
-        queue.send(task(reply)).await.map_err(|_| gone())?;
-        answer.await.map_err(|_| gone())?
+        ask(self.queue.as_ref().ok_or_else(gone)?, task).await
     }
+
+    /// A way to them for those who may live longer.
+    pub(super) fn handle(&self) -> Result<ThreadsHandle<T>, Error> {
+        Ok(ThreadsHandle(self.queue.as_ref().ok_or_else(gone)?.downgrade()))
+    }
+}
+
+/// A way to some threads that does not keep them.
+pub(super) struct ThreadsHandle<T>(mpsc::WeakSender<T>);
+
+impl<T: Send + 'static> ThreadsHandle<T> {
+    /// As [`Threads::ask`].
+    pub(super) async fn ask<A>(&self, task: impl FnOnce(Reply<A>) -> T) -> Result<A, Error> {
+        ask(&self.0.upgrade().ok_or_else(gone)?, task).await
+    }
+}
+
+async fn ask<T, A>(queue: &mpsc::Sender<T>, task: impl FnOnce(Reply<A>) -> T) -> Result<A, Error> {
+    let (reply, answer) = oneshot::channel();
+    queue.send(task(reply)).await.map_err(|_| gone())?;
+    answer.await.map_err(|_| gone())?
 }
 
 /// The next task, or `None` once nobody can send any more. One thread waits in the queue, the others for the lock.

@@ -131,7 +131,7 @@ statements! {
     /// The bite is found on `journal_at` alone, so that looking for nothing costs nothing.
     SWEEP_JOURNAL = "
         DELETE FROM journal
-        WHERE seq IN (SELECT seq FROM journal WHERE at < ?1 ORDER BY at LIMIT ?2)
+        WHERE seq IN (SELECT seq FROM journal WHERE at < ?1 AND seq <= ?3 ORDER BY at LIMIT ?2)
     ";
 
     /// Found on `tombstones_at` alone.
@@ -164,7 +164,11 @@ pub(super) fn sweep(db: &Connection, sweep: &Sweep) -> Result<Swept, Error> {
     queues::sweep(db, sweep.activity_before)?;
     let delete = |sql, before: Time| db.prepare_cached(sql)?.execute(params![before.as_micros(), limit]);
     Ok(Swept {
-        journal_rows: delete(SWEEP_JOURNAL, sweep.journal_before)?,
+        journal_rows: db.prepare_cached(SWEEP_JOURNAL)?.execute(params![
+            sweep.journal_before.as_micros(),
+            limit,
+            sweep.journal_until
+        ])?,
         tombstones: delete(SWEEP_TOMBSTONES, sweep.tombstones_before)?,
         revoked_keys: clients::sweep(db, sweep.revoked_keys_before, limit)?,
         deliveries: deliveries::sweep(db, sweep.deliveries_before, limit)?,

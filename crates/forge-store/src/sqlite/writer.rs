@@ -14,6 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use forge_core::id::BlobId;
+use forge_core::rows::MoreRows;
 use forge_core::time::Time;
 use forge_core::{Changes, Rows, Wants};
 use rusqlite::Connection;
@@ -27,7 +28,7 @@ use super::statements::statements;
 use super::threads::Reply;
 use super::writer_cache::WriterCache;
 use super::{fault, results, write};
-use crate::{Decide, Error, Fault, Sweep, Swept, Wakeup};
+use crate::{BlobPlace, Decide, DoomedBlob, Error, Fault, Sweep, Swept, Wakeup};
 
 statements! {
     BEGIN = "BEGIN IMMEDIATE";
@@ -41,8 +42,10 @@ statements! {
 /// What the writer can be asked.
 pub(super) enum WriterTask {
     Transact { wants: Box<Wants>, decide: Decide, reply: Reply<Changes> },
-    Sweep { sweep: Sweep, reply: Reply<SweepBatch> },
-    BeginBlob { blob: BlobId, now: Time, reply: Reply<()> },
+    Sweep { sweep: Sweep, reach: BlobPlace, reply: Reply<SweepBatch> },
+    BeginBlob { blob: BlobId, now: Time, place: BlobPlace, reply: Reply<()> },
+    NoteUpload { blob: BlobId, upload: Option<String>, reply: Reply<()> },
+    Unknown { blobs: Vec<BlobId>, reply: Reply<Vec<BlobId>> },
     TouchBlob { blob: BlobId, now: Time, reply: Reply<()> },
     Bury { blobs: Vec<BlobId>, reply: Reply<()> },
 }
@@ -51,8 +54,8 @@ pub(super) enum WriterTask {
 pub(super) struct SweepBatch {
     /// The rows it deleted.
     pub(super) swept: Swept,
-    /// Blobs whose files are to be deleted next.
-    pub(super) doomed: Vec<BlobId>,
+    /// Blobs whose bytes are to be deleted next.
+    pub(super) doomed: Vec<DoomedBlob>,
 }
 
 /// The state of the writing thread.
@@ -95,15 +98,21 @@ impl WriterThread {
             WriterTask::Transact { wants, decide, reply } if !reply.is_closed() => {
                 let _ = reply.send(self.transact(&wants, decide));
             }
-            WriterTask::Sweep { sweep, reply } if !reply.is_closed() => {
+            WriterTask::Sweep { sweep, reach, reply } if !reply.is_closed() => {
                 let sweep = |db: &Connection| {
                     let swept = write::sweep(db, &sweep)?;
-                    Ok(SweepBatch { swept, doomed: results::doom(db, &sweep)? })
+                    Ok(SweepBatch { swept, doomed: results::doom(db, &sweep, reach)? })
                 };
                 let _ = reply.send(self.alone(sweep));
             }
-            WriterTask::BeginBlob { blob, now, reply } => {
-                let _ = reply.send(self.alone(|db| results::begin_blob(db, blob, now)));
+            WriterTask::BeginBlob { blob, now, place, reply } => {
+                let _ = reply.send(self.alone(|db| results::begin_blob(db, blob, now, place)));
+            }
+            WriterTask::NoteUpload { blob, upload, reply } => {
+                let _ = reply.send(self.alone(|db| results::note_upload(db, blob, upload.as_deref())));
+            }
+            WriterTask::Unknown { blobs, reply } => {
+                let _ = reply.send(self.alone(|db| results::unknown(db, blobs)));
             }
             WriterTask::TouchBlob { blob, now, reply } => {
                 let _ = reply.send(self.alone(|db| results::touch_blob(db, blob, now)));
@@ -118,8 +127,15 @@ impl WriterThread {
     fn transact(&mut self, wants: &Wants, mut decide: Decide) -> Result<Changes, Error> {
         let read_cache = self.read_cache.clone();
         self.transaction(|db, cache| {
-            let Loaded { rows, numbers } = load(db, wants, cache)?;
-            let changes = decided(&mut decide, rows)?;
+            let Loaded { rows, mut numbers } = load(db, wants, cache)?;
+            let mut changes = decided(&mut decide, rows)?;
+            let mut more = MoreRows::default();
+            while !changes.more.is_empty() {
+                more.extend(changes.more);
+                let loaded = load(db, &wants.with(&more), cache)?;
+                numbers = loaded.numbers;
+                changes = decided(&mut decide, Rows { more: more.clone(), ..loaded.rows })?;
+            }
             if changes.is_empty() {
                 leave(db)?;
             } else {

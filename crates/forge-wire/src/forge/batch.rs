@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::submit::{SubmitRequest, read_submit, refused};
 use crate::body::{self, violation};
-use crate::item::{ItemMembers, take_items};
+use crate::item::{ItemMembers, both_wrong, take_items};
 use crate::members::UnknownMembers;
 use crate::problem::Refused;
 
@@ -32,9 +32,13 @@ const OF_ITEM: ItemMembers = ItemMembers { known: &["itemId", "work_kind", "payl
 /// items which name none.
 pub fn read_batch(bytes: &[u8], unknown: UnknownMembers) -> Result<(SubmitRequest, Vec<Item>), Box<Refused>> {
     let mut members = body::object(bytes)?;
-    let mut items = take_items(&mut members, OF_ITEM, unknown)?;
+    let items = take_items(&mut members, OF_ITEM, unknown);
     members.entry("type").or_insert_with(|| Value::from("EXECUTE"));
-    let request = read_submit(Value::Object(members).to_string().as_bytes())?;
+    let request = read_submit(Value::Object(members).to_string().as_bytes());
+    let (mut items, request) = match (items, request) {
+        (Err(items), Err(request)) => return Err(both_wrong(items, request)),
+        (items, request) => (items?, request?),
+    };
     if request.form == JobForm::EmitEvent {
         let wrong = violation("type", "must be EXECUTE or DEFERRED for a batch", "enum");
         return Err(refused(Kind::UnknownJobType, vec![wrong]));
@@ -59,6 +63,29 @@ mod tests {
         assert_eq!((request.form, request.priority), (JobForm::Execute, Some(3)));
         let kinds: Vec<_> = items.iter().map(|item| item.work_kind).collect();
         assert_eq!(kinds, [Some(WorkKind::SuccessFast), Some(WorkKind::FailImmediate)]);
+    }
+
+    #[test]
+    fn all_that_is_wrong_is_named_at_once() {
+        let body = br#"{"priority":"x","queue":7,"items":[{"itemId":3},{"work_kind":"NONE"},{"colour":1},{"itemId":""},4]}"#;
+        let refused = read_batch(body, UnknownMembers::Refuse).unwrap_err();
+        let pointers: Vec<&str> = refused.violations.iter().map(|wrong| &*wrong.pointer).collect();
+        assert_eq!(
+            pointers,
+            [
+                "#/queue",
+                "#/priority",
+                "#/items/0/itemId",
+                "#/items/4",
+                "#/items/1/work_kind",
+                "#/items/2/colour",
+                "#/items/3/itemId",
+            ]
+        );
+        assert_eq!(refused.kind, Kind::MalformedRequest);
+        let many = format!(r#"{{"items":[{}{{}}]}}"#, r#"{"itemId":3},"#.repeat(50));
+        let refused = read_batch(many.as_bytes(), UnknownMembers::Refuse).unwrap_err();
+        assert_eq!(refused.violations.len(), 20, "and no more than is of use");
     }
 
     #[test]

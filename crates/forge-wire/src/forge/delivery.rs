@@ -5,18 +5,10 @@ use std::collections::BTreeMap;
 use forge_core::delivery::{
     Delivery, DeliveryFailure, DeliveryStage, DeliveryStatus, DeliverySubject, Endpoint,
 };
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::{time, words};
-
-/// What to send again.
-#[derive(Clone, Debug, Default, Deserialize)]
-pub struct RedeliverRequest {
-    /// What was given up at this moment or later; everything if absent.
-    #[serde(default)]
-    pub since: Option<String>,
-}
 
 /// What was to be told to an endpoint, and what became of it.
 #[derive(Clone, Debug, Serialize)]

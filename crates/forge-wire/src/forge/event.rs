@@ -1,12 +1,13 @@
 //! Events of jobs and webhooks.
 
-use forge_core::history::{Event, EventKind, Outlook};
+use forge_core::history::{Event, EventKind, EventName, Outlook};
 use forge_core::id::JobId;
 use forge_core::job::Job;
 use forge_core::state::State;
 use forge_core::webhook::Notice;
 use serde::{Deserialize, Serialize};
 
+use crate::event::reason;
 use crate::{time, words};
 
 /// One event.
@@ -29,6 +30,12 @@ pub struct EventView {
     /// Why, in a word; absent where no state changed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub cause: Option<String>,
+    /// More about why: `lease_expired`, `runner_lost`, `handed_back`, or what was said when the job was cancelled.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reason: Option<String>,
+    /// Some items of a batch went well, and some did not.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub partial: bool,
     /// Percent done, where that is what is told.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub progress: Option<u8>,
@@ -63,6 +70,8 @@ impl EventView {
             timestamp: time::micros(event.at),
             attempt: event.attempt,
             cause: cause.map(|cause| words::cause(cause).into()),
+            reason: cause.and_then(|cause| reason(job, cause)).map(Into::into),
+            partial: event.name() == EventName::Mixed,
             progress: match event.kind {
                 EventKind::Progress(percent) => Some(percent),
                 EventKind::Moved { .. } | EventKind::Emitted => None,

@@ -152,9 +152,21 @@ pub struct JobView<'a> {
     /// How far it had come; said of failures.
     #[serde(rename = "processingStage", skip_serializing_if = "Option::is_none", default)]
     pub processing_stage: Option<Cow<'a, str>>,
+    /// The schedule that made it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub schedule: Option<ScheduledRunView<'a>>,
     /// What the client calls it.
     #[serde(rename = "correlationId", skip_serializing_if = "Option::is_none", default)]
     pub correlation_id: Option<Cow<'a, str>>,
+}
+
+/// The schedule that made a job.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ScheduledRunView<'a> {
+    /// What it is called.
+    pub name: Cow<'a, str>,
+    /// Which tick the job belongs to; for one that somebody asked for, when that was.
+    pub tick: String,
 }
 
 /// What the built-in worker simulates.
@@ -195,7 +207,7 @@ impl<'a> JobView<'a> {
                 payload_size: definition.payload_kb,
             }),
             items: ItemsSummary::of(job),
-            progress: job.progress,
+            progress: words::progress(job),
             error: failed.then(|| ErrorView::new(job)),
             errors: FailedAttemptView::all(job),
             dead_lettered_at: job.dead_lettered_at.map(time::millis),
@@ -207,6 +219,11 @@ impl<'a> JobView<'a> {
             retry_after: (retryable == Some(true)).then(|| outcome::retry_after_s(job)),
             retries_left: job.retries_left(),
             processing_stage: kind.map(|kind| outcome::stage(job, kind).into()),
+            schedule: job
+                .head
+                .schedule
+                .as_ref()
+                .map(|run| ScheduledRunView { name: run.name.as_str().into(), tick: time::millis(run.tick) }),
             correlation_id: job.head.correlation_id.as_deref().map(Into::into),
         }
     }

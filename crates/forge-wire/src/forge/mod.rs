@@ -5,6 +5,7 @@ mod client;
 mod delivery;
 mod event;
 mod job;
+mod schedule;
 mod submit;
 mod webhook;
 
@@ -12,15 +13,20 @@ pub use crate::error::{ErrorView, FailedAttemptView};
 pub use batch::{BATCH_MEMBERS, read_batch};
 pub use client::{ClientView, KeyRequest, KeyView, RevokeRequest, RevokedView};
 pub use delivery::{
-    AttemptView, DeliveriesView, DeliveryView, RedeliverRequest, RedeliveredView, RequestView,
-    parse_delivery_status,
+    AttemptView, DeliveriesView, DeliveryView, RedeliveredView, RequestView, parse_delivery_status,
 };
 pub use event::{EntryView, EventView, EventsView, NoticeView};
 pub use job::{
-    CanceledView, DefinitionView, JobView, JobsView, ReportView, RetriedView, RetryRequest, SubmittedView,
+    CanceledView, DefinitionView, JobView, JobsView, ReportView, RetriedView, RetryRequest, ScheduledRunView,
+    SubmittedView,
+};
+pub use schedule::{
+    SCHEDULE_MEMBERS, ScheduleRequest, ScheduleView, ScheduledJobView, SchedulesView, SkippedTickView,
+    read_schedule,
 };
 pub use submit::{SUBMIT_MEMBERS, SubmitRequest, read_submit, refused};
+pub(crate) use webhook::DESCRIPTION_BYTES_MAX as WEBHOOK_DESCRIPTION_BYTES_MAX;
 pub use webhook::{
-    DeletedView, HealthView, RotateRequest, WEBHOOK_MEMBERS, WebhookRequest, WebhookView, WebhooksView,
-    event_names, parse_event, read_webhook, read_webhook_change,
+    DeletedView, HealthView, WEBHOOK_MEMBERS, WebhookRequest, WebhookView, WebhooksView, event_names,
+    parse_event, read_webhook, read_webhook_change,
 };

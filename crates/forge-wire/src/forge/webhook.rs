@@ -4,7 +4,7 @@ use forge_core::catalog::Kind;
 use forge_core::history::EventName;
 use forge_core::time::Time;
 use forge_core::webhook::{Envelope, Events, Webhook};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::body::{self, quoted, violation};
@@ -161,8 +161,9 @@ impl WebhookReader<'_> {
             Some("none") => Some(Envelope::None),
             Some("cloudevents") => Some(Envelope::Structured),
             Some("cloudevents-binary") => Some(Envelope::Binary),
+            Some("ojs") => Some(Envelope::Ojs),
             Some(_) => {
-                let detail = "must be none, cloudevents or cloudevents-binary";
+                let detail = "must be none, cloudevents, cloudevents-binary or ojs";
                 self.invalid.push(violation("envelope", detail, "enum"));
                 None
             }
@@ -183,14 +184,6 @@ impl WebhookReader<'_> {
         }
         Some(Some(description))
     }
-}
-
-/// How to change a secret.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-pub struct RotateRequest {
-    /// For how many seconds deliveries are signed with the secret before too.
-    #[serde(default)]
-    pub overlap_s: Option<u64>,
 }
 
 /// A webhook. Its secret is shown once, when it is made.
@@ -238,6 +231,7 @@ impl WebhookView {
                 Envelope::None => "none",
                 Envelope::Structured => "cloudevents",
                 Envelope::Binary => "cloudevents-binary",
+                Envelope::Ojs => "ojs",
             },
             description: webhook.description.clone(),
             created_at: time::millis(webhook.created_at),

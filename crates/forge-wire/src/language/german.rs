@@ -55,6 +55,11 @@ pub(super) const fn words(kind: Kind) -> Words {
             "Der verlangte Teil des Ergebnisses liegt hinter dessen Ende.",
             "Verlangen Sie einen Bereich innerhalb der Größe, die Content-Range nennt, oder das Ganze.",
         ),
+        Kind::PreconditionFailed => say(
+            "Vorbedingung nicht erfüllt",
+            "Die Anfrage nennt mit If-Match eine Fassung, und was sie ändern würde, hat eine andere oder keine.",
+            "Lesen Sie die Ressource neu, entscheiden Sie neu und senden Sie ihr jetziges ETag, oder lassen Sie If-Match weg.",
+        ),
         Kind::BodyTooLarge => say(
             "Inhalt zu groß",
             "Der Inhalt der Anfrage ist größer, als der Server liest.",
@@ -220,6 +225,16 @@ pub(super) const fn words(kind: Kind) -> Words {
             "Es gibt keinen Webhook mit dieser Kennung.",
             "Lassen Sie sich die registrierten Webhooks auflisten und wählen Sie einen davon.",
         ),
+        Kind::ScheduleNotFound => say(
+            "Zeitplan nicht gefunden",
+            "Es gibt keinen Zeitplan mit diesem Namen.",
+            "Lassen Sie sich die Zeitpläne auflisten und wählen Sie einen davon.",
+        ),
+        Kind::WorkerNotFound => say(
+            "Worker nicht gefunden",
+            "Es gibt keinen Worker mit dieser Kennung: Er hat sich nie gemeldet oder schweigt schon zu lange.",
+            "Lassen Sie sich die Worker auflisten und wählen Sie einen davon.",
+        ),
         Kind::DeliveryNotFound => say(
             "Zustellung nicht gefunden",
             "Es gibt keine Zustellung mit dieser Kennung.",
@@ -366,6 +381,7 @@ pub(super) const fn reason(status: u16) -> Option<&'static str> {
         406 => "Nicht annehmbar",
         409 => "Konflikt",
         410 => "Nicht mehr vorhanden",
+        412 => "Vorbedingung nicht erfüllt",
         413 => "Inhalt zu groß",
         415 => "Medientyp nicht unterstützt",
         416 => "Bereich nicht erfüllbar",

@@ -46,14 +46,18 @@ const SENTENCES: SentenceTable = &[
     ("The answer can only be {1}.", "Die Antwort kann nur {1} sein."),
     ("The body must not be compressed.", "Der Inhalt darf nicht komprimiert sein."),
     ("The body broke off.", "Der Inhalt brach ab."),
+    (
+        "If-Match names a version, and there are none here; leave it out.",
+        "If-Match nennt eine Fassung, und hier gibt es keine; lassen Sie es weg.",
+    ),
+    (
+        "If-Match names another version; the ETag is {1} now.",
+        "If-Match nennt eine andere Fassung; das ETag ist jetzt {1}.",
+    ),
     ("The body is not a JSON object.", "Der Inhalt ist kein JSON-Objekt."),
     (
         "The body is not JSON: {1} at line {2} column {3}.",
         "Der Inhalt ist kein JSON (Zeile {2}, Spalte {3}).",
-    ),
-    (
-        "The body cannot be read: {1} at line {2} column {3}.",
-        "Der Inhalt ist nicht lesbar (Zeile {2}, Spalte {3}).",
     ),
     (
         "The Content-Type of a body must be application/json.",
@@ -134,6 +138,10 @@ const SENTENCES: SentenceTable = &[
     ("The quota of {1} requests is spent.", "Das Kontingent von {1} Anfragen ist verbraucht."),
     // Webhooks.
     ("There is no such webhook.", "Diesen Webhook gibt es nicht."),
+    (
+        "The webhook was changed since; its ETag is another one now.",
+        "Der Webhook wurde inzwischen geändert und hat jetzt ein anderes ETag.",
+    ),
     ("The webhook belongs to another client.", "Der Webhook gehört einem anderen Client."),
     ("The client has a webhook with this URL already.", "Der Client hat schon einen Webhook mit dieser URL."),
     (
@@ -143,6 +151,11 @@ const SENTENCES: SentenceTable = &[
     (
         "The webhook is disabled; nothing is sent to it until it is enabled again.",
         "Der Webhook ist abgeschaltet; bis er wieder eingeschaltet ist, wird nichts an ihn gesendet.",
+    ),
+    ("There is no such schedule.", "Diesen Zeitplan gibt es nicht."),
+    (
+        "The schedule was changed at the same time; try again.",
+        "Der Zeitplan wurde gleichzeitig geändert; versuchen Sie es noch einmal.",
     ),
     ("There is no such delivery, or no longer.", "Diese Zustellung gibt es nicht oder nicht mehr."),
     ("The delivery is another sender's by now.", "Die Zustellung hat inzwischen ein anderer Absender."),

@@ -6,13 +6,35 @@ use serde_json::value::RawValue;
 
 use super::envelope::{JobEnvelope, Rules, read_members};
 use super::members::{Members, Wrong};
-use crate::problem::Refused;
+use crate::language::Language;
+use crate::problem::{Refused, summary};
 
-/// Reads `{jobs: […]}`; the first envelope with a fault refuses all, and `details.index` tells which.
+/// What is wrong with envelopes, as far as a refusal names it. Whoever made this many mistakes made one.
+const VIOLATIONS_MAX: usize = 20;
+
+/// Reads `{jobs: […]}`; one envelope with a fault refuses all. The refusal is that of the first, `details.index` tells which, and
+/// it names what is wrong with the others too.
 pub fn read_batch(body: &[u8], rules: Rules<'_>) -> Result<Vec<JobEnvelope>, Box<Refused>> {
     let members = Members::of_body(body)?;
-    let jobs = jobs(&members)?;
-    jobs.iter().enumerate().map(|(index, job)| read_one(job, index, rules)).collect()
+    let (mut good, mut bad): (Vec<JobEnvelope>, Option<Box<Refused>>) = (Vec::new(), None);
+    for (index, job) in jobs(&members)?.into_iter().enumerate() {
+        match (read_one(job, index, rules), &mut bad) {
+            (Ok(job), _) => good.push(job),
+            (Err(refused), None) => bad = Some(refused),
+            (Err(refused), Some(first)) if first.violations.len() < VIOLATIONS_MAX => {
+                first.violations.extend(refused.violations);
+            }
+            (Err(_), Some(_)) => break,
+        }
+    }
+    match bad {
+        None => Ok(good),
+        Some(mut refused) => {
+            refused.violations.truncate(VIOLATIONS_MAX);
+            refused.detail = summary(&refused.violations, Language::English);
+            Err(refused)
+        }
+    }
 }
 
 /// Many jobs, each accepted or refused for itself.
@@ -100,6 +122,13 @@ mod tests {
             (&refused.details["index"], &refused.details["field"]),
             (&1.into(), &"jobs.1.type".into())
         );
+        let body = br#"{"jobs":[{"type":"B","args":[]},{"type":"a","args":[]},{"type":"a","args":[],"priority":[]},7]}"#;
+        let refused = read_batch(body, rules()).unwrap_err();
+        let pointers: Vec<&str> = refused.violations.iter().map(|wrong| &*wrong.pointer).collect();
+        assert_eq!(pointers, ["#/jobs/0/type", "#/jobs/2/priority", "#/jobs/3"]);
+        assert_eq!((refused.kind, &refused.details["index"]), (Kind::UnknownJobType, &0.into()));
+        let many = format!(r#"{{"jobs":[{}7]}}"#, "7,".repeat(50));
+        assert_eq!(read_batch(many.as_bytes(), rules()).unwrap_err().violations.len(), 20);
         for bad in ["{}", r#"{"jobs":[]}"#, r#"{"jobs":{}}"#, r#"{"jobs":[1]}"#, "[]", ""] {
             assert_eq!(
                 read_batch(bad.as_bytes(), rules()).unwrap_err().kind,

@@ -81,7 +81,7 @@ pub struct Rules<'a> {
 }
 
 /// Set by the server alone.
-const SYSTEM: [&str; 27] = [
+const SYSTEM: [&str; 29] = [
     "state",
     "attempt",
     "created_at",
@@ -106,6 +106,8 @@ const SYSTEM: [&str; 27] = [
     "lease_expires_at",
     "workflow_id",
     "parent_results",
+    "parent_jobs",
+    "workflow_step",
     "previous_state",
     "deduplicated",
     "job",

@@ -3,10 +3,14 @@
 use forge_core::history::{Event, EventKind};
 use forge_core::id::EventId;
 use forge_core::job::Job;
+use forge_core::state::State;
+use forge_core::webhook::Events;
+use forge_core::workflow::WorkflowHead;
 use serde_json::{Value, json};
 
 use super::job::{VERSION, error_view, shown_type};
 use super::state::event_names;
+use super::workflow::{form_word, workflow_word};
 use crate::time;
 
 /// One event in OJS's words.
@@ -26,10 +30,19 @@ pub fn events(event: &Event, job: &Job) -> Vec<OjsEvent> {
     names.iter().enumerate().map(|(nth, name)| told(event, job, name, nth)).collect()
 }
 
+/// What OJS tells of one event to somebody who hears of each event once: the name that they asked for.
+pub fn event_for(event: &Event, job: &Job, wanted: Events) -> OjsEvent {
+    let names = event_names(event, job);
+    let for_good = names.get(1).is_some_and(|name| *name == "job.discarded");
+    let nth = usize::from(for_good && wanted.contains(Events::RETRIES_EXHAUSTED));
+    // What OJS has no word for is a job that is there to be taken again.
+    told(event, job, names.get(nth).copied().unwrap_or("job.enqueued"), nth)
+}
+
 fn told(event: &Event, job: &Job, name: &'static str, nth: usize) -> OjsEvent {
     let id = id(event.id(job.id), nth);
-    let attempt =
-        if name == "job.enqueued" || name == "job.scheduled" { event.attempt - 1 } else { event.attempt };
+    let waits = matches!(name, "job.enqueued" | "job.scheduled" | "cron.triggered");
+    let attempt = if waits { event.attempt - 1 } else { event.attempt };
     let mut data = json!({
         "job_id": job.id.to_string(),
         "job_type": shown_type(&job.head),
@@ -45,6 +58,15 @@ fn told(event: &Event, job: &Job, name: &'static str, nth: usize) -> OjsEvent {
         job.started_at.filter(|at| ended && job.attempt_handed == event.attempt && *at <= event.at);
     if let Some(started_at) = started_at {
         data["duration_ms"] = (event.at.since(started_at).as_millis() as u64).into();
+    }
+    if let Some(head) = &job.head.conducts {
+        add_workflow(&mut data, job, head, event);
+    } else if let Some(step) = job.head.workflow {
+        data["workflow_id"] = step.workflow.to_string().into();
+    }
+    if let Some(run) = job.head.schedule.as_ref().filter(|_| name == "cron.triggered") {
+        data["cron_name"] = run.name.as_str().into();
+        data["triggered_at"] = time::millis(run.tick).into();
     }
     if let EventKind::Progress(percent) = event.kind {
         data["progress"] = (f64::from(percent) / 100.0).into();
@@ -65,11 +87,26 @@ fn told(event: &Event, job: &Job, name: &'static str, nth: usize) -> OjsEvent {
     OjsEvent { id, name, body }
 }
 
+/// What is told of a workflow beside what is told of any job.
+fn add_workflow(data: &mut Value, job: &Job, head: &WorkflowHead, event: &Event) {
+    let ended = match event.kind {
+        EventKind::Moved { to, .. } => to,
+        EventKind::Progress(_) | EventKind::Emitted => State::Running,
+    };
+    data["workflow_id"] = job.id.to_string().into();
+    data["workflow_type"] = form_word(head.form).into();
+    data["name"] = head.name.as_str().into();
+    data["state"] = workflow_word(ended).into();
+    data["steps_total"] = job.head.items.map_or(0, |items| items.n).into();
+    data["steps_completed"] = job.tally.completed.into();
+    data["steps_failed"] = job.tally.failed.into();
+}
+
 /// Where the job stood right after an event of this name.
 fn state(name: &str, event: &Event) -> &'static str {
     match name {
         "job.scheduled" => "scheduled",
-        "job.enqueued" => "available",
+        "job.enqueued" | "cron.triggered" => "available",
         "job.started" | "job.progress" => "active",
         "job.completed" => "completed",
         "job.cancelled" => "cancelled",

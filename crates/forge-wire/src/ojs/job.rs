@@ -3,6 +3,9 @@
 //! What has not happened yet is left out rather than null. `attempt` counts the attempts handed out (C-104). A job of another
 //! dialect is shown too, under a type that OJS allows (C-107).
 
+use std::borrow::Cow;
+
+use forge_core::id::JobId;
 use forge_core::job::{AttemptError, Head, Input, Job};
 use forge_core::state::State;
 use forge_core::time::Time;
@@ -12,10 +15,11 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::envelope::is_job_type;
-use super::kept::Kept;
+use super::kept::{Kept, ObjectWriter};
+use super::members::Members;
 use super::retry;
 use super::state::StateWord;
-use crate::time;
+use crate::{time, words};
 
 /// The version of OJS that this server speaks.
 pub const VERSION: &str = "1.0";
@@ -36,12 +40,23 @@ pub struct JobView<'a> {
     pub result_url: Option<&'a str>,
     /// The holder's proof, told only to who has just taken the job.
     pub lease_token: Option<&'a str>,
+    /// What the steps left that it waited for; `None` for a job that is no step of a workflow.
+    pub parents: Option<&'a ParentResults>,
+}
+
+/// What the steps left that a step waited for, in the order in which it names them.
+#[derive(Clone, Debug, Default)]
+pub struct ParentResults {
+    /// Their jobs.
+    pub jobs: Vec<JobId>,
+    /// What each left: `None` where that is nothing, no JSON, or too large to be handed on.
+    pub results: Vec<Option<Box<RawValue>>>,
 }
 
 impl<'a> JobView<'a> {
     /// The view of a job without result and lease.
     pub fn new(job: &'a Job, input: &'a Input) -> JobView<'a> {
-        JobView { job, input, result: None, result_url: None, lease_token: None }
+        JobView { job, input, result: None, result_url: None, lease_token: None, parents: None }
     }
 
     /// The same as a value, to be put together with others.
@@ -67,18 +82,51 @@ impl JobView<'_> {
     /// Writes the members into an object that may have others.
     pub(super) fn members<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         let JobView { job, input, .. } = self;
-        let head = &job.head;
         let kept = Kept::of(&input.extra);
         let word = StateWord::of(job);
+        self.what(map)?;
+        map.serialize_entry("state", word.as_str())?;
+        map.serialize_entry("attempt", &attempts(job))?;
+        self.how(map, &kept)?;
+        self.times(map, &kept, word)?;
+        self.outcome(map, word)?;
+        self.holder(map)?;
+        self.place(map)?;
+        for (name, value) in &kept.unknown.0 {
+            map.serialize_entry(name, value)?;
+        }
+        Ok(())
+    }
+
+    /// Its place in a workflow.
+    fn place<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        let Some(step) = self.job.head.workflow else { return Ok(()) };
+        map.serialize_entry("workflow_id", &step.workflow.to_string())?;
+        map.serialize_entry("workflow_step", &step.index)?;
+        if let Some(parents) = self.parents {
+            let jobs: Vec<String> = parents.jobs.iter().map(JobId::to_string).collect();
+            map.serialize_entry("parent_jobs", &jobs)?;
+            map.serialize_entry("parent_results", &parents.results)?;
+        }
+        Ok(())
+    }
+
+    /// What is to be done.
+    fn what<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        let JobView { job, input, .. } = self;
+        let head = &job.head;
         map.serialize_entry("specversion", VERSION)?;
         map.serialize_entry("id", &job.id.to_string())?;
         map.serialize_entry("type", shown_type(head))?;
         map.serialize_entry("queue", head.queue.as_str())?;
         map.serialize_entry("args", raw(&input.payload, "[]"))?;
-        map.serialize_entry("meta", raw(&input.meta, "{}"))?;
-        map.serialize_entry("priority", &head.priority)?;
-        map.serialize_entry("state", word.as_str())?;
-        map.serialize_entry("attempt", &attempts(job))?;
+        map.serialize_entry("meta", &*shown_meta(head, input))?;
+        map.serialize_entry("priority", &head.priority)
+    }
+
+    /// By which rules.
+    fn how<M: SerializeMap>(&self, map: &mut M, kept: &Kept<'_>) -> Result<(), M::Error> {
+        let head = &self.job.head;
         map.serialize_entry("max_attempts", &head.retry.attempts_max)?;
         map.serialize_entry("tags", &head.tags)?;
         map.serialize_entry("retry", &retry::view(&head.retry, kept.retry))?;
@@ -93,12 +141,6 @@ impl JobView<'_> {
             if let Some(span) = span {
                 map.serialize_entry(name, &(span.as_millis() as u64))?;
             }
-        }
-        self.times(map, &kept, word)?;
-        self.outcome(map, word)?;
-        self.holder(map)?;
-        for (name, value) in &kept.unknown.0 {
-            map.serialize_entry(name, value)?;
         }
         Ok(())
     }
@@ -120,9 +162,15 @@ impl JobView<'_> {
         say("discarded_at", ended.filter(|_| word == StateWord::Discarded))?;
         say("dead_lettered_at", job.dead_lettered_at)?;
         say("next_attempt_at", job.available_at.filter(|_| word == StateWord::Retryable))?;
+        self.moments(map, kept)
+    }
+
+    /// The moments that were asked for.
+    fn moments<M: SerializeMap>(&self, map: &mut M, kept: &Kept<'_>) -> Result<(), M::Error> {
+        let head = &self.job.head;
         for (name, given, at) in [
-            ("scheduled_at", kept.scheduled_at, job.head.execution_at),
-            ("expires_at", kept.expires_at, job.head.expires_at),
+            ("scheduled_at", kept.scheduled_at, head.execution_at),
+            ("expires_at", kept.expires_at, head.expires_at),
         ] {
             match (given, at) {
                 (Some(given), _) => map.serialize_entry(name, given)?,
@@ -162,7 +210,7 @@ impl JobView<'_> {
 
     fn holder<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         let job = self.job;
-        if let Some(percent) = job.progress {
+        if let Some(percent) = words::progress(job) {
             map.serialize_entry("progress", &(f64::from(percent) / 100.0))?;
         }
         if let Some(message) = &job.message {
@@ -184,6 +232,33 @@ impl JobView<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// A job as somebody could submit it again, with the attempt that failed: what messages of brokers carry. Nothing in it changes
+/// afterwards, whatever becomes of the job.
+pub struct FailedEnvelope<'a> {
+    /// The job.
+    pub job: JobView<'a>,
+    /// Why the attempt failed.
+    pub error: &'a AttemptError,
+}
+
+impl Serialize for FailedEnvelope<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let view = &self.job;
+        let kept = Kept::of(&view.input.extra);
+        let mut map = to.serialize_map(None)?;
+        view.what(&mut map)?;
+        map.serialize_entry("attempt", &self.error.attempt)?;
+        view.how(&mut map, &kept)?;
+        map.serialize_entry("created_at", &time::millis(view.job.head.created_at))?;
+        view.moments(&mut map, &kept)?;
+        map.serialize_entry("error", &error_view(self.error))?;
+        for (name, value) in &kept.unknown.0 {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
     }
 }
 
@@ -239,16 +314,33 @@ pub fn error_view(error: &AttemptError) -> Value {
         "retryable": error.retryable,
         "canonical_code": error.kind.entry().ojs_or_custom(),
     });
-    for name in ["details", "backtrace"] {
-        if let Some(value) = said.get(name) {
-            view[name] = value.clone();
-        }
+    if let Some(details) = said.get("details") {
+        view["details"] = details.clone();
+    }
+    // OJS has a list of lines; some workers send one text.
+    match said.get("backtrace") {
+        Some(Value::String(text)) => view["backtrace"] = text.lines().collect(),
+        Some(lines) => view["backtrace"] = lines.clone(),
+        None => {}
     }
     view
 }
 
+/// The metadata of a job. A schedule adds what it is called, and which tick the job belongs to.
+pub fn shown_meta<'a>(head: &Head, input: &'a Input) -> Cow<'a, RawValue> {
+    let given = raw(&input.meta, "{}");
+    let Some(run) = &head.schedule else { return Cow::Borrowed(given) };
+    let members = Members::of_value(given).unwrap_or_default();
+    let mut all = ObjectWriter::default();
+    members.0.iter().for_each(|(name, value)| all.put(name, value.get()));
+    all.put("cron_name", &Value::from(run.name.as_str()).to_string());
+    all.put("cron_triggered_at", &Value::from(time::millis(run.tick)).to_string());
+    let text = String::from_utf8(all.finish()).expect("made of texts");
+    RawValue::from_string(text).map_or(Cow::Borrowed(given), Cow::Owned)
+}
+
 /// Bytes that were JSON when they came in; what another dialect left out is shown as `absent`.
-fn raw<'a>(bytes: &'a [u8], absent: &'static str) -> &'a RawValue {
+pub(super) fn raw<'a>(bytes: &'a [u8], absent: &'static str) -> &'a RawValue {
     let absent = || serde_json::from_str(absent).expect("the replacement is JSON");
     serde_json::from_slice(bytes).unwrap_or_else(|_| absent())
 }

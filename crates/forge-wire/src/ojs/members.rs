@@ -6,6 +6,7 @@ use std::fmt;
 
 use forge_core::catalog::Kind;
 use serde::de::{self, Deserialize, DeserializeOwned, Deserializer, MapAccess, Visitor};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::language::Language;
@@ -126,12 +127,36 @@ pub fn depth(text: &[u8]) -> usize {
     deepest
 }
 
+/// A refused value as its refusal repeats it: as it was, or its text where a problem object cannot carry it.
+fn repeated(value: &RawValue) -> Value {
+    match serde_json::from_str(value.get()) {
+        Ok(read) if is_portable(&read, REPEATED_DEPTH_MAX) => read,
+        Ok(_) | Err(_) => value.get().into(),
+    }
+}
+
+/// How deep a value may be nested that a refusal repeats as it is.
+const REPEATED_DEPTH_MAX: usize = 4;
+
+/// Whether every reader gets back the same: not nested deeply, and no integers beyond those of a double.
+fn is_portable(value: &Value, depth_left: usize) -> bool {
+    match value {
+        Value::Null | Value::Bool(_) | Value::String(_) => true,
+        Value::Number(number) => {
+            number.is_f64() || number.as_i64().is_some_and(|whole| whole.unsigned_abs() < 1 << 53)
+        }
+        Value::Array(_) | Value::Object(_) if depth_left == 0 => false,
+        Value::Array(values) => values.iter().all(|value| is_portable(value, depth_left - 1)),
+        Value::Object(members) => members.values().all(|value| is_portable(value, depth_left - 1)),
+    }
+}
+
 /// Everything that is wrong with a request, found while it is read.
 #[derive(Debug, Default)]
 pub struct Wrong {
     found: Vec<(Kind, Violation)>,
     /// What the first wrong member held, where that is short.
-    value: Option<serde_json::Value>,
+    value: Option<Value>,
 }
 
 /// Bytes of a refused value that are repeated in the refusal.
@@ -154,7 +179,7 @@ impl Wrong {
         constraint: &'static str,
     ) {
         if self.found.is_empty() && value.get().len() <= SHOWN_BYTES_MAX {
-            self.value = serde_json::from_str(value.get()).ok();
+            self.value = Some(repeated(value));
         }
         self.add(kind, path, detail, constraint);
     }

@@ -16,22 +16,39 @@ pub struct ServerFacts<'a> {
     pub base: &'a str,
     /// Bytes of an envelope.
     pub envelope_bytes_max: usize,
+    /// Whether gRPC is served beside HTTP.
+    pub has_grpc: bool,
 }
 
 /// Extensions that are served here.
-const EXTENSIONS: [&str; 8] = [
+const EXTENSIONS: [&str; 11] = [
     "urn:ojs:ext:backpressure",
     "urn:ojs:ext:bulk-operations",
     "urn:ojs:ext:dead-letter",
+    "urn:ojs:ext:durable-execution",
     "urn:ojs:ext:graceful-shutdown",
     "urn:ojs:ext:multi-tenancy",
     "urn:ojs:ext:observability",
     "urn:ojs:ext:progress",
     "urn:ojs:ext:rate-limiting",
+    "urn:ojs:ext:schema-registry",
+    "urn:ojs:ext:webhooks",
 ];
 
-/// What this server can do. Levels are counted without a gap: cron is missing from level 2, so it says 1, and the
-/// capabilities say what there is beyond it.
+/// Whether there are cron jobs: what level 2 asks for beyond delays and time to live.
+const CRON: bool = true;
+
+/// Whether there are workflows: level 3.
+const WORKFLOWS: bool = true;
+
+/// How much of Open Job Spec is done here without a gap. Bulk, priorities, unique jobs and rate limits, which make level 4, are all there.
+pub const CONFORMANCE_LEVEL: u8 = match (CRON, WORKFLOWS) {
+    (false, _) => 1,
+    (true, false) => 2,
+    (true, true) => 4,
+};
+
+/// What this server can do. Levels are counted without a gap; the capabilities say what there is beyond it.
 pub fn manifest(facts: ServerFacts<'_>) -> Value {
     json!({
         "specversion": VERSION,
@@ -41,14 +58,14 @@ pub fn manifest(facts: ServerFacts<'_>) -> Value {
             "version": facts.version,
             "language": "rust",
         },
-        "conformance_level": 1,
+        "conformance_level": CONFORMANCE_LEVEL,
         "conformance_tier": "runtime",
-        "protocols": ["http"],
+        "protocols": if facts.has_grpc { &["http", "grpc"][..] } else { &["http"] },
         "backend": facts.backend,
         "capabilities": {
             "batch_enqueue": true,
             "bulk_enqueue": true,
-            "cron_jobs": false,
+            "cron_jobs": CRON,
             "dead_letter": true,
             "delayed_jobs": true,
             "events": true,
@@ -58,12 +75,12 @@ pub fn manifest(facts: ServerFacts<'_>) -> Value {
             "progress": true,
             "rate_limiting": true,
             "retry": true,
-            "schema_validation": false,
+            "schema_validation": true,
             "unique_jobs": true,
-            "workflows": false,
+            "workflows": WORKFLOWS,
         },
         "unique_job_strength": "strong",
-        "schema_validation": false,
+        "schema_validation": true,
         "extensions": EXTENSIONS,
         "payload_limits": {
             "max_envelope_bytes": facts.envelope_bytes_max,
@@ -166,6 +183,11 @@ impl QueueNumbers {
         self.available + self.retryable
     }
 
+    /// Jobs that ended well per second, over the last hour.
+    pub fn per_second(&self) -> f64 {
+        self.completed_last_hour as f64 / 3600.0
+    }
+
     fn counts(&self) -> Map<String, Value> {
         let counts = [
             ("available", self.available),
@@ -239,8 +261,7 @@ impl QueueView<'_> {
         stats.insert("failed_last_hour".into(), numbers.failed_last_hour.into());
         stats.insert("avg_duration_ms".into(), numbers.avg_duration_ms.into());
         stats.insert("avg_wait_ms".into(), numbers.avg_wait_ms.into());
-        let per_second = numbers.completed_last_hour as f64 / 3600.0;
-        stats.insert("throughput_per_second".into(), per_second.into());
+        stats.insert("throughput_per_second".into(), numbers.per_second().into());
         if let Some(max_depth) = self.max_depth {
             stats.insert("max_depth".into(), max_depth.into());
         }
@@ -254,15 +275,25 @@ mod tests {
 
     #[test]
     fn the_manifest_says_no_more_than_there_is() {
-        let facts =
-            ServerFacts { version: "1.2.3", backend: "sqlite", base: "", envelope_bytes_max: 1 << 20 };
+        let facts = ServerFacts {
+            version: "1.2.3",
+            backend: "sqlite",
+            base: "",
+            envelope_bytes_max: 1 << 20,
+            has_grpc: false,
+        };
+        assert_eq!(
+            super::manifest(ServerFacts { has_grpc: true, ..facts })["protocols"],
+            json!(["http", "grpc"])
+        );
         let manifest = manifest(facts);
+        assert_eq!(manifest["protocols"], json!(["http"]));
         assert_eq!((&manifest["specversion"], &manifest["ojs_version"]), (&json!("1.0"), &json!("1.0")));
         assert!(manifest["capabilities"].as_object().unwrap().values().all(Value::is_boolean));
         assert!(manifest["extensions"].as_array().unwrap().iter().all(Value::is_string));
-        for missing in ["cron_jobs", "workflows", "schema_validation"] {
-            assert_eq!(manifest["capabilities"][missing], false);
-        }
+        assert_eq!(manifest["capabilities"]["schema_validation"], manifest["schema_validation"]);
+        let claims = |name: &str| EXTENSIONS.iter().any(|extension| extension.ends_with(name));
+        assert!(!claims(":fair-scheduling") && !claims(":federation"), "there is nothing of the kind here");
         assert!(manifest["backend"].is_string());
     }
 

@@ -77,6 +77,9 @@ impl StateWord {
 /// OJS's names of an event, in order. A failure has two: that it happened, and what follows. None where OJS has no word: an
 /// assignment is no start yet, and a wait before a retry was told with the failure.
 pub fn event_names(event: &Event, job: &Job) -> &'static [&'static str] {
+    if job.head.conducts.is_some() {
+        return workflow_event_names(event);
+    }
     let EventKind::Moved { to, cause, outlook, .. } = event.kind else {
         return match event.kind {
             EventKind::Progress(_) => &["job.progress"],
@@ -86,6 +89,7 @@ pub fn event_names(event: &Event, job: &Job) -> &'static [&'static str] {
     match (to, cause) {
         (State::Created, _) if job.head.execution_at.is_some() && !job.head.hold => &["job.scheduled"],
         (State::Created | State::Assigned, _) | (State::Queued, Cause::RetryByPolicy) => &[],
+        (State::Queued, Cause::Due) if job.head.schedule.is_some() => &["job.enqueued", "cron.triggered"],
         (State::Queued, _) => &["job.enqueued"],
         (State::Running, _) => &["job.started"],
         (State::Succeeded, _) => &["job.completed"],
@@ -98,8 +102,23 @@ pub fn event_names(event: &Event, job: &Job) -> &'static [&'static str] {
     }
 }
 
-/// Every name that an event of a job can have.
-pub const EVENT_NAMES: [&str; 10] = [
+/// The names of what happens to a workflow: its own job has none of those of other jobs.
+const fn workflow_event_names(event: &Event) -> &'static [&'static str] {
+    match event.kind {
+        EventKind::Progress(_) => &["workflow.step_completed"],
+        EventKind::Emitted => &[],
+        EventKind::Moved { to, .. } => match to {
+            State::Created | State::Queued | State::Assigned => &[],
+            State::Running => &["workflow.started"],
+            State::Succeeded => &["workflow.completed"],
+            State::Failed => &["workflow.failed"],
+            State::Canceled => &["workflow.cancelled"],
+        },
+    }
+}
+
+/// Every name that an event of a job, a schedule or a workflow can have.
+pub const EVENT_NAMES: [&str; 16] = [
     "job.scheduled",
     "job.enqueued",
     "job.started",
@@ -110,4 +129,10 @@ pub const EVENT_NAMES: [&str; 10] = [
     "job.discarded",
     "job.cancelled",
     "job.expired",
+    "cron.triggered",
+    "workflow.started",
+    "workflow.step_completed",
+    "workflow.completed",
+    "workflow.failed",
+    "workflow.cancelled",
 ];

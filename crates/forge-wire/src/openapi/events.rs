@@ -74,7 +74,7 @@ pub(super) fn told(description: &'static str) -> OperationAnswer {
 }
 
 /// The same of jobs and webhooks.
-fn all_told(description: &'static str) -> OperationAnswer {
+pub(super) fn all_told(description: &'static str) -> OperationAnswer {
     let disabled = json!({
         "event_id": "01890a5d-b000-7000-bcce-b302099a8057", "event_name": WEBHOOK_DISABLED, "reason": "gone",
         "timestamp": "2026-05-28T12:00:01.000000Z", "webhook_id": JOB,

@@ -2,6 +2,9 @@
 //!
 //! - `operations`: every path and method, with the kinds of the catalog each may be refused with;
 //! - `api`: those of `/api/v1`;
+//! - `admin`: those of `/admin/v1`;
+//! - `schedules`: those of schedules;
+//! - `workflows`: those of workflows;
 //! - `events`: those that tell what happened;
 //! - `pages`: those that belong to no dialect;
 //! - `operation`: how one of them is written down;
@@ -13,16 +16,19 @@
 //!
 //! `HEAD` is not written down: it goes wherever `GET` goes (RFC 9110, 9.3.2).
 
+mod admin;
 mod api;
 mod batches;
 mod events;
 mod operation;
 mod operations;
 mod pages;
+mod schedules;
 mod schemas;
 #[cfg(test)]
 mod tests;
 mod webhooks;
+mod workflows;
 
 use serde_json::{Map, Value, json};
 
@@ -65,8 +71,11 @@ pub fn document_with(base: &str, declared: &[DeclaredOperation<'_>], keys: KeyPo
         "tags": [
             {"name": "clients", "description": "Clients and their keys."},
             {"name": "jobs", "description": "Submit, watch, cancel, retry; report, result and events."},
+            {"name": "workflows", "description": "Jobs that wait for each other."},
             {"name": "async operations", "description": "The same jobs by the async-operations pattern: 202, poll, fetch."},
+            {"name": "schedules", "description": "Jobs that come again and again."},
             {"name": "webhooks", "description": "Endpoints that hear of jobs, and what was sent to them."},
+            {"name": "operator", "description": "The whole server, whoever owns what: for whoever runs it."},
             {"name": "server", "description": "Is it alive, is it ready, what does it count."},
             {"name": "documents", "description": "What the API says of itself."},
         ],
@@ -83,7 +92,7 @@ pub fn document_with(base: &str, declared: &[DeclaredOperation<'_>], keys: KeyPo
                 "adminToken": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "The operator's token (`auth.admin_token`): for clients and keys, not for jobs.",
+                    "description": "The operator's token (`auth.admin_token`): for `/admin/v1`, for clients and for keys.",
                 },
             },
         },

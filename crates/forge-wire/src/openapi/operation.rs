@@ -39,6 +39,7 @@ pub(super) enum Access {
     FirstKey,
     ClientOrOperator,
     Client,
+    Operator,
 }
 
 /// What may be sent along.
@@ -74,7 +75,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("X-Correlation-ID", "The id the client gave the request, sanitised; otherwise the server's."),
     (
         "Cache-Control",
-        "`no-store` for what is said about jobs, which is private and changes; documents and results may be kept.",
+        "`no-store` for what is said about jobs and for their results, which are private; documents may be kept.",
     ),
     ("Retry-After", "Seconds to wait before asking again."),
     ("WWW-Authenticate", "`Bearer`."),
@@ -84,7 +85,10 @@ const HEADERS: &[(&str, &str)] = &[
     ("Idempotent-Replayed", "`true` when the answer tells of something that was there before."),
     ("Vary", "What the form of the answer depends on."),
     ("Content-Language", "The language that titles and details are in."),
-    ("ETag", "Which version of the document it is; strong for a result, which never changes."),
+    (
+        "ETag",
+        "Which version it is: of a document, of the settings of a webhook, or of a result, which never changes.",
+    ),
     ("Content-Digest", "The SHA-256 of the body (RFC 9530)."),
     ("Repr-Digest", "The SHA-256 of the whole result, also where only a part is sent (RFC 9530)."),
     ("Accept-Ranges", "`bytes`: a download that was cut off can go on."),
@@ -249,7 +253,7 @@ impl Operation {
 impl Access {
     const fn is_counted(self) -> bool {
         match self {
-            Access::Anybody | Access::AnybodyOrOperator => false,
+            Access::Anybody | Access::AnybodyOrOperator | Access::Operator => false,
             Access::FirstKey | Access::ClientOrOperator | Access::Client => true,
         }
     }
@@ -265,6 +269,8 @@ impl Access {
             Access::FirstKey => json!([{}, {"apiKey": []}, {"adminToken": []}]),
             Access::ClientOrOperator => json!([{"apiKey": []}, {"adminToken": []}]),
             Access::Client => json!([{"apiKey": []}]),
+            Access::Operator if keys == KeyPolicy::Optional => json!([{}, {"adminToken": []}]),
+            Access::Operator => json!([{"adminToken": []}]),
         }
     }
 }

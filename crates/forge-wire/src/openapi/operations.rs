@@ -14,10 +14,13 @@ pub(super) fn all(declared: &[DeclaredOperation<'_>]) -> Vec<Operation> {
     operations.extend(jobs());
     operations.extend(steps());
     operations.extend(super::batches::all());
+    operations.extend(super::schedules::all());
+    operations.extend(super::workflows::all());
     operations.extend(super::webhooks::all());
     operations.extend(readings());
     operations.extend(super::events::all());
     operations.extend(super::api::all(declared));
+    operations.extend(super::admin::all());
     operations.extend(super::pages::all());
     operations
 }
@@ -44,6 +47,7 @@ pub(super) const WRITING: &[Kind] = &[
     Kind::BodyTooLarge,
     Kind::UnsupportedMediaType,
     Kind::UnsupportedCompression,
+    Kind::PreconditionFailed,
     Kind::QueueFull,
 ];
 
@@ -315,6 +319,7 @@ pub(super) const OF_RESULT: &[Kind] = &[
     Kind::ResultNotReady,
     Kind::ResultNotFound,
     Kind::ResultExpired,
+    Kind::PreconditionFailed,
     Kind::RangeNotSatisfiable,
     Kind::QueueFull,
 ];

@@ -20,10 +20,13 @@ pub(super) fn all() -> Value {
         clients(),
         jobs(),
         super::batches::schemas(),
+        super::schedules::schemas(),
+        super::workflows::schemas(),
         super::webhooks::schemas(),
         events(),
         pages(),
         super::api::schemas(),
+        super::admin::schemas(),
     ] {
         let Value::Object(part) = part else { unreachable!("each part is an object of schemas") };
         schemas.extend(part);
@@ -291,6 +294,10 @@ fn job() -> Value {
                 "description": "Why its attempts failed, oldest first; the newest ones, if there were very many.",
             },
             "dead_lettered_at": time("When it became a dead letter: all attempts are used up, and somebody has to look."),
+            "schedule": {
+                "type": "object", "description": "The schedule that made it.", "required": ["name", "tick"],
+                "properties": {"name": text("What it is called."), "tick": time("Which tick it belongs to; for one that somebody asked for, when that was.")},
+            },
             "jobId": id("The execution under way."),
             "jobStatus": {"enum": statuses, "description": "Its status in the words of the async-job members."},
             "submittedAt": reference("UtcTime"),
@@ -331,6 +338,8 @@ fn events() -> Value {
                 "timestamp": time("When, to the microsecond; no two events of a job have the same."),
                 "attempt": count("The attempt it belongs to."),
                 "cause": {"enum": Cause::ALL.map(cause), "description": "Why the state changed."},
+                "reason": text("More about why: `lease_expired`, `runner_lost`, `handed_back`, or what was said when the job was cancelled."),
+                "partial": {"type": "boolean", "description": "True where some items of a batch went well and some did not, absent otherwise."},
                 "progress": {"type": "integer", "minimum": 0, "maximum": 100, "description": "Percent done."},
                 "scenario": {"enum": work_kinds(), "description": "What the built-in worker simulates."},
                 "will_retry": {"type": "boolean", "description": "True where the server will try again by itself, absent otherwise."},

@@ -1,5 +1,8 @@
 //! The document is held against the types it describes.
 
+mod admin;
+mod workflows;
+
 use std::collections::BTreeSet;
 
 use forge_core::catalog::Kind;
@@ -12,7 +15,7 @@ use super::{DeclaredOperation, KeyPolicy, document, document_with};
 use crate::forge::{
     CanceledView, ClientView, DefinitionView, EntryView, ErrorView, EventView, EventsView, FailedAttemptView,
     JobView, JobsView, KeyRequest, KeyView, NoticeView, ReportView, RequestView, RetriedView, RetryRequest,
-    RevokeRequest, RevokedView, SubmitRequest, SubmittedView, read_submit,
+    RevokeRequest, RevokedView, ScheduledRunView, SubmitRequest, SubmittedView, read_submit,
 };
 use crate::item::{ItemView, ItemsSummary, ItemsView};
 use crate::operations::{self, AcceptedView, CancelRequest, StatusView};
@@ -77,6 +80,7 @@ fn bare_job() -> JobView<'static> {
         retry_after: None,
         retries_left: None,
         processing_stage: None,
+        schedule: None,
         correlation_id: None,
     }
 }
@@ -123,6 +127,7 @@ fn full_job() -> JobView<'static> {
         retry_after: Some(3),
         retries_left: Some(2),
         processing_stage: Some("processing".into()),
+        schedule: Some(ScheduledRunView { name: "nightly".into(), tick: NOON.into() }),
         correlation_id: Some("a-1".into()),
         job_type: Some("mail.send".into()),
         ..bare_job()
@@ -139,6 +144,8 @@ fn event() -> EventView {
         timestamp: "2026-05-28T12:00:00.000000Z".into(),
         attempt: 1,
         cause: None,
+        reason: None,
+        partial: false,
         progress: None,
         scenario: None,
         will_retry: false,
@@ -204,6 +211,8 @@ fn every_view_of_events_has_exactly_the_documented_members() {
     let full = EventView {
         prev_state: Some("RUNNING".into()),
         cause: Some("finish".into()),
+        reason: Some("runner_lost".into()),
+        partial: true,
         progress: Some(100),
         scenario: Some("SUCCESS_FAST".into()),
         will_retry: true,

@@ -3,9 +3,9 @@
 use forge_core::catalog::Kind;
 use serde_json::{Value, json};
 
-use super::operation::{Operation, OperationBody};
+use super::operation::{Operation, OperationAnswer, OperationBody, Presence};
 use super::operations::{
-    ANY, JOB, KEYED, NOON, OF_JOB, WRITING, answer, limit, of_jobs, path_parameter, query, refusals,
+    ANY, JOB, KEYED, NOON, OF_JOB, WRITING, answer, header, limit, of_jobs, path_parameter, query, refusals,
 };
 use super::schemas::{count, id, maybe, object, reference, text, time};
 use crate::forge::event_names;
@@ -27,6 +27,18 @@ fn of_webhook() -> Vec<Value> {
     vec![path_parameter("webhook_id", "The webhook.")]
 }
 
+/// The parameters of what changes a webhook, or sends something to it.
+fn of_version() -> Vec<Value> {
+    let if_match = "Only if the webhook still has this `ETag`; otherwise nothing is done.";
+    of_webhook().into_iter().chain([header("If-Match", if_match, "\"650a1b2c3d4e5\"")]).collect()
+}
+
+/// A webhook, with the tag of its version.
+fn tagged(status: u16, description: &'static str, example: Value) -> OperationAnswer {
+    let headers = vec![("ETag", Presence::Always)];
+    OperationAnswer { headers, ..answer(status, description, "Webhook", example) }
+}
+
 fn operation(method: &'static str, path: &'static str, id: &'static str, summary: &'static str) -> Operation {
     Operation { tag: "webhooks", ..of_jobs(method, path, id, summary) }
 }
@@ -43,12 +55,7 @@ fn webhooks() -> Vec<Operation> {
     vec![
         Operation {
             body: body("WebhookRequest", true, vec![("failures", new)]),
-            answers: vec![answer(
-                201,
-                "Registered; the secret is shown this once.",
-                "Webhook",
-                example(true),
-            )],
+            answers: vec![tagged(201, "Registered; the secret is shown this once.", example(true))],
             refusals: refusals(&[
                 WRITING,
                 ANY,
@@ -75,14 +82,14 @@ fn webhooks() -> Vec<Operation> {
         },
         Operation {
             parameters: of_webhook(),
-            answers: vec![answer(200, "The webhook and its health.", "Webhook", example(false))],
+            answers: vec![tagged(200, "The webhook and its health.", example(false))],
             refusals: refusals(&[ANY, KEYED, OF_WEBHOOK]),
             ..operation("get", "/v1/webhooks/{webhook_id}", "getWebhook", "A webhook as it stands.")
         },
         Operation {
-            parameters: of_webhook(),
+            parameters: of_version(),
             body: body("WebhookChange", false, vec![("enable", change)]),
-            answers: vec![answer(200, "As it is now.", "Webhook", example(false))],
+            answers: vec![tagged(200, "As it is now.", example(false))],
             refusals: refusals(&[
                 WRITING,
                 ANY,
@@ -93,7 +100,7 @@ fn webhooks() -> Vec<Operation> {
             ..operation("patch", "/v1/webhooks/{webhook_id}", "changeWebhook", "Changes what the body names.")
         },
         Operation {
-            parameters: of_webhook(),
+            parameters: of_version(),
             body: body("Nothing", false, vec![]),
             answers: vec![answer(
                 200,
@@ -105,9 +112,9 @@ fn webhooks() -> Vec<Operation> {
             ..operation("delete", "/v1/webhooks/{webhook_id}", "deleteWebhook", "Deletes a webhook.")
         },
         Operation {
-            parameters: of_webhook(),
+            parameters: of_version(),
             body: body("RotateRequest", false, vec![("an_hour", json!({"overlap_s": 3600}))]),
-            answers: vec![answer(200, "With its new secret, shown this once.", "Webhook", example(true))],
+            answers: vec![tagged(200, "With its new secret, shown this once.", example(true))],
             refusals: refusals(&[WRITING, ANY, KEYED, OF_WEBHOOK]),
             ..operation(
                 "post",
@@ -185,7 +192,7 @@ fn deliveries() -> Vec<Operation> {
     let again = json!({"redelivered": 2, "more": false});
     vec![
         Operation {
-            parameters: of_webhook(),
+            parameters: of_version(),
             body: body("Nothing", false, vec![]),
             answers: vec![answer(202, "A test is on its way.", "Delivery", delivery())],
             refusals: refusals(&[WRITING, ANY, KEYED, OF_WEBHOOK, &[Kind::IllegalTransition]]),
@@ -197,7 +204,7 @@ fn deliveries() -> Vec<Operation> {
             )
         },
         Operation {
-            parameters: of_webhook(),
+            parameters: of_version(),
             body: body("RedeliverRequest", false, vec![("since", json!({"since": NOON}))]),
             answers: vec![answer(202, "On their way again.", "Redelivered", again)],
             refusals: refusals(&[WRITING, ANY, KEYED, OF_WEBHOOK, &[Kind::IllegalTransition]]),
@@ -267,7 +274,7 @@ fn example(secret: bool) -> Value {
     webhook
 }
 
-fn delivery() -> Value {
+pub(super) fn delivery() -> Value {
     json!({
         "delivery_id": DELIVERY, "webhook_id": HOOK, "job_id": JOB, "event": "job_failed", "event_id": JOB,
         "request": {"method": "POST", "url": "https://client.example/hooks"}, "status": "pending", "reason": null, "attempts": 1, "created_at": NOON,
@@ -297,8 +304,8 @@ pub(super) fn schemas() -> Value {
             "description": "What to hear of, by name; `*` is everything. `job_failed` includes timeouts and mixed batches.",
         },
         "envelope": {
-            "enum": ["none", "cloudevents", "cloudevents-binary"],
-            "description": "Whether bodies are CloudEvents, and in which mode.",
+            "enum": ["none", "cloudevents", "cloudevents-binary", "ojs"],
+            "description": "Whether bodies are CloudEvents, and in which mode; or events of Open Job Spec.",
         },
         "description": maybe(json!({"type": "string", "maxLength": 255, "description": "What it is for."})),
         "enabled": {"type": "boolean", "description": "Whether anything is sent."},
@@ -329,7 +336,7 @@ pub(super) fn schemas() -> Value {
                 "webhook_id": id("The webhook."),
                 "url": text("Where it is."),
                 "events": {"type": "array", "items": {"enum": names}, "description": "What it hears of."},
-                "envelope": {"enum": ["none", "cloudevents", "cloudevents-binary"], "description": "How bodies are wrapped."},
+                "envelope": {"enum": ["none", "cloudevents", "cloudevents-binary", "ojs"], "description": "How bodies are wrapped."},
                 "description": maybe(text("What it is for.")),
                 "created_at": time("When it was registered."),
                 "updated_at": time("When its owner last changed it."),

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::submit::{SubmitRequest, read_submit, refused};
 use crate::body::{self, violation};
-use crate::item::{ItemMembers, take_items};
+use crate::item::{ItemMembers, both_wrong, take_items};
 use crate::members::UnknownMembers;
 use crate::problem::Refused;
 
@@ -34,9 +34,13 @@ const MANY_TYPES: &str = "batch";
 /// `work_kind`, its own or that of the batch, or none has. It needs no `type` if every item has one.
 pub fn read_batch(bytes: &[u8], unknown: UnknownMembers) -> Result<(SubmitRequest, Vec<Item>), Box<Refused>> {
     let mut members = body::object(bytes)?;
-    let mut items = take_items(&mut members, OF_ITEM, unknown)?;
-    let type_needed = items.iter().any(|item| item.job_type.is_none());
-    let mut request = read_submit(Value::Object(members).to_string().as_bytes(), type_needed)?;
+    let items = take_items(&mut members, OF_ITEM, unknown);
+    let type_needed = items.as_ref().is_ok_and(|items| items.iter().any(|item| item.job_type.is_none()));
+    let request = read_submit(Value::Object(members).to_string().as_bytes(), type_needed);
+    let (mut items, mut request) = match (items, request) {
+        (Err(items), Err(request)) => return Err(both_wrong(items, request)),
+        (items, request) => (items?, request?),
+    };
     if request.job_type.is_none() {
         let first = items.first().and_then(|item| item.job_type.clone());
         let alike = items.iter().all(|item| item.job_type == first);

@@ -4,7 +4,7 @@ use std::vec;
 use std::vec::Vec;
 
 use super::events;
-use crate::command::{Answer, Refusal};
+use crate::command::{Answer, Command, Refusal, Retry};
 use crate::history::{EventKind, EventName};
 use crate::id::ExecutionId;
 use crate::job::{Cancellation, Conflict, Lane, Unique};
@@ -184,6 +184,25 @@ fn a_dead_letter_is_revived_with_a_full_budget_and_a_clean_record() {
     assert!(matches!(world.ask(revive(1, 101)), Answer::Unchanged(_)), "reviving twice is safe");
     world.ask(claim("q", 1));
     assert_eq!((world.job(1).fence, world.job(1).attempt), (3, 1), "tokens go on where they were");
+}
+
+#[test]
+fn only_a_dead_letter_is_revived() {
+    let only_dead = |n, execution| match revive(n, execution) {
+        Command::Retry(retry) => Command::Retry(Retry { dead_letter: true, ..retry }),
+        other => other,
+    };
+    let mut world = World::with_job_in(State::Failed, |_| {});
+    assert_eq!(world.job(1).dead_lettered_at, None);
+    assert_eq!(world.ask(only_dead(1, 100)), Answer::Refused(Refusal::NoDeadLetter));
+    assert_eq!(word(&world.ask(revive(1, 100))), "Queued");
+    let mut world = World::with_job_in(State::Running, |head| {
+        auto(head);
+        head.retry.attempts_max = 1;
+    });
+    world.ask(fail(1, 1));
+    assert!(world.job(1).dead_lettered_at.is_some());
+    assert_eq!(word(&world.ask(only_dead(1, 100))), "Queued");
 }
 
 #[test]

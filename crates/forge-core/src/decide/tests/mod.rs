@@ -1,19 +1,28 @@
 //! The rules, command by command, in a world small enough to see whole. What holds for every command is here; the rest
 //! has the same files as the rules.
 
+mod checkpoints;
 mod claim;
 mod conclude;
 mod control;
 mod deliveries;
 mod due;
+mod exact;
+mod failures;
 mod keys;
 mod limit;
+mod nodes;
 mod queues;
+mod redrives;
 mod results;
+mod schedules;
+mod schemas;
+mod sinks;
 mod submit;
 mod webhooks;
 mod work;
 mod workers;
+mod workflows;
 
 use std::format;
 use std::string::String;

@@ -75,6 +75,25 @@ fn only_the_owner_reaches_a_webhook() {
 }
 
 #[test]
+fn a_webhook_that_was_changed_meanwhile_is_left_alone() {
+    let mut world = with_hook();
+    let seen = world.webhooks[&WebhookId::from_u128(1)].revision();
+    let of = |revision| OwnedWebhook { revision: Some(revision), ..own(1) };
+    let describe = |revision, text: &str| {
+        let change = WebhookChange { description: Some(Some(text.into())), ..WebhookChange::default() };
+        Command::Webhook(WebhookCommand::Update { webhook: of(revision), change })
+    };
+    // Two of one batch see the same moment; the second comes too late all the same.
+    let answers = world.tell(vec![describe(seen, "first"), describe(seen, "second")]).answers;
+    let first = webhook(answers[0].clone());
+    assert_eq!(answers[1], Answer::Refused(Refusal::WebhookChanged));
+    assert!(first.revision() > seen);
+    let delete = |revision| Command::Webhook(WebhookCommand::Delete(of(revision)));
+    assert_eq!(world.ask(delete(seen)), Answer::Refused(Refusal::WebhookChanged));
+    assert_eq!(world.ask(delete(first.revision())), Answer::Settled);
+}
+
+#[test]
 fn an_update_changes_what_it_names() {
     let mut world = with_hook();
     world.ask(register(hook(2, |_| {})));

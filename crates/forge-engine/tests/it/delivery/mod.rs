@@ -165,7 +165,7 @@ async fn register(world: &World, webhook: Webhook) {
 }
 
 fn owned(n: u128) -> OwnedWebhook {
-    OwnedWebhook { webhook: WebhookId::from_u128(n), client: client() }
+    OwnedWebhook::new(WebhookId::from_u128(n), client())
 }
 
 async fn ask(world: &World, command: WebhookCommand) -> Answer {

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use forge_server::config::Flag;
 
+use crate::conformance::ConformanceFlags;
 use crate::manual::{CompletionsFlags, ManFlags};
 use crate::people::People;
+use crate::traffic::TrafficFlags;
 use crate::webhook::Webhook;
 use crate::worker::Worker;
 
@@ -35,6 +37,8 @@ pub(crate) enum Command {
     Config(ConfigFlags),
     /// Apply retention once, now, also while servers run, and say what was removed
     Cleanup(ServeFlags),
+    /// Bring the schema of the database up to this version, also while servers run; `serve` does so when it starts
+    Migrate(MigrateFlags),
     /// Receive webhooks on this machine, or find out why a signature does not match
     #[command(subcommand)]
     Webhook(Webhook),
@@ -43,6 +47,10 @@ pub(crate) enum Command {
     /// Do the work of jobs with a program or a URL of yours
     #[command(subcommand)]
     Worker(Worker),
+    /// Judge a server, this one or anybody's, by published documents, and say how to mend what is wrong
+    Conformance(ConformanceFlags),
+    /// Make a server busy with clients that behave as clients do, and check every answer
+    Traffic(TrafficFlags),
     /// Measure this server on this machine
     #[command(subcommand)]
     Bench(Bench),
@@ -52,16 +60,35 @@ pub(crate) enum Command {
     Man(ManFlags),
 }
 
+const AFTER_MIGRATE: &str = "\
+Exit codes of --check: 0 nothing is missing, 1 steps are missing or this version cannot work with the schema, 2 usage or
+configuration, 6 the database cannot be reached.";
+
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_MIGRATE)]
+pub(crate) struct MigrateFlags {
+    /// Say which steps are missing, and change nothing
+    #[arg(long)]
+    pub(crate) check: bool,
+    #[command(flatten)]
+    pub(crate) serve: ServeFlags,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
     /// Submissions, reads and whole jobs over HTTP, held against a bare handler; takes about two minutes
     Http(BenchHttp),
     /// Workers outside: submissions against those of /api/v1, fetch and ack, waiting workers; takes about a minute
     Ojs(BenchHttp),
+    /// Workers outside over gRPC against HTTP: submissions, jobs streamed and acknowledged, memory of streams; takes about a minute
+    #[cfg(feature = "grpc")]
+    Grpc(BenchHttp),
     /// Many open streams of events: how late events arrive, and what a stream costs in memory; takes about a minute
     Sse(BenchSse),
     /// Deliveries to a fast receiver, and submissions while a thousand receivers hang; takes about a minute
     Webhooks(BenchWebhooks),
+    /// Events to brokers that you started: while they happen, and many that wait; and submissions while the broker is dead
+    Sinks(BenchSinks),
     /// A large result: taken in, downloaded, resumed, held against a plain read of its file; needs its size on the disk
     Result(BenchResult),
 }
@@ -77,7 +104,7 @@ pub(crate) struct BenchHttp {
     /// Whole jobs to run
     #[arg(long, default_value_t = 100_000)]
     pub(crate) jobs: u64,
-    /// An empty database to measure instead of a SQLite file
+    /// A database on the PostgreSQL server to measure instead of a SQLite file; each part makes an empty one of its own beside it
     #[arg(long, value_name = "URL")]
     pub(crate) database_url: Option<String>,
 }
@@ -115,6 +142,31 @@ pub(crate) struct BenchWebhooks {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct BenchSinks {
+    /// Kafka brokers, such as 127.0.0.1:9092
+    #[arg(long, value_name = "BROKERS")]
+    pub(crate) kafka: Option<String>,
+    /// A NATS server with JetStream, such as nats://127.0.0.1:4222
+    #[arg(long, value_name = "URL")]
+    pub(crate) nats: Option<String>,
+    /// A RabbitMQ broker, such as amqp://guest:guest@127.0.0.1
+    #[arg(long, value_name = "URL")]
+    pub(crate) amqp: Option<String>,
+    /// Events that are sent while they happen
+    #[arg(long, default_value_t = 200_000)]
+    pub(crate) events: u64,
+    /// Events that wait when the broker comes back
+    #[arg(long, default_value_t = 1_000_000)]
+    pub(crate) behind: u64,
+    /// Length of one round of submissions in seconds
+    #[arg(long, default_value_t = 5)]
+    pub(crate) seconds: u64,
+    /// Rounds of submissions; the median counts
+    #[arg(long, default_value_t = 3)]
+    pub(crate) rounds: usize,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct BenchResult {
     /// The size of the result in MiB
     #[arg(long, default_value_t = 1024)]
@@ -145,6 +197,15 @@ pub(crate) struct DevFlags {
     /// Where to listen, on loopback; port 0 picks a free one [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
+    /// Send results to these Kafka brokers, such as 127.0.0.1:9092
+    #[arg(long, value_name = "BROKERS")]
+    kafka: Option<String>,
+    /// Send results to this NATS server, such as nats://127.0.0.1:4222
+    #[arg(long, value_name = "URL")]
+    nats: Option<String>,
+    /// Send results to this RabbitMQ broker, such as amqp://guest:guest@127.0.0.1
+    #[arg(long, value_name = "URL")]
+    amqp: Option<String>,
     /// TOML file with keys that differ from the defaults
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -158,7 +219,7 @@ pub(crate) struct ConfigFlags {
     #[arg(long)]
     pub(crate) defaults: bool,
     /// Print what `forgerun dev` runs with, instead of `forgerun serve`
-    #[arg(long, conflicts_with_all = ["defaults", "database_url"])]
+    #[arg(long, conflicts_with_all = ["defaults", "data", "database_url"])]
     pub(crate) dev: bool,
 }
 
@@ -175,7 +236,13 @@ impl ServeFlags {
 
 impl DevFlags {
     pub(crate) fn given(&self) -> Vec<Flag> {
-        flag("server.listen", "--listen", &self.listen).into_iter().collect()
+        let flags = [
+            flag("server.listen", "--listen", &self.listen),
+            flag("kafka.brokers", "--kafka", &self.kafka),
+            flag("nats.url", "--nats", &self.nats),
+            flag("amqp.url", "--amqp", &self.amqp),
+        ];
+        flags.into_iter().flatten().collect()
     }
 }
 

@@ -4,18 +4,20 @@ use std::env;
 use std::error::Error;
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+#[cfg(feature = "grpc")]
+use forge_server::bench::run_grpc;
 use forge_server::bench::{
-    HttpOptions, ResultOptions, SseOptions, WebhookOptions, run_http, run_ojs, run_result, run_sse,
-    run_sse_raised, run_webhooks,
+    HttpOptions, ResultOptions, SinkBenchOptions, SseOptions, WebhookOptions, run_http, run_ojs, run_result,
+    run_sinks, run_sse, run_sse_raised, run_webhooks,
 };
 use forge_server::config::{CommandMode, Config, File, Flag, Invalid, MANUAL, Sources};
-use forge_server::{Exit, telemetry};
+use forge_server::{Exit, SchemaStatus, ServerAddresses, telemetry};
 use tokio::runtime::Runtime;
 
-use crate::cli::{Bench, ConfigFlags, DevFlags, ServeFlags};
+use crate::cli::{Bench, BenchHttp, ConfigFlags, DevFlags, MigrateFlags, ServeFlags};
 
 pub(crate) fn serve(flags: &ServeFlags) -> Exit {
     let mode = CommandMode::Serve;
@@ -24,9 +26,9 @@ pub(crate) fn serve(flags: &ServeFlags) -> Exit {
 
 pub(crate) fn dev(flags: &DevFlags) -> Exit {
     let mode = CommandMode::Dev;
-    run(load(flags.given(), &flags.config, mode), mode, |address| {
-        announce(address);
-        print(&first_steps(address));
+    run(load(flags.given(), &flags.config, mode), mode, |addresses| {
+        announce(addresses);
+        print(&first_steps(addresses.http));
     })
 }
 
@@ -63,6 +65,45 @@ pub(crate) fn cleanup(flags: &ServeFlags) -> Exit {
     }
 }
 
+pub(crate) fn migrate(flags: &MigrateFlags) -> Exit {
+    let config = match load(flags.serve.given(), &flags.serve.config, CommandMode::Serve) {
+        Ok(config) => config,
+        Err(invalid) => return complain(&invalid, Exit::Usage),
+    };
+    let runtime = match Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return complain(&error, Exit::Failure),
+    };
+    let found = match flags.check {
+        true => runtime.block_on(forge_server::schema(&config)),
+        false => runtime.block_on(forge_server::migrate(&config)),
+    };
+    match found {
+        Ok(status) => {
+            print(&schema_lines(&status, flags.check));
+            if flags.check && !status.pending.is_empty() { Exit::Failure } else { Exit::Done }
+        }
+        Err(error) if error.is_unreachable() => complain(&error, Exit::Unreachable),
+        Err(error) => complain(&error, Exit::Failure),
+    }
+}
+
+/// A line for every step, and one about the whole.
+fn schema_lines(status: &SchemaStatus, is_check: bool) -> String {
+    let done = if is_check { "missing" } else { "applied" };
+    let SchemaStatus { applied, known, pending } = status;
+    let steps = pending.iter().map(|(version, name)| format!("{done} {version} {name}\n"));
+    let all = match (pending.len(), is_check) {
+        (0, _) if applied > known => format!(
+            "the schema has version {applied}; this program knows versions up to {known} and can work with it\n"
+        ),
+        (0, _) => format!("nothing is missing: the schema has version {applied}\n"),
+        (_, true) => format!("the schema has version {applied}; this program needs version {known}\n"),
+        (_, false) => format!("the schema has version {known}\n"),
+    };
+    steps.chain([all]).collect()
+}
+
 pub(crate) fn bench(bench: &Bench) -> Exit {
     let runtime = match Runtime::new() {
         Ok(runtime) => runtime,
@@ -90,14 +131,10 @@ pub(crate) fn bench(bench: &Bench) -> Exit {
             };
             runtime.block_on(run_sse(&options))
         }
+        #[cfg(feature = "grpc")]
+        Bench::Grpc(flags) => runtime.block_on(run_grpc(&http_options(flags, &data))),
         Bench::Http(flags) | Bench::Ojs(flags) => {
-            let options = HttpOptions {
-                span: Duration::from_secs(flags.seconds),
-                n_rounds: flags.rounds.max(1),
-                data: data.clone(),
-                database_url: flags.database_url.clone(),
-                n_whole_jobs: flags.jobs,
-            };
+            let options = http_options(flags, &data);
             match bench {
                 Bench::Ojs(_) => runtime.block_on(run_ojs(&options)),
                 _ => runtime.block_on(run_http(&options)),
@@ -113,6 +150,24 @@ pub(crate) fn bench(bench: &Bench) -> Exit {
             };
             runtime.block_on(run_webhooks(&options))
         }
+        Bench::Sinks(flags) => {
+            let brokers = [
+                ("KAFKA", "BROKERS", &flags.kafka),
+                ("NATS", "URL", &flags.nats),
+                ("AMQP", "URL", &flags.amqp),
+            ];
+            let given =
+                brokers.into_iter().filter_map(|(section, key, url)| Some((section, key, url.clone()?)));
+            let options = SinkBenchOptions {
+                brokers: given.collect(),
+                n_events: flags.events,
+                n_behind: flags.behind,
+                span: Duration::from_secs(flags.seconds),
+                n_rounds: flags.rounds.max(1),
+                data: data.clone(),
+            };
+            runtime.block_on(run_sinks(&options))
+        }
         Bench::Result(flags) => {
             let options =
                 ResultOptions { size_mib: flags.mb.max(1), n_rounds: flags.rounds, data: data.clone() };
@@ -127,12 +182,22 @@ pub(crate) fn bench(bench: &Bench) -> Exit {
     }
 }
 
+fn http_options(flags: &BenchHttp, data: &Path) -> HttpOptions {
+    HttpOptions {
+        span: Duration::from_secs(flags.seconds),
+        n_rounds: flags.rounds.max(1),
+        data: data.to_owned(),
+        database_url: flags.database_url.clone(),
+        n_whole_jobs: flags.jobs,
+    }
+}
+
 pub(crate) fn load(flags: Vec<Flag>, file: &Option<PathBuf>, mode: CommandMode) -> Result<Config, Invalid> {
     let file = file.as_deref().map(File::read).transpose()?;
     Config::load(&Sources { flags, environment: env::vars_os().collect(), file, mode })
 }
 
-fn run(config: Result<Config, Invalid>, mode: CommandMode, ready: impl FnOnce(SocketAddr)) -> Exit {
+fn run(config: Result<Config, Invalid>, mode: CommandMode, ready: impl FnOnce(ServerAddresses)) -> Exit {
     let config = match config {
         Ok(config) => config,
         Err(invalid) => return complain(&invalid, Exit::Usage),
@@ -148,16 +213,20 @@ fn run(config: Result<Config, Invalid>, mode: CommandMode, ready: impl FnOnce(So
     }
 }
 
-/// The first line on standard output; scripts wait for it and read the port from it.
-fn announce(address: SocketAddr) {
-    print(&format!("forgerun listening on http://{address}\n"));
+/// The first line on standard output; scripts wait for it and read the port from it. Where gRPC is served, a second one.
+fn announce(addresses: ServerAddresses) {
+    let ServerAddresses { http, grpc } = addresses;
+    let grpc = grpc.map(|grpc| format!("forgerun listening for gRPC on {grpc}\n")).unwrap_or_default();
+    print(&format!("forgerun listening on http://{http}\n{grpc}"));
 }
 
 fn first_steps(address: SocketAddr) -> String {
     let program = env::args().next().unwrap_or_else(|| "forgerun".to_owned());
     format!(
         "
-No keys needed, and nothing is kept when it stops (Ctrl-C). In another terminal:
+No keys needed, and nothing is kept when it stops (Ctrl-C). The dashboard is at http://{address}/dashboard
+
+In another terminal:
 
   # Submit a job that fails after five seconds, and note its job_id
   curl -i http://{address}/v1/jobs -H 'Content-Type: application/json' -d '{{\"type\":\"EXECUTE\",\"work_kind\":\"FAIL_AFTER_RETRYABLE\"}}'

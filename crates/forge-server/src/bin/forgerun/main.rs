@@ -2,8 +2,10 @@
 
 mod cli;
 mod commands;
+mod conformance;
 mod manual;
 mod people;
+mod traffic;
 mod webhook;
 mod worker;
 
@@ -26,9 +28,12 @@ fn main() -> Exit {
         Command::Dev(flags) => commands::dev(&flags),
         Command::Config(flags) => commands::config(&flags),
         Command::Cleanup(flags) => commands::cleanup(&flags),
+        Command::Migrate(flags) => commands::migrate(&flags),
         Command::Webhook(command) => webhook::webhook(&command),
         Command::People(command) => people::run(&command),
         Command::Worker(command) => worker::run(&command),
+        Command::Conformance(flags) => conformance::conformance(&flags),
+        Command::Traffic(flags) => traffic::traffic(&flags),
         Command::Bench(bench) => commands::bench(&bench),
         Command::Completions(flags) => manual::completions(&flags),
         Command::Man(flags) => manual::man(&flags),

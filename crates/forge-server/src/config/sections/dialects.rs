@@ -1,5 +1,7 @@
 //! What others see: webhooks, and the choices that the dialects leave open.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use forge_wire::members::UnknownMembers;
@@ -7,7 +9,7 @@ use forge_wire::members::UnknownMembers;
 use super::server::Server;
 use super::{DAY_MS, DAY_S, DAYS_MAX, HOUR_S, RETRIES_MAX};
 use crate::config::reader::SettingsReader;
-use crate::config::values::{JobReportStatus, PrivateTargets};
+use crate::config::values::{ADDRESS, JobReportStatus, PrivateTargets, Reach, address};
 
 /// `[webhooks]`
 #[derive(Clone, Debug)]
@@ -123,5 +125,34 @@ pub struct Ojs {
 impl Ojs {
     pub(in crate::config) fn read(from: &mut SettingsReader<'_>) -> Ojs {
         Ojs { test_hooks: from.truth("ojs.test_hooks"), strict_catalog: from.truth("ojs.strict_catalog") }
+    }
+}
+
+/// `[grpc]`
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "explained in the manual")]
+pub struct Grpc {
+    pub addr: Option<SocketAddr>,
+    /// Whether the server does without where the address is taken: `forgerun dev` chose it.
+    pub is_optional: bool,
+    pub tls_cert: Option<PathBuf>,
+    pub tls_key: Option<PathBuf>,
+}
+
+impl Grpc {
+    pub(in crate::config) fn read(from: &mut SettingsReader<'_>) -> Grpc {
+        const FILE: &str = "the path of a file, without spaces around it";
+        let path = |text: &str| (text.trim() == text).then(|| PathBuf::from(text));
+        Grpc {
+            addr: from.text_or_unset("grpc.addr", ADDRESS, address),
+            is_optional: from.is_of_dev("grpc.addr"),
+            tls_cert: from.text_or_unset("grpc.tls.cert", FILE, path),
+            tls_key: from.text_or_unset("grpc.tls.key", FILE, path),
+        }
+    }
+
+    /// Who can reach it; `None` if nobody.
+    pub fn reach(&self) -> Option<Reach> {
+        self.addr.map(Reach::of)
     }
 }

@@ -3,16 +3,22 @@
 //!
 //! The bounds keep out typing mistakes and sums that overflow; they are no advice.
 
+mod amqp;
 mod dialects;
 mod jobs;
 mod operations;
+mod results;
 mod server;
+mod sinks;
 
-pub use dialects::{Api, Asyncops, Idempotency, Ojs, Problem, Webhooks};
+pub use amqp::Amqp;
+pub use dialects::{Api, Asyncops, Grpc, Idempotency, Ojs, Problem, Webhooks};
 pub use jobs::{Catalog, Exec, JobRetention, Limits, Retention, Retry, RetryModes, Sim, Workers};
 pub(in crate::config) use operations::key as operation_key;
 pub use operations::{Operation, Operations};
+pub use results::{ResultStore, Results};
 pub use server::{Auth, Log, Server, Telemetry};
+pub use sinks::{CloudEvents, Kafka, KafkaSasl, KafkaTls, Nats, SinkEvents, Sinks};
 
 const HOUR_S: i64 = 3600;
 const DAY_S: i64 = 24 * HOUR_S;

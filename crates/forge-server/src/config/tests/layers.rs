@@ -137,3 +137,16 @@ fn operations_are_declared_in_a_file_and_changed_by_the_environment() {
     let printed = Config::load(&file(&config.to_toml())).unwrap();
     assert_eq!(format!("{:?}", printed.operations), format!("{:?}", config.operations));
 }
+
+#[cfg(feature = "grpc")]
+#[test]
+fn dev_serves_grpc_if_it_can_and_otherwise_as_it_is_told() {
+    let dev = |variables: &[(&str, &str)]| {
+        let grpc = Config::load(&Sources { mode: CommandMode::Dev, ..environment(variables) }).unwrap().grpc;
+        (grpc.addr.map(|addr| addr.to_string()), grpc.is_optional)
+    };
+    assert_eq!(dev(&[]), (Some("127.0.0.1:9090".to_owned()), true));
+    assert_eq!(dev(&[("FORGERUN_GRPC__ADDR", "127.0.0.1:1")]), (Some("127.0.0.1:1".to_owned()), false));
+    assert_eq!(dev(&[("FORGERUN_GRPC__ADDR", "")]), (None, false));
+    assert_eq!(Config::load(&Sources::default()).unwrap().grpc.addr, None);
+}

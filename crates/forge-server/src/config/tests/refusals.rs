@@ -229,3 +229,66 @@ fn what_is_wrong_with_an_operation_is_said_with_its_key() {
         assert!(refusal.contains(words), "{words}\n{refusal}");
     }
 }
+
+#[test]
+fn queues_of_a_broker_need_a_broker() {
+    check(&environment(&[("FORGERUN_AMQP__QUEUES", "emails")]), &["amqp.queues", "set amqp.url too"]);
+}
+
+#[test]
+#[cfg(not(feature = "amqp"))]
+fn a_broker_needs_a_build_that_has_it() {
+    let url = [("FORGERUN_AMQP__URL", "amqp://guest:hunter2@127.0.0.1")];
+    check(
+        &environment(&url),
+        &["amqp.url = \"amqp://guest:***@127.0.0.1\"", "build it with --features amqp"],
+    );
+}
+
+#[test]
+fn grpc_lets_nobody_in_without_a_key_from_elsewhere() {
+    let open = [("FORGERUN_AUTH__MODE", "open"), ("FORGERUN_GRPC__ADDR", "0.0.0.0:9090")];
+    check(
+        &environment(&open),
+        &["grpc.addr = \"0.0.0.0:9090\"", "lets anybody in", "accepted is a loopback address"],
+    );
+}
+
+#[test]
+fn a_part_that_is_not_built_in_says_how_to_get_it() {
+    for (name, value, is_built_in, expected) in [
+        ("FORGERUN_KAFKA__BROKERS", "a:9092", cfg!(feature = "kafka"), "--features kafka"),
+        ("FORGERUN_NATS__URL", "nats://a:4222", cfg!(feature = "nats"), "--features nats"),
+        ("FORGERUN_RESULTS__STORE", "s3://jobs", cfg!(feature = "s3"), "--features s3"),
+    ] {
+        if !is_built_in {
+            check(&environment(&[(name, value)]), &[expected, "or take the container"]);
+        }
+    }
+}
+
+#[test]
+#[cfg(feature = "s3")]
+fn what_belongs_together_for_an_object_store_is_checked() {
+    for (text, expected) in [
+        ("access_key_id = 'AK1'", "results.secret_access_key belong together"),
+        ("[limits]\nmax_result_bytes = 85899345921", "more than an upload in parts can hold"),
+        ("[server]\ndatabase_url = 'memory:'", "needs a database that is kept"),
+    ] {
+        check(&file(&format!("[results]\nstore = 's3://jobs'\n{text}")), &[expected]);
+    }
+}
+
+#[test]
+#[cfg(feature = "kafka")]
+fn what_belongs_together_for_kafka_is_checked() {
+    for (text, expected) in
+        [("cert = 'a.pem'", "kafka.tls.key belong together"), ("ca = 'a.pem'", "kafka.tls.enabled = false")]
+    {
+        check(&file(&format!("kafka.brokers = 'a:9092'\n[kafka.tls]\n{text}")), &[expected]);
+    }
+    check(
+        &file("[kafka]\nbrokers = 'a:9092'\nsasl.mechanism = 'PLAIN'"),
+        &["must be set with kafka.sasl.mechanism"],
+    );
+}

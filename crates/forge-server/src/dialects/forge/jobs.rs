@@ -6,13 +6,11 @@ use axum::http::header::{LINK, RETRY_AFTER, VARY};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use forge_core::Command;
-use forge_core::catalog::Kind;
 use forge_core::command::{Cancel, Owned};
 use forge_core::id::JobId;
 use forge_core::job::{Dialect, Job};
 use forge_core::state::State;
-use forge_wire::forge::{CanceledView, JobView, RetriedView, RetryRequest};
-use forge_wire::problem::Refused;
+use forge_wire::forge::{CanceledView, JobView, RetriedView};
 
 use crate::app::App;
 use crate::edge::accept::{self, FailureFormat};
@@ -95,15 +93,12 @@ async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
 /// letter has no retry left, but may be revived: somebody has looked at it.
 async fn retry(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.job());
-    let RetryRequest { revive } = body::object(&call.body)?;
-    if revive {
-        let job = ownership::job(app, caller, id).await?;
-        if job.state == State::Failed && job.dead_lettered_at.is_none() {
-            let detail = "The job is no dead letter, so it cannot be revived; a plain retry may do.";
-            return Err(Refused::new(Kind::IllegalTransition, detail).fact("state", "FAILED").into());
-        }
-    }
-    let (job, _) = app.engine.retry(owned(caller, id)?, revive).await?;
+    let revive: Option<bool> = body::member(&call.body, "revive", "true or false")?;
+    let owned = owned(caller, id)?;
+    let (job, _) = match revive.unwrap_or_default() {
+        true => app.engine.revive(owned).await?,
+        false => app.engine.retry(owned, false).await?,
+    };
     exchange.is_about(RequestSubject::job(&job, false));
     Ok(respond::json(StatusCode::OK, &RetriedView::new(&job)))
 }

@@ -1,23 +1,18 @@
 //! Keys of a client: make, renew, revoke. The secret is shown once, when the key is made; only its digest is kept.
 
-use std::time::Duration;
-
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use forge_core::Refusal;
 use forge_core::catalog::Kind;
-use forge_core::client::ApiKey;
 use forge_core::command::KeyCommand;
 use forge_core::id::{ClientId, KeyId};
-use forge_core::{Answer, Command, Refusal};
-use forge_problem::Digest;
-use forge_wire::forge::{KeyRequest, KeyView, RevokeRequest, RevokedView};
+use forge_wire::body::{refused as refused_body, violation};
+use forge_wire::forge::{KeyView, RevokedView};
 
 use crate::app::App;
 use crate::edge::accepted::REPLAYED;
 use crate::edge::routing::{Call, Route, RouteAccess};
-use crate::edge::{ApiError, Exchange, Who, auth, body, respond};
+use crate::edge::{ApiError, Exchange, Who, api_keys, auth, body, respond};
 use crate::traces::RequestSubject;
 
 /// The routes of keys.
@@ -33,12 +28,6 @@ pub(super) const ROUTES: &[Route] = &[
 ];
 
 const KNOWN: RouteAccess = RouteAccess::Own(|app, exchange| Box::pin(known(app, exchange)));
-
-/// What every secret begins with, so that one that leaked is recognised.
-const SECRET_START: &str = "frk_";
-
-/// Characters of a secret that stay visible.
-const PREFIX_CHARS: usize = 12;
 
 /// Who may deal with the keys of a client: the operator, and a client with a good key.
 async fn known(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
@@ -70,10 +59,12 @@ async fn known_or_first(app: &App, exchange: &mut Exchange) -> Result<Who, ApiEr
 /// `POST /v1/clients/{client_id}/keys`.
 async fn create(call: Call<'_>) -> Result<Response, ApiError> {
     let app = call.app;
-    let KeyRequest { rotate } = body::object(&call.body)?;
-    let (key, secret) = fresh(app, owned(&call).await?);
+    let rotate: Option<bool> = body::member(&call.body, "rotate", "true or false")?;
+    let rotate = rotate.unwrap_or_default();
+    let (key, secret) = api_keys::fresh(app, owned(&call).await?);
     let first_only = matches!(call.who, Who::Nobody);
-    let key = changed(app, KeyCommand::Create { key, rotate, first_only }).await?.ok_or_else(odd)?;
+    let key =
+        api_keys::changed(app, KeyCommand::Create { key, rotate, first_only }).await?.ok_or_else(odd)?;
     call.exchange.is_about(RequestSubject::Key { id: key.key.id, fresh: key.created });
     let secret = key.created.then_some(secret);
     let mut response = respond::json(StatusCode::CREATED, &KeyView::new(&key.key, secret));
@@ -86,23 +77,27 @@ async fn create(call: Call<'_>) -> Result<Response, ApiError> {
 /// `POST /v1/clients/{client_id}/keys/renew`.
 async fn renew(call: Call<'_>) -> Result<Response, ApiError> {
     body::expect_object(&call.body)?;
-    let (key, secret) = fresh(call.app, owned(&call).await?);
+    let (key, secret) = api_keys::fresh(call.app, owned(&call).await?);
     let shown = match &call.who {
         Who::Client(caller) => caller.key,
         Who::Operator | Who::Nobody => None,
     };
     let renew = KeyCommand::Renew { key, shown, grace: call.app.config.auth.renew_grace };
-    let key = changed(call.app, renew).await?.ok_or_else(odd)?;
+    let key = api_keys::changed(call.app, renew).await?.ok_or_else(odd)?;
     call.exchange.is_about(RequestSubject::Key { id: key.key.id, fresh: true });
     Ok(respond::json(StatusCode::OK, &KeyView::new(&key.key, Some(secret))))
 }
 
 /// `POST /v1/clients/{client_id}/keys/revoke`.
 async fn revoke(call: Call<'_>) -> Result<Response, ApiError> {
-    let RevokeRequest { key_id } = body::object(&call.body)?;
+    let key_id: Option<String> = body::member(&call.body, "key_id", "a string")?;
+    let key_id = key_id.ok_or_else(|| {
+        let missing = violation("key_id", "is mandatory", "required");
+        refused_body(Kind::MalformedRequest, vec![missing], &["key_id"])
+    })?;
     let client = owned(&call).await?;
     let key = key_id.parse::<KeyId>().map_err(|_| refused(Refusal::KeyNotFound))?;
-    changed(call.app, KeyCommand::Revoke { client, key }).await?;
+    api_keys::changed(call.app, KeyCommand::Revoke { client, key }).await?;
     call.exchange.is_about(RequestSubject::Key { id: key, fresh: false });
     Ok(respond::json(StatusCode::OK, &RevokedView { revoked: true }))
 }
@@ -118,44 +113,6 @@ async fn owned(call: &Call<'_>) -> Result<ClientId, ApiError> {
         },
         Who::Client(_) | Who::Operator | Who::Nobody => Ok(client),
     }
-}
-
-/// A key as the rules answered it.
-struct ChangedKey {
-    key: ApiKey,
-    created: bool,
-}
-
-/// Runs a command about keys; what this node remembers of them is forgotten before anybody hears of it.
-async fn changed(app: &App, command: KeyCommand) -> Result<Option<ChangedKey>, ApiError> {
-    let client = command.client();
-    let answer = app.engine.run(Command::Key(command)).await;
-    app.keys_changed(client);
-    match answer? {
-        Answer::Key { key, created } => Ok(Some(ChangedKey { key, created })),
-        _ => Ok(None),
-    }
-}
-
-/// A key that is not known to anybody yet, and its secret.
-fn fresh(app: &App, client: ClientId) -> (ApiKey, String) {
-    let mut random = [0; 32];
-    random[..16].copy_from_slice(&app.clock.random().to_be_bytes());
-    random[16..].copy_from_slice(&app.clock.random().to_be_bytes());
-    let secret = format!("{SECRET_START}{}", URL_SAFE_NO_PAD.encode(random));
-    let now = app.clock.now();
-    let ttl: Duration = app.config.auth.key_ttl;
-    let key = ApiKey {
-        id: app.engine.key_id(),
-        client,
-        digest: Digest::of(secret.as_bytes()).0,
-        prefix: secret[..PREFIX_CHARS].to_owned(),
-        created_at: now,
-        expires_at: Some(now + ttl),
-        revoked_at: None,
-        last_used_at: None,
-    };
-    (key, secret)
 }
 
 fn refused(refusal: Refusal) -> ApiError {

@@ -8,9 +8,11 @@
 //! | `jobs.rs` | `jobs/{id}`, `…/cancel`, `…/retry` |
 //! | `delete.rs` | `DELETE jobs/{id}` |
 //! | `list.rs` | `GET jobs` |
+//! | `schedules.rs` | `schedules`, `schedules/{name}`, `…/pause`, `…/resume`, `…/trigger` |
 //! | `webhooks.rs` | `webhooks`, `webhooks/{id}` |
 //! | `deliveries.rs` | `…/deliveries` of webhooks and jobs |
 //! | `reading.rs` | `…/report`, `…/result`, `…/items` |
+//! | `workflows.rs` | `workflows`, `workflows/{id}`, `…/cancel`, `…/retry`, `…/events` |
 //! | `events.rs` | `…/events`, `events` |
 //!
 //! A route stands next to its handler; [`Forge`] puts the files together.
@@ -23,8 +25,10 @@ mod jobs;
 mod keys;
 mod list;
 mod reading;
+mod schedules;
 mod submit;
 mod webhooks;
+pub(in crate::dialects) mod workflows;
 
 use forge_core::job::Dialect;
 
@@ -52,8 +56,10 @@ impl Api for Forge {
             delete::ROUTES,
             reading::ROUTES,
             events::ROUTES,
+            schedules::ROUTES,
             webhooks::ROUTES,
             deliveries::ROUTES,
+            workflows::ROUTES,
         ]
     }
 }

@@ -19,7 +19,7 @@ use crate::app::App;
 use crate::edge::routing::{Call, Route};
 use crate::edge::{ApiError, accepted, respond};
 use crate::limits::POLL_AFTER_S;
-use crate::submission::{Key, Sent, Submission, SubmissionTerms, Violations};
+use crate::submission::{Checked, Key, Sent, Submission, SubmissionTerms, Violations};
 use crate::traces::RequestSubject;
 
 /// The routes of submissions.
@@ -64,7 +64,7 @@ async fn accept(
     let key = of_body.as_deref().or(of_header);
     let wrong = switched_off(app, request.form);
     let sent = Sent { key, bytes: bytes.len(), private: call.exchange.private_targets(app) };
-    let checked = submission(call, request, items).check(app, &TERMS, sent, wrong)?;
+    let checked = submission(call, request, items).check(app, &TERMS, sent, wrong).await?;
     let differ = of_body.as_deref().zip(of_header).is_some_and(|(of_body, of_header)| of_body != of_header);
     if differ && app.config.idempotency.reject_mismatch {
         let detail = "The Idempotency-Key header and the idempotency_key of the body differ.";
@@ -76,6 +76,17 @@ async fn accept(
     };
     let (job, existing) = checked.submit(app, key).await?;
     show(call, job, existing).await
+}
+
+/// The job of a schedule, held to the rules of a submission.
+pub(super) async fn template(
+    call: &Call<'_>,
+    request: SubmitRequest,
+    given: &[u8],
+) -> Result<Checked, ApiError> {
+    let wrong = switched_off(call.app, request.form);
+    let sent = Sent { key: None, bytes: given.len(), private: call.exchange.private_targets(call.app) };
+    submission(call, request, Vec::new()).check(call.app, &TERMS, sent, wrong).await
 }
 
 /// The operator may allow fewer forms of jobs than there are.

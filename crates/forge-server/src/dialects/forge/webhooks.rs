@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
+use axum::http::header::ETAG;
 use axum::response::Response;
 use forge_core::catalog::Kind;
 use forge_core::command::{OwnedWebhook, WebhookChange, WebhookCommand};
@@ -13,17 +14,16 @@ use forge_core::webhook::{Health, Secrets, Webhook};
 use forge_core::{Answer, Command, Refusal};
 use forge_wire::body::{refused as refused_body, violation};
 use forge_wire::forge::{
-    DeletedView, DeliveryView, RedeliverRequest, RedeliveredView, RotateRequest, WEBHOOK_MEMBERS,
-    WebhookView, WebhooksView, read_webhook, read_webhook_change,
+    DeletedView, DeliveryView, RedeliveredView, WEBHOOK_MEMBERS, WebhookView, WebhooksView, read_webhook,
+    read_webhook_change,
 };
 use forge_wire::time;
 
 use crate::app::App;
 use crate::edge::query::QueryString;
 use crate::edge::routing::{Call, Route};
-use crate::edge::{ApiError, body, respond};
+use crate::edge::{ApiError, body, precondition, respond};
 use crate::limits::{WEBHOOK_SECRET_OVERLAP, WEBHOOK_SECRET_OVERLAP_MAX};
-use crate::webhooks::Target;
 use crate::webhooks::standard::WebhookSecret;
 
 /// The routes of webhooks.
@@ -32,23 +32,38 @@ pub(super) const ROUTES: &[Route] = &[
     Route::post("/v1/webhooks", "register_webhook", |call| Box::pin(register(call))).members(WEBHOOK_MEMBERS),
     Route::get("/v1/webhooks/{webhook_id}", "get_webhook", |call| Box::pin(get(call))),
     Route::patch("/v1/webhooks/{webhook_id}", "change_webhook", |call| Box::pin(update(call)))
-        .members(WEBHOOK_MEMBERS),
-    Route::delete("/v1/webhooks/{webhook_id}", "change_webhook", |call| Box::pin(delete(call))),
+        .members(WEBHOOK_MEMBERS)
+        .tagged(),
+    Route::delete("/v1/webhooks/{webhook_id}", "change_webhook", |call| Box::pin(delete(call))).tagged(),
     Route::post("/v1/webhooks/{webhook_id}/rotate-secret", "rotate_secret", |call| Box::pin(rotate(call)))
-        .members(&["overlap_s"]),
-    Route::post("/v1/webhooks/{webhook_id}/test", "test_webhook", |call| Box::pin(test(call))),
+        .members(&["overlap_s"])
+        .tagged(),
+    Route::post("/v1/webhooks/{webhook_id}/test", "test_webhook", |call| Box::pin(test(call))).tagged(),
     Route::post("/v1/webhooks/{webhook_id}/redeliver", "redeliver", |call| Box::pin(redeliver_failed(call)))
-        .members(&["since"]),
+        .members(&["since"])
+        .tagged(),
 ];
 
 async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     let webhook = owned(&call).await?;
-    Ok(respond::json(StatusCode::OK, &WebhookView::new(&webhook, None, call.app.clock.now())))
+    Ok(shown(StatusCode::OK, &webhook, None, call.app.clock.now()))
+}
+
+/// A webhook, with the tag of this version.
+fn shown(status: StatusCode, webhook: &Webhook, secret: Option<String>, now: Time) -> Response {
+    let mut response = respond::json(status, &WebhookView::new(webhook, secret, now));
+    response.headers_mut().insert(ETAG, respond::value(etag(webhook)));
+    response
+}
+
+/// Names the version of a webhook's settings; what happens to deliveries does not change it.
+fn etag(webhook: &Webhook) -> String {
+    format!("\"{:x}\"", webhook.revision().as_micros())
 }
 
 async fn test(call: Call<'_>) -> Result<Response, ApiError> {
     body::expect_object(&call.body)?;
-    let delivery = sent(call.app, WebhookCommand::Test(asked(&call)?)).await?;
+    let delivery = sent(call.app, WebhookCommand::Test(asked(&call).await?)).await?;
     let url = owned(&call).await?.url;
     Ok(respond::json(StatusCode::ACCEPTED, &DeliveryView::new(&delivery, Some(&url))))
 }
@@ -57,7 +72,7 @@ async fn register(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, caller) = (call.app, call.caller());
     let request = read_webhook(&call.body)?;
     let url = request.url.unwrap_or_default();
-    check_url(&call, &url)?;
+    call.exchange.check_webhook_url(app, &url)?;
     let (now, secret) = (app.clock.now(), WebhookSecret::generate(|| app.clock.random()));
     let webhook = Webhook {
         id: app.engine.webhook_id(),
@@ -77,21 +92,10 @@ async fn register(call: Call<'_>) -> Result<Response, ApiError> {
     let mut webhook = changed(app, WebhookCommand::Register(webhook)).await?;
     if request.enabled == Some(false) {
         let change = WebhookChange { enabled: Some(false), ..WebhookChange::default() };
-        let owned = OwnedWebhook { webhook: id, client: caller.client };
+        let owned = OwnedWebhook::new(id, caller.client);
         webhook = changed(app, WebhookCommand::Update { webhook: owned, change }).await?;
     }
-    Ok(respond::json(StatusCode::CREATED, &WebhookView::new(&webhook, Some(secret.to_text()), now)))
-}
-
-/// Where a webhook may lead is judged when it is registered, and again with every delivery.
-fn check_url(call: &Call<'_>, url: &str) -> Result<(), ApiError> {
-    match Target::parse(url, call.exchange.private_targets(call.app)) {
-        Ok(_) => Ok(()),
-        Err(objection) => {
-            let wrong = violation("url", &objection.to_string(), "format");
-            Err(refused_body(Kind::InvalidCallbackUrl, vec![wrong], &["url"]).into())
-        }
-    }
+    Ok(shown(StatusCode::CREATED, &webhook, Some(secret.to_text()), now))
 }
 
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {
@@ -113,7 +117,7 @@ async fn update(call: Call<'_>) -> Result<Response, ApiError> {
     let app = call.app;
     let request = read_webhook_change(if call.body.is_empty() { b"{}" } else { &call.body })?;
     if let Some(url) = &request.url {
-        check_url(&call, url)?;
+        call.exchange.check_webhook_url(app, url)?;
     }
     let change = WebhookChange {
         url: request.url,
@@ -122,20 +126,20 @@ async fn update(call: Call<'_>) -> Result<Response, ApiError> {
         description: request.description,
         enabled: request.enabled,
     };
-    let webhook = changed(app, WebhookCommand::Update { webhook: asked(&call)?, change }).await?;
-    Ok(respond::json(StatusCode::OK, &WebhookView::new(&webhook, None, app.clock.now())))
+    let webhook = changed(app, WebhookCommand::Update { webhook: asked(&call).await?, change }).await?;
+    Ok(shown(StatusCode::OK, &webhook, None, app.clock.now()))
 }
 
 async fn delete(call: Call<'_>) -> Result<Response, ApiError> {
     let app = call.app;
     body::expect_object(&call.body)?;
-    run(app, Command::Webhook(WebhookCommand::Delete(asked(&call)?))).await?;
+    run(app, Command::Webhook(WebhookCommand::Delete(asked(&call).await?))).await?;
     Ok(respond::json(StatusCode::OK, &DeletedView { deleted: true }))
 }
 
 async fn rotate(call: Call<'_>) -> Result<Response, ApiError> {
     let app = call.app;
-    let RotateRequest { overlap_s } = body::object(&call.body)?;
+    let overlap_s: Option<u64> = body::member(&call.body, "overlap_s", "a whole number of seconds")?;
     let overlap = overlap_s.map_or(WEBHOOK_SECRET_OVERLAP, Duration::from_secs);
     if overlap > WEBHOOK_SECRET_OVERLAP_MAX {
         let detail = format!("must lie between 0 and {}", WEBHOOK_SECRET_OVERLAP_MAX.as_secs());
@@ -144,17 +148,17 @@ async fn rotate(call: Call<'_>) -> Result<Response, ApiError> {
     }
     let (now, secret) = (app.clock.now(), WebhookSecret::generate(|| app.clock.random()));
     let command = WebhookCommand::Rotate {
-        webhook: asked(&call)?,
+        webhook: asked(&call).await?,
         secret: secret.expose().to_vec(),
         previous_until: now + overlap,
     };
     let webhook = changed(app, command).await?;
-    Ok(respond::json(StatusCode::OK, &WebhookView::new(&webhook, Some(secret.to_text()), now)))
+    Ok(shown(StatusCode::OK, &webhook, Some(secret.to_text()), now))
 }
 
 async fn redeliver_failed(call: Call<'_>) -> Result<Response, ApiError> {
     let app = call.app;
-    let RedeliverRequest { since } = body::object(&call.body)?;
+    let since: Option<String> = body::member(&call.body, "since", "a string")?;
     let since = match since.as_deref().map(time::parse) {
         None => Time::ZERO,
         Some(Some(since)) => since,
@@ -163,7 +167,7 @@ async fn redeliver_failed(call: Call<'_>) -> Result<Response, ApiError> {
             return Err(refused_body(Kind::MalformedRequest, vec![wrong], &["since"]).into());
         }
     };
-    let again = WebhookCommand::RedeliverFailed { webhook: asked(&call)?, since };
+    let again = WebhookCommand::RedeliverFailed { webhook: asked(&call).await?, since };
     match run(app, Command::Webhook(again)).await? {
         Answer::Redelivered { n_deliveries, more } => {
             let view = RedeliveredView { redelivered: n_deliveries, more };
@@ -183,9 +187,17 @@ pub(super) async fn owned(call: &Call<'_>) -> Result<Box<Webhook>, ApiError> {
     }
 }
 
-fn asked(call: &Call<'_>) -> Result<OwnedWebhook, ApiError> {
+/// The webhook of the path as a command names it: in the version that the request wants, where it says which. That it has it is
+/// checked again with the change.
+async fn asked(call: &Call<'_>) -> Result<OwnedWebhook, ApiError> {
     let webhook = call.id("webhook_id").ok_or_else(|| refused(Refusal::WebhookNotFound))?;
-    Ok(OwnedWebhook { webhook, client: call.caller().client })
+    let any = OwnedWebhook::new(webhook, call.caller().client);
+    if precondition::wanted(&call.exchange.headers).is_none() {
+        return Ok(any);
+    }
+    let known = owned(call).await?;
+    precondition::check(&call.exchange.headers, &etag(&known))?;
+    Ok(OwnedWebhook { revision: Some(known.revision()), ..any })
 }
 
 async fn changed(app: &App, command: WebhookCommand) -> Result<Box<Webhook>, ApiError> {

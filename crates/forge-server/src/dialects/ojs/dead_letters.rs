@@ -18,7 +18,9 @@ use serde_json::{Value, json};
 use super::jobs::Shown;
 use super::queues::offset;
 use super::scope::{CLIENT, Scope};
+use super::work::with_inputs;
 use super::{refusals, reply};
+use crate::app::App;
 use crate::edge::ApiError;
 use crate::edge::query::QueryString;
 use crate::edge::routing::{Call, Route};
@@ -40,10 +42,63 @@ pub(super) const ROUTES: &[Route] = &[
         .access(CLIENT),
 ];
 
+/// Some of the dead letters of the caller, oldest first, each with what it worked on.
+pub(in crate::dialects) struct DeadLetters {
+    pub(in crate::dialects) jobs: Vec<(Job, Input)>,
+    /// Those that were counted.
+    pub(in crate::dialects) n_counted: u64,
+    pub(in crate::dialects) has_more: bool,
+}
+
+/// Which dead letters: those of a queue, from the one behind `after` on, or so many further.
+pub(in crate::dialects) struct DeadLetterPage {
+    pub(in crate::dialects) queue: Option<Name>,
+    pub(in crate::dialects) after: Option<JobId>,
+    pub(in crate::dialects) skipped: usize,
+    pub(in crate::dialects) limit: usize,
+}
+
+/// Reads a page of the caller's dead letters.
+pub(in crate::dialects) async fn read_page(
+    call: &Call<'_>,
+    page: DeadLetterPage,
+) -> Result<DeadLetters, ApiError> {
+    let (app, scope) = (call.app, Scope::of(call)?);
+    let DeadLetterPage { queue, after, skipped, limit } = page;
+    let jobs = oldest(app, &scope, queue, after, skipped + limit + 1).await?;
+    let n_counted = jobs.len() as u64;
+    let shown: Vec<Job> = jobs.into_iter().skip(skipped).take(limit).collect();
+    let has_more = n_counted > (skipped + shown.len()) as u64;
+    Ok(DeadLetters { jobs: with_inputs(app, shown).await?, n_counted, has_more })
+}
+
+/// The oldest dead letters of the caller behind `after`, at most `n` of them. Those of other tenants are passed over, up to a bound.
+pub(super) async fn oldest(
+    app: &App,
+    scope: &Scope,
+    queue: Option<Name>,
+    mut after: Option<JobId>,
+    n: usize,
+) -> Result<Vec<Job>, ApiError> {
+    let client = scope.owner()?.client;
+    let (mut found, mut n_seen) = (Vec::new(), 0);
+    while found.len() < n && n_seen < DEAD_LETTERS_COUNTED_MAX {
+        let page = app.engine.store().dead_letters_of(client, queue.clone(), after, n).await?;
+        let is_last = page.len() < n;
+        n_seen += page.len();
+        after = page.last().map(|job| job.id);
+        found
+            .extend(page.into_iter().filter(|job| scope.tenant.is_none() || scope.tenant == job.head.tenant));
+        if is_last {
+            break;
+        }
+    }
+    found.truncate(n);
+    Ok(found)
+}
+
 /// The dead letters of the caller, oldest first; `cursor` is the last job that was seen.
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {
-    let (app, scope) = (call.app, Scope::of(&call)?);
-    let owner = scope.owner()?;
     let query =
         QueryString::of(&call.exchange.uri, &["queue", "limit", "offset", "cursor", "page", "per_page"])?;
     let limit = query.limit()?;
@@ -56,29 +111,15 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     if skipped > DEAD_LETTERS_COUNTED_MAX {
         return Err(query.malformed("offset", "is too far; go on with cursor"));
     }
-    let wanted = skipped + limit + 1;
-    let mut jobs = app.engine.store().dead_letters_of(owner.client, queue, after, wanted).await?;
-    jobs.retain(|job| scope.tenant.is_none() || scope.tenant == job.head.tenant);
-    let counted = jobs.len() as u64;
-    let shown: Vec<Job> = jobs.into_iter().skip(skipped).take(limit).collect();
-    let inputs = app.engine.store().inputs(shown.iter().map(|job| job.id).collect()).await?;
-    let nothing = Input::default();
-    let views: Vec<Value> = shown
-        .iter()
-        .map(|job| {
-            let input = inputs.iter().find(|(id, _)| *id == job.id).map_or(&nothing, |(_, input)| input);
-            JobView::new(job, input).value()
-        })
-        .collect();
-    let mut page = Pagination::new(counted, limit, skipped);
-    page.next_cursor = shown.last().filter(|_| page.has_more).map(|last| last.id.to_string());
+    let found = read_page(&call, DeadLetterPage { queue, after, skipped, limit }).await?;
+    let views: Vec<Value> = found.jobs.iter().map(|(job, input)| JobView::new(job, input).value()).collect();
+    let mut page = Pagination::new(found.n_counted, limit, skipped);
+    page.next_cursor = found.jobs.last().filter(|_| found.has_more).map(|(last, _)| last.id.to_string());
     Ok(reply::ok(&json!({"jobs": views, "items": views, "pagination": page})))
 }
 
 async fn stats(call: Call<'_>) -> Result<Response, ApiError> {
-    let owner = Scope::of(&call)?.owner()?;
-    let store = call.app.engine.store();
-    let jobs = store.dead_letters_of(owner.client, None, None, DEAD_LETTERS_COUNTED_MAX).await?;
+    let jobs = oldest(call.app, &Scope::of(&call)?, None, None, DEAD_LETTERS_COUNTED_MAX).await?;
     Ok(reply::ok(&json!({"total": jobs.len()})))
 }
 
@@ -93,14 +134,19 @@ async fn found(call: &Call<'_>, scope: &Scope) -> Result<Arc<Job>, ApiError> {
 }
 
 /// Opens the job anew, with a full budget and no errors.
-async fn retry(call: Call<'_>) -> Result<Response, ApiError> {
-    let (app, scope) = (call.app, Scope::of(&call)?);
-    let job = found(&call, &scope).await?;
-    let retried = app.engine.retry(Owned { job: job.id, client: scope.client }, true).await;
+pub(in crate::dialects) async fn reopen(call: &Call<'_>) -> Result<Job, ApiError> {
+    let (app, scope) = (call.app, Scope::of(call)?);
+    let job = found(call, &scope).await?;
+    let retried = app.engine.revive(Owned { job: job.id, client: scope.client }).await;
     let (job, _) = retried.map_err(|error| refusals::of_engine(app, error))?;
     call.exchange.is_about(RequestSubject::job(&job, false));
+    Ok(job)
+}
+
+async fn retry(call: Call<'_>) -> Result<Response, ApiError> {
+    let job = reopen(&call).await?;
     let at = time::millis(job.updated_at);
-    Ok(Shown::read(app, Arc::new(job)).await?.both(vec![("re_enqueued_at", at.into())]))
+    Ok(Shown::read(call.app, Arc::new(job)).await?.both(vec![("re_enqueued_at", at.into())]))
 }
 
 async fn delete(call: Call<'_>) -> Result<Response, ApiError> {
@@ -116,7 +162,7 @@ async fn delete_silently(call: Call<'_>) -> Result<Response, ApiError> {
 }
 
 /// Deletes a dead letter, the job with it: it is asked for in so many words.
-async fn forget(call: &Call<'_>) -> Result<JobId, ApiError> {
+pub(in crate::dialects) async fn forget(call: &Call<'_>) -> Result<JobId, ApiError> {
     let (app, scope) = (call.app, Scope::of(call)?);
     let job = found(call, &scope).await?;
     let owned = Owned { job: job.id, client: scope.client };

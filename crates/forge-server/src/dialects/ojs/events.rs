@@ -53,9 +53,7 @@ impl Wanted {
             job_types: all("job_types"),
             tenant: scope.tenant.clone(),
         };
-        // A name that no event has asks for nothing, and nobody means that.
-        let known = |name: &String| EVENT_NAMES.contains(&name.as_str()) || name.starts_with("x_");
-        match wanted.types.iter().all(known) {
+        match wanted.types.iter().all(|name| is_event_name(name)) {
             true => Ok(wanted),
             false => Err(query.invalid("types", &format!("must be of {}", EVENT_NAMES.join(", ")))),
         }
@@ -71,6 +69,11 @@ impl Wanted {
     fn name(&self, name: &str) -> bool {
         self.types.is_empty() || self.types.iter().any(|entry| entry == name)
     }
+}
+
+/// Whether there may be events of this name. One that no event has asks for nothing, and nobody means that.
+pub(in crate::dialects) fn is_event_name(name: &str) -> bool {
+    EVENT_NAMES.contains(&name) || name.starts_with("x_")
 }
 
 /// `GET events`: what happened to jobs of the caller. `after` is the id of the last event that was seen, or the cursor of the
@@ -144,7 +147,7 @@ impl Place {
         }
         let id = parse_id(text).filter(|id| id.is_well_formed()).ok_or_else(none)?;
         let app = call.app;
-        match sse::find(&**app.engine.store(), client, id, app.clock.now()).await? {
+        match sse::find(&**app.engine.store(), Some(client), id, app.clock.now()).await? {
             Ok(ResumePoint::After { row, at }) => Ok(Place { row: row.seq, n_seen: at as u32 + 1 }),
             Ok(ResumePoint::Reset(row)) => Ok(Place { row: row + 1, n_seen: 0 }),
             Err(_) => Err(none()),
@@ -175,7 +178,7 @@ async fn of_job(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(reply::ok(&json!({"events": told, "cursor": cursor, "has_more": false})))
 }
 
-/// `GET events/stream?channel=job:ID`, `queue:NAME`, or all jobs of the caller: always a stream.
+/// `GET events/stream?channel=job:ID`, `workflow:ID`, `queue:NAME`, or all jobs of the caller: always a stream.
 async fn channel(call: Call<'_>) -> Result<Response, ApiError> {
     let scope = Scope::of(&call)?;
     let query = QueryString::of(&call.exchange.uri, &["channel", "types", "queues"])?;
@@ -185,7 +188,7 @@ async fn channel(call: Call<'_>) -> Result<Response, ApiError> {
         return sse::client(app, exchange, caller, EventWording::ojs_of(queue, scope.tenant)).await;
     };
     match channel.split_once(':') {
-        Some(("job", id)) => {
+        Some(("job" | "workflow", id)) => {
             let job = scope.job(app, id.parse().ok()).await?;
             sse::job(app, exchange, caller, job, StreamScope::Job, EventWording::ojs()).await
         }
@@ -193,7 +196,7 @@ async fn channel(call: Call<'_>) -> Result<Response, ApiError> {
             let queue = queue_name(&query, name)?;
             sse::client(app, exchange, caller, EventWording::ojs_of(Some(queue), scope.tenant)).await
         }
-        _ => Err(query.malformed("channel", "must be job:ID or queue:NAME")),
+        _ => Err(query.malformed("channel", "must be job:ID, workflow:ID or queue:NAME")),
     }
 }
 

@@ -44,12 +44,14 @@ pub(super) const ROUTES: &[Route] = &[
 ];
 
 /// A sign of life. It also says what the worker holds; what it does not hold is passed over.
-async fn heartbeat(call: Call<'_>) -> Result<Response, ApiError> {
-    let (app, scope) = (call.app, Scope::of(&call)?);
-    let request = read_heartbeat(&call.body)?;
+pub(in crate::dialects) async fn hear(
+    call: &Call<'_>,
+    request: &HeartbeatRequest,
+) -> Result<BeatAnswer, ApiError> {
+    let (app, scope) = (call.app, Scope::of(call)?);
     let mut beaten = match scope.client {
-        Some(_) => beat(app, &scope, &request).await?,
-        None => beat_of_operator(app, &request).await,
+        Some(_) => beat(app, &scope, request).await?,
+        None => beat_of_operator(app, request).await,
     };
     if app.is_stopping() && beaten.told == WorkerState::Running {
         beaten.told = WorkerState::Quiet;
@@ -57,6 +59,12 @@ async fn heartbeat(call: Call<'_>) -> Result<Response, ApiError> {
     if app.config.ojs.test_hooks {
         beaten.told = hooked(app, &beaten.extended).await?.unwrap_or(beaten.told);
     }
+    Ok(beaten)
+}
+
+async fn heartbeat(call: Call<'_>) -> Result<Response, ApiError> {
+    let request = read_heartbeat(&call.body)?;
+    let beaten = hear(&call, &request).await?;
     let ids = |ids: &[JobId]| -> Vec<String> { ids.iter().map(JobId::to_string).collect() };
     Ok(reply::ok(&json!({
         "acknowledged": true,
@@ -65,13 +73,14 @@ async fn heartbeat(call: Call<'_>) -> Result<Response, ApiError> {
         "directive": state_word(beaten.told),
         "jobs_extended": ids(&beaten.extended),
         "cancelled_jobs": ids(&beaten.canceled),
-        "server_time": time::millis(app.clock.now()),
+        "server_time": time::millis(call.app.clock.now()),
     })))
 }
 
-struct BeatAnswer {
-    told: WorkerState,
-    extended: Vec<JobId>,
+/// What a worker hears after its sign of life.
+pub(in crate::dialects) struct BeatAnswer {
+    pub(in crate::dialects) told: WorkerState,
+    pub(in crate::dialects) extended: Vec<JobId>,
     canceled: Vec<JobId>,
 }
 
@@ -180,7 +189,7 @@ fn named(call: &Call<'_>) -> Result<WorkerId, ApiError> {
 fn not_found(call: &Call<'_>) -> ApiError {
     let id = call.text("worker_id");
     let shown: String = id.chars().filter(|c| !c.is_control()).take(64).collect();
-    Refused::new(Kind::JobNotFound, "There is no such worker.")
+    Refused::new(Kind::WorkerNotFound, "There is no such worker.")
         .fact("resource_type", "worker")
         .fact("resource_id", shown)
         .into()

@@ -7,7 +7,7 @@ use forge_core::Command;
 use forge_core::command::{Cancel, Content, Owned};
 use forge_core::job::{Input, Job, is_json};
 use forge_core::state::State;
-use forge_wire::ojs::job::{BothView, JobView};
+use forge_wire::ojs::job::{BothView, JobView, ParentResults};
 use forge_wire::ojs::members::{Members, Wrong};
 use forge_wire::ojs::state::StateWord;
 use forge_wire::time;
@@ -20,6 +20,7 @@ use crate::app::App;
 use crate::edge::ApiError;
 use crate::edge::routing::{Call, Route};
 use crate::traces::RequestSubject;
+use crate::workflows::parents_of;
 
 /// The routes of a job.
 pub(super) const ROUTES: &[Route] = &[
@@ -39,19 +40,21 @@ pub(super) const ROUTES: &[Route] = &[
 const REASON: &str = "cancelled by the client";
 
 /// A job with all that is shown of it.
-pub(super) struct Shown {
-    pub(super) job: Arc<Job>,
-    pub(super) input: Input,
+pub(in crate::dialects) struct Shown {
+    pub(in crate::dialects) job: Arc<Job>,
+    pub(in crate::dialects) input: Input,
     result: Option<Box<RawValue>>,
     result_url: Option<String>,
+    parents: Option<ParentResults>,
 }
 
 impl Shown {
     /// The job and what goes with it.
-    pub(super) async fn read(app: &App, job: Arc<Job>) -> Result<Shown, ApiError> {
+    pub(in crate::dialects) async fn read(app: &App, job: Arc<Job>) -> Result<Shown, ApiError> {
         let store = app.engine.store();
         let input = store.inputs(vec![job.id]).await?.pop().map(|(_, input)| input).unwrap_or_default();
-        let mut shown = Shown { job, input, result: None, result_url: None };
+        let mut shown = Shown { job, input, result: None, result_url: None, parents: None };
+        shown.parents = parents_of(app, &[&shown.job]).await?.pop().flatten();
         let left = shown.job.state == State::Succeeded && shown.job.result.is_some();
         if let Some(kept) = if left { store.result(shown.job.execution).await? } else { None } {
             let inline = match kept.content {
@@ -67,10 +70,11 @@ impl Shown {
     }
 
     /// How it is shown.
-    pub(super) fn view(&self) -> JobView<'_> {
+    pub(in crate::dialects) fn view(&self) -> JobView<'_> {
         JobView {
             result: self.result.as_deref(),
             result_url: self.result_url.as_deref(),
+            parents: self.parents.as_ref(),
             ..JobView::new(&self.job, &self.input)
         }
     }
@@ -87,9 +91,18 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(Shown::read(call.app, job).await?.both(Vec::new()))
 }
 
-async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
-    let (app, scope) = (call.app, Scope::of(&call)?);
-    let reason = reason(&call)?;
+/// A job, and where it stood before what was just done to it.
+pub(in crate::dialects) struct ChangedJob {
+    before: StateWord,
+    pub(in crate::dialects) job: Job,
+}
+
+/// Cancels the job that the request is about.
+pub(in crate::dialects) async fn cancel_job(
+    call: &Call<'_>,
+    reason: Option<String>,
+) -> Result<ChangedJob, ApiError> {
+    let (app, scope) = (call.app, Scope::of(call)?);
     let before = scope.job(app, call.job()).await?;
     let cancel = Cancel {
         owned: Owned { job: before.id, client: scope.client },
@@ -103,12 +116,17 @@ async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
     if !changed {
         return Err(refusals::ended(StateWord::of(&job).as_str()));
     }
-    let shown = Shown::read(app, Arc::new(job)).await?;
-    Ok(shown.both(vec![("previous_state", StateWord::of(&before).as_str().into())]))
+    Ok(ChangedJob { before: StateWord::of(&before), job })
+}
+
+async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
+    let cancelled = cancel_job(&call, reason(&call)?).await?;
+    let shown = Shown::read(call.app, Arc::new(cancelled.job)).await?;
+    Ok(shown.both(vec![("previous_state", cancelled.before.as_str().into())]))
 }
 
 /// What a cancel may say; an empty body says nothing.
-fn reason(call: &Call<'_>) -> Result<Option<String>, ApiError> {
+pub(super) fn reason(call: &Call<'_>) -> Result<Option<String>, ApiError> {
     if call.body.is_empty() {
         return Ok(None);
     }
@@ -119,8 +137,9 @@ fn reason(call: &Call<'_>) -> Result<Option<String>, ApiError> {
     Ok(wrong.settle(Some(reason))?.filter(|reason| !reason.trim().is_empty()))
 }
 
-async fn activate(call: Call<'_>) -> Result<Response, ApiError> {
-    let (app, scope) = (call.app, Scope::of(&call)?);
+/// Lets the job go that the request is about.
+pub(in crate::dialects) async fn activate_job(call: &Call<'_>) -> Result<ChangedJob, ApiError> {
+    let (app, scope) = (call.app, Scope::of(call)?);
     let before = scope.job(app, call.job()).await?;
     let owned = Owned { job: before.id, client: scope.client };
     let activated = app.engine.act(Command::Activate(owned)).await;
@@ -130,9 +149,14 @@ async fn activate(call: Call<'_>) -> Result<Response, ApiError> {
         let state = forge_engine::Error::Refused(forge_core::Refusal::WrongState(job.state));
         return Err(refusals::of_engine(app, state));
     }
+    Ok(ChangedJob { before: StateWord::of(&before), job })
+}
+
+async fn activate(call: Call<'_>) -> Result<Response, ApiError> {
+    let ChangedJob { before, job } = activate_job(&call).await?;
     let activated_at = time::millis(job.updated_at);
-    let shown = Shown::read(app, Arc::new(job)).await?;
-    let previous = StateWord::of(&before).as_str();
+    let shown = Shown::read(call.app, Arc::new(job)).await?;
+    let previous = before.as_str();
     Ok(shown.both(vec![("previous_state", previous.into()), ("activated_at", activated_at.into())]))
 }
 

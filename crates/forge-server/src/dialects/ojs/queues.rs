@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use axum::response::Response;
 use forge_core::catalog::Kind;
 use forge_core::command::{QueueChange, QueueCommand};
-use forge_core::job::{BadQueueName, Name};
+use forge_core::job::Name;
 use forge_core::queue::{Owner, QueueId, QueueSettings};
 use forge_core::rows::{Activity, Counts, Minute};
 use forge_core::state::Facet;
+#[cfg(feature = "grpc")]
+use forge_core::time::Time;
 use forge_core::{Answer, Command};
 use forge_wire::ojs::members::{Members, Wrong};
 use forge_wire::ojs::server::{Pagination, QueueNumbers, QueueView};
@@ -19,9 +21,9 @@ use serde_json::{Value, json};
 use super::scope::{CLIENT, CLIENT_OR_OPERATOR, Scope};
 use super::{refusals, reply};
 use crate::app::App;
-use crate::edge::ApiError;
 use crate::edge::query::QueryString;
 use crate::edge::routing::{Call, Route};
+use crate::edge::{ApiError, queue_name};
 use crate::limits::PAGE_MAX;
 
 /// The routes of queues.
@@ -49,19 +51,11 @@ pub(super) const ROUTES: &[Route] = &[
 const LAST_HOUR: i64 = 60;
 
 fn named(call: &Call<'_>) -> Result<Name, ApiError> {
-    Name::queue(&call.text("queue")).map_err(|why| {
-        let kind = match why {
-            BadQueueName::TooLong => Kind::QueueNameTooLong,
-            BadQueueName::Form => Kind::InvalidQueue,
-        };
-        Refused::new(kind, format!("The name of a queue {}.", BadQueueName::RULE))
-            .fact("field", "queue")
-            .into()
-    })
+    queue_name(&call.text("queue"))
 }
 
 /// What is known of one queue.
-struct Found {
+pub(in crate::dialects) struct Found {
     name: Name,
     counts: Counts,
     own: Option<QueueSettings>,
@@ -69,7 +63,7 @@ struct Found {
 }
 
 impl Found {
-    async fn read(app: &App, owner: &Owner, name: Name) -> Result<Found, ApiError> {
+    pub(in crate::dialects) async fn read(app: &App, owner: &Owner, name: Name) -> Result<Found, ApiError> {
         let store = app.engine.store();
         let key = owner.scoped(name.as_str());
         Ok(Found {
@@ -80,11 +74,17 @@ impl Found {
         })
     }
 
+    /// When it was first used, where that is known.
+    #[cfg(feature = "grpc")]
+    pub(in crate::dialects) fn created_at(&self) -> Option<Time> {
+        self.own.as_ref().map(|settings| settings.created_at)
+    }
+
     fn settings(&self) -> impl Iterator<Item = &QueueSettings> {
         self.own.iter().chain(&self.of_operator)
     }
 
-    fn view(&self, activity: Activity) -> QueueView<'_> {
+    pub(in crate::dialects) fn view(&self, activity: Activity) -> QueueView<'_> {
         QueueView {
             name: self.name.as_str(),
             paused: self.settings().any(|settings| settings.paused_at.is_some()),
@@ -95,7 +95,8 @@ impl Found {
     }
 }
 
-fn numbers(counts: &Counts, activity: Activity) -> QueueNumbers {
+/// How many jobs stand where.
+pub(super) fn numbers(counts: &Counts, activity: Activity) -> QueueNumbers {
     let at = |facets: &[Facet]| facets.iter().map(|facet| counts.at(*facet)).sum::<i64>().max(0) as u64;
     let mean = |sum: i64, n: i64| if n > 0 { sum as f64 / n as f64 } else { 0.0 };
     QueueNumbers {
@@ -114,16 +115,15 @@ fn numbers(counts: &Counts, activity: Activity) -> QueueNumbers {
     }
 }
 
-async fn activity(app: &App, key: Name) -> Result<Activity, ApiError> {
+/// What happened in a queue within the last hour.
+pub(in crate::dialects) async fn activity(app: &App, key: Name) -> Result<Activity, ApiError> {
     let Minute(now) = Minute::of(app.clock.now());
     Ok(app.engine.store().activity(key, Minute(now - LAST_HOUR)).await?)
 }
 
-async fn list(call: Call<'_>) -> Result<Response, ApiError> {
-    let (app, owner) = (call.app, Scope::of(&call)?.owner()?);
-    let query = QueryString::of(&call.exchange.uri, &["limit", "offset", "cursor", "page", "per_page"])?;
-    let limit = query.limit()?;
-    let offset = offset(&query, limit)?;
+/// All queues of the caller, by name.
+pub(in crate::dialects) async fn all(call: &Call<'_>) -> Result<Vec<Found>, ApiError> {
+    let (app, owner) = (call.app, Scope::of(call)?.owner()?);
     let store = app.engine.store();
     let mut queues: BTreeMap<Name, (Counts, Option<QueueSettings>)> = BTreeMap::new();
     queues.insert(app.default_queue.clone(), (Counts::default(), None));
@@ -140,15 +140,18 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
             queues.entry(name).or_default().1 = Some(settings);
         }
     }
+    let found = |(name, (counts, own))| Found { name, counts, own, of_operator: None };
+    Ok(queues.into_iter().map(found).collect())
+}
+
+async fn list(call: Call<'_>) -> Result<Response, ApiError> {
+    let query = QueryString::of(&call.exchange.uri, &["limit", "offset", "cursor", "page", "per_page"])?;
+    let limit = query.limit()?;
+    let offset = offset(&query, limit)?;
+    let queues = all(&call).await?;
     let page = Pagination::new(queues.len() as u64, limit, offset);
-    let shown: Vec<Value> = queues
-        .into_iter()
-        .skip(offset)
-        .take(limit)
-        .map(|(name, (counts, own))| {
-            Found { name, counts, own, of_operator: None }.view(Activity::default()).summary()
-        })
-        .collect();
+    let shown = queues.iter().skip(offset).take(limit);
+    let shown: Vec<Value> = shown.map(|queue| queue.view(Activity::default()).summary()).collect();
     Ok(reply::ok(&json!({"queues": shown, "items": shown, "pagination": page})))
 }
 
@@ -193,10 +196,18 @@ async fn resume(call: Call<'_>) -> Result<Response, ApiError> {
 }
 
 /// Stops or resumes handing out. The operator's word concerns all queues of the name, and no client can lift it.
+pub(in crate::dialects) async fn put_paused(
+    call: &Call<'_>,
+    name: Name,
+    paused: bool,
+) -> Result<QueueSettings, ApiError> {
+    let change = QueueChange { paused: Some(paused), ..QueueChange::default() };
+    set(call.app, &Scope::of(call)?, name, change).await
+}
+
 async fn set_paused(call: Call<'_>, paused: bool) -> Result<Response, ApiError> {
     let (app, scope, name) = (call.app, Scope::of(&call)?, named(&call)?);
-    let change = QueueChange { paused: Some(paused), ..QueueChange::default() };
-    let settings = set(app, &scope, name.clone(), change).await?;
+    let settings = put_paused(&call, name.clone(), paused).await?;
     let found = match scope.client {
         Some(_) => Found::read(app, &scope.owner()?, name).await?,
         None => Found { name, counts: Counts::default(), own: None, of_operator: Some(settings) },

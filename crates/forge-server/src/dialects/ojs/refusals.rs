@@ -12,7 +12,6 @@ use serde_json::Value;
 
 use crate::app::App;
 use crate::edge::{ApiError, Exchange, accept, finish};
-use crate::limits::TROUBLE_AFTER_S;
 
 const QUEUE_DEPTH: HeaderName = HeaderName::from_static("x-ojs-queue-depth");
 const QUEUE_BOUND: HeaderName = HeaderName::from_static("x-ojs-queue-bound");
@@ -49,7 +48,7 @@ pub(super) fn object(app: &App, exchange: &Exchange, refused: &Refused) -> Value
 }
 
 /// The details that OJS's documents name.
-fn detailed(refused: &Refused) -> Refused {
+pub(in crate::dialects) fn detailed(refused: &Refused) -> Refused {
     let mut refused = refused.clone();
     match refused.kind {
         Kind::JobNotFound | Kind::Expired => {
@@ -62,17 +61,13 @@ fn detailed(refused: &Refused) -> Refused {
                 refused.details.extend(number.map(|number| (name.to_owned(), number)));
             }
         }
-        Kind::RateLimited | Kind::QuotaExceeded => {
-            let seconds = refused.retry_after_s.unwrap_or(TROUBLE_AFTER_S);
-            refused.details.entry("retry_after_seconds").or_insert(seconds.into());
-        }
         _ => {}
     }
     refused
 }
 
 /// What the engine refuses, in OJS's words.
-pub(super) fn of_engine(app: &App, error: Error) -> ApiError {
+pub(in crate::dialects) fn of_engine(app: &App, error: Error) -> ApiError {
     let Error::Refused(refusal) = &error else { return error.into() };
     let refused = |kind: Kind, detail: &str| Refused::new(kind, detail);
     match refusal {

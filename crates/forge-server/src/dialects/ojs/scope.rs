@@ -23,10 +23,10 @@ const TENANT: HeaderName = HeaderName::from_static("x-ojs-tenant");
 const TENANT_BYTES_MAX: usize = 128;
 
 /// For clients.
-pub(super) const CLIENT: RouteAccess = RouteAccess::Own(client);
+pub(in crate::dialects) const CLIENT: RouteAccess = RouteAccess::Own(client);
 
 /// For clients, and for the operator on behalf of any of them.
-pub(super) const CLIENT_OR_OPERATOR: RouteAccess = RouteAccess::Own(client_or_operator);
+pub(in crate::dialects) const CLIENT_OR_OPERATOR: RouteAccess = RouteAccess::Own(client_or_operator);
 
 type Admitting<'a> = Pin<Box<dyn Future<Output = Result<Who, ApiError>> + Send + 'a>>;
 
@@ -58,18 +58,18 @@ fn understood(headers: &HeaderMap) -> Result<(), ApiError> {
 }
 
 /// On whose behalf something is asked.
-pub(super) struct Scope {
+pub(in crate::dialects) struct Scope {
     /// The client; `None` for the operator.
-    pub(super) client: Option<ClientId>,
+    pub(in crate::dialects) client: Option<ClientId>,
     /// One of the client's tenants.
-    pub(super) tenant: Option<Name>,
+    pub(in crate::dialects) tenant: Option<Name>,
     /// Whether an SDK asks; some answers then have another shape (D5).
     pub(super) of_sdk: bool,
 }
 
 impl Scope {
     /// The scope of a request.
-    pub(super) fn of(call: &Call<'_>) -> Result<Scope, ApiError> {
+    pub(in crate::dialects) fn of(call: &Call<'_>) -> Result<Scope, ApiError> {
         Ok(Scope {
             client: call.client().map(|caller| caller.client),
             tenant: tenant(&call.exchange.headers)?,
@@ -78,7 +78,7 @@ impl Scope {
     }
 
     /// Whose queues are meant. The operator owns none.
-    pub(super) fn owner(&self) -> Result<Owner, ApiError> {
+    pub(in crate::dialects) fn owner(&self) -> Result<Owner, ApiError> {
         match self.client {
             Some(client) => Ok(Owner { client, tenant: self.tenant.clone() }),
             None => Err(ApiError::new(Kind::Forbidden, "The admin token owns no queues; use an API key.")),
@@ -92,7 +92,7 @@ impl Scope {
     }
 
     /// The job, if it is there and within the scope. An id that is none is an id of nothing (C-52).
-    pub(super) async fn job(&self, app: &App, id: Option<JobId>) -> Result<Arc<Job>, ApiError> {
+    pub(in crate::dialects) async fn job(&self, app: &App, id: Option<JobId>) -> Result<Arc<Job>, ApiError> {
         let refused = |refusal| refusals::of_engine(app, forge_engine::Error::Refused(refusal));
         let id = id.ok_or_else(|| refused(Refusal::NotFound))?;
         match app.engine.store().job(id).await? {

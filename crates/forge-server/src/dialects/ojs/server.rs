@@ -6,11 +6,16 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use forge_core::Command;
 use forge_core::catalog::Kind;
-use forge_core::command::{Cancel, Owned, QueueChange, QueueCommand};
+use forge_core::command::{
+    Cancel, Owned, OwnedWebhook, QueueChange, QueueCommand, ScheduleCommand, WebhookCommand,
+};
+use forge_core::id::ClientId;
+use forge_core::limits::WEBHOOKS_MAX;
 use forge_core::queue::{QueueId, QueueSettings};
+use forge_core::schedule::Schedule;
 use forge_wire::ojs::server::{HealthStatus, ServerFacts, health, manifest};
 use forge_wire::problem::Refused;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::scope::{CLIENT, Scope};
 use super::{refusals, reply};
@@ -19,46 +24,28 @@ use crate::config::Database;
 use crate::edge::ApiError;
 use crate::edge::routing::{Call, RateCount, Route, RouteAccess};
 use crate::limits::{OJS_ENVELOPE_BYTES_MAX, PAGE_MAX};
-
-macro_rules! unsupported {
-    ($($verb:ident $path:literal),+ $(,)?) => {
-        &[
-            Route::get("/ojs/manifest", "manifest", |call| Box::pin(tell_manifest(call)))
-                .access(RouteAccess::Anyone)
-                .rate(RateCount::Uncounted),
-            Route::get("/ojs/v1/health", "health", |call| Box::pin(tell_health(call)))
-                .access(RouteAccess::Anyone)
-                .rate(RateCount::Uncounted),
-            Route::post("/ojs/v1/admin/reset", "reset", |call| Box::pin(reset(call))).access(CLIENT),
-            $(Route::$verb($path, "unsupported", |call| Box::pin(not_supported(call))).access(CLIENT),)+
-        ]
-    };
-}
+use crate::schemas;
 
 /// What is served, and what OJS knows and this server does not do.
-pub(super) const ROUTES: &[Route] = unsupported![
-    get "/ojs/v1/cron",
-    post "/ojs/v1/cron",
-    get "/ojs/v1/cron/{name}",
-    patch "/ojs/v1/cron/{name}",
-    delete "/ojs/v1/cron/{name}",
-    post "/ojs/v1/workflows",
-    get "/ojs/v1/workflows/{id}",
-    delete "/ojs/v1/workflows/{id}",
-    get "/ojs/v1/schemas",
-    post "/ojs/v1/schemas",
-    get "/ojs/v1/schemas/{uri}",
-    delete "/ojs/v1/schemas/{uri}",
-    get "/ojs/v1/jobs/{job_id}/checkpoint",
-    put "/ojs/v1/jobs/{job_id}/checkpoint",
-    post "/ojs/v1/jobs/{job_id}/checkpoint",
-    delete "/ojs/v1/jobs/{job_id}/checkpoint",
+pub(super) const ROUTES: &[Route] = &[
+    Route::get("/ojs/manifest", "manifest", |call| Box::pin(tell_manifest(call)))
+        .access(RouteAccess::Anyone)
+        .rate(RateCount::Uncounted),
+    Route::get("/ojs/v1/health", "health", |call| Box::pin(tell_health(call)))
+        .access(RouteAccess::Anyone)
+        .rate(RateCount::Uncounted),
+    Route::post("/ojs/v1/admin/reset", "reset", |call| Box::pin(reset(call))).access(CLIENT),
+    Route::put("/ojs/v1/admin/pools/{name}", "unsupported", |call| Box::pin(unsupported(call)))
+        .access(CLIENT),
+    Route::get("/ojs/v1/admin/scheduling/stats", "unsupported", |call| Box::pin(unsupported(call)))
+        .access(CLIENT),
+    Route::get("/ojs/v1/ws", "unsupported", |call| Box::pin(unsupported(call))).access(CLIENT),
 ];
 
-async fn not_supported(call: Call<'_>) -> Result<Response, ApiError> {
-    let detail =
-        "This server does not do cron, workflows, schemas and checkpoints; the manifest says what it does.";
-    Err(Refused::new(Kind::UnsupportedFeature, detail).fact("feature", call.exchange.route).into())
+/// The answer to a request for something that OJS knows and this server does not do: pools of workers, WebSockets.
+async fn unsupported(_: Call<'_>) -> Result<Response, ApiError> {
+    let detail = "This server does not do that; the manifest says what it does.";
+    Err(Refused::new(Kind::UnsupportedFeature, detail).into())
 }
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -71,19 +58,23 @@ fn backend(app: &App) -> &'static str {
     }
 }
 
-async fn tell_manifest(call: Call<'_>) -> Result<Response, ApiError> {
-    let app = call.app;
-    let facts = ServerFacts {
+/// What the server can do.
+pub(in crate::dialects) fn current_manifest(app: &App) -> Value {
+    manifest(ServerFacts {
         version: VERSION,
         backend: backend(app),
         base: &app.base,
         envelope_bytes_max: OJS_ENVELOPE_BYTES_MAX,
-    };
-    Ok(reply::ok(&manifest(facts)))
+        has_grpc: app.config.grpc.addr.is_some(),
+    })
 }
 
-async fn tell_health(call: Call<'_>) -> Result<Response, ApiError> {
-    let app = call.app;
+async fn tell_manifest(call: Call<'_>) -> Result<Response, ApiError> {
+    Ok(reply::ok(&current_manifest(call.app)))
+}
+
+/// How the server is: whether it is well, and what was found.
+pub(in crate::dialects) async fn current_health(app: &App) -> (bool, Value) {
     let asked = app.clock.now();
     let good = app.readiness().await.is_ok();
     let now = app.clock.now();
@@ -94,6 +85,11 @@ async fn tell_health(call: Call<'_>) -> Result<Response, ApiError> {
         uptime_s: now.since(app.started_at).as_secs(),
         latency_ms: now.since(asked).as_millis() as u64,
     });
+    (good, view)
+}
+
+async fn tell_health(call: Call<'_>) -> Result<Response, ApiError> {
+    let (good, view) = current_health(call.app).await;
     let status = if good { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let mut response = reply::json(status, &view);
     if !good {
@@ -103,43 +99,67 @@ async fn tell_health(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(response)
 }
 
-/// Wipes what the caller has: its jobs, and what it set for its queues. For the published suite alone, and only where the
+/// Wipes what the caller has: its jobs, and what it set and registered. For the published suite alone, and only where the
 /// operator asked for it, on loopback.
 async fn reset(call: Call<'_>) -> Result<Response, ApiError> {
     let app = call.app;
     if !app.config.ojs.test_hooks || call.exchange.check_local(app).is_err() {
         return Err(ApiError::route());
     }
-    let scope = Scope::of(&call)?;
-    let client = scope.owner()?.client;
+    let client = Scope::of(&call)?.owner()?.client;
+    let n_jobs = forget_jobs(app, client).await?;
+    for settings in all_settings(app, client).await? {
+        let change = QueueChange { paused: Some(false), waiting_max: Some(None), active_max: Some(None) };
+        let command = QueueCommand { queue: QueueId::parse(&settings.queue), change };
+        run(app, Command::Queue(command)).await?;
+    }
+    for schedule in all_schedules(app, client).await? {
+        run(app, Command::Schedule(ScheduleCommand::Delete(schedule.id))).await?;
+    }
+    for schema in schemas::index(app, client).await?.entries {
+        schemas::delete(app, client, schema.job_type, schema.version).await?;
+    }
+    for webhook in app.engine.store().webhooks(client, None, WEBHOOKS_MAX).await? {
+        let owned = OwnedWebhook::new(webhook.id, client);
+        run(app, Command::Webhook(WebhookCommand::Delete(owned))).await?;
+    }
+    Ok(reply::ok(&json!({"reset": true, "jobs": n_jobs})))
+}
+
+async fn run(app: &App, command: Command) -> Result<(), ApiError> {
+    app.engine.run(command).await.map_err(|error| refusals::of_engine(app, error))?;
+    Ok(())
+}
+
+async fn forget_jobs(app: &App, client: ClientId) -> Result<usize, ApiError> {
     let mut n_jobs = 0;
     loop {
         let filter = Filter { client: Some(client), limit: PAGE_MAX, ..Filter::default() };
         let jobs = app.engine.store().jobs(filter).await?;
         if jobs.is_empty() {
-            break;
+            return Ok(n_jobs);
         }
         n_jobs += jobs.len();
         for job in jobs {
             let owned = Owned { job: job.id, client: Some(client) };
             let (by, reason) = ("user".to_owned(), "reset".to_owned());
-            let cancel = Cancel { owned: owned.clone(), execution: None, by, reason };
-            let gone = async {
-                app.engine.run(Command::Cancel(cancel)).await?;
-                app.engine.run(Command::Forget(owned)).await
-            };
-            gone.await.map_err(|error| refusals::of_engine(app, error))?;
+            run(app, Command::Cancel(Cancel { owned: owned.clone(), execution: None, by, reason })).await?;
+            run(app, Command::Forget(owned)).await?;
         }
     }
-    for settings in all_settings(app, client).await? {
-        let change = QueueChange { paused: Some(false), waiting_max: Some(None), active_max: Some(None) };
-        let command = QueueCommand { queue: QueueId::parse(&settings.queue), change };
-        app.engine.run(Command::Queue(command)).await.map_err(|error| refusals::of_engine(app, error))?;
-    }
-    Ok(reply::ok(&json!({"reset": true, "jobs": n_jobs})))
 }
 
-async fn all_settings(app: &App, client: forge_core::id::ClientId) -> Result<Vec<QueueSettings>, ApiError> {
+async fn all_schedules(app: &App, client: ClientId) -> Result<Vec<Schedule>, ApiError> {
+    let (mut found, mut after) = (Vec::new(), String::new());
+    loop {
+        let page: Vec<Schedule> = app.engine.store().records(None, after, PAGE_MAX).await?;
+        let Some(last) = page.last() else { return Ok(found) };
+        after = last.id.key();
+        found.extend(page.into_iter().filter(|schedule| schedule.id.owner.client == client));
+    }
+}
+
+async fn all_settings(app: &App, client: ClientId) -> Result<Vec<QueueSettings>, ApiError> {
     let of_client = |settings: &QueueSettings| {
         QueueId::parse(&settings.queue).owner.is_some_and(|owner| owner.client == client)
     };

@@ -8,22 +8,20 @@ use axum::response::Response;
 use forge_core::Refusal;
 use forge_core::catalog::Kind;
 use forge_core::id::JobId;
-use forge_core::job::{Conflict, Head, Input, Job, Limit, Name, Unique};
+use forge_core::job::{Input, Job, Name, Rate};
 use forge_core::queue::Owner;
-use forge_core::state::Facet;
 use forge_engine::Error;
-use forge_wire::body;
 use forge_wire::fingerprint::fingerprint;
 use forge_wire::ojs::batch::{read_batch, read_bulk};
 use forge_wire::ojs::envelope::{self, JobEnvelope, Rules};
 use forge_wire::ojs::job::JobView;
 use forge_wire::ojs::state::StateWord;
-use forge_wire::ojs::unique::{Dimensions, OnConflict, Uniqueness};
 use forge_wire::problem::Refused;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::scope::{CLIENT, Scope};
+use super::submission::{TERMS, from_envelope};
 use super::{refusals, reply};
 use crate::app::App;
 use crate::config::PrivateTargets;
@@ -31,19 +29,8 @@ use crate::edge::accepted::{self, REPLAYED};
 use crate::edge::routing::{Call, Route};
 use crate::edge::{ApiError, respond};
 use crate::limits::{OJS_BATCH_BYTES_MAX, OJS_ENVELOPE_BYTES_MAX};
-use crate::submission::{self, Key, Sent, Submission, SubmissionTerms, Violations};
+use crate::submission::{self, Key, Sent, Violations};
 use crate::traces::RequestSubject;
-
-/// OJS's words for what submissions of all dialects are held to. The envelope as a whole has its own bound (C-101).
-const TERMS: SubmissionTerms = SubmissionTerms {
-    queue: "options/queue",
-    callback: "callback",
-    key: "Idempotency-Key",
-    execution_at: None,
-    payload: "args",
-    payload_bytes_max: |_| OJS_ENVELOPE_BYTES_MAX,
-    refused: |kind, violations| body::refused(kind, violations, &[]),
-};
 
 /// The routes of submissions.
 pub(super) const ROUTES: &[Route] = &[
@@ -60,22 +47,28 @@ pub(super) const ROUTES: &[Route] = &[
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 
+/// Keys of one operation meet no keys of others, whichever way a request comes.
+const ONE: &str = "POST /ojs/v1/jobs";
+const BATCH: &str = "POST /ojs/v1/jobs/batch";
+const BULK: &str = "POST /ojs/v1/jobs/bulk";
+
 /// Who submits, and by which rules.
 struct Submitter<'a> {
     call: &'a Call<'a>,
     owner: Owner,
+    operation: &'static str,
 }
 
 /// A job that was taken, or was there before.
-struct SubmittedJob {
-    job: Job,
-    input: Arc<Input>,
-    existing: bool,
+pub(in crate::dialects) struct SubmittedJob {
+    pub(in crate::dialects) job: Job,
+    pub(in crate::dialects) input: Arc<Input>,
+    pub(in crate::dialects) existing: bool,
 }
 
 impl<'a> Submitter<'a> {
-    fn of(call: &'a Call<'a>) -> Result<Submitter<'a>, ApiError> {
-        Ok(Submitter { call, owner: Scope::of(call)?.owner()? })
+    fn of(call: &'a Call<'a>, operation: &'static str) -> Result<Submitter<'a>, ApiError> {
+        Ok(Submitter { call, owner: Scope::of(call)?.owner()?, operation })
     }
 
     fn rules(&self) -> Rules<'_> {
@@ -96,52 +89,6 @@ impl<'a> Submitter<'a> {
         Ok(accepted::header_key(&self.call.exchange.headers)?.or(of_body))
     }
 
-    fn submission(&self, envelope: JobEnvelope) -> Result<Submission, ApiError> {
-        let queue = envelope.queue.unwrap_or_else(|| self.call.app.default_queue.clone());
-        let now = self.call.app.clock.now();
-        let limit = envelope.limit.map(|limited| Limit {
-            key: self.owner.scoped(&limited.key.unwrap_or_else(|| format!("queue:{queue}"))),
-            concurrency: limited.concurrency,
-            rate: limited.rate,
-        });
-        let dimensions = Dimensions {
-            client: self.owner.client,
-            tenant: self.owner.tenant.as_ref().map(Name::as_str),
-            job_type: &envelope.job_type,
-            queue: queue.as_str(),
-            args: &envelope.args,
-            meta: &envelope.meta,
-        };
-        let unique = match &envelope.unique {
-            None => None,
-            Some(unique) => Some(Unique {
-                key: unique.key(dimensions).ok_or_else(incomparable)?,
-                facets: facets(unique),
-                until: unique.period.map(|period| now + period),
-                on_conflict: conflict(unique.on_conflict),
-            }),
-        };
-        let head = Head {
-            tenant: self.owner.tenant.clone(),
-            priority: envelope.priority,
-            execution_at: envelope.scheduled_at.map(|moment| moment.at),
-            expires_at: envelope.expires_at.map(|moment| moment.at),
-            lease: envelope.lease,
-            timeout: envelope.timeout,
-            retry: envelope.retry,
-            limit,
-            hold: envelope.pending,
-            unique,
-            tags: envelope.tags,
-            job_type: envelope.job_type,
-            queue,
-            ..self.call.head(self.owner.client, None)
-        };
-        let input =
-            Input { payload: envelope.args, meta: envelope.meta, extra: envelope.kept, items: Vec::new() };
-        Ok(Submission { id: envelope.id, queue: None, head, input: Arc::new(input) })
-    }
-
     /// Submits, all or none.
     async fn submit(
         &self,
@@ -153,14 +100,16 @@ impl<'a> Submitter<'a> {
         let mut checked = Vec::with_capacity(envelopes.len());
         let (mut uniques, mut made) = (Vec::new(), Vec::with_capacity(envelopes.len()));
         for envelope in envelopes {
-            let submission = self.submission(envelope)?;
+            let head = self.call.head(self.owner.client, None);
+            let submission = from_envelope(app, &self.owner, envelope, head)?;
             uniques.extend(submission.head.unique.as_ref().map(|unique| unique.key));
             made.push((submission.head.created_at, submission.input.clone()));
-            checked.push(submission.check(app, &TERMS, sent, Violations::default())?);
+            checked.push(submission.check(app, &TERMS, sent, Violations::default()).await?);
         }
-        let operation = ["POST ", self.call.exchange.uri.path()].concat();
         let key = match key {
-            Some(key) => Some(Key { operation: &operation, key, fingerprint: fingerprint(&self.call.body)? }),
+            Some(key) => {
+                Some(Key { operation: self.operation, key, fingerprint: fingerprint(&self.call.body)? })
+            }
             None => None,
         };
         let submitted = app.engine.submit(submission::command(app, checked, key)).await;
@@ -205,38 +154,8 @@ impl<'a> Submitter<'a> {
     }
 }
 
-/// Arguments that JSON allows and no number can hold, `1e999`, are like nothing else: nobody could say whether a job is unique.
-fn incomparable() -> ApiError {
-    let detail = "`args` and `meta` of a unique job must have numbers that can be compared.";
-    Refused::new(Kind::InvalidArgs, detail).fact("field", "args").fact("constraint", "range").into()
-}
-
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Where the other job must stand to count.
-fn facets(unique: &Uniqueness) -> u16 {
-    let bits = |word: &StateWord| match word {
-        StateWord::Scheduled => Facet::Scheduled.bit(),
-        StateWord::Pending => Facet::Held.bit(),
-        StateWord::Available => Facet::Available.bit(),
-        StateWord::Retryable => Facet::Waiting.bit(),
-        StateWord::Active => Facet::Assigned.bit() | Facet::Running.bit(),
-        StateWord::Completed => Facet::Succeeded.bit(),
-        StateWord::Discarded => Facet::Failed.bit() | Facet::Expired.bit(),
-        StateWord::Cancelled => Facet::Canceled.bit(),
-    };
-    unique.states.iter().map(bits).fold(0, |all, bits| all | bits)
-}
-
-const fn conflict(on_conflict: OnConflict) -> Conflict {
-    match on_conflict {
-        OnConflict::Reject => Conflict::Reject,
-        OnConflict::Ignore => Conflict::Ignore,
-        OnConflict::Replace => Conflict::Replace,
-        OnConflict::ReplaceExceptSchedule => Conflict::ReplaceKeepingSchedule,
-    }
 }
 
 #[derive(Serialize)]
@@ -251,14 +170,19 @@ fn is_false(value: &bool) -> bool {
     !*value
 }
 
-async fn one(call: Call<'_>) -> Result<Response, ApiError> {
-    let submitter = Submitter::of(&call)?;
+/// Takes the job whose envelope is the body. And how often such jobs may start, where the envelope says.
+pub(in crate::dialects) async fn take_one(call: &Call<'_>) -> Result<(SubmittedJob, Option<Rate>), ApiError> {
+    let submitter = Submitter::of(call, ONE)?;
     let envelope = envelope::read(&call.body, submitter.rules())?;
     let rate = envelope.limit.as_ref().and_then(|limit| limit.rate);
     let mut taken = submitter.submit(vec![envelope], submitter.key(None)?).await?;
-    let SubmittedJob { job, input, existing } =
-        taken.pop().expect("a submission of one job is answered with one");
-    call.exchange.is_about(RequestSubject::job(&job, !existing));
+    let taken = taken.pop().expect("a submission of one job is answered with one");
+    call.exchange.is_about(RequestSubject::job(&taken.job, !taken.existing));
+    Ok((taken, rate))
+}
+
+async fn one(call: Call<'_>) -> Result<Response, ApiError> {
+    let (SubmittedJob { job, input, existing }, rate) = take_one(&call).await?;
     let status = if existing { StatusCode::OK } else { StatusCode::CREATED };
     let view = OneView { job: JobView::new(&job, &input), deduplicated: existing };
     let mut response = reply::json(status, &view);
@@ -281,10 +205,15 @@ struct BatchView<'a> {
     count: usize,
 }
 
-async fn batch(call: Call<'_>) -> Result<Response, ApiError> {
-    let submitter = Submitter::of(&call)?;
+/// Takes the jobs whose envelopes are the body, all or none.
+pub(in crate::dialects) async fn take_batch(call: &Call<'_>) -> Result<Vec<SubmittedJob>, ApiError> {
+    let submitter = Submitter::of(call, BATCH)?;
     let envelopes = read_batch(&call.body, submitter.rules())?;
-    let taken = submitter.submit(envelopes, submitter.key(None)?).await?;
+    submitter.submit(envelopes, submitter.key(None)?).await
+}
+
+async fn batch(call: Call<'_>) -> Result<Response, ApiError> {
+    let taken = take_batch(&call).await?;
     let existing = taken.iter().all(|taken| taken.existing);
     let jobs: Vec<JobView<'_>> = taken.iter().map(|taken| JobView::new(&taken.job, &taken.input)).collect();
     let status = if existing { StatusCode::OK } else { StatusCode::CREATED };
@@ -296,7 +225,7 @@ async fn batch(call: Call<'_>) -> Result<Response, ApiError> {
 }
 
 async fn bulk(call: Call<'_>) -> Result<Response, ApiError> {
-    let submitter = Submitter::of(&call)?;
+    let submitter = Submitter::of(&call, BULK)?;
     let request = read_bulk(&call.body, submitter.rules())?;
     let mut items = Vec::with_capacity(request.jobs.len());
     let n_refused = request.jobs.iter().filter(|job| job.is_err()).count();

@@ -10,10 +10,11 @@ use forge_core::catalog::Kind;
 use forge_core::command::{Claim, Extend, Fail, Held, Note, Output, Succeed, WorkerKind};
 use forge_core::job::{Input, Job, Lane, Name};
 use forge_core::queue::{Owner, QueueId};
-use forge_wire::ojs::job::{JobView, attempts, retry_delay_ms};
+use forge_wire::ojs::job::{JobView, ParentResults, attempts, retry_delay_ms};
 use forge_wire::ojs::state::StateWord;
 use forge_wire::ojs::worker::{
-    Claimed, FetchRequest, Nack, lease_token, read_ack, read_fetch, read_nack, read_progress,
+    AckRequest, Claimed, FetchRequest, Nack, NackRequest, lease_token, read_ack, read_fetch, read_nack,
+    read_progress,
 };
 use forge_wire::time;
 use serde_json::value::RawValue;
@@ -28,6 +29,7 @@ use crate::edge::ApiError;
 use crate::edge::routing::{Call, RateCount, Route};
 use crate::limits::{FETCH_TIMEOUT, OJS_ENVELOPE_BYTES_MAX, OJS_LEASE, SHELVES_SEARCHED_MAX};
 use crate::traces::RequestSubject;
+use crate::workflows::parents_of;
 
 /// The routes of workers. They are many calls, so they have a limit of their own (C-99).
 pub(super) const ROUTES: &[Route] = &[
@@ -64,9 +66,12 @@ const fn of_worker(
 /// What a worker is called that does not say.
 const NOBODY: &str = "anonymous";
 
-async fn fetch(call: Call<'_>) -> Result<Response, ApiError> {
-    let (app, scope) = (call.app, Scope::of(&call)?);
-    let request = read_fetch(&call.body)?;
+/// Takes jobs for a worker, each with what it works on.
+pub(in crate::dialects) async fn fetch_jobs(
+    call: &Call<'_>,
+    request: &FetchRequest,
+) -> Result<Vec<HandedOut>, ApiError> {
+    let (app, scope) = (call.app, Scope::of(call)?);
     let jobs = match scope.client.or(request.client) {
         Some(client) => {
             if request.client.is_some_and(|named| named != client) {
@@ -76,24 +81,59 @@ async fn fetch(call: Call<'_>) -> Result<Response, ApiError> {
                 ));
             }
             let owner = Owner { client, tenant: scope.tenant.clone() };
-            claim(app, owner, &request, request.count, request.wait).await?
+            claim(app, owner, request, request.count, request.wait).await?
         }
-        None => fetch_for_all(app, &scope, &request).await?,
+        None => fetch_for_all(app, &scope, request).await?,
     };
     if let Some(first) = jobs.first() {
         call.exchange.is_about(RequestSubject::job(first, false));
     }
-    let inputs = app.engine.store().inputs(jobs.iter().map(|job| job.id).collect()).await?;
-    let nothing = Input::default();
-    let tokens: Vec<String> = jobs.iter().map(|job| lease_token(job.id, job.fence)).collect();
-    let views: Vec<JobView<'_>> = jobs
-        .iter()
-        .zip(&tokens)
-        .map(|(job, token)| {
-            let input = inputs.iter().find(|(id, _)| *id == job.id).map_or(&nothing, |(_, input)| input);
-            JobView { lease_token: Some(token), ..JobView::new(job, input) }
-        })
-        .collect();
+    handed_out(app, jobs).await
+}
+
+/// A job that was handed out, and what its worker needs.
+pub(in crate::dialects) struct HandedOut {
+    pub(in crate::dialects) job: Job,
+    pub(in crate::dialects) input: Input,
+    pub(in crate::dialects) parents: Option<ParentResults>,
+}
+
+impl HandedOut {
+    /// How it is shown to whoever has just taken it.
+    pub(in crate::dialects) fn view<'a>(&'a self, token: &'a str) -> JobView<'a> {
+        JobView {
+            lease_token: Some(token),
+            parents: self.parents.as_ref(),
+            ..JobView::new(&self.job, &self.input)
+        }
+    }
+}
+
+/// Jobs, each with what it works on, and what the steps left that it waited for.
+pub(in crate::dialects) async fn handed_out(app: &App, jobs: Vec<Job>) -> Result<Vec<HandedOut>, ApiError> {
+    let parents = parents_of(app, &jobs.iter().collect::<Vec<_>>()).await?;
+    let jobs = with_inputs(app, jobs).await?.into_iter();
+    Ok(jobs.zip(parents).map(|((job, input), parents)| HandedOut { job, input, parents }).collect())
+}
+
+/// Jobs, each with what it works on.
+pub(in crate::dialects) async fn with_inputs(
+    app: &App,
+    jobs: Vec<Job>,
+) -> Result<Vec<(Job, Input)>, ApiError> {
+    let mut inputs = app.engine.store().inputs(jobs.iter().map(|job| job.id).collect()).await?;
+    let input_of = |job: Job| {
+        let found = inputs.iter().position(|(id, _)| *id == job.id);
+        let input = found.map(|at| inputs.swap_remove(at).1).unwrap_or_default();
+        (job, input)
+    };
+    Ok(jobs.into_iter().map(input_of).collect())
+}
+
+async fn fetch(call: Call<'_>) -> Result<Response, ApiError> {
+    let jobs = fetch_jobs(&call, &read_fetch(&call.body)?).await?;
+    let tokens: Vec<String> = jobs.iter().map(|of| lease_token(of.job.id, of.job.fence)).collect();
+    let views: Vec<JobView<'_>> = jobs.iter().zip(&tokens).map(|(of, token)| of.view(token)).collect();
     Ok(reply::ok(&json_jobs(&views)))
 }
 
@@ -113,7 +153,18 @@ async fn claim(
     limit: usize,
     wait: Duration,
 ) -> Result<Vec<Job>, ApiError> {
-    let claim = Claim {
+    let claim = claim_of(owner, request, limit);
+    let claimed = tokio::select! {
+        biased;
+        claimed = app.engine.claim(claim, wait) => claimed,
+        () = app.stopping(), if !wait.is_zero() => return Ok(Vec::new()),
+    };
+    claimed.map_err(|error| refusals::of_engine(app, error))
+}
+
+/// What the engine is asked for on behalf of a worker.
+pub(in crate::dialects) fn claim_of(owner: Owner, request: &FetchRequest, limit: usize) -> Claim {
+    Claim {
         worker: request.worker.clone().unwrap_or_else(|| Name::new(NOBODY).expect("a short name")),
         worker_kind: WorkerKind::External(owner),
         queues: request.queues.clone(),
@@ -122,13 +173,7 @@ async fn claim(
         lease_default: OJS_LEASE,
         start: true,
         active_max: None,
-    };
-    let claimed = tokio::select! {
-        biased;
-        claimed = app.engine.claim(claim, wait) => claimed,
-        () = app.stopping(), if !wait.is_zero() => return Ok(Vec::new()),
-    };
-    claimed.map_err(|error| refusals::of_engine(app, error))
+    }
 }
 
 /// The operator's worker takes jobs of all clients, queue by queue. It does not wait: there is no one shelf to wait at.
@@ -170,15 +215,20 @@ async fn held(app: &App, scope: &Scope, claimed: Claimed) -> Result<Held, ApiErr
     Ok(Held { job, holder: claimed.holder, client: scope.client })
 }
 
-async fn ack(call: Call<'_>) -> Result<Response, ApiError> {
-    let (app, scope) = (call.app, Scope::of(&call)?);
-    let request = read_ack(&call.body, in_path(&call).as_deref())?;
+/// Ends an attempt well: the job as it stands then.
+pub(in crate::dialects) async fn acknowledge(call: &Call<'_>, request: AckRequest) -> Result<Job, ApiError> {
+    let (app, scope) = (call.app, Scope::of(call)?);
     let held = held(app, &scope, request.claimed).await?;
     let output = match request.result {
         Some(result) => Some(kept(app, &result).await?),
         None => None,
     };
-    let job = run(app, Command::Succeed(Succeed { held, output })).await?;
+    run(call, Command::Succeed(Succeed { held, output })).await
+}
+
+async fn ack(call: Call<'_>) -> Result<Response, ApiError> {
+    let request = read_ack(&call.body, in_path(&call).as_deref())?;
+    let job = acknowledge(&call, request).await?;
     answer(&call, job).await
 }
 
@@ -189,27 +239,33 @@ async fn kept(app: &App, result: &RawValue) -> Result<Arc<Output>, ApiError> {
     Ok(Arc::new(intake.finish().await.map_err(of_intake)?))
 }
 
-async fn nack(call: Call<'_>) -> Result<Response, ApiError> {
-    let (app, scope) = (call.app, Scope::of(&call)?);
-    let request = read_nack(&call.body, in_path(&call).as_deref())?;
+/// Ends an attempt as the worker says: the job as it stands then.
+pub(in crate::dialects) async fn refuse(call: &Call<'_>, request: NackRequest) -> Result<Job, ApiError> {
+    let (app, scope) = (call.app, Scope::of(call)?);
     let held = held(app, &scope, request.claimed).await?;
     let command = match request.answer {
         Nack::Requeue => Command::HandBack(held),
         Nack::Succeed => Command::Succeed(Succeed { held, output: None }),
         Nack::Fail(error) => Command::Fail(Fail { held, error: *error }),
     };
-    let job = run(app, command).await?;
+    run(call, command).await
+}
+
+async fn nack(call: Call<'_>) -> Result<Response, ApiError> {
+    let request = read_nack(&call.body, in_path(&call).as_deref())?;
+    let job = refuse(&call, request).await?;
     answer(&call, job).await
 }
 
-async fn run(app: &App, command: Command) -> Result<Job, ApiError> {
-    let done = app.engine.act(command).await;
-    Ok(done.map_err(|error| refusals::of_engine(app, error))?.0)
+async fn run(call: &Call<'_>, command: Command) -> Result<Job, ApiError> {
+    let done = call.app.engine.act(command).await;
+    let (job, _) = done.map_err(|error| refusals::of_engine(call.app, error))?;
+    call.exchange.is_about(RequestSubject::job(&job, false));
+    Ok(job)
 }
 
 /// Says what became of the job. The whole of it is left out for whoever prefers a short answer: it costs a read.
 async fn answer(call: &Call<'_>, job: Job) -> Result<Response, ApiError> {
-    call.exchange.is_about(RequestSubject::job(&job, false));
     let mut view = settled(&job);
     if !is_minimal(call) {
         let shown = Shown::read(call.app, Arc::new(job)).await?;
@@ -258,8 +314,7 @@ async fn progress(call: Call<'_>) -> Result<Response, ApiError> {
     let request = read_progress(&call.body, in_path(&call).as_deref())?;
     let held = held(app, &scope, request.claimed).await?;
     let note = Some(Note::Progress { percent: request.percent, message: request.message });
-    let job = run(app, Command::Extend(Extend { held, lease: None, note })).await?;
-    call.exchange.is_about(RequestSubject::job(&job, false));
+    let job = run(&call, Command::Extend(Extend { held, lease: None, note })).await?;
     let mut view = progress_view(&job);
     view["acknowledged"] = true.into();
     Ok(reply::ok(&view))

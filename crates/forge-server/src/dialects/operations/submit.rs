@@ -76,7 +76,7 @@ async fn accept(call: &Call<'_>, submission: Submission) -> Result<Response, Api
     let (app, bytes) = (call.app, &call.body);
     let key = accepted::header_key(&call.exchange.headers)?;
     let sent = Sent { key, bytes: bytes.len(), private: call.exchange.private_targets(app) };
-    let checked = submission.check(app, &TERMS, sent, Violations::default())?;
+    let checked = submission.check(app, &TERMS, sent, Violations::default()).await?;
     let operation = ["POST ", call.exchange.uri.path()].concat();
     let key = match key {
         Some(key) => Some(Key { operation: &operation, key, fingerprint: fingerprint(bytes)? }),

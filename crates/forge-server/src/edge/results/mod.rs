@@ -11,6 +11,9 @@ pub(crate) mod disposition;
 mod download;
 mod places;
 mod range;
+mod ready;
+
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::header::{
@@ -19,27 +22,23 @@ use axum::http::header::{
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::Response;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
 use forge_core::catalog::Kind;
-use forge_core::command::Content;
-use forge_core::job::{Job, is_json};
+use forge_core::job::{Dialect, Job, is_json};
 use forge_core::state::State;
 use forge_core::time::Time;
-use forge_problem::Digest;
-use forge_store::StoredResult;
 use forge_wire::problem::Refused;
 use forge_wire::words::forge_state;
 
 use super::exchange::Exchange;
 use super::refusal::ApiError;
-use super::{accept, respond};
+use super::{accept, precondition, respond};
 use crate::app::App;
 use crate::limits::POLL_AFTER_S;
 use download::Download;
 pub use places::{DownloadPlace, DownloadPlaces};
 use range::{ByteRange, RangeRequest};
+pub use ready::ReadyResults;
+pub(crate) use ready::{ReadyContent, ReadyResult};
 
 const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
 const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
@@ -63,42 +62,24 @@ pub async fn answer(
     job: &Job,
     form: ResultFormat,
 ) -> Result<Response, ApiError> {
-    if job.state != State::Succeeded {
-        let state = forge_state(job.state);
-        let detail = format!("The job is {state}; only a job that SUCCEEDED has a result.");
-        let refused = Refused::new(Kind::ResultNotReady, detail).fact("state", state);
-        let is_over = job.state.is_final();
-        return Err(if is_over { refused } else { refused.early(POLL_AFTER_S) }.into());
-    }
-    let Some(kept) = app.engine.store().result(job.execution).await? else {
-        return Err(ApiError::new(Kind::ResultNotFound, "The job left no result."));
+    let result = ready(app, job).await?;
+    let (form, size) = (agreed(exchange, &result.media_type, form)?, result.size);
+    let etag = match form {
+        ResultFormat::AsAsked => &result.etag,
+        ResultFormat::File => &result.etag_as_file,
     };
-    let is_over = kept.expires_at.is_some_and(|at| at <= app.clock.now());
-    let StoredResult { media_type, file_name, size, expires_at, content } = *kept;
-    let content = match content {
-        Some(content) if !is_over => content,
-        Some(_) | None => return Err(expired(job, expires_at)),
-    };
-    let form = agreed(exchange, &media_type, form)?;
-    let digest = match &content {
-        Content::Inline(bytes) => Digest::of(bytes).0,
-        Content::Stored(blob) => blob.digest,
-    };
-    let etag = etag(&digest, form);
     let mut headers = HeaderMap::with_capacity(16);
     headers.insert(ETAG, etag.clone());
     headers.insert(VARY, HeaderValue::from_static("Accept"));
-    // Unlike all else that is said about jobs it never changes; but only whoever may still see it may use a copy.
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache, no-transform"));
-    if is_known(&exchange.headers, &etag) {
+    // As private as all that is said about jobs (C-87). What a proxy would compress has no ranges to go on with.
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store, no-transform"));
+    precondition::check(&exchange.headers, etag.to_str().unwrap_or_default())?;
+    if is_known(&exchange.headers, etag) {
         return Ok(finished(StatusCode::NOT_MODIFIED, headers, Body::empty()));
     }
-    describe(
-        &mut headers,
-        ResultDescription { job, media_type: &media_type, file_name, form, digest: &digest },
-    );
+    describe(&mut headers, job, &result, exchange.dialect, form);
     let wanted = match exchange.method {
-        Method::GET => range::wanted(&exchange.headers, &etag, size),
+        Method::GET => range::wanted(&exchange.headers, etag, size),
         _ => RangeRequest::Whole,
     };
     let (status, part) = match wanted {
@@ -115,9 +96,38 @@ pub async fn answer(
         return Ok(finished(status, headers, Body::empty()));
     }
     if status == StatusCode::OK {
-        headers.insert(CONTENT_DIGEST, digest_field(&digest));
+        headers.insert(CONTENT_DIGEST, result.digest_field.clone());
     }
-    Ok(finished(status, headers, body(app, job, content, part).await?))
+    Ok(finished(status, headers, body(app, job, &result.content, part).await?))
+}
+
+/// The result of a job. Before the end, and for a job that did not end well, there is none (C-69).
+pub(crate) async fn ready(app: &App, job: &Job) -> Result<Arc<ReadyResult>, ApiError> {
+    if job.state != State::Succeeded {
+        let state = forge_state(job.state);
+        let detail = format!("The job is {state}; only a job that SUCCEEDED has a result.");
+        let refused = Refused::new(Kind::ResultNotReady, detail).fact("state", state);
+        let is_over = job.state.is_final();
+        return Err(if is_over { refused } else { refused.early(POLL_AFTER_S) }.into());
+    }
+    let result = match app.ready_results.get(job.execution) {
+        Some(result) => result,
+        None => looked_up(app, job).await?,
+    };
+    match result.is_expired(app.clock.now()) {
+        false => Ok(result),
+        true => Err(expired(job, result.expires_at)),
+    }
+}
+
+async fn looked_up(app: &App, job: &Job) -> Result<Arc<ReadyResult>, ApiError> {
+    let Some(mut stored) = app.engine.store().result(job.execution).await? else {
+        return Err(ApiError::new(Kind::ResultNotFound, "The job left no result."));
+    };
+    let Some(content) = stored.content.take() else { return Err(expired(job, stored.expires_at)) };
+    let result = Arc::new(ReadyResult::new(*stored, content));
+    app.ready_results.keep(job.execution, &result);
+    Ok(result)
 }
 
 /// A link from the status of a job to its result. A registered relation, and where the public address is known an extension
@@ -156,15 +166,6 @@ fn expired(job: &Job, expires_at: Option<Time>) -> ApiError {
     Refused::new(Kind::ResultExpired, detail).fact("expired_at", moment).into()
 }
 
-/// Strong: no two contents share it, and the two forms of one content differ.
-fn etag(digest: &[u8; 32], form: ResultFormat) -> HeaderValue {
-    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    match form {
-        ResultFormat::AsAsked => respond::value(format!("\"{hex}\"")),
-        ResultFormat::File => respond::value(format!("\"{hex}-file\"")),
-    }
-}
-
 /// Whether the caller says that it has this content. Weak or strong makes no difference here.
 fn is_known(headers: &HeaderMap, etag: &HeaderValue) -> bool {
     let etag = etag.to_str().unwrap_or_default();
@@ -173,44 +174,42 @@ fn is_known(headers: &HeaderMap, etag: &HeaderValue) -> bool {
     tags.any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
 }
 
-struct ResultDescription<'a> {
-    job: &'a Job,
-    media_type: &'a str,
-    file_name: Option<String>,
-    form: ResultFormat,
-    digest: &'a [u8; 32],
+/// The type of a result as this dialect names it: `/api/v1` says the charset of all its JSON, as its document does.
+fn labelled(media_type: &str, dialect: Dialect) -> &str {
+    match dialect {
+        Dialect::Operations if media_type.eq_ignore_ascii_case("application/json") => {
+            "application/json; charset=utf-8"
+        }
+        Dialect::Forge | Dialect::Operations | Dialect::Ojs => media_type,
+    }
 }
 
-fn describe(headers: &mut HeaderMap, result: ResultDescription<'_>) {
-    let ResultDescription { job, media_type, file_name, form, digest } = result;
+fn describe(headers: &mut HeaderMap, job: &Job, result: &ReadyResult, dialect: Dialect, form: ResultFormat) {
+    let media_type = labelled(&result.media_type, dialect);
     // What a worker calls its output is not ours to trust.
     let own_type = HeaderValue::try_from(media_type).ok().filter(|_| media_type.contains('/'));
     let content_type = match form {
         ResultFormat::AsAsked => own_type.unwrap_or(HeaderValue::from_static(FILE)),
         ResultFormat::File => HeaderValue::from_static(FILE),
     };
-    if form == ResultFormat::File || file_name.is_some() || !is_json(media_type) {
-        let name = disposition::name(file_name.as_deref(), job.id, media_type);
+    if form == ResultFormat::File || result.file_name.is_some() || !is_json(media_type) {
+        let name = disposition::name(result.file_name.as_deref(), job.id, media_type);
         headers.insert(CONTENT_DISPOSITION, disposition::attachment(&name));
     }
     headers.insert(CONTENT_TYPE, content_type);
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    headers.insert(REPR_DIGEST, digest_field(digest));
+    headers.insert(REPR_DIGEST, result.digest_field.clone());
 }
 
-fn digest_field(digest: &[u8; 32]) -> HeaderValue {
-    respond::value(format!("sha-256=:{}:", STANDARD.encode(digest)))
-}
-
-async fn body(app: &App, job: &Job, content: Content, part: ByteRange) -> Result<Body, ApiError> {
+async fn body(app: &App, job: &Job, content: &ReadyContent, part: ByteRange) -> Result<Body, ApiError> {
     match content {
-        Content::Inline(bytes) => {
+        ReadyContent::Inline(bytes) => {
             let range = usize::try_from(part.first).ok().zip(usize::try_from(part.end).ok());
             let (first, end) = range.expect("what is in memory can be counted");
-            Ok(Body::from(Bytes::from(bytes).slice(first..end)))
+            Ok(Body::from(bytes.slice(first..end)))
         }
-        Content::Stored(blob) => {
+        ReadyContent::Stored(blob) => {
             let place = app.downloads.take(job.head.client)?;
             let source = app.engine.store().blobs().open(blob.id).await?;
             Ok(Body::new(Download::new(source, part, job.id, place)))

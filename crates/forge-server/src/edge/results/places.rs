@@ -38,12 +38,13 @@ impl DownloadPlaces {
             let detail = format!(
                 "The client downloads {DOWNLOADS_PER_CLIENT_MAX} large results already, and may have no more."
             );
-            let refused = Refused::new(Kind::RateLimited, detail).fact("limit", DOWNLOADS_PER_CLIENT_MAX);
-            return Err(refused.retry_after(TROUBLE_AFTER_S).into());
+            let refused = Refused::new(Kind::RateLimited, detail);
+            return Err(refused.limited(DOWNLOADS_PER_CLIENT_MAX as u64, "at once", TROUBLE_AFTER_S).into());
         }
         if taken.n >= DOWNLOADS_MAX {
             let detail = "More results are being downloaded than the server takes on.";
-            return Err(Refused::new(Kind::QueueFull, detail).retry_after(TROUBLE_AFTER_S).into());
+            let refused = Refused::new(Kind::QueueFull, detail);
+            return Err(refused.limited(DOWNLOADS_MAX as u64, "at once", TROUBLE_AFTER_S).into());
         }
         taken.n += 1;
         *taken.by_client.entry(client).or_default() += 1;

@@ -18,12 +18,12 @@ mod tests;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
-use forge_wire::members;
+use forge_wire::members::{self, UnknownMembers};
 
 use super::auth::{self, Who};
 use super::exchange::Exchange;
 use super::refusal::ApiError;
-use super::{accept, body};
+use super::{accept, body, precondition};
 use crate::app::App;
 
 pub use api::Api;
@@ -39,19 +39,15 @@ pub(super) async fn serve(
     route: &'static Route,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let who = admit(app, exchange, route.access).await?;
-    if let Who::Client(caller) = &who {
-        match route.rate {
-            RateCount::Requests => auth::count(app, exchange, caller)?,
-            RateCount::WorkerCalls => auth::count_worker_call(app, exchange, caller)?,
-            RateCount::Uncounted => {}
-        }
-    }
+    let who = enter(app, exchange, route.access, route.rate).await?;
     let exchange = &*exchange;
     let media_types = exchange.api.map_or(&["application/json"][..], Api::media_types);
     let streams = || accept::wants_stream(&exchange.headers);
     if route.answers == Answers::Body || (route.answers == Answers::BodyOrEvents && !streams()) {
         accept::require_one_of(&exchange.headers, media_types)?;
+    }
+    if route.verb != Verb::Get && !route.is_tagged {
+        precondition::check_untagged(&exchange.headers)?;
     }
     match route.handler {
         Handler::Streaming(answer) => answer(Call { app, exchange, who, body: Bytes::new() }, body).await,
@@ -62,8 +58,12 @@ pub(super) async fn serve(
                 Verb::Post | Verb::Put | Verb::Patch | Verb::Delete => {
                     let bytes_max = (route.body_max)(&app.config.limits);
                     let body = body::read(&exchange.headers, body, media_types, bytes_max).await?;
-                    if !body.is_empty() && !exchange.api.is_some_and(Api::takes_any_members) {
-                        members::check(&body, route.members, app.config.api.unknown_members)?;
+                    if !body.is_empty() {
+                        let unknown = match exchange.api.is_some_and(Api::takes_any_members) {
+                            true => UnknownMembers::Ignore,
+                            false => app.config.api.unknown_members,
+                        };
+                        members::check(&body, route.members, unknown)?;
                     }
                     body
                 }
@@ -71,6 +71,24 @@ pub(super) async fn serve(
             answer(Call { app, exchange, who, body }).await
         }
     }
+}
+
+/// Who asks, if they may and do not ask too often. The first two checks, whatever the protocol.
+pub(crate) async fn enter(
+    app: &App,
+    exchange: &mut Exchange,
+    access: RouteAccess,
+    rate: RateCount,
+) -> Result<Who, ApiError> {
+    let who = admit(app, exchange, access).await?;
+    if let Who::Client(caller) = &who {
+        match rate {
+            RateCount::Requests => auth::count(app, exchange, caller)?,
+            RateCount::WorkerCalls => auth::count_worker_call(app, exchange, caller)?,
+            RateCount::Uncounted => {}
+        }
+    }
+    Ok(who)
 }
 
 /// Who asks, if they may.

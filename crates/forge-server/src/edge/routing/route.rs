@@ -129,6 +129,8 @@ pub struct Route {
     pub answers: Answers,
     /// The members that a body read whole may have; others are refused unless the operator or the API ignores them (C-112).
     pub members: &'static [&'static str],
+    /// Whether what it changes has an `ETag`; its handler then looks at `If-Match`.
+    pub is_tagged: bool,
     /// How large a body may be that is read whole.
     pub body_max: fn(&Limits) -> usize,
     /// How long it may take, where the usual span is not right.
@@ -149,6 +151,7 @@ impl Route {
             rate: RateCount::Requests,
             answers: Answers::Body,
             members: &[],
+            is_tagged: false,
             body_max: |limits| limits.max_body_bytes,
             timeout: None,
             handler,
@@ -209,6 +212,11 @@ impl Route {
     /// Takes a body with these members.
     pub const fn members(self, members: &'static [&'static str]) -> Route {
         Route { members, ..self }
+    }
+
+    /// Changes something that has an `ETag`.
+    pub const fn tagged(self) -> Route {
+        Route { is_tagged: true, ..self }
     }
 
     /// Takes another size of body.

@@ -30,7 +30,7 @@ fn every_route_is_found_at_its_path_and_below_its_prefix_and_nowhere_else() {
         for route in api.routes().iter().copied().flatten() {
             // Any text will do for a parameter.
             let path = route.path.replace(['{', '}'], "");
-            assert!(path.starts_with(&format!("{}/", api.prefix())), "{path}");
+            assert!(path == api.prefix() || path.starts_with(&format!("{}/", api.prefix())), "{path}");
             let (pattern, allow) = at(&tables, &path).expect(&path);
             assert_eq!(pattern, route.path);
             assert!(allow.split(", ").any(|word| word == route.verb.word()), "{path}: {allow}");
@@ -39,6 +39,9 @@ fn every_route_is_found_at_its_path_and_below_its_prefix_and_nowhere_else() {
         }
         for path in ["", "/", "/nothing", "/Jobs", "//jobs", "/jobs/"] {
             let path = format!("{}{path}", api.prefix());
+            if api.routes().iter().copied().flatten().any(|route| route.path == path) {
+                continue;
+            }
             assert!(tables.iter().any(|table| table.covers(&path)), "{path} is refused in the API's words");
             assert_eq!(at(&tables, &path), None, "{path}");
         }

@@ -71,7 +71,8 @@ pub(super) enum EventSource {
     },
     Client {
         first: Option<Bytes>,
-        client: ClientId,
+        /// `None` for all clients.
+        client: Option<ClientId>,
         past: Backlog,
         /// `None` while it is catching up.
         subscription: Option<Subscription>,
@@ -218,7 +219,7 @@ impl EventSource {
                 }
                 match Box::pin(past.next(app, *client, wording)).await? {
                     Some(bytes) => return Ok(Some(bytes)),
-                    None => *subscription = permit.subscribe_after(Topic::Client(*client), past.after)?,
+                    None => *subscription = permit.subscribe_after(Topic::of(*client), past.after)?,
                 }
             },
         }
@@ -230,7 +231,7 @@ impl Backlog {
     async fn next(
         &mut self,
         app: &App,
-        client: ClientId,
+        client: Option<ClientId>,
         wording: &EventWording,
     ) -> Result<Option<Bytes>, Error> {
         let store = &**app.engine.store();
@@ -259,7 +260,7 @@ impl Backlog {
             self.rest = rows
                 .iter()
                 .flat_map(|row| &row.entries)
-                .filter(|entry| entry.client == client)
+                .filter(|entry| client.is_none_or(|client| entry.client == client))
                 .copied()
                 .collect();
         }

@@ -108,17 +108,17 @@ impl Drop for Hub {
 }
 
 /// A stream of a client, counted until dropped.
-pub(super) struct StreamPermit {
+pub(crate) struct StreamPermit {
     inner: Arc<HubState>,
     client: ClientId,
     /// Changes when keys of the client do.
-    pub(super) keys: watch::Receiver<()>,
+    pub(crate) keys: watch::Receiver<()>,
 }
 
 impl StreamPermit {
     /// Subscribes from now on: whatever is committed after this call was made will be heard, and perhaps a little of what was
     /// committed before.
-    pub(super) async fn subscribe(&self, topic: Topic) -> Result<Subscription, Error> {
+    pub(crate) async fn subscribe(&self, topic: Topic) -> Result<Subscription, Error> {
         self.inner.join(|subscribers, after| self.inner.subscription(subscribers, topic, after)).await
     }
 
@@ -141,7 +141,7 @@ impl Drop for StreamPermit {
 }
 
 /// A subscription, ended when dropped.
-pub(super) struct Subscription {
+pub(crate) struct Subscription {
     inner: Arc<HubState>,
     id: u64,
     lines: mpsc::Receiver<EventLine>,
@@ -149,7 +149,7 @@ pub(super) struct Subscription {
 
 impl Subscription {
     /// The next event; `None` when it was ended. Safe to drop.
-    pub(super) async fn next(&mut self) -> Option<EventLine> {
+    pub(crate) async fn next(&mut self) -> Option<EventLine> {
         self.lines.recv().await.ok()
     }
 }

@@ -81,10 +81,10 @@ pub enum ResumePoint {
     Reset(i64),
 }
 
-/// Finds the event in the journal. What is asked for was told not long ago, as a rule, and stands in the first page.
+/// Finds the event of a client, or of any, in the journal. What is asked for was told not long ago, as a rule, and stands in the first page.
 pub async fn find(
     store: &dyn Store,
-    client: ClientId,
+    client: Option<ClientId>,
     id: EventId,
     now: Time,
 ) -> Result<Result<ResumePoint, ResumeError>, Error> {
@@ -95,7 +95,8 @@ pub async fn find(
         let rows = store.journal(after, STREAM_ROWS_MAX).await?;
         let last = rows.last().map(|row| row.seq);
         for row in rows {
-            let is_it = |entry: &JournalEntry| entry.client == client && entry.id() == id;
+            let is_it =
+                |entry: &JournalEntry| client.is_none_or(|client| entry.client == client) && entry.id() == id;
             if let Some(at) = row.entries.iter().position(is_it) {
                 return Ok(Ok(ResumePoint::After { row, at }));
             }

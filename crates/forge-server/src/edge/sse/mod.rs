@@ -26,6 +26,12 @@ mod subscribers;
 mod wording;
 
 pub use hub::Hub;
+#[cfg(feature = "grpc")]
+pub(crate) use hub::{StreamPermit, Subscription};
 pub use last_id::{ResumeError, ResumePoint, find};
-pub use open::{StreamScope, client, job};
+#[cfg(feature = "grpc")]
+pub(crate) use open::admit;
+pub use open::{StreamScope, client, everything, job};
+#[cfg(feature = "grpc")]
+pub(crate) use subscribers::{EventLine, Topic};
 pub use wording::EventWording;

@@ -9,7 +9,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use forge_core::catalog::Kind;
 use forge_core::history::Event;
-use forge_core::id::EventId;
+use forge_core::id::{ClientId, EventId};
 use forge_core::job::Job;
 use forge_wire::problem::Refused;
 use tracing::debug;
@@ -103,21 +103,41 @@ pub async fn client(
     caller: &Caller,
     wording: EventWording,
 ) -> Result<Response, ApiError> {
+    of(app, exchange, caller, Some(caller.client), wording).await
+}
+
+/// The same of all jobs and webhooks there are, for the operator.
+pub async fn everything(
+    app: &App,
+    exchange: &Exchange,
+    caller: &Caller,
+    wording: EventWording,
+) -> Result<Response, ApiError> {
+    of(app, exchange, caller, None, wording).await
+}
+
+async fn of(
+    app: &App,
+    exchange: &Exchange,
+    caller: &Caller,
+    client: Option<ClientId>,
+    wording: EventWording,
+) -> Result<Response, ApiError> {
     let last = last_id::of(&exchange.headers)?;
-    let client = caller.client;
     let mut first = greeting();
     if exchange.method == Method::HEAD {
         return Ok(response(Body::empty()));
     }
     let permit = admit(app, exchange, caller)?;
     let (past, subscription) = match last {
-        None => (Backlog::none(), Some(permit.subscribe(Topic::Client(client)).await?)),
+        None => (Backlog::none(), Some(permit.subscribe(Topic::of(client)).await?)),
         Some(last) => {
             let found = find(&**app.engine.store(), client, last, app.clock.now()).await?;
             match found.map_err(last_id::refused)? {
                 ResumePoint::After { row, at } => {
                     let rest = row.entries.into_iter().skip(at + 1);
-                    let rest = rest.filter(|entry| entry.client == client).collect();
+                    let rest =
+                        rest.filter(|entry| client.is_none_or(|client| entry.client == client)).collect();
                     (Backlog { after: row.seq, rest }, None)
                 }
                 ResumePoint::Reset(after) => {
@@ -131,13 +151,15 @@ pub async fn client(
     Ok(open(app, exchange, caller, permit, StreamContent { source, wording }))
 }
 
-fn admit(app: &App, exchange: &Exchange, caller: &Caller) -> Result<StreamPermit, ApiError> {
+/// Counts a stream of the caller until the permit is dropped; refused if it has as many as it may.
+pub(crate) fn admit(app: &App, exchange: &Exchange, caller: &Caller) -> Result<StreamPermit, ApiError> {
     let max = app.config.limits.max_streams_per_client;
     let permit = app.hub.admit(caller.client, max);
     permit.ok_or_else(|| {
         debug!(request_id = exchange.request_id(), client_id = %caller.client, "too many streams");
         let refused = Refused::new(Kind::RateLimited, format!("The client has {max} streams open already."));
-        refused.fact("max_streams_per_client", max).retry_after(STREAMS_FULL_AFTER_S).into()
+        let refused = refused.fact("max_streams_per_client", max);
+        refused.limited(max as u64, "at once", STREAMS_FULL_AFTER_S).into()
     })
 }
 

@@ -14,20 +14,29 @@ use tokio::sync::{Notify, watch};
 
 /// What a stream is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Topic {
+pub(crate) enum Topic {
     /// One job.
     Job(JobId),
     /// All jobs and webhooks of a client.
     Client(ClientId),
+    /// All jobs and webhooks there are.
+    Everything,
+}
+
+impl Topic {
+    /// All of a client, or of all.
+    pub(super) fn of(client: Option<ClientId>) -> Topic {
+        client.map_or(Topic::Everything, Topic::Client)
+    }
 }
 
 /// One event, ready to be sent. The bytes are shared by all who get them.
 #[derive(Clone, Debug)]
-pub(super) struct EventLine {
+pub(crate) struct EventLine {
     /// The event of a job; `None` for what is about none.
-    pub(super) event: Option<Event>,
+    pub(crate) event: Option<Event>,
     /// The job as it stood when the line was printed; `None` for what is about none.
-    pub(super) job: Option<Arc<Job>>,
+    pub(crate) job: Option<Arc<Job>>,
     pub(super) bytes: Bytes,
 }
 
@@ -96,6 +105,7 @@ struct JobWaiters {
 struct SubscriberIndex {
     jobs: HashMap<JobId, Vec<u64>>,
     clients: HashMap<ClientId, Vec<u64>>,
+    everything: Vec<u64>,
 }
 
 /// What came of telling.
@@ -250,6 +260,7 @@ impl SubscriberIndex {
         match topic {
             Topic::Job(job) => self.jobs.entry(job).or_default().push(id),
             Topic::Client(client) => self.clients.entry(client).or_default().push(id),
+            Topic::Everything => self.everything.push(id),
         }
     }
 
@@ -257,13 +268,14 @@ impl SubscriberIndex {
         match topic {
             Topic::Job(job) => remove(&mut self.jobs, job, id),
             Topic::Client(client) => remove(&mut self.clients, client, id),
+            Topic::Everything => self.everything.retain(|known| *known != id),
         }
     }
 
     /// Those whom an entry concerns.
     fn concerned(&self, entry: &JournalEntry) -> impl Iterator<Item = &u64> {
         let of_job = entry.job_event().and_then(|(job, _)| self.jobs.get(&job));
-        of_job.into_iter().chain(self.clients.get(&entry.client)).flatten()
+        of_job.into_iter().chain(self.clients.get(&entry.client)).flatten().chain(&self.everything)
     }
 }
 

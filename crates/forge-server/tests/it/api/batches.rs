@@ -52,6 +52,12 @@ async fn a_mixed_batch_is_207_with_errors_and_says_what_became_of_each_item() {
     let (id, job) = ended(&client, json!({"items": items})).await;
     assert_eq!((&job["state"], &job["jobStatus"]), (&json!("FAILED"), &json!("COMPLETED_WITH_ERRORS")));
     assert_eq!(job["items"], json!({"total": 3, "completed": 1, "failed": 2}));
+    for list in ["events", "report"] {
+        let told = client.get(&format!("/v1/jobs/{id}/{list}")).await.expect(200)["events"].clone();
+        let partial = told.as_array().unwrap().iter().filter(|event| event["partial"] == true);
+        let names: Vec<&Value> = partial.map(|event| &event["next_state"]).collect();
+        assert_eq!(names, ["FAILED"], "{list}: {told}");
+    }
     let object = failure(&client, &id).await;
     assert_eq!((&object["status"], &object["jobStatus"]), (&json!(207), &json!("COMPLETED_WITH_ERRORS")));
     assert_eq!(object["type"], "/problems/batch-partial");

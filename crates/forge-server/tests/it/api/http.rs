@@ -142,7 +142,21 @@ impl Answer {
         if matches!(status, 429 | 503) {
             assert!(self.header("retry-after").unwrap().parse::<u64>().unwrap() >= 1);
         }
+        if status == 429 {
+            self.tells_the_limit(&problem["details"]);
+        }
         problem
+    }
+}
+
+impl Answer {
+    /// Whoever is told to slow down is told how much is allowed, over which span, and when to ask again.
+    #[track_caller]
+    pub(crate) fn tells_the_limit(&self, details: &Value) {
+        assert!(details["limit"].as_u64().is_some_and(|limit| limit > 0), "{details}");
+        assert!(["60s", "at once", "in all"].contains(&details["window"].as_str().unwrap()), "{details}");
+        let after_s = self.header("retry-after").unwrap();
+        assert_eq!(details["retry_after_seconds"].to_string(), after_s, "{details}");
     }
 }
 

@@ -1,9 +1,11 @@
 //! Every route of a job's life, with the exact shape of what it answers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use forge_core::Command;
 use forge_core::catalog::Kind;
-use forge_core::command::{NewJob, Submit};
+use forge_core::command::{Extend, NewJob, Note, Submit};
 use forge_core::job::{Conflict, Head, Name, Unique};
 use forge_core::work::{Definition, WorkKind};
 use serde_json::{Value, json};
@@ -443,4 +445,47 @@ async fn a_retry_names_the_job_that_has_the_unique_key_by_now() {
     assert_eq!(problem["details"], json!({"existing_job_id": newer, "existing_state": "QUEUED"}));
     server.succeed().await;
     client.post(&format!("/v1/jobs/{failed}/retry")).await.expect(200);
+}
+
+#[tokio::test]
+async fn that_its_runner_was_lost_is_the_reason_in_events_report_and_failure() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let path = format!("/v1/jobs/{}", client.job().await);
+    server.claim(true).await;
+    server.clock.advance(Duration::from_secs(60));
+    server.app.engine.run(Command::Due(9)).await.unwrap();
+    for list in ["events", "report"] {
+        let told = client.get(&format!("{path}/{list}")).await.expect(200)["events"].clone();
+        let last = told.as_array().unwrap().last().unwrap().clone();
+        assert_eq!(
+            (&last["cause"], &last["reason"]),
+            (&json!("runner_lost"), &json!("runner_lost")),
+            "{list}"
+        );
+        let with_reason = told.as_array().unwrap().iter().filter(|event| event["reason"].is_string());
+        assert_eq!(with_reason.count(), 1, "{told}");
+    }
+    let failure = client.call("GET", &path).header("accept", "application/problem+json").send().await;
+    assert_eq!(failure.expect(200)["reason"], "runner_lost");
+}
+
+#[tokio::test]
+async fn what_succeeded_is_done_in_full_on_every_dialect() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let job = client.job().await;
+    let held = server.claim(true).await;
+    let note = Some(Note::Progress { percent: 40, message: None });
+    let extend = Extend { held: super::server::held(&held), lease: None, note };
+    server.app.engine.act(Command::Extend(extend)).await.unwrap();
+    let progress =
+        async |path: &str| client.get(&format!("{path}/jobs/{job}")).await.json()["progress"].clone();
+    for (dialect, some) in [("/v1", json!(40)), ("/api/v1", json!(40)), ("/ojs/v1", json!(0.4))] {
+        assert_eq!(progress(dialect).await, some, "{dialect}");
+    }
+    server.succeed_held(&held).await;
+    for (dialect, all) in [("/v1", json!(100)), ("/api/v1", json!(100)), ("/ojs/v1", json!(1.0))] {
+        assert_eq!(progress(dialect).await, all, "{dialect}");
+    }
 }

@@ -1,5 +1,6 @@
 //! `/v1` over HTTP, against a server in this process.
 
+mod admin;
 mod auth;
 mod batches;
 mod connections;
@@ -19,6 +20,7 @@ mod limits;
 mod listing;
 mod local;
 mod negotiation;
+mod nodes;
 mod operations;
 mod pages;
 mod problems;
@@ -27,6 +29,7 @@ mod rereading;
 mod restart;
 mod results;
 mod retention;
+mod schedules;
 mod scraping;
 pub(crate) mod server;
 mod settings;
@@ -35,3 +38,5 @@ mod trouble;
 mod unknown_members;
 mod waiting;
 mod webhooks;
+mod workflows;
+mod wrong_types;

@@ -41,6 +41,7 @@ const ELSEWHERE: &[&str] = &[
     "route-not-found",
     "schema-validation-failed",
     "unsupported-feature",
+    "worker-not-found",
 ];
 
 /// What was provoked so far.
@@ -199,6 +200,7 @@ async fn plain(sweep: &mut Sweep) {
         (Kind::InvalidQueue, with("queue", json!("a\nb"))),
         (Kind::QueueNameTooLong, with("queue", json!("x".repeat(256)))),
         (Kind::IllegalTransition, client.call("POST", &format!("{job}/retry"))),
+        (Kind::PreconditionFailed, client.call("POST", &format!("{job}/cancel")).header("if-match", "\"1\"")),
         (Kind::ResultNotReady, client.call("GET", &format!("{job}/result"))),
         (Kind::ReportNotFound, client.call("GET", &format!("{job}/report"))),
         (Kind::ResultNotFound, client.call("GET", &format!("{job}/items"))),
@@ -212,6 +214,7 @@ async fn plain(sweep: &mut Sweep) {
         (Kind::JobNotFound, client.call("GET", "/v1/jobs/no-id")),
         (Kind::ClientNotFound, admin("POST", "/v1/clients/6f1b7b46-5d6e-4a2f-9c0b-3f1f8d1f2a10/keys")),
         (Kind::WebhookNotFound, client.call("GET", "/v1/webhooks/no-id")),
+        (Kind::ScheduleNotFound, client.call("GET", "/v1/schedules/none")),
         (Kind::DeliveryNotFound, client.call("GET", &format!("/v1/webhooks/{webhook}/deliveries/no-id"))),
         (
             Kind::KeyNotFound,

@@ -89,7 +89,7 @@ async fn a_file_comes_with_its_name_size_tag_and_digest() {
         ),
         ("accept-ranges", "bytes"),
         ("x-content-type-options", "nosniff"),
-        ("cache-control", "private, no-cache, no-transform"),
+        ("cache-control", "no-store, no-transform"),
         ("vary", "Accept"),
         ("repr-digest", &digest),
         ("content-digest", &digest),
@@ -142,6 +142,37 @@ async fn a_type_that_is_none_is_served_as_plain_bytes() {
         assert_eq!((answer.status, answer.header("x")), (200, None), "{media_type:?}");
         assert_eq!(answer.header("content-type"), Some("application/octet-stream"), "{media_type:?}");
     }
+}
+
+#[tokio::test]
+async fn json_says_its_charset_where_the_status_of_a_job_does() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    for (media_type, forge, operations) in [
+        ("application/json", "application/json", "application/json; charset=utf-8"),
+        (
+            "application/json; charset=UTF-8",
+            "application/json; charset=UTF-8",
+            "application/json; charset=UTF-8",
+        ),
+        ("application/geo+json", "application/geo+json", "application/geo+json"),
+        ("text/csv", "text/csv", "text/csv"),
+    ] {
+        let path = left(&server, &client, Output::inline(media_type, b"[1]")).await;
+        assert_eq!(client.get(&path).await.header("content-type"), Some(forge));
+        assert_eq!(client.get(&format!("/api{path}")).await.header("content-type"), Some(operations));
+    }
+}
+
+#[tokio::test]
+async fn a_part_of_another_version_than_the_wanted_one_is_refused() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let path = left(&server, &client, Output::inline("text/csv", b"a,b")).await;
+    let etag = client.get(&path).await.header("etag").unwrap().to_owned();
+    assert_eq!(get(&client, &path, &[("if-match", &etag), ("range", "bytes=1-")]).await.status, 206);
+    let other = get(&client, &path, &[("if-match", "\"another\"")]).await;
+    other.refused(412, "RFA_REQUEST_PRECONDITION_FAILED");
 }
 
 #[tokio::test]

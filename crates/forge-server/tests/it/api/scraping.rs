@@ -96,3 +96,20 @@ async fn signs_of_life_are_counted_if_the_worker_still_holds_the_job() {
     let text = scrape(&server).await;
     assert!(text.lines().any(|line| line == "worker_heartbeats_total 1"), "{text}");
 }
+
+#[tokio::test]
+async fn histograms_of_seconds_reach_as_far_as_the_page_for_operators_says() {
+    let page = include_str!("../../../../../docs/operations.md");
+    assert!(page.contains("bounds from 0.5 ms to 600 s"), "the page says something else");
+    let text = scrape(&Server::start().await).await;
+    for name in
+        ["job_queue_wait_seconds", "job_execution_seconds", "commit_seconds", "webhook_attempt_seconds"]
+    {
+        let of_bucket = |line: &str| {
+            let bound = line.strip_prefix(name)?.strip_prefix("_bucket{le=\"")?.split('"').next()?;
+            bound.parse::<f64>().ok().filter(|bound| bound.is_finite())
+        };
+        let bounds: Vec<f64> = text.lines().filter_map(of_bucket).collect();
+        assert_eq!((bounds.first(), bounds.last()), (Some(&0.0005), Some(&600.0)), "{name}");
+    }
+}

@@ -29,17 +29,33 @@ use super::http::{Answer, Call};
 #[derive(Default)]
 pub(crate) struct MovableClock {
     ahead_us: AtomicI64,
+    /// When it was stopped; 0 while it runs.
+    stopped_at_us: AtomicI64,
 }
 
 impl MovableClock {
     pub(crate) fn advance(&self, span: Duration) {
         self.ahead_us.fetch_add(span.as_micros() as i64, Ordering::SeqCst);
     }
+
+    /// Stands still from now on, so that a slow machine has as much time as it needs.
+    pub(crate) fn stop(&self) {
+        self.stop_at(SystemClock.now());
+    }
+
+    /// The same, at this moment of the machine's clock.
+    pub(crate) fn stop_at(&self, moment: Time) {
+        self.stopped_at_us.store(moment.as_micros(), Ordering::SeqCst);
+    }
 }
 
 impl Clock for MovableClock {
     fn now(&self) -> Time {
-        SystemClock.now() + Duration::from_micros(self.ahead_us.load(Ordering::SeqCst) as u64)
+        let machine = match self.stopped_at_us.load(Ordering::SeqCst) {
+            0 => SystemClock.now(),
+            stopped_at_us => Time::from_micros(stopped_at_us),
+        };
+        machine + Duration::from_micros(self.ahead_us.load(Ordering::SeqCst) as u64)
     }
 
     fn sleep(&self, span: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {

@@ -66,3 +66,33 @@ async fn an_operator_may_have_them_ignored_but_not_a_member_that_is_there_twice(
     let problem = twice.refused(400, "RFA_REQUEST_MALFORMED");
     assert_eq!(complaints(&problem), [("#/queue".to_owned(), "is there twice".to_owned())]);
 }
+
+#[tokio::test]
+async fn a_member_that_is_there_twice_is_refused_in_items_and_settings_too() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    for (path, body, pointer) in [
+        ("/v1/jobs", r#"{"type":"EXECUTE","type":"DEFERRED"}"#, "#/type"),
+        ("/v1/jobs/batch", r#"{"items":[{},{"itemId":"a","itemId":"b"}]}"#, "#/items/1/itemId"),
+        (
+            "/api/v1/jobs/batch",
+            r#"{"type":"a","items":[{"work_kind":"SUCCESS_FAST","work_kind":"FAIL_IMMEDIATE"}]}"#,
+            "#/items/0/work_kind",
+        ),
+        ("/ojs/v1/jobs", r#"{"type":"a","args":[],"options":{"queue":"a","queue":"b"}}"#, "#/options/queue"),
+        (
+            "/ojs/v1/jobs",
+            r#"{"type":"a","args":[],"options":{"retry":{"max_attempts":1,"max_attempts":9}}}"#,
+            "#/options/retry/max_attempts",
+        ),
+        ("/ojs/v1/jobs/batch", r#"{"jobs":[{"type":"a","args":[],"type":"b"}]}"#, "#/jobs/0/type"),
+    ] {
+        let call = client.call("POST", path).header("content-type", "application/json").body(body);
+        let answer = call.send().await;
+        assert!(answer.status == 400 && answer.text().contains(pointer), "{path}: {answer:?}");
+    }
+    // What is inside a payload is the caller's own.
+    let body = r#"{"type":"a","args":[{"x":1,"x":2}],"meta":{"y":1,"y":2}}"#;
+    let call = client.call("POST", "/ojs/v1/jobs").header("content-type", "application/json").body(body);
+    assert_eq!(call.send().await.status, 201);
+}

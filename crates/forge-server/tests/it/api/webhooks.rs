@@ -351,3 +351,79 @@ async fn a_client_hears_that_its_webhook_was_disabled_on_every_road_that_is_left
     other.job().await;
     assert_eq!(elsewhere.take(1).await[0].name, "job-created", "others hear nothing of it");
 }
+
+#[tokio::test]
+async fn a_webhook_is_changed_and_deleted_only_in_the_version_that_was_seen() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let path = path(&register(&client, "http://127.0.0.1:9/").await);
+    let send = async |method: &str, path: &str, if_match: &str, body: Value| {
+        client.call(method, path).header("if-match", if_match).json(body).send().await
+    };
+    let stale = |answer: super::http::Answer| {
+        let problem = answer.refused(412, "RFA_REQUEST_PRECONDITION_FAILED");
+        assert_eq!(problem["type"], "/problems/precondition-failed");
+    };
+    let first = client.get(&path).await.header("etag").unwrap().to_owned();
+    let changed = send("PATCH", &path, &first, json!({"description": "mine"})).await;
+    changed.expect(200);
+    // No time has passed, and still it is another version.
+    let second = changed.header("etag").unwrap().to_owned();
+    assert_ne!(first, second);
+    stale(send("PATCH", &path, &first, json!({"description": "too late"})).await);
+    for action in ["rotate-secret", "test", "redeliver"] {
+        stale(send("POST", &format!("{path}/{action}"), &first, json!({})).await);
+    }
+    stale(send("DELETE", &path, &first, json!({})).await);
+    let now = client.get(&path).await;
+    assert_eq!((&now.expect(200)["description"], now.header("etag")), (&json!("mine"), Some(&*second)));
+    send("PATCH", &path, "*", json!({"description": null})).await.expect(200);
+    stale(send("DELETE", &path, &format!("W/{second}"), json!({})).await);
+    let both = format!("{second}, {}", client.get(&path).await.header("etag").unwrap());
+    send("DELETE", &path, &both, json!({})).await.expect(200);
+    send("DELETE", &path, &both, json!({})).await.refused(404, "RFA_JOB_NOT_FOUND");
+}
+
+#[tokio::test]
+async fn a_version_of_what_has_none_is_never_the_right_one() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let job = client.job().await;
+    for (method, path) in [
+        ("POST", format!("/v1/jobs/{job}/cancel")),
+        ("POST", format!("/v1/jobs/{job}/retry")),
+        ("DELETE", format!("/v1/jobs/{job}")),
+        ("POST", "/v1/jobs".to_owned()),
+    ] {
+        let refused = client.call(method, &path).header("if-match", "\"1\"").send().await;
+        refused.refused(412, "RFA_REQUEST_PRECONDITION_FAILED");
+    }
+    client.get(&format!("/v1/jobs/{job}")).await.expect(200);
+    let any = client.call("POST", &format!("/v1/jobs/{job}/cancel")).header("if-match", "*").send().await;
+    any.expect(200);
+}
+
+#[tokio::test]
+async fn a_secret_overlaps_for_a_month_at_most_and_longer_is_refused() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let path = format!("{}/rotate-secret", path(&register(&client, "http://127.0.0.1:9/").await));
+    let rotate = async |overlap_s: Value| {
+        client.call("POST", &path).json(json!({"overlap_s": overlap_s})).send().await
+    };
+    let most = forge_server::limits::WEBHOOK_SECRET_OVERLAP_MAX.as_secs();
+    let problem = rotate(json!(most + 1)).await.refused(400, "RFA_JOB_VALIDATION_FAILED");
+    assert_eq!(problem["errors"][0]["pointer"], "#/overlap_s");
+    assert_eq!(problem["errors"][0]["detail"], format!("must lie between 0 and {most}"));
+    for wrong in [json!(-1), json!("1"), json!(1.5), json!(u64::MAX), json!([1])] {
+        let answer = rotate(wrong.clone()).await;
+        assert_eq!(
+            (answer.status, &answer.json()["errors"][0]["pointer"]),
+            (400, &json!("#/overlap_s")),
+            "{wrong}"
+        );
+    }
+    for good in [json!(0), json!(most), Value::Null] {
+        rotate(good).await.expect(200);
+    }
+}

@@ -2,9 +2,11 @@
 
 mod faults;
 mod jobs;
+mod operator;
 mod own_work;
 mod screen;
 mod worker;
+mod workflows;
 
 use std::process::Command;
 

@@ -89,7 +89,7 @@ async fn messages_are_english_whatever_language_is_asked_for() {
 #[tokio::test]
 async fn what_is_not_done_here_is_said_to_be_so() {
     let world = World::start().await;
-    for (method, path) in [("POST", "cron"), ("POST", "workflows"), ("GET", "schemas"), ("GET", "cron")] {
+    for (method, path) in [("PUT", "admin/pools/a"), ("GET", "admin/scheduling/stats"), ("GET", "ws")] {
         let answer = call(&world.client, method, path).body("{}").send().await;
         refused(&answer, 422, "UNSUPPORTED_FEATURE", "unsupported");
     }

@@ -55,3 +55,73 @@ async fn the_worker_in_python_works() {
 async fn the_worker_in_javascript_works() {
     works("node", "worker.js").await;
 }
+
+/// The nightly report, with nights that last a second.
+#[tokio::test]
+async fn the_nightly_report_is_made_each_night() {
+    let world = World::with(&[("limits.rate_per_minute", "0")]).await;
+    let path = format!("{}/../../examples/nightly-report.py", env!("CARGO_MANIFEST_DIR"));
+    let worker = Command::new("python3")
+        .arg(path)
+        .env("FORGERUN_URL", format!("http://{}", world.server.address))
+        .env("FORGERUN_API_KEY", &world.client.key)
+        .env("REPORT_CRON", "* * * * * *")
+        .stdout(Stdio::null())
+        .spawn();
+    let _worker = Running(worker.unwrap());
+    let reported = loop {
+        let cron = world.get("cron/nightly-report").await;
+        let last = (cron.status == 200).then(|| cron.expect(200)["cron"]["last_job_id"].clone());
+        if let Some(Value::String(id)) = last {
+            break id;
+        }
+        tokio::task::yield_now().await;
+    };
+    let wait = world.client.call("GET", &format!("/v1/jobs/{reported}")).header("prefer", "wait=30");
+    wait.send().await.expect(200);
+    let job = world.job(&reported).await;
+    assert_eq!(job["state"], "completed", "{job}");
+    assert_eq!(job["result"]["until"], job["meta"]["cron_triggered_at"]);
+}
+
+/// Runs the example of an order to its end: what it prints.
+async fn order(card: &[&str]) -> Option<String> {
+    let found = Command::new("python3").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if !found.is_ok_and(|status| status.success()) {
+        eprintln!("python3 is not installed; order.py is not tried");
+        return None;
+    }
+    let world = World::start().await;
+    let mut command = tokio::process::Command::new("python3");
+    command
+        .arg(format!("{}/../../examples/order.py", env!("CARGO_MANIFEST_DIR")))
+        .args(card)
+        .env("FORGERUN_URL", format!("http://{}", world.server.address))
+        .env("FORGERUN_API_KEY", &world.client.key)
+        .kill_on_drop(true);
+    let output = command.output().await.unwrap();
+    assert!(output.status.success(), "{output:?}");
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+#[tokio::test]
+async fn an_order_that_goes_well_is_shipped_and_nothing_is_undone() {
+    let Some(told) = order(&[]).await else { return };
+    assert!(told.contains(r#"order.ship: {"parcel": "parcel-4711", "paid": "p-4711"}"#), "{told}");
+    assert!(!told.contains("order.undo"), "{told}");
+    assert!(
+        told.contains("order-4711: completed, reserve completed, charge completed, ship completed"),
+        "{told}"
+    );
+}
+
+#[tokio::test]
+async fn an_order_whose_card_is_declined_is_undone() {
+    let Some(told) = order(&["declined"]).await else { return };
+    assert!(told.contains(r#"order.undo: {"undone": ["r-4711"]}"#), "{told}");
+    assert!(!told.contains("order.ship"), "{told}");
+    assert!(
+        told.contains("order-4711: failed, reserve completed, charge failed, ship cancelled, undo completed"),
+        "{told}"
+    );
+}

@@ -1,17 +1,24 @@
 //! `/ojs/v1` over HTTP: what clients and workers of Open Job Spec get to see.
 
+mod checkpoints;
+mod cron;
 mod errors;
 mod events;
 mod examples;
+#[cfg(feature = "s3")]
+mod objects;
 mod ownership;
 mod queues;
 mod refusals;
 mod results;
 mod retries;
+mod schemas;
+mod sdks;
 mod submitting;
 mod tenants;
 mod uniqueness;
 mod workers;
+mod workflows;
 mod working;
 
 use serde_json::{Value, json};
@@ -102,6 +109,9 @@ fn refused(answer: &Answer, status: u16, code: &str, word: &str) -> Value {
     assert!(body["details"].is_object() && body["error"]["hint"].is_string(), "{body}");
     if matches!(status, 429 | 503) {
         assert!(answer.header("retry-after").unwrap().parse::<u64>().unwrap() >= 1);
+    }
+    if status == 429 {
+        answer.tells_the_limit(&body["details"]);
     }
     assert_eq!(answer.header("www-authenticate"), (status == 401).then_some("Bearer"));
     body

@@ -136,3 +136,33 @@ async fn a_dead_letter_is_listed_retried_and_deleted() {
     let other = world.server.client().await;
     assert_eq!(other.get("/ojs/v1/dead-letter").await.expect(200)["jobs"], json!([]));
 }
+
+#[tokio::test]
+async fn dead_letters_are_tried_again_together_by_whoever_owns_them_and_means_it() {
+    let world = World::start().await;
+    for queue in ["default", "default", "other"] {
+        let id = world.push(json!({"retry": policy(1), "queue": queue})).await;
+        world.post("workers/fetch", json!({"queues": [queue], "worker_id": "w"})).await.expect(200);
+        world.nack(&id, json!({"code": "x", "message": "m"})).await.expect(200);
+    }
+    let stats = world.get("admin/stats").await.expect(200);
+    assert_eq!((&stats["jobs"]["discarded"], &stats["jobs"]["available"]), (&json!(3), &json!(0)));
+    assert_eq!(stats["queues"], 2);
+    let bulk = "admin/jobs/bulk/retry";
+    for wrong in [
+        json!({"filter": {"state": "discarded"}}),
+        json!({"filter": {"state": "discarded"}, "confirm": false}),
+        json!({"filter": {"state": "active"}, "confirm": true}),
+        json!({"filter": {"queue": "Not A Name"}, "confirm": true}),
+    ] {
+        assert_eq!(world.post(bulk, wrong.clone()).await.status, 400, "{wrong}");
+    }
+    let stranger = world.server.client().await;
+    let confirmed = json!({"filter": {"state": "discarded", "queue": "default"}, "confirm": true});
+    let of_stranger = call(&stranger, "POST", bulk).json(confirmed.clone()).send().await.expect(200);
+    assert_eq!(of_stranger["matched"], 0);
+    let retried = world.post(bulk, confirmed).await.expect(200);
+    assert_eq!(retried, json!({"matched": 2, "retried": 2, "failed": 0, "has_more": false}));
+    let stats = world.get("admin/stats").await.expect(200);
+    assert_eq!((&stats["jobs"]["discarded"], &stats["jobs"]["available"]), (&json!(1), &json!(2)));
+}

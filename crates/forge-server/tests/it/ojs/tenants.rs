@@ -43,3 +43,33 @@ async fn a_tenant_that_is_no_name_is_refused() {
         refused(&answer, 400, "INVALID_PAYLOAD", "invalid_payload");
     }
 }
+
+#[tokio::test]
+async fn a_tenant_finds_its_dead_letters_behind_any_number_of_others() {
+    let world = World::start().await;
+    for (tenant, n) in [("acme", 4), ("globex", 2)] {
+        for _ in 0..n {
+            let body = json!({"type": "a", "args": [], "options": {"retry": {"max_attempts": 1, "on_exhaustion": "dead_letter"}}});
+            of(&world, tenant, "POST", "jobs").json(body).send().await.expect(201);
+            let fetched = of(&world, tenant, "POST", "workers/fetch")
+                .body(r#"{"queues":["default"]}"#)
+                .send()
+                .await
+                .expect(200);
+            let nack = json!({"job_id": fetched["jobs"][0]["id"], "error": {"code": "x", "message": "m"}});
+            of(&world, tenant, "POST", "workers/nack").json(nack).send().await.expect(200);
+        }
+    }
+    // A page is shorter than what the other tenant has.
+    let page = of(&world, "globex", "GET", "dead-letter?limit=1").send().await.expect(200);
+    assert_eq!((page["jobs"].as_array().unwrap().len(), &page["pagination"]["has_more"]), (1, &json!(true)));
+    let totals = ["acme", "globex"].map(|tenant| of(&world, tenant, "GET", "dead-letter/stats"));
+    for (total, call) in [4, 2].into_iter().zip(totals) {
+        assert_eq!(call.send().await.expect(200)["total"], total);
+    }
+    let confirmed = json!({"filter": {"state": "discarded"}, "confirm": true});
+    let retried =
+        of(&world, "globex", "POST", "admin/jobs/bulk/retry").json(confirmed).send().await.expect(200);
+    assert_eq!(retried, json!({"matched": 2, "retried": 2, "failed": 0, "has_more": false}));
+    assert_eq!(of(&world, "acme", "GET", "dead-letter/stats").send().await.expect(200)["total"], 4);
+}

@@ -91,3 +91,25 @@ async fn calls_of_workers_have_a_limit_of_their_own() {
         free.post("workers/heartbeat", json!({"worker_id": "w"})).await.expect(200);
     }
 }
+
+#[tokio::test]
+async fn a_worker_that_is_not_there_has_a_problem_of_its_own() {
+    let world = World::start().await;
+    for (method, path) in [("GET", "workers/nobody"), ("POST", "workers/nobody/quiet")] {
+        let body = refused(&call(&world.client, method, path).send().await, 404, "NOT_FOUND", "not_found");
+        assert_eq!(
+            (&body["details"]["resource_type"], &body["details"]["resource_id"]),
+            (&json!("worker"), &json!("nobody"))
+        );
+        let problem =
+            call(&world.client, method, path).header("accept", "application/problem+json").send().await;
+        assert_eq!(problem.expect(404)["type"], "/problems/worker-not-found", "{method}");
+    }
+    let page = world
+        .server
+        .call("GET", "/problems/worker-not-found")
+        .header("accept", "application/json")
+        .send()
+        .await;
+    assert_eq!(page.expect(200)["title"], "Worker not found");
+}

@@ -26,7 +26,7 @@ pub(crate) struct Receiver {
 
 impl Receiver {
     /// Does with each connection what it is told.
-    pub(super) async fn start<Done>(behave: impl Fn(TcpStream) -> Done + Send + 'static) -> Receiver
+    pub(crate) async fn start<Done>(behave: impl Fn(TcpStream) -> Done + Send + 'static) -> Receiver
     where
         Done: Future<Output = ()> + Send + 'static,
     {
@@ -71,7 +71,7 @@ impl Drop for Receiver {
 }
 
 /// One request with its body; `None` once the connection is closed.
-pub(super) async fn read_request(connection: &mut TcpStream) -> Option<(String, Vec<u8>)> {
+pub(crate) async fn read_request(connection: &mut TcpStream) -> Option<(String, Vec<u8>)> {
     let mut bytes = Vec::new();
     loop {
         if let Some(at) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {

@@ -52,7 +52,7 @@ pub(super) async fn change(client: &Client, webhook: &Value, body: Value) -> Val
 }
 
 /// The failure object as it is stored.
-async fn stored(client: &Client, job: &str) -> Vec<u8> {
+pub(super) async fn stored(client: &Client, job: &str) -> Vec<u8> {
     let answer = client.call("GET", &format!("/v1/jobs/{job}")).header("accept", PROBLEM).send().await;
     assert_eq!(answer.header("content-type"), Some(PROBLEM));
     answer.body

@@ -6,12 +6,14 @@ use serde_json::json;
 
 use super::Trouble;
 use super::connection::Connection;
-use super::flags::{Clients, Keys};
-use super::screen::Screen;
+use super::flags::{Clients, ClientsFlags, Keys};
+use super::screen::{Screen, now, relative};
+use super::table::Table;
 
-pub(super) async fn clients(command: &Clients) -> Result<Exit, Trouble> {
-    match command {
-        Clients::Create(flags) => {
+pub(super) async fn clients(flags: &ClientsFlags) -> Result<Exit, Trouble> {
+    match &flags.command {
+        None => list(&flags.connection).await?,
+        Some(Clients::Create(flags)) => {
             let screen = Screen::of(&flags.connection);
             let made = flags.connection.operator()?.forge().create_client().await?;
             match screen.json {
@@ -21,6 +23,28 @@ pub(super) async fn clients(command: &Clients) -> Result<Exit, Trouble> {
         }
     }
     Ok(Exit::Done)
+}
+
+async fn list(connection: &Connection) -> Result<(), Trouble> {
+    let screen = Screen::of(connection);
+    let clients = connection.admin()?.admin().clients().await?;
+    if screen.json {
+        screen.json(&json!({"items": clients}))?;
+        return Ok(());
+    }
+    let mut table = Table::new(&["CLIENT", "CREATED", "GOOD KEYS", "LAST USED"], &[]);
+    for client in &clients {
+        let when = |at: &str| if screen.tables { relative(at, now()) } else { at.to_owned() };
+        let last_used = client.last_used_at.as_deref().map(when).unwrap_or_default();
+        table.row(vec![
+            client.client_id.clone(),
+            when(&client.created_at),
+            client.good_keys.to_string(),
+            last_used,
+        ]);
+    }
+    table.print(&screen)?;
+    Ok(())
 }
 
 pub(super) async fn keys(command: &Keys) -> Result<Exit, Trouble> {

@@ -80,6 +80,17 @@ impl Connection {
         )
     }
 
+    /// A client that calls with the operator's token; without one where the server is open to its own machine.
+    pub(crate) fn admin(&self) -> Result<Client, Error> {
+        self.build(given(&self.admin_token, "FORGERUN_ADMIN_TOKEN"))
+    }
+
+    /// Whether it is the operator who calls: there is a token and no API key.
+    pub(crate) fn is_operator(&self) -> bool {
+        given(&self.key, "FORGERUN_API_KEY").is_none()
+            && given(&self.admin_token, "FORGERUN_ADMIN_TOKEN").is_some()
+    }
+
     /// A client that takes jobs: of the key's owner, or of everybody with the operator's token alone.
     pub(crate) fn worker(&self) -> Result<Client, Error> {
         self.build(

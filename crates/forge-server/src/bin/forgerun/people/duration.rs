@@ -2,38 +2,7 @@
 
 use std::time::Duration;
 
-/// Reads a duration: numbers with units, the larger before the smaller.
-pub(crate) fn parse(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is no duration; write 500ms, 10s, 2m or 1h30m");
-    let mut rest = text.trim();
-    let mut total = Duration::ZERO;
-    let mut smallest = u64::MAX;
-    if rest.is_empty() {
-        return Err(wrong());
-    }
-    while !rest.is_empty() {
-        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-        let number: u64 = rest[..digits].parse().map_err(|_| wrong())?;
-        rest = &rest[digits..];
-        let letters = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_alphabetic()).len();
-        let unit_ms = match &rest[..letters] {
-            "ms" => 1,
-            "s" => 1_000,
-            "m" => 60_000,
-            "h" => 3_600_000,
-            "d" => 86_400_000,
-            _ => return Err(wrong()),
-        };
-        if unit_ms >= smallest {
-            return Err(wrong());
-        }
-        smallest = unit_ms;
-        let ms = number.checked_mul(unit_ms).ok_or_else(wrong)?;
-        total = total.checked_add(Duration::from_millis(ms)).ok_or_else(wrong)?;
-        rest = &rest[letters..];
-    }
-    Ok(total)
-}
+pub(crate) use forge_probe::duration::parse;
 
 /// A duration in one or two units, rounded down: `3 s`, `2 m`, `1 h 5 m`.
 pub(crate) fn short(span: Duration) -> String {
@@ -50,25 +19,6 @@ pub(crate) fn short(span: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_are_read_as_people_write_them() {
-        for (text, ms) in [
-            ("500ms", 500),
-            ("10s", 10_000),
-            ("2m", 120_000),
-            ("1h30m", 5_400_000),
-            ("1d12h", 129_600_000),
-            ("1s500ms", 1_500),
-            ("0s", 0),
-        ] {
-            assert_eq!(parse(text), Ok(Duration::from_millis(ms)), "{text}");
-        }
-        for bad in ["", "10", "s", "1.5s", "-1s", "30m1h", "1s1s", "1x", "1 s", "99999999999999999999s", "ä"]
-        {
-            assert!(parse(bad).unwrap_err().contains("500ms"), "{bad}");
-        }
-    }
 
     #[test]
     fn spans_are_shown_in_the_unit_that_fits() {

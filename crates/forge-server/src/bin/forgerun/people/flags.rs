@@ -30,11 +30,18 @@ pub(crate) enum People {
     Result(ResultFlags),
     /// List queues and what waits in them; pause and resume them
     Queues(QueuesFlags),
+    /// List schedules; show, set, pause, resume, trigger and delete them
+    Schedules(SchedulesFlags),
     /// List the workers that take your jobs
     Workers(ConnectionFlags),
-    /// Make clients: the owners of jobs and keys
-    #[command(subcommand)]
-    Clients(Clients),
+    /// List clients, the owners of jobs and keys; make new ones
+    Clients(ClientsFlags),
+    /// List failures by their reason, or show one (operator)
+    Failures(FailuresFlags),
+    /// Try all jobs again that failed for a reason, as a job whose id is printed (operator)
+    Redrive(RedriveFlags),
+    /// List workflows, jobs that wait for each other; submit, show, cancel and retry them
+    Workflows(WorkflowsFlags),
     /// Make, renew and revoke API keys
     #[command(subcommand)]
     Keys(Keys),
@@ -155,6 +162,171 @@ pub(crate) enum QueueCommand {
 pub(crate) struct QueueFlags {
     /// The queue
     pub(crate) queue: String,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct WorkflowsFlags {
+    #[command(subcommand)]
+    pub(crate) command: Option<WorkflowCommand>,
+    /// Only workflows in this state; may be given several times
+    #[arg(long = "state", value_name = "STATE")]
+    pub(crate) states: Vec<String>,
+    /// How many at most
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=200))]
+    pub(crate) limit: u32,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum WorkflowCommand {
+    /// Begin a workflow; its id is printed
+    Submit(WorkflowSubmitFlags),
+    /// Show a workflow with its steps
+    Show(JobFlags),
+    /// Cancel what is left of a workflow
+    Cancel(JobFlags),
+    /// Try again what failed of a workflow, and what did not have its turn
+    Retry(JobFlags),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WorkflowSubmitFlags {
+    /// The description: JSON, @FILE, or - for standard input
+    #[arg(value_name = "JSON|@FILE|-")]
+    pub(crate) description: String,
+    /// Makes a repetition harmless
+    #[arg(long, value_name = "KEY")]
+    pub(crate) idempotency_key: Option<String>,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct FailuresFlags {
+    #[command(subcommand)]
+    pub(crate) command: Option<FailureCommand>,
+    /// Only what was seen within this span
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) since: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum FailureCommand {
+    /// Show one group of failures
+    Show(GroupFlags),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GroupFlags {
+    /// The group
+    pub(crate) group: String,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RedriveFlags {
+    /// The group
+    pub(crate) group: String,
+    /// Only say how many jobs would be tried again
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// At most so many jobs, the oldest first
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) limit: Option<u64>,
+    /// So many per second [default: as fast as possible]
+    #[arg(long, value_name = "N")]
+    pub(crate) rate: Option<f64>,
+    /// Do not ask
+    #[arg(long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct SchedulesFlags {
+    #[command(subcommand)]
+    pub(crate) command: Option<ScheduleCommand>,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ScheduleCommand {
+    /// Show one with its next runs
+    Show(ScheduleFlags),
+    /// Register one, or change it
+    Set(Box<SetScheduleFlags>),
+    /// Make no more jobs
+    Pause(ScheduleFlags),
+    /// Make jobs again, from the next tick on
+    Resume(ScheduleFlags),
+    /// Make a job now and print its id
+    Trigger(ScheduleFlags),
+    /// Delete one; its jobs stay
+    Delete(ScheduleFlags),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ScheduleFlags {
+    /// The name of the schedule
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SetScheduleFlags {
+    /// The name of the schedule
+    pub(crate) name: String,
+    /// When it ticks: five or six fields, @daily and the like, or '@every 1h30m'
+    #[arg(long, value_name = "EXPRESSION", allow_hyphen_values = true)]
+    pub(crate) cron: String,
+    /// IANA name of the time zone [default: UTC]
+    #[arg(long, value_name = "ZONE")]
+    pub(crate) timezone: Option<String>,
+    /// Type of the job: work for your own workers
+    #[arg(long, value_name = "TYPE", conflicts_with = "kind")]
+    pub(crate) r#type: Option<String>,
+    /// What the built-in worker simulates, such as SUCCESS_FAST
+    #[arg(long, value_name = "WORK_KIND")]
+    pub(crate) kind: Option<String>,
+    /// Where its jobs wait [default: default]
+    #[arg(long, value_name = "QUEUE")]
+    pub(crate) queue: Option<String>,
+    /// What to work on: JSON, @FILE, or - for standard input
+    #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
+    pub(crate) payload: Option<String>,
+    /// While an earlier job has not ended: skip, allow, cancel_previous or enqueue [default: skip]
+    #[arg(long, value_name = "POLICY")]
+    pub(crate) overlap: Option<String>,
+    /// About missed ticks: none, one or all [default: one]
+    #[arg(long, value_name = "POLICY")]
+    pub(crate) catch_up: Option<String>,
+    /// Each job comes up to this much after its tick
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) jitter: Option<Duration>,
+    /// What it is for
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) description: Option<String>,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct ClientsFlags {
+    #[command(subcommand)]
+    pub(crate) command: Option<Clients>,
     #[command(flatten)]
     pub(crate) connection: Connection,
 }

@@ -7,14 +7,17 @@ mod admin;
 mod connection;
 mod duration;
 mod failure;
+mod failures;
 mod flags;
 mod follow;
 mod jobs;
 mod queues;
+mod schedules;
 mod screen;
 mod submit;
 mod table;
 mod watch;
+mod workflows;
 
 use forge_client::Error;
 use forge_server::Exit;
@@ -47,8 +50,12 @@ async fn dispatch(command: &People) -> Result<Exit, Trouble> {
         People::Report(flags) => jobs::report(flags).await,
         People::Result(flags) => jobs::result(flags).await,
         People::Queues(flags) => queues::queues(flags).await,
+        People::Schedules(flags) => schedules::schedules(flags).await,
         People::Workers(flags) => queues::workers(flags).await,
-        People::Clients(command) => admin::clients(command).await,
+        People::Clients(flags) => admin::clients(flags).await,
+        People::Failures(flags) => failures::failures(flags).await,
+        People::Redrive(flags) => failures::redrive(flags).await,
+        People::Workflows(flags) => workflows::workflows(flags).await,
         People::Keys(command) => admin::keys(command).await,
     }
 }

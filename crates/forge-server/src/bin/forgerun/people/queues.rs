@@ -5,7 +5,7 @@ use forge_server::Exit;
 use serde_json::{Value, json};
 
 use super::Trouble;
-use super::flags::{ConnectionFlags, QueueCommand, QueuesFlags};
+use super::flags::{ConnectionFlags, QueueCommand, QueueFlags, QueuesFlags};
 use super::screen::{Screen, now, relative};
 use super::table::Table;
 
@@ -14,16 +14,51 @@ const COUNTED_MAX: usize = 100;
 
 pub(super) async fn queues(flags: &QueuesFlags) -> Result<Exit, Trouble> {
     match &flags.command {
+        None if flags.connection.is_operator() => list_all(flags).await,
         None => list(flags).await,
-        Some(QueueCommand::Pause(named)) => {
-            named.connection.client()?.ojs().pause_queue(&named.queue).await?;
-            told(&Screen::of(&named.connection), &named.queue, true)
-        }
-        Some(QueueCommand::Resume(named)) => {
-            named.connection.client()?.ojs().resume_queue(&named.queue).await?;
-            told(&Screen::of(&named.connection), &named.queue, false)
-        }
+        Some(QueueCommand::Pause(named)) => set_paused(named, true).await,
+        Some(QueueCommand::Resume(named)) => set_paused(named, false).await,
     }
+}
+
+/// The operator's word concerns all queues of the name, a client's its own.
+async fn set_paused(named: &QueueFlags, paused: bool) -> Result<Exit, Trouble> {
+    let (connection, queue) = (&named.connection, &named.queue);
+    match paused {
+        _ if connection.is_operator() => {
+            connection.admin()?.admin().set_paused(queue, paused).await?;
+        }
+        true => drop(connection.client()?.ojs().pause_queue(queue).await?),
+        false => drop(connection.client()?.ojs().resume_queue(queue).await?),
+    }
+    told(&Screen::of(connection), queue, paused)
+}
+
+/// Queues of all owners, by name.
+async fn list_all(flags: &QueuesFlags) -> Result<Exit, Trouble> {
+    let screen = Screen::of(&flags.connection);
+    let queues = flags.connection.admin()?.admin().queues().await?;
+    if screen.json {
+        screen.json(&json!({"items": queues}))?;
+        return Ok(Exit::Done);
+    }
+    let mut table =
+        Table::new(&["QUEUE", "STATUS", "WAITING", "ACTIVE", "LATER", "FAILED", "OLDEST (S)", "PER S"], &[0]);
+    for queue in &queues {
+        let status = if queue.paused { "paused" } else { "active" };
+        table.row(vec![
+            queue.name.clone(),
+            status.to_owned(),
+            queue.waiting.to_string(),
+            queue.active.to_string(),
+            queue.scheduled.to_string(),
+            queue.failed.to_string(),
+            queue.oldest_waiting_s.map_or_else(String::new, |seconds| seconds.to_string()),
+            queue.last_minute.ended_per_s.to_string(),
+        ]);
+    }
+    table.print(&screen)?;
+    Ok(Exit::Done)
 }
 
 fn told(screen: &Screen, queue: &str, paused: bool) -> Result<Exit, Trouble> {
@@ -72,6 +107,9 @@ async fn counts(client: &Client, queue: &str) -> Result<Value, Trouble> {
 
 pub(super) async fn workers(flags: &ConnectionFlags) -> Result<Exit, Trouble> {
     let screen = Screen::of(&flags.connection);
+    if flags.connection.is_operator() {
+        return all_workers(flags, &screen).await;
+    }
     let workers = flags.connection.client()?.ojs().workers().await?;
     if screen.json {
         screen.json(&json!({"workers": workers}))?;
@@ -92,6 +130,31 @@ pub(super) async fn workers(flags: &ConnectionFlags) -> Result<Exit, Trouble> {
         table.row(vec![text("worker_id"), text("state"), jobs, queues.join(","), seen]);
     }
     table.print(&screen)?;
+    if workers.is_empty() {
+        screen.note("no workers");
+    }
+    Ok(Exit::Done)
+}
+
+/// Workers of all clients.
+async fn all_workers(flags: &ConnectionFlags, screen: &Screen) -> Result<Exit, Trouble> {
+    let workers = flags.connection.admin()?.admin().workers().await?;
+    if screen.json {
+        screen.json(&json!({"items": workers}))?;
+        return Ok(Exit::Done);
+    }
+    let mut table = Table::new(&["WORKER", "CLIENT", "STATE", "JOBS", "QUEUES", "LAST SEEN"], &[0, 4]);
+    for worker in &workers {
+        let seen = &worker.last_seen_at;
+        let seen = if screen.tables { relative(seen, now()) } else { seen.clone() };
+        let jobs = match worker.concurrency {
+            Some(most) => format!("{}/{most}", worker.jobs.len()),
+            None => worker.jobs.len().to_string(),
+        };
+        let (id, client, state) = (worker.id.clone(), worker.client.clone(), worker.state.clone());
+        table.row(vec![id, client, state, jobs, worker.queues.join(","), seen]);
+    }
+    table.print(screen)?;
     if workers.is_empty() {
         screen.note("no workers");
     }

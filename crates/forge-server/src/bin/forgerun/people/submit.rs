@@ -63,7 +63,7 @@ async fn send(client: &Client, road: &Road) -> Result<(String, String), Error> {
 }
 
 /// JSON, the JSON of a file, or that of standard input.
-fn read_payload(text: &str) -> Result<Value, Trouble> {
+pub(super) fn read_payload(text: &str) -> Result<Value, Trouble> {
     let wrong = |what: &str, reason: String| Trouble::Usage(format!("could not read {what}: {reason}"));
     let (what, text) = match text.strip_prefix('@') {
         Some(path) => {

@@ -62,6 +62,10 @@ pub(crate) struct Common {
     /// How long to wait for what runs after SIGTERM, before it is stopped and handed back
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
     drain: Duration,
+    /// Take jobs over gRPC, from the listener at this address, such as http://127.0.0.1:9090
+    #[cfg(feature = "grpc")]
+    #[arg(long, value_name = "URL")]
+    grpc: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -159,6 +163,11 @@ fn with_type(
 async fn work(common: &Common, connection: &Connection, builder: WorkerBuilder) -> Result<Exit, Trouble> {
     let Common { queues, concurrency, lease, drain, .. } = common;
     let builder = queues.iter().fold(builder, |builder, queue| builder.queue(queue));
+    #[cfg(feature = "grpc")]
+    let builder = match &common.grpc {
+        Some(url) => builder.grpc(url),
+        None => builder,
+    };
     let (json, quiet) = (connection.json, connection.quiet);
     let worker = builder
         .concurrency(usize::from(*concurrency))

@@ -191,6 +191,7 @@ pub(super) fn request(dice: &mut Dice, contract: &Contract, operation: (&str, &s
     if described["parameters"].as_array().is_some_and(|parameters| parameters.iter().any(of_parts)) {
         add_parts(dice.clone(), &mut made);
     }
+    add_versions(dice.clone(), &mut made);
     made
 }
 
@@ -304,6 +305,12 @@ fn add_parts(mut dice: Dice, made: &mut Made) {
         ("if-none-match", &["*", "*", "*", "\"x\"", "W/\"x\", \"y\"", "", "é"], 50),
     ];
     draw_headers(&mut dice, made, &parts);
+}
+
+/// A version of what is changed or read, mostly not the present one. Dice of their own, as above.
+fn add_versions(mut dice: Dice, made: &mut Made) {
+    let versions = &["\"other\"", "\"other\"", "*", "W/\"x\", \"y\"", "", "é"];
+    draw_headers(&mut dice, made, &[("if-match", versions, 6)]);
 }
 
 fn draw_headers(dice: &mut Dice, made: &mut Made, from: &[(&'static str, &[&str], usize)]) {

@@ -29,7 +29,7 @@ async fn document(server: &Server) -> Value {
 }
 
 fn of_dialect(path: &str) -> bool {
-    path.starts_with("/v1") || path.starts_with("/api/v1")
+    ["/v1", "/api/v1", "/admin/v1"].iter().any(|prefix| path.starts_with(prefix))
 }
 
 /// The routes of the dialects are compared where they are, in `edge/routing/tests.rs`.
@@ -98,6 +98,9 @@ struct World {
     executions: Vec<String>,
     webhooks: Vec<String>,
     deliveries: Vec<String>,
+    /// Groups of failures.
+    groups: Vec<String>,
+    workflows: Vec<String>,
 }
 
 impl World {
@@ -124,6 +127,8 @@ impl World {
             executions: Vec::new(),
             webhooks: Vec::new(),
             deliveries: Vec::new(),
+            groups: Vec::new(),
+            workflows: Vec::new(),
         }
     }
 
@@ -131,7 +136,12 @@ impl World {
     async fn refresh(&mut self) {
         self.server.clock.advance(Duration::from_secs(60));
         self.victim = registered(&self.server).await;
+        let beat = self.client.call("POST", "/ojs/v1/workers/heartbeat").json(json!({"worker_id": "w-1"}));
+        beat.send().await.expect(200);
+        let nightly = json!({"cron": "0 3 * * *", "job": {"type": "EXECUTE", "queue": "nights"}});
+        self.client.call("PUT", "/v1/schedules/nightly").json(nightly).send().await;
         self.refresh_webhooks().await;
+        self.refresh_workflows().await;
         self.jobs = vec![self.other.job().await, self.client.job().await];
         let told = self.client.get(&format!("/v1/jobs/{}/deliveries", self.jobs[1])).await.expect(200);
         let told = told["deliveries"].as_array().unwrap().iter();
@@ -160,6 +170,10 @@ impl World {
                 self.succeeded = job.id.to_string();
             }
         }
+        let failures = self.server.call("GET", "/admin/v1/failures");
+        let failures = failures.header("authorization", &format!("Bearer {ADMIN}")).send().await.expect(200);
+        let groups = failures["items"].as_array().unwrap().iter();
+        self.groups = groups.map(|group| group["group"].as_str().unwrap().to_owned()).collect();
         let items = json!({"items": [{}, {}], "work_kind": "SUCCESS_FAST"});
         let batch = self.client.call("POST", "/v1/jobs/batch").json(items).send().await.expect(202);
         self.jobs.push(batch["job_id"].as_str().unwrap().to_owned());
@@ -177,6 +191,21 @@ impl World {
         let owned = Owned { job: gone.parse().unwrap(), client: None };
         self.server.app.engine.run(Command::Forget(owned)).await.unwrap();
         self.executions.push(gone);
+    }
+
+    /// Workflows that run, one that failed, and one of another client.
+    async fn refresh_workflows(&mut self) {
+        self.workflows.clear();
+        for (client, queue) in
+            [(&self.client, "flow"), (&self.client, "calm"), (&self.client, "calm"), (&self.other, "calm")]
+        {
+            let step = json!({"work_kind": "SUCCESS_FAST", "options": {"queue": queue, "retry": {"max_attempts": 1}}});
+            let body = json!({"type": "chain", "steps": [step, step]});
+            let begun = client.call("POST", "/v1/workflows").json(body).send().await.expect(202);
+            self.workflows.push(begun["workflow_id"].as_str().unwrap().to_owned());
+        }
+        let job = self.server.claim_as(WorkerKind::BuiltIn, "flow", true).await;
+        self.server.fail_held(&job, Kind::HandlerError).await;
     }
 
     /// Webhooks of each client, and a delivery to each. The run may have deleted those before.
@@ -201,7 +230,7 @@ impl World {
     }
 
     /// Values for the parameters of paths. The keys of the one who asks about jobs are not for the run to revoke.
-    fn pools(&self) -> [(&'static str, Vec<String>); 6] {
+    fn pools(&self) -> [(&'static str, Vec<String>); 12] {
         let victim = &self.victim.id;
         [
             ("job_id", self.jobs.clone()),
@@ -209,6 +238,13 @@ impl World {
             ("webhook_id", self.webhooks.clone()),
             ("delivery_id", self.deliveries.clone()),
             ("client_id", vec![victim.clone(), victim.clone(), victim.clone(), self.stranger.clone()]),
+            ("key_id", vec![self.victim.key_id.clone()]),
+            ("group", self.groups.clone()),
+            ("workflow_id", self.workflows.clone()),
+            // Nobody waits there, so it may be paused.
+            ("queue", vec!["idle".into()]),
+            ("worker_id", vec!["w-1".into(), "w-1".into(), "nobody".into()]),
+            ("name", vec!["nightly".into(), "nightly".into(), "nobody".into()]),
             ("slug", vec!["job-not-found".into(), "rate-limited".into(), "validation-failed".into()]),
         ]
     }
@@ -216,7 +252,11 @@ impl World {
     /// The credentials for a request; mostly good ones.
     fn credentials(&self, dice: &mut Dice, path: &str) -> Option<String> {
         let of_clients = path.starts_with("/v1/clients");
-        let good = if of_clients { &self.victim.key } else { &self.client.key };
+        let good = match path {
+            _ if of_clients => self.victim.key.as_str(),
+            _ if path.starts_with("/admin/v1") => ADMIN,
+            _ => self.client.key.as_str(),
+        };
         match dice.roll(20) {
             0 => None,
             1 => Some("Bearer frk_nobody".into()),
@@ -314,6 +354,31 @@ fn aim(world: &World, dice: &mut Dice, path: &str, made: &mut Made) {
     if of_result && dice.clone().chance(50) {
         made.path = path.replace("{job_id}", &world.succeeded).replace("{jobId}", &world.succeeded);
     }
+    // An address without the name of the queue is another one.
+    if path.contains("{queue}")
+        && ["/queues//", "/queues/?"].iter().any(|part| format!("{}?", made.path).contains(part))
+    {
+        made.path = path.replace("{queue}", "idle");
+    }
+    // An address without the name of a schedule is another one.
+    if path.contains("{name}")
+        && ["/schedules//", "/schedules/?", "/crons//"]
+            .iter()
+            .any(|part| format!("{}?", made.path).contains(part))
+    {
+        made.path = path.replace("{name}", "nightly");
+    }
+    // A client made up at random has no schedules.
+    if path.contains("/crons/{name}") && dice.clone().chance(50) {
+        made.path = format!("{}?client={}", path.replace("{name}", "nightly"), world.client.id);
+    }
+    // Of the deliveries only the last are of a job of the caller, and of one alone.
+    if path.contains("/jobs/{job_id}/deliveries/{delivery_id}")
+        && dice.clone().chance(40)
+        && let (Some(job), Some(delivery)) = (world.jobs.get(1), world.deliveries.last())
+    {
+        made.path = path.replace("{job_id}", job).replace("{delivery_id}", delivery);
+    }
     if path.ends_with("/revoke") && dice.chance(40) {
         made.body = json!({"key_id": world.victim.key_id}).to_string().into_bytes();
     }
@@ -328,7 +393,7 @@ fn check_reach(contract: &Contract, seen: &Seen) {
         let of_operation =
             || seen.iter().filter(|(operation, _)| *operation == name).map(|(_, status)| *status);
         assert!(of_operation().any(|status| status < 300), "{name} never did what it is for: {seen:?}");
-        let is_page = !path.starts_with("/v1") && !path.starts_with("/api/");
+        let is_page = !of_dialect(&path);
         let refused = of_operation().any(|status| status >= 400);
         assert!(is_page || refused, "{name} never refused anything: {seen:?}");
         let documented = contract.operation(&method, &path)["responses"].as_object().unwrap().keys();

@@ -1,0 +1,67 @@
+//! Workflows of `/v1`: jobs that wait for each other.
+
+use serde_json::Value;
+
+use super::{Filter, Forge, Workflow, WorkflowSummary, Workflows};
+use crate::error::Error;
+use crate::path::segment;
+
+impl Forge<'_> {
+    /// Begins a workflow as the server's pages describe it: a chain, a group, a batch, or steps with `depends_on`. `key` makes a repetition
+    /// harmless; without one the client makes one for this call.
+    ///
+    /// # Errors
+    /// [`Error::Validation`] if the description will not do; it names the place.
+    pub async fn submit_workflow(
+        &self,
+        description: &Value,
+        key: Option<&str>,
+    ) -> Result<WorkflowSummary, Error> {
+        let made = self.client.new_key();
+        let call = self.client.post("v1/workflows")?.json(description)?;
+        self.client.fetch(&call.idempotent(key.unwrap_or(&made))?).await
+    }
+
+    /// A page of your workflows, newest first. The queue of the filter says nothing about workflows.
+    ///
+    /// # Errors
+    /// [`Error::Validation`] if the filter will not do.
+    pub async fn workflows(&self, filter: &Filter) -> Result<Workflows, Error> {
+        let mut call = self.client.get("v1/workflows")?;
+        {
+            let mut query = call.url_mut().query_pairs_mut();
+            query.extend_pairs(filter.states.iter().map(|state| ("state", state)));
+            query.extend_pairs(filter.limit.iter().map(|limit| ("limit", limit.to_string())));
+            query.extend_pairs(filter.cursor.iter().map(|cursor| ("cursor", cursor)));
+        }
+        self.client.fetch(&call).await
+    }
+
+    /// A workflow with its steps.
+    ///
+    /// # Errors
+    /// [`Error::Resource`] if there is no such workflow.
+    pub async fn workflow(&self, workflow_id: &str) -> Result<Workflow, Error> {
+        self.client.fetch(&self.client.get(&path(workflow_id, ""))?).await
+    }
+
+    /// Cancels what is left of a workflow. Of one that has ended it changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Resource`] if there is no such workflow.
+    pub async fn cancel_workflow(&self, workflow_id: &str) -> Result<Workflow, Error> {
+        self.client.fetch(&self.client.post(&path(workflow_id, "/cancel"))?.harmless()).await
+    }
+
+    /// Tries again what failed of a workflow, and what did not have its turn.
+    ///
+    /// # Errors
+    /// [`Error::Validation`] (`INVALID_STATE_TRANSITION`) if it has not failed.
+    pub async fn retry_workflow(&self, workflow_id: &str) -> Result<Workflow, Error> {
+        self.client.fetch(&self.client.post(&path(workflow_id, "/retry"))?.harmless()).await
+    }
+}
+
+fn path(workflow_id: &str, rest: &str) -> String {
+    format!("v1/workflows/{}{rest}", segment(workflow_id))
+}

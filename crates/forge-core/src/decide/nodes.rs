@@ -1,0 +1,37 @@
+//! Nodes: that they are there, what they tell each other, and what is the same for all of them. One that is silent is forgotten.
+
+use alloc::vec::Vec;
+
+use super::working_set::WorkingSet;
+use crate::command::Answer;
+use crate::quota::QuotaCount;
+use crate::record::{RecordKey, Stored};
+
+impl WorkingSet<'_> {
+    /// Writes what a node says, as it says it.
+    pub(super) fn keep<T: Stored>(&mut self, value: &T) -> Answer {
+        self.put_record(value);
+        Answer::Settled
+    }
+
+    /// Adds to what clients have spent.
+    pub(super) fn spend(&mut self, counts: &[QuotaCount]) -> Answer {
+        let mut spent = Vec::with_capacity(counts.len());
+        for added in counts {
+            let before = self.record::<QuotaCount>(added.key()).map_or(0, |count| count.n_requests);
+            let count =
+                QuotaCount { n_requests: before.saturating_add(added.n_requests), client: added.client };
+            self.put_record(&count);
+            spent.push(count);
+        }
+        Answer::Spent(spent)
+    }
+
+    /// Forgets a record whose time is over; one that cannot be read would be due for ever.
+    pub(super) fn drop_overdue<T: Stored>(&mut self, key: RecordKey) {
+        let known: Option<T> = self.record(key.key.clone());
+        if known.as_ref().and_then(Stored::due_at).is_none_or(|due_at| due_at <= self.now) {
+            self.remove_record(key);
+        }
+    }
+}

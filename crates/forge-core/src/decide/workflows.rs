@@ -1,0 +1,344 @@
+//! Workflows: begun in one transaction, and moved on in the transaction that ends a step. So no step is lost and none is made twice: the
+//! end of the job, the note of it and the jobs that follow are written together or not at all.
+//!
+//! ```text
+//!   a step's job ends ──► noted in the workflow ──► steps behind it: released (a job is made), skipped, or wait on
+//!                                               └─► nothing left: the workflow's own job ends as its steps did
+//! ```
+//!
+//! Which jobs end in a batch is known only when it is decided, so the rows of a workflow are sought on the way
+//! ([`WorkingSet::seek`]).
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::submit;
+use super::working_set::{Slot, WorkingSet};
+use crate::catalog::Kind;
+use crate::command::{Answer, NewJob, NewStep, NewWorkflow, Owned, Refusal, Retry, Submit};
+use crate::history::{EventKind, Outlook};
+use crate::id::{ExecutionId, JobId};
+use crate::item::{ItemError, Tally};
+use crate::job::{Cancellation, Job, cut};
+use crate::limits;
+use crate::record::RecordKey;
+use crate::rows::{KeyRow, Wants};
+use crate::state::{Cause, State};
+use crate::workflow::{FailurePolicy, StepState, Workflow, WorkflowPart};
+
+/// The workflows of a batch, read once and written once.
+#[derive(Default)]
+pub(super) struct Workflows(BTreeMap<JobId, Workflow>);
+
+pub(super) fn wants(new: &NewWorkflow, wants: &mut Wants) {
+    submit::wants(&new.submit, wants);
+    let at_once = |step: &&NewStep| step.after.is_empty();
+    let jobs = new.steps.iter().filter(at_once).map(|step| first_job(&new.submit, step)).collect();
+    submit::wants(&Submit { jobs, idempotency: None, ..new.submit }, wants);
+}
+
+/// A job like the one that a step begins with, for the bounds of its queue.
+fn first_job(submit: &Submit, step: &NewStep) -> NewJob {
+    let id = submit.jobs.first().map_or(JobId::from_u128(0), |own| own.id);
+    NewJob { id, id_given: false, head: step.head.clone(), input: step.input.clone() }
+}
+
+impl WorkingSet<'_> {
+    pub(super) fn workflow(&mut self, new: &NewWorkflow) -> Result<Answer, Refusal> {
+        if let Some(answer) = self.repeated(&new.submit)? {
+            return Ok(answer);
+        }
+        if new.submit.idempotency.as_ref().is_some_and(|idempotency| idempotency.too_late) {
+            return Err(Refusal::TooLate);
+        }
+        let [own] = &new.submit.jobs[..] else { return Err(Refusal::TooManyJobs) };
+        let workflow = Workflow::new(own.id, own.head.client, new.policy, &new.steps);
+        let mut workflow = workflow.map_err(Refusal::BadWorkflow)?;
+        let parts = WorkflowPart::divide(own.id, &new.steps);
+        workflow.parts = parts.iter().map(|part| part.first).collect();
+        let ready = workflow.advance_all();
+        self.check_room(new, own, &ready)?;
+        let slot = self.insert(own)?;
+        self.set_off(slot)?;
+        parts.iter().for_each(|part| self.put_record(part));
+        self.workflows.0.insert(own.id, workflow);
+        self.release_steps(own.id, &ready)?;
+        self.end_workflow(slot)?;
+        let job = self.job(slot).clone();
+        if let Some(idempotency) = &new.submit.idempotency {
+            let row = KeyRow { fingerprint: idempotency.fingerprint, jobs: vec![job.id] };
+            self.use_key(&idempotency.key, row);
+        }
+        Ok(Answer::Submitted { jobs: vec![job], existing: false })
+    }
+
+    /// The bounds of queues count for what begins at once.
+    fn check_room(&mut self, new: &NewWorkflow, own: &NewJob, ready: &[u32]) -> Result<(), Refusal> {
+        let first = ready.iter().map(|&index| first_job(&new.submit, &new.steps[index as usize]));
+        let own_id_is_free = Submit { jobs: vec![own.clone()], idempotency: None, ..new.submit };
+        self.plan(&own_id_is_free)?;
+        let first = Submit { jobs: first.collect(), idempotency: None, ..new.submit };
+        self.plan(&first).map(drop)
+    }
+
+    /// A workflow runs from the beginning, without a worker.
+    fn set_off(&mut self, slot: Slot) -> Result<(), Refusal> {
+        let job = self.change(slot);
+        job.available_at = None;
+        job.fence += 1;
+        job.attempt_handed = job.attempt;
+        self.step(slot, Cause::Claim, Outlook::Open)?;
+        self.begin(slot)
+    }
+
+    /// Makes the jobs of steps whose turn it is.
+    fn release_steps(&mut self, id: JobId, ready: &[u32]) -> Result<(), Refusal> {
+        let mut read: Option<(RecordKey, Option<WorkflowPart>)> = None;
+        for &index in ready {
+            let Some(workflow) = self.workflows.0.get(&id) else { return Ok(()) };
+            let (job, key) = (workflow.job_of(index), workflow.part_of(index));
+            if read.as_ref().is_none_or(|(known, _)| *known != key) {
+                read = Some((key.clone(), self.seek_record(&key)));
+            }
+            let part = read.as_ref().and_then(|(_, part)| part.as_ref());
+            match part.and_then(|part| part.definition(index)) {
+                Some(definition) => {
+                    let (head, input) = (definition.head.clone(), definition.input.clone());
+                    self.insert(&NewJob { id: job, id_given: false, head, input })?;
+                }
+                None if self.changes.more.records.contains(&key) => {}
+                None => self.lose_step(id, index)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// A step whose definition cannot be read fails, so that its workflow does not wait for ever.
+    fn lose_step(&mut self, id: JobId, index: u32) -> Result<(), Refusal> {
+        let message = String::from("The definition of the step cannot be read.");
+        let error = ItemError { kind: Kind::HandlerError, message, retryable: false };
+        let Some(workflow) = self.workflows.0.get_mut(&id) else { return Ok(()) };
+        workflow.note(index, StepState::Failed, Some(error));
+        let ready = workflow.advance(&[index]);
+        self.release_steps(id, &ready)
+    }
+
+    /// What the end of a job means for a workflow.
+    pub(super) fn move_workflow(&mut self, slot: Slot) {
+        let job = self.job(slot);
+        let moved = match (&job.head.workflow, &job.head.conducts) {
+            (Some(step), _) => {
+                let (id, index) = (step.workflow, step.index);
+                self.step_ended(slot, id, index)
+            }
+            (None, Some(_)) if job.state == State::Canceled => self.abandon(slot),
+            (None, _) => Ok(()),
+        };
+        debug_assert_eq!(moved, Ok(()), "{:?}", self.job(slot));
+    }
+
+    fn step_ended(&mut self, slot: Slot, id: JobId, index: u32) -> Result<(), Refusal> {
+        let Some(own) = self.conductor(id) else { return Ok(()) };
+        let job = self.job(slot);
+        let (job_id, (state, error)) = (job.id, how_it_ended(job));
+        let runs = self.job(own).state == State::Running;
+        let Some(workflow) = self.workflows.0.get_mut(&id) else { return Ok(()) };
+        if !workflow.is_under_way(index, job_id) {
+            return Ok(());
+        }
+        let stops = workflow.policy == FailurePolicy::Stop && error.is_some();
+        workflow.note(index, state, error);
+        if !runs {
+            return Ok(());
+        }
+        let mut over = vec![index];
+        if stops {
+            over.extend(workflow.stop());
+            self.cancel_steps(id, "a step of its workflow did not succeed")?;
+        }
+        let Some(workflow) = self.workflows.0.get_mut(&id) else { return Ok(()) };
+        let ready = workflow.advance(&over);
+        self.release_steps(id, &ready)?;
+        self.tell_progress(own, id);
+        self.end_workflow(own)
+    }
+
+    /// The workflow's own job, if both it and the record are there.
+    fn conductor(&mut self, id: JobId) -> Option<Slot> {
+        let own = self.seek(id);
+        if !self.workflows.0.contains_key(&id) {
+            let workflow = self.seek_record::<Workflow>(&Workflow::key_of(id))?;
+            self.workflows.0.insert(id, workflow);
+        }
+        own
+    }
+
+    fn tell_progress(&mut self, own: Slot, id: JobId) {
+        let Some(workflow) = self.workflows.0.get(&id) else { return };
+        if self.job(own).state != State::Running || workflow.is_over() {
+            return;
+        }
+        let counts = workflow.counts();
+        let percent = (u64::from(counts.over()) * 100 / workflow.steps.len().max(1) as u64) as u8;
+        let job = self.change(own);
+        job.progress = Some(percent.max(job.progress.unwrap_or(0)));
+        job.tally = Tally { completed: counts.succeeded, failed: counts.failed };
+        let percent = job.progress.unwrap_or(percent);
+        self.append_event(own, EventKind::Progress(percent));
+    }
+
+    /// Ends the workflow if all its steps are over. Rows that are still sought may belong to steps that are not.
+    fn end_workflow(&mut self, own: Slot) -> Result<(), Refusal> {
+        let Some(workflow) = self.workflows.0.get(&self.job(own).id) else { return Ok(()) };
+        if self.job(own).state != State::Running || !workflow.is_over() {
+            return Ok(());
+        }
+        let ends = workflow.ends().into();
+        self.end_items(own, &ends, "steps")
+    }
+
+    /// The workflow was cancelled: nothing of it goes on.
+    fn abandon(&mut self, own: Slot) -> Result<(), Refusal> {
+        let id = self.job(own).id;
+        if self.conductor(id).is_none() {
+            return Ok(());
+        }
+        if let Some(workflow) = self.workflows.0.get_mut(&id) {
+            workflow.abandon();
+        }
+        self.cancel_steps(id, "its workflow was cancelled")
+    }
+
+    /// Cancels the jobs of the workflow that are under way.
+    fn cancel_steps(&mut self, id: JobId, reason: &str) -> Result<(), Refusal> {
+        let Some(workflow) = self.workflows.0.get(&id) else { return Ok(()) };
+        let jobs: Vec<JobId> = workflow.under_way().map(|index| workflow.job_of(index)).collect();
+        for job in jobs {
+            let Some(slot) = self.seek(job).filter(|&slot| !self.job(slot).state.is_final()) else {
+                continue;
+            };
+            self.change(slot).cancel = Some(Cancellation { by: "workflow".into(), reason: reason.into() });
+            let at = self.step(slot, Cause::CancelBySystem, Outlook::Open)?;
+            self.end(slot, at);
+        }
+        Ok(())
+    }
+
+    /// A job was retried: if it is a workflow, what failed of it is tried again; if it is a step, its workflow waits for it again.
+    pub(super) fn resume_workflow(&mut self, slot: Slot) -> Result<(), Refusal> {
+        let head = self.job(slot).head.clone();
+        match (&head.workflow, &head.conducts) {
+            (Some(step), _) => {
+                self.reopen_step(slot, step.workflow, step.index);
+                Ok(())
+            }
+            (None, Some(_)) => self.run_again(slot),
+            (None, None) => Ok(()),
+        }
+    }
+
+    fn reopen_step(&mut self, slot: Slot, id: JobId, index: u32) {
+        let Some(own) = self.conductor(id) else { return };
+        let (runs, job) = (self.job(own).state == State::Running, self.job(slot).id);
+        let Some(workflow) = self.workflows.0.get_mut(&id) else { return };
+        let stands_for_it = workflow.job_of(index) == job;
+        let failed = workflow.steps.get(index as usize).is_some_and(|step| step.state == StepState::Failed);
+        if runs && stands_for_it && failed {
+            workflow.reopen(index);
+        }
+    }
+
+    fn run_again(&mut self, own: Slot) -> Result<(), Refusal> {
+        let id = self.job(own).id;
+        self.set_off(own)?;
+        if self.conductor(id).is_none() {
+            return Ok(());
+        }
+        let Some(workflow) = self.workflows.0.get_mut(&id) else { return Ok(()) };
+        for index in workflow.prepare_again() {
+            self.try_step(id, index);
+        }
+        let Some(workflow) = self.workflows.0.get_mut(&id) else { return Ok(()) };
+        let ready = workflow.advance_all();
+        self.release_steps(id, &ready)?;
+        self.end_workflow(own)
+    }
+
+    /// Tries a failed step again: in its job, or in a new one if that is gone or cannot be tried again.
+    fn try_step(&mut self, id: JobId, index: u32) {
+        let Some(job) = self.workflows.0.get(&id).map(|workflow| workflow.job_of(index)) else { return };
+        let slot = self.seek(job);
+        let execution = self.new_execution();
+        let state = slot.map(|slot| self.job(slot).state);
+        let owned = Owned { job, client: None };
+        let retry = Retry { owned, execution, afresh: true, dead_letter: false };
+        let tried = match state {
+            Some(State::Failed) => self.retry(&retry).is_ok(),
+            // Somebody tried it again by itself.
+            Some(_) => true,
+            None => false,
+        };
+        let Some(workflow) = self.workflows.0.get_mut(&id) else { return };
+        match state {
+            _ if !tried => workflow.remake(index),
+            Some(State::Succeeded) => workflow.note(index, StepState::Succeeded, None),
+            Some(State::Canceled) => workflow.remake(index),
+            _ => workflow.reopen(index),
+        }
+    }
+
+    fn new_execution(&mut self) -> ExecutionId {
+        let bits = u128::from(self.random()) << 64 | u128::from(self.random());
+        ExecutionId::v7(self.now.unix_ms(), bits)
+    }
+
+    /// Whether the results of an ended job may still be needed by its workflow.
+    pub(super) fn is_needed(&mut self, slot: Slot) -> bool {
+        let Some(step) = self.job(slot).head.workflow else { return false };
+        self.seek(step.workflow).is_some_and(|own| !self.job(own).state.is_final())
+    }
+
+    /// The records of a workflow go with its own job.
+    pub(super) fn forget_workflow(&mut self, id: JobId) {
+        let key = Workflow::key_of(id);
+        let Some(workflow) = self.seek_record::<Workflow>(&key) else { return };
+        self.workflows.0.remove(&id);
+        for part in workflow.part_keys() {
+            let _: Option<WorkflowPart> = self.seek_record(&part);
+            self.remove_record(part);
+        }
+        self.remove_record(key);
+    }
+
+    /// Writes the workflows that changed.
+    pub(super) fn put_workflows(&mut self) {
+        for (id, workflow) in core::mem::take(&mut self.workflows.0) {
+            let key = Workflow::key_of(id);
+            if self.record::<Workflow>(key.key).as_ref() != Some(&workflow) {
+                self.put_record(&workflow);
+            }
+        }
+    }
+}
+
+fn how_it_ended(job: &Job) -> (StepState, Option<ItemError>) {
+    let message = |text: &str| cut(String::from(text), limits::STEP_MESSAGE_BYTES_MAX);
+    match job.state {
+        State::Succeeded => (StepState::Succeeded, None),
+        State::Canceled => {
+            let reason = job.cancel.as_ref().map_or("", |cancel| &cancel.reason);
+            let error = ItemError { kind: Kind::Cancelled, message: message(reason), retryable: false };
+            (StepState::Canceled, Some(error))
+        }
+        State::Failed | State::Created | State::Queued | State::Assigned | State::Running => {
+            let error = job.last_error().map(|error| ItemError {
+                kind: error.kind,
+                message: message(&error.message),
+                retryable: error.retryable,
+            });
+            (StepState::Failed, error)
+        }
+    }
+}

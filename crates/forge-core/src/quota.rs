@@ -1,0 +1,48 @@
+//! Quotas: how many requests a client has made in all. Nodes count in memory, and add what they counted to this record now and then.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use crate::codec::{Corrupt, Fields, Writer};
+use crate::id::ClientId;
+use crate::record::{RecordKind, Stored};
+
+/// The requests of one client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QuotaCount {
+    /// Which client.
+    pub client: ClientId,
+    /// How many requests: of a record, all there ever were; of a command, those to add.
+    pub n_requests: u64,
+}
+
+impl Stored for QuotaCount {
+    const KIND: RecordKind = RecordKind::QuotaCount;
+
+    fn key(&self) -> String {
+        self.client.to_string()
+    }
+
+    /// Never: what is spent stays spent.
+    fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(32);
+        let mut out = Writer(&mut bytes);
+        out.bytes(1, &self.client.to_bytes());
+        out.number(2, self.n_requests);
+        bytes
+    }
+
+    fn decode(_key: &str, bytes: &[u8]) -> Result<QuotaCount, Corrupt> {
+        let nobody = ClientId::from_u128(0);
+        let mut count = QuotaCount { client: nobody, n_requests: 0 };
+        for field in Fields(bytes) {
+            let field = field?;
+            match field.tag {
+                1 => count.client = ClientId::from_u128(field.id()?),
+                2 => count.n_requests = field.number()?,
+                _ => {}
+            }
+        }
+        if count.client == nobody { Err(Corrupt) } else { Ok(count) }
+    }
+}

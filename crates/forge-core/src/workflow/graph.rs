@@ -1,0 +1,296 @@
+//! Which steps have their turn: the rules of a workflow, apart from its jobs.
+
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::{BadWorkflow, GraphStep, StepCondition, StepError, StepState, Workflow};
+use crate::catalog::Kind;
+use crate::id::JobId;
+use crate::item::{ItemEnd, ItemError};
+use crate::limits;
+
+/// What is to become of a step that waits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    NotYet,
+    Now,
+    Never,
+}
+
+/// How many steps stand how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StepCounts {
+    /// Ended well.
+    pub succeeded: u32,
+    /// Failed, or were cancelled.
+    pub failed: u32,
+    /// Never had their turn.
+    pub skipped: u32,
+}
+
+impl StepCounts {
+    /// How many have ended.
+    pub const fn over(&self) -> u32 {
+        self.succeeded + self.failed + self.skipped
+    }
+}
+
+impl Workflow {
+    /// How many steps stand how.
+    pub fn counts(&self) -> StepCounts {
+        let mut counts = StepCounts::default();
+        for step in &self.steps {
+            match step.state {
+                StepState::Succeeded => counts.succeeded += 1,
+                StepState::Failed | StepState::Canceled => counts.failed += 1,
+                StepState::Skipped => counts.skipped += 1,
+                StepState::Waiting | StepState::Released => {}
+            }
+        }
+        counts
+    }
+
+    /// Whether all steps are over.
+    pub fn is_over(&self) -> bool {
+        self.steps.iter().all(|step| step.state.is_over())
+    }
+
+    /// Whether `job` stands for this step, and is under way.
+    pub fn is_under_way(&self, index: u32, job: JobId) -> bool {
+        let released = self.steps.get(index as usize).is_some_and(|step| step.state == StepState::Released);
+        released && self.job_of(index) == job
+    }
+
+    /// The steps whose jobs are under way.
+    pub fn under_way(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..).zip(&self.steps).filter(|(_, step)| step.state == StepState::Released).map(|(index, _)| index)
+    }
+
+    /// Notes how the job of a step ended.
+    pub(crate) fn note(&mut self, index: u32, state: StepState, error: Option<ItemError>) {
+        self.steps[index as usize].state = state;
+        if self.errors.len() < limits::WORKFLOW_ERRORS_MAX {
+            self.errors.extend(error.map(|error| StepError { step: index, error }));
+        }
+    }
+
+    /// Goes through the steps that wait for those given, as far as it goes: skips those whose turn never comes, and gives those
+    /// whose turn it is, which count as released from now on.
+    pub(crate) fn advance(&mut self, ended: &[u32]) -> Vec<u32> {
+        let mut open = ended.to_vec();
+        let mut ready = Vec::new();
+        while let Some(ended) = open.pop() {
+            for index in 0..self.steps.len() {
+                let step = &self.steps[index];
+                if step.state != StepState::Waiting || !step.after.contains(&ended) {
+                    continue;
+                }
+                match self.settle(index) {
+                    Turn::NotYet => {}
+                    Turn::Now => ready.push(index as u32),
+                    Turn::Never => open.push(index as u32),
+                }
+            }
+        }
+        ready.sort_unstable();
+        ready
+    }
+
+    /// The same for all steps that wait: at the beginning, and where many changed at once.
+    pub(crate) fn advance_all(&mut self) -> Vec<u32> {
+        let mut ready = Vec::new();
+        for index in 0..self.steps.len() {
+            if self.steps[index].state != StepState::Waiting {
+                continue;
+            }
+            match self.settle(index) {
+                Turn::NotYet => {}
+                Turn::Now => ready.push(index as u32),
+                Turn::Never => ready.extend(self.advance(&[index as u32])),
+            }
+        }
+        ready.sort_unstable();
+        ready
+    }
+
+    /// Moves a waiting step as its turn says.
+    fn settle(&mut self, index: usize) -> Turn {
+        let turn = self.turn(&self.steps[index]);
+        self.steps[index].state = match turn {
+            Turn::NotYet => StepState::Waiting,
+            Turn::Now => StepState::Released,
+            Turn::Never => StepState::Skipped,
+        };
+        turn
+    }
+
+    fn turn(&self, step: &GraphStep) -> Turn {
+        let (mut open, mut bad) = (false, false);
+        for &before in &step.after {
+            match self.steps[before as usize].state {
+                StepState::Waiting | StepState::Released => open = true,
+                StepState::Failed | StepState::Canceled | StepState::Skipped => bad = true,
+                StepState::Succeeded => {}
+            }
+        }
+        match step.when {
+            StepCondition::AllSucceeded if bad => Turn::Never,
+            _ if open => Turn::NotYet,
+            StepCondition::AnyFailed if !bad => Turn::Never,
+            StepCondition::AllSucceeded | StepCondition::AllEnded | StepCondition::AnyFailed => Turn::Now,
+        }
+    }
+
+    /// Skips the steps that wait for a success, because the workflow stops.
+    pub(crate) fn stop(&mut self) -> Vec<u32> {
+        self.skip_waiting(|step| step.when == StepCondition::AllSucceeded)
+    }
+
+    /// Skips every step that waits, because the workflow was cancelled.
+    pub(crate) fn abandon(&mut self) {
+        self.skip_waiting(|_| true);
+    }
+
+    fn skip_waiting(&mut self, skips: impl Fn(&GraphStep) -> bool) -> Vec<u32> {
+        let mut skipped = Vec::new();
+        for (index, step) in (0..).zip(&mut self.steps) {
+            if step.state == StepState::Waiting && skips(step) {
+                step.state = StepState::Skipped;
+                skipped.push(index);
+            }
+        }
+        skipped
+    }
+
+    /// A failed step is tried again: so the steps that were skipped for its sake wait again.
+    pub(crate) fn reopen(&mut self, index: u32) {
+        self.steps[index as usize].state = StepState::Released;
+        self.errors.retain(|error| error.step != index);
+        for behind in self.behind(index) {
+            let step = &mut self.steps[behind as usize];
+            if step.state == StepState::Skipped {
+                step.state = StepState::Waiting;
+            }
+        }
+    }
+
+    /// Prepares another execution: what succeeded stays, unless it followed an end or a failure, which is to come anew. Gives the steps
+    /// that failed and may be tried again in the same job.
+    pub(crate) fn prepare_again(&mut self) -> Vec<u32> {
+        let mut again = vec![false; self.steps.len()];
+        for index in 0..self.steps.len() {
+            if self.steps[index].when != StepCondition::AllSucceeded {
+                again[index] = true;
+                self.behind(index as u32).iter().for_each(|&behind| again[behind as usize] = true);
+            }
+        }
+        let mut failed = Vec::new();
+        for (index, step) in (0..).zip(&mut self.steps) {
+            match step.state {
+                StepState::Succeeded if !again[index as usize] => {}
+                StepState::Failed if !again[index as usize] => failed.push(index),
+                StepState::Waiting | StepState::Skipped => step.state = StepState::Waiting,
+                StepState::Released | StepState::Succeeded | StepState::Failed | StepState::Canceled => {
+                    step.remake();
+                }
+            }
+        }
+        self.errors.clear();
+        failed
+    }
+
+    /// Another job is to be made of a step.
+    pub(crate) fn remake(&mut self, index: u32) {
+        self.steps[index as usize].remake();
+    }
+
+    /// All steps that wait for a step, directly or not.
+    fn behind(&self, index: u32) -> Vec<u32> {
+        let mut found = vec![false; self.steps.len()];
+        let mut open = vec![index];
+        while let Some(before) = open.pop() {
+            for (behind, step) in self.steps.iter().enumerate() {
+                if !found[behind] && step.after.contains(&before) {
+                    found[behind] = true;
+                    open.push(behind as u32);
+                }
+            }
+        }
+        (0..).zip(found).filter(|(_, found)| *found).map(|(index, _)| index).collect()
+    }
+
+    /// How every step ended, as the items of the workflow's own job. A step that was skipped counts as cancelled if that is because another
+    /// did not succeed, and as done if nothing was to be done.
+    pub(crate) fn ends(&self) -> Vec<ItemEnd> {
+        let well = self.counts().failed == 0;
+        let mut ends: Vec<ItemEnd> =
+            self.steps.iter().map(|step| ItemEnd { id: step.id.clone(), error: None }).collect();
+        for error in &self.errors {
+            ends[error.step as usize].error = Some(error.error.clone());
+        }
+        for (step, end) in self.steps.iter().zip(&mut ends) {
+            end.error = match (step.state, end.error.take()) {
+                (StepState::Skipped, _) if !well && step.when != StepCondition::AnyFailed => {
+                    Some(unsaid(Kind::Cancelled, "Not begun, because a step before it did not succeed."))
+                }
+                (StepState::Failed, None) => Some(unsaid(Kind::HandlerError, "The step failed.")),
+                (StepState::Canceled, None) => Some(unsaid(Kind::Cancelled, "The step was cancelled.")),
+                (_, error) => error,
+            };
+        }
+        ends
+    }
+}
+
+impl GraphStep {
+    fn remake(&mut self) {
+        self.state = StepState::Waiting;
+        self.generation = self.generation.saturating_add(1);
+    }
+}
+
+/// An error of which nothing more is known.
+fn unsaid(kind: Kind, message: &str) -> ItemError {
+    ItemError { kind, message: String::from(message), retryable: false }
+}
+
+/// Checks that steps make a workflow: not too many, and none waits for itself.
+pub(super) fn check(steps: &[GraphStep]) -> Result<(), BadWorkflow> {
+    if steps.is_empty() {
+        return Err(BadWorkflow::Empty);
+    }
+    if steps.len() > limits::WORKFLOW_STEPS_MAX {
+        return Err(BadWorkflow::TooManySteps);
+    }
+    if steps.iter().map(|step| step.after.len()).sum::<usize>() > limits::WORKFLOW_EDGES_MAX {
+        return Err(BadWorkflow::TooManyEdges);
+    }
+    let mut behind: Vec<Vec<u32>> = vec![Vec::new(); steps.len()];
+    for (index, step) in (0..).zip(steps) {
+        let mut seen = step.after.clone();
+        seen.sort_unstable();
+        let twice = seen.windows(2).any(|pair| pair[0] == pair[1]);
+        if twice || step.after.iter().any(|&before| before as usize >= steps.len()) {
+            return Err(BadWorkflow::BadEdge(index));
+        }
+        step.after.iter().for_each(|&before| behind[before as usize].push(index));
+    }
+    let mut open: Vec<usize> = steps.iter().map(|step| step.after.len()).collect();
+    let mut free: Vec<u32> =
+        (0..).zip(&open).filter(|(_, open)| **open == 0).map(|(index, _)| index).collect();
+    let mut n_free = 0;
+    while let Some(index) = free.pop() {
+        n_free += 1;
+        for &behind in &behind[index as usize] {
+            open[behind as usize] -= 1;
+            if open[behind as usize] == 0 {
+                free.push(behind);
+            }
+        }
+    }
+    match open.iter().position(|&open| open > 0) {
+        Some(index) if n_free < steps.len() => Err(BadWorkflow::Cycle(index as u32)),
+        _ => Ok(()),
+    }
+}

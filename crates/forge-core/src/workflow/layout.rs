@@ -1,0 +1,196 @@
+//! How a workflow and its parts lie in a store.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::{
+    FailurePolicy, GraphStep, StepCondition, StepDefinition, StepError, StepState, Workflow, WorkflowPart,
+};
+use crate::catalog::Kind;
+use crate::codec::{Corrupt, Fields, Writer, put_varint, take_varint};
+use crate::id::{ClientId, JobId};
+use crate::item::ItemError;
+use crate::job::{Head, Input};
+use crate::record::{RecordKind, Stored};
+
+impl Stored for Workflow {
+    const KIND: RecordKind = RecordKind::Workflow;
+
+    fn key(&self) -> String {
+        self.id.to_string()
+    }
+
+    /// It goes with its own job.
+    fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(48 + self.steps.len() * 24);
+        let mut out = Writer(&mut bytes);
+        out.bytes(1, &self.id.to_bytes());
+        out.bytes(2, &self.client.to_bytes());
+        out.number(3, self.policy as u64);
+        out.bytes(4, &numbers(&self.parts));
+        for step in &self.steps {
+            out.group(5, |out| {
+                out.text(1, Some(&step.id));
+                if !step.after.is_empty() {
+                    out.bytes(2, &numbers(&step.after));
+                }
+                out.number(3, step.when as u64);
+                out.number(4, step.state as u64);
+                out.number(5, u64::from(step.generation));
+            });
+        }
+        for StepError { step, error } in &self.errors {
+            out.group(6, |out| {
+                out.number(1, u64::from(*step));
+                out.text(2, Some(error.kind.name()));
+                out.text(3, Some(&error.message));
+                out.flag(4, error.retryable);
+            });
+        }
+        bytes
+    }
+
+    fn decode(key: &str, bytes: &[u8]) -> Result<Workflow, Corrupt> {
+        let id: JobId = key.parse().map_err(|_| Corrupt)?;
+        let client = ClientId::from_u128(0);
+        let policy = FailurePolicy::Continue;
+        let (steps, parts, errors) = (Vec::new(), Vec::new(), Vec::new());
+        let mut workflow = Workflow { id, client, policy, steps, parts, errors };
+        for field in Fields(bytes) {
+            let field = field?;
+            match field.tag {
+                2 => workflow.client = ClientId::from_u128(field.id()?),
+                3 => {
+                    workflow.policy = pick(field.number()?, &[FailurePolicy::Continue, FailurePolicy::Stop])?
+                }
+                4 => workflow.parts = read_numbers(field.bytes)?,
+                5 => workflow.steps.push(read_step(field.bytes)?),
+                6 => workflow.errors.push(read_error(field.bytes)?),
+                _ => {}
+            }
+        }
+        let n = workflow.steps.len();
+        let known = |&index: &u32| (index as usize) < n;
+        let sound = workflow.steps.iter().all(|step| step.after.iter().all(known))
+            && workflow.errors.iter().all(|error| known(&error.step));
+        if sound { Ok(workflow) } else { Err(Corrupt) }
+    }
+}
+
+fn read_step(bytes: &[u8]) -> Result<GraphStep, Corrupt> {
+    const CONDITIONS: [StepCondition; 3] =
+        [StepCondition::AllSucceeded, StepCondition::AllEnded, StepCondition::AnyFailed];
+    let mut step = GraphStep::default();
+    for field in Fields(bytes) {
+        let field = field?;
+        match field.tag {
+            1 => step.id = field.text()?,
+            2 => step.after = read_numbers(field.bytes)?,
+            3 => step.when = pick(field.number()?, &CONDITIONS)?,
+            4 => step.state = pick(field.number()?, &StepState::ALL)?,
+            5 => step.generation = field.small()?,
+            _ => {}
+        }
+    }
+    Ok(step)
+}
+
+fn read_error(bytes: &[u8]) -> Result<StepError, Corrupt> {
+    let error = ItemError { kind: Kind::HandlerError, message: String::new(), retryable: false };
+    let mut found = StepError { step: 0, error };
+    for field in Fields(bytes) {
+        let field = field?;
+        match field.tag {
+            1 => found.step = field.small()?,
+            2 => found.error.kind = Kind::from_name(field.str()?).ok_or(Corrupt)?,
+            3 => found.error.message = field.text()?,
+            4 => found.error.retryable = field.flag()?,
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+impl WorkflowPart {
+    /// The key of a part.
+    pub fn key_of(workflow: JobId, n: u32) -> String {
+        format!("{workflow}/{n:04}")
+    }
+}
+
+impl Stored for WorkflowPart {
+    const KIND: RecordKind = RecordKind::WorkflowPart;
+
+    fn key(&self) -> String {
+        WorkflowPart::key_of(self.workflow, self.n)
+    }
+
+    fn group(&self) -> String {
+        self.workflow.to_string()
+    }
+
+    /// It goes with its workflow.
+    fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut out = Writer(&mut bytes);
+        out.number(1, u64::from(self.first));
+        for definition in &self.definitions {
+            out.group(2, |out| {
+                out.bytes(1, &definition.head.encode());
+                if !definition.input.is_empty() {
+                    out.bytes(2, &definition.input.encode());
+                }
+            });
+        }
+        bytes
+    }
+
+    fn decode(key: &str, bytes: &[u8]) -> Result<WorkflowPart, Corrupt> {
+        let (workflow, n) = key.split_once('/').ok_or(Corrupt)?;
+        let workflow = workflow.parse().map_err(|_| Corrupt)?;
+        let n = n.parse().map_err(|_| Corrupt)?;
+        let mut part = WorkflowPart { workflow, n, first: 0, definitions: Vec::new() };
+        for field in Fields(bytes) {
+            let field = field?;
+            match field.tag {
+                1 => part.first = field.small()?,
+                2 => part.definitions.push(read_definition(field.bytes)?),
+                _ => {}
+            }
+        }
+        Ok(part)
+    }
+}
+
+fn read_definition(bytes: &[u8]) -> Result<StepDefinition, Corrupt> {
+    let (mut head, mut input) = (None, Input::default());
+    for field in Fields(bytes) {
+        let field = field?;
+        match field.tag {
+            1 => head = Some(Head::decode(field.bytes)?),
+            2 => input = Input::decode(field.bytes)?,
+            _ => {}
+        }
+    }
+    Ok(StepDefinition { head: Arc::new(head.ok_or(Corrupt)?), input: Arc::new(input) })
+}
+
+fn numbers(numbers: &[u32]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(numbers.len() * 2);
+    numbers.iter().for_each(|&number| put_varint(&mut bytes, u64::from(number)));
+    bytes
+}
+
+fn read_numbers(mut bytes: &[u8]) -> Result<Vec<u32>, Corrupt> {
+    let mut numbers = Vec::new();
+    while !bytes.is_empty() {
+        numbers.push(u32::try_from(take_varint(&mut bytes)?).map_err(|_| Corrupt)?);
+    }
+    Ok(numbers)
+}
+
+fn pick<T: Copy>(number: u64, all: &[T]) -> Result<T, Corrupt> {
+    usize::try_from(number).ok().and_then(|number| all.get(number)).copied().ok_or(Corrupt)
+}

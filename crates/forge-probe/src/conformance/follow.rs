@@ -1,0 +1,64 @@
+//! Submitting a job and asking for it until it has ended.
+
+use serde_json::Value;
+
+use super::Trouble;
+use super::exam::{Ask, Exam};
+use super::trace::Exchange;
+use crate::limits::POLLS_MAX;
+
+/// A job of ours.
+pub(super) struct Followed {
+    /// The answer to the submission.
+    pub(super) accepted: Exchange,
+    /// Its id, as the answer says it; empty if it does not.
+    pub(super) id: String,
+    /// Where it is shown.
+    pub(super) location: String,
+}
+
+/// Submits a job. The answer may be a refusal.
+pub(super) async fn submit(exam: &Exam, body: &Value, headers: &[(&str, &str)]) -> Result<Followed, Trouble> {
+    let mut ask = Ask::post(&exam.description.operations.submit, body).header("Accept", "application/json");
+    for (name, value) in headers {
+        ask = ask.header(name, value);
+    }
+    let accepted = exam.send(ask).await?;
+    if matches!(accepted.status(), 401 | 403) {
+        return Err(Trouble::NotAuthorised(accepted.got()));
+    }
+    let id = accepted.text("jobId").to_owned();
+    let location = match (accepted.header("location"), accepted.text("statusUrl")) {
+        ("", "") => exam.description.operations.status.replace("{id}", &id),
+        ("", url) | (url, _) => url.to_owned(),
+    };
+    Ok(Followed { accepted, id, location })
+}
+
+/// Asks for a job until it has ended. All answers, in order; the last one tells the end, unless patience ran out before.
+pub(super) async fn follow(exam: &Exam, location: &str) -> Result<Vec<Exchange>, Trouble> {
+    let mut answers = Vec::new();
+    let n_max = exam.description.poll.patience.as_millis() / exam.description.poll.every.as_millis().max(1);
+    let n_max = usize::try_from(n_max).unwrap_or(POLLS_MAX).clamp(1, POLLS_MAX);
+    loop {
+        let answer = exam.send(Ask::get(location).header("Accept", "application/json")).await?;
+        let goes_on = is_under_way(&answer);
+        answers.push(answer);
+        if !goes_on || answers.len() >= n_max {
+            return Ok(answers);
+        }
+        exam.sleep(exam.description.poll.every).await;
+    }
+}
+
+/// Whether an answer says that the job has not ended yet. What the body says counts more than the status code, which may be the
+/// fault that is looked for.
+pub(super) fn is_under_way(answer: &Exchange) -> bool {
+    match (answer.text("status").to_ascii_lowercase().as_str(), answer.text("jobStatus")) {
+        ("queued" | "running" | "validating" | "preparing" | "finalizing", _)
+        | (_, "ACCEPTED" | "PROCESSING") => true,
+        ("completed" | "failed" | "cancelled" | "partiallycompleted", _)
+        | (_, "COMPLETED" | "FAILED" | "CANCELLED" | "TIMED_OUT" | "COMPLETED_WITH_ERRORS") => false,
+        _ => answer.status() == 202,
+    }
+}

@@ -1,0 +1,107 @@
+//! Workflows: submit, list, show, cancel, retry.
+
+use forge_client::forge::{Filter, Workflow};
+use forge_server::Exit;
+use serde_json::{Value, json};
+
+use super::Trouble;
+use super::flags::{JobFlags, WorkflowCommand, WorkflowsFlags};
+use super::screen::{Screen, now, relative};
+use super::submit::read_payload;
+use super::table::Table;
+
+pub(super) async fn workflows(flags: &WorkflowsFlags) -> Result<Exit, Trouble> {
+    match &flags.command {
+        None => list(flags).await,
+        Some(WorkflowCommand::Submit(submit)) => {
+            let screen = Screen::of(&submit.connection);
+            let description = read_payload(&submit.description)?;
+            let client = submit.connection.client()?;
+            let begun =
+                client.forge().submit_workflow(&description, submit.idempotency_key.as_deref()).await?;
+            match screen.json {
+                true => screen.json(&serde_json::to_value(&begun).unwrap_or(Value::Null))?,
+                false => screen.line(&begun.workflow_id)?,
+            }
+            Ok(Exit::Done)
+        }
+        Some(WorkflowCommand::Show(named)) => {
+            let workflow = named.connection.client()?.forge().workflow(&named.id).await?;
+            show(named, &workflow)
+        }
+        Some(WorkflowCommand::Cancel(named)) => {
+            let workflow = named.connection.client()?.forge().cancel_workflow(&named.id).await?;
+            changed(named, &workflow)
+        }
+        Some(WorkflowCommand::Retry(named)) => {
+            let workflow = named.connection.client()?.forge().retry_workflow(&named.id).await?;
+            changed(named, &workflow)
+        }
+    }
+}
+
+async fn list(flags: &WorkflowsFlags) -> Result<Exit, Trouble> {
+    let screen = Screen::of(&flags.connection);
+    let filter =
+        Filter { states: flags.states.clone(), limit: Some(flags.limit as usize), ..Filter::default() };
+    let page = flags.connection.client()?.forge().workflows(&filter).await?;
+    if screen.json {
+        screen.json(&serde_json::to_value(&page).unwrap_or(Value::Null))?;
+        return Ok(Exit::Done);
+    }
+    let mut table =
+        Table::new(&["ID", "STATE", "TYPE", "NAME", "DONE", "STEPS", "SUBMITTED"], &[3]).with_state(1);
+    for workflow in &page.workflows {
+        let created = &workflow.created_at;
+        let created = if screen.tables { relative(created, now()) } else { created.clone() };
+        table.row(vec![
+            workflow.workflow_id.clone(),
+            workflow.state.clone(),
+            workflow.form.clone(),
+            workflow.name.clone(),
+            workflow.steps_succeeded.to_string(),
+            workflow.steps_total.to_string(),
+            created,
+        ]);
+    }
+    table.print(&screen)?;
+    if page.workflows.is_empty() {
+        screen.note("no workflows");
+    }
+    Ok(Exit::Done)
+}
+
+fn changed(named: &JobFlags, workflow: &Workflow) -> Result<Exit, Trouble> {
+    let screen = Screen::of(&named.connection);
+    let summary = &workflow.summary;
+    match screen.json {
+        true => screen.json(&json!({"workflow_id": summary.workflow_id, "state": summary.state}))?,
+        false => screen.line(&summary.state)?,
+    }
+    Ok(Exit::Done)
+}
+
+/// The workflow in a line, and its steps as a table.
+fn show(named: &JobFlags, workflow: &Workflow) -> Result<Exit, Trouble> {
+    let screen = Screen::of(&named.connection);
+    if screen.json {
+        screen.json(&serde_json::to_value(workflow).unwrap_or(Value::Null))?;
+        return Ok(Exit::Done);
+    }
+    let mut table = Table::new(&["STEP", "STATE", "TYPE", "AFTER", "JOB", "ERROR"], &[5, 3, 2]).with_state(1);
+    for step in &workflow.steps {
+        table.row(vec![
+            step.id.clone(),
+            step.state.to_string(),
+            step.job_type.clone().unwrap_or_default(),
+            step.depends_on.join(" "),
+            step.job_id.clone().unwrap_or_default(),
+            step.error.clone().unwrap_or_default(),
+        ]);
+    }
+    table.print(&screen)?;
+    let summary = &workflow.summary;
+    let done = format!("{} of {} steps succeeded", summary.steps_succeeded, summary.steps_total);
+    screen.note(&format!("{} {}: {done}", summary.form, summary.state));
+    Ok(Exit::Done)
+}

@@ -1,0 +1,149 @@
+//! The services of the gRPC listener, and what becomes of calls that none of them has: every error has its details, also those that are found
+//! before a message is read.
+
+use std::convert::Infallible;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use axum::http::header::HeaderMap;
+use axum::http::{HeaderValue, Request, Response};
+use forge_core::catalog::Kind;
+use forge_wire::grpc::DESCRIPTORS;
+use forge_wire::grpc::forgerun_v1::result_service_server::ResultServiceServer;
+use forge_wire::grpc::health::health_server::HealthServer;
+use forge_wire::grpc::v1::ojs_service_server::OjsServiceServer;
+use forge_wire::problem::Refused;
+use hyper::body::Incoming;
+use hyper::service::Service;
+use tonic::body::Body;
+use tonic::{Code, Status};
+use tonic_reflection::server::Builder;
+use tower_service::Service as _;
+
+use super::OjsOverGrpc;
+use super::call::{CallOrigin, Rpc, exchange, refused};
+use super::health::HealthOfServer;
+use crate::app::App;
+use crate::edge::routing::{RateCount, RouteAccess};
+use crate::edge::{ApiError, body};
+use crate::limits::GRPC_MESSAGE_BYTES_MAX;
+
+type ServiceAnswer = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+/// Opens a service for each connection.
+pub struct GrpcService(Arc<Services>);
+
+struct Services {
+    app: Arc<App>,
+    ojs: OjsServiceServer<OjsOverGrpc>,
+    results: ResultServiceServer<OjsOverGrpc>,
+    health: HealthServer<HealthOfServer>,
+    /// By which clients ask what there is, in both versions that are in use.
+    reflection: Box<dyn Fn(Request<Incoming>) -> ServiceAnswer + Send + Sync>,
+    reflection_alpha: Box<dyn Fn(Request<Incoming>) -> ServiceAnswer + Send + Sync>,
+}
+
+/// The way in for one connection.
+pub struct GrpcConnection {
+    services: Arc<Services>,
+    address: IpAddr,
+}
+
+/// What a call is called that is none of ours.
+const UNKNOWN: Rpc = Rpc {
+    path: "/ojs.v1.OJSService",
+    action: "unsupported",
+    reads: false,
+    access: RouteAccess::Anyone,
+    rate: RateCount::Uncounted,
+    timeout: None,
+};
+
+impl GrpcService {
+    /// The services of this server.
+    ///
+    /// # Panics
+    ///
+    /// If the descriptors that are checked in cannot be read, which a test finds.
+    pub fn new(app: Arc<App>) -> GrpcService {
+        let reflection = Builder::configure().register_encoded_file_descriptor_set(DESCRIPTORS).build_v1();
+        let alpha = Builder::configure().register_encoded_file_descriptor_set(DESCRIPTORS).build_v1alpha();
+        let reflection = reflection.expect("our own descriptors");
+        let alpha = alpha.expect("our own descriptors");
+        let ojs = Arc::new(OjsOverGrpc { app: app.clone() });
+        GrpcService(Arc::new(Services {
+            results: ResultServiceServer::from_arc(ojs.clone()),
+            ojs: OjsServiceServer::from_arc(ojs).max_decoding_message_size(GRPC_MESSAGE_BYTES_MAX),
+            health: HealthServer::new(HealthOfServer { app: app.clone() }),
+            reflection: Box::new(move |request| reflection.clone().call(request)),
+            reflection_alpha: Box::new(move |request| alpha.clone().call(request)),
+            app,
+        }))
+    }
+
+    /// The service for a connection from this address.
+    pub fn open(&self, address: IpAddr) -> GrpcConnection {
+        GrpcConnection { services: self.0.clone(), address }
+    }
+}
+
+impl Service<Request<Incoming>> for GrpcConnection {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = ServiceAnswer;
+
+    fn call(&self, mut request: Request<Incoming>) -> ServiceAnswer {
+        let (services, address) = (self.services.clone(), self.address);
+        let authority = request.uri().authority();
+        let authority = authority.and_then(|authority| HeaderValue::from_str(authority.as_str()).ok());
+        request.extensions_mut().insert(CallOrigin { address, authority });
+        match request.uri().path().split('/').nth(1) {
+            Some("ojs.v1.OJSService") => {
+                let answer = services.ojs.clone().call(request);
+                Box::pin(async move { Ok(services.explained(answer.await?, address)) })
+            }
+            Some("forgerun.v1.ResultService") => {
+                let answer = services.results.clone().call(request);
+                Box::pin(async move { Ok(services.explained(answer.await?, address)) })
+            }
+            Some("grpc.health.v1.Health") => services.health.clone().call(request),
+            Some("grpc.reflection.v1.ServerReflection") => (services.reflection)(request),
+            Some("grpc.reflection.v1alpha.ServerReflection") => (services.reflection_alpha)(request),
+            _ => Box::pin(async move { Ok(services.refuse(no_such_call(), address)) }),
+        }
+    }
+}
+
+fn no_such_call() -> ApiError {
+    ApiError::new(Kind::UnsupportedFeature, "There is no such call here; reflection says what there is.")
+}
+
+impl Services {
+    /// The answer, or what was meant by one that has a status and nothing else: it was found wrong before any of ours saw it.
+    fn explained(&self, response: Response<Body>, address: IpAddr) -> Response<Body> {
+        let headers = response.headers();
+        let Some(status) = Status::from_header_map(headers) else { return response };
+        if status.code() == Code::Ok || !status.details().is_empty() {
+            return response;
+        }
+        let error = match status.code() {
+            Code::OutOfRange => body::too_large(GRPC_MESSAGE_BYTES_MAX),
+            Code::Unimplemented if headers.contains_key("grpc-accept-encoding") => {
+                ApiError::new(Kind::UnsupportedCompression, "Messages must not be compressed.")
+            }
+            Code::Unimplemented => no_such_call(),
+            Code::Cancelled => return response,
+            _ => {
+                let detail = format!("The message cannot be read: {}.", status.message());
+                Refused::new(Kind::MalformedRequest, detail).into()
+            }
+        };
+        self.refuse(error, address)
+    }
+
+    fn refuse(&self, error: ApiError, address: IpAddr) -> Response<Body> {
+        let exchange = exchange(&self.app, &UNKNOWN, HeaderMap::new(), address);
+        refused(&self.app, &exchange, error).into_http()
+    }
+}

@@ -1,0 +1,139 @@
+//! Checkpoints: what a worker saves of its work, for whoever tries the job again.
+
+use axum::response::Response;
+use forge_core::catalog::Kind;
+use forge_core::checkpoint::Checkpoint;
+use forge_core::command::{CheckpointCommand, Owned};
+use forge_core::limits::CHECKPOINT_BYTES_MAX;
+use forge_core::{Answer, Command};
+use forge_wire::ojs::kept::ObjectWriter;
+use forge_wire::ojs::members::{Members, Wrong};
+use forge_wire::problem::Refused;
+use forge_wire::time;
+use serde_json::{Map, Value, json};
+
+use super::scope::{CLIENT, Scope};
+use super::{refusals, reply};
+use crate::edge::ApiError;
+use crate::edge::routing::{Call, Route};
+
+/// The routes of checkpoints. Those of `checkpoints` are what SDKs ask for; some put the prefix in front twice (D31).
+pub(super) const ROUTES: &[Route] = &[
+    Route::get("/ojs/v1/jobs/{job_id}/checkpoint", "get_checkpoint", |call| Box::pin(get(call)))
+        .access(CLIENT),
+    Route::put("/ojs/v1/jobs/{job_id}/checkpoint", "save_checkpoint", |call| Box::pin(save(call)))
+        .access(CLIENT),
+    Route::post("/ojs/v1/jobs/{job_id}/checkpoint", "save_checkpoint", |call| Box::pin(save(call)))
+        .access(CLIENT),
+    Route::delete("/ojs/v1/jobs/{job_id}/checkpoint", "delete_checkpoint", |call| Box::pin(delete(call)))
+        .access(CLIENT),
+    Route::get("/ojs/v1/checkpoints/{job_id}/resume", "get_checkpoint", |call| Box::pin(resume(call)))
+        .access(CLIENT),
+    Route::get("/ojs/v1/checkpoints/{job_id}", "get_checkpoint", |call| Box::pin(get(call))).access(CLIENT),
+    Route::put("/ojs/v1/checkpoints/{job_id}", "save_checkpoint", |call| Box::pin(save(call))).access(CLIENT),
+    Route::post("/ojs/v1/checkpoints/{job_id}", "save_checkpoint", |call| Box::pin(save(call)))
+        .access(CLIENT),
+    Route::delete("/ojs/v1/checkpoints/{job_id}", "delete_checkpoint", |call| Box::pin(delete(call)))
+        .access(CLIENT),
+    Route::get("/ojs/v1/ojs/v1/checkpoints/{job_id}/resume", "get_checkpoint", |call| Box::pin(resume(call)))
+        .access(CLIENT),
+    Route::put("/ojs/v1/ojs/v1/checkpoints/{job_id}", "save_checkpoint", |call| Box::pin(save(call)))
+        .access(CLIENT),
+    Route::post("/ojs/v1/ojs/v1/checkpoints/{job_id}", "save_checkpoint", |call| Box::pin(save(call)))
+        .access(CLIENT),
+    Route::delete("/ojs/v1/ojs/v1/checkpoints/{job_id}", "delete_checkpoint", |call| Box::pin(delete(call)))
+        .access(CLIENT),
+];
+
+/// The job that is meant, if the caller may see it.
+async fn owned(call: &Call<'_>) -> Result<Owned, ApiError> {
+    let scope = Scope::of(call)?;
+    let job = scope.job(call.app, call.job()).await?;
+    Ok(Owned { job: job.id, client: scope.client })
+}
+
+/// A checkpoint, with what its worker said about it.
+fn view(checkpoint: &Checkpoint) -> Map<String, Value> {
+    let state: Value = serde_json::from_slice(&checkpoint.state).unwrap_or_default();
+    let mut view: Map<String, Value> = serde_json::from_slice(&checkpoint.notes).unwrap_or_default();
+    view.insert("job_id".into(), checkpoint.job.to_string().into());
+    view.insert("state".into(), state);
+    view.insert("sequence".into(), checkpoint.sequence.into());
+    view.insert("created_at".into(), time::millis(checkpoint.saved_at).into());
+    view
+}
+
+fn shown(checkpoint: &Checkpoint) -> Response {
+    let mut answer = view(checkpoint);
+    answer.insert("has_checkpoint".into(), true.into());
+    answer.insert("checkpoint".into(), view(checkpoint).into());
+    reply::ok(&answer)
+}
+
+async fn known(call: &Call<'_>) -> Result<Option<Checkpoint>, ApiError> {
+    let owned = owned(call).await?;
+    Ok(call.app.engine.store().record(owned.job.to_string()).await?)
+}
+
+async fn get(call: Call<'_>) -> Result<Response, ApiError> {
+    match known(&call).await? {
+        Some(checkpoint) => Ok(shown(&checkpoint)),
+        None => Err(Refused::new(Kind::JobNotFound, "The job has no checkpoint.")
+            .fact("resource_type", "checkpoint")
+            .into()),
+    }
+}
+
+/// Where an attempt goes on. A job without a checkpoint begins at the beginning, which is no error.
+async fn resume(call: Call<'_>) -> Result<Response, ApiError> {
+    match known(&call).await? {
+        Some(checkpoint) => Ok(shown(&checkpoint)),
+        None => Ok(reply::ok(&json!({"has_checkpoint": false}))),
+    }
+}
+
+async fn save(call: Call<'_>) -> Result<Response, ApiError> {
+    let owned = owned(&call).await?;
+    let (state, notes) = read(&call.body)?;
+    let command = Command::Checkpoint(CheckpointCommand::Save { owned, state, notes });
+    match call.app.engine.run(command).await.map_err(|error| refusals::of_engine(call.app, error))? {
+        Answer::Checkpoint(checkpoint) => Ok(shown(&checkpoint)),
+        answer => unreachable!("a checkpoint was answered with {answer:?}"),
+    }
+}
+
+/// What a worker may say about a checkpoint.
+const NOTES: [&str; 2] = ["step_index", "metadata"];
+
+/// What to save, and what to keep with it.
+fn read(body: &[u8]) -> Result<(Vec<u8>, Vec<u8>), ApiError> {
+    let members = Members::of_body(body)?;
+    let mut wrong = Wrong::default();
+    // A worker may save that there is nothing: null is a state like any other.
+    let state = members.0.iter().find(|(name, _)| name == "state").map(|(_, value)| value.get());
+    let mut notes = ObjectWriter::default();
+    for name in NOTES {
+        if let Some(value) = members.get(name) {
+            notes.put(name, value.get());
+        }
+    }
+    let notes = if notes.is_empty() { Vec::new() } else { notes.finish() };
+    match state {
+        None => wrong.add(Kind::MalformedRequest, "state", "is what to save, and required", "required"),
+        Some(state) if state.len() + notes.len() > CHECKPOINT_BYTES_MAX => {
+            let detail = format!("and metadata must have at most {} KB", CHECKPOINT_BYTES_MAX / 1024);
+            wrong.add(Kind::JobPayloadTooLarge, "state", detail, "maxLength");
+        }
+        Some(_) => {}
+    }
+    Ok((wrong.settle(state)?.as_bytes().to_vec(), notes))
+}
+
+/// Deletes it. One that is not there is deleted already.
+async fn delete(call: Call<'_>) -> Result<Response, ApiError> {
+    let owned = owned(&call).await?;
+    let job = owned.job;
+    let command = Command::Checkpoint(CheckpointCommand::Delete(owned));
+    call.app.engine.run(command).await.map_err(|error| refusals::of_engine(call.app, error))?;
+    Ok(reply::ok(&json!({"deleted": true, "job_id": job.to_string()})))
+}

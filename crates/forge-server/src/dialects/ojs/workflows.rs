@@ -1,0 +1,192 @@
+//! `workflows`: begun, read, cancelled, retried.
+
+use std::sync::Arc;
+
+use axum::http::header::LOCATION;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::Response;
+use forge_core::Command;
+use forge_core::catalog::Kind;
+use forge_core::command::{Cancel, Owned};
+use forge_core::id::JobId;
+use forge_core::job::{Job, Name};
+use forge_wire::fingerprint::fingerprint;
+use forge_wire::ojs::envelope::Rules;
+use forge_wire::ojs::workflow::{answer, view, workflow_word};
+use forge_wire::problem::Refused;
+use forge_wire::time;
+use forge_wire::workflow::{self as wire, WorkflowRows};
+use serde_json::{Value, json};
+
+use super::jobs::reason;
+use super::scope::{CLIENT, CLIENT_OR_OPERATOR, Scope};
+use super::{refusals, reply};
+use crate::app::Filter;
+use crate::edge::accepted::{self, REPLAYED};
+use crate::edge::query::QueryString;
+use crate::edge::routing::{Call, Route};
+use crate::edge::{ApiError, respond};
+use crate::limits::{LIST_ROWS_MAX, OJS_BATCH_BYTES_MAX};
+use crate::submission::Key;
+use crate::traces::RequestSubject;
+use crate::workflows::{self, Begun};
+
+/// The routes of workflows.
+pub(super) const ROUTES: &[Route] = &[
+    Route::post("/ojs/v1/workflows", "submit_workflow", |call| Box::pin(create(call)))
+        .access(CLIENT)
+        .body_max(|_| OJS_BATCH_BYTES_MAX),
+    Route::get("/ojs/v1/workflows", "list", |call| Box::pin(list(call))).access(CLIENT),
+    Route::get("/ojs/v1/workflows/{job_id}", "get", |call| Box::pin(get(call))).access(CLIENT_OR_OPERATOR),
+    Route::delete("/ojs/v1/workflows/{job_id}", "cancel", |call| Box::pin(cancel(call)))
+        .access(CLIENT_OR_OPERATOR),
+    Route::post("/ojs/v1/workflows/{job_id}/cancel", "cancel", |call| Box::pin(cancel(call)))
+        .access(CLIENT_OR_OPERATOR),
+    Route::post("/ojs/v1/workflows/{job_id}/retry", "retry", |call| Box::pin(retry(call)))
+        .access(CLIENT_OR_OPERATOR),
+];
+
+/// Keys of one operation meet no keys of others, whichever way a request comes.
+const CREATE: &str = "POST /ojs/v1/workflows";
+
+/// Begins the workflow that the body describes.
+pub(in crate::dialects) async fn take(call: &Call<'_>) -> Result<(WorkflowRows, bool), ApiError> {
+    let app = call.app;
+    let owner = Scope::of(call)?.owner()?;
+    let rules = Rules {
+        now: app.clock.now(),
+        tenant: owner.tenant.as_ref().map(Name::as_str),
+        strict_catalog: app.config.ojs.strict_catalog,
+        test_hooks: app.config.ojs.test_hooks,
+    };
+    let request = wire::read(&call.body, rules, false)?;
+    let of_body = request.idempotency_key.clone();
+    let key = accepted::header_key(&call.exchange.headers)?.or(of_body.as_deref());
+    let key = match key {
+        Some(key) => Some(Key { operation: CREATE, key, fingerprint: fingerprint(&call.body)? }),
+        None => None,
+    };
+    let begun = workflows::begin(call, &owner, request, key).await;
+    let Begun { job, existing } =
+        begun.map_err(|error| error.or_else(|error| refusals::of_engine(app, error)))?;
+    call.exchange.is_about(RequestSubject::job(&job, !existing));
+    Ok((rows(call, Arc::new(job)).await?, existing))
+}
+
+async fn create(call: Call<'_>) -> Result<Response, ApiError> {
+    let (rows, existing) = take(&call).await?;
+    let status = if existing { StatusCode::OK } else { StatusCode::CREATED };
+    let mut response = reply::json(status, &answer(&rows, Vec::new()));
+    let location = format!("{}/ojs/v1/workflows/{}", call.app.base, rows.job.id);
+    response.headers_mut().insert(LOCATION, respond::value(location));
+    if existing {
+        response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    }
+    Ok(response)
+}
+
+fn not_found() -> ApiError {
+    Refused::new(Kind::JobNotFound, "There is no such workflow.").fact("resource_type", "workflow").into()
+}
+
+/// The workflow with this own job.
+async fn rows(call: &Call<'_>, job: Arc<Job>) -> Result<WorkflowRows, ApiError> {
+    workflows::read(call.app, job).await?.ok_or_else(not_found)
+}
+
+/// The own job of the workflow that a request is about.
+pub(in crate::dialects) async fn own_job(call: &Call<'_>) -> Result<Arc<Job>, ApiError> {
+    let job = Scope::of(call)?.job(call.app, call.job()).await.map_err(|error| match error.kind() {
+        Kind::JobNotFound => not_found(),
+        _ => error,
+    })?;
+    call.exchange.is_about(RequestSubject::job(&job, false));
+    if workflows::is_workflow(&job) { Ok(job) } else { Err(not_found()) }
+}
+
+/// The workflow that a request is about.
+pub(in crate::dialects) async fn shown(call: &Call<'_>) -> Result<WorkflowRows, ApiError> {
+    rows(call, own_job(call).await?).await
+}
+
+async fn get(call: Call<'_>) -> Result<Response, ApiError> {
+    Ok(reply::ok(&answer(&shown(&call).await?, Vec::new())))
+}
+
+/// Cancels the workflow that a request is about, and all that is left of it.
+pub(in crate::dialects) async fn cancel_all(
+    call: &Call<'_>,
+    reason: Option<String>,
+) -> Result<WorkflowRows, ApiError> {
+    let (app, scope) = (call.app, Scope::of(call)?);
+    let own = own_job(call).await?;
+    let cancel = Cancel {
+        owned: Owned { job: own.id, client: scope.client },
+        execution: None,
+        by: if scope.client.is_some() { "user" } else { "operator" }.to_owned(),
+        reason: reason.unwrap_or_else(|| "cancelled by the client".to_owned()),
+    };
+    let cancelled = app.engine.act(Command::Cancel(cancel)).await;
+    let (job, changed) = cancelled.map_err(|error| refusals::of_engine(app, error))?;
+    if !changed {
+        return Err(ended(job.id, workflow_word(job.state)));
+    }
+    rows(call, Arc::new(job)).await
+}
+
+fn ended(id: JobId, state: &str) -> ApiError {
+    let kind = if state == "cancelled" { Kind::AlreadyCancelled } else { Kind::IllegalTransition };
+    Refused::new(kind, format!("The workflow has ended and is {state}."))
+        .fact("workflow_id", id.to_string())
+        .fact("current_state", state)
+        .into()
+}
+
+async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
+    let rows = cancel_all(&call, reason(&call)?).await?;
+    let counts = rows.workflow.counts();
+    let done = Value::from(counts.succeeded);
+    let facts = vec![
+        ("cancelled_at", rows.job.finished_at.map(time::millis).into()),
+        ("steps_cancelled", (counts.failed + counts.skipped).into()),
+        ("steps_already_completed", done.clone()),
+        ("steps_already_complete", done),
+    ];
+    Ok(reply::ok(&answer(&rows, facts)))
+}
+
+/// Tries what failed of a workflow again.
+async fn retry(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, scope) = (call.app, Scope::of(&call)?);
+    let own = own_job(&call).await?;
+    let owned = Owned { job: own.id, client: scope.client };
+    let (job, _) = app.engine.retry(owned, false).await.map_err(|error| refusals::of_engine(app, error))?;
+    Ok(reply::ok(&answer(&rows(&call, Arc::new(job)).await?, Vec::new())))
+}
+
+/// The workflows of the caller, newest first. `cursor` is the last that was seen.
+async fn list(call: Call<'_>) -> Result<Response, ApiError> {
+    let scope = Scope::of(&call)?;
+    let owner = scope.owner()?;
+    let query = QueryString::of(&call.exchange.uri, &["limit", "cursor"])?;
+    let before = match query.get("cursor").map(str::parse::<JobId>) {
+        Some(Ok(id)) => Some(id),
+        Some(Err(_)) => return Err(query.malformed("cursor", "is no cursor of this list")),
+        None => None,
+    };
+    let limit = query.limit()?;
+    let filter =
+        Filter { client: Some(owner.client), before, limit, look_max: LIST_ROWS_MAX, ..Filter::default() };
+    let (jobs, next) = workflows::list(call.app, filter).await?;
+    let mut found = Vec::with_capacity(jobs.len());
+    for job in jobs.into_iter().filter(|job| scope.tenant.is_none() || job.head.tenant == scope.tenant) {
+        if let Some(rows) = workflows::read(call.app, Arc::new(job)).await? {
+            found.push(Value::Object(view(&rows)));
+        }
+    }
+    let pagination = json!({
+        "limit": limit, "offset": 0, "total": found.len(), "has_more": next.is_some(),
+        "next_cursor": next.map(|id| id.to_string()),
+    });
+    Ok(reply::ok(&json!({"workflows": found, "pagination": pagination})))
+}

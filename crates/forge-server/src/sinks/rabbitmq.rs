@@ -1,0 +1,177 @@
+//! RabbitMQ: each message goes to a topic exchange, and counts once the broker has confirmed it.
+//!
+//! What no queue is bound for is confirmed and dropped by the broker: nobody asked for it. After any failure the connection is given
+//! up, and the next try begins with a new one.
+
+use std::sync::Arc;
+
+use forge_core::history::Event;
+use forge_engine::sinks::{EventSink, SinkError, SinkEvent, SinkSending, SinkSent};
+use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions};
+use lapin::types::{AMQPValue, FieldTable};
+use lapin::{
+    BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, ExchangeKind, PublisherConfirm,
+};
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+use super::message::{SinkMessage, Wording};
+use crate::config::{Amqp, Secret};
+use crate::limits::AMQP_CONNECT_TIMEOUT;
+
+/// Kept by the broker until somebody takes it.
+const PERSISTENT: u8 = 2;
+
+/// What the broker says, closing the channel, to a message above its `max_message_size`.
+const TOO_LARGE: &str = "is larger than";
+
+pub(super) struct RabbitSink {
+    url: Secret,
+    exchange: String,
+    wording: Wording,
+    /// The connection, once the exchange was declared; nobody else uses it.
+    link: Mutex<Option<RabbitLink>>,
+}
+
+/// A channel on which every message is confirmed, and the connection that it is on.
+struct RabbitLink {
+    channel: Channel,
+    /// Dropped, it would take the channel with it.
+    _connection: Connection,
+}
+
+impl RabbitSink {
+    pub(super) fn configured(config: &Amqp, source: &str) -> Option<Arc<dyn EventSink>> {
+        let (url, exchange) = (config.url.clone()?, config.results_exchange.clone()?);
+        let wording =
+            Wording { events: config.events, cloudevents: config.cloudevents, source: source.to_owned() };
+        Some(Arc::new(RabbitSink { url, exchange, wording, link: Mutex::default() }))
+    }
+
+    async fn send_all(&self, events: &[SinkEvent]) -> Result<SinkSent, SinkError> {
+        let mut kept = self.link.lock().await;
+        let messages: Vec<SinkMessage> = events.iter().map(|told| self.wording.message(told)).collect();
+        let all: Vec<&SinkMessage> = messages.iter().collect();
+        match self.send_together(&mut kept, &all).await {
+            Ok(()) => Ok(SinkSent { n_sent: events.len(), refused: Vec::new() }),
+            Err(error) if error.0.contains(TOO_LARGE) => self.send_apart(&mut kept, &messages).await,
+            Err(error) => Err(error),
+        }
+    }
+
+    /// One message after the other, each on a channel that works: the one that is too large closes its channel.
+    async fn send_apart(
+        &self,
+        kept: &mut Option<RabbitLink>,
+        messages: &[SinkMessage],
+    ) -> Result<SinkSent, SinkError> {
+        let mut sent = SinkSent::default();
+        for (index, message) in messages.iter().enumerate() {
+            match self.send_together(kept, &[message]).await {
+                Ok(()) => sent.n_sent += 1,
+                Err(error) if error.0.contains(TOO_LARGE) => sent.refused.push((index, error.0)),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(sent)
+    }
+
+    /// All of them, then all confirmations. The channel is kept only if all went well.
+    async fn send_together(
+        &self,
+        kept: &mut Option<RabbitLink>,
+        messages: &[&SinkMessage],
+    ) -> Result<(), SinkError> {
+        let link = match kept.take() {
+            Some(link) => link,
+            None => self.connect().await?,
+        };
+        let mut confirms = Vec::with_capacity(messages.len());
+        for message in messages {
+            confirms.push(self.publish(&link.channel, message).await.map_err(|error| said(&error))?);
+        }
+        for confirm in confirms {
+            match confirm.await.map_err(|error| said(&error))? {
+                Confirmation::Ack(_) => {}
+                Confirmation::Nack(_) => {
+                    return Err(SinkError("the broker refuses a message; is a queue full?".to_owned()));
+                }
+                Confirmation::NotRequested => {
+                    return Err(SinkError("the broker confirms nothing".to_owned()));
+                }
+            }
+        }
+        *kept = Some(link);
+        Ok(())
+    }
+
+    async fn connect(&self) -> Result<RabbitLink, SinkError> {
+        let properties = ConnectionProperties::default().with_connection_name("forgerun results".into());
+        let connecting = Connection::connect(self.url.expose(), properties);
+        // What the library says has no URL in it, so no password.
+        let failed = |what: String| SinkError(format!("could not connect to amqp.url: {what}"));
+        let connection = match timeout(AMQP_CONNECT_TIMEOUT, connecting).await {
+            Ok(connected) => connected.map_err(|error| failed(error.to_string()))?,
+            Err(_) => return Err(failed("no answer".to_owned())),
+        };
+        let channel = connection.create_channel().await.map_err(|error| said(&error))?;
+        channel.confirm_select(ConfirmSelectOptions::default()).await.map_err(|error| said(&error))?;
+        let options = ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() };
+        channel
+            .exchange_declare(
+                self.exchange.as_str().into(),
+                ExchangeKind::Topic,
+                options,
+                FieldTable::default(),
+            )
+            .await
+            .map_err(|error| SinkError(format!("could not declare exchange {}: {error}", self.exchange)))?;
+        Ok(RabbitLink { channel, _connection: connection })
+    }
+
+    async fn publish(&self, channel: &Channel, message: &SinkMessage) -> lapin::Result<PublisherConfirm> {
+        let key = format!("{}.{}", message.queue, message.event);
+        let options = BasicPublishOptions::default();
+        let exchange = self.exchange.as_str().into();
+        channel
+            .basic_publish(exchange, key.as_str().into(), options, &message.body, properties(message))
+            .await
+    }
+}
+
+impl EventSink for RabbitSink {
+    fn name(&self) -> &str {
+        "amqp"
+    }
+
+    fn kind(&self) -> &'static str {
+        "amqp"
+    }
+
+    fn wants(&self, event: &Event) -> bool {
+        self.wording.wants(event)
+    }
+
+    fn send<'a>(&'a self, events: &'a [SinkEvent]) -> SinkSending<'a> {
+        Box::pin(self.send_all(events))
+    }
+}
+
+fn said(error: &lapin::Error) -> SinkError {
+    SinkError(error.to_string())
+}
+
+fn properties(message: &SinkMessage) -> BasicProperties {
+    let mut headers = FieldTable::default();
+    // The content type has a property of its own.
+    for (name, value) in message.headers("cloudEvents_").filter(|(name, _)| name != "content-type") {
+        headers.insert(name.as_str().into(), AMQPValue::LongString(value.into()));
+    }
+    BasicProperties::default()
+        .with_content_type(message.content_type.into())
+        .with_message_id(message.id.as_str().into())
+        .with_type(message.event.into())
+        .with_app_id("forgerun".into())
+        .with_delivery_mode(PERSISTENT)
+        .with_headers(headers)
+}

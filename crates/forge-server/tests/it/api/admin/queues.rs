@@ -1,0 +1,75 @@
+//! Queues as the operator sees them.
+
+use serde_json::{Value, json};
+
+use super::{get, operator, post, server};
+
+fn named<'a>(page: &'a Value, name: &str) -> &'a Value {
+    page["items"].as_array().unwrap().iter().find(|queue| queue["name"] == name).unwrap_or(&Value::Null)
+}
+
+#[tokio::test]
+async fn queues_of_one_name_are_listed_together_whoever_owns_them() {
+    let server = server().await;
+    for _ in 0..2 {
+        let client = server.client().await;
+        client.job_like(json!({"type": "EXECUTE", "work_kind": "SUCCESS_FAST", "queue": "mail"})).await;
+        let real = json!({"type": "mail.send", "args": [], "options": {"queue": "mail"}});
+        client.call("POST", "/ojs/v1/jobs").json(real).send().await.expect(201);
+    }
+    let page = get(&server, "/admin/v1/queues").await;
+    let mail = named(&page, "mail");
+    assert_eq!((&mail["waiting"], &mail["n_queues"]), (&json!(4), &json!(3)));
+    assert!(mail["oldest_waiting_s"].as_u64().is_some(), "{mail}");
+    assert!(mail["last_minute"]["submitted_per_s"].as_f64().unwrap() > 0.0, "{mail}");
+    assert_eq!(named(&page, "default")["waiting"], 0);
+    assert_eq!(named(&page, "default")["oldest_waiting_s"], Value::Null);
+}
+
+#[tokio::test]
+async fn pages_of_queues_follow_each_other() {
+    let server = server().await;
+    let client = server.client().await;
+    for queue in ["a", "b", "c"] {
+        client.job_like(json!({"type": "EXECUTE", "queue": queue})).await;
+    }
+    let (mut seen, mut path) = (Vec::new(), "/admin/v1/queues?limit=2".to_owned());
+    loop {
+        let page = get(&server, &path).await;
+        seen.extend(page["items"].as_array().unwrap().iter().map(|queue| queue["name"].clone()));
+        let Some(cursor) = page["next_cursor"].as_str() else { break };
+        path = format!("/admin/v1/queues?limit=2&cursor={cursor}");
+    }
+    assert_eq!(seen, ["a", "b", "c", "default"]);
+}
+
+#[tokio::test]
+async fn the_operator_pauses_resumes_and_bounds_every_queue_of_a_name() {
+    let server = server().await;
+    let client = server.client().await;
+    let paused = post(&server, "/admin/v1/queues/mail/pause", json!({})).await.expect(200);
+    assert_eq!((&paused["name"], &paused["paused"]), (&json!("mail"), &json!(true)));
+    // Its owner cannot lift it.
+    client.call("POST", "/ojs/v1/queues/mail/resume").send().await.expect(200);
+    let page = get(&server, "/admin/v1/queues").await;
+    assert_eq!(named(&page, "mail")["paused"], true);
+    let resumed = post(&server, "/admin/v1/queues/mail/resume", json!({})).await.expect(200);
+    assert_eq!((&resumed["paused"], &resumed["paused_at"]), (&json!(false), &Value::Null));
+
+    let put = async |body: Value| operator(&server, "PUT", "/admin/v1/queues/mail").json(body).send().await;
+    let bounded = put(json!({"max_waiting": 1, "max_active": 7})).await.expect(200);
+    assert_eq!(bounded["limits"], json!({"max_waiting": 1, "max_active": 7}));
+    let job = json!({"type": "EXECUTE", "queue": "mail"});
+    client.submit(job.clone()).await.expect(202);
+    client.submit(job.clone()).await.refused(503, "RFA_EXEC_QUEUE_FULL");
+    let lifted = put(json!({"max_waiting": null})).await.expect(200);
+    assert_eq!(lifted["limits"], json!({"max_waiting": null, "max_active": 7}));
+    client.submit(job).await.expect(202);
+    for wrong in [json!({}), json!({"max_active": 0}), json!({"max_waiting": "3"})] {
+        assert!([400, 422].contains(&put(wrong.clone()).await.status), "{wrong}");
+    }
+    let rate = put(json!({"rate_per_s": 5})).await.refused(400, "RFA_JOB_VALIDATION_FAILED");
+    assert!(rate["detail"].as_str().unwrap().contains("rate_per_s"), "a queue has no rate: {rate}");
+    let odd = operator(&server, "POST", "/admin/v1/queues/No%20Name/pause").send().await;
+    assert!([400, 422].contains(&odd.status));
+}

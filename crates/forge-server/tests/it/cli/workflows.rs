@@ -1,0 +1,33 @@
+//! Workflows on the command line.
+
+use super::{ask, dev};
+
+#[test]
+fn a_workflow_is_submitted_shown_listed_retried_and_cancelled() {
+    let server = dev();
+    let good = r#"{"type":"chain","name":"good","steps":[{"work_kind":"SUCCESS_FAST"},{"work_kind":"SUCCESS_FAST"}]}"#;
+    let submitted = ask(&server, &["workflows", "submit", good]);
+    let id = submitted.expect(0);
+    // Its own job has the same id.
+    ask(&server, &["wait", id, "--timeout", "60s"]).expect(0);
+    let shown = ask(&server, &["workflows", "show", id, "--json"]).json(0);
+    assert_eq!((&shown["state"], &shown["steps_succeeded"]), (&"SUCCEEDED".into(), &2.into()));
+    let table = ask(&server, &["workflows", "show", id]);
+    assert!(table.expect(0).starts_with("0\tSUCCEEDED\t"), "{}", table.stdout);
+
+    let bad = r#"{"type":"chain","steps":[{"work_kind":"FAIL_IMMEDIATE","options":{"retry":{"max_attempts":1}}},{"type":"a.b","args":[]}]}"#;
+    let submitted = ask(&server, &["workflows", "submit", bad, "--idempotency-key", "k-1"]);
+    let failing = submitted.expect(0);
+    assert_eq!(ask(&server, &["workflows", "submit", bad, "--idempotency-key", "k-1"]).expect(0), failing);
+    ask(&server, &["wait", failing, "--timeout", "60s"]).expect(3);
+    let listed = ask(&server, &["workflows", "--state", "FAILED", "--json"]).json(0);
+    assert_eq!(listed["workflows"][0]["workflow_id"], failing);
+    assert_eq!(ask(&server, &["workflows", "retry", failing]).expect(0), "RUNNING");
+
+    let real = r#"{"type":"group","jobs":[{"type":"a.b","args":[]}]}"#;
+    let submitted = ask(&server, &["workflows", "submit", real]);
+    let waiting = submitted.expect(0);
+    assert_eq!(ask(&server, &["workflows", "cancel", waiting]).expect(0), "CANCELED");
+    ask(&server, &["workflows", "submit", "{}"]).expect(1);
+    ask(&server, &["workflows", "submit", "@/nowhere"]).expect(2);
+}

@@ -1,0 +1,182 @@
+//! The dashboard without a browser: sessions, forms, headers, files.
+
+use std::sync::Arc;
+
+use forge_server::Bounds;
+use forge_store::memory::Memory;
+use serde_json::json;
+
+use super::TOKEN;
+use crate::api::http::{Answer, Call};
+use crate::api::server::Server;
+
+async fn server() -> Server {
+    Server::with(&[("auth.admin_token", TOKEN)]).await
+}
+
+fn form(call: Call, body: &str) -> Call {
+    call.header("content-type", "application/x-www-form-urlencoded").body(body)
+}
+
+async fn log_in(server: &Server, token: &str) -> Answer {
+    form(server.call("POST", "/dashboard/login"), &format!("token={token}")).send().await
+}
+
+/// The cookie of a new session, as a browser sends it.
+async fn session(server: &Server) -> String {
+    let answer = log_in(server, TOKEN).await;
+    assert_eq!((answer.status, answer.header("location")), (303, Some("/dashboard")));
+    let cookie = answer.header("set-cookie").unwrap().to_owned();
+    for part in ["HttpOnly", "SameSite=Strict", "Path=/dashboard"] {
+        assert!(cookie.contains(part), "{cookie}");
+    }
+    cookie.split(';').next().unwrap().to_owned()
+}
+
+async fn page(server: &Server, path: &str, cookie: &str) -> String {
+    let answer = server.call("GET", path).header("cookie", cookie).send().await;
+    assert_eq!(answer.status, 200, "{path}");
+    answer.text().to_owned()
+}
+
+/// What the forms of a page carry.
+fn form_token(page: &str) -> &str {
+    let (_, rest) = page.split_once("name=\"csrf\" value=\"").expect("a form");
+    rest.split('"').next().unwrap()
+}
+
+#[tokio::test]
+async fn a_session_opens_the_dashboard_and_nothing_else() {
+    let server = server().await;
+    let led = server.call("GET", "/dashboard/jobs?state=FAILED").send().await;
+    let login = "/dashboard/login?next=%2Fdashboard%2Fjobs%3Fstate%3DFAILED";
+    assert_eq!((led.status, led.header("location")), (303, Some(login)));
+    let linked = server.call("GET", "/dashboard").header("sec-fetch-site", "cross-site").send().await;
+    assert_eq!(linked.status, 200, "a link from elsewhere comes without the cookie at first");
+    assert!(linked.text().contains("http-equiv=\"refresh\""), "{}", linked.text());
+    let cookie = session(&server).await;
+    page(&server, "/dashboard", &cookie).await;
+    let api = server.call("GET", "/admin/v1/queues").header("cookie", &cookie).send().await;
+    assert_eq!(api.status, 401);
+    server.clock.advance(std::time::Duration::from_secs(13 * 3600));
+    let late = server.call("GET", "/dashboard").header("cookie", &cookie).send().await;
+    assert_eq!(late.status, 303, "a session ends after twelve hours");
+}
+
+#[tokio::test]
+async fn a_form_needs_the_token_of_its_session() {
+    let server = server().await;
+    let client = server.client().await;
+    let job = client.job().await;
+    let (cookie, other) = (session(&server).await, session(&server).await);
+    let path = format!("/dashboard/jobs/{job}");
+    let shown = page(&server, &path, &cookie).await;
+    let foreign = page(&server, &path, &other).await;
+    let cancel = |token: &str| {
+        let call = server.call("POST", &format!("{path}/cancel")).header("cookie", &cookie);
+        form(call, &format!("csrf={token}"))
+    };
+    for wrong in ["", "0", form_token(&foreign)] {
+        assert_eq!(cancel(wrong).send().await.status, 403);
+    }
+    assert_eq!(client.get(&format!("/v1/jobs/{job}")).await.expect(200)["state"], "QUEUED");
+    assert_eq!(cancel(form_token(&shown)).send().await.status, 303);
+    assert_eq!(client.get(&format!("/v1/jobs/{job}")).await.expect(200)["state"], "CANCELED");
+}
+
+#[tokio::test]
+async fn wrong_tokens_are_counted_with_those_of_the_api() {
+    let server = server().await;
+    for _ in 0..5 {
+        assert_eq!(log_in(&server, "guess").await.status, 401);
+        let call = server.call("GET", "/admin/v1/queues").header("authorization", "Bearer guess");
+        assert_eq!(call.send().await.status, 401);
+    }
+    assert_eq!(log_in(&server, "guess").await.status, 429);
+    assert_eq!(log_in(&server, TOKEN).await.status, 429, "a right one must not be told from them");
+}
+
+#[tokio::test]
+async fn logging_out_ends_a_session() {
+    let server = server().await;
+    let cookie = session(&server).await;
+    let shown = page(&server, "/dashboard", &cookie).await;
+    let out = server.call("POST", "/dashboard/logout").header("cookie", &cookie);
+    assert_eq!(form(out, &format!("csrf={}", form_token(&shown))).send().await.status, 303);
+    let after = server.call("GET", "/dashboard").header("cookie", &cookie).send().await;
+    assert_eq!(after.status, 303);
+}
+
+#[tokio::test]
+async fn logging_out_ends_a_session_at_every_node_and_for_good() {
+    let store = Arc::new(Memory::new());
+    let node = async || Server::on(store.clone(), &[("auth.admin_token", TOKEN)], Bounds::default()).await;
+    let (here, there) = (node().await, node().await);
+    let cookie = session(&here).await;
+    page(&there, "/dashboard", &cookie).await;
+    let shown = page(&here, "/dashboard", &cookie).await;
+    let out = here.call("POST", "/dashboard/logout").header("cookie", &cookie);
+    assert_eq!(form(out, &format!("csrf={}", form_token(&shown))).send().await.status, 303);
+    for server in [&there, &node().await] {
+        let after = server.call("GET", "/dashboard").header("cookie", &cookie).send().await;
+        assert_eq!(
+            (after.status, after.header("location")),
+            (303, Some("/dashboard/login?next=%2Fdashboard"))
+        );
+        let login = server.call("GET", "/dashboard/login").header("cookie", &cookie).send().await;
+        assert_eq!(login.status, 200, "the form is shown, not the way back");
+    }
+}
+
+#[tokio::test]
+async fn an_open_server_asks_nobody_on_its_own_machine() {
+    let server = Server::with(&[("auth.mode", "open")]).await;
+    let answer = server.call("GET", "/dashboard").send().await;
+    assert_eq!(answer.status, 200);
+    let forwarded = server.call("GET", "/dashboard").header("x-forwarded-for", "203.0.113.9");
+    assert_eq!(forwarded.send().await.status, 303);
+    let cancel = form(server.call("POST", "/dashboard/jobs/bulk"), "act=cancel");
+    assert_eq!(cancel.send().await.status, 403, "a form of another page is refused here too");
+    let first = server.call("GET", "/").header("accept", "application/json").send().await.expect(200);
+    assert_eq!(first["links"]["dashboard"], json!("/dashboard"));
+}
+
+#[tokio::test]
+async fn pages_allow_nothing_from_elsewhere_and_files_are_kept() {
+    let server = server().await;
+    let login = server.call("GET", "/dashboard/login").send().await;
+    assert_eq!(login.status, 200);
+    let policy = login.header("content-security-policy").unwrap();
+    assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+    assert!(!login.text().contains("<style") && !login.text().contains("style="));
+    for (path, media_type) in [
+        ("/dashboard/dashboard.css", "text/css; charset=utf-8"),
+        ("/dashboard/dashboard.js", "text/javascript; charset=utf-8"),
+        ("/dashboard/icon.svg", "image/svg+xml"),
+    ] {
+        let file = server.call("GET", path).send().await;
+        assert_eq!((file.status, file.header("content-type")), (200, Some(media_type)), "{path}");
+        let tag = file.header("etag").unwrap();
+        let again = server.call("GET", path).header("if-none-match", tag).send().await;
+        assert_eq!(again.status, 304, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_refused_is_told_on_a_page() {
+    let server = server().await;
+    let cookie = session(&server).await;
+    for (path, status) in [
+        ("/dashboard/nothing", 404),
+        ("/dashboard/jobs/01890a5d-ac96-774b-bcce-b302099a8057", 404),
+        ("/dashboard/jobs?state=ODD", 400),
+        ("/dashboard/jobs?colour=red", 400),
+    ] {
+        let answer = server.call("GET", path).header("cookie", &cookie).send().await;
+        assert_eq!(
+            (answer.status, answer.header("content-type")),
+            (status, Some("text/html; charset=utf-8"))
+        );
+        assert!(answer.text().contains("role=\"alert\""), "{path}");
+    }
+}

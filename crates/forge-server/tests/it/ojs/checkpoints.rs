@@ -1,0 +1,60 @@
+//! Checkpoints: saved by one attempt, read by the next.
+
+use super::*;
+
+async fn save(world: &World, id: &str, state: Value) -> Answer {
+    let body = json!({"state": state}).to_string();
+    call(&world.client, "PUT", &format!("jobs/{id}/checkpoint")).body(body).send().await
+}
+
+#[tokio::test]
+async fn the_next_attempt_goes_on_where_the_last_one_was() {
+    let world = World::start().await;
+    let id = world.push(json!({"retry": {"max_attempts": 2, "initial_interval": "PT1S"}})).await;
+    world.fetch().await;
+    let first = save(&world, &id, json!({"page": 1, "big": 1e300})).await.expect(200);
+    assert_eq!((&first["sequence"], &first["checkpoint"]["state"]["page"]), (&json!(1), &json!(1)));
+    save(&world, &id, json!({"page": 2})).await.expect(200);
+    world.nack(&id, json!({"code": "handler_error", "message": "no"})).await.expect(200);
+    world.fetch().await;
+    let known = world.get(&format!("jobs/{id}/checkpoint")).await.expect(200);
+    assert_eq!(
+        (&known["job_id"], &known["state"], &known["sequence"]),
+        (&json!(id), &json!({"page": 2}), &json!(2))
+    );
+    // As two SDKs ask for it.
+    let path = format!("/ojs/v1/ojs/v1/checkpoints/{id}/resume");
+    assert_eq!(world.client.get(&path).await.expect(200)["sequence"], 2);
+    world.ack(&id).await.expect(200);
+    assert_eq!(save(&world, &id, json!({})).await.status, 409);
+    world.get(&format!("jobs/{id}/checkpoint")).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_checkpoint_is_deleted_once_or_twice_and_then_counts_from_one() {
+    let world = World::start().await;
+    let id = world.push(json!({})).await;
+    let path = format!("jobs/{id}/checkpoint");
+    refused(&world.get(&path).await, 404, "NOT_FOUND", "not_found");
+    save(&world, &id, json!([1])).await.expect(200);
+    for _ in 0..2 {
+        call(&world.client, "DELETE", &path).send().await.expect(200);
+    }
+    refused(&world.get(&path).await, 404, "NOT_FOUND", "not_found");
+    assert_eq!(save(&world, &id, json!("text")).await.expect(200)["sequence"], 1);
+}
+
+#[tokio::test]
+async fn checkpoints_have_owners_and_bounds() {
+    let world = World::start().await;
+    let id = world.push(json!({})).await;
+    let other = world.server.client().await;
+    let theirs = call(&other, "PUT", &format!("jobs/{id}/checkpoint")).body(r#"{"state":1}"#).send().await;
+    refused(&theirs, 403, "TENANT_ACCESS_DENIED", "tenant_access_denied");
+    let nothing = "01965000-0000-7000-8000-000000000000";
+    refused(&save(&world, nothing, json!(1)).await, 404, "NOT_FOUND", "not_found");
+    let large = json!("x".repeat(257 * 1024));
+    assert_eq!(save(&world, &id, large).await.status, 413);
+    let empty = call(&world.client, "POST", &format!("jobs/{id}/checkpoint")).body("{}").send().await;
+    assert_eq!(empty.expect(400)["details"]["field"], "state");
+}

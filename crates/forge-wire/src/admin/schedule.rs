@@ -1,0 +1,31 @@
+//! Schedules of all clients.
+
+use forge_core::schedule::Schedule;
+use forge_core::time::Time;
+use serde::{Deserialize, Serialize};
+
+use crate::forge::ScheduleView;
+
+/// A schedule, and whose it is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AdminSchedule {
+    /// Whose.
+    pub client: String,
+    /// Which of the client's tenants.
+    pub tenant: Option<String>,
+    /// As its owner sees it.
+    #[serde(flatten)]
+    pub schedule: ScheduleView,
+}
+
+impl AdminSchedule {
+    /// The schedule as it stands, with its next ticks.
+    pub fn new(schedule: &Schedule, next_runs: &[Time]) -> AdminSchedule {
+        let owner = &schedule.id.owner;
+        AdminSchedule {
+            client: owner.client.to_string(),
+            tenant: owner.tenant.as_ref().map(ToString::to_string),
+            schedule: ScheduleView::new(schedule, next_runs),
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Webhooks of all clients.
+
+use forge_core::time::Time;
+use forge_core::webhook::Webhook;
+use serde::Serialize;
+
+use crate::forge::WebhookView;
+
+/// A webhook, and whose it is. Never its secret.
+#[derive(Clone, Debug, Serialize)]
+pub struct AdminWebhook {
+    /// Whose.
+    pub client: String,
+    /// As its owner sees it.
+    #[serde(flatten)]
+    pub webhook: WebhookView,
+}
+
+impl AdminWebhook {
+    /// The webhook at this moment.
+    pub fn new(webhook: &Webhook, now: Time) -> AdminWebhook {
+        AdminWebhook { client: webhook.client.to_string(), webhook: WebhookView::new(webhook, None, now) }
+    }
+}
