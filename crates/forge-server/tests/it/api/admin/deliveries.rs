@@ -1,5 +1,7 @@
 //! Deliveries of all clients, and sending one again.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::{get, post, server};
@@ -13,6 +15,8 @@ async fn deliveries_of_a_webhook_and_of_a_job_are_listed_and_sent_again() {
     let webhook = format!("/admin/v1/webhooks/{}/deliveries", webhook["webhook_id"].as_str().unwrap());
     let jobs = [client.job().await, client.job().await];
     server.succeed().await;
+    // Deliveries of one millisecond stand in no order.
+    server.clock.advance(Duration::from_millis(1));
     server.succeed().await;
 
     let page = get(&server, &format!("{webhook}?limit=1")).await;
