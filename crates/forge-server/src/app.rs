@@ -33,6 +33,7 @@ use crate::limits::{
     WEBHOOK_LEASE_MARGIN,
 };
 use crate::metrics::Metrics;
+use crate::own_clients::DEFAULT_CLIENT;
 use crate::schemas::SchemaCache;
 use crate::sinks::SinkSet;
 use crate::tallies::NodeNews;
@@ -135,9 +136,6 @@ impl Default for Bounds {
         }
     }
 }
-
-/// The client of requests without credentials in open mode: the same on every node and after every restart.
-const DEFAULT_CLIENT: ClientId = ClientId::v4(0x64656661_756c_7400_0000_000000000000);
 
 fn node_name(clock: &dyn Clock) -> Name {
     Name::new(&format!("node-{:08x}", clock.random() as u32)).expect("a short name")

@@ -38,6 +38,7 @@ mod http_client;
 pub mod limits;
 pub mod metrics;
 mod migrate;
+mod own_clients;
 pub mod pages;
 pub mod problems;
 pub mod schedules;

@@ -35,7 +35,6 @@ mod topology;
 
 use std::sync::Arc;
 
-use forge_core::id::ClientId;
 use forge_core::job::Name;
 use forge_core::queue::Owner;
 use tokio::sync::watch;
@@ -43,11 +42,9 @@ use tokio::task::JoinHandle;
 
 use crate::app::App;
 use crate::config::Secret;
+use crate::own_clients::BRIDGE_CLIENT;
 
 pub(crate) use metrics::BridgeMetrics;
-
-/// The client of jobs from the broker, unless the configuration names another: the same on every node and after every restart.
-const BRIDGE_CLIENT: ClientId = ClientId::v4(0x616d7170_6272_4964_0000_000000000000);
 
 /// What the loops of the bridge share.
 struct BridgeContext {

@@ -14,8 +14,9 @@ use tokio::task::JoinSet;
 use tracing::{info, warn};
 
 use super::connection::{BridgeError, connect};
-use super::{BRIDGE_CLIENT, BridgeContext, control, intake, topology};
+use super::{BridgeContext, control, intake, topology};
 use crate::limits::{AMQP_WAIT_BASE, AMQP_WAIT_MAX};
+use crate::own_clients::BRIDGE_CLIENT;
 
 /// Keeps a session up until the bridge shall stop.
 pub(super) async fn run(context: Arc<BridgeContext>) {

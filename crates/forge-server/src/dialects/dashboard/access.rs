@@ -156,12 +156,15 @@ async fn log_out(call: Call<'_>) -> Result<Response, ApiError> {
 pub(super) fn login_page(app: &App, exchange: &Exchange, code: StatusCode, wrong: Option<&str>) -> Response {
     let next = QueryString::of(&exchange.uri, &["next"]).map(|query| next_of(&query)).unwrap_or_default();
     let action = format!("{LOGIN}?next={}", utf8_percent_encode(&next, NON_ALPHANUMERIC));
+    // Every form has this field. Here it proves nothing: a form that has the operator's token needs no proof. So it must not be made from that token,
+    // or anybody could try guesses against it without asking us.
+    let form_token = format!("{:032x}", app.clock.random());
     let main = html! {
         main #main .login {
             h1 { (layout::mark()) "ForgeRun" }
             @if auth::knows_operator(app) {
                 form method="post" action=(action) {
-                    input type="hidden" name="csrf" value=(app.sessions.form_token(None));
+                    input type="hidden" name="csrf" value=(form_token);
                     label for="token" { "Operator token" }
                     input #token type="password" name="token" autocomplete="current-password" required autofocus
                         aria-describedby="token-help";

@@ -13,6 +13,7 @@ use crate::app::App;
 use crate::edge::accepted::REPLAYED;
 use crate::edge::routing::{Call, Route, RouteAccess};
 use crate::edge::{ApiError, Exchange, Who, api_keys, auth, body, respond};
+use crate::own_clients;
 use crate::traces::RequestSubject;
 
 /// The routes of keys.
@@ -111,6 +112,7 @@ async fn owned(call: &Call<'_>) -> Result<ClientId, ApiError> {
             Some(_) => Err(ApiError::new(Kind::ForeignResource, "The keys belong to another client.")),
             None => Err(refused(Refusal::ClientNotFound)),
         },
+        Who::Nobody if own_clients::is_own(client) => Err(auth::no_key()),
         Who::Client(_) | Who::Operator | Who::Nobody => Ok(client),
     }
 }

@@ -1,11 +1,17 @@
 //! Who gets in: credentials, ownership, and what the unauthorised learn (nothing).
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use forge_core::client::Client;
+use forge_core::{Command, redrive};
+use forge_server::Bounds;
+use forge_store::memory::Memory;
 use serde_json::json;
 
 use super::server::Server;
 
+const OPERATOR: &str = "the-operator-and-nobody-else";
 const UNKNOWN: &str = "RFA_AUTH_INVALID_CREDENTIALS";
 const JOB_ROUTES: [(&str, &str); 9] = [
     ("POST", "/v1/jobs"),
@@ -110,6 +116,23 @@ async fn an_expired_key_renews_itself_for_a_while_and_does_nothing_else() {
     server.clock.advance(2 * day);
     let over = late.post(&foreign).await.refused(401, "RFA_AUTH_TOKEN_EXPIRED");
     assert!(over["detail"].as_str().unwrap().contains("operator"), "{over}");
+}
+
+/// The ids of these clients are no secret.
+#[tokio::test]
+async fn a_first_key_of_a_client_of_the_server_is_not_for_everybody() {
+    let store = Arc::new(Memory::new());
+    let open = Server::on(store.clone(), &[("auth.mode", "open")], Bounds::default()).await;
+    let id = open.app.default_client.unwrap();
+    let server = Server::on(store, &[("auth.admin_token", OPERATOR)], Bounds::default()).await;
+    let redrives = Client::new(redrive::CLIENT, server.app.clock.now());
+    server.app.engine.run(Command::Register(redrives)).await.unwrap();
+    for id in [id, redrive::CLIENT] {
+        let path = format!("/v1/clients/{id}/keys");
+        server.call("POST", &path).send().await.refused(401, UNKNOWN);
+        let operator = server.call("POST", &path).header("authorization", &format!("Bearer {OPERATOR}"));
+        operator.send().await.expect(201);
+    }
 }
 
 #[tokio::test]
