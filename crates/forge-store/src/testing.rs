@@ -17,7 +17,6 @@
 //! Panics where something is missing: tests must fail then, not pass without a database.
 
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -29,10 +28,12 @@ use std::time::Duration;
 use tokio_postgres::{Client, NoTls};
 
 mod pooler;
+mod ports;
 #[cfg(feature = "testing-s3")]
 mod s3;
 
 pub use pooler::{PoolMode, Pooler};
+pub use ports::{free_port, free_ports};
 #[cfg(feature = "testing-s3")]
 pub use s3::S3Server;
 
@@ -354,12 +355,6 @@ fn owner_of(folder: &Path) -> Option<(u32, u32)> {
         Some((fields.get(2)?.parse().ok()?, fields.get(3)?.parse().ok()?))
     };
     Some(find("postgres").or_else(|| find("nobody")).expect("no user to run PostgreSQL as"))
-}
-
-/// A port that was free a moment ago.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("cannot find a free port");
-    listener.local_addr().expect("a bound listener has an address").port()
 }
 
 #[expect(clippy::disallowed_methods, reason = "waits for another process, which gives no other sign")]

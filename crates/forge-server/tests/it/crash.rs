@@ -29,9 +29,14 @@ pub(crate) fn start(database_url: &str) -> Server {
     started(forgerun(&["serve", "--listen", "127.0.0.1:0", "--database-url", database_url]))
 }
 
-pub(crate) fn started(mut command: Command) -> Server {
+pub(crate) fn started(command: Command) -> Server {
+    started_with_leases(command, Duration::from_secs(2))
+}
+
+/// The same, with leases of this length.
+pub(crate) fn started_with_leases(mut command: Command, lease: Duration) -> Server {
     command
-        .env("FORGERUN_WORKERS__LEASE_S", "2")
+        .env("FORGERUN_WORKERS__LEASE_S", lease.as_secs().to_string())
         .env("FORGERUN_WORKERS__HEARTBEAT_S", "1")
         .env("FORGERUN_WORKERS__COUNT", "16")
         .env("FORGERUN_LIMITS__RATE_PER_MINUTE", "1000000")

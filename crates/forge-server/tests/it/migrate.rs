@@ -1,9 +1,7 @@
 //! `forgerun migrate`: what it says, what it changes, and how it ends.
 
-use std::net::TcpListener;
-
 use forge_store::sqlite::Sqlite;
-use forge_store::testing::{Cluster, NextStep, step_ahead};
+use forge_store::testing::{Cluster, NextStep, free_port, step_ahead};
 
 use crate::process::{forgerun, run};
 
@@ -73,8 +71,7 @@ fn a_database_that_is_not_there_is_told_from_one_that_lacks_steps() {
     let found = run(&mut forgerun(&["migrate", "--check", "--database-url", &url]));
     assert_eq!(found.code, Some(0), "{}", found.stderr);
 
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let url = format!("postgres://forgerun@{nobody}/jobs");
+    let url = format!("postgres://forgerun@127.0.0.1:{}/jobs", free_port());
     let unreachable = run(&mut forgerun(&["migrate", "--check", "--database-url", &url]));
     assert_eq!(unreachable.code, Some(6), "{}", unreachable.stderr);
 }

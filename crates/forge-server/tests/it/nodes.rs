@@ -2,11 +2,12 @@
 //! other, the database dies and its standby takes over. Every 202 is there afterwards and has ended once.
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use forge_store::testing::{Cluster, Durability};
 
-use crate::crash::{start, started};
+use crate::crash::{start, started, started_with_leases};
 use crate::load::Load;
 use crate::process::{Server, forgerun};
 use crate::rabbitmq::pause;
@@ -52,12 +53,20 @@ fn nodes_are_restarted_one_after_the_other_and_nothing_is_lost() {
     load.check(&nodes[0]);
 }
 
+fn node(database_url: &str) -> Command {
+    forgerun(&["serve", "--listen", "127.0.0.1:0", "--database-url", database_url])
+}
+
 /// Five minutes ahead of everybody else.
-pub(crate) fn start_ahead(database_url: &str) -> Server {
-    let mut command = forgerun(&["serve", "--listen", "127.0.0.1:0", "--database-url", database_url]);
+fn node_ahead(database_url: &str) -> Command {
+    let mut command = node(database_url);
     // The library itself: the program `faketime` would stand between us and the server, and outlive neither.
     command.env("LD_PRELOAD", faketime()).env("FAKETIME", "+300s").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
-    started(command)
+    command
+}
+
+pub(crate) fn start_ahead(database_url: &str) -> Server {
+    started(node_ahead(database_url))
 }
 
 /// Debian has a folder per kind of processor.
@@ -71,7 +80,9 @@ fn faketime() -> PathBuf {
 fn a_node_whose_clock_is_ahead_takes_nothing_from_the_others() {
     let cluster = Cluster::start(Durability::Full);
     let url = runtime().block_on(cluster.database());
-    let (first, second) = (start(&url), start_ahead(&url));
+    // Shorter than what the clocks differ by, longer than any stall of the machine.
+    let start = |node: Command| started_with_leases(node, Duration::from_secs(60));
+    let (first, second) = (start(node(&url)), start(node_ahead(&url)));
     let load = Load::new(&[&first, &second]);
     load.during(|| load.wait_for_more());
     // Created, queued, assigned, running, ended: one more, and a job was taken for lost.

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 /// Far more than anything here takes, so that only a hang fails.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A process that ended.
 pub(crate) struct Ended {

@@ -12,7 +12,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
+use forge_store::testing::free_ports;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use serde_json::{Value, json};
 
@@ -340,13 +341,6 @@ fn owner_of(folder: &Path) -> Option<(u32, u32)> {
         Some((fields.get(2)?.parse().ok()?, fields.get(3)?.parse().ok()?))
     };
     Some(find("rabbitmq").or_else(|| find("nobody")).expect("no user to run RabbitMQ as"))
-}
-
-/// Ports that were free a moment ago, all different.
-fn free_ports() -> [u16; 4] {
-    let listeners =
-        [(); 4].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("cannot find a free port"));
-    listeners.map(|listener| listener.local_addr().expect("a bound listener has an address").port())
 }
 
 #[expect(clippy::disallowed_methods, reason = "waits for another process, which gives no other sign")]

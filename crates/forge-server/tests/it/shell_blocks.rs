@@ -10,12 +10,13 @@
 //! free ones, and `cargo build` finds the binary built already.
 
 use std::fs;
-use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
+
+use forge_store::testing::free_ports;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
@@ -200,11 +201,6 @@ impl PageFolder {
     }
 }
 
-fn free_ports() -> [u16; 3] {
-    let listeners = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    listeners.map(|listener| listener.local_addr().unwrap().port())
-}
-
 /// The pages, by their path from the root.
 fn pages() -> Vec<(String, String)> {
     let root = Path::new(ROOT);
@@ -275,7 +271,7 @@ mod can_fail {
                     <!-- block: own terminal -->\n```sh\necho broken; exit 3\n```\n\
                     <!-- block: own terminal -->\n```sh\nsleep 1000\n```\n\
                     <!-- block: not run, there is no such program -->\n```sh\nno-such-program\n```\n\
-                    ```sh\nwhile [ ! -s $WORK/terminal-10 ]; do sleep 0.1; done; sleep 0.1\n```\n";
+                    ```sh\nwhile [ ! -s $WORK/terminal-10 ]; do sleep 0.1; done; sleep 1\n```\n";
         let found = failures(page);
         assert!(found.starts_with("line 2: does not fail\nline 10: ended: broken\n"), "{found}");
         assert_eq!(found.matches("line ").count(), 2, "{found}");

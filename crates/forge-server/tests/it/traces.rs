@@ -1,7 +1,6 @@
 //! Traces, as a collector gets them from the real server.
 
-use std::net::TcpListener;
-
+use forge_store::testing::free_port;
 use serde_json::{Value, json};
 
 use crate::api::http::{Answer, Call};
@@ -174,8 +173,11 @@ async fn a_trace_that_is_not_sampled_is_not_told_and_a_stop_sends_the_rest() {
     let not_sampled = format!("00-{TRACE}-{PARENT}-00");
     traced.job("SUCCESS_FAST", &[("traceparent", &not_sampled)]).await;
     let told = traced.job("SUCCESS_FAST", &[]).await;
-    traced.server.signal("TERM");
-    assert_eq!(traced.server.wait().code, Some(0));
+    let server = traced.server;
+    server.signal("TERM");
+    // On a thread of its own: the collector answers on this one.
+    let ended = tokio::task::spawn_blocking(move || server.wait()).await.unwrap();
+    assert_eq!(ended.code, Some(0));
     let trace = told.replace('-', "");
     collector.until(|spans| n_of(spans, &trace, "execution") == 1).await;
     assert!(!collector.raw.contains(TRACE), "{}", collector.raw);
@@ -183,9 +185,7 @@ async fn a_trace_that_is_not_sampled_is_not_told_and_a_stop_sends_the_rest() {
 
 #[tokio::test]
 async fn a_collector_that_is_away_costs_spans_and_nothing_else() {
-    // A port that was free a moment ago, and is nobody's now.
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let mut traced = Traced::start(&format!("http://{gone}")).await;
+    let mut traced = Traced::start(&format!("http://127.0.0.1:{}", free_port())).await;
     traced.job("SUCCESS_FAST", &[]).await;
     traced.server.wait_for_log("traces are not sent");
     let metrics = traced.server.get("/metrics");
@@ -199,9 +199,8 @@ async fn a_collector_that_is_away_costs_spans_and_nothing_else() {
 async fn attempts_to_deliver_a_webhook_are_in_the_trace_of_the_job() {
     let mut collector = Collector::start().await;
     let traced = Traced::start(&collector.endpoint).await;
-    // Nobody listens there any more.
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let body = json!({"type": "EXECUTE", "work_kind": "SUCCESS_FAST", "callback": format!("http://{closed}/hook?token=secret")});
+    let callback = format!("http://127.0.0.1:{}/hook?token=secret", free_port());
+    let body = json!({"type": "EXECUTE", "work_kind": "SUCCESS_FAST", "callback": callback});
     let sampled = format!("00-{TRACE}-{PARENT}-01");
     let submit = traced.call("POST", "/v1/jobs").header("traceparent", &sampled).json(body);
     let job = text(&submit.send().await.expect(202), "job_id");

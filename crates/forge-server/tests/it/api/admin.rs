@@ -39,6 +39,7 @@ pub(super) async fn post(server: &Server, path: &str, body: Value) -> Answer {
 #[tokio::test]
 async fn only_the_operators_token_opens_the_operators_api() {
     let server = server().await;
+    server.clock.stop();
     let client = server.client().await;
     for path in ["/admin/v1/failures", "/admin/v1/queues", "/admin/v1/workers"] {
         get(&server, path).await;

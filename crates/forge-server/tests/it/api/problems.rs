@@ -275,7 +275,7 @@ async fn results(sweep: &mut Sweep) {
 /// Trouble of the server's own.
 async fn trouble(sweep: &mut Sweep) {
     let store = Faulty::new();
-    let bounds = Bounds { request_timeout: Duration::from_secs(1), ..Bounds::default() };
+    let bounds = Bounds { request_timeout: Duration::from_secs(3), ..Bounds::default() };
     let server = Server::on(store.clone(), &[], bounds).await;
     let client = server.client().await;
     let path = format!("/v1/jobs/{}", client.job().await);

@@ -183,6 +183,7 @@ async fn types_can_be_switched_off() {
 #[tokio::test]
 async fn a_time_just_passed_is_taken_and_one_with_an_offset_is_converted() {
     let server = Server::start().await;
+    server.clock.stop();
     let client = server.client().await;
     let now = server.app.clock.now();
     let text = |time| forge_wire::time::millis(time);

@@ -426,13 +426,14 @@ async fn a_job_that_left_nothing_has_no_result() {
 async fn a_download_outlives_the_time_that_a_request_may_take() {
     let bounds = Bounds { request_timeout: Duration::from_millis(1500), ..Bounds::default() };
     let folder = tempfile::tempdir().unwrap();
-    let store = Sqlite::open(&folder.path().join("jobs.db")).unwrap();
-    let server = Server::on(Arc::new(store), &[], bounds).await;
-    let client = server.client().await;
+    let store = Arc::new(Sqlite::open(&folder.path().join("jobs.db")).unwrap());
+    let patient = Server::on(store.clone(), &[], Bounds::default()).await;
+    let client = patient.client().await;
     const SIZE: usize = 20_000_000;
-    let output = kept(&server, "video/mp4", None, SIZE).await;
-    let path = left(&server, &client, output).await;
-    let mut connection = TcpStream::connect(client.address).await.unwrap();
+    let output = kept(&patient, "video/mp4", None, SIZE).await;
+    let path = left(&patient, &client, output).await;
+    let server = Server::on(store, &[], bounds).await;
+    let mut connection = TcpStream::connect(server.address).await.unwrap();
     let request = format!(
         "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nauthorization: Bearer {}\r\n\r\n",
         client.key

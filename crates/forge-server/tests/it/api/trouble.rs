@@ -12,7 +12,7 @@ use super::server::{Client, Server};
 
 async fn faulty() -> (Arc<Faulty>, Server, Client) {
     let store = Faulty::new();
-    let bounds = Bounds { request_timeout: Duration::from_secs(1), ..Bounds::default() };
+    let bounds = Bounds { request_timeout: Duration::from_secs(3), ..Bounds::default() };
     let server = Server::on(store.clone(), &[], bounds).await;
     let client = server.client().await;
     client.get("/v1/jobs").await.expect(200);

@@ -5,6 +5,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::process::Stdio;
 use std::thread;
 
+use forge_store::testing::free_port;
+
 use super::{ask, command, dev};
 use crate::process::{forgerun, run};
 
@@ -27,7 +29,7 @@ const COMMANDS: [&[&str]; 13] = [
 
 #[test]
 fn a_server_that_is_not_there_ends_every_command_with_6() {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = format!("127.0.0.1:{}", free_port());
     for arguments in COMMANDS {
         let ended = run(forgerun(arguments).env("FORGERUN_URL", format!("http://{free}")));
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(6), ""), "{arguments:?} {}", ended.stderr);

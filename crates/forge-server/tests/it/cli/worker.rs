@@ -8,6 +8,7 @@ use std::process::{Child, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use forge_store::testing::free_port;
 use serde_json::Value;
 
 use super::{ask, command, dev};
@@ -199,7 +200,7 @@ fn a_cancelled_job_is_stopped_and_one_that_ignores_it_is_killed() {
     let folder = tempfile::tempdir().unwrap();
     let pid = folder.path().join("pid");
     let script = format!("trap '' TERM; echo $$ > {}; while true; do sleep 1; done", pid.display());
-    let mut worker = Worker::exec(&server, &["--lease", "1s", "--grace", "200ms"], &script);
+    let mut worker = Worker::exec(&server, &["--lease", "5s", "--grace", "200ms"], &script);
     let id = ask(&server, &["submit", "--type", "t", "--queue", "q"]).expect(0).to_owned();
     worker.wait_for("took");
     while fs::read_to_string(&pid).map_or(true, |text| !text.ends_with('\n')) {
@@ -248,9 +249,8 @@ fn a_program_that_cannot_be_found_and_a_server_that_is_not_there_stop_the_start(
     let server = dev();
     let missing = ask(&server, &["worker", "exec", "--queue", "q", "--", "no-such-program"]);
     assert!(missing.expect(2).is_empty() && missing.stderr.contains("no-such-program"), "{}", missing.stderr);
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut away = forgerun(&["worker", "exec", "--", "/bin/true"]);
-    assert_eq!(run(away.env("FORGERUN_URL", format!("http://{free}"))).code, Some(6));
+    assert_eq!(run(away.env("FORGERUN_URL", format!("http://127.0.0.1:{}", free_port()))).code, Some(6));
     assert_eq!(ask(&server, &["worker", "exec"]).code, Some(2));
     assert_eq!(ask(&server, &["worker", "http", "--url", "ftp://x"]).code, Some(2));
 }
@@ -264,7 +264,7 @@ fn a_url_does_the_work_and_is_told_whose_it_is() {
     thread::spawn(move || {
         for connection in listener.incoming() {
             let mut connection = connection.unwrap();
-            connection.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+            connection.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
             let mut request = Vec::new();
             let mut piece = [0; 4096];
             while let Ok(n @ 1..) = connection.read(&mut piece) {

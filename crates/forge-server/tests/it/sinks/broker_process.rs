@@ -2,7 +2,6 @@
 //! process holds; however the test process ends, the helper then kills the broker and removes the folder.
 
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -66,11 +65,4 @@ impl Drop for BrokerProcess {
         drop(self.keeper.stdin.take());
         let _ = self.keeper.wait();
     }
-}
-
-/// Ports that were free a moment ago, all different.
-pub(super) fn free_ports<const N: usize>() -> [u16; N] {
-    let listeners =
-        [(); N].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("cannot find a free port"));
-    listeners.map(|listener| listener.local_addr().expect("a bound listener has an address").port())
 }

@@ -8,7 +8,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
-use super::broker_process::{BrokerProcess, free_ports};
+use forge_store::testing::free_ports;
+
+use super::broker_process::BrokerProcess;
 use super::{Message, Road, python, tools, wait_for};
 
 const PASSWORD: &str = "right";

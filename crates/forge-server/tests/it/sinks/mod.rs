@@ -209,7 +209,10 @@ fn check_order(messages: &[Message]) {
 fn events_arrive_as_over_http(road: &Road<'_>, check: impl Fn(&Message, &str)) {
     for mode in ["off", "binary", "structured"] {
         let events = format!("FORGERUN_{}__EVENTS", road.section);
-        let world = World::new(road, &[(&events, "all"), ("FORGERUN_CLOUDEVENTS__MODE", mode)]);
+        // Leases that no stall outlasts: a job that is taken for lost has more events.
+        let more =
+            [(&*events, "all"), ("FORGERUN_CLOUDEVENTS__MODE", mode), ("FORGERUN_WORKERS__LEASE_S", "60")];
+        let world = World::new(road, &more);
         let server = world.start();
         let (failed, succeeded) = (submit(&server, "FAIL_IMMEDIATE"), submit(&server, "SUCCESS_FAST"));
         drained(&server);
@@ -337,25 +340,26 @@ fn trouble_is_told_and_the_rest_goes_on(road: &Road<'_>, expected: &str) {
     let world = World::new(road, &[("FORGERUN_LOG__LEVEL", "warn")]);
     let mut server = world.start();
     submit(&server, "SUCCESS_FAST");
-    let sink = wait_for("the sink to be down", || {
+    // A slow broker may first be late with its answer, which is another error.
+    let sink = wait_for("the sink to be down for this reason", || {
         let sink = sink(&server);
-        (sink["state"] == "down" && sink["last_error"].is_string()).then_some(sink)
+        let is_expected = sink["last_error"].as_str().is_some_and(|error| error.contains(expected));
+        (sink["state"] == "down" && is_expected).then_some(sink)
     });
     wait_for("the sender to be among the nodes", || {
         let mut connection = Connection::open(server.address, "").unwrap();
         let (_, overview) = connection.ask("GET", "/admin/v1/overview", "").unwrap();
         overview["nodes"].as_array()?.iter().any(|node| node["id"] == sink["node"]).then_some(())
     });
-    let error = sink["last_error"].as_str().unwrap();
-    assert!(error.contains(expected), "{error}");
-    assert!(!error.contains("hunter2"), "{error}");
+    assert!(!sink.to_string().contains("hunter2"), "{sink}");
     wait_for("the lag to show", || {
         let metrics = server.get("/metrics");
         let is_shown = |line: &&str| line.starts_with("sink_lag_events{") && line.ends_with(" 1");
         metrics.lines().any(|line| is_shown(&line)).then_some(())
     });
-    let line = server.wait_for_log("could not send; trying again");
-    assert!(line.contains(expected) && !line.contains("hunter2"), "{line}");
+    let mut lines = std::iter::repeat_with(|| server.wait_for_log("could not send; trying again"));
+    let line = lines.find(|line| line.contains(expected)).unwrap();
+    assert!(!line.contains("hunter2"), "{line}");
     assert!(server.get("/ready").starts_with("HTTP/1.1 200"), "brokers are no reason not to be ready");
     submit(&server, "FAIL_IMMEDIATE");
     server.signal("TERM");

@@ -3,7 +3,9 @@
 use std::net::TcpStream;
 use std::process::Command;
 
-use super::broker_process::{BrokerProcess, free_ports};
+use forge_store::testing::free_port;
+
+use super::broker_process::BrokerProcess;
 use super::{Message, Road, python, tools, wait_for};
 
 /// A server with JetStream; each test has its own, since it starts at once.
@@ -15,7 +17,7 @@ pub(super) struct NatsServer {
 
 impl NatsServer {
     pub(super) fn start(arguments: &[&'static str]) -> NatsServer {
-        let [port] = free_ports();
+        let port = free_port();
         let server = NatsServer { process: BrokerProcess::new(), port, arguments: arguments.to_vec() };
         server.start_again();
         server

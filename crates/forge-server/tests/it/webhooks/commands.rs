@@ -7,6 +7,7 @@ use forge_engine::{Clock, SystemClock};
 use forge_server::webhooks::keys::{KeySet, Signer};
 use forge_server::webhooks::standard::WebhookSecret;
 use forge_server::webhooks::{DeliveryRequest, SendVerdict};
+use forge_store::testing::free_port;
 
 use super::receiver::{Receiver, letter, options, sender};
 use crate::cli;
@@ -110,9 +111,9 @@ fn listen_registers_itself_keeps_what_comes_hands_it_on_and_leaves_nothing_behin
 
 #[test]
 fn listen_does_not_begin_without_its_server_or_with_a_bad_target() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = format!("http://127.0.0.1:{}", free_port());
     let mut listen = forgerun(&["webhook", "listen", "--port", "0", "--register"]);
-    assert_eq!(run(listen.env("FORGERUN_URL", format!("http://{free}"))).code, Some(6));
+    assert_eq!(run(listen.env("FORGERUN_URL", nobody)).code, Some(6));
     assert_eq!(
         run(&mut forgerun(&["webhook", "listen", "--port", "0", "--forward", "ftp://a"])).code,
         Some(2)

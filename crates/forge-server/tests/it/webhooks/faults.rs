@@ -7,11 +7,12 @@ use forge_engine::{Clock, SystemClock};
 use forge_server::config::PrivateTargets;
 use forge_server::webhooks::guard::AddressRefused;
 use forge_server::webhooks::{SendError, SendVerdict, SenderOptions};
+use forge_store::testing::free_port;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::{Mutex, mpsc};
 
-use super::receiver::{Names, Receiver, letter, options, read_request, send, sender};
+use super::receiver::{Names, Receiver, hasty, letter, options, read_request, send, sender};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
 
@@ -139,7 +140,7 @@ async fn a_receiver_that_never_answers_or_never_reads_is_given_up_in_time() {
         async move { holding.lock().await.push(connection) }
     })
     .await;
-    let sender = sender(options());
+    let sender = sender(hasty());
     assert_eq!(send(&sender, &receiver.url()).await, failed(SendError::Slow));
     // Far more than the buffers of two sockets.
     let large = letter(&receiver.url(), vec![b'x'; 32 * 1024 * 1024]);
@@ -169,7 +170,7 @@ async fn a_receiver_that_answers_byte_by_byte_is_given_up_in_time() {
         dribble(&mut connection, OK.as_bytes()).await;
     })
     .await;
-    assert_eq!(send(&sender(options()), &receiver.url()).await, failed(SendError::Slow));
+    assert_eq!(send(&sender(hasty()), &receiver.url()).await, failed(SendError::Slow));
 
     // Its status is what counts; nobody waits for the rest.
     let receiver = Receiver::start(|mut connection| async move {
@@ -228,8 +229,11 @@ async fn a_connection_that_is_closed_reset_or_refused_is_told_apart_from_silence
     })
     .await;
     assert_eq!(send(&sender(options()), &resetting.url()).await, failed(SendError::Closed));
-    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    assert_eq!(send(&sender(options()), &format!("http://{gone}/")).await, failed(SendError::Refused));
+    let gone = free_port();
+    assert_eq!(
+        send(&sender(options()), &format!("http://127.0.0.1:{gone}/")).await,
+        failed(SendError::Refused)
+    );
 }
 
 #[tokio::test]

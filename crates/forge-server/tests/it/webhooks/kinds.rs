@@ -101,13 +101,18 @@ impl Recorder {
     }
 }
 
-/// A server whose jobs take no time and whose deliveries are tried three times with little patience.
+/// A server whose jobs take no time and whose deliveries are tried three times. No receiver is too slow for it.
 pub(super) fn server() -> Server {
+    server_that_waits(PATIENCE)
+}
+
+/// The same, giving receivers so much time to answer.
+fn server_that_waits(span: Duration) -> Server {
     Server::start(
         forgerun(&["serve", "--listen", "127.0.0.1:0", "--database-url", "memory:"])
             .env("FORGERUN_AUTH__MODE", "open")
             .env("FORGERUN_SIM__TIME_SCALE", "0")
-            .env("FORGERUN_WEBHOOKS__TIMEOUT_MS", "300")
+            .env("FORGERUN_WEBHOOKS__TIMEOUT_MS", span.as_millis().to_string())
             .env("FORGERUN_WEBHOOKS__MAX_RETRIES", "2")
             .env("FORGERUN_WEBHOOKS__BASE_MS", "20")
             .env("FORGERUN_WEBHOOKS__MAX_MS", "100"),
@@ -133,14 +138,21 @@ async fn succeed(server: &Server, kind: &str, url: &str) -> Value {
 /// What is told of a job that succeeds.
 const EVENTS: [&str; 5] = ["job_created", "job_queued", "job_assigned", "job_started", "job_succeeded"];
 
-/// Waits until a metric has this value.
-async fn until_metric(server: &Server, line: &str) {
+/// Waits until a metric has reached this value.
+async fn until_metric(server: &Server, name: &str, least: u32) {
+    let value_in = |metrics: &str| -> Option<u32> {
+        metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+    };
     let looking = async {
-        while !server.get("/metrics").lines().any(|found| found == line) {
+        while value_in(&metrics(server).await).is_none_or(|value| value < least) {
             SystemClock.sleep(Duration::from_millis(20)).await;
         }
     };
-    timeout(PATIENCE, looking).await.unwrap_or_else(|_| panic!("no {line} in {}", server.get("/metrics")));
+    timeout(PATIENCE, looking).await.unwrap_or_else(|_| panic!("no {name} {least}"));
+}
+
+async fn metrics(server: &Server) -> String {
+    Call::new(server.address, "GET", "/metrics").send().await.text().to_owned()
 }
 
 #[tokio::test]
@@ -159,7 +171,7 @@ async fn webhook_success_tells_every_change_in_order() {
         let ended = event == "job_succeeded";
         assert_eq!(arrival.body.get("completedAt").is_some(), ended, "{}", arrival.body);
     }
-    until_metric(&server, "webhook_deliveries_total 5").await;
+    until_metric(&server, "webhook_deliveries_total", 5).await;
     assert_eq!(recorder.rest().len(), 0);
 }
 
@@ -177,11 +189,11 @@ async fn three_attempts(recorder: &mut Recorder, event: &str) {
 
 #[tokio::test]
 async fn webhook_timeout_is_retried_and_the_job_succeeds() {
-    let server = server();
+    let server = server_that_waits(Duration::from_millis(300));
     let mut recorder = Recorder::start(|_| Temper::Silent).await;
     succeed(&server, "WEBHOOK_TIMEOUT", &recorder.receiver.url()).await;
     three_attempts(&mut recorder, "job_created").await;
-    until_metric(&server, "webhook_failures_total{reason=\"timeout\"} 3").await;
+    until_metric(&server, "webhook_failures_total{reason=\"timeout\"}", 3).await;
 }
 
 #[tokio::test]
@@ -194,7 +206,7 @@ async fn webhook_5xx_is_retried_until_the_receiver_recovers() {
         let arrival = recorder.next().await;
         assert_eq!((arrival.header("x-forgerun-event"), arrival.header("x-forgerun-attempt")), (*event, "1"));
     }
-    until_metric(&server, "webhook_deliveries_total 7").await;
+    until_metric(&server, "webhook_deliveries_total", 7).await;
     assert_eq!(recorder.rest().len(), 0);
 }
 
@@ -207,8 +219,8 @@ async fn webhook_retries_exhausted_is_given_up_counted_and_logged() {
     for event in EVENTS {
         three_attempts(&mut recorder, event).await;
     }
-    until_metric(&server, "webhook_failures_total{reason=\"status_5xx\"} 15").await;
-    let metrics = server.get("/metrics");
+    until_metric(&server, "webhook_failures_total{reason=\"status_5xx\"}", 15).await;
+    let metrics = metrics(&server).await;
     for line in ["webhook_deliveries_total 15", "webhook_attempt_seconds_count 15", "webhook_in_flight 0"] {
         assert!(metrics.lines().any(|found| found == line), "{line} in {metrics}");
     }
@@ -242,7 +254,7 @@ async fn webhook_slow_receiver_delays_its_deliveries_and_neither_the_job_nor_oth
         let arrival = slow.next().await;
         assert_eq!((arrival.header("x-forgerun-event"), arrival.header("x-forgerun-attempt")), (event, "1"));
     }
-    until_metric(&server, "webhook_deliveries_total 10").await;
+    until_metric(&server, "webhook_deliveries_total", 10).await;
     assert_eq!((slow.rest().len(), quick.rest().len()), (0, 0));
 }
 
@@ -251,5 +263,5 @@ async fn an_unreachable_receiver_is_retried_to_the_limit_and_the_job_succeeds() 
     let server = server();
     let gone = Recorder::start(|_| Temper::Answers(200)).await.receiver.url();
     succeed(&server, "WEBHOOK_SUCCESS", &gone).await;
-    until_metric(&server, "webhook_failures_total{reason=\"connect\"} 15").await;
+    until_metric(&server, "webhook_failures_total{reason=\"connect\"}", 15).await;
 }

@@ -119,8 +119,13 @@ impl Resolve for Names {
     }
 }
 
-/// A sender with little patience that calls loopback.
+/// A sender that calls loopback, and waits as long as a slow machine may need.
 pub(super) fn options() -> SenderOptions {
+    SenderOptions::new(Duration::from_secs(60), PrivateTargets::Allow)
+}
+
+/// The same with little patience, for receivers that are too slow.
+pub(super) fn hasty() -> SenderOptions {
     SenderOptions::new(Duration::from_millis(400), PrivateTargets::Allow)
 }
 

@@ -10,7 +10,7 @@ use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
-use super::receiver::{Names, Receiver, options, send, sender};
+use super::receiver::{Names, Receiver, hasty, options, send, sender};
 
 /// A receiver with a certificate of its own making for this name.
 pub(crate) async fn receiver(name: &str) -> (Receiver, CertificateDer<'static>) {
@@ -69,7 +69,7 @@ async fn a_trusted_certificate_for_the_right_name_is_fine_and_no_other() {
 async fn a_receiver_that_speaks_no_tls_is_no_receiver_for_https() {
     let receiver = Receiver::answering("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
     let url = format!("https://{}/hook", receiver.address);
-    let verdict = send(&sender(options()), &url).await;
+    let verdict = send(&sender(hasty()), &url).await;
     assert!(
         matches!(verdict, SendVerdict::Failed { trouble: SendError::Insecure | SendError::Slow, .. }),
         "{verdict:?}"

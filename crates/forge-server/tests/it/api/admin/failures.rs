@@ -5,6 +5,7 @@ use std::time::Duration;
 use forge_core::catalog::Kind;
 use forge_core::command::FailureCommand;
 use forge_core::failure::FailureGroup;
+use forge_core::time::Time;
 use forge_core::{Answer, Command};
 use serde_json::{Value, json};
 
@@ -62,6 +63,9 @@ async fn failures_are_grouped_by_their_reason_with_counts_and_examples() {
 #[tokio::test]
 async fn the_numbers_are_the_same_before_and_after_they_are_added_up() {
     let server = server().await;
+    // At the beginning of an hour, so that none ends meanwhile.
+    const HOUR_MS: i64 = 3_600_000;
+    server.clock.stop_at(Time::from_millis(500_000 * HOUR_MS));
     for n in 0..4 {
         fail(&server, &format!("no {n}")).await;
     }

@@ -69,6 +69,7 @@ async fn a_running_job_is_202_with_progress_message_and_an_estimate() {
 #[tokio::test]
 async fn a_completed_job_is_200_with_its_times_and_its_result() {
     let server = Server::start().await;
+    server.clock.stop();
     let client = server.client().await;
     let id = client.begun("SUCCESS_FAST").await;
     // The duration counts from the submission, not from the start.
@@ -99,6 +100,7 @@ async fn a_completed_job_is_200_with_its_times_and_its_result() {
 #[tokio::test]
 async fn a_failed_job_is_200_with_the_error_in_the_body() {
     let server = Server::start().await;
+    server.clock.stop();
     let client = server.client().await;
     let id = client.begun("FAIL_IMMEDIATE").await;
     server.fail(Kind::HandlerError).await;
@@ -126,6 +128,7 @@ async fn a_failed_job_is_200_with_the_error_in_the_body() {
 #[tokio::test]
 async fn a_cancelled_job_tells_who_and_why() {
     let server = Server::start().await;
+    server.clock.stop();
     let client = server.client().await;
     for (method, tail, body, reason) in [
         ("DELETE", "", json!(null), "User-initiated cancellation"),

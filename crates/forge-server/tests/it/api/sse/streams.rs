@@ -155,14 +155,14 @@ async fn the_stream_of_an_ended_job_replays_it_and_says_204_to_whoever_knows_all
 #[tokio::test]
 async fn a_silent_stream_gives_signs_of_life_and_outlives_the_patience_for_requests() {
     let bounds = Bounds {
-        request_timeout: Duration::from_millis(500),
+        request_timeout: Duration::from_secs(2),
         stream_heartbeat: Duration::from_millis(40),
         ..Bounds::default()
     };
     let server = Server::on(Arc::new(forge_store::memory::Memory::new()), &[], bounds).await;
     let client = server.client().await;
     let mut stream = of_client(&client).await;
-    stream.comments(15).await;
+    stream.comments(60).await;
     let id = client.job().await;
     let messages = stream.take(2).await;
     assert!(messages.iter().all(|message| message.json()["job_id"] == json!(id)));
@@ -202,7 +202,7 @@ async fn a_stream_ends_with_its_key_and_not_with_the_next_heartbeat() {
         tokio::time::timeout(AT_ONCE, over).await.expect("both have ended");
     }
     let client = server.client().await;
-    server.clock.advance(Duration::from_secs(24 * 3600 - 3));
+    server.clock.advance(Duration::from_secs(24 * 3600 - 8));
     let mut stream = of_client(&client).await;
     let over = tokio::time::timeout(AT_ONCE, stream.rest()).await;
     assert_eq!(over.expect("the key has expired"), []);
