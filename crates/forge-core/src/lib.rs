@@ -32,6 +32,7 @@ pub mod invariants;
 pub mod item;
 pub mod limits;
 pub mod node;
+pub mod pace;
 pub mod queue;
 pub mod quota;
 pub mod random;

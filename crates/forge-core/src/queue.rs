@@ -10,6 +10,7 @@ use core::fmt::Write as _;
 use crate::codec::{Corrupt, Fields, Writer};
 use crate::id::{ClientId, digits};
 use crate::job::Name;
+use crate::pace::QueueRate;
 use crate::record::{RecordKind, Stored};
 use crate::time::Time;
 
@@ -107,6 +108,8 @@ pub struct QueueSettings {
     pub waiting_max: Option<u64>,
     /// Hand out nothing while workers hold so many.
     pub active_max: Option<u64>,
+    /// Hand out jobs no faster.
+    pub rate: Option<QueueRate>,
     /// When it was first set.
     pub created_at: Time,
 }
@@ -114,7 +117,7 @@ pub struct QueueSettings {
 impl QueueSettings {
     /// Nothing special.
     pub const fn new(queue: Name, created_at: Time) -> QueueSettings {
-        QueueSettings { queue, paused_at: None, waiting_max: None, active_max: None, created_at }
+        QueueSettings { queue, paused_at: None, waiting_max: None, active_max: None, rate: None, created_at }
     }
 }
 
@@ -137,6 +140,7 @@ impl Stored for QueueSettings {
         out.text(2, self.waiting_max.map(decimal).as_deref());
         out.text(3, self.active_max.map(decimal).as_deref());
         out.time(4, Some(self.created_at));
+        out.number(5, self.rate.map_or(0, |rate| rate.get().into()));
         bytes
     }
 
@@ -150,6 +154,7 @@ impl Stored for QueueSettings {
                 2 => settings.waiting_max = Some(max()?),
                 3 => settings.active_max = Some(max()?),
                 4 => settings.created_at = field.time()?,
+                5 => settings.rate = u32::try_from(field.number()?).ok().map(QueueRate::per_1000_s),
                 _ => {}
             }
         }
@@ -208,6 +213,7 @@ mod tests {
             paused_at: Some(Time::from_micros(9)),
             waiting_max: Some(0),
             active_max: Some(u64::MAX),
+            rate: Some(QueueRate::per_1000_s(500)),
             ..plain.clone()
         };
         for settings in [plain, full] {

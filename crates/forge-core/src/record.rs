@@ -21,6 +21,8 @@ pub enum RecordKind {
     Worker = 2,
     /// [`SinkCursor`](crate::sink::SinkCursor).
     Sink = 3,
+    /// [`QueuePace`](crate::pace::QueuePace).
+    QueuePace = 4,
     /// [`FailureBatch`](crate::failure::FailureBatch).
     FailureBatch = 10,
     /// [`FailureGroup`](crate::failure::FailureGroup).
@@ -72,6 +74,7 @@ impl RecordKind {
             1 => Some(RecordKind::Queue),
             2 => Some(RecordKind::Worker),
             3 => Some(RecordKind::Sink),
+            4 => Some(RecordKind::QueuePace),
             10 => Some(RecordKind::FailureBatch),
             11 => Some(RecordKind::FailureGroup),
             12 => Some(RecordKind::FailureIndex),

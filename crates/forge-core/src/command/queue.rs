@@ -1,5 +1,6 @@
 //! What can be asked about a queue.
 
+use crate::pace::QueueRate;
 use crate::queue::QueueId;
 
 /// Sets something for a queue. Without an owner it is the operator who asks, and all queues of that name are meant.
@@ -21,4 +22,6 @@ pub struct QueueChange {
     pub waiting_max: Option<Option<u64>>,
     /// Hand out nothing while workers hold so many; `Some(None)` lifts the bound.
     pub active_max: Option<Option<u64>>,
+    /// Hand out jobs no faster; `Some(None)` lifts the bound.
+    pub rate: Option<Option<QueueRate>>,
 }

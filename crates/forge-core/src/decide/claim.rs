@@ -61,7 +61,7 @@ impl WorkingSet<'_> {
                 self.closed.insert(shelf);
                 continue;
             }
-            let active_max = self.active_max(&queue);
+            let (active_max, rate) = (self.active_max(&queue), self.rate(&queue));
             while jobs.len() < limit && !capped {
                 let Some(slot) = self.first_on(&shelf) else { break };
                 self.ask_for_exact_active(claim.active_max);
@@ -75,9 +75,13 @@ impl WorkingSet<'_> {
                 }
                 if claim.active_max.is_some_and(|active_max| self.active >= active_max) {
                     capped = true;
+                } else if rate.is_some_and(|rate| !self.has_turn(&queue, rate)) {
+                    self.closed.insert(shelf.clone());
+                    break;
                 } else if self.may_go(slot)? {
                     self.hand_out(slot, claim)?;
                     jobs.push(self.job(slot).clone());
+                    rate.into_iter().for_each(|rate| self.use_turn(&queue, rate));
                 }
             }
             more |= self.has_more(&shelf) && !self.closed.contains(&shelf);

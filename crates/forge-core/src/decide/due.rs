@@ -70,6 +70,7 @@ impl WorkingSet<'_> {
                 RecordKind::Node => self.drop_overdue::<Node>(key),
                 RecordKind::Tally => self.drop_overdue::<NodeTally>(key),
                 RecordKind::EndedSession => self.drop_overdue::<EndedSession>(key),
+                RecordKind::QueuePace => self.pace_due(key),
                 RecordKind::Checkpoint => self.drop_overdue::<Checkpoint>(key),
                 RecordKind::Schedule => found.schedules.extend(self.schedule_due(key)),
                 // Nothing happens to these by itself.

@@ -5,8 +5,9 @@ use alloc::string::ToString;
 use super::working_set::WorkingSet;
 use crate::command::{Answer, QueueCommand};
 use crate::job::{Lane, Name, Shelf};
+use crate::pace::{QueuePace, QueueRate};
 use crate::queue::{QueueId, QueueSettings};
-use crate::record::Stored;
+use crate::record::{RecordKey, Stored};
 use crate::rows::Wants;
 
 /// Asks for all that is set for a queue.
@@ -50,6 +51,50 @@ impl WorkingSet<'_> {
         self.settings_of(queue).filter_map(|settings| settings.active_max).min()
     }
 
+    /// How fast jobs of a queue may be handed out, as far as that is set for it.
+    pub(super) fn rate(&self, queue: &QueueId) -> Option<QueueRate> {
+        self.settings_of(queue).filter_map(|settings| settings.rate).min()
+    }
+
+    fn pace(&mut self, queue: &QueueId) -> QueuePace {
+        let key = queue.key();
+        let record_key = QueuePace::record_key(key.as_str().to_string());
+        self.seek_record(&record_key).unwrap_or_else(|| QueuePace::new(key))
+    }
+
+    /// Whether a job of a queue may be handed out at its rate. If not, workers are woken when the next turn comes.
+    pub(super) fn has_turn(&mut self, queue: &QueueId, rate: QueueRate) -> bool {
+        let pace = self.pace(queue);
+        let turn_comes_at = pace.turn_comes_at(rate);
+        if turn_comes_at <= self.now {
+            return true;
+        }
+        if pace.wake_at.is_none_or(|wake_at| wake_at <= self.now) {
+            self.put_record(&QueuePace { wake_at: Some(turn_comes_at), ..pace });
+        }
+        false
+    }
+
+    /// Counts a job that is handed out.
+    pub(super) fn use_turn(&mut self, queue: &QueueId, rate: QueueRate) {
+        let mut pace = self.pace(queue);
+        pace.use_turn(rate, self.now);
+        self.put_record(&pace);
+    }
+
+    /// Wakes workers if a turn has come that somebody waits for, and forgets the pace of a queue that rests.
+    pub(super) fn pace_due(&mut self, key: RecordKey) {
+        let Some(pace) = self.record::<QueuePace>(key.key.clone()) else { return self.remove_record(key) };
+        match pace.wake_at {
+            Some(wake_at) if wake_at <= self.now => {
+                self.put_record(&QueuePace { wake_at: None, ..pace.clone() });
+                let lane = if QueueId::is_shared(&pace.queue) { Lane::BuiltIn } else { Lane::External };
+                self.changes.woken.insert(Shelf { lane, name: pace.queue });
+            }
+            Some(_) | None => self.drop_overdue::<QueuePace>(key),
+        }
+    }
+
     pub(super) fn set_queue(&mut self, command: &QueueCommand) -> Answer {
         let (queue, change, now) = (&command.queue, &command.change, self.now);
         let key = queue.key();
@@ -62,6 +107,7 @@ impl WorkingSet<'_> {
         }
         settings.waiting_max = change.waiting_max.unwrap_or(settings.waiting_max);
         settings.active_max = change.active_max.unwrap_or(settings.active_max);
+        settings.rate = change.rate.unwrap_or(settings.rate);
         if settings != was {
             self.put_record(&settings);
         }

@@ -5,10 +5,15 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use forge_core::command::{Claim, WorkerKind};
+use forge_core::Command;
+use forge_core::command::{Claim, QueueChange, QueueCommand, WorkerKind};
+use forge_core::pace::QueueRate;
+use forge_core::queue::QueueId;
 use forge_engine::Clock;
 
-use crate::support::{HOUR, SECOND, World, at_once, claim, is_ready, new_job, simulated, submit, succeed};
+use crate::support::{
+    HOUR, SECOND, World, at_once, claim, is_ready, name, new_job, simulated, submit, succeed,
+};
 
 fn capped(active_max: u64) -> Claim {
     Claim { active_max: Some(active_max), worker_kind: WorkerKind::BuiltIn, ..claim(&["a"]) }
@@ -116,4 +121,26 @@ async fn the_cap_holds_however_many_workers_press_against_it() {
     assert_eq!(n_active_max.load(SeqCst), 3);
     let took = world.engine.now().since(began_at);
     assert_eq!(took, 34 * Duration::from_millis(30), "100 jobs, three at a time, no place left empty");
+}
+
+/// Both kinds of queues: one that everybody shares, and one of an owner.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_came_too_early_for_its_queue_is_woken_when_the_turn_comes() {
+    for (worker_kind, set) in
+        [(WorkerKind::BuiltIn, simulated as fn(&mut _)), (claim(&["a"]).worker_kind, |_: &mut _| ())]
+    {
+        let world = World::new();
+        world.submit_many("a", 3, set).await;
+        let rate = Some(Some(QueueRate::per_1000_s(100)));
+        let change = QueueChange { rate, ..QueueChange::default() };
+        let command = QueueCommand { queue: QueueId::shared(name("a")), change };
+        world.engine.run(Command::Queue(command)).await.unwrap();
+        let claim = Claim { worker_kind, ..claim(&["a"]) };
+        let begun_at = world.engine.now();
+        for _ in 0..3 {
+            assert_eq!(world.engine.claim(claim.clone(), HOUR).await.unwrap().len(), 1);
+        }
+        let took = world.engine.now().since(begun_at);
+        assert!((20 * SECOND..21 * SECOND).contains(&took), "one every ten seconds: {took:?}");
+    }
 }

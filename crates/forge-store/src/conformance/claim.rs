@@ -1,20 +1,27 @@
 //! Who gets which job.
 
+use std::sync::Arc;
+
 use forge_core::command::{Answer, Claim, Command, Refusal, WorkerKind};
+use forge_core::decide::Batch;
 use forge_core::id::JobId;
 use forge_core::job::Job;
 use forge_core::limits;
 use forge_core::queue::QueueSettings;
 use forge_core::state::State;
+use forge_core::time::Time;
 use forge_core::work::{Definition, WorkKind};
 
 use super::Fixture;
-use super::harness::{accepted, ask, at_once, claimed, commit, done, refused, run, the_one};
+use super::harness::{
+    accepted, ask, at_once, claimed, commit, commit_until_done, done, refused, run, the_one,
+};
 use super::make::{
     START, at, cancel, claim, fail, hand_back, id, job, job_with, name, outside, patient, pause, pause_mine,
-    secs, start, submit, submit_all, succeed, take,
+    secs, set_rate, start, submit, submit_all, succeed, take,
 };
 use super::snapshot::snapshot;
+use crate::Store;
 
 fn ids(jobs: &[Job]) -> Vec<JobId> {
     jobs.iter().map(|job| job.id).collect()
@@ -201,6 +208,31 @@ pub async fn workers_never_hold_more_than_the_bound(fixture: &dyn Fixture) {
             n_held += claimed(ask(&stores[1], at(1), Command::Claim(bounded)).await).len() as u64;
         }
         assert_eq!(n_held, active_max);
+    }
+}
+
+/// How many jobs a claim gets. Each has a seed of its own, as in a server: versions of records are drawn from it.
+async fn n_taken_with(store: &Arc<dyn Store>, now: Time, seed: u64) -> usize {
+    let batch = Batch { now, seed, commands: vec![take(&["q"], 2)] };
+    claimed(commit_until_done(store, batch).await.answers.remove(0)).len()
+}
+
+/// Many claims at once on two nodes: no more jobs are handed out than the rate of their queue allows, and no fewer.
+pub async fn two_nodes_hand_out_jobs_at_the_rate_of_their_queue(fixture: &dyn Fixture) {
+    let stores = [fixture.store(), fixture.second()];
+    accepted(ask(&stores[0], START, submit_all((1..=50).map(|n| job(n, "q")).collect())).await);
+    ask(&stores[0], START, set_rate("q", 7000)).await;
+    for (round, now, expected) in [(1, at(1), 7), (2, at(1), 0), (3, at(2), 7), (4, at(100), 7)] {
+        let taken = at_once(16, |n| {
+            let store = stores[n as usize % 2].clone();
+            async move { n_taken_with(&store, now, round * 100 + n).await }
+        });
+        let mut n_taken = taken.await.into_iter().sum::<usize>();
+        // Others may have held what was left for a moment.
+        for n in 16..32 {
+            n_taken += n_taken_with(&stores[1], now, round * 100 + n).await;
+        }
+        assert_eq!(n_taken, expected);
     }
 }
 

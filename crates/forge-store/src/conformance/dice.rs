@@ -19,8 +19,8 @@ use forge_core::work::{Definition, WorkKind};
 
 use super::deliveries;
 use super::make::{
-    cancel, claim, client, execution, forget, id, job_with, name, outside, patient, pause, submit_all,
-    submit_once, unique,
+    cancel, claim, client, execution, forget, id, job_with, name, outside, patient, pause, set_rate,
+    submit_all, submit_once, unique,
 };
 
 const QUEUES: [&str; 3] = ["a", "b", "c"];
@@ -106,6 +106,7 @@ impl Commands {
             21 => Command::Due(dice.below(20) as usize + 1),
             22 => forget(self.recent(dice)),
             23 => Command::Conclude(Conclude { held: self.held(dice), ends: draw_ends(dice) }),
+            24 if dice.one_in(5) => set_rate(dice.pick(&QUEUES), 100 + dice.below(2000) as u32),
             24 => pause(dice.pick(&QUEUES), dice.one_in(3)),
             _ => deliveries::draw(dice, now, &self.taken),
         }

@@ -12,6 +12,7 @@ use forge_core::id::{ClientId, ExecutionId, JobId};
 use forge_core::item::ItemEnd;
 use forge_core::job::{Conflict, Head, IdempotencyKey, Input, Job, Lane, Limit, Name, Shelf, Unique};
 use forge_core::limits;
+use forge_core::pace::QueueRate;
 use forge_core::queue::{Owner, QueueId};
 use forge_core::retry::{Jitter, RetryPolicy};
 use forge_core::rows::Counts;
@@ -218,4 +219,11 @@ pub(super) fn pause_mine(queue: &str, paused: bool) -> Command {
 fn set(queue: QueueId, paused: bool) -> Command {
     let change = QueueChange { paused: Some(paused), ..QueueChange::default() };
     Command::Queue(QueueCommand { queue, change })
+}
+
+/// The operator sets how many jobs of all queues of a name are handed out per 1000 seconds.
+pub(super) fn set_rate(queue: &str, per_1000_s: u32) -> Command {
+    let rate = Some(Some(QueueRate::per_1000_s(per_1000_s)));
+    let change = QueueChange { rate, ..QueueChange::default() };
+    Command::Queue(QueueCommand { queue: QueueId::shared(name(queue)), change })
 }

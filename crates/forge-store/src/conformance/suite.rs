@@ -47,6 +47,7 @@ macro_rules! conformance_suite {
             claim::a_paused_queue_hands_out_nothing_until_it_is_resumed,
             claim::the_bound_on_held_jobs_counts_every_queue,
             claim::workers_never_hold_more_than_the_bound,
+            claim::two_nodes_hand_out_jobs_at_the_rate_of_their_queue,
             claim::two_nodes_claim_every_job_of_a_queue_exactly_once,
             claim::every_claim_of_a_contended_job_has_a_token_of_its_own,
             time::what_is_due_happens_in_order_and_in_bites,

@@ -6,6 +6,7 @@ mod job;
 mod overview;
 mod page;
 mod queue;
+mod rate;
 mod redrive;
 mod schedule;
 mod sink;
@@ -18,6 +19,7 @@ pub use job::{AdminJob, AdminJobDetail, AdminResult, has_code, job_type};
 pub use overview::{NodeView, Overview, OverviewMinute, OverviewQueue, OverviewRates};
 pub use page::AdminPage;
 pub use queue::{AdminQueue, QueueFigures, QueueLimits};
+pub use rate::read_rate;
 pub use redrive::{
     REDRIVE_MEMBERS, RedrivePreview, RedriveRequest, RedriveStarted, RedriveUseless, read_redrive,
 };

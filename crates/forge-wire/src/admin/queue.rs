@@ -86,6 +86,8 @@ pub struct QueueLimits {
     pub max_waiting: Option<u64>,
     /// Nothing is handed out while workers hold so many.
     pub max_active: Option<u64>,
+    /// No more jobs are handed out per second.
+    pub rate_per_s: Option<f64>,
 }
 
 /// How much happened, per second.

@@ -6,6 +6,7 @@ use forge_core::redrive::RedriveTerms;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::rate::read_rate;
 use crate::body::{self, violation};
 use crate::problem::{Refused, Violation};
 
@@ -14,9 +15,6 @@ pub const REDRIVE_MEMBERS: &[&str] = &["dry_run", "limit", "rate_per_s", "max_fa
 
 /// How many redriven jobs may fail again before a redrive stops, unless the request says otherwise.
 const FAILURES_MAX: u64 = 10;
-
-/// The highest rate that makes sense.
-const RATE_MAX: f64 = 100_000.0;
 
 /// A redrive to be, whose shape is right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,20 +52,7 @@ pub fn read_redrive(bytes: &[u8]) -> Result<RedriveRequest, Box<Refused>> {
         None => Some(FAILURES_MAX),
         Some(_) => number("max_failures"),
     };
-    let per_1000_s = match members.get("rate_per_s") {
-        None | Some(Value::Null) => None,
-        Some(value) => match value.as_f64().filter(|rate| *rate >= 0.001 && *rate <= RATE_MAX) {
-            Some(rate) => Some((rate * 1000.0).round() as u64),
-            None => {
-                wrong.push(violation(
-                    "rate_per_s",
-                    "must be a number from 0.001 to 100000, or null",
-                    "range",
-                ));
-                None
-            }
-        },
-    };
+    let per_1000_s = read_rate(&members, &mut wrong).flatten().map(u64::from);
     if !wrong.is_empty() {
         return Err(body::refused(Kind::InvalidArgs, wrong, REDRIVE_MEMBERS));
     }

@@ -148,7 +148,7 @@ fn queues() -> Vec<Operation> {
         json!({
             "name": "default", "waiting": 12, "active": 3, "scheduled": 0, "succeeded": 4711, "failed": 8, "canceled": 0,
             "oldest_waiting_s": 4, "paused": false, "paused_at": null,
-            "limits": {"max_waiting": null, "max_active": 10}, "last_minute": figures, "last_hour": figures, "n_queues": 1,
+            "limits": {"max_waiting": null, "max_active": 10, "rate_per_s": null}, "last_minute": figures, "last_hour": figures, "n_queues": 1,
         })
     };
     let named = || vec![path_parameter("queue", "The name that all meant queues have.")];
@@ -169,7 +169,7 @@ fn queues() -> Vec<Operation> {
             body: Some(OperationBody {
                 schema: "QueueBounds",
                 required: true,
-                examples: vec![("bound", json!({"max_waiting": 500, "max_active": null}))],
+                examples: vec![("bound", json!({"max_waiting": 500, "max_active": null, "rate_per_s": 20}))],
             }),
             answers: vec![answer(200, "The queue as it is set.", "AdminQueue", queue())],
             ..change(
@@ -304,6 +304,7 @@ fn of_queues() -> Value {
     let rate = |description: &str| json!({"type": "number", "minimum": 0, "description": description});
     let bound =
         |description: &str| maybe(json!({"type": "integer", "minimum": 1, "description": description}));
+    let pace = |description: &str| json!({"type": ["number", "null"], "minimum": 0.001, "maximum": 100_000, "description": description});
     let words = json!({"enum": ["running", "quiet", "terminate"]});
     let said = |description: &str| {
         let mut word = words.clone();
@@ -333,7 +334,7 @@ fn of_queues() -> Value {
         "RedriveRequest": object("How to try again.", &[], json!({
             "dry_run": {"type": ["boolean", "null"], "default": false, "description": "Only say what would be done."},
             "limit": bound("At most so many jobs."),
-            "rate_per_s": {"type": ["number", "null"], "minimum": 0.001, "maximum": 100_000, "description": "So many per second; as fast as possible without."},
+            "rate_per_s": pace("So many per second; as fast as possible without."),
             "max_failures": {"type": ["integer", "null"], "minimum": 1, "default": 10, "description": "Stop once so many have failed again; null for never."},
         })),
         "RedrivePreview": object("What a redrive would do; `matched` alone, if nothing is left to do.", &["matched"], json!({
@@ -367,6 +368,7 @@ fn of_queues() -> Value {
         "QueueLimits": whole("What the operator set for each queue of a name; null where nothing is set.", json!({
             "max_waiting": bound("New jobs are refused while so many wait."),
             "max_active": bound("Nothing is handed out while workers hold so many."),
+            "rate_per_s": pace("No more jobs are handed out per second."),
         })),
         "QueueFigures": whole("How much happened, per second.", json!({
             "submitted_per_s": rate("Jobs that came in."),
@@ -376,6 +378,7 @@ fn of_queues() -> Value {
         "QueueBounds": object("Bounds for each queue of a name. What is absent stays, null lifts.", &[], json!({
             "max_waiting": bound("Refuse new jobs while so many wait."),
             "max_active": bound("Hand out nothing while workers hold so many."),
+            "rate_per_s": pace("Hand out no more jobs per second; up to the jobs of one second at once."),
         })),
         "AdminSinks": page("AdminSink", "The sinks that this node is configured for."),
         "AdminSink": whole("Where the events of all jobs go besides, such as a topic of a broker.", json!({

@@ -1,11 +1,14 @@
 //! Queues: what owners and the operator set for them, and what is counted.
 
+use core::time::Duration;
 use std::vec;
 
 use crate::command::{Answer, Command, QueueChange, QueueCommand, Submit};
 use crate::id::ClientId;
 use crate::job::{Conflict, Unique};
+use crate::pace::QueueRate;
 use crate::queue::{Owner, QueueId, QueueSettings};
+use crate::record::RecordKind;
 use crate::rows::{Activity, Counts, Minute};
 use crate::state::Facet;
 use crate::world::World;
@@ -87,6 +90,52 @@ fn workers_hold_no_more_of_a_queue_than_is_set_for_it() {
     assert!(changes.woken.is_empty(), "what it may not have does not wake it");
     world.ask(cancel(1));
     assert_eq!(named(&world.ask(claim("q", 9))), ids([3]));
+}
+
+#[test]
+fn jobs_of_a_queue_are_handed_out_no_faster_than_is_set_for_it() {
+    let rate = |per_1000_s| QueueChange {
+        rate: Some(Some(QueueRate::per_1000_s(per_1000_s))),
+        ..QueueChange::default()
+    };
+    let mut world = World::new();
+    world.ask(submit((1..=9).map(plain)));
+    world.ask(set(QueueId::shared(name("q")), rate(2000)));
+    let changes = world.tell(vec![claim("q", 9)]);
+    assert_eq!(named(&changes.answers[0]), ids([1, 2]), "the jobs of a second");
+    assert!(changes.woken.is_empty(), "what it may not have does not wake it");
+    assert_eq!(changes.next_due, Some(world.now + Duration::from_millis(500)));
+    let changes = world.tell(vec![claim("q", 9)]);
+    assert_eq!((named(&changes.answers[0]), changes.next_due), (ids([]), None), "it is to be woken already");
+
+    let changes = world.pass(Duration::from_millis(500)).tell(vec![Command::Due(usize::MAX)]);
+    assert!(changes.woken.iter().any(|shelf| shelf.name == mine().key()), "{:?}", changes.woken);
+    assert_eq!(named(&world.ask(claim("q", 9))), ids([3]));
+    world.ask(cancel(4));
+    world.pass(secs(1));
+    assert_eq!(named(&world.ask(claim("q", 9))), ids([5, 6]), "one that was called off costs no turn");
+
+    world.ask(set(mine(), rate(1)));
+    world.pass(secs(999));
+    assert_eq!(named(&world.ask(claim("q", 9))), ids([7]), "the slower of owner and operator counts");
+    let lifted = QueueChange { rate: Some(None), ..QueueChange::default() };
+    world.ask(set(mine(), lifted));
+    world.ask(set(QueueId::shared(name("q")), lifted));
+    assert_eq!(named(&world.ask(claim("q", 9))), ids([8, 9]));
+}
+
+#[test]
+fn the_pace_of_a_queue_that_rests_is_forgotten() {
+    let mut world = World::new();
+    world.ask(submit([plain(1)]));
+    let rate = Some(Some(QueueRate::per_1000_s(1000)));
+    world.ask(set(mine(), QueueChange { rate, ..QueueChange::default() }));
+    world.ask(claim("q", 9));
+    let n_paces =
+        |world: &World| world.records.keys().filter(|key| key.kind == RecordKind::QueuePace).count();
+    assert_eq!(n_paces(&world), 1);
+    world.pass(secs(120)).due();
+    assert_eq!(n_paces(&world), 0);
 }
 
 #[test]

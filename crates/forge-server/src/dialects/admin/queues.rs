@@ -7,11 +7,12 @@ use axum::response::Response;
 use forge_core::catalog::Kind;
 use forge_core::command::{QueueChange, QueueCommand};
 use forge_core::job::{Lane, Name, Shelf};
+use forge_core::pace::QueueRate;
 use forge_core::queue::{QueueId, QueueSettings};
 use forge_core::rows::{Activity, Minute};
 use forge_core::time::Time;
 use forge_core::{Answer, Command};
-use forge_wire::admin::{AdminPage, AdminQueue, OverviewRates, QueueFigures, QueueLimits};
+use forge_wire::admin::{AdminPage, AdminQueue, OverviewRates, QueueFigures, QueueLimits, read_rate};
 use forge_wire::body::{self, violation};
 use serde_json::{Map, Value};
 
@@ -34,7 +35,7 @@ pub(super) const ROUTES: &[Route] = &[
         .access(RouteAccess::Operator),
 ];
 
-const BOUNDS: &[&str] = &["max_waiting", "max_active"];
+const BOUNDS: &[&str] = &["max_waiting", "max_active", "rate_per_s"];
 
 /// An hour, in the minutes that figures are kept by.
 const LAST_HOUR: i64 = 60;
@@ -180,7 +181,11 @@ async fn oldest(app: &App, queue: &QueueId, now: Time) -> Result<Option<u64>, Ap
 
 fn set(view: &mut AdminQueue, settings: &QueueSettings) {
     view.set_paused_at(settings.paused_at);
-    view.limits = QueueLimits { max_waiting: settings.waiting_max, max_active: settings.active_max };
+    view.limits = QueueLimits {
+        max_waiting: settings.waiting_max,
+        max_active: settings.active_max,
+        rate_per_s: settings.rate.map(|rate| f64::from(rate.get()) / 1000.0),
+    };
 }
 
 async fn pause(call: Call<'_>) -> Result<Response, ApiError> {
@@ -217,10 +222,11 @@ fn bounds(bytes: &[u8]) -> Result<QueueChange, ApiError> {
             }
         },
     };
-    let change =
-        QueueChange { paused: None, waiting_max: number("max_waiting"), active_max: number("max_active") };
+    let (waiting_max, active_max) = (number("max_waiting"), number("max_active"));
+    let rate = read_rate(&members, &mut wrong).map(|rate| rate.map(QueueRate::per_1000_s));
+    let change = QueueChange { paused: None, waiting_max, active_max, rate };
     if wrong.is_empty() && change == QueueChange::default() {
-        wrong.push(violation("max_waiting", "or max_active must be given", "required"));
+        wrong.push(violation("max_waiting", "or max_active or rate_per_s must be given", "required"));
     }
     if wrong.is_empty() { Ok(change) } else { Err(body::refused(Kind::InvalidArgs, wrong, BOUNDS).into()) }
 }

@@ -72,6 +72,7 @@ fn bounds(queue: &AdminQueue) -> Markup {
     html! {
         @if let Some(most) = limits.max_waiting { span .bound { "at most " (number(most)) " waiting" } }
         @if let Some(most) = limits.max_active { span .bound { "at most " (number(most)) " active" } }
+        @if let Some(most) = limits.rate_per_s { span .bound { "at most " (most) " /s" } }
     }
 }
 

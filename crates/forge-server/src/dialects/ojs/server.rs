@@ -109,7 +109,12 @@ async fn reset(call: Call<'_>) -> Result<Response, ApiError> {
     let client = Scope::of(&call)?.owner()?.client;
     let n_jobs = forget_jobs(app, client).await?;
     for settings in all_settings(app, client).await? {
-        let change = QueueChange { paused: Some(false), waiting_max: Some(None), active_max: Some(None) };
+        let change = QueueChange {
+            paused: Some(false),
+            waiting_max: Some(None),
+            active_max: Some(None),
+            rate: Some(None),
+        };
         let command = QueueCommand { queue: QueueId::parse(&settings.queue), change };
         run(app, Command::Queue(command)).await?;
     }

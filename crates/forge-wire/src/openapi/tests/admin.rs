@@ -27,7 +27,8 @@ fn every_view_of_the_operator_has_exactly_the_documented_members() {
     let mut full = AdminQueue { oldest_waiting_s: Some(1), ..bare.clone() };
     full.set_paused_at(Some(Time::from_millis(1)));
     check("AdminQueue", &full, &bare);
-    check("QueueLimits", &QueueLimits { max_waiting: Some(1), max_active: Some(2) }, &QueueLimits::default());
+    let limits = QueueLimits { max_waiting: Some(1), max_active: Some(2), rate_per_s: Some(0.5) };
+    check("QueueLimits", &limits, &QueueLimits::default());
     check("QueueFigures", &QueueFigures::default(), &QueueFigures::default());
     let page = AdminPage { items: vec![full], next_cursor: Some("default".into()) };
     check("AdminQueues", &page, &AdminPage::<AdminQueue> { items: vec![], next_cursor: None });

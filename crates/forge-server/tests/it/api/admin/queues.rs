@@ -1,5 +1,8 @@
 //! Queues as the operator sees them.
 
+use std::time::Duration;
+
+use forge_core::Command;
 use serde_json::{Value, json};
 
 use super::{get, operator, post, server};
@@ -58,18 +61,43 @@ async fn the_operator_pauses_resumes_and_bounds_every_queue_of_a_name() {
 
     let put = async |body: Value| operator(&server, "PUT", "/admin/v1/queues/mail").json(body).send().await;
     let bounded = put(json!({"max_waiting": 1, "max_active": 7})).await.expect(200);
-    assert_eq!(bounded["limits"], json!({"max_waiting": 1, "max_active": 7}));
+    assert_eq!(bounded["limits"], json!({"max_waiting": 1, "max_active": 7, "rate_per_s": null}));
     let job = json!({"type": "EXECUTE", "queue": "mail"});
     client.submit(job.clone()).await.expect(202);
     client.submit(job.clone()).await.refused(503, "RFA_EXEC_QUEUE_FULL");
     let lifted = put(json!({"max_waiting": null})).await.expect(200);
-    assert_eq!(lifted["limits"], json!({"max_waiting": null, "max_active": 7}));
+    assert_eq!(lifted["limits"], json!({"max_waiting": null, "max_active": 7, "rate_per_s": null}));
     client.submit(job).await.expect(202);
-    for wrong in [json!({}), json!({"max_active": 0}), json!({"max_waiting": "3"})] {
+    for wrong in [json!({}), json!({"max_active": 0}), json!({"max_waiting": "3"}), json!({"rate_per_s": 0})]
+    {
         assert!([400, 422].contains(&put(wrong.clone()).await.status), "{wrong}");
     }
-    let rate = put(json!({"rate_per_s": 5})).await.refused(400, "RFA_JOB_VALIDATION_FAILED");
-    assert!(rate["detail"].as_str().unwrap().contains("rate_per_s"), "a queue has no rate: {rate}");
     let odd = operator(&server, "POST", "/admin/v1/queues/No%20Name/pause").send().await;
     assert!([400, 422].contains(&odd.status));
+}
+
+#[tokio::test]
+async fn jobs_are_handed_out_at_the_rate_that_the_operator_sets() {
+    let server = server().await;
+    server.clock.stop();
+    let client = server.client().await;
+    for _ in 0..4 {
+        let job = json!({"type": "t", "args": [], "options": {"queue": "mail"}});
+        client.call("POST", "/ojs/v1/jobs").json(job).send().await.expect(201);
+    }
+    let put = async |body: Value| operator(&server, "PUT", "/admin/v1/queues/mail").json(body).send().await;
+    let bounded = put(json!({"rate_per_s": 2})).await.expect(200);
+    assert_eq!(bounded["limits"], json!({"max_waiting": null, "max_active": null, "rate_per_s": 2.0}));
+    let fetch = async || {
+        let fetch = json!({"queues": ["mail"], "worker_id": "w", "count": 10});
+        let fetched = client.call("POST", "/ojs/v1/workers/fetch").json(fetch).send().await.expect(200);
+        fetched["jobs"].as_array().unwrap().len()
+    };
+    assert_eq!((fetch().await, fetch().await), (2, 0), "those of a second, then none");
+    server.clock.advance(Duration::from_millis(500));
+    // As the timers do, which sleep by the real clock.
+    server.app.engine.run(Command::Due(10)).await.unwrap();
+    assert_eq!((fetch().await, fetch().await), (1, 0));
+    put(json!({"rate_per_s": null})).await.expect(200);
+    assert_eq!(fetch().await, 1);
 }
