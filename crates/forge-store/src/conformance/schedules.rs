@@ -21,10 +21,12 @@ const N_SCHEDULES: u64 = 12;
 /// Times that each tick is found.
 const N_FOUND: u64 = 4;
 
-async fn register(store: &Arc<dyn Store>, n: u64) {
-    let owner = Owner::client(client(1));
-    let head = Head::new(owner.client, name("q"), START);
-    let id = ScheduleId { owner, name: name(&format!("schedule-{n:02}")) };
+fn schedule_id(owner: u128, n: u64) -> ScheduleId {
+    ScheduleId { owner: Owner::client(client(owner)), name: name(&format!("schedule-{n:02}")) }
+}
+
+async fn register(store: &Arc<dyn Store>, id: ScheduleId) {
+    let head = Head::new(id.owner.client, name("q"), START);
     let schedule = Schedule::new(id, "* * * * *".into(), "UTC".into(), head, Arc::default());
     let schedule = Schedule { next_at: Some(at(60)), overlap: Overlap::Allow, ..schedule };
     let put = PutSchedule { schedule, enabled: None };
@@ -49,7 +51,7 @@ fn firing(seen: Schedule, job: u64) -> Command {
 pub async fn a_tick_that_several_nodes_find_makes_one_job(fixture: &dyn Fixture) {
     let nodes = [fixture.store(), fixture.second()];
     for n in 0..N_SCHEDULES {
-        register(&nodes[0], n).await;
+        register(&nodes[0], schedule_id(1, n)).await;
     }
     assert_eq!(due(&nodes[0], at(59)).await, []);
     for round in 1..=3 {
@@ -81,4 +83,31 @@ pub async fn a_tick_that_several_nodes_find_makes_one_job(fixture: &dyn Fixture)
     assert!(made.values().all(|n| *n == 1), "{made:?}");
     let all: Vec<Schedule> = nodes[1].records(None, String::new(), 100).await.unwrap();
     assert!(all.iter().all(|schedule| schedule.n_runs == 3), "{all:?}");
+}
+
+/// One node deletes schedules while the other changes them. Whoever is first, they are gone: what is deleted is not what was seen any
+/// more if the change was first, and what is changed is not there any more if it was second. Each belongs to another client, so that they
+/// share no record.
+pub async fn a_schedule_that_one_node_deletes_while_another_changes_it_is_gone(fixture: &dyn Fixture) {
+    let nodes = [fixture.store(), fixture.second()];
+    for round in 1..=5 {
+        for n in 0..N_SCHEDULES {
+            register(&nodes[0], schedule_id(u128::from(n), round)).await;
+        }
+        at_once(2 * N_SCHEDULES, |n| {
+            let (node, id) = (nodes[(n % 2) as usize].clone(), schedule_id(u128::from(n / 2), round));
+            let is_deletion = (n + round) % 2 == 0;
+            let command = if is_deletion { ScheduleCommand::Delete(id) } else { ScheduleCommand::Pause(id) };
+            let batch =
+                Batch { now: at(1), seed: round * 1000 + n, commands: vec![Command::Schedule(command)] };
+            async move {
+                let answers = commit_until_done(&node, batch).await.answers;
+                let is_done = matches!(answers[..], [Answer::Schedule { .. }]);
+                assert!(is_done || !is_deletion, "{answers:?}");
+            }
+        })
+        .await;
+        let left: Vec<Schedule> = nodes[1].records(None, String::new(), 100).await.unwrap();
+        assert_eq!(left, [], "in round {round}");
+    }
 }

@@ -82,6 +82,7 @@ macro_rules! conformance_suite {
             records::two_nodes_that_write_one_record_at_once_lose_nothing,
             records::fifty_changes_of_one_record_are_decided_one_after_the_other,
             schedules::a_tick_that_several_nodes_find_makes_one_job,
+            schedules::a_schedule_that_one_node_deletes_while_another_changes_it_is_gone,
             workflows::a_step_is_made_by_the_end_of_the_one_before_it,
             workflows::two_nodes_that_end_the_steps_of_a_workflow_make_what_follows_once,
             workflows::a_workflow_that_is_cancelled_while_its_steps_end_leaves_nothing,

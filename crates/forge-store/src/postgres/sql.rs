@@ -274,12 +274,16 @@ statements! {
         UPDATE limits SET active = new.active, turn_at = new.turn_at
           FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS new (key, active, turn_at)
          WHERE limits.key = new.key";
-    /// What was seen goes first, if it still is what was seen. A record that somebody else wrote meanwhile is then still there, and
-    /// the next statement violates its key: the batch is decided again.
+    /// What was seen goes first. What another node changed or deleted meanwhile is inserted twice, which always violates the key: the
+    /// batch is decided again. Counting the rows that went would need an answer before the commit.
     DeleteRecords = "
-        DELETE FROM records
-         USING unnest($1::smallint[], $2::text[], $3::bigint[]) AS seen (kind, key, version)
-         WHERE records.kind = seen.kind AND records.key = seen.key AND records.version = seen.version";
+        WITH seen AS (SELECT * FROM unnest($1::smallint[], $2::text[], $3::bigint[]) AS seen (kind, key, version)),
+             gone AS (DELETE FROM records USING seen
+                       WHERE records.kind = seen.kind AND records.key = seen.key AND records.version = seen.version
+                   RETURNING records.kind, records.key)
+        INSERT INTO records (kind, key, grp, version, bytes)
+        SELECT kind, key, '', version, '' FROM seen, generate_series(1, 2)
+         WHERE NOT EXISTS (SELECT FROM gone WHERE gone.kind = seen.kind AND gone.key = seen.key)";
     InsertRecords = "
         INSERT INTO records (kind, key, grp, due_at, version, bytes)
         SELECT * FROM unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bytea[])";
