@@ -25,6 +25,7 @@ pub mod journal;
 mod loops;
 pub mod observer;
 mod options;
+mod panic;
 mod redrive;
 mod schedules;
 pub mod sinks;

@@ -20,6 +20,7 @@
 //!   falls behind, and nobody else notices: it reads the journal at its own pace and keeps two chunks in memory at most;
 //! - the broker will never take an event, because it is too large: it is counted, logged and left out;
 //! - a job was deleted before its event was sent: the event is counted and left out;
+//! - the sink panics: that is a failure like any other. A panic elsewhere in the loop begins the loop again, after a wait;
 //! - the process dies: another node takes over when the lease ends, and sends the chunk again that was under way;
 //! - a node that was taken for dead comes back: its fence is old, so it cannot move the place, and it stops sending.
 //!
@@ -134,7 +135,7 @@ impl SinkOptions {
 pub struct SinkCounters {
     /// Events that the broker confirmed.
     pub sent: AtomicU64,
-    /// Waves that failed.
+    /// Waves that failed, and panics of the loop.
     pub errors: AtomicU64,
     /// Events whose job was deleted before they were sent.
     pub skipped: AtomicU64,
@@ -158,7 +159,7 @@ impl SinkLoop {
         let counters = Arc::new(SinkCounters::default());
         let lag_every = options.lag_every;
         let runner = SinkRunner::new(engine.clone(), sink.clone(), options, counters.clone(), stop.clone());
-        loops.spawn(runner.work());
+        loops.spawn(runner.run());
         loops.spawn(lag::watch(engine.clone(), sink.clone(), counters.clone(), lag_every, stop));
         SinkHandle { engine, sink, counters, loops }
     }

@@ -1,5 +1,6 @@
 //! The loop of a sink: takes the right to send, sends what the feed brings, and notes how far it is.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::feed::{Chunk, SinkFeed};
 use super::{EventSink, SinkCounters, SinkError, SinkEvent, SinkOptions, SinkSent};
+use crate::panic::caught;
 use crate::{Engine, Error};
 
 /// The wait after a store failed.
@@ -33,7 +35,7 @@ pub(super) struct SinkRunner {
 enum Pause {
     /// It was told to stop.
     Stopped,
-    /// Another node sends, or the store could not be asked for so long that one may.
+    /// Another node sends, or the store could not be asked for so long that one may; or the feed broke.
     Lost,
 }
 
@@ -67,7 +69,7 @@ impl Holding {
 }
 
 /// Ends the feed with its holder.
-struct SinkFeedTask(JoinHandle<()>);
+struct SinkFeedTask(JoinHandle<Result<(), String>>);
 
 impl Drop for SinkFeedTask {
     fn drop(&mut self) {
@@ -87,7 +89,21 @@ impl SinkRunner {
     }
 
     /// Runs until told to stop. Being cut off anywhere is safe: the place in the store is behind what was sent, never ahead.
-    pub(super) async fn work(mut self) {
+    pub(super) async fn run(mut self) {
+        while let Err(panic) = caught(self.work()).await {
+            self.panicked(&panic);
+            if self.pause(self.options.wait_max).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn panicked(&self, panic: &str) {
+        SinkCounters::add(&self.counters.errors, 1);
+        tracing::error!(sink = self.sink.name(), panic, "the loop of a sink panicked; it begins again");
+    }
+
+    async fn work(&mut self) {
         // On a store that only this process uses, whoever held the sink is gone: there is no lease to wait for.
         let mut at_once = !self.engine.store().is_shared();
         loop {
@@ -141,7 +157,7 @@ impl SinkRunner {
         let (into, mut chunks) = mpsc::channel(1);
         let feed =
             SinkFeed::new(self.engine.clone(), self.sink.clone(), cursor.position, self.options.chunk_max);
-        let _feed = SinkFeedTask(tokio::spawn(feed.run(into)));
+        let mut feed = SinkFeedTask(tokio::spawn(caught(feed.run(into))));
         let mut holding = Holding::new(cursor, self.engine.now());
         let pause = loop {
             let wait = self.until_note(&holding);
@@ -151,8 +167,7 @@ impl SinkRunner {
                 () = self.engine.clock().sleep(wait) => self.note(&mut holding).await,
                 chunk = chunks.recv() => match chunk {
                     Some(chunk) => self.send(chunk, &mut holding).await,
-                    // The feed ends with the engine.
-                    None => Err(Pause::Stopped),
+                    None => Err(self.feed_ended(&mut feed).await),
                 },
             };
             if let Err(pause) = sent {
@@ -165,6 +180,17 @@ impl SinkRunner {
                 self.engine.commands().run(Command::Sink(SinkCommand::Leave(self.report(&holding)))).await;
         }
         pause
+    }
+
+    /// The feed ends with the engine; if it broke before that, it begins again with the next hold.
+    async fn feed_ended(&self, feed: &mut SinkFeedTask) -> Pause {
+        match (&mut feed.0).await {
+            Ok(Err(panic)) => {
+                self.panicked(&panic);
+                Pause::Lost
+            }
+            Ok(Ok(())) | Err(_) => Pause::Stopped,
+        }
     }
 
     async fn send(&mut self, chunk: Chunk, holding: &mut Holding) -> Result<(), Pause> {
@@ -202,14 +228,16 @@ impl SinkRunner {
         holding: &mut Holding,
     ) -> Result<Result<SinkSent, SinkError>, Pause> {
         let sink = self.sink.clone();
-        let mut sending = sink.send(wave);
+        let mut sending = pin!(caught(async { sink.send(wave).await }));
         let mut late = self.engine.clock().sleep(self.options.send_timeout);
         loop {
             let wait = self.until_note(holding);
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return Err(Pause::Stopped),
-                sent = &mut sending => return Ok(sent),
+                sent = &mut sending => return Ok(sent.unwrap_or_else(|panic| {
+                    Err(SinkError(format!("the sink panicked: {panic}")))
+                })),
                 () = &mut late => {
                     let text = format!("no confirmation within {} s", self.options.send_timeout.as_secs());
                     return Ok(Err(SinkError(text)));

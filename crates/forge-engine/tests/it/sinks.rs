@@ -1,7 +1,7 @@
 //! Sinks, with a broker that does as it is told: what arrives, in which order, and what becomes of it when something breaks.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -33,12 +33,16 @@ enum Mood {
     Hangs,
     /// Will never take events of this job.
     Refuses(JobId),
+    /// The sink has a bug.
+    Panics,
 }
 
 struct Broker {
     clock: Arc<TestClock>,
     results_only: bool,
     mood: Mutex<Mood>,
+    /// Whether it panics when it is asked what it wants.
+    is_choosy: AtomicBool,
     arrived: Mutex<Vec<SinkEvent>>,
     /// How many events each wave had.
     waves: Mutex<Vec<usize>>,
@@ -55,6 +59,7 @@ impl Broker {
             clock,
             results_only,
             mood: Mutex::default(),
+            is_choosy: AtomicBool::default(),
             arrived: Mutex::default(),
             waves: Mutex::default(),
         })
@@ -98,6 +103,7 @@ impl Broker {
                 return Err(SinkError("the broker is away".into()));
             }
             Mood::Hangs => std::future::pending().await,
+            Mood::Panics => panic!("on purpose"),
             Mood::Refuses(job) => {
                 let index = events.iter().position(|told| told.job.id == job);
                 let taken: Vec<SinkEvent> =
@@ -121,6 +127,7 @@ impl EventSink for Broker {
     }
 
     fn wants(&self, event: &Event) -> bool {
+        assert!(!self.is_choosy.load(Ordering::Relaxed), "choosy");
         !self.results_only || event.ends()
     }
 
@@ -377,6 +384,38 @@ async fn an_event_that_the_broker_never_takes_is_left_out_and_counted() {
     let totals = cursor(&world).await.totals;
     assert_eq!((totals.sent, totals.refused), (4, 2));
     assert_eq!(handle.counters().refused.load(Ordering::Relaxed), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sink_that_panics_is_asked_again_and_its_trouble_is_told() {
+    let world = World::new();
+    let broker = Broker::new(&world);
+    let handle = start(&world, &broker, "n");
+    world.settle().await;
+    broker.behave(Mood::Panics);
+    let job = work(&world).await;
+    world.pass(10 * SECOND).await;
+    let trouble = cursor(&world).await.trouble.map(|trouble| trouble.message);
+    assert_eq!(trouble.as_deref(), Some("the sink panicked: on purpose"));
+    assert!(handle.counters().errors.load(Ordering::Relaxed) > 2);
+    broker.behave(Mood::Takes);
+    world.pass(20 * SECOND).await;
+    assert_eq!(broker.numbers()[&job], [1, 2, 3, 4, 5]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sink_whose_feed_panics_begins_again() {
+    let world = World::new();
+    let broker = Broker::new(&world);
+    let handle = start_with(&world, &broker, "n", |options| options.lag_every = 100 * HOUR);
+    world.settle().await;
+    broker.is_choosy.store(true, Ordering::Relaxed);
+    let job = work(&world).await;
+    world.pass(SECOND).await;
+    assert_eq!(handle.counters().errors.load(Ordering::Relaxed), 1);
+    broker.is_choosy.store(false, Ordering::Relaxed);
+    world.pass(30 * SECOND).await;
+    assert_eq!(broker.numbers()[&job], [1, 2, 3, 4, 5]);
 }
 
 #[tokio::test(start_paused = true)]

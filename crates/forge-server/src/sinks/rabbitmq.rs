@@ -8,7 +8,7 @@ use std::sync::Arc;
 use forge_core::history::Event;
 use forge_engine::sinks::{EventSink, SinkError, SinkEvent, SinkSending, SinkSent};
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions};
-use lapin::types::{AMQPValue, FieldTable};
+use lapin::types::{AMQPValue, FieldTable, ShortString};
 use lapin::{
     BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, ExchangeKind, PublisherConfirm,
 };
@@ -51,25 +51,30 @@ impl RabbitSink {
     async fn send_all(&self, events: &[SinkEvent]) -> Result<SinkSent, SinkError> {
         let mut kept = self.link.lock().await;
         let messages: Vec<SinkMessage> = events.iter().map(|told| self.wording.message(told)).collect();
-        let all: Vec<&SinkMessage> = messages.iter().collect();
-        match self.send_together(&mut kept, &all).await {
-            Ok(()) => Ok(SinkSent { n_sent: events.len(), refused: Vec::new() }),
-            Err(error) if error.0.contains(TOO_LARGE) => self.send_apart(&mut kept, &messages).await,
-            Err(error) => Err(error),
+        let (all, refused) = addressed(&messages);
+        if all.is_empty() {
+            return Ok(SinkSent { n_sent: 0, refused });
         }
+        let mut sent = match self.send_together(&mut kept, &all).await {
+            Ok(()) => SinkSent { n_sent: all.len(), refused: Vec::new() },
+            Err(error) if error.0.contains(TOO_LARGE) => self.send_apart(&mut kept, &all).await?,
+            Err(error) => return Err(error),
+        };
+        sent.refused.extend(refused);
+        Ok(sent)
     }
 
     /// One message after the other, each on a channel that works: the one that is too large closes its channel.
     async fn send_apart(
         &self,
         kept: &mut Option<RabbitLink>,
-        messages: &[SinkMessage],
+        messages: &[AddressedMessage<'_>],
     ) -> Result<SinkSent, SinkError> {
         let mut sent = SinkSent::default();
-        for (index, message) in messages.iter().enumerate() {
-            match self.send_together(kept, &[message]).await {
+        for message in messages {
+            match self.send_together(kept, std::slice::from_ref(message)).await {
                 Ok(()) => sent.n_sent += 1,
-                Err(error) if error.0.contains(TOO_LARGE) => sent.refused.push((index, error.0)),
+                Err(error) if error.0.contains(TOO_LARGE) => sent.refused.push((message.index, error.0)),
                 Err(error) => return Err(error),
             }
         }
@@ -80,7 +85,7 @@ impl RabbitSink {
     async fn send_together(
         &self,
         kept: &mut Option<RabbitLink>,
-        messages: &[&SinkMessage],
+        messages: &[AddressedMessage<'_>],
     ) -> Result<(), SinkError> {
         let link = match kept.take() {
             Some(link) => link,
@@ -129,13 +134,15 @@ impl RabbitSink {
         Ok(RabbitLink { channel, _connection: connection })
     }
 
-    async fn publish(&self, channel: &Channel, message: &SinkMessage) -> lapin::Result<PublisherConfirm> {
-        let key = format!("{}.{}", message.queue, message.event);
+    async fn publish(
+        &self,
+        channel: &Channel,
+        addressed: &AddressedMessage<'_>,
+    ) -> lapin::Result<PublisherConfirm> {
+        let AddressedMessage { key, message, .. } = addressed;
         let options = BasicPublishOptions::default();
         let exchange = self.exchange.as_str().into();
-        channel
-            .basic_publish(exchange, key.as_str().into(), options, &message.body, properties(message))
-            .await
+        channel.basic_publish(exchange, key.clone(), options, &message.body, properties(message)).await
     }
 }
 
@@ -155,6 +162,26 @@ impl EventSink for RabbitSink {
     fn send<'a>(&'a self, events: &'a [SinkEvent]) -> SinkSending<'a> {
         Box::pin(self.send_all(events))
     }
+}
+
+/// A message that the exchange can route.
+struct AddressedMessage<'a> {
+    /// Which one of its wave.
+    index: usize,
+    key: ShortString,
+    message: &'a SinkMessage,
+}
+
+/// The messages with their routing keys, and those whose key is longer than AMQP's 255 bytes: the queue of their job has a long name.
+fn addressed(messages: &[SinkMessage]) -> (Vec<AddressedMessage<'_>>, Vec<(usize, String)>) {
+    let (mut all, mut refused) = (Vec::with_capacity(messages.len()), Vec::new());
+    for (index, message) in messages.iter().enumerate() {
+        match ShortString::try_new(format!("{}.{}", message.queue, message.event)) {
+            Ok(key) => all.push(AddressedMessage { index, key, message }),
+            Err(_) => refused.push((index, "the routing key would be longer than 255 bytes".to_owned())),
+        }
+    }
+    (all, refused)
 }
 
 fn said(error: &lapin::Error) -> SinkError {

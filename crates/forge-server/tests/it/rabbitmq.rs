@@ -37,7 +37,7 @@ const START_MAX: Duration = Duration::from_secs(180);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Virtual hosts of the shared broker: one per test. More cost a little memory each.
-const N_VHOSTS_SHARED: usize = 32;
+const N_VHOSTS_SHARED: usize = 48;
 
 /// What the folder's keeper does. `$1` is the folder; its standard input ends with the test process.
 const KEEPER: &str = r#"

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Message, Road};
+use super::{Message, Road, World, drained, sink, submit_job};
 use crate::rabbitmq::{Broker, pika};
 
 /// Binds a queue to the exchange, as a consumer would, before anything is sent.
@@ -78,4 +78,21 @@ fn a_wrong_password_and_an_exchange_of_another_type_are_told() {
         &road(&url, &Vec::new),
         "could not declare exchange forgerun.results",
     );
+}
+
+#[test]
+fn a_job_whose_routing_key_would_be_too_long_is_left_out_and_the_next_goes_out() {
+    let url = Broker::shared().vhost();
+    bind(&url);
+    let world = World::new(&road(&url, &Vec::new), &[]);
+    let server = world.start();
+    drained(&server);
+    // Valid for a queue; in a routing key each dot takes three bytes.
+    let submit_to =
+        |queue| submit_job(&server, json!({"type": "EXECUTE", "work_kind": "SUCCESS_FAST", "queue": queue}));
+    let (long, fine) = (submit_to(["a"; 100].join(".")), submit_to("mail".to_owned()));
+    drained(&server);
+    let jobs: Vec<String> = read(&url).iter().map(Message::job).collect();
+    assert!(jobs.contains(&fine) && !jobs.contains(&long), "{jobs:?}");
+    assert_eq!(sink(&server)["refused"], 1);
 }

@@ -149,9 +149,13 @@ fn drained(server: &Server) {
 }
 
 fn submit(server: &Server, kind: &str) -> String {
+    submit_job(server, json!({"type": "EXECUTE", "work_kind": kind}))
+}
+
+/// Submits a job, and waits until it has ended.
+fn submit_job(server: &Server, job: Value) -> String {
     let mut connection = Connection::open(server.address, "").unwrap();
-    let body = json!({"type": "EXECUTE", "work_kind": kind}).to_string();
-    let (status, answer) = connection.ask("POST", "/v1/jobs", &body).unwrap();
+    let (status, answer) = connection.ask("POST", "/v1/jobs", &job.to_string()).unwrap();
     assert_eq!(status, 202, "{answer}");
     let id = answer["job_id"].as_str().unwrap().to_owned();
     wait_for_end(&mut connection, &id);
