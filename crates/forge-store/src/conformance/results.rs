@@ -181,6 +181,17 @@ pub async fn what_no_result_names_is_swept_after_a_while(fixture: &dyn Fixture) 
     assert!(is_there(&store, &young).await);
 }
 
+/// However many a store deletes at a time: the sweeper goes on only after a full sweep.
+pub async fn a_sweep_frees_as_many_blobs_as_it_may(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    for n in 0..50 {
+        write(&store, n, 10, at(1)).await;
+    }
+    let swept = store.sweep(sweep(START, at(2), 45)).await.unwrap();
+    assert_eq!((swept.blobs, swept.total()), (45, 45), "a full one, so that another follows");
+    assert_eq!(store.sweep(sweep(START, at(2), 45)).await.unwrap().blobs, 5);
+}
+
 /// A worker may take longer to write than loose blobs are kept, as long as it says so.
 pub async fn a_blob_that_is_still_written_is_not_swept(fixture: &dyn Fixture) {
     let store = fixture.store();

@@ -25,8 +25,8 @@ const CHUNK_BYTES: usize = 256 * 1024;
 /// Chunks deleted in one statement: 64 MiB, well within its time.
 const CHUNKS_DELETED_MAX: i64 = 256;
 
-/// Blobs of one bite. Each may be many statements.
-const BLOBS_SWEPT_MAX: usize = 16;
+/// Blobs that are doomed together. Each may be many statements, and nobody else deletes them meanwhile.
+const BLOBS_DOOMED_MAX: usize = 16;
 
 /// Those of some blobs that have no row.
 pub(super) const UNKNOWN: &str = "
@@ -89,10 +89,23 @@ impl Postgres {
         BlobStatements { pool: self.readers.clone(), options: self.options.clone() }
     }
 
-    /// Deletes a bite of loose blobs. Killed in between, the next sweep finds them again.
+    /// Deletes loose blobs, as many as the sweep may. Killed in between, the next sweep finds them again.
     pub(super) async fn sweep_blobs(&self, sweep: &Sweep) -> Result<usize, Error> {
-        let statements = self.writing();
-        let limit = sweep.limit.min(BLOBS_SWEPT_MAX) as i64;
+        let mut n_swept = 0;
+        while n_swept < sweep.limit {
+            let limit = (sweep.limit - n_swept).min(BLOBS_DOOMED_MAX);
+            let n_deleted = self.sweep_some_blobs(sweep, limit).await?;
+            n_swept += n_deleted;
+            // No more are there, or the object store does not delete them: they would come again.
+            if n_deleted < limit {
+                break;
+            }
+        }
+        Ok(n_swept + self.sweep_unknown(sweep).await?)
+    }
+
+    async fn sweep_some_blobs(&self, sweep: &Sweep, limit: usize) -> Result<usize, Error> {
+        let (statements, limit) = (self.writing(), limit as i64);
         let reach = BlobPlace::of_new(self.objects.as_ref()) as i16;
         let doomed =
             statements.rows(Sql::DoomBlobs, &[&sweep.loose_before.as_micros(), &limit, &reach]).await?;
@@ -107,7 +120,7 @@ impl Postgres {
         for blob in beside.iter().chain(&deleted) {
             statements.execute(Sql::BuryBlob, &[&Uuid::from(blob.id)]).await?;
         }
-        Ok(beside.len() + deleted.len() + self.sweep_unknown(sweep).await?)
+        Ok(beside.len() + deleted.len())
     }
 
     /// Deletes objects that no row names: their rows went while they were being written, or with a database that was lost.
