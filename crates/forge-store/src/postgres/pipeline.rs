@@ -33,6 +33,15 @@ impl<'a> Pipeline<'a> {
         self.answers.push(Box::pin(async move { connection.query(sql, &values).await }));
     }
 
+    /// Adds an answer in the place of a statement.
+    #[cfg(test)]
+    pub(super) fn push_answer(
+        &mut self,
+        answer: impl Future<Output = Result<Vec<Row>, PgError>> + Send + 'a,
+    ) {
+        self.answers.push(Box::pin(answer));
+    }
+
     /// How many statements were added.
     pub(super) fn len(&self) -> usize {
         self.answers.len()

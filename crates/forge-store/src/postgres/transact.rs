@@ -134,8 +134,14 @@ impl StatementRunner<'_> {
             let Err(error) = answer else { continue };
             if n > n_writes {
                 tracing::warn!(error = %fault::report(error), "cannot tell other nodes of a batch");
-            } else if !commit_sent || (n < n_writes && error.code().is_some()) {
-                // The server told us of a statement that failed, so the commit behind it failed too, if it was sent at all.
+            } else if !commit_sent {
+                // Nothing has ended the transaction.
+                let refused = refused(error, fault::report);
+                let is_broken = refused.after == ConnectionState::Broken;
+                let after = if is_broken { ConnectionState::Broken } else { ConnectionState::Open };
+                return Err(FailedTry { after, ..refused });
+            } else if n < n_writes && error.code().is_some() {
+                // The server told us of a statement that failed, so the commit behind it failed too.
                 return Err(refused(error, fault::report));
             } else {
                 // It is the commit that failed; or the connection broke, and the commit may have been on its way already.
@@ -261,4 +267,28 @@ fn decide_safely(decide: &mut Decide, rows: Rows) -> Result<Changes, FailedTry> 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+
+    use super::*;
+    use crate::postgres::connect::Address;
+    use crate::testing::{self, Cluster};
+
+    #[tokio::test]
+    async fn a_transaction_whose_commit_was_not_sent_is_open() {
+        let url = Cluster::shared().database().await;
+        let options = Options::new(1);
+        crate::postgres::Postgres::connect(&url, options.clone()).await.unwrap().close().await;
+        let connection = Connection::open(&Address::parse(&url).unwrap(), &options, 0).await.unwrap();
+        let failed = testing::connect(&url).await.query("SELECT 1 / 0", &[]).await.unwrap_err();
+        let mut pipeline = Pipeline::new(&connection);
+        pipeline.push_answer(ready(Err(failed)));
+        pipeline.push(Sql::Commit, []);
+        let stage = StatementRunner { options: &options, may_retry: true };
+        let setback = stage.commit(pipeline, 1).await.expect_err("a statement failed");
+        assert!(setback.after == ConnectionState::Open);
+    }
 }
