@@ -65,11 +65,29 @@ pub(super) async fn read(store: &Postgres, query: Query) -> Result<Page, Error> 
 /// The jobs that will be taken first from a shelf, and how many wait in all.
 async fn read_front(store: &Postgres, shelf: &Shelf, depth: usize) -> Result<ShelfFront, Error> {
     let pooled = store.readers.take().await?;
+    let reading = read_front_on(pooled, store.options.clone(), shelf.clone(), depth);
+    to_the_end(reading).await
+}
+
+/// Reads in a task of its own: a caller that goes away leaves a connection that is ready for the next question. Opening another one
+/// costs more than the answer.
+async fn to_the_end<T: Send + 'static>(
+    reading: impl Future<Output = Result<T, Error>> + Send + 'static,
+) -> Result<T, Error> {
+    tokio::spawn(reading).await.unwrap_or_else(|error| Err(Error::new(Fault::Unavailable, error)))
+}
+
+async fn read_front_on(
+    pooled: PooledConnection,
+    options: Options,
+    shelf: Shelf,
+    depth: usize,
+) -> Result<ShelfFront, Error> {
     let (lane, name, limit) = (shelf.lane as i16, shelf.name.as_str(), bounded(depth));
     let mut pipeline = Pipeline::new(pooled.connection());
     pipeline.push(Sql::ReadFront, [&lane, &name, &limit]);
     pipeline.push(Sql::ReadWaiting, [&name]);
-    let mut answers = in_time(&store.options, pipeline.run()).await?.into_iter();
+    let mut answers = in_time(&options, pipeline.run()).await?.into_iter();
     let mut next = || answers.next().unwrap_or_else(|| Ok(Vec::new())).map_err(fault::report);
     let (places, waiting) = (next()?, next()?);
     pooled.give_back();
@@ -79,9 +97,13 @@ async fn read_front(store: &Postgres, shelf: &Shelf, depth: usize) -> Result<She
     Ok(ShelfFront::new(places, depth, n_waiting))
 }
 
-/// Answers one question on a connection of its own. Being cancelled anywhere costs the connection, nothing else.
+/// Answers one question on a connection of its own.
 async fn read_alone(pool: &Pool, options: &Options, query: Query) -> Result<Page, Error> {
-    let reader = ReadConnection { pooled: pool.take().await?, options };
+    to_the_end(read_on(pool.take().await?, options.clone(), query)).await
+}
+
+async fn read_on(pooled: PooledConnection, options: Options, query: Query) -> Result<Page, Error> {
+    let reader = ReadConnection { pooled, options: &options };
     let page = reader.answer(query).await;
     match page.as_ref().map_err(|error| error.fault) {
         // An answer, if not a welcome one: the connection is ready for the next question.

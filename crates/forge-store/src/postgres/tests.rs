@@ -1,8 +1,10 @@
 //! The statements on a real server: all of them are understood, and the hot ones use their index however large the table.
 
 use std::sync::Arc;
+use std::task::{Context, Waker};
 
 use forge_core::id::JobId;
+use forge_core::job::{Lane, Name, Shelf};
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
@@ -188,4 +190,30 @@ async fn of_lookups_at_once_each_gets_its_own_answer() {
         }
     }
     assert_eq!(n_damaged, 6);
+}
+
+#[tokio::test]
+async fn a_read_that_nobody_waits_for_any_more_leaves_its_connection() {
+    let url = Cluster::shared().database().await;
+    let store = Postgres::connect(&url, Options { readers: 1, ..Options::new(1) }).await.unwrap();
+    let client = testing::connect(&url).await;
+    let sessions = async || {
+        let sql = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() ORDER BY pid";
+        let rows = client.query(sql, &[]).await.unwrap();
+        rows.iter().map(|row| row.get::<_, i32>(0)).collect::<Vec<_>>()
+    };
+    let before = sessions().await;
+    let front = Query::Ahead {
+        shelf: Shelf { lane: Lane::External, name: Name::new("q").unwrap() },
+        priority: 0,
+        id: JobId::from_u128(1),
+        limit: 10,
+    };
+    for query in [Query::SigningKeys, front] {
+        let asked =
+            std::pin::pin!(store.read(query)).poll(&mut Context::from_waker(Waker::noop())).is_ready();
+        assert!(!asked, "it was asked and then dropped");
+    }
+    store.read(Query::SigningKeys).await.unwrap();
+    assert_eq!(sessions().await, before);
 }
