@@ -100,6 +100,13 @@ pub fn delay_step_ms(wait: Duration) -> u64 {
     step.unwrap_or(DELAY_STEPS_MS[DELAY_STEPS_MS.len() - 1])
 }
 
+/// For how long a message is held back that waits this long: no longer than the longest step. RabbitMQ closes the channel over an
+/// expiration of more than 49 days.
+pub fn delay_ms(wait: Duration) -> u64 {
+    let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+    wait_ms.min(DELAY_STEPS_MS[DELAY_STEPS_MS.len() - 1])
+}
+
 /// A header's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeaderField {
@@ -171,7 +178,7 @@ impl MessageHead {
             priority: Some(amqp_priority(head.priority)),
             timestamp_s: Some(head.created_at.unix_ms() / 1000),
             expiration_ms: match after {
-                AfterFailure::Retry(wait) => Some(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+                AfterFailure::Retry(wait) => Some(delay_ms(wait)),
                 AfterFailure::Dead => None,
             },
             headers,

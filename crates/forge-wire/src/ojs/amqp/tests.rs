@@ -157,3 +157,16 @@ fn a_control_message_names_a_job_or_is_refused() {
         assert!(read_control(body.as_bytes()).is_err(), "{body}");
     }
 }
+
+#[test]
+fn a_message_is_held_back_for_an_hour_at_most() {
+    let story = failed(Kind::HandlerError, 3);
+    let job = story.job();
+    let held_ms = |wait: Duration| {
+        let after = AfterFailure::Retry(wait);
+        MessageHead::of_failure(job, job.last_error().unwrap(), after, event(job)).expiration_ms
+    };
+    let hour = Duration::from_secs(3600);
+    let waits = [hour - Duration::from_millis(1), hour, 50 * 24 * hour, Duration::MAX];
+    assert_eq!(waits.map(held_ms), [3_599_999, 3_600_000, 3_600_000, 3_600_000].map(Some));
+}
