@@ -383,9 +383,14 @@ pub const STREAM_EVENT_TYPES_MAX: usize = 64;
 /// takes no more of a body either before it has written what it took.
 pub const HEAD_BYTES_MAX: usize = 64 * 1024;
 
-/// Messages of one bridged queue that are in hand at once: enough for full transactions, and with the largest envelopes 100 MB.
+/// Messages of one bridged queue that are in hand at once: enough to share transactions. The broker counts messages, not bytes, so this
+/// times its `max_message_size` is what a queue can take in memory; with the largest envelopes that are taken, 16 MB.
 #[cfg(feature = "amqp")]
-pub const AMQP_PREFETCH: u16 = 100;
+pub const AMQP_PREFETCH: u16 = 16;
+
+/// Bridged queues that are declared at the same time, each on a channel of its own: about 36 trips to the broker one after the other.
+#[cfg(feature = "amqp")]
+pub const AMQP_DECLARE_AT_ONCE: usize = 16;
 
 /// Commands of one bridged queue that are in hand at once. Some wait for their job.
 #[cfg(feature = "amqp")]

@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 
 use super::BridgeContext;
 use super::connection::{BridgeError, Publisher};
-use super::intake::{Deliveries, acknowledge, bury};
+use super::intake::{Deliveries, acknowledge, bury, is_final};
 use super::metrics::MessageFate;
 use super::session::Backoff;
 use crate::edge::ApiError;
@@ -105,6 +105,11 @@ async fn cancel(context: &BridgeContext, job: JobId) -> Result<(), Box<Refused>>
         match &error {
             Error::Refused(Refusal::NotFound) if waited < AMQP_CANCEL_WAIT => {}
             Error::Refused(_) => return Err(Box::new(ApiError::from(error).into_parts().0)),
+            // Its job cannot be read.
+            Error::Store(failed) if is_final(failed.fault) => {
+                let detail = "The store cannot cancel this job.";
+                return Err(Box::new(Refused::new(Kind::StorageError, detail)));
+            }
             // The store's trouble is not the message's: it waits for as long as that takes.
             Error::Overloaded | Error::Stopped | Error::Store(_) => {}
         }

@@ -3,6 +3,8 @@
 //! What has arrived is submitted together, so that one transaction serves many messages; each is acknowledged when its job is on
 //! disk. A store that has no room, or does not answer, leaves the messages in hand: no more are taken, and the surplus waits on the
 //! broker. In hand for too long they are given back, so that another node can try, and the broker does not think that we hang.
+//! What comes too fast is sent round by a delay queue; unless the queue has a bound, since a broker drops what comes back to a
+//! queue that is full. Then it stays in hand too.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -15,7 +17,7 @@ use forge_core::id::JobId;
 use forge_core::job::Name;
 use forge_engine::Error;
 use forge_store::Fault;
-use forge_wire::ojs::amqp::{DEAD, RETRY, delay_key, delay_step_ms, job_queue};
+use forge_wire::ojs::amqp::{DEAD, RETRY, delay_key, delay_ms, delay_step_ms, job_queue};
 use forge_wire::problem::Refused;
 use futures_core::Stream;
 use lapin::message::Delivery;
@@ -132,8 +134,15 @@ impl QueueIntake<'_> {
             match read.await? {
                 Incoming::New(new) => match self.count() {
                     Ok(()) => waiting.push(Waiting { delivery, new }),
+                    Err(refused) if self.context.queue_length_max.is_some() => {
+                        self.submit(std::mem::take(&mut waiting)).await?;
+                        if !self.wait_for_turn(refused).await? {
+                            return Ok(());
+                        }
+                        waiting.push(Waiting { delivery, new });
+                    }
                     Err(refused) => {
-                        too_fast_s = too_fast_s.max(Some(refused.retry_after_s.unwrap_or(TROUBLE_AFTER_S)));
+                        too_fast_s = too_fast_s.max(Some(wait_s(&refused)));
                         self.put_off(&delivery, &refused).await?;
                     }
                 },
@@ -150,6 +159,25 @@ impl QueueIntake<'_> {
             self.context.pause(Duration::from_secs(seconds)).await;
         }
         Ok(())
+    }
+
+    /// Waits until a message may come in that came too fast. `false` if the bridge shall stop: the message is given back.
+    async fn wait_for_turn(&self, mut refused: Box<Refused>) -> Result<bool, BridgeError> {
+        let mut waited = Duration::ZERO;
+        while !self.context.is_stopping() {
+            if waited >= AMQP_HOLD_MAX {
+                let (queue, reason) = (self.queue.to_string(), refused.detail.clone());
+                return Err(BridgeError::NotTaken { queue, held: waited, reason });
+            }
+            let pause = Duration::from_secs(wait_s(&refused));
+            self.context.pause(pause).await;
+            waited += pause;
+            match self.count() {
+                Ok(()) => return Ok(true),
+                Err(again) => refused = again,
+            }
+        }
+        Ok(false)
     }
 
     /// Submits messages until the store has dealt with all of them.
@@ -213,23 +241,33 @@ impl QueueIntake<'_> {
             Error::Refused(Refusal::QueueFull { .. } | Refusal::QueuePaused { .. })
             | Error::Overloaded
             | Error::Stopped => StoreAnswer::Later(error.to_string()),
-            // The store will never write this one.
-            Error::Store(error) if error.fault == Fault::Rejected => StoreAnswer::Refused(Box::new(
-                Refused::new(Kind::StorageError, "The store does not take this job."),
-            )),
+            // The store will never write this one, or cannot read what it meets there.
+            Error::Store(error) if is_final(error.fault) => StoreAnswer::Refused(Box::new(Refused::new(
+                Kind::StorageError,
+                "The store does not take this job.",
+            ))),
             Error::Store(error) => StoreAnswer::Later(error.to_string()),
             error @ Error::Refused(_) => StoreAnswer::Refused(Box::new(ApiError::from(error).into_parts().0)),
         })
     }
 
+    /// Whether a job belongs to the bridge. One that cannot be read may be anybody's.
     async fn is_ours(&self, job: JobId) -> Result<bool, BridgeError> {
-        let found = self.context.app.engine.store().job(job).await?;
-        Ok(found.is_some_and(|job| job.head.client == self.context.owner.client))
+        match self.context.app.engine.store().job(job).await {
+            Ok(found) => Ok(found.is_some_and(|job| job.head.client == self.context.owner.client)),
+            Err(error) if error.fault == Fault::Corrupt => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// What a message means that comes back from a delay queue: nothing, since the store has its own clock (C-109).
     async fn returned(&self, job: JobId, attempt: Option<u32>) -> Result<MessageFate, BridgeError> {
-        let found = self.context.app.engine.store().job(job).await?;
+        let found = match self.context.app.engine.store().job(job).await {
+            Ok(found) => found,
+            // It is there, and its message changes nothing whatever it says.
+            Err(error) if error.fault == Fault::Corrupt => return Ok(MessageFate::Joined),
+            Err(error) => return Err(error.into()),
+        };
         let joins = found.is_some_and(|job| attempt.is_none_or(|attempt| attempt >= job.attempt));
         Ok(if joins { MessageFate::Joined } else { MessageFate::Stale })
     }
@@ -251,12 +289,11 @@ impl QueueIntake<'_> {
 
     /// Sends a message round by a delay queue, because it came too fast.
     async fn put_off(&self, delivery: &Delivery, refused: &Refused) -> Result<(), BridgeError> {
-        let wait = Duration::from_secs(refused.retry_after_s.unwrap_or(TROUBLE_AFTER_S));
-        let expiration_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        let wait = Duration::from_secs(wait_s(refused));
         let now = self.context.app.clock.now();
         let queue = self.queue.as_str();
         let properties =
-            properties::of_refused(&delivery.properties, queue, refused, now, Some(expiration_ms));
+            properties::of_refused(&delivery.properties, queue, refused, now, Some(delay_ms(wait)));
         let key = delay_key(queue, delay_step_ms(wait));
         self.publisher.publish(RETRY, &key, properties, &delivery.data).await?;
         self.settle(delivery, MessageFate::Delayed).await
@@ -265,6 +302,16 @@ impl QueueIntake<'_> {
     async fn bury(&self, delivery: &Delivery, refused: &Refused) -> Result<(), BridgeError> {
         bury(self.context, self.queue, &self.publisher, delivery, refused).await
     }
+}
+
+/// Whether the store will say the same however often it is asked.
+pub(super) fn is_final(fault: Fault) -> bool {
+    matches!(fault, Fault::Rejected | Fault::Corrupt)
+}
+
+/// For how long whoever came too fast shall wait, in seconds.
+fn wait_s(refused: &Refused) -> u64 {
+    refused.retry_after_s.unwrap_or(TROUBLE_AFTER_S)
 }
 
 /// Counted among the queues that are held up, for as long as it lives.

@@ -2,6 +2,7 @@
 //! speak `/ojs/v1`.
 
 mod cancelling;
+mod damage;
 mod failing;
 mod intake;
 mod kills;
@@ -9,7 +10,11 @@ mod pressure;
 mod samples;
 mod trouble;
 
+use std::sync::Arc;
+
+use forge_server::Bounds;
 use forge_server::bridge::Bridge;
+use forge_store::memory::Memory;
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
@@ -79,6 +84,10 @@ impl World {
     }
 
     async fn at(url: String, settings: &[(&str, &str)]) -> World {
+        World::on(Arc::new(Memory::new()), url, settings).await
+    }
+
+    async fn on(store: Arc<Memory>, url: String, settings: &[(&str, &str)]) -> World {
         let mut all = vec![
             ("amqp.url", url.as_str()),
             ("amqp.queues", "emails"),
@@ -87,7 +96,7 @@ impl World {
         ];
         all.retain(|(key, _)| !settings.iter().any(|(other, _)| other == key));
         all.extend(settings);
-        let server = Server::with(&all).await;
+        let server = Server::on(store, &all, Bounds::default()).await;
         let bridge = Bridge::start(&server.app);
         assert!(bridge.is_some());
         World { server, bridge, url }

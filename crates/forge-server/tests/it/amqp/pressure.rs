@@ -66,6 +66,15 @@ async fn a_message_that_was_put_off_becomes_a_job_later() {
     assert_eq!(world.n_jobs().await, 62);
 }
 
+#[tokio::test]
+async fn messages_that_come_too_fast_for_a_bounded_queue_wait_in_hand() {
+    let world = World::with(&[("amqp.rate_per_minute", "60"), ("amqp.queue_length_max", "100")]).await;
+    let all: Vec<Value> = (1..=62).map(plain).collect();
+    world.publish(json!(all)).await;
+    world.wait_for_metric(&messages("taken"), 62).await;
+    assert_eq!((world.metric(&messages("delayed")).await, world.n_jobs().await), (0, 62));
+}
+
 /// Publishes until the broker does not take any more, and for a queue that is not there.
 const OVERFLOW: &str = r#"
 channel.confirm_delivery()
