@@ -14,13 +14,16 @@ use forge_core::queue::{Owner, QueueId};
 use forge_core::state::{Cause, State};
 use forge_engine::Engine;
 use forge_engine::sinks::{EventSink, SinkError, SinkEvent, SinkSending, SinkSent};
+use forge_store::{Fault, Store};
 use forge_wire::ojs::amqp::{AfterFailure, DEAD, MessageHead, RETRY, delay_key, delay_step_ms, failure_body};
+use futures_util::future::try_join_all;
 use lapin::Connection;
 use tokio::sync::Mutex;
 
 use super::connection::{BridgeError, Publisher, connect};
 use super::{properties, topology};
 use crate::config::Secret;
+use crate::limits::AMQP_DECLARE_AT_ONCE;
 
 /// Publishes failures of jobs in bridged queues.
 pub(super) struct FailureSink {
@@ -39,6 +42,8 @@ pub(super) struct Link {
     /// Events of the wave under way that the broker has: a wave that is repeated because of one of its messages does not publish
     /// all the others again.
     confirmed: HashSet<EventId>,
+    /// Queues that a try to connect found or made before it was broken off.
+    declared: HashSet<Name>,
 }
 
 impl EventSink for FailureSink {
@@ -67,70 +72,93 @@ impl FailureSink {
     }
 
     async fn publish(&self, events: &[SinkEvent]) -> Result<SinkSent, BridgeError> {
-        let failures: Vec<&SinkEvent> = events.iter().filter(|event| self.is_bridged(&event.job)).collect();
-        if failures.is_empty() {
+        let is_bridged = |event: &&SinkEvent| self.is_bridged(&event.job);
+        let ids: Vec<JobId> = events.iter().filter(is_bridged).map(|event| event.job.id).collect();
+        if ids.is_empty() {
             return Ok(SinkSent::default());
         }
-        let ids = failures.iter().map(|failure| failure.job.id).collect();
-        let inputs: HashMap<JobId, Input> = self.engine.store().inputs(ids).await?.into_iter().collect();
-        let mut link = self.link.lock().await;
-        let published = self.publish_over(&mut link, &failures, &inputs).await;
-        match published {
-            Ok(()) => link.confirmed.clear(),
-            // Whatever is wrong, a new connection begins with the topology.
-            Err(_) => link.open = None,
-        }
-        published.map(|()| SinkSent { n_sent: failures.len(), ..SinkSent::default() })
-    }
-
-    async fn publish_over(
-        &self,
-        link: &mut Link,
-        failures: &[&SinkEvent],
-        inputs: &HashMap<JobId, Input>,
-    ) -> Result<(), BridgeError> {
-        let Link { open, confirmed } = link;
-        let publisher = match open {
-            Some((_, publisher)) => publisher,
-            None => &open.insert(self.connect().await?).1,
-        };
-        let nothing = Input::default();
-        let mut sent = Vec::with_capacity(failures.len());
-        for failure in failures {
-            let id = failure.event.id(failure.job.id);
-            if !confirmed.contains(&id) {
-                let message = FailureMessage::new(failure, inputs.get(&failure.job.id).unwrap_or(&nothing));
-                let properties = properties::of_message(&message.head);
-                sent.push((
-                    id,
-                    publisher.send(message.exchange, &message.key, properties, &message.body).await?,
-                ));
+        let inputs = inputs(&**self.engine.store(), ids).await?;
+        let (mut failures, mut refused) = (Vec::new(), Vec::new());
+        for (index, event) in events.iter().enumerate().filter(|(_, event)| self.is_bridged(&event.job)) {
+            match inputs.get(&event.job.id) {
+                Some(None) => refused.push((index, "the input of the job cannot be read".to_owned())),
+                Some(Some(input)) => failures.push(FailureMessage::new(event, input)),
+                None => failures.push(FailureMessage::new(event, &Input::default())),
             }
         }
+        let mut link = self.link.lock().await;
+        self.publish_over(&mut link, &failures).await?;
+        link.confirmed.clear();
+        Ok(SinkSent { n_sent: failures.len(), refused })
+    }
+
+    async fn publish_over(&self, link: &mut Link, failures: &[FailureMessage]) -> Result<(), BridgeError> {
+        // Put back only if all went well: whatever is wrong, also if this is broken off, a new connection begins with the topology.
+        let (connection, publisher) = match link.open.take() {
+            Some(open) => open,
+            None => self.connect(&mut link.declared).await?,
+        };
+        let mut sent = Vec::with_capacity(failures.len());
+        for message in failures.iter().filter(|message| !link.confirmed.contains(&message.event)) {
+            let properties = properties::of_message(&message.head);
+            let sending = publisher.send(message.exchange, &message.key, properties, &message.body);
+            sent.push((message.event, sending.await?));
+        }
         let mut ended = Ok(());
-        for (id, message) in sent {
+        for (event, message) in sent {
             match message.confirmed().await {
                 Ok(()) => {
-                    confirmed.insert(id);
+                    link.confirmed.insert(event);
                 }
                 Err(error) => ended = Err(error),
             }
         }
-        ended
+        ended?;
+        link.open = Some((connection, publisher));
+        Ok(())
     }
 
-    async fn connect(&self) -> Result<(Connection, Publisher), BridgeError> {
+    /// Connects, and makes what is missing for all queues. A try that is broken off leaves in `declared` what the next one need not do
+    /// again: with a distant broker and many queues one try may not be enough.
+    async fn connect(&self, declared: &mut HashSet<Name>) -> Result<(Connection, Publisher), BridgeError> {
         let connection = connect(&self.url, "forgerun bridge failures").await?;
-        for queue in &self.queues {
-            topology::declare(&connection, queue.as_str(), self.queue_length_max).await?;
+        let missing: Vec<&Name> = self.queues.iter().filter(|queue| !declared.contains(*queue)).collect();
+        for some in missing.chunks(AMQP_DECLARE_AT_ONCE) {
+            let declaring = some
+                .iter()
+                .map(|queue| topology::declare(&connection, queue.as_str(), self.queue_length_max));
+            try_join_all(declaring).await?;
+            declared.extend(some.iter().map(|queue| (*queue).clone()));
         }
         let publisher = Publisher::open(&connection).await?;
+        // The next connection looks at all of them again: the broker may have lost them by then.
+        declared.clear();
         Ok((connection, publisher))
+    }
+}
+
+/// The inputs of jobs; `None` for one that cannot be read.
+async fn inputs(store: &dyn Store, ids: Vec<JobId>) -> Result<HashMap<JobId, Option<Input>>, BridgeError> {
+    match store.inputs(ids.clone()).await {
+        Ok(found) => Ok(found.into_iter().map(|(id, input)| (id, Some(input))).collect()),
+        Err(error) if error.fault == Fault::Corrupt => {
+            let mut inputs = HashMap::new();
+            for id in ids {
+                match store.inputs(vec![id]).await {
+                    Ok(found) => inputs.extend(found.into_iter().map(|(id, input)| (id, Some(input)))),
+                    Err(error) if error.fault == Fault::Corrupt => drop(inputs.insert(id, None)),
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            Ok(inputs)
+        }
+        Err(error) => Err(error.into()),
     }
 }
 
 /// What is published about a failure, and where to.
 struct FailureMessage {
+    event: EventId,
     exchange: &'static str,
     key: String,
     head: MessageHead,
@@ -151,8 +179,10 @@ impl FailureMessage {
         } else {
             (AfterFailure::Dead, DEAD, queue.to_owned())
         };
+        let id = event.id(job.id);
         FailureMessage {
-            head: MessageHead::of_failure(job, &error, after, event.id(job.id)),
+            event: id,
+            head: MessageHead::of_failure(job, &error, after, id),
             body: failure_body(job, input, &error),
             exchange,
             key,
