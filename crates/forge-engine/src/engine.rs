@@ -306,12 +306,17 @@ async fn listen(
     stop: CancellationToken,
 ) {
     let is_shared = context.store.is_shared();
+    // Kept from turn to turn, and asked before the news: however much of it comes, the look is taken.
+    let mut next_look = context.clock.sleep(refresh);
     loop {
         let wakeup = tokio::select! {
             biased;
             () = stop.cancelled() => return,
+            () = &mut next_look, if is_shared => {
+                next_look = context.clock.sleep(refresh);
+                Ok(Wakeup::Everything)
+            }
             wakeup = news.recv() => wakeup,
-            () = context.clock.sleep(refresh), if is_shared => Ok(Wakeup::Everything),
         };
         match wakeup {
             Ok(Wakeup::Shelf(shelf)) => context.wakeups.wake([&shelf]),

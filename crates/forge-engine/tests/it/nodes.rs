@@ -7,8 +7,11 @@ use std::time::Duration;
 use forge_core::command::Claim;
 use forge_core::id::JobId;
 use forge_core::{Batch, decide, wants};
-use forge_store::Store;
+use forge_engine::Options;
+use forge_store::{Store, Wakeup};
+use tokio::sync::Semaphore;
 
+use crate::store::TestStore;
 use crate::support::{HOUR, PlainRender, SECOND, World, at_once, claim, new_job, pause, submission};
 
 #[tokio::test(start_paused = true)]
@@ -81,6 +84,22 @@ async fn a_node_that_missed_news_looks_everywhere() {
     }
     assert_eq!(worker.await.unwrap().len(), 1);
     assert_eq!(here.engine.now(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_told_much_looks_everywhere_all_the_same() {
+    let here = World::on(TestStore::with(2, Semaphore::MAX_PERMITS), Options::default());
+    let there = here.node();
+    let engine = there.engine.clone();
+    let worker = tokio::spawn(async move { engine.claim(claim(&["a"]), HOUR).await.unwrap() });
+    here.settle().await;
+    // The other node hears of this job only by looking.
+    here.submit("a").await;
+    for _ in 0..10 {
+        here.store.announce(Wakeup::Journal);
+        here.pass(SECOND).await;
+    }
+    assert!(worker.is_finished());
 }
 
 #[tokio::test(start_paused = true)]

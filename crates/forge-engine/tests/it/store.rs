@@ -66,6 +66,11 @@ impl TestStore {
         TestStore { silence: None, ..TestStore::with(2, Semaphore::MAX_PERMITS) }
     }
 
+    /// Tells the engines something, on a store that tells nothing by itself.
+    pub(crate) fn announce(&self, wakeup: Wakeup) {
+        self.silence.as_ref().expect("it tells by itself").send(wakeup).expect("an engine listens");
+    }
+
     pub(crate) fn with(lanes: usize, n_connections: usize) -> TestStore {
         TestStore {
             memory: Memory::new(),
