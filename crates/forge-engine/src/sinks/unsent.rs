@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use forge_core::job::Name;
-use forge_core::sink::SinkCursor;
+use forge_core::sink::{SinkCursor, SinkPosition};
 use forge_core::time::Time;
-use forge_store::Store;
+use forge_store::{Fault, JournalRow, Store};
 
 /// Sinks that are looked at. There are three kinds, and the bridge of each may have one.
 const SINKS_MAX: usize = 64;
+
+/// Journal rows read at once. A row has the events of one transaction: one, or thousands.
+const PAGE_ROWS: usize = 16;
 
 /// How far the sinks are that are in use.
 #[derive(Clone, Debug)]
@@ -38,19 +41,47 @@ impl Unsent {
     ) -> Result<Vec<(Name, u64)>, forge_store::Error> {
         let mut found = Vec::new();
         for sink in &self.sinks {
-            let position = sink.position;
-            let rows = store.journal(position.row - 1, rows_max).await?;
-            let old = rows.iter().filter(|row| row.entries.iter().all(|entry| entry.at() < overdue));
-            let n_events: usize = old
-                .map(|row| match row.seq == position.row {
-                    true => row.entries.len().saturating_sub(position.entries as usize),
-                    false => row.entries.len(),
-                })
-                .sum();
+            let n_events = n_events_before(store, sink.position, overdue, rows_max).await?;
             if n_events > 0 {
                 found.push((sink.name.clone(), n_events as u64));
             }
         }
         Ok(found)
     }
+}
+
+/// How many events of rows before `overdue` follow a place in the journal, among its next `rows_max` rows. Those of a row that cannot be
+/// read count as none.
+async fn n_events_before(
+    store: &dyn Store,
+    position: SinkPosition,
+    overdue: Time,
+    rows_max: usize,
+) -> Result<usize, forge_store::Error> {
+    let (mut after, mut limit, mut n_rows, mut n_events) = (position.row - 1, PAGE_ROWS, 0, 0);
+    while n_rows < rows_max {
+        let rows = match store.journal(after, limit.min(rows_max - n_rows)).await {
+            Ok(rows) => rows,
+            Err(error) if error.fault == Fault::Corrupt => {
+                // Stepped over once it stands alone.
+                if limit == 1 {
+                    (after, n_rows) = (after + 1, n_rows + 1);
+                }
+                limit = 1;
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        let is_old = |row: &&JournalRow| row.entries.iter().all(|entry| entry.at() < overdue);
+        let old: Vec<&JournalRow> = rows.iter().filter(is_old).collect();
+        n_events += old.iter().map(|row| n_unsent(row, position)).sum::<usize>();
+        let Some(last) = rows.last().filter(|_| !old.is_empty()) else { break };
+        (after, limit, n_rows) = (last.seq, PAGE_ROWS, n_rows + rows.len());
+    }
+    Ok(n_events)
+}
+
+fn n_unsent(row: &JournalRow, position: SinkPosition) -> usize {
+    let n_sent = if row.seq == position.row { position.entries as usize } else { 0 };
+    row.entries.len().saturating_sub(n_sent)
 }
