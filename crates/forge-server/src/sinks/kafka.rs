@@ -19,6 +19,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{FutureProducer, FutureRecord, Producer};
 use tokio::sync::Mutex;
+use tokio::time::{sleep, timeout};
 
 use super::message::{SinkMessage, Wording};
 use crate::config::Kafka;
@@ -28,6 +29,9 @@ const PARTITIONS: i32 = 6;
 
 /// How long the brokers may take to tell about the topic.
 const METADATA_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The pause between two looks at a topic that was just made.
+const METADATA_PAUSE: Duration = Duration::from_millis(100);
 
 /// How long librdkafka tries by itself before a message counts as failed; shorter than the sink loop waits.
 const MESSAGE_TIMEOUT_MS: &str = "20000";
@@ -147,9 +151,20 @@ impl KafkaSink {
             )));
         }
         self.make_topic(&connection.heard).await?;
-        match self.partitions(connection).await? {
-            Some(n_partitions) => Ok(n_partitions),
-            None => Err(SinkError(format!("topic {topic} was made and is not there yet"))),
+        // The brokers tell each other of a new topic, and each of them tells it a moment later.
+        timeout(METADATA_TIMEOUT, self.wait_for_topic(connection))
+            .await
+            .unwrap_or_else(|_| Err(SinkError(format!("topic {topic} was made and is not there yet"))))
+    }
+
+    /// Looks until the topic is there. Safe to drop.
+    #[expect(clippy::disallowed_methods, reason = "waits for another process, which gives no other sign")]
+    async fn wait_for_topic(&self, connection: &KafkaConnection) -> Result<i32, SinkError> {
+        loop {
+            if let Some(n_partitions) = self.partitions(connection).await? {
+                return Ok(n_partitions);
+            }
+            sleep(METADATA_PAUSE).await;
         }
     }
 
