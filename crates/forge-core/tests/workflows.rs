@@ -84,6 +84,35 @@ proptest! {
     }
 
     #[test]
+    fn a_workflow_ends_whichever_of_its_steps_are_retried_by_themselves(
+        drawn in prop::collection::vec(drawn(), 1..24),
+        stops: bool,
+        mut order: u64,
+        retries in 1usize..12,
+    ) {
+        let policy = if stops { FailurePolicy::Stop } else { FailurePolicy::Continue };
+        let mut world = World::new();
+        world.ask(workflow(OWN, policy, steps(&drawn)));
+        let mut executions = 0..retries as u128;
+        while world.job(OWN).state == State::Running {
+            world.start_all();
+            let of_steps = |state| world.jobs.values().filter(move |job| job.head.workflow.is_some() && job.state == state);
+            let (running, failed): (Vec<_>, Vec<_>) = (of_steps(State::Running).collect(), of_steps(State::Failed).collect());
+            prop_assert!(!running.is_empty(), "a workflow that runs has a step that does: {}", world.letters(OWN));
+            order = order.rotate_left(7) ^ 0x9e37;
+            let retried = failed.get(order as usize % failed.len().max(1)).filter(|_| order & 8 == 8);
+            let next = match retried.and_then(|job| Some((job, executions.next()?))) {
+                Some((job, n)) => revive_any(job.id.as_u128(), 5000 + n),
+                None => command(running[order as usize % running.len()], &drawn),
+            };
+            world.ask(next);
+            waits_are_right(&world.workflow(id(OWN)));
+        }
+        prop_assert!(world.workflow(id(OWN)).is_over());
+        prop_assert!(world.jobs.values().all(|job| job.state.is_final()));
+    }
+
+    #[test]
     fn a_cancelled_workflow_leaves_nothing_to_do(drawn in prop::collection::vec(drawn(), 1..24), ends in 0usize..12) {
         let mut world = World::new();
         world.ask(workflow(OWN, FailurePolicy::Continue, steps(&drawn)));
@@ -149,6 +178,14 @@ fn turns_are_right(workflow: &Workflow, policy: FailurePolicy) {
                 }
             }
         }
+    }
+}
+
+/// Every step that waits has one before it that is not over, whose end will move it on.
+fn waits_are_right(workflow: &Workflow) {
+    for step in workflow.steps.iter().filter(|step| step.state == StepState::Waiting) {
+        let mut before = step.after.iter().map(|&before| workflow.steps[before as usize].state);
+        assert!(before.any(|state| !state.is_over()), "{step:?} in {workflow:?}");
     }
 }
 

@@ -9,7 +9,7 @@
 //! Which jobs end in a batch is known only when it is decided, so the rows of a workflow are sought on the way
 //! ([`WorkingSet::seek`]).
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -58,13 +58,13 @@ impl WorkingSet<'_> {
         let mut workflow = workflow.map_err(Refusal::BadWorkflow)?;
         let parts = WorkflowPart::divide(own.id, &new.steps);
         workflow.parts = parts.iter().map(|part| part.first).collect();
-        let ready = workflow.advance_all();
+        let ready = workflow.advance();
         self.check_room(new, own, &ready)?;
         let slot = self.insert(own)?;
         self.set_off(slot)?;
         parts.iter().for_each(|part| self.put_record(part));
         self.workflows.0.insert(own.id, workflow);
-        self.release_steps(own.id, &ready)?;
+        self.release_steps(own.id, ready)?;
         self.end_workflow(slot)?;
         let job = self.job(slot).clone();
         if let Some(idempotency) = &new.submit.idempotency {
@@ -93,10 +93,11 @@ impl WorkingSet<'_> {
         self.begin(slot)
     }
 
-    /// Makes the jobs of steps whose turn it is.
-    fn release_steps(&mut self, id: JobId, ready: &[u32]) -> Result<(), Refusal> {
+    /// Makes the jobs of steps whose turn it is. A step whose definition cannot be read fails, so that its workflow does not wait for ever.
+    fn release_steps(&mut self, id: JobId, ready: Vec<u32>) -> Result<(), Refusal> {
         let mut read: Option<(RecordKey, Option<WorkflowPart>)> = None;
-        for &index in ready {
+        let mut ready = VecDeque::from(ready);
+        while let Some(index) = ready.pop_front() {
             let Some(workflow) = self.workflows.0.get(&id) else { return Ok(()) };
             let (job, key) = (workflow.job_of(index), workflow.part_of(index));
             if read.as_ref().is_none_or(|(known, _)| *known != key) {
@@ -109,20 +110,19 @@ impl WorkingSet<'_> {
                     self.insert(&NewJob { id: job, id_given: false, head, input })?;
                 }
                 None if self.changes.more.records.contains(&key) => {}
-                None => self.lose_step(id, index)?,
+                None => ready.extend(self.lose_step(id, index)),
             }
         }
         Ok(())
     }
 
-    /// A step whose definition cannot be read fails, so that its workflow does not wait for ever.
-    fn lose_step(&mut self, id: JobId, index: u32) -> Result<(), Refusal> {
+    /// A step has no definition: it fails. Gives the steps whose turn that makes it.
+    fn lose_step(&mut self, id: JobId, index: u32) -> Vec<u32> {
         let message = String::from("The definition of the step cannot be read.");
         let error = ItemError { kind: Kind::HandlerError, message, retryable: false };
-        let Some(workflow) = self.workflows.0.get_mut(&id) else { return Ok(()) };
+        let Some(workflow) = self.workflows.0.get_mut(&id) else { return Vec::new() };
         workflow.note(index, StepState::Failed, Some(error));
-        let ready = workflow.advance(&[index]);
-        self.release_steps(id, &ready)
+        workflow.advance()
     }
 
     /// What the end of a job means for a workflow.
@@ -153,14 +153,13 @@ impl WorkingSet<'_> {
         if !runs {
             return Ok(());
         }
-        let mut over = vec![index];
         if stops {
-            over.extend(workflow.stop());
+            workflow.stop();
             self.cancel_steps(id, "a step of its workflow did not succeed")?;
         }
         let Some(workflow) = self.workflows.0.get_mut(&id) else { return Ok(()) };
-        let ready = workflow.advance(&over);
-        self.release_steps(id, &ready)?;
+        let ready = workflow.advance();
+        self.release_steps(id, ready)?;
         self.tell_progress(own, id);
         self.end_workflow(own)
     }
@@ -211,10 +210,16 @@ impl WorkingSet<'_> {
         self.cancel_steps(id, "its workflow was cancelled")
     }
 
-    /// Cancels the jobs of the workflow that are under way.
+    /// Cancels the jobs of the workflow that are under way. All are noted as cancelled before the first one ends: so no end of theirs moves
+    /// the workflow, which the caller does, once.
     fn cancel_steps(&mut self, id: JobId, reason: &str) -> Result<(), Refusal> {
-        let Some(workflow) = self.workflows.0.get(&id) else { return Ok(()) };
-        let jobs: Vec<JobId> = workflow.under_way().map(|index| workflow.job_of(index)).collect();
+        let Some(workflow) = self.workflows.0.get_mut(&id) else { return Ok(()) };
+        let steps: Vec<u32> = workflow.under_way().collect();
+        let jobs: Vec<JobId> = steps.iter().map(|&index| workflow.job_of(index)).collect();
+        let error = ItemError { kind: Kind::Cancelled, message: String::from(reason), retryable: false };
+        for index in steps {
+            workflow.note(index, StepState::Canceled, Some(error.clone()));
+        }
         for job in jobs {
             let Some(slot) = self.seek(job).filter(|&slot| !self.job(slot).state.is_final()) else {
                 continue;
@@ -261,8 +266,8 @@ impl WorkingSet<'_> {
             self.try_step(id, index);
         }
         let Some(workflow) = self.workflows.0.get_mut(&id) else { return Ok(()) };
-        let ready = workflow.advance_all();
-        self.release_steps(id, &ready)?;
+        let ready = workflow.advance();
+        self.release_steps(id, ready)?;
         self.end_workflow(own)
     }
 
@@ -285,7 +290,8 @@ impl WorkingSet<'_> {
             _ if !tried => workflow.remake(index),
             Some(State::Succeeded) => workflow.note(index, StepState::Succeeded, None),
             Some(State::Canceled) => workflow.remake(index),
-            _ => workflow.reopen(index),
+            Some(State::Created | State::Queued | State::Assigned | State::Running | State::Failed)
+            | None => {}
         }
     }
 

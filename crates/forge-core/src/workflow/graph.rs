@@ -75,43 +75,30 @@ impl Workflow {
         }
     }
 
-    /// Goes through the steps that wait for those given, as far as it goes: skips those whose turn never comes, and gives those
-    /// whose turn it is, which count as released from now on.
-    pub(crate) fn advance(&mut self, ended: &[u32]) -> Vec<u32> {
-        let mut open = ended.to_vec();
+    /// Goes through the steps that wait: skips those whose turn never comes, and gives those whose turn it is, which count as released from
+    /// now on. Each is looked at once, after all that it waits for.
+    pub(crate) fn advance(&mut self) -> Vec<u32> {
         let mut ready = Vec::new();
-        while let Some(ended) = open.pop() {
-            for index in 0..self.steps.len() {
-                let step = &self.steps[index];
-                if step.state != StepState::Waiting || !step.after.contains(&ended) {
-                    continue;
-                }
-                match self.settle(index) {
-                    Turn::NotYet => {}
-                    Turn::Now => ready.push(index as u32),
-                    Turn::Never => open.push(index as u32),
-                }
+        if !self.steps.iter().any(|step| step.state == StepState::Waiting) {
+            return ready;
+        }
+        for index in self.in_order() {
+            if self.steps[index as usize].state != StepState::Waiting {
+                continue;
+            }
+            match self.settle(index as usize) {
+                Turn::NotYet | Turn::Never => {}
+                Turn::Now => ready.push(index),
             }
         }
         ready.sort_unstable();
         ready
     }
 
-    /// The same for all steps that wait: at the beginning, and where many changed at once.
-    pub(crate) fn advance_all(&mut self) -> Vec<u32> {
-        let mut ready = Vec::new();
-        for index in 0..self.steps.len() {
-            if self.steps[index].state != StepState::Waiting {
-                continue;
-            }
-            match self.settle(index) {
-                Turn::NotYet => {}
-                Turn::Now => ready.push(index as u32),
-                Turn::Never => ready.extend(self.advance(&[index as u32])),
-            }
-        }
-        ready.sort_unstable();
-        ready
+    /// The steps in an order in which each comes after all that it waits for.
+    fn in_order(&self) -> Vec<u32> {
+        // Workflows are checked when they begin; what is behind a cycle of a damaged record stands still.
+        order(&self.steps).unwrap_or_else(|cycle| cycle.before)
     }
 
     /// Moves a waiting step as its turn says.
@@ -143,8 +130,8 @@ impl Workflow {
     }
 
     /// Skips the steps that wait for a success, because the workflow stops.
-    pub(crate) fn stop(&mut self) -> Vec<u32> {
-        self.skip_waiting(|step| step.when == StepCondition::AllSucceeded)
+    pub(crate) fn stop(&mut self) {
+        self.skip_waiting(|step| step.when == StepCondition::AllSucceeded);
     }
 
     /// Skips every step that waits, because the workflow was cancelled.
@@ -152,44 +139,45 @@ impl Workflow {
         self.skip_waiting(|_| true);
     }
 
-    fn skip_waiting(&mut self, skips: impl Fn(&GraphStep) -> bool) -> Vec<u32> {
-        let mut skipped = Vec::new();
-        for (index, step) in (0..).zip(&mut self.steps) {
+    fn skip_waiting(&mut self, skips: impl Fn(&GraphStep) -> bool) {
+        for step in &mut self.steps {
             if step.state == StepState::Waiting && skips(step) {
                 step.state = StepState::Skipped;
-                skipped.push(index);
             }
         }
-        skipped
     }
 
-    /// A failed step is tried again: so the steps that were skipped for its sake wait again.
+    /// A failed step is tried again: so the steps that were skipped for its sake wait again, unless they would be skipped for the sake of
+    /// another. A step that waits thus always has one before it that is not over, whose end moves it on.
     pub(crate) fn reopen(&mut self, index: u32) {
         self.steps[index as usize].state = StepState::Released;
         self.errors.retain(|error| error.step != index);
-        for behind in self.behind(index) {
-            let step = &mut self.steps[behind as usize];
-            if step.state == StepState::Skipped {
-                step.state = StepState::Waiting;
+        let mut behind = vec![false; self.steps.len()];
+        behind[index as usize] = true;
+        for index in self.in_order() {
+            let step = &self.steps[index as usize];
+            if !step.after.iter().any(|&before| behind[before as usize]) {
+                continue;
+            }
+            behind[index as usize] = true;
+            if step.state == StepState::Skipped && self.turn(step) == Turn::NotYet {
+                self.steps[index as usize].state = StepState::Waiting;
             }
         }
     }
 
     /// Prepares another execution: what succeeded stays, unless it followed an end or a failure, which is to come anew. Gives the steps
-    /// that failed and may be tried again in the same job.
+    /// that failed and may be tried again in the same job; they count as released.
     pub(crate) fn prepare_again(&mut self) -> Vec<u32> {
-        let mut again = vec![false; self.steps.len()];
-        for index in 0..self.steps.len() {
-            if self.steps[index].when != StepCondition::AllSucceeded {
-                again[index] = true;
-                self.behind(index as u32).iter().for_each(|&behind| again[behind as usize] = true);
-            }
-        }
+        let again = self.to_come_anew();
         let mut failed = Vec::new();
         for (index, step) in (0..).zip(&mut self.steps) {
             match step.state {
                 StepState::Succeeded if !again[index as usize] => {}
-                StepState::Failed if !again[index as usize] => failed.push(index),
+                StepState::Failed if !again[index as usize] => {
+                    step.state = StepState::Released;
+                    failed.push(index);
+                }
                 StepState::Waiting | StepState::Skipped => step.state = StepState::Waiting,
                 StepState::Released | StepState::Succeeded | StepState::Failed | StepState::Canceled => {
                     step.remake();
@@ -200,24 +188,20 @@ impl Workflow {
         failed
     }
 
+    /// For each step, whether it follows an end or a failure, directly or not.
+    fn to_come_anew(&self) -> Vec<bool> {
+        let mut anew = vec![false; self.steps.len()];
+        for index in self.in_order() {
+            let step = &self.steps[index as usize];
+            anew[index as usize] = step.when != StepCondition::AllSucceeded
+                || step.after.iter().any(|&before| anew[before as usize]);
+        }
+        anew
+    }
+
     /// Another job is to be made of a step.
     pub(crate) fn remake(&mut self, index: u32) {
         self.steps[index as usize].remake();
-    }
-
-    /// All steps that wait for a step, directly or not.
-    fn behind(&self, index: u32) -> Vec<u32> {
-        let mut found = vec![false; self.steps.len()];
-        let mut open = vec![index];
-        while let Some(before) = open.pop() {
-            for (behind, step) in self.steps.iter().enumerate() {
-                if !found[behind] && step.after.contains(&before) {
-                    found[behind] = true;
-                    open.push(behind as u32);
-                }
-            }
-        }
-        (0..).zip(found).filter(|(_, found)| *found).map(|(index, _)| index).collect()
     }
 
     /// How every step ended, as the items of the workflow's own job. A step that was skipped counts as cancelled if that is because another
@@ -266,7 +250,6 @@ pub(super) fn check(steps: &[GraphStep]) -> Result<(), BadWorkflow> {
     if steps.iter().map(|step| step.after.len()).sum::<usize>() > limits::WORKFLOW_EDGES_MAX {
         return Err(BadWorkflow::TooManyEdges);
     }
-    let mut behind: Vec<Vec<u32>> = vec![Vec::new(); steps.len()];
     for (index, step) in (0..).zip(steps) {
         let mut seen = step.after.clone();
         seen.sort_unstable();
@@ -274,23 +257,39 @@ pub(super) fn check(steps: &[GraphStep]) -> Result<(), BadWorkflow> {
         if twice || step.after.iter().any(|&before| before as usize >= steps.len()) {
             return Err(BadWorkflow::BadEdge(index));
         }
+    }
+    order(steps).map(drop).map_err(|cycle| BadWorkflow::Cycle(cycle.step))
+}
+
+/// Steps wait for each other in a circle.
+struct Cycle {
+    /// The first step that is in the circle, or behind it.
+    step: u32,
+    /// The steps that are neither, in order.
+    before: Vec<u32>,
+}
+
+/// The steps in an order in which each comes after all that it waits for; in time that grows with steps and edges.
+fn order(steps: &[GraphStep]) -> Result<Vec<u32>, Cycle> {
+    let mut behind: Vec<Vec<u32>> = vec![Vec::new(); steps.len()];
+    for (index, step) in (0..).zip(steps) {
         step.after.iter().for_each(|&before| behind[before as usize].push(index));
     }
     let mut open: Vec<usize> = steps.iter().map(|step| step.after.len()).collect();
-    let mut free: Vec<u32> =
+    let mut order: Vec<u32> =
         (0..).zip(&open).filter(|(_, open)| **open == 0).map(|(index, _)| index).collect();
-    let mut n_free = 0;
-    while let Some(index) = free.pop() {
-        n_free += 1;
+    let mut n_done = 0;
+    while let Some(&index) = order.get(n_done) {
+        n_done += 1;
         for &behind in &behind[index as usize] {
             open[behind as usize] -= 1;
             if open[behind as usize] == 0 {
-                free.push(behind);
+                order.push(behind);
             }
         }
     }
     match open.iter().position(|&open| open > 0) {
-        Some(index) if n_free < steps.len() => Err(BadWorkflow::Cycle(index as u32)),
-        _ => Ok(()),
+        Some(step) => Err(Cycle { step: step as u32, before: order }),
+        None => Ok(order),
     }
 }

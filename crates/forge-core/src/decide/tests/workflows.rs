@@ -6,7 +6,7 @@ use std::vec::Vec;
 use super::events;
 use crate::catalog::Kind;
 use crate::command::{Answer, Command, Refusal};
-use crate::history::EventName;
+use crate::history::{EventName, JournalSubject};
 use crate::limits;
 use crate::record::RecordKind;
 use crate::state::State;
@@ -117,6 +117,29 @@ fn what_must_stop_is_cancelled_and_what_follows_a_failure_still_runs() {
 }
 
 #[test]
+fn a_thousand_steps_stop_at_once_with_little_stack_and_are_told_of_once() {
+    let stop = || {
+        let mut world = World::new();
+        let steps = (0..limits::WORKFLOW_STEPS_MAX).map(|n| step(&std::format!("{n}"), &[])).collect();
+        world.ask(workflow(W, FailurePolicy::Stop, steps));
+        let jobs = world.start_all();
+        let changes = world.tell(vec![end_step(&jobs[0], false)]);
+        assert_eq!(world.job(W).state, State::Failed);
+        assert!(world.jobs.values().all(|job| job.state.is_final()));
+        let counts = world.workflow(id(W)).counts();
+        assert_eq!(counts.failed as usize, limits::WORKFLOW_STEPS_MAX);
+        let of_workflow = changes
+            .journal
+            .iter()
+            .filter(|entry| matches!(entry.about, JournalSubject::Job { job, .. } if job == id(W)))
+            .count();
+        assert_eq!(of_workflow, 1, "that it failed");
+    };
+    let thread = std::thread::Builder::new().stack_size(256 * 1024).spawn(stop).unwrap();
+    thread.join().unwrap();
+}
+
+#[test]
 fn a_cancelled_workflow_leaves_nothing_to_do() {
     let mut world =
         begun(vec![step("a", &[]), step("b", &[]), step("c", &[0]), step_when("d", &[1], AllEnded)]);
@@ -186,6 +209,37 @@ fn a_failed_step_that_is_retried_by_itself_is_waited_for_again() {
         world.run_step(W, n, true);
     }
     assert_eq!(world.job(W).state, State::Succeeded);
+}
+
+#[test]
+fn what_an_ended_step_keeps_from_running_does_not_wait_for_a_step_before_it_that_is_retried() {
+    let long = step("long", &[]);
+    let mut world = begun(vec![step("a", &[]), step_when("p", &[0], AllEnded), step("e", &[1]), long]);
+    world.run_step(W, 0, false);
+    world.run_step(W, 1, false);
+    assert_eq!(world.letters(W), "ff-r");
+    world.ask(revive_any(world.step_job(W, 0).id.as_u128(), 78));
+    assert_eq!(world.letters(W), "rf-r");
+    world.run_step(W, 0, true);
+    world.run_step(W, 3, true);
+    assert_eq!((world.letters(W).as_str(), world.job(W).state), ("sf-s", State::Failed));
+}
+
+#[test]
+fn a_workflow_with_all_steps_and_edges_it_may_have_is_retried() {
+    // Ten layers of a hundred steps, each of which waits for ten of the layer before.
+    let n_steps = limits::WORKFLOW_STEPS_MAX as u32;
+    let after = |n: u32| (0..10).filter_map(|k| (n - n % 10 + k).checked_sub(100)).collect::<Vec<u32>>();
+    let mut world =
+        begun((0..n_steps).map(|n| step_when(&std::format!("{n}"), &after(n), AllEnded)).collect());
+    while world.job(W).state == State::Running {
+        let jobs = world.start_all();
+        world.tell(jobs.iter().map(|job| end_step(job, false)).collect());
+    }
+    assert_eq!(world.workflow(id(W)).counts().failed, n_steps);
+    world.ask(retry(W, 77));
+    assert_eq!(world.workflow(id(W)).counts().over(), 0);
+    assert_eq!(world.start_all().len(), 100);
 }
 
 #[test]
