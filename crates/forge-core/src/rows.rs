@@ -27,8 +27,10 @@ use crate::webhook::{SigningKey, Webhook};
 /// What a batch needs to see. A store loads and locks it, and with it the related rows of what it found ([`related`](crate::related)).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wants {
-    /// These jobs, where they exist.
+    /// These jobs, where they exist. If one of them cannot be read, nothing is loaded: a command names it.
     pub jobs: BTreeSet<JobId>,
+    /// These jobs too. One that cannot be read is in [`Rows::unreadable`]: no command names it, so none is to fail because of it.
+    pub jobs_sought: BTreeSet<JobId>,
     /// From the head of each shelf, up to so many. A store shared by several nodes skips what another one holds.
     pub shelves: BTreeMap<Shelf, usize>,
     /// Up to `limit` jobs due at `now` or before, the longest due first, and up to [`limits::DUE_RECORDS_MAX`] records. Skips what
@@ -130,7 +132,7 @@ impl Wants {
     /// The same, and more.
     pub fn with(&self, more: &MoreRows) -> Wants {
         let mut wants = self.clone();
-        wants.jobs.extend(&more.jobs);
+        wants.jobs_sought.extend(&more.jobs);
         wants.records.extend(more.records.iter().cloned());
         wants
     }

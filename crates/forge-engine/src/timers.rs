@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use forge_core::command::{FailureCommand, FailuresDue, WorkerCommand};
+use forge_core::command::{FailureCommand, FailuresDue, WorkerCommand, WorkerLost};
 use forge_core::schedule::Schedule;
 use forge_core::set_aside::SetAside;
 use forge_core::time::Time;
@@ -152,12 +152,11 @@ async fn work_off(
             // Another node holds what is due, or the clock went back: look again later.
             Answer::Due { n_jobs: 0, n_records: 0, more: false, .. } => return Ok(()),
             Answer::Due { workers_lost, failures, schedules, .. } => {
-                fold(commands, failures).await?;
-                fire(context, commands, ids, schedules, options.queue_max).await?;
-                for lost in workers_lost {
-                    tracing::info!(worker = %lost.worker.name, jobs = lost.jobs.len(), "a worker is gone; taking back its jobs");
-                    commands.run(Command::Worker(WorkerCommand::Lost(lost))).await?;
-                }
+                // What of this fails does not keep the rest from being done.
+                let folded = fold(commands, failures).await;
+                let fired = fire(context, commands, ids, schedules, options.queue_max).await;
+                let taken_back = take_back(commands, workers_lost).await;
+                folded.and(fired).and(taken_back)?;
             }
             answer => unreachable!("a look at what is due was answered with {answer:?}"),
         }
@@ -175,10 +174,18 @@ async fn fire(
     let clock = &*context.clock;
     let now = clock.now();
     let firing = |schedule| schedules::fire(schedule, now, queue_max, || ids.job(clock));
-    for answered in commands.run_all(schedules.into_iter().map(firing).collect()).await {
-        answered?;
+    let answers = commands.run_all(schedules.into_iter().map(firing).collect()).await;
+    answers.into_iter().collect::<Result<Vec<_>, _>>().map(drop)
+}
+
+/// Takes back the jobs of workers that are gone.
+async fn take_back(commands: &CommandQueue, lost: Vec<WorkerLost>) -> Result<(), Error> {
+    for lost in &lost {
+        tracing::info!(worker = %lost.worker.name, jobs = lost.jobs.len(), "a worker is gone; taking back its jobs");
     }
-    Ok(())
+    let take_back = |lost| Command::Worker(WorkerCommand::Lost(lost));
+    let answers = commands.run_all(lost.into_iter().map(take_back).collect()).await;
+    answers.into_iter().collect::<Result<Vec<_>, _>>().map(drop)
 }
 
 /// Has failures added to their groups, and groups forgotten whose time is over or for which there is no room.

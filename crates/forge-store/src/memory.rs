@@ -170,6 +170,7 @@ impl Tables {
             }
         }
         ids.iter().try_for_each(|id| self.aside.check(RowId::Job(*id)))?;
+        ids.extend(&wants.jobs_sought);
         for (shelf, &limit) in &wants.shelves {
             let found = self.head_of(shelf, limit);
             ids.extend(&found);

@@ -25,7 +25,7 @@ pub(super) fn wants(command: &RedriveCommand, wants: &mut Wants) {
         RedriveCommand::Step(step) => {
             wants.records.insert(Redrive::record_key(failure::key(step.failure)));
             wants.jobs.insert(step.held.job);
-            wants.jobs.extend(step.targets.iter().map(|target| target.job));
+            wants.jobs_sought.extend(step.targets.iter().map(|target| target.job));
             wants.uniques_of.extend(step.targets.iter().map(|target| target.job));
         }
     }

@@ -26,7 +26,7 @@ pub(super) fn wants(command: &ScheduleCommand, wants: &mut Wants) {
         wants.records.insert(ScheduleCount::record_key(command.id().owner.client.to_string()));
     }
     let mut run = |seen: &Schedule, job: JobId, queue_max: Option<u64>| {
-        wants.jobs.extend(seen.last_job);
+        wants.jobs_sought.extend(seen.last_job);
         let head = Arc::clone(&seen.head);
         let new = NewJob { id: job, id_given: false, head, input: Arc::default() };
         submit::wants(&submission(new, queue_max), wants);

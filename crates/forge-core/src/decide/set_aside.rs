@@ -34,6 +34,7 @@ impl WorkingSet<'_> {
             RowId::Job(id) => {
                 if let Some(slot) = self.find(id) {
                     self.change(slot);
+                    self.workflow_restored(slot);
                 }
             }
             RowId::Delivery(id) => {

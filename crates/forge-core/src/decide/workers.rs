@@ -21,9 +21,9 @@ pub(super) fn wants(command: &WorkerCommand, wants: &mut Wants) {
     wants.records.insert(Worker::record_key(command.worker().key()));
     match command {
         WorkerCommand::Beat(beat) => {
-            wants.jobs.extend(beat.jobs.iter().take(limits::WORKER_JOBS_MAX).map(|(job, _)| *job));
+            wants.jobs_sought.extend(beat.jobs.iter().take(limits::WORKER_JOBS_MAX).map(|(job, _)| *job));
         }
-        WorkerCommand::Lost(lost) => wants.jobs.extend(&lost.jobs),
+        WorkerCommand::Lost(lost) => wants.jobs_sought.extend(&lost.jobs),
         WorkerCommand::Direct { .. } => {}
     }
 }

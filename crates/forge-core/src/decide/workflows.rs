@@ -139,12 +139,13 @@ impl WorkingSet<'_> {
         debug_assert_eq!(moved, Ok(()), "{:?}", self.job(slot));
     }
 
+    /// A workflow whose own job cannot be read goes on with its steps; it ends when its job is restored.
     fn step_ended(&mut self, slot: Slot, id: JobId, index: u32) -> Result<(), Refusal> {
-        let Some(own) = self.conductor(id) else { return Ok(()) };
+        let own = self.seek(id);
+        let runs = own.is_none_or(|own| self.job(own).state == State::Running);
         let job = self.job(slot);
         let (job_id, (state, error)) = (job.id, how_it_ended(job));
-        let runs = self.job(own).state == State::Running;
-        let Some(workflow) = self.workflows.0.get_mut(&id) else { return Ok(()) };
+        let Some(workflow) = self.seek_workflow(id) else { return Ok(()) };
         if !workflow.is_under_way(index, job_id) {
             return Ok(());
         }
@@ -160,18 +161,38 @@ impl WorkingSet<'_> {
         let Some(workflow) = self.workflows.0.get_mut(&id) else { return Ok(()) };
         let ready = workflow.advance();
         self.release_steps(id, ready)?;
-        self.tell_progress(own, id);
+        own.map_or(Ok(()), |own| self.catch_up(own))
+    }
+
+    /// Brings the workflow's own job up to where its steps are.
+    fn catch_up(&mut self, own: Slot) -> Result<(), Refusal> {
+        self.tell_progress(own, self.job(own).id);
         self.end_workflow(own)
+    }
+
+    /// A job takes part again that could not be read: if it is a workflow, its steps went on meanwhile.
+    pub(super) fn workflow_restored(&mut self, slot: Slot) {
+        let job = self.job(slot);
+        let runs = job.head.conducts.is_some() && job.state == State::Running;
+        if runs && self.conductor(job.id).is_some() {
+            let caught_up = self.catch_up(slot);
+            debug_assert_eq!(caught_up, Ok(()), "{:?}", self.job(slot));
+        }
     }
 
     /// The workflow's own job, if both it and the record are there.
     fn conductor(&mut self, id: JobId) -> Option<Slot> {
         let own = self.seek(id);
+        self.seek_workflow(id)?;
+        own
+    }
+
+    fn seek_workflow(&mut self, id: JobId) -> Option<&mut Workflow> {
         if !self.workflows.0.contains_key(&id) {
             let workflow = self.seek_record::<Workflow>(&Workflow::key_of(id))?;
             self.workflows.0.insert(id, workflow);
         }
-        own
+        self.workflows.0.get_mut(&id)
     }
 
     fn tell_progress(&mut self, own: Slot, id: JobId) {

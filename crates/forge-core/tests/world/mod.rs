@@ -108,7 +108,7 @@ impl World {
     /// What a store loads for these wants.
     pub(crate) fn load(&self, wants: &Wants) -> Rows {
         let mut rows = Rows::default();
-        let mut ids: BTreeSet<JobId> = wants.jobs.clone();
+        let mut ids: BTreeSet<JobId> = wants.jobs.union(&wants.jobs_sought).copied().collect();
         for (key, row) in self.keys.iter().filter(|(key, _)| wants.keys.contains(key)) {
             ids.extend(&row.jobs);
             rows.keys.insert(key.clone(), row.clone());

@@ -3,13 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use forge_core::command::{Claim, DeliveryCommand, Take};
+use forge_core::command::{Beat, Claim, DeliveryCommand, PutSchedule, ScheduleCommand, Take, WorkerCommand};
+use forge_core::job::Head;
+use forge_core::queue::Owner;
+use forge_core::schedule::{Overlap, Schedule, ScheduleId};
 use forge_core::set_aside::RowId;
 use forge_core::state::State;
-use forge_core::{Answer, Command};
+use forge_core::worker::WorkerId;
+use forge_core::{Answer, Command, limits};
 use forge_store::Store;
 
-use crate::support::{HOUR, SECOND, World, claim, is_ready, new_job, submit};
+use crate::support::{HOUR, SECOND, World, claim, client, is_ready, name, new_job, submit};
 
 async fn set_aside(world: &World) -> Vec<RowId> {
     let store: Arc<dyn Store> = world.store.clone();
@@ -126,6 +130,29 @@ async fn a_delivery_that_the_store_rejects_is_set_aside_and_the_next_of_its_chai
     assert_eq!(set_aside(&world).await, [RowId::Delivery(bad.id)]);
     assert_eq!(taken.len(), 3, "the first of two chains, and the second of the one whose first is bad");
     assert!(taken.iter().any(|known| known.chain() == bad.chain()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tick_that_always_fails_keeps_no_lost_worker_from_being_noticed() {
+    let world = World::new();
+    let head = Head::new(client(), name("ticks"), world.engine.now());
+    let id = ScheduleId { owner: Owner::client(client()), name: name("s") };
+    let schedule = Schedule::new(id, "* * * * *".into(), "UTC".into(), head, Arc::default());
+    let next_at = Some(world.engine.now() + SECOND);
+    let schedule = Schedule { overlap: Overlap::CancelPrevious, next_at, ..schedule };
+    let put = PutSchedule { schedule, enabled: None };
+    world.engine.run(Command::Schedule(ScheduleCommand::Put(Box::new(put)))).await.unwrap();
+    world.pass(2 * SECOND).await;
+    let ticked = world.claim_now("ticks").await.remove(0);
+    world.store.reject(RowId::Job(ticked.id));
+    let worker = WorkerId { owner: Owner::client(client()), name: name("worker") };
+    let beat = Beat { worker, state: None, facts: Default::default(), jobs: Vec::new(), lease: None };
+    world.engine.run(Command::Worker(WorkerCommand::Beat(beat))).await.unwrap();
+    world.submit("a").await;
+    let lost = world.engine.claim(Claim { lease: Some(HOUR), ..claim(&["a"]) }, Duration::ZERO).await;
+    let lost = lost.unwrap().remove(0);
+    world.pass(2 * limits::WORKER_SILENCE).await;
+    assert_eq!(world.state(lost.id).await, Some(State::Failed));
 }
 
 #[tokio::test(start_paused = true)]

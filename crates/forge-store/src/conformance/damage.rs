@@ -8,11 +8,14 @@ use forge_core::id::JobId;
 use forge_core::job::Job;
 use forge_core::set_aside::{RowId, SetAside};
 use forge_core::state::State;
+use forge_core::workflow::StepCondition;
 
 use super::Fixture;
 use super::deliveries::{arrived, courier, hook, register, settle, taken};
 use super::harness::{accepted, ask, claimed, commit, done, n_due, the_one};
-use super::make::{START, at, cancel, id, job, job_with, submit, submit_all, take};
+use super::make::{START, at, cancel, id, job, job_with, submit, submit_all, succeed, take};
+use super::schedules;
+use super::workflows::{step, workflow};
 use crate::{DeliveriesOf, DeliveryFilter, Fault, Filter, Store};
 
 async fn set_aside(store: &Arc<dyn Store>) -> Vec<RowId> {
@@ -84,6 +87,39 @@ pub async fn a_job_that_can_be_read_again_is_restored(fixture: &dyn Fixture) {
     assert_eq!(changes.woken.len(), 1, "whoever waits for it is told");
     assert_eq!(set_aside(&store).await, []);
     assert_eq!(the_one(ask(&store, at(5), take(&["a"], 1)).await).id, id(1));
+}
+
+/// Nobody names the own job of a workflow when a step ends: the step ends all the same, and the workflow once it can be read again.
+pub async fn a_damaged_workflow_stops_neither_the_clock_nor_its_steps(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let mut first = step(1, &[], StepCondition::AllSucceeded);
+    Arc::make_mut(&mut first.head).expires_at = Some(at(1));
+    accepted(ask(&store, START, workflow(900, vec![first, step(2, &[0], StepCondition::AllEnded)])).await);
+    let scheduled = job_with(1, "a", |head| head.execution_at = Some(at(1)));
+    accepted(ask(&store, START, submit(scheduled)).await);
+    let own = RowId::Job(id(900));
+    fixture.damage(own).await;
+    assert_eq!(n_due(ask(&store, at(1), Command::Due(9)).await), 2, "a step and another job");
+    assert_eq!(set_aside(&store).await, [own]);
+    let second = the_one(ask(&fixture.second(), at(2), take(&["steps"], 9)).await);
+    done(ask(&store, at(3), succeed(&second)).await);
+    fixture.mend(own).await;
+    commit(&store, at(4), vec![Command::Restore(own)]).await.unwrap();
+    assert_eq!(store.job(id(900)).await.unwrap().map(|job| job.state), Some(State::Failed));
+    assert_eq!(set_aside(&store).await, []);
+}
+
+/// The next tick looks at the job of the last one. If that cannot be read, it is as if it were gone.
+pub async fn a_damaged_job_does_not_hold_up_the_schedule_that_made_it(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    schedules::register(&store, schedules::schedule_id(1, 1)).await;
+    for (n, now) in [(1, at(60)), (2, at(120))] {
+        let [seen] = &schedules::due(&store, now).await[..] else { panic!("one is due") };
+        ask(&store, now, schedules::firing(seen.clone(), n)).await;
+        assert!(store.job(id(n)).await.unwrap().is_some());
+        fixture.damage(RowId::Job(id(n))).await;
+    }
+    assert_eq!(set_aside(&store).await, [RowId::Job(id(1))]);
 }
 
 /// A courier passes a damaged delivery by; what waited for it in its chain is sent.

@@ -21,11 +21,11 @@ const N_SCHEDULES: u64 = 12;
 /// Times that each tick is found.
 const N_FOUND: u64 = 4;
 
-fn schedule_id(owner: u128, n: u64) -> ScheduleId {
+pub(super) fn schedule_id(owner: u128, n: u64) -> ScheduleId {
     ScheduleId { owner: Owner::client(client(owner)), name: name(&format!("schedule-{n:02}")) }
 }
 
-async fn register(store: &Arc<dyn Store>, id: ScheduleId) {
+pub(super) async fn register(store: &Arc<dyn Store>, id: ScheduleId) {
     let head = Head::new(id.owner.client, name("q"), START);
     let schedule = Schedule::new(id, "* * * * *".into(), "UTC".into(), head, Arc::default());
     let schedule = Schedule { next_at: Some(at(60)), overlap: Overlap::Allow, ..schedule };
@@ -33,14 +33,14 @@ async fn register(store: &Arc<dyn Store>, id: ScheduleId) {
     ask(store, START, Command::Schedule(ScheduleCommand::Put(Box::new(put)))).await;
 }
 
-async fn due(store: &Arc<dyn Store>, now: Time) -> Vec<Schedule> {
+pub(super) async fn due(store: &Arc<dyn Store>, now: Time) -> Vec<Schedule> {
     match ask(store, now, Command::Due(0)).await {
         Answer::Due { schedules, .. } => schedules,
         answer => panic!("not about what is due: {answer:?}"),
     }
 }
 
-fn firing(seen: Schedule, job: u64) -> Command {
+pub(super) fn firing(seen: Schedule, job: u64) -> Command {
     let tick = seen.next_at.expect("it is due");
     let ticks = vec![DueTick { at: tick, job: id(job) }];
     let firing = Firing { seen, ticks, n_older: 0, next: Some(tick + secs(60)), queue_max: None };

@@ -35,6 +35,8 @@ macro_rules! conformance_suite {
             damage::a_damaged_job_does_not_stop_the_clock,
             damage::a_damaged_job_fails_those_who_name_it_and_no_list,
             damage::a_job_that_can_be_read_again_is_restored,
+            damage::a_damaged_workflow_stops_neither_the_clock_nor_its_steps,
+            damage::a_damaged_job_does_not_hold_up_the_schedule_that_made_it,
             damage::a_damaged_delivery_stops_neither_the_others_nor_its_chain,
             damage::a_damaged_delivery_does_not_hold_up_its_job,
             claim::claims_go_by_queue_then_priority_then_age,

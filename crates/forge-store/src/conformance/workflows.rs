@@ -19,7 +19,7 @@ use super::make::{START, at, cancel, client, fail, id, job, succeed, take};
 use super::snapshot::snapshot;
 use crate::Store;
 
-fn step(n: u64, after: &[u32], when: StepCondition) -> NewStep {
+pub(super) fn step(n: u64, after: &[u32], when: StepCondition) -> NewStep {
     let NewJob { head, input, .. } = job(n, "steps");
     NewStep { id: format!("step-{n}"), after: after.to_vec(), when, head, input }
 }
@@ -33,7 +33,7 @@ fn fan_in(own: u64, n_steps: u64) -> Command {
     workflow(own, steps)
 }
 
-fn workflow(own: u64, steps: Vec<NewStep>) -> Command {
+pub(super) fn workflow(own: u64, steps: Vec<NewStep>) -> Command {
     let about = WorkflowHead { form: WorkflowForm::Batch, name: "fan in".into() };
     let head = about.own_job(client(1), steps.len(), START);
     let input = Arc::new(Input::default());

@@ -101,7 +101,7 @@ impl Loaded {
         let exact = count_locks(&[&wants.exact, exact_too]);
         self.rows.uncertain = uncertain(wants, exact_too);
         let owners: Vec<Uuid> = wants.clients.iter().map(|&id| id.into()).collect();
-        let ids: Vec<Uuid> = wants.jobs.iter().map(|&id| id.into()).collect();
+        let ids: Vec<Uuid> = wants.jobs.union(&wants.jobs_sought).map(|&id| id.into()).collect();
         let clients: Vec<Uuid> = wants.keys.iter().map(|key| key.client.into()).collect();
         let operations: Vec<&str> = wants.keys.iter().map(|key| key.operation.as_str()).collect();
         let keys: Vec<&str> = wants.keys.iter().map(|key| key.key.as_str()).collect();
@@ -176,12 +176,12 @@ impl Loaded {
         }
         self.rows.counts = wants.counts.iter().map(|name| (name.clone(), Counts::default())).collect();
         for (part, rows) in parts.into_iter().zip(stage.load(pipeline).await?) {
-            self.take(part, rows).map_err(FailedTry::open)?;
+            self.take(part, rows, wants).map_err(FailedTry::open)?;
         }
         Ok(())
     }
 
-    fn take(&mut self, part: LoadStatement<'_>, rows: Vec<Row>) -> Result<(), Error> {
+    fn take(&mut self, part: LoadStatement<'_>, rows: Vec<Row>, wants: &Wants) -> Result<(), Error> {
         match part {
             LoadStatement::Begin | LoadStatement::Lock => {}
             LoadStatement::Clients => {
@@ -192,7 +192,7 @@ impl Loaded {
             LoadStatement::ApiKeys => {
                 self.rows.api_keys = rows.iter().map(read_api_key).collect::<Result<_, _>>()?
             }
-            LoadStatement::Jobs => self.take_named(&rows)?,
+            LoadStatement::Jobs => self.take_named(&rows, wants)?,
             LoadStatement::Keys => self.rows.keys = rows.iter().map(read_key).collect::<Result<_, _>>()?,
             LoadStatement::Uniques => {
                 for row in &rows {
@@ -233,14 +233,30 @@ impl Loaded {
         Ok(())
     }
 
-    /// Adds the jobs that a command names. They come first.
-    fn take_named(&mut self, rows: &[Row]) -> Result<(), Error> {
+    /// Adds the jobs that are loaded by their ids. They come first.
+    fn take_named(&mut self, rows: &[Row], wants: &Wants) -> Result<(), Error> {
         for row in rows {
-            let job = read_job(row)?;
-            if self.seen.insert(job.id) {
-                self.rows.jobs.push(job);
+            let id: JobId = cell::<Uuid>(row, 0)?.into();
+            match read_job(row) {
+                Ok(job) if self.seen.insert(id) => self.rows.jobs.push(job),
+                Ok(_) => {}
+                Err(error) if wants.jobs_sought.contains(&id) && !wants.jobs.contains(&id) => {
+                    self.note_unreadable(id, error)?;
+                }
+                Err(error) => return Err(error),
             }
         }
+        Ok(())
+    }
+
+    /// Notes a job that cannot be read, and that no command names.
+    fn note_unreadable(&mut self, id: JobId, error: Error) -> Result<(), Error> {
+        if error.fault != Fault::Corrupt {
+            return Err(error);
+        }
+        self.seen.insert(id);
+        let (row, reason) = (RowId::Job(id), error.to_string());
+        self.rows.unreadable.push(Unreadable { row, reason, next: None });
         Ok(())
     }
 
@@ -256,11 +272,7 @@ impl Loaded {
             }
             match read_job(row) {
                 Ok(job) => self.rows.jobs.push(job),
-                Err(error) if error.fault == Fault::Corrupt => {
-                    let (row, reason) = (RowId::Job(id), error.to_string());
-                    self.rows.unreadable.push(Unreadable { row, reason, next: None });
-                }
-                Err(error) => return Err(error),
+                Err(error) => self.note_unreadable(id, error)?,
             }
         }
         Ok(ids)

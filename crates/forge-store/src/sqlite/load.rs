@@ -82,6 +82,7 @@ pub(super) fn load(db: &Connection, wants: &Wants, cache: &mut WriterCache) -> R
         loaded.due(db, due)?;
     }
     loaded.jobs(db, &ids, cache)?;
+    loaded.sought(db, wants, cache)?;
     let holders = loaded.uniques(db, &related::uniques(wants, &loaded.rows.jobs))?;
     loaded.jobs(db, &holders, cache)?;
     loaded.limits(db)?;
@@ -149,6 +150,17 @@ impl Loaded {
                 self.rows.jobs.push(job);
             } else if let Some(row) = statement.query(params![id.to_bytes()])?.next()? {
                 self.take(row)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The jobs that no command names: one that cannot be read is noted.
+    fn sought(&mut self, db: &Connection, wants: &Wants, cache: &mut WriterCache) -> Result<(), Error> {
+        for &id in &wants.jobs_sought {
+            match self.jobs(db, &BTreeSet::from([id]), cache) {
+                Err(error) if error.fault == Fault::Corrupt => self.note(id, &error),
+                taken => taken?,
             }
         }
         Ok(())

@@ -206,7 +206,7 @@ fn a_heartbeat_is_bounded() {
         seed: 1,
         commands: vec![beat_of(me(), &listed, |_| {})],
     });
-    assert_eq!(wanted.jobs.len(), limits::WORKER_JOBS_MAX);
+    assert_eq!(wanted.jobs_sought.len(), limits::WORKER_JOBS_MAX);
 }
 
 fn upload(token: u64, text: &str) -> Command {
