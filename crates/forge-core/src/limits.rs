@@ -114,6 +114,10 @@ pub const SCHEDULE_LATE: Duration = Duration::from_secs(60);
 /// How soon a tick is tried again for which the queue had no room.
 pub const SCHEDULE_PUT_OFF: Duration = Duration::from_secs(5);
 
+/// How soon a tick is tried again of a schedule whose time zone or expression a node cannot read: by then another node may have come, or the
+/// node may have been mended.
+pub const SCHEDULE_UNREADABLE_PUT_OFF: Duration = Duration::from_secs(300);
+
 /// Bytes of an expression. The longest that means something has some 300.
 pub const EXPRESSION_BYTES_MAX: usize = 512;
 

@@ -110,6 +110,8 @@ pub struct Schedule {
     pub last_at: Option<Time>,
     /// The job it made.
     pub last_job: Option<JobId>,
+    /// The job of the newest tick that made one. Overlap looks at this job; a job that somebody asked for is not looked at.
+    pub tick_job: Option<JobId>,
     /// The newest tick that made no job, and why.
     pub last_skip: Option<(Time, TickSkip)>,
     /// How many jobs it has made.
@@ -146,6 +148,7 @@ impl Schedule {
             put_off_until: None,
             last_at: None,
             last_job: None,
+            tick_job: None,
             last_skip: None,
             n_runs: 0,
             n_skipped: 0,
@@ -262,6 +265,9 @@ impl Stored for Schedule {
         out.time(23, Some(self.created_at));
         out.time(24, Some(self.updated_at));
         out.time(25, Some(self.anchor));
+        if self.tick_job != self.last_job {
+            out.bytes(26, &self.tick_job.unwrap_or(NO_JOB).to_bytes());
+        }
         bytes
     }
 
@@ -308,7 +314,11 @@ impl Schedule {
             14 => self.next_at = Some(field.time()?),
             15 => self.put_off_until = Some(field.time()?),
             16 => self.last_at = Some(field.time()?),
-            17 => self.last_job = Some(JobId::from_u128(field.id()?)),
+            // Earlier programs kept only the last job.
+            17 => {
+                self.last_job = Some(JobId::from_u128(field.id()?));
+                self.tick_job = self.last_job;
+            }
             18 => self.last_skip = Some((field.time()?, TickSkip::Overlap)),
             19 => self.last_skip = Some((self.last_skip.ok_or(Corrupt)?.0, skip(field)?)),
             20 => self.n_runs = field.number()?,
@@ -317,11 +327,15 @@ impl Schedule {
             23 => self.created_at = field.time()?,
             24 => self.updated_at = field.time()?,
             25 => self.anchor = field.time()?,
+            26 => self.tick_job = Some(JobId::from_u128(field.id()?)).filter(|job| *job != NO_JOB),
             _ => {}
         }
         Ok(())
     }
 }
+
+/// Written where no tick has made a job, but somebody asked for one.
+const NO_JOB: JobId = JobId::from_u128(0);
 
 fn overlap(field: &Field<'_>) -> Result<Overlap, Corrupt> {
     match field.number()? {
@@ -399,6 +413,7 @@ mod tests {
             put_off_until: Some(Time::from_millis(3)),
             last_at: Some(Time::from_millis(4)),
             last_job: Some(JobId::from_u128(9)),
+            tick_job: Some(JobId::from_u128(8)),
             last_skip: Some((Time::from_millis(6), TickSkip::Refused)),
             n_runs: 3,
             n_skipped: 2,
@@ -407,13 +422,24 @@ mod tests {
         };
         let nothing = Schedule { catch_up: CatchUp::Nothing, ..plain() };
         let overlapped = Schedule { last_skip: Some((Time::ZERO, TickSkip::Overlap)), ..plain() };
-        for schedule in [plain(), full, nothing, overlapped] {
+        let triggered = Schedule { tick_job: None, ..full.clone() };
+        let ticked = Schedule { tick_job: full.last_job, ..full.clone() };
+        for schedule in [plain(), full, nothing, overlapped, triggered, ticked] {
             let record = schedule.to_record(3);
             assert_eq!(record.group, "00000000000000000000000000000007/acme/");
             assert_eq!(Schedule::of(&record), Ok(schedule));
         }
         assert_eq!(Schedule::decode("", &[3, 1]), Err(Corrupt));
         assert_eq!(Schedule::decode("", &[]), Err(Corrupt));
+    }
+
+    #[test]
+    fn in_a_record_of_an_earlier_program_the_last_job_is_that_of_a_tick() {
+        let job = Some(JobId::from_u128(9));
+        let mut bytes = plain().encode();
+        Writer(&mut bytes).bytes(17, &JobId::from_u128(9).to_bytes());
+        let read = Schedule::decode("", &bytes).unwrap();
+        assert_eq!((read.last_job, read.tick_job), (job, job));
     }
 
     #[test]

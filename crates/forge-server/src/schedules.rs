@@ -90,9 +90,7 @@ pub async fn enable(app: &App, id: &ScheduleId, enabled: bool) -> Result<Schedul
     }
     for _ in 0..TRIES_MAX {
         let seen = find(app, id).await?;
-        let next = Recurrence::of(&seen)
-            .ok()
-            .and_then(|recurrence| recurrence.next_after(seen.anchor, app.clock.now()));
+        let next = next_run(&seen, app.clock.now())?;
         let resume = ScheduleCommand::Resume(Box::new(ResumeSchedule { seen, next }));
         match app.engine.run(Command::Schedule(resume)).await {
             Ok(Answer::Schedule { schedule, .. }) => return Ok(*schedule),
@@ -102,6 +100,15 @@ pub async fn enable(app: &App, id: &ScheduleId, enabled: bool) -> Result<Schedul
         }
     }
     Err(Error::Refused(Refusal::ScheduleChanged).into())
+}
+
+/// The next tick after `now`. A schedule that this node cannot read must not be resumed: it would never tick.
+fn next_run(schedule: &Schedule, now: Time) -> Result<Option<Time>, ApiError> {
+    let recurrence = Recurrence::of(schedule).map_err(|error| {
+        let detail = format!("When the schedule ticks cannot be read here: {error}.");
+        ApiError::new(Kind::InvalidCron, &detail)
+    })?;
+    Ok(recurrence.next_after(schedule.anchor, now))
 }
 
 /// Makes a job now: the job, and whether one with its unique key was there before.
@@ -135,4 +142,26 @@ pub fn next_runs(schedule: &Schedule) -> Vec<Time> {
         .map(|recurrence| recurrence.upcoming(schedule.anchor, next_at, NEXT_RUNS - 1))
         .unwrap_or_default();
     std::iter::once(next_at).chain(later).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use forge_core::id::ClientId;
+    use forge_core::job::{Head, Name};
+    use forge_core::queue::Owner;
+
+    use super::*;
+
+    #[test]
+    fn a_schedule_that_cannot_be_read_has_no_next_run_and_is_not_resumed() {
+        let (owner, now) = (Owner::client(ClientId::from_u128(1)), Time::from_millis(0));
+        let head = Head::new(owner.client, Name::new("q").unwrap(), now);
+        let id = ScheduleId { owner, name: Name::new("s").unwrap() };
+        let known = Schedule::new(id, "* * * * *".into(), "UTC".into(), head, Arc::default());
+        assert_eq!(next_run(&known, now).unwrap_or_default(), Some(Time::from_millis(60_000)));
+        let unknown = Schedule { zone: "Atlantis/City".into(), ..known };
+        assert!(next_run(&unknown, now).is_err());
+    }
 }

@@ -22,6 +22,8 @@ pub enum ScheduleCommand {
     Delete(ScheduleId),
     /// Deal with ticks that are due.
     Fire(Box<Firing>),
+    /// Look at ticks that are due later: whoever asks cannot read when the schedule ticks. One that has changed meanwhile is left alone.
+    PutOff(Box<Schedule>),
 }
 
 impl ScheduleCommand {
@@ -33,6 +35,7 @@ impl ScheduleCommand {
             ScheduleCommand::Resume(resume) => &resume.seen.id,
             ScheduleCommand::Trigger(trigger) => &trigger.seen.id,
             ScheduleCommand::Fire(firing) => &firing.seen.id,
+            ScheduleCommand::PutOff(seen) => &seen.id,
         }
     }
 }

@@ -18,6 +18,7 @@ use crate::limits;
 use crate::record::{RecordKey, Stored};
 use crate::rows::Wants;
 use crate::schedule::{Overlap, Schedule, ScheduleCount, ScheduleId, TickSkip};
+use crate::state::State;
 use crate::time::Time;
 
 pub(super) fn wants(command: &ScheduleCommand, wants: &mut Wants) {
@@ -26,7 +27,7 @@ pub(super) fn wants(command: &ScheduleCommand, wants: &mut Wants) {
         wants.records.insert(ScheduleCount::record_key(command.id().owner.client.to_string()));
     }
     let mut run = |seen: &Schedule, job: JobId, queue_max: Option<u64>| {
-        wants.jobs_sought.extend(seen.last_job);
+        wants.jobs_sought.extend(seen.tick_job);
         let head = Arc::clone(&seen.head);
         let new = NewJob { id: job, id_given: false, head, input: Arc::default() };
         submit::wants(&submission(new, queue_max), wants);
@@ -41,7 +42,8 @@ pub(super) fn wants(command: &ScheduleCommand, wants: &mut Wants) {
         ScheduleCommand::Put(_)
         | ScheduleCommand::Pause(_)
         | ScheduleCommand::Resume(_)
-        | ScheduleCommand::Delete(_) => {}
+        | ScheduleCommand::Delete(_)
+        | ScheduleCommand::PutOff(_) => {}
     }
 }
 
@@ -73,6 +75,7 @@ impl WorkingSet<'_> {
                 Ok(Answer::Schedule { schedule: schedule.into(), created: false })
             }
             ScheduleCommand::Fire(firing) => Ok(self.fire(firing)),
+            ScheduleCommand::PutOff(seen) => Ok(self.put_off(seen)),
         }
     }
 
@@ -80,7 +83,7 @@ impl WorkingSet<'_> {
         self.record(id.key()).ok_or(Refusal::ScheduleNotFound)
     }
 
-    /// Registers a schedule. Of one that is there, what happened stays; and so does its next tick if it ticks as before, since
+    /// Registers a schedule. Of one that is there, what happened stays; and so does its next tick if it has one and ticks as before, since
     /// applications register their schedules with every start, perhaps when a tick is due.
     fn put_schedule(&mut self, put: &PutSchedule) -> Result<Answer, Refusal> {
         let known: Option<Schedule> = self.record(put.schedule.id.key());
@@ -96,12 +99,12 @@ impl WorkingSet<'_> {
         };
         if let Some(known) = &known {
             schedule.last_at = known.last_at;
-            schedule.last_job = known.last_job;
+            (schedule.last_job, schedule.tick_job) = (known.last_job, known.tick_job);
             schedule.last_skip = known.last_skip;
             (schedule.n_runs, schedule.n_skipped, schedule.n_missed) =
                 (known.n_runs, known.n_skipped, known.n_missed);
             schedule.created_at = known.created_at;
-            if schedule.ticks_like(known) && known.paused_at.is_none() {
+            if schedule.ticks_like(known) && known.paused_at.is_none() && known.next_at.is_some() {
                 schedule.anchor = known.anchor;
                 (schedule.next_at, schedule.put_off_until) = (known.next_at, known.put_off_until);
             }
@@ -198,20 +201,36 @@ impl WorkingSet<'_> {
         Answer::Settled
     }
 
+    /// Keeps the tick, and has it looked at again in a while.
+    fn put_off(&mut self, seen: &Schedule) -> Answer {
+        let known: Option<Schedule> = self.record(seen.key());
+        if let Some(mut schedule) = known.filter(|known| known == seen) {
+            schedule.put_off_until = Some(self.now + limits::SCHEDULE_UNREADABLE_PUT_OFF);
+            self.put_record(&schedule);
+        }
+        Answer::Settled
+    }
+
     fn tick(&mut self, schedule: &mut Schedule, tick: &DueTick, queue_max: Option<u64>) -> Ticked {
         let unfinished = schedule
-            .last_job
+            .tick_job
             .filter(|job| self.find(*job).is_some_and(|slot| !self.job(slot).state.is_final()));
         match (schedule.overlap, unfinished) {
             (Overlap::Skip, Some(_)) => {
                 schedule.skipped(tick.at, TickSkip::Overlap);
                 return Ticked::Dealt;
             }
+            (Overlap::CancelPrevious, Some(job)) if self.lacks_room(schedule, job, queue_max) => {
+                return Ticked::PutOff;
+            }
             (Overlap::CancelPrevious, Some(job)) => self.call_off(schedule, job),
             (Overlap::Skip | Overlap::CancelPrevious, None) | (Overlap::Allow | Overlap::Enqueue, _) => {}
         }
         match self.run(schedule, tick.at, tick.job, queue_max) {
-            Ok((job, false)) => schedule.ran(tick.at, job.id),
+            Ok((job, false)) => {
+                schedule.ran(tick.at, job.id);
+                schedule.tick_job = Some(job.id);
+            }
             Ok((_, true)) | Err(Refusal::Duplicate { .. }) => {
                 schedule.skipped(tick.at, TickSkip::Duplicate);
             }
@@ -219,6 +238,16 @@ impl WorkingSet<'_> {
             Err(_) => schedule.skipped(tick.at, TickSkip::Refused),
         }
         Ticked::Dealt
+    }
+
+    /// Whether the job of a tick would find no room if `previous` were cancelled for it: then that one goes on.
+    fn lacks_room(&mut self, schedule: &Schedule, previous: JobId, queue_max: Option<u64>) -> bool {
+        let queue = schedule.head.queue_id();
+        let leaves_room = self
+            .find(previous)
+            .map(|slot| self.job(slot))
+            .is_some_and(|job| job.state == State::Queued && job.head.queue_id() == queue);
+        self.is_full(&queue, queue_max, u64::from(leaves_room))
     }
 
     fn call_off(&mut self, schedule: &Schedule, job: JobId) {

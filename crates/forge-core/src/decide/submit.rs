@@ -12,6 +12,7 @@ use crate::history::Outlook;
 use crate::id::JobId;
 use crate::job::{Cancellation, Conflict, IdempotencyKey, Job, Name, Unique};
 use crate::limits;
+use crate::queue::QueueId;
 use crate::rows::{KeyRow, Wants};
 use crate::state::{Cause, State};
 use crate::time::Time;
@@ -132,6 +133,15 @@ impl WorkingSet<'_> {
             plans.push(plan);
         }
         Ok(plans)
+    }
+
+    /// Whether a queue has no room for one more job once so many have left it.
+    pub(super) fn is_full(&mut self, queue: &QueueId, queue_max: Option<u64>, n_leaving: u64) -> bool {
+        let Some(max) = queue_max.into_iter().chain(self.waiting_max(queue)).min() else { return false };
+        let key = queue.key();
+        let waiting = self.waiting(&key).saturating_sub(n_leaving);
+        self.ask_for_exact_count(&key, waiting, max);
+        waiting >= max
     }
 
     /// A bound that may be reached needs to know exactly how many jobs wait. Halfway to the default, what others are about to add

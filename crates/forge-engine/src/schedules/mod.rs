@@ -28,8 +28,8 @@ pub(crate) fn fire(
         Ok(recurrence) => due_ticks(&recurrence, &schedule, now),
         Err(error) => {
             // The database of zones lost the zone, or a newer version of this program knew more.
-            tracing::warn!(schedule = %schedule.id.name, %error, "a schedule has no next tick");
-            DueTicks::default()
+            tracing::warn!(schedule = %schedule.id.name, %error, "cannot read when a schedule ticks; looking again later");
+            return Command::Schedule(ScheduleCommand::PutOff(Box::new(schedule)));
         }
     };
     let ticks = due.ticks.into_iter().map(|at| DueTick { at, job: draw() }).collect();

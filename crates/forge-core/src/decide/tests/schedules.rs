@@ -296,6 +296,58 @@ fn a_trigger_makes_a_job_at_any_time_and_leaves_the_ticks_alone() {
 }
 
 #[test]
+fn a_trigger_does_not_hide_the_job_of_the_last_tick_from_the_next_one() {
+    for (overlap, left) in [(Overlap::Skip, State::Queued), (Overlap::CancelPrevious, State::Canceled)] {
+        let mut world = registered(|schedule| schedule.overlap = overlap);
+        minutes(&mut world, 1, 1);
+        let trigger = Trigger { seen: stored(&world), job: id(2), queue_max: None };
+        world.ask(Command::Schedule(ScheduleCommand::Trigger(Box::new(trigger))));
+        world.ask(cancel(2));
+        minutes(&mut world, 1, 3);
+        assert_eq!(world.job(1).state, left, "{overlap:?}");
+        assert_eq!(world.jobs.contains_key(&id(3)), overlap == Overlap::CancelPrevious);
+    }
+}
+
+#[test]
+fn a_job_is_not_cancelled_for_one_that_finds_no_room() {
+    let mut world = registered(|schedule| schedule.overlap = Overlap::CancelPrevious);
+    minutes(&mut world, 1, 1);
+    world.ask(claim_as("q", 1, |claim| {
+        (claim.start, claim.lease) = (true, Some(secs(600)));
+    }));
+    world.ask(submit([job(100, |_| {}), job(101, |_| {})]));
+    minutes(&mut world, 1, 2);
+    assert_eq!((jobs(&world), world.job(1).state), (ids([1, 100, 101]), State::Running));
+    assert_eq!(stored(&world).next_at, Some(world.now), "the tick is tried again");
+    world.ask(cancel(100));
+    world.pass(limits::SCHEDULE_PUT_OFF);
+    let seen = due(&mut world).pop().unwrap();
+    let command = firing(seen, world.now, 2);
+    world.ask(command);
+    assert_eq!((world.job(1).state, world.job(2).state), (State::Canceled, State::Queued));
+}
+
+#[test]
+fn a_tick_that_a_node_cannot_read_is_kept_and_looked_at_again_in_a_while() {
+    let mut world = registered(|_| {});
+    world.pass(secs(60));
+    let seen = due(&mut world).pop().unwrap();
+    let put_off = Command::Schedule(ScheduleCommand::PutOff(Box::new(seen.clone())));
+    assert_eq!(world.ask(put_off), Answer::Settled);
+    assert_eq!(stored(&world).next_at, seen.next_at);
+    assert_eq!(record(&world).due_at, Some(world.now + limits::SCHEDULE_UNREADABLE_PUT_OFF));
+}
+
+#[test]
+fn registering_a_schedule_again_gives_it_the_next_tick_that_it_had_lost() {
+    let mut world = registered(|schedule| schedule.next_at = None);
+    let again = every_minute(&world);
+    world.ask(put(again));
+    assert_eq!(record(&world).due_at, Some(world.now + secs(60)));
+}
+
+#[test]
 fn a_schedule_that_cannot_be_read_is_kept_and_is_not_due_for_ever() {
     let mut world = registered(|_| {});
     let key = Schedule::record_key(schedule_id().key());
