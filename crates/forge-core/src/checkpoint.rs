@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 
 use crate::codec::{Corrupt, Fields, Writer};
 use crate::id::JobId;
+use crate::job::Job;
 use crate::limits;
 use crate::record::{RecordKind, Stored};
 use crate::time::Time;
@@ -25,6 +26,13 @@ pub struct Checkpoint {
     pub notes: Vec<u8>,
     /// When.
     pub saved_at: Time,
+}
+
+impl Checkpoint {
+    /// Whether it is of this job, and not of an earlier one with the same id that was deleted.
+    pub fn is_of(&self, job: &Job) -> bool {
+        self.job == job.id && self.saved_at >= job.head.created_at
+    }
 }
 
 impl Stored for Checkpoint {

@@ -5,6 +5,7 @@ use alloc::string::ToString;
 use super::working_set::WorkingSet;
 use crate::checkpoint::Checkpoint;
 use crate::command::{Answer, CheckpointCommand, Refusal};
+use crate::id::JobId;
 use crate::record::Stored;
 use crate::rows::Wants;
 
@@ -15,16 +16,29 @@ pub(super) fn wants(command: &CheckpointCommand, wants: &mut Wants) {
 }
 
 impl WorkingSet<'_> {
+    /// Deletes the checkpoint of a deleted job if the batch has loaded it, as it has where somebody asks for the deletion. Where time deletes a
+    /// job, a look for each would make every batch twice as dear: its checkpoint goes by itself ([`Checkpoint::due_at`](Stored::due_at)), and
+    /// nobody is shown it meanwhile ([`Checkpoint::is_of`]).
+    pub(super) fn forget_checkpoint(&mut self, job: JobId) {
+        let key = Checkpoint::record_key(job.to_string());
+        if self.records.contains(&key) {
+            self.remove_record(key);
+        }
+    }
+
     pub(super) fn checkpoint(&mut self, command: &CheckpointCommand) -> Result<Answer, Refusal> {
         let slot = self.owned(command.owned())?;
         let (job, stands) = (self.job(slot).id, self.job(slot).state);
+        // Clocks of nodes differ, and a checkpoint from before its job is not of that job.
+        let saved_at = self.now.max(self.job(slot).head.created_at);
         let known: Option<Checkpoint> = self.record(job.to_string());
+        let known = known.filter(|known| known.is_of(self.job(slot)));
         match command {
             CheckpointCommand::Save { .. } if stands.is_final() => Err(Refusal::WrongState(stands)),
             CheckpointCommand::Save { state, notes, .. } => {
                 let sequence = known.map_or(0, |known| known.sequence) + 1;
                 let (state, notes) = (state.clone(), notes.clone());
-                let checkpoint = Checkpoint { job, sequence, state, notes, saved_at: self.now };
+                let checkpoint = Checkpoint { job, sequence, state, notes, saved_at };
                 self.put_record(&checkpoint);
                 Ok(Answer::Checkpoint(checkpoint.into()))
             }

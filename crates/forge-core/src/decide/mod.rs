@@ -58,8 +58,10 @@ mod working_set;
 mod tests;
 
 use alloc::collections::BTreeMap;
+use alloc::string::ToString;
 use alloc::vec::Vec;
 
+use crate::checkpoint::Checkpoint;
 use crate::command::{Answer, Command};
 use crate::job::Shelf;
 use crate::limits;
@@ -102,7 +104,11 @@ pub fn wants(batch: &Batch) -> Wants {
                 wants.jobs.insert(retry.owned.job);
                 wants.uniques_of.insert(retry.owned.job);
             }
-            Command::Activate(owned) | Command::Forget(owned) => drop(wants.jobs.insert(owned.job)),
+            Command::Activate(owned) => drop(wants.jobs.insert(owned.job)),
+            Command::Forget(owned) => {
+                wants.jobs.insert(owned.job);
+                wants.records.insert(Checkpoint::record_key(owned.job.to_string()));
+            }
             Command::Due(limit) => {
                 let before = wants.due.map_or(0, |due| due.limit);
                 let limit = before.saturating_add(*limit).min(limits::DUE_JOBS_MAX);

@@ -323,6 +323,7 @@ impl<'a> WorkingSet<'a> {
         if job.head.conducts.is_some() {
             self.forget_workflow(id);
         }
+        self.forget_checkpoint(id);
         self.jobs[slot].forgotten = true;
         self.recount(slot);
     }

@@ -35,6 +35,31 @@ fn each_checkpoint_replaces_the_one_before_and_counts_up() {
 }
 
 #[test]
+fn a_deleted_job_takes_its_checkpoint_along() {
+    let mut world = World::new();
+    world.ask(submit([plain(1)]));
+    world.ask(save(1, b"a"));
+    world.ask(cancel(1));
+    assert_eq!(world.ask(forget(1)), Answer::Settled);
+    assert!(world.records.is_empty());
+}
+
+#[test]
+fn a_checkpoint_from_before_the_job_is_of_another_job() {
+    let mut world = World::new();
+    world.ask(submit([plain(1)]));
+    let left = saved(world.ask(save(1, b"secret")));
+    world.pass(secs(1));
+    let mut world = World { records: world.records.clone(), now: world.now, ..World::new() };
+    let born = world.now;
+    world.ask(submit([job(1, |head| head.created_at = born)]));
+    assert!(!left.is_of(world.job(1)));
+    let first = saved(world.ask(save(1, b"a")));
+    assert_eq!(first.sequence, 1);
+    assert!(first.is_of(world.job(1)));
+}
+
+#[test]
 fn a_job_that_has_ended_and_one_of_others_take_none() {
     let mut world = World::new();
     world.ask(submit([plain(1)]));

@@ -71,8 +71,9 @@ fn shown(checkpoint: &Checkpoint) -> Response {
 }
 
 async fn known(call: &Call<'_>) -> Result<Option<Checkpoint>, ApiError> {
-    let owned = owned(call).await?;
-    Ok(call.app.engine.store().record(owned.job.to_string()).await?)
+    let job = Scope::of(call)?.job(call.app, call.job()).await?;
+    let found: Option<Checkpoint> = call.app.engine.store().record(job.id.to_string()).await?;
+    Ok(found.filter(|checkpoint| checkpoint.is_of(&job)))
 }
 
 async fn get(call: Call<'_>) -> Result<Response, ApiError> {
