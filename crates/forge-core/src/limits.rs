@@ -102,6 +102,9 @@ pub const FAILURE_EXAMPLES_MAX: usize = 3;
 /// Jobs that one step of a redrive tries again: a bite small enough that submissions behind it do not wait long.
 pub const REDRIVE_STEP_MAX: usize = 64;
 
+/// Steps of workflows that one step of a redrive may try again: all of them are written in one transaction. A single workflow may have as many.
+pub const REDRIVE_WORKFLOW_STEPS_MAX: usize = WORKFLOW_STEPS_MAX;
+
 /// Redriven jobs that a redrive looks after, to see whether they fail again. The newest are kept.
 pub const REDRIVE_WATCHED_MAX: usize = 256;
 

@@ -232,12 +232,31 @@ async fn targets(
     step: usize,
 ) -> Result<(Vec<RedriveTarget>, Option<JobId>), Error> {
     let limit = step.min(usize::try_from(redrive.left()).unwrap_or(usize::MAX)).max(1);
-    let page = engine.store().failed_jobs(redrive.failure, after, limit).await?;
-    let next = page.last().map(|last| last.id).filter(|_| page.len() >= limit);
+    let page = engine.store().failed_jobs(redrive.failure, after, limits::REDRIVE_STEP_MAX).await?;
+    let (page, next) = cut(page, limit);
     let meant = page.iter().filter(|job| job.finished_at.is_some_and(|at| at <= redrive.started_at));
     let target =
         |job: &Job| RedriveTarget { job: job.id, failed: job.execution, next: engine.execution_id() };
     Ok((meant.map(target).collect(), next))
+}
+
+/// What one step takes of a page, and where the next page begins. A page leaves out rows that cannot be read: that it is short does not mean
+/// that it is the last. One without any row is.
+fn cut(mut page: Vec<Job>, limit: usize) -> (Vec<Job>, Option<JobId>) {
+    page.truncate(limit.min(n_in_one_step(&page)));
+    let next = page.last().map(|last| last.id);
+    (page, next)
+}
+
+/// How many of these jobs are tried again in one transaction: fewer than all if they are workflows with many steps, but at least one.
+fn n_in_one_step(jobs: &[Job]) -> usize {
+    let mut n_steps = 0;
+    let fits = |job: &&Job| {
+        let items = job.head.conducts.as_ref().and(job.head.items.as_ref());
+        n_steps += items.map_or(0, |items| items.n as usize);
+        n_steps <= limits::REDRIVE_WORKFLOW_STEPS_MAX
+    };
+    jobs.iter().take_while(fits).count().max(1)
 }
 
 /// Waits, with signs of life.
@@ -252,4 +271,43 @@ async fn rest(engine: &Engine, held: &Held, mut span: Duration) -> Result<(), Er
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use forge_core::id::ClientId;
+    use forge_core::job::Head;
+    use forge_core::time::Time;
+    use forge_core::workflow::{WorkflowForm, WorkflowHead};
+
+    use super::*;
+
+    fn workflow(n_steps: usize) -> Job {
+        let about = WorkflowHead { form: WorkflowForm::Group, name: String::new() };
+        let head = about.own_job(ClientId::from_u128(1), n_steps, Time::ZERO);
+        Job::decode(JobId::from_u128(n_steps as u128), Arc::new(head), &[]).unwrap()
+    }
+
+    #[test]
+    fn a_short_page_is_not_the_last_and_an_empty_one_is() {
+        let (page, next) = cut(vec![workflow(1), workflow(2), workflow(3)], 2);
+        assert_eq!((page.len(), next), (2, Some(JobId::from_u128(2))));
+        assert_eq!(cut(vec![workflow(1)], 2).1, Some(JobId::from_u128(1)));
+        assert_eq!(cut(Vec::new(), 2).1, None);
+    }
+
+    #[test]
+    fn a_step_has_no_more_workflows_than_one_transaction_should_write() {
+        let plain =
+            Job::decode(JobId::from_u128(1), Arc::new(Head::new(CLIENT, Name::joined("q"), Time::ZERO)), &[])
+                .unwrap();
+        for (jobs, n) in [
+            (vec![plain.clone(), plain.clone()], 2),
+            (vec![workflow(400), plain.clone(), workflow(600), plain], 4),
+            (vec![workflow(400), workflow(601), workflow(1)], 1),
+            (vec![workflow(limits::WORKFLOW_STEPS_MAX), workflow(1)], 1),
+        ] {
+            assert_eq!(n_in_one_step(&jobs), n);
+        }
+    }
 }
