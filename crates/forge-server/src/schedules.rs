@@ -47,6 +47,10 @@ pub async fn put(
     if next.is_none() {
         return Err(bad(&terms, &RecurrenceError::Expression("never comes".into())));
     }
+    if recurrence.upcoming(now, now, NEXT_RUNS).windows(2).any(|pair| pair[1].since(pair[0]) < terms.jitter) {
+        let wrong = violation("jitter_ms", "must not be longer than the time between two runs", "range");
+        return Err(refused(Kind::MalformedRequest, vec![wrong], &[]).into());
+    }
     let schedule = Schedule {
         overlap: terms.overlap,
         catch_up: terms.catch_up,

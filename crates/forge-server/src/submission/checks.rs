@@ -131,10 +131,7 @@ impl Violations {
 
     /// Whether an idempotency key will do.
     fn key(&mut self, terms: &SubmissionTerms, key: Option<&str>) {
-        let bad = |key: &str| key.len() > IDEMPOTENCY_KEY_BYTES_MAX || key.chars().any(char::is_control);
-        if key.is_some_and(bad) {
-            let detail =
-                format!("must have at most {IDEMPOTENCY_KEY_BYTES_MAX} bytes and no control characters");
+        if let Err(detail) = key.map_or(Ok(()), check_key) {
             self.add(Kind::InvalidArgs, terms.key, detail, "format");
         }
     }
@@ -165,4 +162,12 @@ impl Violations {
             self.add(Kind::ScheduleInPast, member, "lies in the past", "future");
         }
     }
+}
+/// Whether an idempotency key will do, of a job or of a workflow; if not, what it must be.
+pub fn check_key(key: &str) -> Result<(), String> {
+    if key.len() > IDEMPOTENCY_KEY_BYTES_MAX || key.chars().any(char::is_control) {
+        let detail = format!("must have at most {IDEMPOTENCY_KEY_BYTES_MAX} bytes and no control characters");
+        return Err(detail);
+    }
+    Ok(())
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use forge_core::catalog::Kind;
 use forge_core::command::{Idempotency, NewJob, NewStep, NewWorkflow, Submit};
 use forge_core::job::{Dialect, Head, IdempotencyKey, Input, Job};
 use forge_core::queue::Owner;
@@ -9,6 +10,7 @@ use forge_core::work::Definition;
 use forge_core::workflow::WorkflowHead;
 use forge_core::{Answer, Command};
 use forge_engine::Error;
+use forge_wire::body::{refused, violation};
 use forge_wire::workflow::{StepRequest, WorkflowRequest};
 
 use crate::app::App;
@@ -58,6 +60,10 @@ pub async fn begin(
     key: Option<Key<'_>>,
 ) -> Result<Begun, BeginError> {
     let app = call.app;
+    if let Err(detail) = key.as_ref().map_or(Ok(()), |key| submission::check_key(key.key)) {
+        let wrong = violation("idempotency_key", &detail, "format");
+        return Err(BeginError::Refused(refused(Kind::InvalidArgs, vec![wrong], &[]).into()));
+    }
     let head = call.head(owner.client, request.correlation_id.as_deref());
     let n_steps = request.steps.len();
     let mut steps = Vec::with_capacity(n_steps);

@@ -106,6 +106,10 @@ async fn what_is_wrong_with_a_schedule_is_named() {
         (with("job", json!({"type": "EXECUTE", "queue": "A b"})), "#/queue"),
         (with("colour", json!(1)), "#/colour"),
         (with("catch_up", json!("later")), "#/catch_up"),
+        (
+            json!({"name": "often", "cron": "* * * * *", "jitter_ms": 60_001, "job": nightly()["job"]}),
+            "#/jitter_ms",
+        ),
     ] {
         let refused = register(&client, body.clone()).await.expect(400);
         assert_eq!(refused["errors"][0]["pointer"], pointer, "{body}");

@@ -39,6 +39,22 @@ fn states(workflow: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
+async fn the_key_of_a_workflow_is_held_to_the_rules_of_keys() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    for key in ["k".repeat(2000), "a\u{7}b".into()] {
+        let mut body = chain("one", &["SUCCESS_FAST"]);
+        body["idempotency_key"] = key.into();
+        client
+            .call("POST", "/v1/workflows")
+            .json(&body)
+            .send()
+            .await
+            .refused(400, "RFA_JOB_VALIDATION_FAILED");
+    }
+}
+
+#[tokio::test]
 async fn a_simulated_chain_runs_to_its_end_and_is_listed() {
     let server = Server::with(&[("auth.admin_token", TOKEN)]).await;
     let client = server.client().await;
