@@ -1,19 +1,22 @@
 //! The schemas of clients, remembered for a moment each, so that a submission asks no store.
 //!
-//! What is registered or deleted on this node counts at once; what another node does, after [`SCHEMAS_FRESH`] at most.
+//! What is registered or deleted on this node counts at once; what another node does, after [`SCHEMAS_FRESH`] at most. What is remembered is bounded
+//! by its size, of each client and in all.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use forge_core::id::ClientId;
 use forge_core::schema::{SchemaEntry, SchemaIndex};
 use forge_core::time::Time;
 
-use super::{SchemaDocument, index, text};
+use super::{SchemaDocument, index, parsed, text};
 use crate::app::App;
 use crate::edge::ApiError;
-use crate::limits::{SCHEMA_CLIENTS_CACHED_MAX, SCHEMAS_FRESH};
+use crate::limits::{
+    SCHEMA_CLIENTS_CACHED_MAX, SCHEMAS_CACHED_BYTES_MAX, SCHEMAS_CACHED_BYTES_PER_CLIENT_MAX, SCHEMAS_FRESH,
+};
 
 /// Schemas by client.
 #[derive(Default)]
@@ -21,14 +24,47 @@ pub struct SchemaCache {
     clients: Mutex<HashMap<ClientId, Arc<ClientSchemas>>>,
     /// Grows whenever something is forgotten: what was read from the store before is then not remembered.
     epoch: AtomicU64,
+    /// Bytes of all documents that are remembered.
+    n_bytes: Arc<AtomicUsize>,
 }
 
 /// The schemas of a client, as they were at a moment.
 pub struct ClientSchemas {
     read_at: Time,
     index: Option<SchemaIndex>,
-    /// Those that were used, by type and version.
-    documents: Mutex<HashMap<(String, String), Arc<SchemaDocument>>>,
+    /// Those that were used.
+    documents: Mutex<Documents>,
+}
+
+/// Documents by type and version.
+type Documents = HashMap<(String, String), Arc<CachedDocument>>;
+
+/// A document, counted as long as it is remembered.
+struct CachedDocument {
+    document: Arc<SchemaDocument>,
+    n_bytes_in_all: Arc<AtomicUsize>,
+}
+
+impl CachedDocument {
+    fn new(document: &Arc<SchemaDocument>, n_bytes_in_all: &Arc<AtomicUsize>) -> CachedDocument {
+        n_bytes_in_all.fetch_add(document.n_bytes(), Ordering::Relaxed);
+        CachedDocument { document: Arc::clone(document), n_bytes_in_all: Arc::clone(n_bytes_in_all) }
+    }
+}
+
+impl Drop for CachedDocument {
+    fn drop(&mut self) {
+        self.n_bytes_in_all.fetch_sub(self.document.n_bytes(), Ordering::Relaxed);
+    }
+}
+
+/// Remembers a document. What else the client has is forgotten first if there would be too much of it.
+fn remember(documents: &mut Documents, key: (String, String), cached: CachedDocument) {
+    let of_client: usize = documents.values().map(|known| known.document.n_bytes()).sum();
+    if of_client + cached.document.n_bytes() > SCHEMAS_CACHED_BYTES_PER_CLIENT_MAX {
+        documents.clear();
+    }
+    documents.insert(key, Arc::new(cached));
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -56,6 +92,13 @@ impl SchemaCache {
             clients.insert(client, Arc::clone(&found));
         }
         Ok(found)
+    }
+
+    /// Forgets all clients if what is remembered of them is too much.
+    fn make_room(&self) {
+        if self.n_bytes.load(Ordering::Relaxed) > SCHEMAS_CACHED_BYTES_MAX {
+            locked(&self.clients).clear();
+        }
     }
 
     /// Forgets what a client has, because it has just changed.
@@ -89,10 +132,10 @@ impl ClientSchemas {
         let Some(index) = &self.index else { return Ok(None) };
         let key = (entry.job_type.clone(), entry.version.clone());
         if let Some(known) = locked(&self.documents).get(&key) {
-            return Ok(Some(Arc::clone(known)));
+            return Ok(Some(Arc::clone(&known.document)));
         }
         let Some(text) = text(app, index.client, entry).await? else { return Ok(None) };
-        let Ok(document) = SchemaDocument::parse(&text) else {
+        let (Ok(document), _) = parsed(text).await? else {
             tracing::warn!(
                 job_type = entry.job_type,
                 version = entry.version,
@@ -101,7 +144,30 @@ impl ClientSchemas {
             return Ok(None);
         };
         let document = Arc::new(document);
-        locked(&self.documents).insert(key, Arc::clone(&document));
+        app.schemas.make_room();
+        remember(&mut locked(&self.documents), key, CachedDocument::new(&document, &app.schemas.n_bytes));
         Ok(Some(document))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_remembered_of_a_client_is_bounded_and_counted() {
+        // The pattern is large, so the schema counts as taking two megabytes.
+        let text = br#"{"pattern": "^[a-z]{9000}$"}"#;
+        let document = Arc::new(SchemaDocument::parse(text).expect("a schema"));
+        let in_all = Arc::new(AtomicUsize::new(0));
+        let mut documents = Documents::new();
+        for n in 0..200 {
+            let cached = CachedDocument::new(&document, &in_all);
+            remember(&mut documents, ("type".to_owned(), n.to_string()), cached);
+            assert_eq!(in_all.load(Ordering::Relaxed), documents.len() * document.n_bytes());
+            assert!(in_all.load(Ordering::Relaxed) <= SCHEMAS_CACHED_BYTES_PER_CLIENT_MAX);
+        }
+        drop(documents);
+        assert_eq!(in_all.load(Ordering::Relaxed), 0);
     }
 }

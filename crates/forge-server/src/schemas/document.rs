@@ -6,13 +6,18 @@
 use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::Value;
 
-use crate::limits::{SCHEMA_NODES_MAX, SCHEMA_PATTERN_BYTES_MAX, SCHEMA_REFERENCES_DEEP_MAX};
+use super::walk::measure;
+use crate::limits::{
+    SCHEMA_MISFITS_WORK_MAX, SCHEMA_PATTERN_BYTES, SCHEMA_PATTERN_BYTES_MAX, SCHEMA_PATTERNS_BYTES_MAX,
+};
 
 /// A schema, ready to judge.
 pub struct SchemaDocument {
     validator: Validator,
-    /// How many places it has, each reference counted with what it leads to.
-    n_nodes: usize,
+    /// How many places and values to compare with it has, each reference counted with what it leads to.
+    weight: usize,
+    /// Bytes of memory that it takes at most, roughly.
+    n_bytes: usize,
     /// It speaks of an object where arguments are a list.
     about_object: bool,
 }
@@ -27,7 +32,7 @@ pub struct Unfit {
 }
 
 impl Unfit {
-    fn new(pointer: impl Into<String>, detail: impl Into<String>) -> Unfit {
+    pub(super) fn new(pointer: impl Into<String>, detail: impl Into<String>) -> Unfit {
         Unfit { pointer: pointer.into(), detail: detail.into() }
     }
 }
@@ -54,29 +59,47 @@ impl SchemaDocument {
         if !schema.is_object() && !schema.is_boolean() {
             return Err(Unfit::new("", "must be an object, true or false"));
         }
-        let n_nodes = SchemaWalk { root: &schema, following: Vec::new() }.count(&schema, "")?;
+        let size = measure(&schema)?;
         let draft = draft_of(&schema)?;
-        // Patterns that need going back (look-around, back references) are refused by this engine.
-        let patterns = PatternOptions::regex().size_limit(SCHEMA_PATTERN_BYTES_MAX);
-        let built =
-            jsonschema::options().with_draft(draft).with_pattern_options(patterns).offline().build(&schema);
-        let validator = built
-            .map_err(|error| Unfit::new(error.instance_path().to_string(), shortened(&error.to_string())))?;
+        let bytes_max = SCHEMA_PATTERNS_BYTES_MAX / size.n_patterns.max(1);
+        let (validator, pattern_bytes) = match compiled(&schema, draft, SCHEMA_PATTERN_BYTES) {
+            Ok(validator) => (validator, SCHEMA_PATTERN_BYTES),
+            Err(_) => {
+                let larger = bytes_max.min(SCHEMA_PATTERN_BYTES_MAX);
+                (compiled(&schema, draft, larger)?, larger)
+            }
+        };
+        // A compiled place has some hundred bytes, and a pattern as much again for what it learns while it matches.
+        let n_bytes = text.len() + 512 * size.weight + 2 * size.n_patterns * pattern_bytes;
         let about_object = schema.get("type").is_some_and(|kind| kind == "object");
-        Ok(SchemaDocument { validator, n_nodes, about_object })
+        Ok(SchemaDocument { validator, weight: size.weight, n_bytes, about_object })
+    }
+
+    /// Bytes of memory that it takes at most, roughly.
+    pub fn n_bytes(&self) -> usize {
+        self.n_bytes
     }
 
     /// How much work it is to judge arguments with so many values in so many bytes.
     pub fn work(&self, n_values: usize, n_bytes: usize) -> usize {
-        self.n_nodes.saturating_mul(n_values.saturating_add(n_bytes / 16))
+        self.weight.saturating_mul(n_values.saturating_add(n_bytes / 16))
     }
 
     /// What of the arguments does not fit. SDKs send an object as a list of one; a schema of an object is then about that object.
-    pub fn judge(&self, args: &Value) -> Vec<Misfit> {
+    ///
+    /// All misfits are collected before the first is known, so of much work (see [`SchemaDocument::work`]) only the fact is told.
+    pub fn judge(&self, args: &Value, work: usize) -> Vec<Misfit> {
         let (judged, at) = match args {
             Value::Array(list) if self.about_object && list.len() == 1 => (&list[0], "/0"),
             args => (args, ""),
         };
+        if self.validator.is_valid(judged) {
+            return Vec::new();
+        }
+        if work > SCHEMA_MISFITS_WORK_MAX {
+            let detail = "do not fit the schema of this type; there are too many values to say where";
+            return vec![Misfit { pointer: at.to_owned(), detail: detail.to_owned() }];
+        }
         let errors = self.validator.iter_errors(judged).take(MISFITS_MAX);
         let misfit = |error: jsonschema::ValidationError<'_>| Misfit {
             pointer: format!("{at}{}", error.instance_path()),
@@ -84,6 +107,15 @@ impl SchemaDocument {
         };
         errors.map(misfit).collect()
     }
+}
+
+/// Compiles a schema, each pattern into so many bytes at most. Patterns that need going back (look-around, back references) are refused by this
+/// engine.
+fn compiled(schema: &Value, draft: Draft, pattern_bytes_max: usize) -> Result<Validator, Unfit> {
+    let patterns = PatternOptions::regex().size_limit(pattern_bytes_max).dfa_size_limit(pattern_bytes_max);
+    let built =
+        jsonschema::options().with_draft(draft).with_pattern_options(patterns).offline().build(schema);
+    built.map_err(|error| Unfit::new(error.instance_path().to_string(), shortened(&error.to_string())))
 }
 
 fn shortened(text: &str) -> String {
@@ -95,7 +127,7 @@ fn shortened(text: &str) -> String {
 }
 
 /// Which edition of JSON Schema it is written in. Without a word it is 2020-12, or 7 if only that fits: published schemas list the
-/// items of a list in the older way.
+/// items of a list in the older way. Nothing is compiled for it.
 fn draft_of(schema: &Value) -> Result<Draft, Unfit> {
     let known = [
         (Draft::Draft202012, "json-schema.org/draft/2020-12/schema"),
@@ -104,9 +136,10 @@ fn draft_of(schema: &Value) -> Result<Draft, Unfit> {
         (Draft::Draft6, "json-schema.org/draft-06/schema"),
         (Draft::Draft4, "json-schema.org/draft-04/schema"),
     ];
-    let is_valid = |draft: Draft| jsonschema::options().with_draft(draft).offline().build(schema).is_ok();
+    let only_old_fits =
+        || !jsonschema::draft202012::meta::is_valid(schema) && jsonschema::draft7::meta::is_valid(schema);
     match schema.get("$schema") {
-        None if !is_valid(Draft::Draft202012) && is_valid(Draft::Draft7) => Ok(Draft::Draft7),
+        None if only_old_fits() => Ok(Draft::Draft7),
         None => Ok(Draft::Draft202012),
         Some(named) => {
             let named = named.as_str().unwrap_or_default().trim_end_matches('#');
@@ -119,81 +152,12 @@ fn draft_of(schema: &Value) -> Result<Draft, Unfit> {
     }
 }
 
-/// Counts the places of a schema.
-struct SchemaWalk<'a> {
-    root: &'a Value,
-    /// References that lead to where the walk is.
-    following: Vec<&'a str>,
-}
-
-/// What is in there is data, and no schema.
-const DATA: [&str; 4] = ["const", "enum", "default", "examples"];
-
-/// Keywords whose meaning depends on more than this document.
-const DYNAMIC: [&str; 4] = ["$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor"];
-
-impl<'a> SchemaWalk<'a> {
-    fn count(&mut self, at: &'a Value, pointer: &str) -> Result<usize, Unfit> {
-        let mut n = 1;
-        match at {
-            Value::Array(list) => {
-                for (index, value) in list.iter().enumerate() {
-                    n += self.count(value, &format!("{pointer}/{index}"))?;
-                }
-            }
-            Value::Object(members) => {
-                for (name, value) in members {
-                    let inside = format!("{pointer}/{name}");
-                    n += match (name.as_str(), value) {
-                        ("$ref", Value::String(target)) => self.follow(target, &inside)?,
-                        (name, _) if DYNAMIC.contains(&name) => {
-                            return Err(Unfit::new(inside, "is not supported"));
-                        }
-                        ("$id" | "id", Value::String(_)) if !pointer.is_empty() && name != "id" => {
-                            return Err(Unfit::new(inside, "is supported at the top only"));
-                        }
-                        (name, _) if DATA.contains(&name) => 1,
-                        _ => self.count(value, &inside)?,
-                    };
-                }
-            }
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-        }
-        if n > SCHEMA_NODES_MAX {
-            let detail = format!("unfolds to more than {SCHEMA_NODES_MAX} places");
-            return Err(Unfit::new(pointer, detail));
-        }
-        Ok(n)
-    }
-
-    /// Counts what a reference leads to.
-    fn follow(&mut self, target: &'a str, pointer: &str) -> Result<usize, Unfit> {
-        let Some(path) = target.strip_prefix('#').filter(|path| path.is_empty() || path.starts_with('/'))
-        else {
-            return Err(Unfit::new(pointer, "must lead to a place in this schema, such as #/$defs/name"));
-        };
-        if self.following.contains(&path) || path.is_empty() {
-            return Err(Unfit::new(pointer, "leads in a circle"));
-        }
-        if self.following.len() >= SCHEMA_REFERENCES_DEEP_MAX {
-            let detail = format!("follows more than {SCHEMA_REFERENCES_DEEP_MAX} references");
-            return Err(Unfit::new(pointer, detail));
-        }
-        let Some(found) = self.root.pointer(path) else {
-            return Err(Unfit::new(pointer, "leads to nothing"));
-        };
-        self.following.push(path);
-        let n = self.count(found, path);
-        self.following.pop();
-        n
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::limits::{SCHEMA_NODES_MAX, SCHEMA_PATTERNS_MAX, SCHEMA_WORK_MAX};
 
     fn document(schema: &Value) -> SchemaDocument {
         SchemaDocument::parse(schema.to_string().as_bytes())
@@ -201,7 +165,7 @@ mod tests {
     }
 
     fn misfits(schema: &Value, args: &Value) -> Vec<String> {
-        document(schema).judge(args).into_iter().map(|misfit| misfit.pointer).collect()
+        document(schema).judge(args, 1).into_iter().map(|misfit| misfit.pointer).collect()
     }
 
     #[test]
@@ -211,7 +175,7 @@ mod tests {
         assert_eq!(misfits(&schema, &json!([{"to": "a@b"}])), [""; 0]);
         assert_eq!(misfits(&schema, &json!([{"to": 7}])), ["/0/to"]);
         assert_eq!(misfits(&schema, &json!({})), [""]);
-        let told = document(&schema).judge(&json!([{"to": "SECRET VALUE"}]));
+        let told = document(&schema).judge(&json!([{"to": "SECRET VALUE"}]), 1);
         assert_eq!(told.len(), 2);
         assert!(told.iter().all(|misfit| !misfit.detail.contains("SECRET")), "{}", told[0].detail);
     }
@@ -260,6 +224,9 @@ mod tests {
             (json!({"$ref": "#/$defs/none"}), "/$ref"),
             (json!({"items": {"$dynamicRef": "#a"}}), "/items/$dynamicRef"),
             (json!({"items": {"$id": "https://example.com/x"}}), "/items/$id"),
+            (json!({"items": {"id": "https://example.com/x"}}), "/items/id"),
+            (json!({"$ref": "#/$defs/a%62", "$defs": {"ab": true}}), "/$ref"),
+            (json!({"$ref": "#/default/a", "default": {"$id": "x:y", "a": {}}}), "/$ref"),
         ] {
             let unfit = SchemaDocument::parse(schema.to_string().as_bytes()).err();
             assert_eq!(unfit.map(|unfit| unfit.pointer).as_deref(), Some(pointer), "{schema}");
@@ -278,5 +245,74 @@ mod tests {
         assert_eq!(misfits(&schema, &json!({"$ref": "https://example.com"})), [""; 0]);
         let shared = json!({"$defs": {"n": {"type": "integer"}}, "items": {"$ref": "#/$defs/n"}});
         assert_eq!(misfits(&shared, &json!([1, "x"])), ["/1"]);
+    }
+
+    /// Each of these leads to the next twice.
+    fn doubling(of: &str) -> Value {
+        let next = |n: u32| json!({"$ref": format!("#/$defs/{of}/d{n}")});
+        let mut links: serde_json::Map<String, Value> =
+            (0..30).map(|n| (format!("d{n}"), json!({"allOf": [next(n + 1), next(n + 1)]}))).collect();
+        links.insert("d30".to_owned(), json!({}));
+        json!(links)
+    }
+
+    #[test]
+    fn a_property_with_the_name_of_a_keyword_for_data_hides_nothing() {
+        for name in ["default", "const", "enum", "examples"] {
+            for keyword in ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"] {
+                let twice = json!([{"$ref": "#/$defs/x/d0"}, {"$ref": "#/$defs/x/d0"}]);
+                let mut schema = json!({keyword: {name: {"allOf": twice}}});
+                schema["$defs"]["x"] = doubling("x");
+                assert!(SchemaDocument::parse(schema.to_string().as_bytes()).is_err(), "{keyword} {name}");
+            }
+            let mut schema = json!({"properties": {name: {"type": "string", "minLength": 2}}});
+            assert_eq!(misfits(&schema, &json!({name: "x"})), [format!("/{name}")]);
+            schema["properties"][name] = json!({"$ref": "https://example.com"});
+            assert!(SchemaDocument::parse(schema.to_string().as_bytes()).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn unevaluated_members_within_each_other_are_bounded() {
+        let nested = |n: usize| {
+            (0..n).fold(json!({}), |inner, _| json!({"anyOf": [inner], "unevaluatedProperties": false}))
+        };
+        assert!(SchemaDocument::parse(nested(3).to_string().as_bytes()).is_ok());
+        assert!(SchemaDocument::parse(nested(20).to_string().as_bytes()).is_err());
+    }
+
+    #[test]
+    fn values_to_compare_with_count_as_work() {
+        let list: Vec<usize> = (0..10_000).collect();
+        let document = document(&json!({"items": {"enum": list}}));
+        assert!(document.work(1, 0) >= 10_000);
+        assert!(document.work(500_000, 1_000_000) > SCHEMA_WORK_MAX);
+    }
+
+    #[test]
+    fn of_much_work_only_the_fact_is_told_that_something_does_not_fit() {
+        let schema = json!({"items": {"allOf": vec![json!({"type": "string"}); 600]}});
+        let (document, args) = (document(&schema), json!(vec![1; 24_000]));
+        let told = document.judge(&args, document.work(24_001, 48_000));
+        assert_eq!(told.len(), 1);
+        assert_eq!(told[0].pointer, "");
+        let few = json!([1]);
+        assert_eq!(document.judge(&few, document.work(2, 3)).len(), MISFITS_MAX);
+    }
+
+    #[test]
+    fn patterns_are_bounded_in_number_and_together() {
+        let with = |n: usize, pattern: &dyn Fn(usize) -> String| {
+            let each: Vec<Value> = (0..n).map(|n| json!({"pattern": pattern(n)})).collect();
+            SchemaDocument::parse(json!({"allOf": each}).to_string().as_bytes())
+        };
+        let plain = |n: usize| format!("^a{n}$");
+        assert!(with(SCHEMA_PATTERNS_MAX, &plain).is_ok());
+        assert!(with(SCHEMA_PATTERNS_MAX + 1, &plain).is_err());
+        assert!(with(SCHEMA_PATTERNS_MAX + 1, &|_| "^same$".to_owned()).is_ok());
+        // Each takes some hundred kilobytes: one may, many may not.
+        let large = |n: usize| format!("^x{n}[a-z]{{9000}}$");
+        assert!(with(1, &large).is_ok());
+        assert!(with(SCHEMA_PATTERNS_MAX, &large).is_err());
     }
 }

@@ -3,12 +3,14 @@
 //! | file | what it has |
 //! |---|---|
 //! | `document.rs` | a JSON Schema that this server takes, and how arguments are judged by it |
+//! | `walk.rs` | how large a schema is, and what of it is refused |
 //! | `cache.rs` | schemas in use, so that a submission asks no store |
 //!
 //! Every dialect comes through [`misfits`], by way of the checks of submissions: a schema is about a job type, whoever submits.
 
 mod cache;
 mod document;
+mod walk;
 
 use std::sync::Arc;
 
@@ -28,18 +30,25 @@ use crate::limits::{SCHEMA_WORK_AT_ONCE, SCHEMA_WORK_MAX};
 use crate::submission::Submission;
 
 pub use cache::SchemaCache;
-pub use document::{Misfit, SchemaDocument};
+pub use document::{Misfit, SchemaDocument, Unfit};
 
 /// Registers a schema.
 pub async fn register(app: &App, client: ClientId, request: SchemaRequest) -> Result<SchemaEntry, ApiError> {
     let SchemaRequest { job_type, version, uri, text } = request;
-    if let Err(unfit) = SchemaDocument::parse(&text) {
+    let (parsed, text) = parsed(text).await?;
+    if let Err(unfit) = parsed {
         let place = format!("schema{}", unfit.pointer);
         return Err(
             refused(Kind::MalformedRequest, vec![violation(&place, &unfit.detail, "schema")], &[]).into()
         );
     }
     asked(app, SchemaCommand::Register { client, job_type, version, uri, text }).await
+}
+
+/// Reads a schema apart from the threads that answer requests: compiling patterns can take a while. Gives the text back.
+async fn parsed(text: Vec<u8>) -> Result<(Result<SchemaDocument, Unfit>, Vec<u8>), ApiError> {
+    let parsing = tokio::task::spawn_blocking(move || (SchemaDocument::parse(&text), text)).await;
+    parsing.map_err(|error| ApiError::internal(Kind::Internal, error))
 }
 
 /// Deletes one: what it was.
@@ -116,9 +125,9 @@ async fn judged(document: Arc<SchemaDocument>, payload: &[u8]) -> Result<Vec<Mis
         return Ok(vec![Misfit { pointer: String::new(), detail }]);
     }
     if work <= SCHEMA_WORK_AT_ONCE {
-        return Ok(document.judge(&args));
+        return Ok(document.judge(&args, work));
     }
-    let judging = tokio::task::spawn_blocking(move || document.judge(&args)).await;
+    let judging = tokio::task::spawn_blocking(move || document.judge(&args, work)).await;
     judging.map_err(|error| ApiError::internal(Kind::Internal, error))
 }
 

@@ -1,0 +1,183 @@
+//! Measures a schema before it is compiled: how many places it unfolds to, what judging by it costs, which patterns it has.
+//!
+//! The walk goes by position, as JSON Schema does: below `properties` and its like names are only names, and below `enum` and its like there is
+//! data. What would lead the validator elsewhere than this walk (other documents, addresses of parts, circles) is refused.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value};
+
+use super::document::Unfit;
+use crate::limits::{
+    SCHEMA_NODES_MAX, SCHEMA_PATTERNS_MAX, SCHEMA_REFERENCES_DEEP_MAX, SCHEMA_UNEVALUATED_FACTOR,
+    SCHEMA_WEIGHT_MAX,
+};
+
+/// How large a schema is.
+pub(super) struct SchemaSize {
+    /// Places and values to compare with, each reference counted with what it leads to.
+    pub(super) weight: usize,
+    /// Different patterns; each is compiled once.
+    pub(super) n_patterns: usize,
+}
+
+/// Measures a schema, or says why it is none for this server.
+pub(super) fn measure(schema: &Value) -> Result<SchemaSize, Unfit> {
+    let mut walk = SchemaWalk {
+        root: schema,
+        following: Vec::new(),
+        factor: 1,
+        n_nodes: 0,
+        weight: 0,
+        patterns: HashSet::new(),
+    };
+    walk.schema(schema, "")?;
+    Ok(SchemaSize { weight: walk.weight, n_patterns: walk.patterns.len() })
+}
+
+struct SchemaWalk<'a> {
+    root: &'a Value,
+    /// References that lead to where the walk is.
+    following: Vec<&'a str>,
+    /// How often the validator visits this place for one value.
+    factor: usize,
+    n_nodes: usize,
+    weight: usize,
+    patterns: HashSet<&'a str>,
+}
+
+/// Members of these are schemas, whatever their names.
+const NAMED: [&str; 6] =
+    ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"];
+
+/// What is in there is data, and every value is compared with it.
+const COMPARED: [&str; 2] = ["const", "enum"];
+
+/// What is in there is data, and nothing is done with it.
+const IGNORED: [&str; 2] = ["default", "examples"];
+
+/// Keywords whose meaning depends on more than this document.
+const DYNAMIC: [&str; 4] = ["$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor"];
+
+/// Keywords for which the validator judges by the other parts of the schema a second time.
+const UNEVALUATED: [&str; 2] = ["unevaluatedProperties", "unevaluatedItems"];
+
+impl<'a> SchemaWalk<'a> {
+    /// A schema, a list of schemas, or a plain value of a keyword.
+    fn schema(&mut self, at: &'a Value, pointer: &str) -> Result<(), Unfit> {
+        self.place(pointer)?;
+        match at {
+            Value::Array(list) => {
+                for (index, value) in list.iter().enumerate() {
+                    self.schema(value, &format!("{pointer}/{index}"))?;
+                }
+            }
+            Value::Object(members) => {
+                let factor = self.factor;
+                if UNEVALUATED.iter().any(|keyword| members.contains_key(*keyword)) {
+                    self.factor = factor.saturating_mul(SCHEMA_UNEVALUATED_FACTOR);
+                }
+                for (keyword, value) in members {
+                    self.keyword(keyword, value, pointer)?;
+                }
+                self.factor = factor;
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+        Ok(())
+    }
+
+    fn keyword(&mut self, keyword: &'a str, value: &'a Value, pointer: &str) -> Result<(), Unfit> {
+        let inside = format!("{pointer}/{keyword}");
+        match (keyword, value) {
+            ("$ref", Value::String(target)) => self.follow(target, &inside),
+            ("$id" | "id", Value::String(_)) if !pointer.is_empty() => {
+                Err(Unfit::new(inside, "is supported at the top only"))
+            }
+            ("pattern", Value::String(pattern)) => self.pattern(pattern, &inside),
+            (keyword, Value::Object(members)) if NAMED.contains(&keyword) => {
+                self.named(keyword, members, &inside)
+            }
+            (keyword, _) if DYNAMIC.contains(&keyword) => Err(Unfit::new(inside, "is not supported")),
+            (keyword, _) if COMPARED.contains(&keyword) => self.data(value, &inside),
+            (keyword, _) if IGNORED.contains(&keyword) => self.place(&inside),
+            _ => self.schema(value, &inside),
+        }
+    }
+
+    /// Schemas by name.
+    fn named(&mut self, keyword: &str, members: &'a Map<String, Value>, pointer: &str) -> Result<(), Unfit> {
+        self.place(pointer)?;
+        for (name, value) in members {
+            let inside = format!("{pointer}/{name}");
+            if keyword == "patternProperties" {
+                self.pattern(name, &inside)?;
+            }
+            self.schema(value, &inside)?;
+        }
+        Ok(())
+    }
+
+    /// Counts what a reference leads to.
+    fn follow(&mut self, target: &'a str, pointer: &str) -> Result<(), Unfit> {
+        // Escapes would be two spellings of one place.
+        let path = target.strip_prefix('#').filter(|path| path.is_empty() || path.starts_with('/'));
+        let Some(path) = path.filter(|path| !path.contains('%')) else {
+            return Err(Unfit::new(pointer, "must lead to a place in this schema, such as #/$defs/name"));
+        };
+        if self.following.contains(&path) || path.is_empty() {
+            return Err(Unfit::new(pointer, "leads in a circle"));
+        }
+        if self.following.len() >= SCHEMA_REFERENCES_DEEP_MAX {
+            let detail = format!("follows more than {SCHEMA_REFERENCES_DEEP_MAX} references");
+            return Err(Unfit::new(pointer, detail));
+        }
+        let found = self.root.pointer(path).ok_or_else(|| Unfit::new(pointer, "leads to nothing"))?;
+        if crosses_id(self.root, path) {
+            return Err(Unfit::new(pointer, "leads into a part with an address of its own"));
+        }
+        self.following.push(path);
+        self.schema(found, path)?;
+        self.following.pop();
+        Ok(())
+    }
+
+    fn pattern(&mut self, pattern: &'a str, pointer: &str) -> Result<(), Unfit> {
+        self.patterns.insert(pattern);
+        if self.patterns.len() > SCHEMA_PATTERNS_MAX {
+            let detail = format!("is one of more than {SCHEMA_PATTERNS_MAX} patterns");
+            return Err(Unfit::new(pointer, detail));
+        }
+        self.place(pointer)
+    }
+
+    fn place(&mut self, pointer: &str) -> Result<(), Unfit> {
+        self.n_nodes = self.n_nodes.saturating_add(self.factor);
+        if self.n_nodes > SCHEMA_NODES_MAX {
+            let detail = format!("unfolds to more than {SCHEMA_NODES_MAX} places");
+            return Err(Unfit::new(pointer, detail));
+        }
+        self.weigh(1, pointer)
+    }
+
+    fn data(&mut self, value: &Value, pointer: &str) -> Result<(), Unfit> {
+        self.place(pointer)?;
+        self.weigh(super::values(value), pointer)
+    }
+
+    fn weigh(&mut self, n: usize, pointer: &str) -> Result<(), Unfit> {
+        self.weight = self.weight.saturating_add(self.factor.saturating_mul(n));
+        if self.weight > SCHEMA_WEIGHT_MAX {
+            let detail = format!("unfolds to more than {SCHEMA_WEIGHT_MAX} values to compare with");
+            return Err(Unfit::new(pointer, detail));
+        }
+        Ok(())
+    }
+}
+
+/// Whether something on the way, the top apart, has an address: from there on the validator understands references differently.
+fn crosses_id(root: &Value, path: &str) -> bool {
+    let ends = path.match_indices('/').map(|(at, _)| at).skip(1).chain([path.len()]);
+    let has_id = |at: &Value| ["$id", "id"].iter().any(|name| at.get(*name).is_some_and(Value::is_string));
+    ends.filter_map(|end| root.pointer(&path[..end])).any(has_id)
+}
