@@ -334,6 +334,16 @@ pub const PARENT_RESULTS_BYTES_MAX: usize = 1024 * 1024;
 /// Bytes of a gRPC message: a batch of envelopes, and what protocol buffers need beyond JSON for it.
 pub const GRPC_MESSAGE_BYTES_MAX: usize = OJS_BATCH_BYTES_MAX + 1024 * 1024;
 
+/// Bytes of a gRPC message about one job at most: an envelope, and as much again for what protocol buffers need beyond JSON.
+pub const GRPC_MESSAGE_OF_ONE_BYTES_MAX: usize = 2 * OJS_ENVELOPE_BYTES_MAX;
+
+/// Fields of a gRPC message with many jobs, looked at before it is decoded: well above the jobs of a batch and the steps of a workflow, so that whoever
+/// has a few too many is told the right number. An empty one takes half a kilobyte when it is decoded.
+pub const GRPC_ENTRIES_MAX: usize = 10_000;
+
+/// How long a gRPC connection is kept on which no call begins. Then the client is asked to make a new one; calls under way go on.
+pub const GRPC_IDLE: Duration = Duration::from_secs(30 * 60);
+
 /// gRPC connections at once. Each carries many calls, so clients need few.
 pub const GRPC_CONNECTIONS_MAX: usize = 4096;
 

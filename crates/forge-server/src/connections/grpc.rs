@@ -2,7 +2,9 @@
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use forge_engine::{Clock, SystemClock};
 use hyper::rt::{Read, Write};
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -53,9 +55,11 @@ async fn converse(
         Ok(Err(_)) | Err(_) => return,
     }
     let socket = Socket::new(stream, terms.write_stall);
-    let Some(acceptor) = acceptor else { return speak(TokioIo::new(socket), service, &mut stop).await };
+    let Some(acceptor) = acceptor else {
+        return speak(TokioIo::new(socket), service, terms, &mut stop).await;
+    };
     match timeout(TLS_HANDSHAKE_TIMEOUT, acceptor.accept(socket)).await {
-        Ok(Ok(stream)) => Box::pin(speak(TokioIo::new(stream), service, &mut stop)).await,
+        Ok(Ok(stream)) => Box::pin(speak(TokioIo::new(stream), service, terms, &mut stop)).await,
         Ok(Err(error)) => debug!(%error, "a TLS handshake failed"),
         Err(_) => debug!("a TLS handshake took too long"),
     }
@@ -65,8 +69,10 @@ async fn converse(
 async fn speak(
     stream: impl Read + Write + Unpin + Send + 'static,
     service: GrpcConnection,
+    terms: ConnectionTerms,
     stop: &mut watch::Receiver<bool>,
 ) {
+    let n_calls = service.n_calls();
     let mut http = http2::Builder::new(TokioExecutor::new());
     http.timer(TokioTimer::new())
         .max_concurrent_streams(GRPC_CALLS_PER_CONNECTION_MAX)
@@ -82,6 +88,10 @@ async fn speak(
     let ended = tokio::select! {
         ended = connection.as_mut() => Some(ended),
         () = stopped => None,
+        silence = silence(&n_calls, terms) => match silence {
+            Silence::NoCall => return debug!("a gRPC connection without a call was closed"),
+            Silence::Idle => None,
+        },
     };
     let ended = match ended {
         Some(ended) => ended,
@@ -92,5 +102,30 @@ async fn speak(
     };
     if let Err(error) = ended {
         debug!(%error, "a gRPC connection broke off");
+    }
+}
+
+/// Why a connection is not kept.
+enum Silence {
+    /// Nothing was ever asked on it. Whoever connects means to ask something.
+    NoCall,
+    /// No call began for long.
+    Idle,
+}
+
+/// Waits until a connection has been silent for too long.
+async fn silence(n_calls: &AtomicU64, terms: ConnectionTerms) -> Silence {
+    SystemClock.sleep(terms.head_timeout).await;
+    let mut n_seen = n_calls.load(Ordering::Relaxed);
+    if n_seen == 0 {
+        return Silence::NoCall;
+    }
+    loop {
+        SystemClock.sleep(terms.grpc_idle).await;
+        let n = n_calls.load(Ordering::Relaxed);
+        if n == n_seen {
+            return Silence::Idle;
+        }
+        n_seen = n;
     }
 }

@@ -23,7 +23,7 @@ use tracing::{debug, warn};
 
 use crate::config::Limits;
 use crate::edge::{ConnectionService, HttpService};
-use crate::limits::{CONNECTIONS_MAX, HEAD_BYTES_MAX, HEAD_TIMEOUT, WRITE_STALL};
+use crate::limits::{CONNECTIONS_MAX, GRPC_IDLE, HEAD_BYTES_MAX, HEAD_TIMEOUT, WRITE_STALL};
 #[cfg(feature = "grpc")]
 pub use grpc::serve_grpc;
 use socket::Socket;
@@ -42,6 +42,8 @@ pub struct ConnectionTerms {
     pub head_timeout: Duration,
     /// How long a write may make no progress.
     pub write_stall: Duration,
+    /// How long a gRPC connection is kept on which no call begins. One of HTTP is kept for `head_timeout`.
+    pub grpc_idle: Duration,
 }
 
 impl ConnectionTerms {
@@ -53,7 +55,12 @@ impl ConnectionTerms {
 
 impl Default for ConnectionTerms {
     fn default() -> Self {
-        ConnectionTerms { n_max: CONNECTIONS_MAX, head_timeout: HEAD_TIMEOUT, write_stall: WRITE_STALL }
+        ConnectionTerms {
+            n_max: CONNECTIONS_MAX,
+            head_timeout: HEAD_TIMEOUT,
+            write_stall: WRITE_STALL,
+            grpc_idle: GRPC_IDLE,
+        }
     }
 }
 

@@ -39,6 +39,16 @@ pub(super) struct Rpc {
     pub(super) rate: RateCount,
     /// How long it may take, where that is longer than usual.
     pub(super) timeout: Option<Duration>,
+    pub(super) size: MessageSize,
+}
+
+/// How large the message of a call may be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum MessageSize {
+    /// It is about one job at most.
+    One,
+    /// It has many jobs, one in each of its fields.
+    Many,
 }
 
 /// Where a call comes from; goes with the request.
@@ -124,11 +134,16 @@ async fn serve<'a, Q, A>(
 /// Takes in a call as if it were a request of `/ojs/v1`.
 fn begin<Q>(app: &App, request: Request<Q>, rpc: &Rpc) -> (Exchange, Q) {
     let (metadata, extensions, message) = request.into_parts();
-    let mut headers = metadata.into_headers();
     let origin = extensions.get::<CallOrigin>().cloned();
     let origin = origin.unwrap_or(CallOrigin { address: Ipv4Addr::UNSPECIFIED.into(), authority: None });
-    if let (false, Some(authority)) = (headers.contains_key(HOST), origin.authority) {
-        headers.insert(HOST, authority);
+    let headers = as_over_http(metadata.into_headers(), &origin);
+    (exchange(app, rpc, headers, origin.address), message)
+}
+
+/// Metadata under the names that they have on `/ojs/v1`.
+pub(super) fn as_over_http(mut headers: HeaderMap, origin: &CallOrigin) -> HeaderMap {
+    if let (false, Some(authority)) = (headers.contains_key(HOST), &origin.authority) {
+        headers.insert(HOST, authority.clone());
     }
     for (theirs, ours) in [(OJS_REQUEST_ID, REQUEST_ID), (OJS_IDEMPOTENCY_KEY, IDEMPOTENCY_KEY)] {
         if let Some(value) = headers.remove(theirs) {
@@ -138,7 +153,7 @@ fn begin<Q>(app: &App, request: Request<Q>, rpc: &Rpc) -> (Exchange, Q) {
     if let Some(bearer) = headers.remove(OJS_API_KEY).and_then(|key| bearer(&key)) {
         headers.entry(AUTHORIZATION).or_insert(bearer);
     }
-    (exchange(app, rpc, headers, origin.address), message)
+    headers
 }
 
 /// The exchange of a call with these header fields.

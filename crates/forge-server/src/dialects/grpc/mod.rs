@@ -5,6 +5,7 @@
 //! | file | what it has |
 //! |---|---|
 //! | `service.rs` | the services of the listener: this one, health, reflection |
+//! | `entry.rs` | what a call passes before its message is decoded |
 //! | `call.rs` | one call: who asks, how often, how long; its status and metadata |
 //! | `jobs.rs`, `workers.rs`, `queues.rs`, `server.rs` | calls with one answer |
 //! | `results.rs` | `forgerun.v1.ResultService`, which OJS has no call for |
@@ -15,6 +16,7 @@
 
 mod call;
 mod cron;
+mod entry;
 mod feed;
 mod health;
 mod jobs;
@@ -34,7 +36,7 @@ use forge_wire::grpc::v1;
 use forge_wire::grpc::v1::ojs_service_server::OjsService;
 use tonic::{Request, Response, Status};
 
-use self::call::Rpc;
+use self::call::{MessageSize, Rpc};
 use self::feed::Messages;
 use super::ojs::scope::{CLIENT, CLIENT_OR_OPERATOR};
 use crate::app::App;
@@ -51,6 +53,9 @@ pub(super) struct OjsOverGrpc {
 /// Writes the calls with one answer: its name and messages, what is known of it beforehand, the job it is about, and who answers.
 macro_rules! service {
     ($($name:ident($request:ident) -> $response:ident: $rpc:expr, |$message:ident| $subject:expr, $answer:path;)+) => {
+        /// What is known beforehand of each call.
+        const RPCS: &[&Rpc] = &[STREAM_JOBS, STREAM_EVENTS, results::GET, $(&$rpc),+];
+
         #[tonic::async_trait]
         impl OjsService for OjsOverGrpc {
             $(async fn $name(
@@ -68,8 +73,7 @@ macro_rules! service {
                 &self,
                 request: Request<v1::StreamJobsRequest>,
             ) -> Result<Response<Self::StreamJobsStream>, Status> {
-                const RPC: &Rpc = &of_worker("/ojs.v1.OJSService/StreamJobs", "stream_jobs").for_client();
-                self.stream(request, RPC, |call, message| Box::pin(stream_jobs::open(call, message))).await
+                self.stream(request, STREAM_JOBS, |call, message| Box::pin(stream_jobs::open(call, message))).await
             }
 
             type StreamEventsStream = Messages<v1::Event>;
@@ -78,16 +82,19 @@ macro_rules! service {
                 &self,
                 request: Request<v1::StreamEventsRequest>,
             ) -> Result<Response<Self::StreamEventsStream>, Status> {
-                const RPC: &Rpc = &looks("/ojs.v1.OJSService/StreamEvents", "events");
-                self.stream(request, RPC, |call, message| Box::pin(stream_events::open(call, message))).await
+                self.stream(request, STREAM_EVENTS, |call, message| Box::pin(stream_events::open(call, message))).await
             }
         }
     };
 }
 
+const STREAM_JOBS: &Rpc = &of_worker("/ojs.v1.OJSService/StreamJobs", "stream_jobs").for_client();
+const STREAM_EVENTS: &Rpc = &looks("/ojs.v1.OJSService/StreamEvents", "events");
+
 /// A call that changes something, for clients.
 const fn acts(path: &'static str, action: &'static str) -> Rpc {
-    Rpc { path, action, reads: false, access: CLIENT, rate: RateCount::Requests, timeout: None }
+    let (access, rate, size) = (CLIENT, RateCount::Requests, MessageSize::One);
+    Rpc { path, action, reads: false, access, rate, timeout: None, size }
 }
 
 /// A call that only looks, for clients.
@@ -116,6 +123,11 @@ impl Rpc {
         Rpc { access: CLIENT, ..self }
     }
 
+    /// With many jobs in its message.
+    const fn of_many(self) -> Rpc {
+        Rpc { size: MessageSize::Many, ..self }
+    }
+
     /// May take so long.
     const fn within(self, span: Duration) -> Rpc {
         Rpc { timeout: Some(span), ..self }
@@ -130,7 +142,7 @@ service! {
     enqueue(EnqueueRequest) -> EnqueueResponse:
         acts("/ojs.v1.OJSService/Enqueue", "submit"), |_message| "", jobs::enqueue;
     enqueue_batch(EnqueueBatchRequest) -> EnqueueBatchResponse:
-        acts("/ojs.v1.OJSService/EnqueueBatch", "submit"), |_message| "", jobs::enqueue_batch;
+        acts("/ojs.v1.OJSService/EnqueueBatch", "submit").of_many(), |_message| "", jobs::enqueue_batch;
     get_job(GetJobRequest) -> GetJobResponse:
         looks("/ojs.v1.OJSService/GetJob", "get").for_operator(), |message| &message.job_id, jobs::get;
     cancel_job(CancelJobRequest) -> CancelJobResponse:
@@ -166,7 +178,7 @@ service! {
     list_cron(ListCronRequest) -> ListCronResponse:
         looks("/ojs.v1.OJSService/ListCron", "list_crons"), |_message| "", cron::list;
     create_workflow(CreateWorkflowRequest) -> CreateWorkflowResponse:
-        acts("/ojs.v1.OJSService/CreateWorkflow", "submit_workflow"), |_message| "", workflows::create;
+        acts("/ojs.v1.OJSService/CreateWorkflow", "submit_workflow").of_many(), |_message| "", workflows::create;
     get_workflow(GetWorkflowRequest) -> GetWorkflowResponse:
         looks("/ojs.v1.OJSService/GetWorkflow", "get").for_operator(), |message| &message.workflow_id, workflows::get;
     cancel_workflow(CancelWorkflowRequest) -> CancelWorkflowResponse:

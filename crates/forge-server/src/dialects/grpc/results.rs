@@ -20,7 +20,7 @@ use crate::edge::{ApiError, wait};
 use crate::limits::FETCH_TIMEOUT;
 use crate::traces::RequestSubject;
 
-const GET: &Rpc =
+pub(super) const GET: &Rpc =
     &looks("/forgerun.v1.ResultService/GetResult", "result").for_operator().within(FETCH_TIMEOUT);
 
 #[tonic::async_trait]

@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::http::header::HeaderMap;
 use axum::http::{HeaderValue, Request, Response};
@@ -21,9 +22,11 @@ use tonic::{Code, Status};
 use tonic_reflection::server::Builder;
 use tower_service::Service as _;
 
-use super::OjsOverGrpc;
-use super::call::{CallOrigin, Rpc, exchange, refused};
+use super::call::{CallOrigin, MessageSize, Rpc, exchange, refused};
+use super::entry::enter;
 use super::health::HealthOfServer;
+use super::results::GET as GET_RESULT;
+use super::{OjsOverGrpc, RPCS};
 use crate::app::App;
 use crate::edge::routing::{RateCount, RouteAccess};
 use crate::edge::{ApiError, body};
@@ -48,6 +51,7 @@ struct Services {
 pub struct GrpcConnection {
     services: Arc<Services>,
     address: IpAddr,
+    n_calls: Arc<AtomicU64>,
 }
 
 /// What a call is called that is none of ours.
@@ -58,7 +62,11 @@ const UNKNOWN: Rpc = Rpc {
     access: RouteAccess::Anyone,
     rate: RateCount::Uncounted,
     timeout: None,
+    size: MessageSize::One,
 };
+
+/// Calls about the health of the server.
+const HEALTH: &Rpc = &super::open("/grpc.health.v1.Health", "health");
 
 impl GrpcService {
     /// The services of this server.
@@ -84,7 +92,14 @@ impl GrpcService {
 
     /// The service for a connection from this address.
     pub fn open(&self, address: IpAddr) -> GrpcConnection {
-        GrpcConnection { services: self.0.clone(), address }
+        GrpcConnection { services: self.0.clone(), address, n_calls: Arc::default() }
+    }
+}
+
+impl GrpcConnection {
+    /// How many calls were begun on the connection, counted on.
+    pub(crate) fn n_calls(&self) -> Arc<AtomicU64> {
+        self.n_calls.clone()
     }
 }
 
@@ -94,23 +109,26 @@ impl Service<Request<Incoming>> for GrpcConnection {
     type Future = ServiceAnswer;
 
     fn call(&self, mut request: Request<Incoming>) -> ServiceAnswer {
+        self.n_calls.fetch_add(1, Ordering::Relaxed);
         let (services, address) = (self.services.clone(), self.address);
         let authority = request.uri().authority();
         let authority = authority.and_then(|authority| HeaderValue::from_str(authority.as_str()).ok());
-        request.extensions_mut().insert(CallOrigin { address, authority });
-        match request.uri().path().split('/').nth(1) {
-            Some("ojs.v1.OJSService") => {
-                let answer = services.ojs.clone().call(request);
-                Box::pin(async move { Ok(services.explained(answer.await?, address)) })
-            }
-            Some("forgerun.v1.ResultService") => {
-                let answer = services.results.clone().call(request);
-                Box::pin(async move { Ok(services.explained(answer.await?, address)) })
-            }
-            Some("grpc.health.v1.Health") => services.health.clone().call(request),
+        let origin = CallOrigin { address, authority };
+        request.extensions_mut().insert(origin.clone());
+        let path = request.uri().path();
+        match path.split('/').nth(1) {
             Some("grpc.reflection.v1.ServerReflection") => (services.reflection)(request),
             Some("grpc.reflection.v1alpha.ServerReflection") => (services.reflection_alpha)(request),
-            _ => Box::pin(async move { Ok(services.refuse(no_such_call(), address)) }),
+            Some("grpc.health.v1.Health") => Box::pin(async move {
+                match enter(&services.app, HEALTH, request, &origin).await {
+                    Ok(request) => services.health.clone().call(request).await,
+                    Err(refused) => Ok(refused),
+                }
+            }),
+            _ => match RPCS.iter().find(|rpc| rpc.path == path) {
+                Some(rpc) => Box::pin(async move { services.serve(rpc, request, origin).await }),
+                None => Box::pin(async move { Ok(services.refuse(no_such_call(), address)) }),
+            },
         }
     }
 }
@@ -120,6 +138,25 @@ fn no_such_call() -> ApiError {
 }
 
 impl Services {
+    /// A call of ours.
+    async fn serve(
+        &self,
+        rpc: &Rpc,
+        request: Request<Incoming>,
+        origin: CallOrigin,
+    ) -> Result<Response<Body>, Infallible> {
+        let request = match enter(&self.app, rpc, request, &origin).await {
+            Ok(request) => request,
+            Err(refused) => return Ok(refused),
+        };
+        let answer = if rpc.path == GET_RESULT.path {
+            self.results.clone().call(request).await?
+        } else {
+            self.ojs.clone().call(request).await?
+        };
+        Ok(self.explained(answer, origin.address))
+    }
+
     /// The answer, or what was meant by one that has a status and nothing else: it was found wrong before any of ours saw it.
     fn explained(&self, response: Response<Body>, address: IpAddr) -> Response<Body> {
         let headers = response.headers();

@@ -2,6 +2,7 @@
 //! see or move what is inside.
 
 mod channel;
+mod entry;
 mod listener;
 mod others;
 mod streams;
