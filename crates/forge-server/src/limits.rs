@@ -278,6 +278,12 @@ pub const OJS_LEASE: Duration = Duration::from_secs(1800);
 /// A fetch may wait for half of it; the rest is the time that any request has.
 pub const FETCH_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Bytes of the jobs that a fetch hands out over HTTP; those that do not fit go back. As many as a batch of jobs may bring.
+pub const FETCH_BYTES_MAX: usize = OJS_BATCH_BYTES_MAX;
+
+/// Jobs of a fetch whose inputs are read at once: with the largest, 32 MB beyond [`FETCH_BYTES_MAX`].
+pub const FETCH_READ_JOBS: usize = 32;
+
 /// How long the upload of a result may take as a whole; pieces of it have a bound of their own.
 pub const UPLOAD_TIMEOUT: Duration = Duration::from_secs(6 * 3600);
 
@@ -343,6 +349,12 @@ pub const GRPC_ENTRIES_MAX: usize = 10_000;
 
 /// How long a gRPC connection is kept on which no call begins. Then the client is asked to make a new one; calls under way go on.
 pub const GRPC_IDLE: Duration = Duration::from_secs(30 * 60);
+
+/// Bytes of the message by which a fetch hands out jobs over gRPC; those that do not fit go back. Clients take 4 MiB unless told otherwise.
+pub const GRPC_FETCH_BYTES_MAX: usize = 3584 * 1024;
+
+/// Bytes of the jobs in a page of dead letters; those that do not fit come with the next page.
+pub const PAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// gRPC connections at once. Each carries many calls, so clients need few.
 pub const GRPC_CONNECTIONS_MAX: usize = 4096;

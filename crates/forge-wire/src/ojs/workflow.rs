@@ -1,9 +1,13 @@
 //! Workflows as OJS shows them: within an object and spread over its top level, with the counters of all SDKs (D4).
 
+use std::collections::BTreeMap;
+
 use forge_core::state::State;
 use forge_core::time::Time;
 use forge_core::workflow::WorkflowForm;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
 
 use crate::time;
 use crate::workflow::{StepRows, WorkflowRows, step_word};
@@ -27,19 +31,33 @@ pub const fn form_word(form: WorkflowForm) -> &'static str {
     }
 }
 
+/// The members of a workflow, each as text: arguments of steps are never taken apart, and copied as bytes.
+pub type WorkflowMembers = BTreeMap<&'static str, Box<RawValue>>;
+
+/// Whether the arguments of steps are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepArgs {
+    /// With each step.
+    Shown,
+    /// Not in lists: those of one workflow may have megabytes.
+    LeftOut,
+}
+
+fn raw(value: &impl Serialize) -> Box<RawValue> {
+    to_raw_value(value).expect("values of ours have names that are text")
+}
+
 /// The answer about a workflow, with these facts besides.
-pub fn answer(rows: &WorkflowRows, facts: Vec<(&'static str, Value)>) -> Value {
-    let mut members = view(rows);
-    members.extend(facts.into_iter().map(|(name, value)| (name.to_owned(), value)));
-    let nested = Value::Object(members.clone());
-    let mut top = Map::new();
-    top.insert("workflow".into(), nested);
-    top.extend(members);
-    Value::Object(top)
+pub fn answer(rows: &WorkflowRows, facts: Vec<(&'static str, Value)>) -> WorkflowMembers {
+    let mut members = view(rows, StepArgs::Shown);
+    members.extend(facts.into_iter().map(|(name, value)| (name, raw(&value))));
+    let nested = raw(&members);
+    members.insert("workflow", nested);
+    members
 }
 
 /// The members of a workflow.
-pub fn view(rows: &WorkflowRows) -> Map<String, Value> {
+pub fn view(rows: &WorkflowRows, args: StepArgs) -> WorkflowMembers {
     let job = &rows.job;
     let form = rows.head().map_or(WorkflowForm::Graph, |head| head.form);
     let name = rows.head().map_or("", |head| &head.name);
@@ -49,13 +67,13 @@ pub fn view(rows: &WorkflowRows) -> Map<String, Value> {
     let leaders: Vec<StepRows<'_>> =
         rows.steps().filter(|of| !of_batch || of.step.after.is_empty()).collect();
     let in_state = |word: &str| leaders.iter().filter(|of| step_word(of.step, of.job) == word).count();
-    let mut view = Map::new();
-    let mut say = |name: &str, value: Value| drop(view.insert(name.into(), value));
+    let mut view = WorkflowMembers::new();
+    view.insert("steps", raw(&rows.steps().map(|of| step(rows, &of, args)).collect::<Vec<_>>()));
+    let mut say = |name: &'static str, value: Value| drop(view.insert(name, raw(&value)));
     say("id", job.id.to_string().into());
     say("type", form_word(form).into());
     say("name", name.into());
     say("state", workflow_word(job.state).into());
-    say("steps", rows.steps().map(|of| step(rows, &of)).collect::<Vec<Value>>().into());
     say("steps_total", total.into());
     say("steps_completed", counts.succeeded.into());
     say("steps_failed", counts.failed.into());
@@ -83,14 +101,30 @@ pub fn view(rows: &WorkflowRows) -> Map<String, Value> {
     view
 }
 
-fn step(rows: &WorkflowRows, of: &StepRows<'_>) -> Value {
+/// A step, with its arguments as they were submitted.
+#[derive(Serialize)]
+struct StepWithArgs<'a> {
+    #[serde(flatten)]
+    members: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    args: Option<&'a RawValue>,
+}
+
+fn step<'a>(rows: &WorkflowRows, of: &StepRows<'a>, args: StepArgs) -> StepWithArgs<'a> {
+    let submitted = of.definition.and_then(|(_, input)| serde_json::from_slice(&input.payload).ok());
+    let args = match args {
+        StepArgs::Shown => submitted.or_else(|| serde_json::from_slice(b"[]").ok()),
+        StepArgs::LeftOut => None,
+    };
+    StepWithArgs { members: step_members(rows, of), args }
+}
+
+fn step_members(rows: &WorkflowRows, of: &StepRows<'_>) -> Value {
     let head = of.job.map(|job| &*job.head).or(of.definition.map(|(head, _)| head));
-    let args = of.definition.and_then(|(_, input)| serde_json::from_slice(&input.payload).ok());
     let mut view = json!({
         "id": of.step.id,
         "index": of.index,
         "type": head.map_or("", |head| super::job::shown_type(head)),
-        "args": args.unwrap_or_else(|| json!([])),
         "state": step_word(of.step, of.job),
         "depends_on": rows.depends_on(of.step),
     });

@@ -10,13 +10,14 @@ use std::sync::Arc;
 
 use super::call::needs_job;
 use super::jobs::shown;
+use super::workers::within_one_message;
 use crate::dialects::ojs::dead_letters::{DeadLetterPage, forget, read_page, reopen};
 use crate::dialects::ojs::queues::{Found, activity, all, put_paused};
 use crate::dialects::ojs::scope::Scope;
 use crate::edge::ApiError;
 use crate::edge::queue_name;
 use crate::edge::routing::Call;
-use crate::limits::{PAGE_DEFAULT, PAGE_MAX};
+use crate::limits::{GRPC_FETCH_BYTES_MAX, PAGE_DEFAULT, PAGE_MAX};
 
 /// So many entries of a page; zero leaves it to the server.
 fn limit(limit: i32) -> Result<usize, ApiError> {
@@ -113,13 +114,22 @@ pub(super) async fn list_dead_letters(
             Some(job)
         }
     };
-    let page = DeadLetterPage { queue, after, skipped: 0, limit: limit(message.limit)? };
+    let page = DeadLetterPage {
+        queue,
+        after,
+        skipped: 0,
+        limit: limit(message.limit)?,
+        bytes_max: GRPC_FETCH_BYTES_MAX,
+    };
     let found = read_page(&call, page).await?;
-    let last = found.jobs.last().filter(|_| found.has_more);
+    let jobs =
+        within_one_message(found.jobs.iter().map(|(job, input)| job::message(&JobView::new(job, input))));
+    let has_more = found.has_more || jobs.len() < found.jobs.len();
+    let last = jobs.last().filter(|_| has_more);
     Ok(v1::ListDeadLetterResponse {
-        next_cursor: last.map(|(job, _)| job.id.to_string()).unwrap_or_default(),
+        next_cursor: last.map(|job| job.id.clone()).unwrap_or_default(),
         total_count: found.n_counted as i64,
-        jobs: found.jobs.iter().map(|(job, input)| job::message(&JobView::new(job, input))).collect(),
+        jobs,
     })
 }
 

@@ -16,9 +16,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use forge_core::Command;
 use forge_core::catalog::Kind;
-use forge_core::command::{Held, Holder};
 use forge_core::id::JobId;
 use forge_core::limits::CLAIM_JOBS_MAX;
 use forge_core::queue::Owner;
@@ -36,6 +34,7 @@ use super::feed::MessageFeed;
 use super::workers::handed_out;
 use crate::app::App;
 use crate::dialects::ojs::scope::Scope;
+use crate::dialects::ojs::taking::hand_back;
 use crate::dialects::ojs::work::HandedOut;
 use crate::dialects::ojs::{refusals, work};
 use crate::edge::routing::Call;
@@ -68,6 +67,8 @@ pub(super) struct JobFeed {
     lingering: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     /// When to ask whether the key is still good, and whether what is held still is.
     check: Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// The job that was looked at last; the next look goes on behind it.
+    checked: Option<JobId>,
     permit: StreamPermit,
 }
 
@@ -101,6 +102,7 @@ pub(super) async fn open(call: Call<'_>, message: v1::StreamJobsRequest) -> Resu
         claiming: None,
         lingering: None,
         check: call.app.clock.sleep(check_after(call.app, caller)),
+        checked: None,
         permit,
     })
 }
@@ -264,8 +266,8 @@ impl JobFeed {
         if self.room() > 0 {
             return Ok(());
         }
-        let some: Vec<(JobId, u64)> =
-            self.held.iter().take(STREAM_HOLDS_CHECKED_MAX).map(|(job, hold)| (*job, hold.fence)).collect();
+        let some = next_to_check(&self.held, self.checked);
+        self.checked = some.last().map(|(job, _)| *job);
         for (id, fence) in some {
             let job = self.app.engine.store().job(id).await?;
             if !job.is_some_and(|job| job.state.is_active() && job.fence == fence) {
@@ -277,8 +279,14 @@ impl JobFeed {
     }
 }
 
-fn hand_back(app: &App, job: JobId, fence: u64) {
-    app.engine.tell(Command::HandBack(Held { job, holder: Holder::Token(fence), client: None }));
+/// Some of what is held, from behind `after` on and round again: by and by all of it.
+fn next_to_check(held: &HashMap<JobId, StreamHold>, after: Option<JobId>) -> Vec<(JobId, u64)> {
+    let mut held: Vec<(JobId, u64)> = held.iter().map(|(job, hold)| (*job, hold.fence)).collect();
+    held.sort_unstable_by_key(|(job, _)| *job);
+    let begin = held.partition_point(|(job, _)| after.is_some_and(|after| *job <= after));
+    held.rotate_left(begin);
+    held.truncate(STREAM_HOLDS_CHECKED_MAX);
+    held
 }
 
 impl Drop for JobFeed {
@@ -296,5 +304,29 @@ impl Drop for JobFeed {
             hand_back(&self.app, job.id, job.fence);
         }
         self.app.held_jobs.forget(self.held.keys(), &self.released);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_that_is_held_is_checked_in_turn() {
+        let ids = (1..=100_u128).map(|n| uuid(n).parse().unwrap());
+        let held: HashMap<JobId, StreamHold> =
+            ids.map(|id: JobId| (id, StreamHold { fence: 1, since: Time::ZERO })).collect();
+        let (mut seen, mut after) = (std::collections::HashSet::new(), None);
+        for _ in 0..4 {
+            let some = next_to_check(&held, after);
+            assert_eq!(some.len(), STREAM_HOLDS_CHECKED_MAX);
+            after = some.last().map(|(job, _)| *job);
+            seen.extend(some.into_iter().map(|(job, _)| job));
+        }
+        assert_eq!(seen.len(), 100);
+    }
+
+    fn uuid(n: u128) -> String {
+        format!("019461a8-1a2b-7c3d-8e4f-{n:012x}")
     }
 }

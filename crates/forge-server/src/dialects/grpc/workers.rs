@@ -6,17 +6,41 @@ use forge_wire::grpc::{LEASE_TOKEN, job, moment, request, v1};
 use forge_wire::ojs::state::StateWord;
 use forge_wire::ojs::worker::{lease_token, read_ack, read_fetch, read_heartbeat, read_nack};
 
+use prost::Message;
+
 use super::call::with_body;
+use crate::app::App;
+use crate::dialects::ojs::taking::hand_back;
 use crate::dialects::ojs::work::HandedOut;
 use crate::dialects::ojs::{fleet, work};
 use crate::edge::ApiError;
 use crate::edge::routing::Call;
-use crate::limits::OJS_ENVELOPE_BYTES_MAX;
+use crate::limits::{GRPC_FETCH_BYTES_MAX, OJS_ENVELOPE_BYTES_MAX};
 
 pub(super) async fn fetch(call: Call<'_>, message: v1::FetchRequest) -> Result<v1::FetchResponse, ApiError> {
     let call = with_body(call, request::fetch(&message), OJS_ENVELOPE_BYTES_MAX)?;
-    let jobs = work::fetch_jobs(&call, &read_fetch(&call.body)?).await?;
-    Ok(v1::FetchResponse { jobs: jobs.iter().map(handed_out).collect() })
+    let jobs = work::fetch_jobs(&call, &read_fetch(&call.body)?, GRPC_FETCH_BYTES_MAX).await?;
+    Ok(v1::FetchResponse { jobs: received(call.app, &jobs) })
+}
+
+/// The jobs that a client gets with one message; the others go back.
+fn received(app: &App, jobs: &[HandedOut]) -> Vec<v1::Job> {
+    let messages = within_one_message(jobs.iter().map(handed_out));
+    jobs[messages.len()..].iter().for_each(|of| hand_back(app, of.job.id, of.job.fence));
+    messages
+}
+
+/// The first of these jobs, as many as clients take with one message, at least one. Numbers have more bytes than in JSON.
+pub(super) fn within_one_message(jobs: impl Iterator<Item = v1::Job>) -> Vec<v1::Job> {
+    let (mut messages, mut n_bytes) = (Vec::new(), 0);
+    for message in jobs {
+        n_bytes += message.encoded_len();
+        if n_bytes > GRPC_FETCH_BYTES_MAX && !messages.is_empty() {
+            break;
+        }
+        messages.push(message);
+    }
+    messages
 }
 
 /// A job that was just handed out, with the proof that its worker holds it.

@@ -18,13 +18,13 @@ use serde_json::{Value, json};
 use super::jobs::Shown;
 use super::queues::offset;
 use super::scope::{CLIENT, Scope};
-use super::work::with_inputs;
+use super::work::with_inputs_within;
 use super::{refusals, reply};
 use crate::app::App;
 use crate::edge::ApiError;
 use crate::edge::query::QueryString;
 use crate::edge::routing::{Call, Route};
-use crate::limits::DEAD_LETTERS_COUNTED_MAX;
+use crate::limits::{DEAD_LETTERS_COUNTED_MAX, PAGE_BYTES_MAX};
 use crate::traces::RequestSubject;
 
 /// The routes of dead letters.
@@ -56,6 +56,8 @@ pub(in crate::dialects) struct DeadLetterPage {
     pub(in crate::dialects) after: Option<JobId>,
     pub(in crate::dialects) skipped: usize,
     pub(in crate::dialects) limit: usize,
+    /// Bytes of what the jobs worked on; the page ends before there are more.
+    pub(in crate::dialects) bytes_max: usize,
 }
 
 /// Reads a page of the caller's dead letters.
@@ -64,12 +66,13 @@ pub(in crate::dialects) async fn read_page(
     page: DeadLetterPage,
 ) -> Result<DeadLetters, ApiError> {
     let (app, scope) = (call.app, Scope::of(call)?);
-    let DeadLetterPage { queue, after, skipped, limit } = page;
+    let DeadLetterPage { queue, after, skipped, limit, bytes_max } = page;
     let jobs = oldest(app, &scope, queue, after, skipped + limit + 1).await?;
     let n_counted = jobs.len() as u64;
     let shown: Vec<Job> = jobs.into_iter().skip(skipped).take(limit).collect();
-    let has_more = n_counted > (skipped + shown.len()) as u64;
-    Ok(DeadLetters { jobs: with_inputs(app, shown).await?, n_counted, has_more })
+    let jobs = with_inputs_within(app, shown, bytes_max).await?;
+    let has_more = n_counted > (skipped + jobs.len()) as u64;
+    Ok(DeadLetters { jobs, n_counted, has_more })
 }
 
 /// The oldest dead letters of the caller behind `after`, at most `n` of them. Those of other tenants are passed over, up to a bound.
@@ -111,7 +114,8 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     if skipped > DEAD_LETTERS_COUNTED_MAX {
         return Err(query.malformed("offset", "is too far; go on with cursor"));
     }
-    let found = read_page(&call, DeadLetterPage { queue, after, skipped, limit }).await?;
+    let found =
+        read_page(&call, DeadLetterPage { queue, after, skipped, limit, bytes_max: PAGE_BYTES_MAX }).await?;
     let views: Vec<Value> = found.jobs.iter().map(|(job, input)| JobView::new(job, input).value()).collect();
     let mut page = Pagination::new(found.n_counted, limit, skipped);
     page.next_cursor = found.jobs.last().filter(|_| found.has_more).map(|(last, _)| last.id.to_string());

@@ -6,6 +6,7 @@
 //! | `jobs.rs` | `jobs/{id}`: read, cancel, activate, progress |
 //! | `results.rs` | `jobs/{id}/result`: sent before the ack, fetched after it |
 //! | `work.rs` | `workers/fetch`, `ack`, `nack`, `progress` |
+//! | `taking.rs` | no routes: jobs between their claim and the answer to their worker |
 //! | `fleet.rs` | `workers/heartbeat`, the list of workers, what they are told |
 //! | `workflows.rs` | `workflows`: begun, read, cancelled, retried |
 //! | `queues.rs` | `queues`: list, numbers, pause, bounds; `rate-limits/{key}` |
@@ -41,6 +42,7 @@ pub(in crate::dialects) mod server;
 pub(crate) mod submission;
 pub(in crate::dialects) mod submit;
 mod subscriptions;
+pub(in crate::dialects) mod taking;
 pub(in crate::dialects) mod work;
 pub(in crate::dialects) mod workflows;
 

@@ -19,15 +19,20 @@ use forge_wire::ojs::worker::{
 use forge_wire::time;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use super::jobs::{Shown, progress_view};
 use super::results::of_intake;
 use super::scope::{CLIENT_OR_OPERATOR, Scope};
+use super::taking::{FetchClaim, TakenJobs};
 use super::{refusals, reply};
 use crate::app::App;
 use crate::edge::ApiError;
 use crate::edge::routing::{Call, RateCount, Route};
-use crate::limits::{FETCH_TIMEOUT, OJS_ENVELOPE_BYTES_MAX, OJS_LEASE, SHELVES_SEARCHED_MAX};
+use crate::limits::{
+    FETCH_BYTES_MAX, FETCH_READ_JOBS, FETCH_TIMEOUT, OJS_ENVELOPE_BYTES_MAX, OJS_LEASE, SHELVES_SEARCHED_MAX,
+    STREAM_CLAIM_GRACE,
+};
 use crate::traces::RequestSubject;
 use crate::workflows::parents_of;
 
@@ -66,12 +71,14 @@ const fn of_worker(
 /// What a worker is called that does not say.
 const NOBODY: &str = "anonymous";
 
-/// Takes jobs for a worker, each with what it works on.
+/// Takes jobs for a worker, each with what it works on: as many as were asked for, or fewer if they have more bytes than that together.
 pub(in crate::dialects) async fn fetch_jobs(
     call: &Call<'_>,
     request: &FetchRequest,
+    bytes_max: usize,
 ) -> Result<Vec<HandedOut>, ApiError> {
     let (app, scope) = (call.app, Scope::of(call)?);
+    let mut taken = TakenJobs::new(app);
     let jobs = match scope.client.or(request.client) {
         Some(client) => {
             if request.client.is_some_and(|named| named != client) {
@@ -81,14 +88,39 @@ pub(in crate::dialects) async fn fetch_jobs(
                 ));
             }
             let owner = Owner { client, tenant: scope.tenant.clone() };
-            claim(app, owner, request, request.count, request.wait).await?
+            let jobs = claim(app, owner, request, request.count, request.wait).await?;
+            taken.add(&jobs);
+            jobs
         }
-        None => fetch_for_all(app, &scope, request).await?,
+        None => fetch_for_all(app, &scope, request, &mut taken).await?,
     };
     if let Some(first) = jobs.first() {
         call.exchange.is_about(RequestSubject::job(first, false));
     }
-    handed_out(app, jobs).await
+    let handed_out = handed_out_within(app, jobs, bytes_max).await?;
+    taken.keep(handed_out.len());
+    Ok(handed_out)
+}
+
+/// The first of these jobs, each with what its worker needs, until they have so many bytes; at least one.
+async fn handed_out_within(
+    app: &App,
+    mut jobs: Vec<Job>,
+    bytes_max: usize,
+) -> Result<Vec<HandedOut>, ApiError> {
+    let (mut found, mut n_bytes) = (Vec::with_capacity(jobs.len()), 0);
+    while !jobs.is_empty() {
+        let rest = jobs.split_off(jobs.len().min(FETCH_READ_JOBS));
+        for of in handed_out(app, jobs).await? {
+            n_bytes += of.n_bytes();
+            if n_bytes > bytes_max && !found.is_empty() {
+                return Ok(found);
+            }
+            found.push(of);
+        }
+        jobs = rest;
+    }
+    Ok(found)
 }
 
 /// A job that was handed out, and what its worker needs.
@@ -99,6 +131,13 @@ pub(in crate::dialects) struct HandedOut {
 }
 
 impl HandedOut {
+    /// Bytes of what its worker gets of clients and of other jobs.
+    fn n_bytes(&self) -> usize {
+        let of_parent = |result: &Option<Box<RawValue>>| result.as_ref().map_or(0, |text| text.get().len());
+        let parents = self.parents.as_ref().map_or(0, |left| left.results.iter().map(of_parent).sum());
+        self.input.payload.len() + self.input.extra.len() + parents
+    }
+
     /// How it is shown to whoever has just taken it.
     pub(in crate::dialects) fn view<'a>(&'a self, token: &'a str) -> JobView<'a> {
         JobView {
@@ -117,10 +156,7 @@ pub(in crate::dialects) async fn handed_out(app: &App, jobs: Vec<Job>) -> Result
 }
 
 /// Jobs, each with what it works on.
-pub(in crate::dialects) async fn with_inputs(
-    app: &App,
-    jobs: Vec<Job>,
-) -> Result<Vec<(Job, Input)>, ApiError> {
+async fn with_inputs(app: &App, jobs: Vec<Job>) -> Result<Vec<(Job, Input)>, ApiError> {
     let mut inputs = app.engine.store().inputs(jobs.iter().map(|job| job.id).collect()).await?;
     let input_of = |job: Job| {
         let found = inputs.iter().position(|(id, _)| *id == job.id);
@@ -130,8 +166,29 @@ pub(in crate::dialects) async fn with_inputs(
     Ok(jobs.into_iter().map(input_of).collect())
 }
 
+/// The first of these jobs, each with what it works on, until that has so many bytes; at least one.
+pub(in crate::dialects) async fn with_inputs_within(
+    app: &App,
+    mut jobs: Vec<Job>,
+    bytes_max: usize,
+) -> Result<Vec<(Job, Input)>, ApiError> {
+    let (mut found, mut n_bytes) = (Vec::with_capacity(jobs.len()), 0);
+    while !jobs.is_empty() {
+        let rest = jobs.split_off(jobs.len().min(FETCH_READ_JOBS));
+        for (job, input) in with_inputs(app, jobs).await? {
+            n_bytes += input.payload.len() + input.extra.len();
+            if n_bytes > bytes_max && !found.is_empty() {
+                return Ok(found);
+            }
+            found.push((job, input));
+        }
+        jobs = rest;
+    }
+    Ok(found)
+}
+
 async fn fetch(call: Call<'_>) -> Result<Response, ApiError> {
-    let jobs = fetch_jobs(&call, &read_fetch(&call.body)?).await?;
+    let jobs = fetch_jobs(&call, &read_fetch(&call.body)?, FETCH_BYTES_MAX).await?;
     let tokens: Vec<String> = jobs.iter().map(|of| lease_token(of.job.id, of.job.fence)).collect();
     let views: Vec<JobView<'_>> = jobs.iter().zip(&tokens).map(|(of, token)| of.view(token)).collect();
     Ok(reply::ok(&json_jobs(&views)))
@@ -153,11 +210,16 @@ async fn claim(
     limit: usize,
     wait: Duration,
 ) -> Result<Vec<Job>, ApiError> {
-    let claim = claim_of(owner, request, limit);
+    let mut claiming = FetchClaim::begin(app, claim_of(owner, request, limit), wait);
     let claimed = tokio::select! {
         biased;
-        claimed = app.engine.claim(claim, wait) => claimed,
-        () = app.stopping(), if !wait.is_zero() => return Ok(Vec::new()),
+        claimed = claiming.claimed() => Some(claimed),
+        () = app.stopping(), if !wait.is_zero() => None,
+    };
+    let claimed = match claimed {
+        Some(claimed) => claimed,
+        // A claim that is being written cannot be called off. Its worker may as well have what it takes.
+        None => timeout(STREAM_CLAIM_GRACE, claiming.claimed()).await.unwrap_or(Ok(Vec::new())),
     };
     claimed.map_err(|error| refusals::of_engine(app, error))
 }
@@ -177,7 +239,12 @@ pub(in crate::dialects) fn claim_of(owner: Owner, request: &FetchRequest, limit:
 }
 
 /// The operator's worker takes jobs of all clients, queue by queue. It does not wait: there is no one shelf to wait at.
-async fn fetch_for_all(app: &App, scope: &Scope, request: &FetchRequest) -> Result<Vec<Job>, ApiError> {
+async fn fetch_for_all(
+    app: &App,
+    scope: &Scope,
+    request: &FetchRequest,
+    taken: &mut TakenJobs,
+) -> Result<Vec<Job>, ApiError> {
     let mut jobs = Vec::new();
     let mut owners: Vec<Owner> = Vec::new();
     let mut after = String::new();
@@ -195,7 +262,9 @@ async fn fetch_for_all(app: &App, scope: &Scope, request: &FetchRequest) -> Resu
     for owner in owners {
         if jobs.len() < request.count {
             let left = request.count - jobs.len();
-            jobs.extend(claim(app, owner, request, left, Duration::ZERO).await?);
+            let more = claim(app, owner, request, left, Duration::ZERO).await?;
+            taken.add(&more);
+            jobs.extend(more);
         }
     }
     Ok(jobs)

@@ -12,7 +12,7 @@ use forge_core::id::JobId;
 use forge_core::job::{Job, Name};
 use forge_wire::fingerprint::fingerprint;
 use forge_wire::ojs::envelope::Rules;
-use forge_wire::ojs::workflow::{answer, view, workflow_word};
+use forge_wire::ojs::workflow::{StepArgs, WorkflowMembers, answer, view, workflow_word};
 use forge_wire::problem::Refused;
 use forge_wire::time;
 use forge_wire::workflow::{self as wire, WorkflowRows};
@@ -178,10 +178,10 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     let filter =
         Filter { client: Some(owner.client), before, limit, look_max: LIST_ROWS_MAX, ..Filter::default() };
     let (jobs, next) = workflows::list(call.app, filter).await?;
-    let mut found = Vec::with_capacity(jobs.len());
+    let mut found: Vec<WorkflowMembers> = Vec::with_capacity(jobs.len());
     for job in jobs.into_iter().filter(|job| scope.tenant.is_none() || job.head.tenant == scope.tenant) {
         if let Some(rows) = workflows::read(call.app, Arc::new(job)).await? {
-            found.push(Value::Object(view(&rows)));
+            found.push(view(&rows, StepArgs::LeftOut));
         }
     }
     let pagination = json!({

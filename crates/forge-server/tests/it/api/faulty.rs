@@ -1,12 +1,13 @@
 //! A store that can be told to misbehave.
 
 use std::future::pending;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use forge_core::{Changes, Wants};
 use forge_store::memory::Memory;
 use forge_store::{Blobs, Boxed, Decide, Error, Fault, Page, Query, Store, Sweep, Swept, Wakeup};
-use tokio::sync::broadcast;
+use tokio::sync::{Notify, broadcast};
 
 /// How to misbehave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,6 +22,10 @@ pub(crate) enum Mood {
     HangingWrites,
     /// Reads of signing keys never come back.
     HangingKeys,
+    /// Reads of what jobs work on never come back.
+    HangingInputs,
+    /// Writes are done, and nobody hears of it before the mood changes.
+    SilentWrites,
     /// Jobs come without their history.
     Forgetful,
     /// Reads of jobs meet a bug.
@@ -32,6 +37,8 @@ pub(crate) enum Mood {
 pub(crate) struct Faulty {
     memory: Memory,
     mood: Mutex<Mood>,
+    changed: Notify,
+    n_journal_ends: AtomicUsize,
 }
 
 impl Faulty {
@@ -41,6 +48,22 @@ impl Faulty {
 
     pub(crate) fn set(&self, mood: Mood) {
         *self.mood.lock().unwrap() = mood;
+        self.changed.notify_waiters();
+    }
+
+    /// How often it was asked where the journal ends.
+    pub(crate) fn n_journal_ends(&self) -> usize {
+        self.n_journal_ends.load(Ordering::Relaxed)
+    }
+
+    async fn not_silent(&self) {
+        loop {
+            let changed = self.changed.notified();
+            if !matches!(self.mood(), Mood::SilentWrites) {
+                return;
+            }
+            changed.await;
+        }
     }
 
     fn mood(&self) -> Mood {
@@ -53,20 +76,32 @@ impl Store for Faulty {
         match self.mood() {
             Mood::Broken(fault) => Box::pin(async move { Err(Error::new(fault, "on /secret/host:5432")) }),
             Mood::HangingWrites => Box::pin(pending()),
-            Mood::Fine | Mood::Hanging | Mood::HangingKeys | Mood::Forgetful | Mood::Panicking => {
-                self.memory.transact(wants, decide)
-            }
+            Mood::SilentWrites => Box::pin(async move {
+                let done = self.memory.transact(wants, decide).await;
+                self.not_silent().await;
+                done
+            }),
+            Mood::Fine
+            | Mood::Hanging
+            | Mood::HangingKeys
+            | Mood::HangingInputs
+            | Mood::Forgetful
+            | Mood::Panicking => self.memory.transact(wants, decide),
         }
     }
 
     fn read(&self, query: Query) -> Boxed<'_, Page> {
         let about_jobs = matches!(query, Query::Job(_) | Query::Jobs(_) | Query::JournalEnd);
+        if matches!(query, Query::JournalEnd) {
+            self.n_journal_ends.fetch_add(1, Ordering::Relaxed);
+        }
         match self.mood() {
             Mood::Broken(fault) if about_jobs => {
                 Box::pin(async move { Err(Error::new(fault, "on /secret/host:5432")) })
             }
             Mood::Hanging if about_jobs => Box::pin(pending()),
             Mood::HangingKeys if matches!(query, Query::SigningKeys) => Box::pin(pending()),
+            Mood::HangingInputs if matches!(query, Query::Inputs(_)) => Box::pin(pending()),
             Mood::Panicking if about_jobs => panic!("a bug in the store, as this test wants it"),
             Mood::Forgetful => Box::pin(async move { Ok(without_history(self.memory.read(query).await?)) }),
             Mood::Fine
@@ -74,6 +109,8 @@ impl Store for Faulty {
             | Mood::Hanging
             | Mood::HangingWrites
             | Mood::HangingKeys
+            | Mood::HangingInputs
+            | Mood::SilentWrites
             | Mood::Panicking => self.memory.read(query),
         }
     }

@@ -205,3 +205,18 @@ async fn what_is_no_workflow_is_refused_with_the_place_and_makes_nothing() {
     let id = world.push(json!({})).await;
     assert_eq!(world.get(&format!("workflows/{id}")).await.status, 404, "a job is no workflow");
 }
+
+#[tokio::test]
+async fn arguments_are_shown_as_they_were_sent_and_left_out_of_lists() {
+    let world = World::start().await;
+    let steps = json!([{"id": "a", "type": "a", "args": [{"big": 9_007_199_254_740_993_i64}]}]);
+    let made = world.post("workflows", json!({"steps": steps})).await.expect(201);
+    let id = made["workflow"]["id"].as_str().unwrap();
+    let shown = world.get(&format!("workflows/{id}")).await.expect(200);
+    for view in [&made["workflow"], &made, &shown["workflow"], &shown] {
+        assert_eq!(view["steps"][0]["args"], steps[0]["args"], "{view}");
+    }
+    let listed = world.get("workflows").await.expect(200);
+    let step = &listed["workflows"][0]["steps"][0];
+    assert_eq!((&step["id"], step.get("args")), (&json!("a"), None), "{listed}");
+}
