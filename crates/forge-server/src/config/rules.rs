@@ -117,6 +117,17 @@ fn anywhere(config: &Config) -> Vec<Rule> {
              accepted is a loopback address, such as 127.0.0.1:9090",
         ),
         (
+            server.reach() == Reach::Public
+                || grpc.reach() != Some(Reach::Public)
+                || auth
+                    .admin_token
+                    .as_ref()
+                    .is_none_or(|token| token.expose().len() >= ADMIN_TOKEN_BYTES_MIN),
+            "auth.admin_token",
+            "is shorter than 16 characters, which can be guessed, so it is refused when grpc.addr is not a loopback \
+             address; `openssl rand -hex 32` makes a good one",
+        ),
+        (
             cfg!(feature = "grpc") || grpc.addr.is_none(),
             "grpc.addr",
             "cannot be served: this program was built without gRPC (its feature is called grpc)",

@@ -7,6 +7,7 @@ use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use forge_core::catalog::Kind;
 use forge_core::id::ClientId;
+use forge_core::session::EndedSession;
 use forge_core::time::Time;
 use forge_problem::Digest;
 use subtle::ConstantTimeEq;
@@ -14,6 +15,7 @@ use subtle::ConstantTimeEq;
 use super::exchange::Exchange;
 use super::limiter::Account;
 use super::refusal::ApiError;
+use super::sessions::OperatorSession;
 use crate::app::App;
 use crate::config::Registration;
 
@@ -27,6 +29,8 @@ pub struct Caller {
     pub(crate) key: Option<[u8; 32]>,
     /// When that key expires.
     pub(crate) expires_at: Option<Time>,
+    /// The session by which the operator asks, if it is one.
+    pub(crate) session: Option<OperatorSession>,
 }
 
 impl Caller {
@@ -116,6 +120,7 @@ async fn identify_as(app: &App, exchange: &mut Exchange, asked: Asked) -> Result
         account: known.account.clone(),
         key: Some(digest),
         expires_at: key.expires_at,
+        session: None,
     };
     exchange.caller = Some(caller.clone());
     if key.revoked_at.is_some() {
@@ -188,7 +193,7 @@ pub async fn client_or_operator(app: &App, exchange: &mut Exchange) -> Result<Wh
     };
     exchange.check_local(app).map_err(|why| key_needed(&why))?;
     let account = app.limiter.client(client, exchange.began);
-    let caller = Caller { client, account, key: None, expires_at: None };
+    let caller = Caller { client, account, key: None, expires_at: None, session: None };
     exchange.caller = Some(caller.clone());
     Ok(Who::Client(caller))
 }
@@ -214,13 +219,29 @@ pub async fn operator(app: &App, exchange: &mut Exchange) -> Result<Who, ApiErro
 /// The operator as a caller, for what is counted and logged by caller: as the client of the operator's own jobs, which has no keys.
 pub fn as_caller(app: &App, exchange: &Exchange) -> Caller {
     let account = app.limiter.address(exchange.address, exchange.began);
-    Caller { client: forge_core::redrive::CLIENT, account, key: None, expires_at: None }
+    let session = app.sessions.of(&exchange.headers, exchange.began);
+    Caller { client: forge_core::redrive::CLIENT, account, key: None, expires_at: None, session }
 }
 
-/// Whether the key that a caller came with is still good. Trouble with the store is no reason to doubt it.
+/// Whether a session is over or was logged out, perhaps at another node or before this one started.
+pub(crate) async fn has_ended(app: &App, session: OperatorSession, now: Time) -> Result<bool, ApiError> {
+    if !app.sessions.is_open(session, now) {
+        return Ok(true);
+    }
+    let ended: Option<EndedSession> = app.engine.store().record(session.end_key()).await?;
+    if ended.is_some() {
+        app.sessions.end(session, now);
+    }
+    Ok(ended.is_some())
+}
+
+/// Whether the key or the session that a caller came with is still good. Trouble with the store is no reason to doubt it.
 pub(crate) async fn is_good(app: &App, caller: &Caller) -> bool {
-    let Some(digest) = caller.key else { return true };
     let now = app.clock.now();
+    if let Some(session) = caller.session {
+        return !has_ended(app, session, now).await.unwrap_or(false);
+    }
+    let Some(digest) = caller.key else { return true };
     match app.ring.find(digest, &app.engine, &app.limiter, now).await {
         Ok(known) => known.is_some_and(|known| known.key.is_good(now)),
         Err(_) => true,

@@ -56,7 +56,13 @@ impl Sessions {
         let (id, until) = text.split_once('.')?;
         let id = u128::from_str_radix(id, 16).ok()?;
         let until = Time::from_micros(until.parse().ok()?);
-        (now < until && !self.lock().contains_key(&id)).then_some(OperatorSession { id, until })
+        let session = OperatorSession { id, until };
+        self.is_open(session, now).then_some(session)
+    }
+
+    /// Whether a session goes on, as far as is known here.
+    pub(crate) fn is_open(&self, session: OperatorSession, now: Time) -> bool {
+        now < session.until && !self.lock().contains_key(&session.id)
     }
 
     /// Ends a session before its time.

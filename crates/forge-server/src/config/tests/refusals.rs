@@ -246,6 +246,15 @@ fn a_broker_needs_a_build_that_has_it() {
 }
 
 #[test]
+fn a_token_that_can_be_guessed_is_refused_where_grpc_is_open_to_others() {
+    let short = [("FORGERUN_AUTH__ADMIN_TOKEN", "short"), ("FORGERUN_GRPC__ADDR", "0.0.0.0:9090")];
+    check(
+        &environment(&short),
+        &["auth.admin_token", "shorter than 16 characters", "grpc.addr is not a loopback"],
+    );
+}
+
+#[test]
 fn grpc_lets_nobody_in_without_a_key_from_elsewhere() {
     let open = [("FORGERUN_AUTH__MODE", "open"), ("FORGERUN_GRPC__ADDR", "0.0.0.0:9090")];
     check(

@@ -9,8 +9,6 @@ use axum::http::header::{HeaderValue, SET_COOKIE};
 use axum::response::Response;
 use forge_core::Command;
 use forge_core::catalog::Kind;
-use forge_core::session::EndedSession;
-use forge_core::time::Time;
 use maud::html;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
@@ -54,19 +52,10 @@ fn enter<'a>(
 ) -> Pin<Box<dyn Future<Output = Result<Who, ApiError>> + Send + 'a>> {
     Box::pin(async move {
         match session(app, exchange) {
-            Some(session) if !was_ended(app, session, exchange.began).await? => Ok(Who::Operator),
+            Some(session) if !auth::has_ended(app, session, exchange.began).await? => Ok(Who::Operator),
             Some(_) | None => auth::operator(app, exchange).await,
         }
     })
-}
-
-/// Whether the session was logged out, perhaps at another node or before this one started.
-async fn was_ended(app: &App, session: OperatorSession, now: Time) -> Result<bool, ApiError> {
-    let ended: Option<EndedSession> = app.engine.store().record(session.end_key()).await?;
-    if ended.is_some() {
-        app.sessions.end(session, now);
-    }
-    Ok(ended.is_some())
 }
 
 /// The session of a request.

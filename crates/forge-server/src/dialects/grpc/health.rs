@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use forge_core::time::Time;
 use forge_wire::grpc::health::health_check_response::ServingStatus;
 use forge_wire::grpc::health::health_server::Health;
 use forge_wire::grpc::health::{HealthCheckRequest, HealthCheckResponse};
+use tokio::sync::Mutex;
 use tonic::{Request, Response, Status};
 
 use super::feed::{self, MessageFeed, Messages};
@@ -18,13 +20,38 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 const SERVICES: [&str; 2] = ["", "ojs.v1.OJSService"];
 
 pub(super) struct HealthOfServer {
-    pub(super) app: Arc<App>,
+    app: Arc<App>,
+    /// What all who watch see: however many they are, the store is asked once every [`LOOK_EVERY`].
+    seen: Arc<SeenHealth>,
 }
 
-async fn look(app: &App, service: &str) -> ServingStatus {
-    if !SERVICES.contains(&service) {
-        return ServingStatus::ServiceUnknown;
+impl HealthOfServer {
+    pub(super) fn new(app: Arc<App>) -> HealthOfServer {
+        HealthOfServer { app, seen: Arc::default() }
     }
+}
+
+/// How the server was when somebody last looked.
+#[derive(Default)]
+struct SeenHealth(Mutex<Option<(Time, ServingStatus)>>);
+
+impl SeenHealth {
+    /// How the server is, or was a moment ago. Held while it asks, so that others wait for the same answer.
+    async fn look(&self, app: &App) -> ServingStatus {
+        let mut seen = self.0.lock().await;
+        let now = app.clock.now();
+        match *seen {
+            Some((at, status)) if at <= now && now.since(at) < LOOK_EVERY && !app.is_stopping() => status,
+            _ => {
+                let status = of_server(app).await;
+                *seen = Some((now, status));
+                status
+            }
+        }
+    }
+}
+
+async fn of_server(app: &App) -> ServingStatus {
     match app.readiness().await {
         Ok(()) => ServingStatus::Serving,
         Err(_) => ServingStatus::NotServing,
@@ -37,10 +64,10 @@ impl Health for HealthOfServer {
         &self,
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<HealthCheckResponse>, Status> {
-        match look(&self.app, &request.get_ref().service).await {
-            ServingStatus::ServiceUnknown => Err(Status::not_found("There is no such service.")),
-            status => Ok(Response::new(HealthCheckResponse { status: status.into() })),
+        if !SERVICES.contains(&&*request.get_ref().service) {
+            return Err(Status::not_found("There is no such service."));
         }
+        Ok(Response::new(HealthCheckResponse { status: of_server(&self.app).await.into() }))
     }
 
     type WatchStream = Messages<HealthCheckResponse>;
@@ -49,9 +76,8 @@ impl Health for HealthOfServer {
         &self,
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
-        let service = request.into_inner().service;
-        let service = SERVICES.into_iter().find(|known| *known == service);
-        let watched = HealthFeed { app: self.app.clone(), service, told: None };
+        let is_known = SERVICES.contains(&&*request.get_ref().service);
+        let watched = HealthFeed { app: self.app.clone(), seen: self.seen.clone(), is_known, told: None };
         Ok(Response::new(feed::stream(watched, None)))
     }
 }
@@ -59,8 +85,9 @@ impl Health for HealthOfServer {
 /// Says how a service is, and whenever that changes.
 pub(super) struct HealthFeed {
     app: Arc<App>,
-    /// `None` for one that is not there.
-    service: Option<&'static str>,
+    seen: Arc<SeenHealth>,
+    /// Whether there is such a service.
+    is_known: bool,
     told: Option<ServingStatus>,
 }
 
@@ -69,9 +96,9 @@ impl MessageFeed for HealthFeed {
 
     async fn next(mut self) -> Option<(Result<HealthCheckResponse, Status>, HealthFeed)> {
         loop {
-            let status = match self.service {
-                Some(service) => look(&self.app, service).await,
-                None => ServingStatus::ServiceUnknown,
+            let status = match self.is_known {
+                true => self.seen.look(&self.app).await,
+                false => ServingStatus::ServiceUnknown,
             };
             if self.told != Some(status) {
                 self.told = Some(status);

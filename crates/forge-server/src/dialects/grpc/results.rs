@@ -23,6 +23,9 @@ use crate::traces::RequestSubject;
 pub(super) const GET: &Rpc =
     &looks("/forgerun.v1.ResultService/GetResult", "result").for_operator().within(FETCH_TIMEOUT);
 
+/// The media type of failure objects.
+const PROBLEM: &str = "application/problem+json";
+
 #[tonic::async_trait]
 impl ResultService for OjsOverGrpc {
     async fn get_result(
@@ -59,9 +62,22 @@ async fn get(
         && let Some(outcome) = app.engine.store().outcome(job.execution).await?
     {
         let failure = &outcome.object.bytes;
-        return Ok(Err(error::of_failure(error::failure_kind(failure), failure)));
+        return Ok(match error::failure_kind(failure) {
+            Kind::BatchPartial => Ok(partly_failed(failure)),
+            kind => Err(error::of_failure(kind, failure)),
+        });
     }
     Ok(Ok(shown(&app.base, &job, &*results::ready(app, &job).await?)))
+}
+
+/// A batch of which some items failed has the status OK, which has no room for details: its failure object, which names the items, is what there is.
+fn partly_failed(failure: &[u8]) -> GetResultResponse {
+    GetResultResponse {
+        media_type: PROBLEM.to_owned(),
+        content: failure.to_vec(),
+        size: i64::try_from(failure.len()).unwrap_or(i64::MAX),
+        ..Default::default()
+    }
 }
 
 /// How long the client wants to wait.

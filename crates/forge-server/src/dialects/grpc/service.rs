@@ -83,7 +83,7 @@ impl GrpcService {
         GrpcService(Arc::new(Services {
             results: ResultServiceServer::from_arc(ojs.clone()),
             ojs: OjsServiceServer::from_arc(ojs).max_decoding_message_size(GRPC_MESSAGE_BYTES_MAX),
-            health: HealthServer::new(HealthOfServer { app: app.clone() }),
+            health: HealthServer::new(HealthOfServer::new(app.clone())),
             reflection: Box::new(move |request| reflection.clone().call(request)),
             reflection_alpha: Box::new(move |request| alpha.clone().call(request)),
             app,

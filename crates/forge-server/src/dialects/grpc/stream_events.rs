@@ -8,6 +8,7 @@ use std::sync::Arc;
 use forge_core::catalog::Kind;
 use forge_core::id::JobId;
 use forge_core::job::{Job, Name};
+use forge_core::limits::CLAIM_QUEUES_MAX;
 use forge_core::time::Time;
 use forge_engine::Error;
 use forge_wire::body::{self, violation};
@@ -68,7 +69,7 @@ impl EventFilter {
 pub(super) async fn open(call: Call<'_>, message: v1::StreamEventsRequest) -> Result<EventFeed, ApiError> {
     let (app, scope, caller) = (call.app, Scope::of(&call)?, call.caller());
     let filter = EventFilter {
-        queues: message.queues.iter().map(|name| queue_name(name)).collect::<Result<_, _>>()?,
+        queues: queues(message.queues)?,
         types: types(message.event_types)?,
         tenant: scope.tenant.clone(),
         workflow: match message.workflow_id.as_str() {
@@ -94,6 +95,17 @@ pub(super) async fn open(call: Call<'_>, message: v1::StreamEventsRequest) -> Re
         beat_at: now + app.bounds.stream_heartbeat,
         permit,
     })
+}
+
+fn queues(mut queues: Vec<String>) -> Result<Vec<Name>, ApiError> {
+    if queues.len() > CLAIM_QUEUES_MAX {
+        let detail = format!("must have at most {CLAIM_QUEUES_MAX} entries");
+        let violations = vec![violation("queues", &detail, "maxItems")];
+        return Err(body::refused(Kind::MalformedRequest, violations, &[]).into());
+    }
+    queues.sort_unstable();
+    queues.dedup();
+    queues.iter().map(|name| queue_name(name)).collect()
 }
 
 fn types(types: Vec<String>) -> Result<Vec<String>, ApiError> {

@@ -125,7 +125,15 @@ fn read(body: &[u8]) -> Result<(Vec<u8>, Vec<u8>), ApiError> {
             let detail = format!("and metadata must have at most {} KB", CHECKPOINT_BYTES_MAX / 1024);
             wrong.add(Kind::JobPayloadTooLarge, "state", detail, "maxLength");
         }
-        Some(_) => {}
+        Some(state) => {
+            // It is read back as a value, so what no value can be would come back as something else.
+            for (name, text) in [("state", state.as_bytes()), ("metadata", notes.as_slice())] {
+                if let Some(error) = serde_json::from_slice::<Value>(text).err().filter(|_| !text.is_empty())
+                {
+                    wrong.add(Kind::MalformedRequest, name, format!("cannot be kept: {error}"), "format");
+                }
+            }
+        }
     }
     Ok((wrong.settle(state)?.as_bytes().to_vec(), notes))
 }

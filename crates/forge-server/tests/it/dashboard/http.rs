@@ -1,6 +1,7 @@
 //! The dashboard without a browser: sessions, forms, headers, files.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use forge_server::Bounds;
 use forge_store::memory::Memory;
@@ -186,4 +187,18 @@ async fn what_is_refused_is_told_on_a_page() {
         );
         assert!(answer.text().contains("role=\"alert\""), "{path}");
     }
+}
+
+#[tokio::test]
+async fn events_end_with_the_session() {
+    let bounds = Bounds { stream_heartbeat: Duration::from_millis(50), ..Bounds::default() };
+    let server = Server::on(Arc::new(Memory::new()), &[("auth.admin_token", TOKEN)], bounds).await;
+    let cookie = session(&server).await;
+    let shown = page(&server, "/dashboard", &cookie).await;
+    let events = server.call("GET", "/dashboard/events").header("accept", "text/event-stream");
+    let events = events.header("cookie", &cookie);
+    let out = server.call("POST", "/dashboard/logout").header("cookie", &cookie);
+    let out = form(out, &format!("csrf={}", form_token(&shown)));
+    let (events, out) = tokio::join!(events.send(), out.send());
+    assert_eq!((events.status, out.status), (200, 303), "all of the stream was read, so it has ended");
 }

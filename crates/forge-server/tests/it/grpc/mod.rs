@@ -6,6 +6,7 @@ mod entry;
 mod listener;
 mod others;
 mod streams;
+mod taking;
 mod worker;
 
 use std::net::SocketAddr;

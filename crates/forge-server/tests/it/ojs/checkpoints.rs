@@ -58,3 +58,15 @@ async fn checkpoints_have_owners_and_bounds() {
     let empty = call(&world.client, "POST", &format!("jobs/{id}/checkpoint")).body("{}").send().await;
     assert_eq!(empty.expect(400)["details"]["field"], "state");
 }
+
+#[tokio::test]
+async fn what_could_not_be_read_back_is_refused() {
+    let world = World::start().await;
+    let id = world.push(json!({})).await;
+    world.fetch().await;
+    for body in [r#"{"state": {"n": 1e400}}"#, r#"{"state": 1, "metadata": {"n": -1e999}}"#] {
+        let saved = call(&world.client, "PUT", &format!("jobs/{id}/checkpoint")).body(body.to_owned());
+        refused(&saved.send().await, 400, "INVALID_PAYLOAD", "invalid_request");
+    }
+    assert_eq!(world.get(&format!("jobs/{id}/checkpoint")).await.status, 404, "nothing was saved");
+}
