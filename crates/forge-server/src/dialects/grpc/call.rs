@@ -2,8 +2,9 @@
 //!
 //! Metadata are header fields by another name. Those that the binding names otherwise than `/ojs/v1` are renamed here, once.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::http::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
@@ -24,8 +25,8 @@ use super::feed::{self, MessageFeed, Messages};
 use crate::app::App;
 use crate::dialects::ojs::refusals;
 use crate::edge::exchange::REQUEST_ID;
-use crate::edge::routing::{self, Call, RateCount, RouteAccess};
-use crate::edge::{ApiError, Exchange, Panicked, body, caught, finish, timed_out};
+use crate::edge::routing::{Call, RateCount, RouteAccess};
+use crate::edge::{ApiError, Exchange, Panicked, Who, body, caught, finish, timed_out};
 
 /// What is known of a call before its message is looked at.
 pub(super) struct Rpc {
@@ -51,8 +52,7 @@ pub(super) enum MessageSize {
     Many,
 }
 
-/// Where a call comes from; goes with the request.
-#[derive(Clone)]
+/// Where a call comes from.
 pub(super) struct CallOrigin {
     pub(super) address: IpAddr,
     /// Which host the client means: HTTP/2 has it beside the header fields.
@@ -71,7 +71,7 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("x-ojs-ratelimit-limit");
 const RATE_REMAINING: HeaderName = HeaderName::from_static("x-ojs-ratelimit-remaining");
 const RATE_RESET: HeaderName = HeaderName::from_static("x-ojs-ratelimit-reset");
-const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
+pub(super) const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 
 impl OjsOverGrpc {
     /// A call with one answer. `subject` is the id of the job in its message, if it is about one.
@@ -83,11 +83,15 @@ impl OjsOverGrpc {
         answer: for<'a> fn(Call<'a>, Q) -> RpcAnswering<'a, A>,
     ) -> Result<Response<A>, Status> {
         let app = &*self.app;
-        let (mut exchange, message) = begin(app, request, rpc);
+        let (_, extensions, message) = request.into_parts();
+        let entered = extensions.get::<EnteredCall>().and_then(EnteredCall::take);
+        let (mut exchange, who) =
+            entered.ok_or_else(|| Status::internal("a call did not come by its entry"))?;
         exchange.subject = subject(&message).parse().ok();
         let span = within(&exchange, rpc.timeout.unwrap_or(app.bounds.request_timeout));
         let done = {
-            let work = pin!(timeout(span, serve(app, &mut exchange, rpc, message, answer)));
+            let call = Call { app, exchange: &mut exchange, who, body: Bytes::new() };
+            let work = pin!(timeout(span, answer(call, message)));
             caught(work).await
         };
         let answer = match done {
@@ -120,24 +124,18 @@ impl OjsOverGrpc {
     }
 }
 
-async fn serve<'a, Q, A>(
-    app: &'a App,
-    exchange: &'a mut Exchange,
-    rpc: &'static Rpc,
-    message: Q,
-    answer: for<'c> fn(Call<'c>, Q) -> RpcAnswering<'c, A>,
-) -> Result<A, ApiError> {
-    let who = routing::enter(app, exchange, rpc.access, rpc.rate).await?;
-    answer(Call { app, exchange, who, body: Bytes::new() }, message).await
-}
+/// A call whose caller is known and may ask. It goes with the request, past what decodes the message, to the handler.
+#[derive(Clone)]
+pub(super) struct EnteredCall(Arc<Mutex<Option<(Exchange, Who)>>>);
 
-/// Takes in a call as if it were a request of `/ojs/v1`.
-fn begin<Q>(app: &App, request: Request<Q>, rpc: &Rpc) -> (Exchange, Q) {
-    let (metadata, extensions, message) = request.into_parts();
-    let origin = extensions.get::<CallOrigin>().cloned();
-    let origin = origin.unwrap_or(CallOrigin { address: Ipv4Addr::UNSPECIFIED.into(), authority: None });
-    let headers = as_over_http(metadata.into_headers(), &origin);
-    (exchange(app, rpc, headers, origin.address), message)
+impl EnteredCall {
+    pub(super) fn new(exchange: Exchange, who: Who) -> EnteredCall {
+        EnteredCall(Arc::new(Mutex::new(Some((exchange, who)))))
+    }
+
+    fn take(&self) -> Option<(Exchange, Who)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 /// Metadata under the names that they have on `/ojs/v1`.

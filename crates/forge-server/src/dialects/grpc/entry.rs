@@ -1,10 +1,9 @@
-//! What a call passes before its message is decoded: its caller is known, and the message has arrived in time and is within its bounds. Decoded, a
-//! message can take a hundred times as much memory, so nobody unknown makes the server do it.
-//!
-//! How often a caller may ask is counted later, by [`super::call`], once.
+//! What a call passes before its message is decoded: its caller is known and does not ask too often, and the message has arrived in time and is within its
+//! bounds. Decoded, a message can take a hundred times as much memory, so nobody unknown makes the server do it.
 
 use std::pin::pin;
 
+use axum::http::header::HeaderName;
 use axum::http::{Request, Response};
 use bytes::{Buf, Bytes};
 use forge_core::catalog::Kind;
@@ -15,10 +14,12 @@ use prost::encoding::{WireType, decode_key, decode_varint};
 use tokio::time::timeout;
 use tonic::body::Body;
 
-use super::call::{CallOrigin, MessageSize, Rpc, as_over_http, exchange, refused};
+use super::call::{CallOrigin, EnteredCall, GRPC_TIMEOUT, MessageSize, Rpc, as_over_http, exchange, refused};
 use crate::app::App;
-use crate::edge::{ApiError, Exchange, Panicked, body, caught, routing};
+use crate::edge::{ApiError, Exchange, Panicked, Who, body, caught, routing};
 use crate::limits::{GRPC_ENTRIES_MAX, GRPC_MESSAGE_BYTES_MAX, GRPC_MESSAGE_OF_ONE_BYTES_MAX};
+
+const GRPC_ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 
 /// Bytes before a message: whether it is compressed, and its length.
 const PREFIX_BYTES: usize = 5;
@@ -30,9 +31,13 @@ pub(super) async fn enter(
     request: Request<Incoming>,
     origin: &CallOrigin,
 ) -> Result<Request<Full<Bytes>>, Response<Body>> {
-    let (parts, body) = request.into_parts();
-    let headers = as_over_http(parts.headers.clone(), origin);
-    let mut exchange = exchange(app, rpc, headers, origin.address);
+    let (mut parts, body) = request.into_parts();
+    let headers = std::mem::take(&mut parts.headers);
+    // All that is asked of the header fields from here on.
+    for name in [&GRPC_ENCODING, &GRPC_TIMEOUT] {
+        parts.headers.extend(headers.get(name).map(|value| (name.clone(), value.clone())));
+    }
+    let mut exchange = exchange(app, rpc, as_over_http(headers, origin), origin.address);
     let done = {
         let work = pin!(timeout(app.bounds.request_timeout, message(app, &mut exchange, rpc, body)));
         caught(work).await
@@ -45,13 +50,21 @@ pub(super) async fn enter(
         Err(Panicked) => Err(ApiError::internal(Kind::Internal, "a check panicked")),
     };
     match message {
-        Ok(message) => Ok(Request::from_parts(parts, Full::new(message))),
+        Ok((who, message)) => {
+            parts.extensions.insert(EnteredCall::new(exchange, who));
+            Ok(Request::from_parts(parts, Full::new(message)))
+        }
         Err(error) => Err(refused(app, &exchange, error).into_http()),
     }
 }
 
-async fn message(app: &App, exchange: &mut Exchange, rpc: &Rpc, body: Incoming) -> Result<Bytes, ApiError> {
-    routing::admit(app, exchange, rpc.access).await?;
+async fn message(
+    app: &App,
+    exchange: &mut Exchange,
+    rpc: &Rpc,
+    body: Incoming,
+) -> Result<(Who, Bytes), ApiError> {
+    let who = routing::enter(app, exchange, rpc.access, rpc.rate).await?;
     let bytes_max = match rpc.size {
         MessageSize::One => GRPC_MESSAGE_OF_ONE_BYTES_MAX,
         MessageSize::Many => GRPC_MESSAGE_BYTES_MAX,
@@ -65,7 +78,7 @@ async fn message(app: &App, exchange: &mut Exchange, rpc: &Rpc, body: Incoming) 
     if rpc.size == MessageSize::Many {
         check_entries(message.get(PREFIX_BYTES..).unwrap_or_default())?;
     }
-    Ok(message)
+    Ok((who, message))
 }
 
 /// Refuses a message with more fields than any that could be accepted: each may become a job, and takes hundreds of bytes even if it is empty.

@@ -108,13 +108,12 @@ impl Service<Request<Incoming>> for GrpcConnection {
     type Error = Infallible;
     type Future = ServiceAnswer;
 
-    fn call(&self, mut request: Request<Incoming>) -> ServiceAnswer {
+    fn call(&self, request: Request<Incoming>) -> ServiceAnswer {
         self.n_calls.fetch_add(1, Ordering::Relaxed);
         let (services, address) = (self.services.clone(), self.address);
         let authority = request.uri().authority();
         let authority = authority.and_then(|authority| HeaderValue::from_str(authority.as_str()).ok());
         let origin = CallOrigin { address, authority };
-        request.extensions_mut().insert(origin.clone());
         let path = request.uri().path();
         match path.split('/').nth(1) {
             Some("grpc.reflection.v1.ServerReflection") => (services.reflection)(request),

@@ -92,7 +92,7 @@ pub(crate) async fn enter(
 }
 
 /// Who asks, if they may.
-pub(crate) async fn admit(app: &App, exchange: &mut Exchange, access: RouteAccess) -> Result<Who, ApiError> {
+async fn admit(app: &App, exchange: &mut Exchange, access: RouteAccess) -> Result<Who, ApiError> {
     match access {
         RouteAccess::Anyone => Ok(Who::Nobody),
         RouteAccess::Optional => auth::identify(app, exchange).await,
