@@ -1,5 +1,5 @@
 //! Deletes what has outlived its use: old journal rows, tombstones, revoked keys and settled deliveries, the content of
-//! expired results, bytes that no result names. In small bites.
+//! expired results, limits that nobody uses, bytes that no result names. In small bites.
 
 use std::sync::Arc;
 
@@ -57,6 +57,7 @@ async fn sweep(context: &CommitContext, options: &Options) -> Result<Swept, forg
         revoked_keys_before: now - options.revoked_key_keep,
         deliveries_before: now - options.delivery_keep,
         results_until: now,
+        limits_before: now,
         activity_before: Minute::of(now - limits::ACTIVITY_KEEP),
         loose_before: now - limits::LOOSE_BLOB,
         limit: options.sweep_max,

@@ -22,7 +22,7 @@ const SWEEP_MAX: usize = 1000;
 pub struct Removed {
     /// Jobs whose time was over, with their events, reports and results.
     pub n_jobs: usize,
-    /// Journal rows, tombstones, revoked keys, settled deliveries, contents of expired results, bytes that no result names.
+    /// Journal rows, tombstones, revoked keys, settled deliveries, contents of expired results, limits that nobody uses, bytes that no result names.
     pub n_rows: usize,
 }
 
@@ -62,6 +62,7 @@ async fn clean(store: &dyn Store, config: &Config, clock: &dyn Clock) -> Result<
             revoked_keys_before: now - config.retention.revoked_keys,
             deliveries_before: now - config.retention.deliveries,
             results_until: now,
+            limits_before: now,
             activity_before: Minute::of(now - limits::ACTIVITY_KEEP),
             loose_before: now - limits::LOOSE_BLOB,
             limit: SWEEP_MAX,

@@ -418,11 +418,12 @@ impl Observer for Metrics {
         if jobs == 0 && swept.total() == 0 {
             return;
         }
-        let Swept { journal_rows, tombstones, revoked_keys, deliveries, results, blobs } = *swept;
+        let Swept { journal_rows, tombstones, revoked_keys, deliveries, results, limits, blobs } = *swept;
         tracing::info!(
             event = "cleanup",
             jobs,
             results,
+            limits,
             blobs,
             tombstones,
             revoked_keys,

@@ -63,7 +63,7 @@ pub trait Store: Send + Sync + 'static {
     /// The bytes beside the rows.
     fn blobs(&self) -> &dyn Blobs;
 
-    /// Deletes journal rows, tombstones, revoked keys, settled deliveries, contents of results and loose blobs that are older than these moments,
+    /// Deletes journal rows, tombstones, revoked keys, settled deliveries, contents of results, limits nobody uses and loose blobs that are older than these moments,
     /// at most `limit` of each, and says how many of each it deleted.
     fn sweep(&self, sweep: Sweep) -> Boxed<'_, Swept>;
 
@@ -99,6 +99,8 @@ pub struct Sweep {
     pub deliveries_before: Time,
     /// The content of results that expire at this moment or before. What is known of it stays.
     pub results_until: Time,
+    /// Limits that nobody holds a place in and whose turn came before this: they are as if they had never been.
+    pub limits_before: Time,
     /// What happened in queues before this minute.
     pub activity_before: Minute,
     /// Blobs that were loose before this.
@@ -118,6 +120,7 @@ impl Sweep {
             revoked_keys_before: NEVER,
             deliveries_before: NEVER,
             results_until: NEVER,
+            limits_before: NEVER,
             activity_before: Minute(i64::MIN),
             loose_before: NEVER,
             limit,
@@ -134,14 +137,15 @@ pub struct Swept {
     pub revoked_keys: usize,
     pub deliveries: usize,
     pub results: usize,
+    pub limits: usize,
     pub blobs: usize,
 }
 
 impl Swept {
     /// How many in all.
     pub const fn total(&self) -> usize {
-        let Swept { journal_rows, tombstones, revoked_keys, deliveries, results, blobs } = *self;
-        journal_rows + tombstones + revoked_keys + deliveries + results + blobs
+        let Swept { journal_rows, tombstones, revoked_keys, deliveries, results, limits, blobs } = *self;
+        journal_rows + tombstones + revoked_keys + deliveries + results + limits + blobs
     }
 }
 
@@ -152,6 +156,7 @@ impl AddAssign for Swept {
         self.revoked_keys += more.revoked_keys;
         self.deliveries += more.deliveries;
         self.results += more.results;
+        self.limits += more.limits;
         self.blobs += more.blobs;
     }
 }

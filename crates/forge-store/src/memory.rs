@@ -488,8 +488,17 @@ impl Tables {
             revoked_keys: keys.len(),
             deliveries: self.post.sweep(sweep.deliveries_before, sweep.limit),
             results: self.remove_expired(sweep, blobs),
+            limits: self.remove_idle_limits(sweep),
             blobs: 0,
         }
+    }
+
+    fn remove_idle_limits(&mut self, sweep: &Sweep) -> usize {
+        let is_idle = |limit: &LimitRow| limit.active == 0 && limit.turn_at < sweep.limits_before;
+        let idle = self.limits.iter().filter(|(_, limit)| is_idle(limit)).take(sweep.limit);
+        let keys: Vec<Name> = idle.map(|(key, _)| key.clone()).collect();
+        self.limits.retain(|key, _| !keys.contains(key));
+        keys.len()
     }
 
     fn remove_expired(&mut self, sweep: &Sweep, blobs: &BlobShelves) -> usize {

@@ -17,7 +17,7 @@ use super::make::{
     submit_all, succeed, take,
 };
 use super::snapshot::{all_jobs, snapshot};
-use crate::Store;
+use crate::{Store, Sweep};
 
 fn limited(n: u64, queue: &str, concurrency_max: u32) -> NewJob {
     job_with(n, queue, |head| head.limit = Some(concurrency("key", concurrency_max)))
@@ -184,4 +184,33 @@ pub async fn jobs_that_wait_for_their_turn_are_due_one_after_the_other(fixture: 
     assert_eq!(store.shelf(shelf(Lane::External, "q"), None, 1).await.unwrap(), []);
     assert_eq!(store.next_due().await.unwrap(), Some(at(10)));
     snapshot(&store).await;
+}
+
+/// Keys of limits are chosen by clients, so those that nobody uses go; those in use stay, and one that went is made again.
+pub async fn a_limit_that_nobody_uses_goes_with_a_sweep(fixture: &dyn Fixture) {
+    let (store, second) = (fixture.store(), fixture.second());
+    let keyed = |n: u64, key: &str| {
+        let rate = Some(Rate { count: 1, per: secs(100) });
+        let limit = Limit { rate, ..concurrency(key, 1) };
+        job_with(n, "q", |head| head.limit = Some(limit))
+    };
+    accepted(
+        ask(&store, START, submit_all(vec![keyed(1, "held"), keyed(2, "idle"), keyed(3, "late")])).await,
+    );
+    let jobs = claimed(ask(&store, at(1), take(&["q"], 2)).await);
+    let late = claimed(ask(&store, at(50), take(&["q"], 2)).await);
+    done(ask(&store, at(51), succeed(&jobs[1])).await);
+    done(ask(&store, at(52), succeed(&late[0])).await);
+    let sweep = |limit| Sweep { limits_before: at(120), ..Sweep::nothing(limit) };
+    assert_eq!(store.sweep(sweep(0)).await.unwrap().limits, 0);
+    assert_eq!(
+        second.sweep(sweep(9)).await.unwrap().limits,
+        1,
+        "one is held, and the turn of one has not come"
+    );
+    assert_eq!(store.sweep(sweep(9)).await.unwrap().limits, 0);
+    accepted(
+        ask(&store, at(121), submit_all(vec![keyed(4, "held"), keyed(5, "idle"), keyed(6, "late")])).await,
+    );
+    assert_eq!(the_one(ask(&second, at(122), take(&["q"], 9)).await).id, id(5));
 }

@@ -73,6 +73,7 @@ macro_rules! conformance_suite {
             keys::a_retry_asks_for_the_unique_key_again,
             keys::a_unique_key_is_released_only_by_its_holder,
             keys::a_key_is_usable_again_once_its_job_is_forgotten,
+            limits::a_limit_that_nobody_uses_goes_with_a_sweep,
             limits::a_job_without_a_place_steps_aside_until_one_is_free,
             limits::two_nodes_that_meet_a_new_limit_at_once_count_together,
             limits::a_concurrency_limit_holds_across_nodes_and_nobody_waits_for_ever,

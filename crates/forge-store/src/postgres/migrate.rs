@@ -28,6 +28,12 @@ const MIGRATIONS: &[Migration] = &[
     Migration::closing(11, "failed", include_str!("../../migrations/postgres/0011_failed.sql")),
     Migration::expanding(12, "objects", include_str!("../../migrations/postgres/0012_objects.sql"), 11),
     Migration::expanding(13, "vacuum", include_str!("../../migrations/postgres/0013_vacuum.sql"), 11),
+    Migration::expanding(
+        14,
+        "limits_idle",
+        include_str!("../../migrations/postgres/0014_limits_idle.sql"),
+        11,
+    ),
 ];
 
 /// An arbitrary number, unlikely to be anybody else's.

@@ -151,6 +151,7 @@ pub(super) async fn sweep(pool: &Pool, options: &Options, sweep: Sweep) -> Resul
         revoked_keys: delete(Sql::SweepApiKeys, sweep.revoked_keys_before).await?,
         deliveries: delete(Sql::SweepDeliveries, sweep.deliveries_before).await?,
         results: delete(Sql::RemoveExpired, sweep.results_until).await?,
+        limits: delete(Sql::SweepLimits, sweep.limits_before).await?,
         blobs: 0,
     };
     pooled.give_back();

@@ -589,6 +589,11 @@ statements! {
     SweepDeliveries = "
         DELETE FROM deliveries
          WHERE id IN (SELECT id FROM deliveries WHERE settled_at < $1::bigint ORDER BY settled_at LIMIT $2::bigint)";
+    /// Not those that somebody is about to use; one that goes while somebody waits for it is made again.
+    SweepLimits = "
+        DELETE FROM limits
+         WHERE key IN (SELECT key FROM limits WHERE active = 0 AND turn_at < $1::bigint
+                        ORDER BY turn_at LIMIT $2::bigint FOR UPDATE SKIP LOCKED)";
     SweepTombstones = "
         DELETE FROM tombstones
          WHERE execution IN (SELECT execution FROM tombstones WHERE at < $1::bigint ORDER BY at LIMIT $2::bigint)";

@@ -108,6 +108,7 @@ async fn check_plans(client: &Client) {
         (Sql::ReadJournal, "using journal_pkey"),
         (Sql::ReadJournalBefore, "using journal_at"),
         (Sql::SweepTombstones, "using tombstones_at"),
+        (Sql::SweepLimits, "using limits_idle"),
         (Sql::ReadApiKey, "using api_keys_digest"),
         (Sql::LockChains, "using deliveries_chain"),
         (Sql::FindChains, "using deliveries_chain"),

@@ -121,6 +121,7 @@ fn sweeping_looks_only_at_what_is_old() {
     let db = schema();
     for (statements, name, index) in [
         (write::STATEMENTS, "SWEEP_JOURNAL", "USING COVERING INDEX journal_at (at<?)"),
+        (write::STATEMENTS, "SWEEP_LIMITS", "USING COVERING INDEX limits_idle (turn_at<?)"),
         (write::STATEMENTS, "SWEEP_TOMBSTONES", "USING COVERING INDEX tombstones_at (at<?)"),
         (
             deliveries::STATEMENTS,

@@ -134,6 +134,12 @@ statements! {
         WHERE seq IN (SELECT seq FROM journal WHERE at < ?1 AND seq <= ?3 ORDER BY at LIMIT ?2)
     ";
 
+    /// Found on `limits_idle` alone.
+    SWEEP_LIMITS = "
+        DELETE FROM limits
+        WHERE key IN (SELECT key FROM limits WHERE active = 0 AND turn_at < ?1 ORDER BY turn_at LIMIT ?2)
+    ";
+
     /// Found on `tombstones_at` alone.
     SWEEP_TOMBSTONES = "
         DELETE FROM tombstones
@@ -173,6 +179,7 @@ pub(super) fn sweep(db: &Connection, sweep: &Sweep) -> Result<Swept, Error> {
         revoked_keys: clients::sweep(db, sweep.revoked_keys_before, limit)?,
         deliveries: deliveries::sweep(db, sweep.deliveries_before, limit)?,
         results: results::remove_expired(db, sweep)?,
+        limits: delete(SWEEP_LIMITS, sweep.limits_before)?,
         blobs: 0,
     })
 }
