@@ -49,10 +49,15 @@ impl QueuePace {
         QueuePace { queue, turn_at: Time::ZERO, wake_at: None }
     }
 
+    /// The pace at this rate: no later than it asks for, also where a slower one was set before.
+    pub fn at_rate(self, rate: QueueRate, now: Time) -> QueuePace {
+        let latest = now + rate.interval().max(Duration::from_secs(1));
+        QueuePace { turn_at: self.turn_at.min(latest), ..self }
+    }
+
     /// When the next job may be handed out.
     pub fn turn_comes_at(&self, rate: QueueRate) -> Time {
-        let burst = Duration::from_secs(1).saturating_sub(rate.interval());
-        self.turn_at - burst
+        self.turn_at - Duration::from_secs(1).saturating_sub(rate.interval())
     }
 
     /// Uses up a turn.
@@ -108,6 +113,7 @@ mod tests {
     impl QueuePace {
         /// Uses up a turn, or says when the next one comes.
         fn take(&mut self, rate: QueueRate, now: Time) -> Result<(), Time> {
+            *self = self.clone().at_rate(rate, now);
             let turn_comes_at = self.turn_comes_at(rate);
             if turn_comes_at > now {
                 return Err(turn_comes_at);
@@ -134,6 +140,15 @@ mod tests {
         let (mut pace, rate) = (pace(), QueueRate::per_1000_s(500));
         assert_eq!(pace.take(rate, NOW), Ok(()));
         assert_eq!(pace.take(rate, NOW), Err(NOW + Duration::from_secs(2)));
+    }
+
+    #[test]
+    fn a_faster_rate_counts_at_once() {
+        let (mut pace, rate) = (pace(), QueueRate::per_1000_s(2000));
+        assert_eq!(pace.take(QueueRate::per_1000_s(1), NOW), Ok(()));
+        let next = NOW + Duration::from_millis(500);
+        assert_eq!(pace.take(rate, NOW), Err(next));
+        assert_eq!(pace.take(rate, next), Ok(()));
     }
 
     #[test]

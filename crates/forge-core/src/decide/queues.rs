@@ -64,13 +64,15 @@ impl WorkingSet<'_> {
 
     /// Whether a job of a queue may be handed out at its rate. If not, workers are woken when the next turn comes.
     pub(super) fn has_turn(&mut self, queue: &QueueId, rate: QueueRate) -> bool {
-        let pace = self.pace(queue);
+        let was = self.pace(queue);
+        let pace = was.clone().at_rate(rate, self.now);
         let turn_comes_at = pace.turn_comes_at(rate);
         if turn_comes_at <= self.now {
             return true;
         }
-        if pace.wake_at.is_none_or(|wake_at| wake_at <= self.now) {
-            self.put_record(&QueuePace { wake_at: Some(turn_comes_at), ..pace });
+        let pace = QueuePace { wake_at: Some(turn_comes_at), ..pace };
+        if pace != was {
+            self.put_record(&pace);
         }
         false
     }

@@ -118,10 +118,17 @@ fn jobs_of_a_queue_are_handed_out_no_faster_than_is_set_for_it() {
     world.ask(set(mine(), rate(1)));
     world.pass(secs(999));
     assert_eq!(named(&world.ask(claim("q", 9))), ids([7]), "the slower of owner and operator counts");
+    // A faster rate does not wait for the turn of the slower one.
+    assert_eq!(named(&world.ask(claim("q", 9))), ids([]));
+    world.ask(set(mine(), rate(1000)));
+    let changes = world.tell(vec![claim("q", 9)]);
+    assert_eq!((named(&changes.answers[0]), changes.next_due), (ids([]), Some(world.now + secs(1))));
+    world.pass(secs(1));
+    assert_eq!(named(&world.ask(claim("q", 9))), ids([8]));
     let lifted = QueueChange { rate: Some(None), ..QueueChange::default() };
     world.ask(set(mine(), lifted));
     world.ask(set(QueueId::shared(name("q")), lifted));
-    assert_eq!(named(&world.ask(claim("q", 9))), ids([8, 9]));
+    assert_eq!(named(&world.ask(claim("q", 9))), ids([9]));
 }
 
 #[test]
