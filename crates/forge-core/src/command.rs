@@ -13,6 +13,7 @@ mod schedule;
 mod schema;
 mod sink;
 mod webhook;
+mod weight;
 mod worker;
 mod workflow;
 

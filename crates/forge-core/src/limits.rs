@@ -2,8 +2,15 @@
 
 use core::time::Duration;
 
-/// Commands in one transaction. Past a thousand the rate no longer rises (docs/benchmarks.md) and the wait does.
-pub const BATCH_COMMANDS_MAX: usize = 1024;
+/// What the commands in one transaction may weigh together: a thousand of the usual kind. Past that the rate no longer rises (docs/benchmarks.md)
+/// and the wait does. A command that is heavier by itself has a transaction by itself.
+pub const BATCH_WEIGHT_MAX: usize = 1024;
+
+/// Bytes that weigh as much as a job: about what the rows of a small one take.
+pub const WEIGHED_BYTES: usize = 4096;
+
+/// What a command weighs about a job that may be a workflow: it writes one job or a thousand, and nobody knows before it is loaded.
+pub const WORKFLOW_WEIGHT: usize = 16;
 
 /// Jobs in one atomic submission.
 pub const SUBMISSION_JOBS_MAX: usize = 1024;

@@ -1,5 +1,5 @@
 //! The one part that writes. Commands wait in a bounded queue; a batch is everything that is waiting when a lane of the
-//! store becomes free. No timer: an idle engine adds no delay, and a busy one batches by itself. A store with several lanes gets a
+//! store becomes free, up to what a transaction may weigh. No timer: an idle engine adds no delay, and a busy one batches by itself. A store with several lanes gets a
 //! further batch beside those under way once enough has gathered for it.
 //!
 //! A batch shares one transaction. If the store rejects it because of its data, or a bug in the rules makes them panic, it
@@ -61,6 +61,18 @@ impl CommandQueue {
     pub(crate) fn tell(&self, command: Command) {
         let (reply, _) = oneshot::channel();
         let _ = self.queue.try_send(QueuedCommand { command, reply });
+    }
+
+    /// The same, but where the queue is full the command waits for a place in it.
+    pub(crate) fn see_to(&self, command: Command) {
+        let (reply, _) = oneshot::channel();
+        if let Err(mpsc::error::TrySendError::Full(late)) =
+            self.queue.try_send(QueuedCommand { command, reply })
+        {
+            let queue = self.queue.clone();
+            // An engine that stops meanwhile takes no more commands.
+            tokio::spawn(async move { queue.send(late).await.ok() });
+        }
     }
 
     /// Runs a command, waiting for a place in the queue: for loops of our own, which must not give up.
@@ -134,15 +146,17 @@ async fn run(
 ) {
     let n_lanes = context.store.lanes().max(1);
     let mut commits = JoinSet::new();
+    let mut waiting = Vec::new();
     loop {
         // First a free lane, then whatever has gathered meanwhile.
         while commits.len() >= n_lanes {
             commits.join_next().await.into_iter().for_each(note);
         }
-        let batch = gather(&*context.clock, &mut requests, &mut commits, batch_max, &stop).await;
-        if batch.is_empty() {
+        gather(&*context.clock, &mut requests, &mut waiting, &mut commits, batch_max, &stop).await;
+        if waiting.is_empty() {
             break;
         }
+        let batch = first_of(&mut waiting, batch_max);
         commits.spawn(context.clone().commit(batch));
     }
     while let Some(done) = commits.join_next().await {
@@ -150,22 +164,27 @@ async fn run(
     }
 }
 
-/// Everything that is waiting, once it is worth a lane; nothing once the engine is stopping and the queue is empty.
+/// Adds to `waiting` until it is worth a lane; it stays empty once the engine is stopping and the queue is empty.
 async fn gather(
     clock: &dyn Clock,
     requests: &mut mpsc::Receiver<QueuedCommand>,
+    waiting: &mut Vec<QueuedCommand>,
     commits: &mut JoinSet<()>,
     batch_max: usize,
     stop: &CancellationToken,
-) -> Vec<QueuedCommand> {
-    let mut batch = Vec::new();
+) {
+    while waiting.len() < batch_max
+        && let Ok(next) = requests.try_recv()
+    {
+        waiting.push(next);
+    }
     let mut patience = None;
     loop {
         let n_worthwhile = (commits.len() * PER_LANE_IN_USE).clamp(1, batch_max);
-        if batch.len() >= n_worthwhile {
-            return batch;
+        if waiting.len() >= n_worthwhile {
+            return;
         }
-        if !batch.is_empty() && patience.is_none() {
+        if !waiting.is_empty() && patience.is_none() {
             patience = Some(clock.sleep(LANE_PATIENCE));
         }
         let impatient = async {
@@ -173,16 +192,28 @@ async fn gather(
                 patience.await
             }
         };
-        let (n_free, is_first) = (batch_max - batch.len(), batch.is_empty());
+        let (n_free, is_first) = (batch_max - waiting.len(), waiting.is_empty());
         tokio::select! {
             biased;
-            n = requests.recv_many(&mut batch, n_free) => if n == 0 { return batch },
+            n = requests.recv_many(waiting, n_free) => if n == 0 { return },
             Some(done) = commits.join_next() => note(done),
-            () = impatient, if !is_first => return batch,
+            () = impatient, if !is_first => return,
             // Closed rather than waiting for every sender to go: a caller that never looks at its answer must not hold up the end.
             () = stop.cancelled(), if !requests.is_closed() => requests.close(),
         }
     }
+}
+
+/// As many of those that wait as one transaction carries, in order, and at least one.
+fn first_of(waiting: &mut Vec<QueuedCommand>, weight_max: usize) -> Vec<QueuedCommand> {
+    let mut weight = 0;
+    let fits = |request: &&QueuedCommand| {
+        weight += request.command.weight();
+        weight <= weight_max
+    };
+    let n_first = waiting.iter().take_while(fits).count().max(1);
+    let rest = waiting.split_off(n_first);
+    std::mem::replace(waiting, rest)
 }
 
 fn note(done: Result<(), JoinError>) {

@@ -90,6 +90,14 @@ impl Engine {
         }
     }
 
+    /// The same for one that counts, such as to hand back a job: it waits, in the background, where too many do. Only for what follows from a command
+    /// that was carried out, so that there are never many.
+    pub fn see_to(&self, command: Command) {
+        if !self.is_stopping() {
+            self.inner.commands.see_to(command);
+        }
+    }
+
     /// Submits jobs, all or none: the jobs as they stand, and whether they were there before.
     pub async fn submit(&self, submit: Submit) -> Result<(Vec<Job>, bool), Error> {
         match self.run(Command::Submit(submit)).await? {

@@ -12,7 +12,7 @@ use crate::observer::{NoObserver, Observer};
 pub struct Options {
     /// Commands that may wait for the committer; one more is refused.
     pub commands_waiting_max: usize,
-    /// Commands in one transaction.
+    /// What the commands in one transaction may weigh together (`Command::weight`); most weigh one.
     pub batch_max: usize,
     /// Due jobs handled in one transaction.
     pub due_max: usize,
@@ -54,7 +54,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             commands_waiting_max: Options::COMMANDS_WAITING,
-            batch_max: limits::BATCH_COMMANDS_MAX,
+            batch_max: limits::BATCH_WEIGHT_MAX,
             due_max: limits::DUE_JOBS_MAX,
             due_refresh: Duration::from_secs(1),
             news_refresh: Duration::from_secs(5),

@@ -1,8 +1,11 @@
 //! What shares a transaction, and when it is answered.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use forge_core::command::NewJob;
+use forge_core::command::{NewJob, Submit};
+use forge_core::job::Input;
+use forge_core::limits::WEIGHED_BYTES;
 use forge_core::state::State;
 use forge_core::{Command, Refusal};
 use forge_engine::{Clock, Error, Options};
@@ -76,6 +79,22 @@ async fn a_batch_closes_when_the_commit_before_it_returns_or_when_it_is_full() {
     tokio::join!(submits, release);
     let sizes: Vec<usize> = world.store.written().iter().map(|written| written.n_answers).collect();
     assert_eq!(sizes, [1, 4, 4, 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_is_full_by_weight_and_the_rest_waits_in_order() {
+    let world = World::with(Options { batch_max: 4, ..Options::default() });
+    world.settle().await;
+    let large = Input { payload: vec![b'1'; 3 * WEIGHED_BYTES], ..Input::default() };
+    let jobs = |n: usize| (0..n).map(|_| new_job(&world.engine, "a", |_| {})).collect::<Vec<_>>();
+    let mut lists = [jobs(3), jobs(3), jobs(1), jobs(9), jobs(1), jobs(1), jobs(4)];
+    lists[5][0].input = Arc::new(large);
+    let submits = lists.map(|jobs| Submit { jobs, idempotency: None, queue_max: None, refuse_paused: false });
+    let answers = world.engine.submit_each(submits.into()).await;
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    let sizes: Vec<usize> = world.store.written().iter().map(|written| written.n_answers).collect();
+    // Three jobs, and three more would be too many; nine are a transaction of their own, and so are four pages of bytes.
+    assert_eq!(sizes, [1, 2, 1, 1, 1, 1]);
 }
 
 #[tokio::test(start_paused = true)]

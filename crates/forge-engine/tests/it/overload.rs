@@ -1,5 +1,8 @@
 //! More work than the store can take: refuse at once, and lose nothing that was accepted.
 
+use forge_core::Command;
+use forge_core::command::{Held, Holder};
+use forge_core::state::State;
 use forge_engine::{Error, Options};
 
 use crate::support::{HOUR, SECOND, World, claim, is_ready, new_job, submit};
@@ -33,6 +36,26 @@ async fn a_full_queue_refuses_at_once_and_nothing_of_it_is_written() {
     assert_eq!(world.n_claimable("a").await, 5);
     assert_eq!(world.state(refused_id).await, None);
     world.submit("a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_is_handed_back_waits_for_a_place() {
+    let world = cramped();
+    let id = world.submit("a").await.id;
+    let fence = world.claim_now("a").await[0].fence;
+    world.store.block();
+    let new = || new_job(&world.engine, "b", |_| {});
+    let mut waiting: Vec<_> = (0..5).map(|_| Box::pin(submit(&world.engine, new()))).collect();
+    for answer in &mut waiting {
+        assert!(!is_ready(answer).await);
+        world.settle().await;
+    }
+    let held = Held { job: id, holder: Holder::Token(fence), client: None };
+    world.engine.see_to(Command::HandBack(held));
+    world.settle().await;
+    world.store.release();
+    world.settle().await;
+    assert_eq!(world.state(id).await, Some(State::Queued));
 }
 
 #[tokio::test(start_paused = true)]

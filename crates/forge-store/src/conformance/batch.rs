@@ -199,7 +199,7 @@ fn hold_alive(job: JobId) -> Command {
 /// The biggest batch there is: submitted, taken and ended in three transactions.
 pub async fn a_thousand_jobs_in_one_batch_all_arrive(fixture: &dyn Fixture) {
     let store = fixture.store();
-    let n_jobs = limits::BATCH_COMMANDS_MAX as u64;
+    let n_jobs = limits::BATCH_WEIGHT_MAX as u64;
     run(&store, START, (1..=n_jobs).map(|n| submit(job(n, "q"))).collect()).await;
     let taken = claimed(ask(&store, at(1), take(&["q"], limits::CLAIM_JOBS_MAX)).await);
     assert_eq!(taken.iter().map(|job| job.id).collect::<Vec<_>>(), (1..=n_jobs).map(id).collect::<Vec<_>>());

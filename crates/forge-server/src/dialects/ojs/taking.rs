@@ -82,5 +82,5 @@ impl Drop for TakenJobs {
 
 /// Puts a job that its worker never got back to where it was. It does not count as an attempt.
 pub(in crate::dialects) fn hand_back(app: &App, job: JobId, fence: u64) {
-    app.engine.tell(Command::HandBack(Held { job, holder: Holder::Token(fence), client: None }));
+    app.engine.see_to(Command::HandBack(Held { job, holder: Holder::Token(fence), client: None }));
 }

@@ -1,0 +1,41 @@
+//! How much of a transaction a command takes.
+
+use super::{Command, Content, Output, Submit};
+use crate::job::Input;
+use crate::limits::{WEIGHED_BYTES, WORKFLOW_WEIGHT};
+
+impl Command {
+    /// How many jobs it may write, about; bytes that come along count as jobs, too. Whoever gathers commands for a transaction goes by this, so that
+    /// a few large ones do not keep everybody else waiting.
+    pub fn weight(&self) -> usize {
+        match self {
+            Command::Submit(submit) => of_jobs(submit),
+            Command::Workflow(workflow) => {
+                let steps = workflow.steps.iter().map(|step| of_input(&step.input));
+                of_jobs(&workflow.submit) + steps.sum::<usize>()
+            }
+            Command::Claim(claim) => claim.limit.max(1),
+            Command::Due(n_jobs) => *n_jobs,
+            Command::Cancel(_) | Command::Retry(_) | Command::Forget(_) => WORKFLOW_WEIGHT,
+            Command::Succeed(succeed) => succeed.output.as_deref().map_or(1, of_output),
+            Command::Upload(upload) => of_output(&upload.output),
+            _ => 1,
+        }
+    }
+}
+
+fn of_jobs(submit: &Submit) -> usize {
+    submit.jobs.iter().map(|job| of_input(&job.input)).sum()
+}
+
+fn of_input(input: &Input) -> usize {
+    let n_bytes = input.payload.len() + input.meta.len() + input.extra.len();
+    1 + n_bytes / WEIGHED_BYTES + input.items.len() / WORKFLOW_WEIGHT
+}
+
+fn of_output(output: &Output) -> usize {
+    match &output.content {
+        Content::Inline(bytes) => 1 + bytes.len() / WEIGHED_BYTES,
+        Content::Stored(_) => 1,
+    }
+}
