@@ -491,5 +491,8 @@ pub const SCHEMA_WORK_MAX: usize = 32 * 1024 * 1024;
 /// Work that is done at once; more goes to a thread of its own. About a millisecond.
 pub const SCHEMA_WORK_AT_ONCE: usize = 32 * 1024;
 
+/// Such threads at work. Few, because each takes a processor from everybody else for as long as it works.
+pub const SCHEMA_THREADS_MAX: usize = 2;
+
 /// Work up to which it is told what does not fit and where. The validator collects that of all values first, some 300 bytes each.
 pub const SCHEMA_MISFITS_WORK_MAX: usize = 64 * 1024;

@@ -7,25 +7,40 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use forge_core::catalog::Kind;
 use forge_core::id::ClientId;
 use forge_core::schema::{SchemaEntry, SchemaIndex};
 use forge_core::time::Time;
+use tokio::sync::Semaphore;
 
 use super::{SchemaDocument, index, parsed, text};
 use crate::app::App;
 use crate::edge::ApiError;
 use crate::limits::{
-    SCHEMA_CLIENTS_CACHED_MAX, SCHEMAS_CACHED_BYTES_MAX, SCHEMAS_CACHED_BYTES_PER_CLIENT_MAX, SCHEMAS_FRESH,
+    SCHEMA_CLIENTS_CACHED_MAX, SCHEMA_THREADS_MAX, SCHEMAS_CACHED_BYTES_MAX,
+    SCHEMAS_CACHED_BYTES_PER_CLIENT_MAX, SCHEMAS_FRESH,
 };
 
-/// Schemas by client.
-#[derive(Default)]
+/// Schemas by client, and the room for work with them.
 pub struct SchemaCache {
     clients: Mutex<HashMap<ClientId, Arc<ClientSchemas>>>,
     /// Grows whenever something is forgotten: what was read from the store before is then not remembered.
     epoch: AtomicU64,
     /// Bytes of all documents that are remembered.
     n_bytes: Arc<AtomicUsize>,
+    /// Threads for what takes long. Whoever finds none free waits, and only whoever has a schema.
+    threads: Arc<Semaphore>,
+}
+
+impl Default for SchemaCache {
+    fn default() -> Self {
+        SchemaCache {
+            clients: Mutex::default(),
+            epoch: AtomicU64::default(),
+            n_bytes: Arc::default(),
+            threads: Arc::new(Semaphore::new(SCHEMA_THREADS_MAX)),
+        }
+    }
 }
 
 /// The schemas of a client, as they were at a moment.
@@ -94,6 +109,22 @@ impl SchemaCache {
         Ok(found)
     }
 
+    /// Does work apart from the threads that answer requests, and of all of it only so much at once.
+    pub(super) async fn apart<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let thread = Arc::clone(&self.threads).acquire_owned().await;
+        let thread = thread.map_err(|error| ApiError::internal(Kind::Internal, error))?;
+        // The work goes on if its caller goes away, so the thread is its own until the end.
+        let working = tokio::task::spawn_blocking(move || {
+            let done = work();
+            drop(thread);
+            done
+        });
+        working.await.map_err(|error| ApiError::internal(Kind::Internal, error))
+    }
+
     /// Forgets all clients if what is remembered of them is too much.
     fn make_room(&self) {
         if self.n_bytes.load(Ordering::Relaxed) > SCHEMAS_CACHED_BYTES_MAX {
@@ -135,7 +166,7 @@ impl ClientSchemas {
             return Ok(Some(Arc::clone(&known.document)));
         }
         let Some(text) = text(app, index.client, entry).await? else { return Ok(None) };
-        let (Ok(document), _) = parsed(text).await? else {
+        let (Ok(document), _) = parsed(app, text).await? else {
             tracing::warn!(
                 job_type = entry.job_type,
                 version = entry.version,

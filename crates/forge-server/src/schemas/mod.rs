@@ -35,7 +35,7 @@ pub use document::{Misfit, SchemaDocument, Unfit};
 /// Registers a schema.
 pub async fn register(app: &App, client: ClientId, request: SchemaRequest) -> Result<SchemaEntry, ApiError> {
     let SchemaRequest { job_type, version, uri, text } = request;
-    let (parsed, text) = parsed(text).await?;
+    let (parsed, text) = parsed(app, text).await?;
     if let Err(unfit) = parsed {
         let place = format!("schema{}", unfit.pointer);
         return Err(
@@ -45,10 +45,9 @@ pub async fn register(app: &App, client: ClientId, request: SchemaRequest) -> Re
     asked(app, SchemaCommand::Register { client, job_type, version, uri, text }).await
 }
 
-/// Reads a schema apart from the threads that answer requests: compiling patterns can take a while. Gives the text back.
-async fn parsed(text: Vec<u8>) -> Result<(Result<SchemaDocument, Unfit>, Vec<u8>), ApiError> {
-    let parsing = tokio::task::spawn_blocking(move || (SchemaDocument::parse(&text), text)).await;
-    parsing.map_err(|error| ApiError::internal(Kind::Internal, error))
+/// Reads a schema apart: compiling patterns can take a while. Gives the text back.
+async fn parsed(app: &App, text: Vec<u8>) -> Result<(Result<SchemaDocument, Unfit>, Vec<u8>), ApiError> {
+    app.schemas.apart(move || (SchemaDocument::parse(&text), text)).await
 }
 
 /// Deletes one: what it was.
@@ -104,11 +103,11 @@ pub async fn misfits(app: &App, submission: &Submission) -> Result<Vec<Misfit>, 
     };
     let Some(entry) = named.or_else(of_type) else { return Ok(Vec::new()) };
     let Some(document) = schemas.document(app, &entry).await? else { return Ok(Vec::new()) };
-    judged(document, &submission.input.payload).await
+    judged(app, document, &submission.input.payload).await
 }
 
-/// Judges arguments; many of them apart from the threads that answer requests.
-async fn judged(document: Arc<SchemaDocument>, payload: &[u8]) -> Result<Vec<Misfit>, ApiError> {
+/// Judges arguments; many of them apart.
+async fn judged(app: &App, document: Arc<SchemaDocument>, payload: &[u8]) -> Result<Vec<Misfit>, ApiError> {
     let args: Value = match payload {
         [] => Value::Array(Vec::new()),
         payload => match serde_json::from_slice(payload) {
@@ -127,8 +126,7 @@ async fn judged(document: Arc<SchemaDocument>, payload: &[u8]) -> Result<Vec<Mis
     if work <= SCHEMA_WORK_AT_ONCE {
         return Ok(document.judge(&args, work));
     }
-    let judging = tokio::task::spawn_blocking(move || document.judge(&args, work)).await;
-    judging.map_err(|error| ApiError::internal(Kind::Internal, error))
+    app.schemas.apart(move || document.judge(&args, work)).await
 }
 
 /// How many values there are within a value, itself included.
