@@ -44,5 +44,4 @@ mod unread;
 mod upgrade;
 mod usage;
 mod webhooks;
-mod wire;
 mod workflow_nodes;

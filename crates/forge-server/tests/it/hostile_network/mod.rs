@@ -4,6 +4,8 @@
 //!
 //! `make torture` plays it for many rounds, in any order.
 
+mod wire;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -23,7 +25,7 @@ use crate::process::Server;
 use crate::rabbitmq::pause;
 use crate::schedules::ticks;
 use crate::webhooks::receiver::{Receiver, read_request};
-use crate::wire::{Condition, Wire};
+use wire::{Condition, Wire};
 
 /// What `start` gives nodes.
 const LEASE: Duration = Duration::from_secs(2);
