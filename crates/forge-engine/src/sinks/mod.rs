@@ -18,6 +18,7 @@
 //!
 //! - the broker is away or refuses: the same events are sent again, with waits that grow up to [`SinkOptions::wait_max`]. The sink
 //!   falls behind, and nobody else notices: it reads the journal at its own pace and keeps two chunks in memory at most;
+//! - that goes on for a whole lease: the node leaves the sink for a moment, so that another node may try, which perhaps reaches the broker;
 //! - the broker will never take an event, because it is too large: it is counted, logged and left out;
 //! - a job was deleted before its event was sent: the event is counted and left out;
 //! - the sink panics: that is a failure like any other. A panic elsewhere in the loop begins the loop again, after a wait;

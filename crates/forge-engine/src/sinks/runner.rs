@@ -37,6 +37,8 @@ enum Pause {
     Stopped,
     /// Another node sends, or the store could not be asked for so long that one may; or the feed broke.
     Lost,
+    /// Nothing went out for a whole lease. Another node may reach the broker.
+    GivenUp,
 }
 
 /// What the holder of a sink knows.
@@ -60,7 +62,7 @@ impl Holding {
             position: sink.position,
             totals: sink.totals,
             sent_at: sink.sent_at,
-            trouble: None,
+            trouble: sink.trouble.map(|trouble| (trouble.since, trouble.message)),
             noted_at: now,
             news: false,
             complained_at: None,
@@ -111,8 +113,10 @@ impl SinkRunner {
                 Ok(cursor) => match self.hold(cursor).await {
                     Pause::Stopped => return,
                     Pause::Lost => PAUSE,
+                    // Long enough for every other node to look once.
+                    Pause::GivenUp => self.options.lease / 2,
                 },
-                Err(Error::Refused(_)) => self.options.lease / 3,
+                Err(Error::Refused(_)) => self.until_free().await,
                 Err(Error::Stopped) => return,
                 Err(error) => {
                     tracing::debug!(sink = self.sink.name(), %error, "could not take the sink");
@@ -124,6 +128,14 @@ impl SinkRunner {
                 return;
             }
         }
+    }
+
+    /// How long to leave the sink to its holder: until its lease ends, or a look is due, since it may leave before.
+    async fn until_free(&self) -> Duration {
+        let look = self.options.lease / 3;
+        let held = self.engine.store().record::<SinkCursor>(self.sink.name().to_owned()).await;
+        let lease = held.ok().flatten().and_then(|cursor| cursor.lease);
+        lease.map_or(look, |lease| lease.until.since(self.engine.now()).clamp(PAUSE, look))
     }
 
     async fn take(&self, at_once: bool) -> Result<SinkCursor, Error> {
@@ -174,7 +186,7 @@ impl SinkRunner {
                 break pause;
             }
         };
-        if let Pause::Stopped = pause {
+        if let Pause::Stopped | Pause::GivenUp = pause {
             // Refused or not: whoever goes on finds a place that is not ahead.
             let _ =
                 self.engine.commands().run(Command::Sink(SinkCommand::Leave(self.report(&holding)))).await;
@@ -205,8 +217,9 @@ impl SinkRunner {
         if self.until_note(holding).is_zero() { self.note(holding).await } else { Ok(()) }
     }
 
-    /// Sends a wave until the broker has all of it.
+    /// Sends a wave until the broker has all of it, or another node may have more luck with it.
     async fn send_wave(&mut self, wave: &[SinkEvent], holding: &mut Holding) -> Result<(), Pause> {
+        let began = self.engine.now();
         let mut wait = self.options.wait_base;
         loop {
             match self.try_send(wave, holding).await? {
@@ -214,7 +227,11 @@ impl SinkRunner {
                     self.confirmed(wave, &sent, holding);
                     return Ok(());
                 }
-                Err(error) => self.failed(&error, wait, holding).await?,
+                Err(error) => self.failed(&error, wait, holding),
+            }
+            if self.engine.store().is_shared() && self.engine.now().since(began) >= self.options.lease {
+                tracing::info!(sink = self.sink.name(), "leaving the sink to another node, if there is one");
+                return Err(Pause::GivenUp);
             }
             self.wait_out(wait, holding).await?;
             wait = (wait * 2).min(self.options.wait_max);
@@ -273,7 +290,7 @@ impl SinkRunner {
         }
     }
 
-    async fn failed(&self, error: &SinkError, wait: Duration, holding: &mut Holding) -> Result<(), Pause> {
+    fn failed(&self, error: &SinkError, wait: Duration, holding: &mut Holding) {
         let now = self.engine.now();
         SinkCounters::add(&self.counters.errors, 1);
         let since = holding.trouble.as_ref().map_or(now, |(since, _)| *since);
@@ -285,7 +302,6 @@ impl SinkRunner {
         }
         holding.trouble = Some((since, error.0.clone()));
         holding.news |= is_new;
-        Ok(())
     }
 
     /// Waits before the next try, during which the sink stays held.

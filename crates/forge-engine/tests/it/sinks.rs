@@ -351,20 +351,59 @@ async fn one_node_sends_and_another_takes_over_when_it_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_broker_that_says_nothing_is_asked_again_and_the_node_keeps_the_sink() {
+async fn another_node_takes_over_within_a_second_of_the_lease() {
+    let here = World::on(TestStore::of_nodes(), Options::default());
+    let there = here.node();
+    let broker = Broker::new(&here);
+    let first = start(&here, &broker, "here");
+    here.settle().await;
+    let _second = start(&there, &broker, "there");
+    // Not at a moment when the other one looks anyway.
+    here.pass(Duration::from_millis(8_300)).await;
+    drop(first);
+    let lease = cursor(&here).await.lease.unwrap();
+    assert_eq!(lease.node, name("here"));
+    here.pass(lease.until.since(here.engine.now()) + SECOND).await;
+    assert_eq!(cursor(&here).await.lease.unwrap().node, name("there"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_does_not_reach_the_broker_leaves_the_sink_to_one_that_does() {
+    let here = World::on(TestStore::of_nodes(), Options::default());
+    let there = here.node();
+    let (cut_off, broker) = (Broker::new(&here), Broker::new(&here));
+    cut_off.behave(Mood::Breaks(1));
+    let _first = start(&here, &cut_off, "here");
+    here.settle().await;
+    let _second = start(&there, &broker, "there");
+    let job = work(&here).await;
+    here.pass(40 * SECOND).await;
+    let sink = cursor(&here).await;
+    assert_eq!(sink.lease.unwrap().node, name("there"));
+    assert_eq!(sink.trouble, None);
+    assert_eq!(broker.numbers()[&job], [1, 2, 3, 4, 5], "all of it again: nothing was confirmed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broker_that_says_nothing_is_asked_again_by_any_node_and_is_down_all_the_while() {
     let here = World::on(TestStore::of_nodes(), Options::default());
     let there = here.node();
     let broker = Broker::new(&here);
     broker.behave(Mood::Hangs);
     let first = start(&here, &broker, "here");
     here.settle().await;
-    let _second = start(&there, &broker, "there");
+    let second = start(&there, &broker, "there");
     let job = work(&here).await;
-    here.pass(100 * SECOND).await;
-    let sink = cursor(&here).await;
-    assert_eq!(sink.lease.unwrap().node, name("here"));
-    assert_eq!(sink.trouble.unwrap().message, "no confirmation within 30 s");
-    assert!(first.counters().errors.load(Ordering::Relaxed) >= 2);
+    here.pass(31 * SECOND).await;
+    let since = cursor(&here).await.trouble.unwrap().since;
+    for _ in 0..100 {
+        here.pass(SECOND).await;
+        let trouble = cursor(&here).await.trouble.unwrap();
+        assert_eq!((trouble.since, &*trouble.message), (since, "no confirmation within 30 s"));
+    }
+    for node in [&first, &second] {
+        assert!(node.counters().errors.load(Ordering::Relaxed) >= 1);
+    }
     broker.behave(Mood::Takes);
     here.pass(60 * SECOND).await;
     assert_eq!(broker.numbers()[&job], [1, 2, 3, 4, 5]);
