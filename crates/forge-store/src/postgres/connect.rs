@@ -21,6 +21,17 @@ use crate::{Error, Fault};
 /// Answers later than the server's own limit by this much will not come: the server or the way to it is gone.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// What PostgreSQL has not acknowledged for so long will not arrive: the way to it is gone, whether anybody said so or not. Longer than a
+/// server may wait for a lock without reading on.
+const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(15);
+
+/// What makes PostgreSQL, too, notice a node that vanished without a word: within a minute rather than two hours, so that its sessions end. On the
+/// way of a session through a pooler, these are about the pooler.
+pub(super) const NOTICE_PEER: &str = "SET tcp_keepalives_idle = 30;
+     SET tcp_keepalives_interval = 10;
+     SET tcp_keepalives_count = 3;
+     SET tcp_user_timeout = '15s'";
+
 /// Where PostgreSQL listens unless something else is said.
 const PORT: u16 = 5432;
 
@@ -110,11 +121,15 @@ pub(super) fn parsed(url: &str) -> Result<(Config, TlsSettings), String> {
     if config.get_hosts().len() > 1 {
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);
     }
-    // A peer that vanished without a word is noticed within a minute rather than two hours.
+    // Without an answer it is asked every 5 s whether anybody is there: a server may vanish after it took the question, and its address may by then
+    // be another's, who knows nothing of the connection.
     config
-        .keepalives_idle(Duration::from_secs(30))
-        .keepalives_interval(Duration::from_secs(10))
+        .keepalives_idle(Duration::from_secs(5))
+        .keepalives_interval(Duration::from_secs(5))
         .keepalives_retries(3);
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(UNACKNOWLEDGED_MAX);
+    }
     Ok((config, wishes))
 }
 
@@ -132,16 +147,19 @@ pub(super) async fn open_bare(address: &Address) -> Result<Client, PgError> {
 
 /// The settings of a session.
 ///
-/// A server that waits for a lock on behalf of a node that is gone should notice, and let go of what it holds.
+/// A server that waits for a lock on behalf of a node that is gone should notice, and let go of what it holds. So should one that cannot get rid of
+/// an answer: neither of the timeouts counts while it writes, so the system has to end the connection.
 ///
 /// All our statements look up rows by index, and say so in their order and limits. The planner guesses otherwise while a table
 /// is small or its statistics are old, and a prepared plan stays: a sequential scan chosen for ten rows would still be in
 /// use at a million. So every plan is made once, and may use nothing but indexes where there is one.
 pub(super) fn settings(options: &Options) -> String {
     format!(
-        "SET statement_timeout = {};
+        "{NOTICE_PEER};
+         SET tcp_user_timeout = {silence};
+         SET statement_timeout = {};
          SET lock_timeout = {};
-         SET idle_in_transaction_session_timeout = {};
+         SET idle_in_transaction_session_timeout = {silence};
          SET idle_session_timeout = 0;
          SET client_connection_check_interval = 1000;
          SET plan_cache_mode = force_generic_plan;
@@ -154,7 +172,7 @@ pub(super) fn settings(options: &Options) -> String {
           WHERE current_setting('synchronous_commit') = 'off'",
         options.statement_timeout.as_millis(),
         options.lock_timeout.as_millis(),
-        options.silence.as_millis(),
+        silence = options.silence.as_millis(),
     )
 }
 

@@ -13,12 +13,12 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_postgres::{AsyncMessage, Client, Error as PgError};
 
-use super::connect::{self, Address};
+use super::connect::{self, Address, NOTICE_PEER};
 use super::fault;
 use crate::{Error, Fault, Wakeup};
 
 /// An idle session is what this is for, whatever the server thinks of them.
-const LISTEN: &str = "LISTEN forgerun; SET idle_session_timeout = 0";
+const LISTEN: &str = "LISTEN forgerun; SET idle_session_timeout = 0; ";
 
 /// PostgreSQL takes payloads below 8000 bytes.
 const PAYLOAD_BYTES_MAX: usize = 7999;
@@ -168,7 +168,7 @@ impl Session {
             }
         });
         let session = Session { _client: client, driver };
-        session._client.batch_execute(LISTEN).await?;
+        session._client.batch_execute(&format!("{LISTEN}{NOTICE_PEER}")).await?;
         Ok(session)
     }
 

@@ -6,6 +6,7 @@
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row};
 
+use super::connect::NOTICE_PEER;
 use super::fault;
 use crate::migrations::{AppliedStep, Migration, SchemaStatus, pending};
 use crate::{Error, Fault};
@@ -78,7 +79,7 @@ pub(super) async fn migrate(client: &mut Client) -> Result<(), Error> {
 
 async fn migrate_to(client: &mut Client, all: &[Migration]) -> Result<(), Error> {
     check_server(client).await?;
-    client.batch_execute(SETTINGS).await.map_err(fault::report)?;
+    client.batch_execute(&format!("{SETTINGS}; {NOTICE_PEER}")).await.map_err(fault::report)?;
     client.batch_execute(LOCK).await.map_err(fault::report)?;
     let result = apply(client, all).await;
     // If this fails the connection is gone, and the lock with it.
