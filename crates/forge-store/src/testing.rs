@@ -298,11 +298,13 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        drop(self.keeper.stdin.take());
-        let _ = self.keeper.wait();
+        // Ours to wait for: the keeper would take it for one that does not end.
         if let Ok(Some(mut server)) = self.server.lock().map(|mut server| server.take()) {
+            let _ = Command::new("kill").args(["-QUIT", &server.id().to_string()]).status();
             let _ = server.wait();
         }
+        drop(self.keeper.stdin.take());
+        let _ = self.keeper.wait();
     }
 }
 
