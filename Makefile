@@ -51,7 +51,7 @@ bench-peers: ## measure beside other job servers, fetched from their registries
 sim: ## run the simulator over SEEDS seeds (default 1000)
 	cargo run --release -p forge-sim -- --seeds $(SEEDS)
 
-# A round takes about half a minute.
+# A round takes about a minute and a quarter.
 torture: ## three real nodes in a bad network for ROUNDS rounds (default 40)
 	FORGERUN_TORTURE_ROUNDS=$(ROUNDS) cargo test -p forge-server --all-features --test it -- hostile_network --nocapture
 

@@ -17,6 +17,8 @@
 //! Panics where something is missing: tests must fail then, not pass without a database.
 
 use std::fs;
+use std::io::Write as _;
+use std::net::IpAddr;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -68,6 +70,8 @@ pub struct Cluster {
     durability: Durability,
     owner: Option<(u32, u32)>,
     is_encrypted: bool,
+    /// Where it listens besides loopback.
+    host: Option<IpAddr>,
     server: Mutex<Option<Child>>,
     n_databases: AtomicU32,
     /// Holds the pipe that keeps the folder's keeper waiting.
@@ -92,17 +96,28 @@ impl Cluster {
 
     /// Starts a server of one's own.
     pub fn start(durability: Durability) -> Cluster {
-        Cluster::started(durability, None)
+        Cluster::started(durability, None, None)
+    }
+
+    /// The same, and it listens on this address too, for the 256 around it.
+    pub fn start_at(host: IpAddr, durability: Durability) -> Cluster {
+        Cluster::started(durability, None, Some(host))
     }
 
     /// The same, and it encrypts connections of those who ask for it, with this certificate and its key in PEM.
     pub fn start_encrypted(certificate: &str, key: &str) -> Cluster {
-        Cluster::started(Durability::None, Some([certificate, key]))
+        Cluster::started(Durability::None, Some([certificate, key]), None)
     }
 
-    fn started(durability: Durability, certificate_and_key: Option<[&str; 2]>) -> Cluster {
-        let cluster = Cluster::without_data(durability, certificate_and_key.is_some());
+    fn started(
+        durability: Durability,
+        certificate_and_key: Option<[&str; 2]>,
+        host: Option<IpAddr>,
+    ) -> Cluster {
+        let mut cluster = Cluster::without_data(durability, certificate_and_key.is_some());
         cluster.make_data();
+        cluster.host = host;
+        cluster.let_in_neighbours();
         for (name, pem) in CERTIFICATE_AND_KEY.into_iter().zip(certificate_and_key.into_iter().flatten()) {
             cluster.give(name, pem);
         }
@@ -173,6 +188,7 @@ impl Cluster {
             durability,
             owner,
             is_encrypted,
+            host: None,
             keeper,
         }
     }
@@ -250,6 +266,12 @@ impl Cluster {
         assert!(output.status.success(), "initdb failed: {}", String::from_utf8_lossy(&output.stderr));
     }
 
+    fn let_in_neighbours(&self) {
+        let Some(host) = self.host else { return };
+        let rules = fs::OpenOptions::new().append(true).open(self.folder.join("data/pg_hba.conf"));
+        writeln!(rules.expect("made by initdb"), "host all all {host}/24 trust").expect("cannot add a rule");
+    }
+
     /// Puts a file into the folder that nobody but the server can read.
     fn give(&self, name: &str, text: &str) {
         let path = self.folder.join(name);
@@ -264,7 +286,9 @@ impl Cluster {
     fn spawn(&self) -> Child {
         let mut postgres = self.program("postgres");
         postgres.arg("-D").arg(self.folder.join("data"));
-        postgres.args(["-c", "listen_addresses=127.0.0.1", "-c", "max_connections=200"]);
+        let host = self.host.map_or_else(String::new, |host| format!(",{host}"));
+        postgres.arg("-c").arg(format!("listen_addresses=127.0.0.1{host}"));
+        postgres.args(["-c", "max_connections=200"]);
         postgres.arg("-c").arg(format!("unix_socket_directories={}", self.folder.display()));
         if self.durability == Durability::None {
             postgres.args(["-c", "fsync=off", "-c", "full_page_writes=off"]);

@@ -6,6 +6,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use forge_core::time::Time;
+use forge_engine::{Clock, SystemClock};
 use serde_json::json;
 
 use crate::crash::{Connection, check, first_key};
@@ -14,9 +16,11 @@ use crate::rabbitmq::pause;
 
 /// Connections that submit without a pause.
 const N_CLIENTS: usize = 6;
+/// Submissions of a client to a node that is not its own.
+const N_VISIT: usize = 5;
 /// As a rule, see [`Load::n_more`].
 const N_HEARD: usize = 60;
-/// After so long a client gives up on a node and asks the next. Longer than a node waits for its database.
+/// After so long a client gives up on a node and asks the next. Longer than a node waits for a database that it cannot reach.
 const PATIENCE: Duration = Duration::from_secs(8);
 
 /// Where nodes are, and what was heard from them.
@@ -34,7 +38,23 @@ pub(crate) struct Load {
     pub(crate) n_more: usize,
     n_sent: AtomicUsize,
     n_refused: AtomicU64,
+    gaps: Mutex<Gaps>,
     is_over: AtomicBool,
+}
+
+/// Times in which nobody was promised anything.
+#[derive(Default)]
+struct Gaps {
+    heard_at: Option<Time>,
+    longest: Duration,
+}
+
+impl Gaps {
+    fn heard(&mut self) {
+        let now = SystemClock.now();
+        let before = self.heard_at.replace(now).unwrap_or(now);
+        self.longest = self.longest.max(now.since(before));
+    }
 }
 
 /// Ends the load.
@@ -63,6 +83,7 @@ impl Load {
             n_more: N_HEARD,
             n_sent: AtomicUsize::new(0),
             n_refused: AtomicU64::new(0),
+            gaps: Mutex::default(),
             is_over: AtomicBool::new(false),
         }
     }
@@ -86,25 +107,32 @@ impl Load {
         });
     }
 
-    /// One client: it stays with a node as long as that answers.
-    fn submit(&self, mut turn: usize) {
+    /// One client: it stays with its node as long as that answers. With another it stays for a while, and then looks for its own again: so there are
+    /// always some at every node.
+    fn submit(&self, own: usize) {
+        let mut away = 0;
         while !self.is_over.load(Ordering::Relaxed) {
             let address = {
                 let nodes = self.nodes.lock().unwrap();
-                nodes[turn % nodes.len()]
+                away %= nodes.len();
+                nodes[(own + away) % nodes.len()]
             };
-            turn += 1;
+            let n_max = if away == 0 { usize::MAX } else { N_VISIT };
             let Ok(mut connection) = Connection::open_patiently(address, &self.key, PATIENCE) else {
                 pause(Duration::from_millis(20));
+                away += 1;
                 continue;
             };
-            self.submit_all(&mut connection);
+            away = if self.submit_all(&mut connection, n_max) { 0 } else { away + 1 };
         }
     }
 
-    /// Until the node does not answer any more.
-    fn submit_all(&self, connection: &mut Connection) {
-        while !self.is_over.load(Ordering::Relaxed) {
+    /// So many, or until the node does not answer any more. Says whether it did.
+    fn submit_all(&self, connection: &mut Connection, n_max: usize) -> bool {
+        for _ in 0..n_max {
+            if self.is_over.load(Ordering::Relaxed) {
+                break;
+            }
             pause(self.pace);
             let n = self.n_sent.fetch_add(1, Ordering::Relaxed);
             let mut body = json!({"type": "EXECUTE", "work_kind": self.work_kind});
@@ -113,17 +141,20 @@ impl Load {
             }
             match connection.ask("POST", "/v1/jobs", &body.to_string()) {
                 Ok((202, job)) => {
+                    self.gaps.lock().unwrap().heard();
                     self.heard.lock().unwrap().insert(job["job_id"].as_str().unwrap().into(), n);
                 }
                 // Nothing was promised: a client tries again, here or elsewhere.
                 Ok((503, _)) => {
                     self.n_refused.fetch_add(1, Ordering::Relaxed);
-                    return pause(Duration::from_millis(20));
+                    pause(Duration::from_millis(20));
+                    return false;
                 }
                 Ok((status, problem)) => panic!("{status}: {problem}"),
-                Err(_) => return,
+                Err(_) => return false,
             }
         }
+        true
     }
 
     pub(crate) fn n_heard(&self) -> usize {
@@ -146,9 +177,10 @@ impl Load {
         assert!(heard.len() >= 2 * self.n_more);
         let n_events = check(node.address, &self.key, &heard);
         println!(
-            "{} jobs acknowledged, {} submissions refused: all ended once, {n_events} events",
+            "{} jobs acknowledged, {} submissions refused, none taken for {:?} at most: all ended once, {n_events} events",
             heard.len(),
-            self.n_refused.load(Ordering::Relaxed)
+            self.n_refused.load(Ordering::Relaxed),
+            self.gaps.lock().unwrap().longest
         );
         n_events as f64 / heard.len() as f64
     }

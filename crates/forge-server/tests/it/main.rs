@@ -18,6 +18,7 @@ mod deploy;
 mod generated_client;
 #[cfg(feature = "grpc")]
 mod grpc;
+#[cfg(feature = "nats")]
 mod hostile_network;
 mod load;
 mod logs;

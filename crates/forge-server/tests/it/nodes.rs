@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use forge_store::testing::{Cluster, Durability};
 
-use crate::crash::{start, started, started_with_leases};
+use crate::crash::{start, started_with_leases};
 use crate::load::Load;
-use crate::process::{Server, forgerun};
+use crate::process::forgerun;
 use crate::rabbitmq::pause;
 
 /// Longer than the leases of these nodes.
@@ -57,16 +57,10 @@ fn node(database_url: &str) -> Command {
     forgerun(&["serve", "--listen", "127.0.0.1:0", "--database-url", database_url])
 }
 
-/// Five minutes ahead of everybody else.
-fn node_ahead(database_url: &str) -> Command {
-    let mut command = node(database_url);
+/// Its clock will be five minutes ahead of everybody else's.
+pub(crate) fn five_minutes_ahead(command: &mut Command) {
     // The library itself: the program `faketime` would stand between us and the server, and outlive neither.
     command.env("LD_PRELOAD", faketime()).env("FAKETIME", "+300s").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
-    command
-}
-
-pub(crate) fn start_ahead(database_url: &str) -> Server {
-    started(node_ahead(database_url))
 }
 
 /// Debian has a folder per kind of processor.
@@ -82,7 +76,9 @@ fn a_node_whose_clock_is_ahead_takes_nothing_from_the_others() {
     let url = runtime().block_on(cluster.database());
     // Shorter than what the clocks differ by, longer than any stall of the machine.
     let start = |node: Command| started_with_leases(node, Duration::from_secs(60));
-    let (first, second) = (start(node(&url)), start(node_ahead(&url)));
+    let mut ahead = node(&url);
+    five_minutes_ahead(&mut ahead);
+    let (first, second) = (start(node(&url)), start(ahead));
     let load = Load::new(&[&first, &second]);
     load.during(|| load.wait_for_more());
     // Created, queued, assigned, running, ended: one more, and a job was taken for lost.

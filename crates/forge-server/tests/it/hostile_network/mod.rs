@@ -1,98 +1,135 @@
-//! Three nodes on one PostgreSQL, and all that networks, clocks and machines do to them while clients submit through each: cut off from the database for
-//! longer than a lease, cut off from clients, a slow database, lost packets, a clock five minutes ahead, a frozen process. Nothing that was
-//! acknowledged is lost, nothing ends twice, deliveries of a job arrive in order, a tick makes one job, and work goes on.
+//! Three nodes on one PostgreSQL and one broker, and all that networks, clocks and machines do to them while clients submit through each: cut off
+//! from the database for longer than a lease, from the broker, from clients, a slow database, lost packets, a clock five minutes ahead, a frozen
+//! process, restarts of all nodes one after the other. Nothing that was acknowledged is lost, nothing ends twice, deliveries and events in the broker arrive
+//! in order and are complete, a tick makes one job, and work goes on.
+//!
+//! Each node has a network of its own from the kernel, where that is allowed (`network`).
 //!
 //! `make torture` plays it for many rounds, in any order.
 
+mod checks;
+mod namespaces;
+mod network;
 mod wire;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use forge_engine::{Clock, SystemClock};
 use forge_store::testing::{Cluster, Durability};
-use forge_wire::time;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::io::AsyncWriteExt;
-use tokio::runtime::{Handle, Runtime};
+use tokio::runtime::Runtime;
 
-use crate::crash::{Connection, first_key, start};
+use crate::crash::{Connection, first_key, started};
 use crate::load::Load;
-use crate::nodes::start_ahead;
-use crate::process::Server;
+use crate::nodes::five_minutes_ahead;
+use crate::process::{Server, forgerun};
 use crate::rabbitmq::pause;
-use crate::schedules::ticks;
+use crate::sinks::nats::NatsServer;
+use crate::sinks::wait_for;
 use crate::webhooks::receiver::{Receiver, read_request};
-use wire::{Condition, Wire};
+use checks::{
+    Reports, check_deliveries, check_lost_attempts, check_sessions, check_sink, check_ticks, n_sessions, sink,
+};
+use network::{Network, Services, Surroundings, Trouble};
 
-/// What `start` gives nodes.
-const LEASE: Duration = Duration::from_secs(2);
+const TOKEN: &str = "the-operator-and-nobody-else";
+
+/// How long a bad network lasts at least.
+const A_WHILE: Duration = Duration::from_secs(4);
 /// Longer than a lease, and than a node may be silent in a transaction.
-const TROUBLE: Duration = Duration::from_secs(6);
-/// How much later than lease + 1 s work may go on: this machine has other things to do.
-const SLACK: Duration = Duration::from_secs(30);
+const AWAY: Duration = Duration::from_secs(6);
 
-/// What happens to nodes.
+/// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mishap {
-    DatabaseCut,
-    ClientsCut,
-    DatabaseSlow,
-    PacketsLost,
+    /// To the network of a node.
+    Network(Trouble),
+    /// A node is frozen.
     Frozen,
+    /// All nodes are stopped and started, one after the other.
+    Restarts,
 }
 
-const MISHAPS: [Mishap; 5] =
-    [Mishap::DatabaseCut, Mishap::ClientsCut, Mishap::DatabaseSlow, Mishap::PacketsLost, Mishap::Frozen];
+const MISHAPS: [Mishap; 7] = [
+    Mishap::Network(Trouble::DatabaseCut),
+    Mishap::Network(Trouble::ClientsCut),
+    Mishap::Network(Trouble::DatabaseSlow),
+    Mishap::Network(Trouble::BrokerCut),
+    Mishap::Network(Trouble::PacketsLost),
+    Mishap::Restarts,
+    Mishap::Frozen,
+];
 
-/// A node, and what lies before and behind it.
+impl Mishap {
+    /// Whether a node cannot send to the broker, so that another takes over.
+    fn ends_sending(self) -> bool {
+        matches!(self, Mishap::Frozen | Mishap::Network(Trouble::DatabaseCut | Trouble::BrokerCut))
+    }
+}
+
+/// A node, and what lies around it.
 struct Node {
     server: Server,
-    to_database: Wire,
-    from_clients: Wire,
+    around: Surroundings,
+    database: String,
+    is_ahead: bool,
+    /// Where clients find it.
+    address: SocketAddr,
 }
 
 impl Node {
-    fn start(url: &str, database: SocketAddr, start: fn(&str) -> Server, runtime: &Handle) -> Node {
-        let to_database = Wire::to(database, runtime);
-        let server = start(&url.replace(&database.to_string(), &to_database.address.to_string()));
-        let from_clients = Wire::to(server.address, runtime);
-        Node { server, to_database, from_clients }
+    /// `database` is the name of the database.
+    fn start(n: usize, mut around: Surroundings, database: &str) -> Node {
+        // The last one has a wrong clock.
+        let is_ahead = n == 2;
+        let server = started(command(&around, database, is_ahead));
+        let address = around.for_clients(&server);
+        Node { server, around, database: database.to_owned(), is_ahead, address }
     }
 
-    fn befall(&self, mishap: Mishap, load: &Load) {
-        let cut = Condition { is_cut: true, ..Condition::default() };
-        let slow = Condition { delay: Duration::from_millis(100), ..Condition::default() };
-        let losing = Condition { loses_one_in: 20, ..Condition::default() };
-        match mishap {
-            Mishap::DatabaseCut => self.to_database.set(cut),
-            Mishap::ClientsCut => self.from_clients.set(cut),
-            Mishap::DatabaseSlow => self.to_database.set(slow),
-            Mishap::PacketsLost => self.to_database.set(losing),
-            Mishap::Frozen => self.server.signal("STOP"),
-        }
-        load.wait_for_more();
-        match mishap {
-            Mishap::DatabaseCut | Mishap::Frozen => pause(TROUBLE),
-            Mishap::ClientsCut => pause(LEASE),
-            Mishap::DatabaseSlow | Mishap::PacketsLost => {}
-        }
-        self.to_database.set(Condition::default());
-        self.from_clients.set(Condition::default());
-        if mishap == Mishap::Frozen {
-            self.server.signal("CONT");
-        }
-        load.wait_for_more();
+    /// Stops the node in good order, and starts it again.
+    fn restart(&mut self) {
+        self.server.signal("TERM");
+        let new = started(command(&self.around, &self.database, self.is_ahead));
+        self.address = self.around.for_clients(&new);
+        let ended = std::mem::replace(&mut self.server, new).wait();
+        assert_eq!(ended.code, Some(0), "a node stops in good order: {}", ended.stderr);
     }
+
+    /// Events that the node has sent to the broker.
+    fn n_sent(&self) -> u64 {
+        let metrics = self.server.get("/metrics");
+        let sent = metrics.lines().find_map(|line| line.strip_prefix("sink_sent_total{sink=\"nats\"} "));
+        sent.map_or(0, |sent| sent.trim().parse().unwrap())
+    }
+}
+
+fn command(around: &Surroundings, database: &str, is_ahead: bool) -> Command {
+    let services = around.services();
+    let url = format!("postgres://forgerun@{}/{database}", services.database);
+    let listen = around.listen().to_string();
+    let mut command = forgerun(&["serve", "--listen", &listen, "--database-url", &url]);
+    command
+        .env("FORGERUN_AUTH__ADMIN_TOKEN", TOKEN)
+        .env("FORGERUN_AUTH__REGISTRATION", "open")
+        .env("FORGERUN_WEBHOOKS__PRIVATE_TARGETS", "allow")
+        .env("FORGERUN_NATS__URL", format!("nats://{}", services.broker))
+        .env("FORGERUN_NATS__EVENTS", "all");
+    if is_ahead {
+        five_minutes_ahead(&mut command);
+    }
+    around.inside(command)
 }
 
 /// What arrived at the receiver: the number of the submission, and the delivery.
 type Arrivals = Arc<Mutex<Vec<(usize, String)>>>;
 
-async fn receiver(arrivals: Arrivals) -> Receiver {
-    Receiver::start(move |mut connection| {
+async fn receiver(host: IpAddr, arrivals: Arrivals) -> Receiver {
+    Receiver::start_at(host, move |mut connection| {
         let arrivals = arrivals.clone();
         async move {
             while let Some((head, _)) = read_request(&mut connection).await {
@@ -113,17 +150,24 @@ async fn receiver(arrivals: Arrivals) -> Receiver {
 fn nothing_is_lost_or_done_twice_whatever_the_network_does() {
     let n_rounds: usize = std::env::var("FORGERUN_TORTURE_ROUNDS").map_or(1, |n| n.parse().unwrap());
     let runtime = Runtime::new().unwrap();
-    let cluster = Cluster::start(Durability::Full);
+    let network = Network::make(3);
+    let host = network.host();
+    let cluster = Cluster::start_at(host, Durability::Full);
     let url = runtime.block_on(cluster.database());
-    let database = SocketAddr::from(([127, 0, 0, 1], cluster.port()));
-    let starts: [fn(&str) -> Server; 3] = [start, start, start_ahead];
-    let nodes = starts.map(|start| Node::start(&url, database, start, runtime.handle()));
+    let database = url.rsplit('/').next().unwrap();
+    let broker = NatsServer::start_at(host, &[]);
+    let services = Services { database: (host, cluster.port()).into(), broker: broker.address };
+    let around = |n| network.around(n, services, runtime.handle());
+    let mut nodes: Vec<Node> = (0..3).map(|n| Node::start(n, around(n), database)).collect();
+    // What happens before the sink was used for the first time is not sent.
+    wait_for("the sink to be used", || (sink(&nodes[0].server)["state"] == "ok").then_some(()));
+    let n_sessions = runtime.block_on(n_sessions(&cluster));
     let arrivals = Arrivals::default();
-    let receiver = runtime.block_on(receiver(arrivals.clone()));
-    let mut load = Load::through(nodes.iter().map(|node| node.from_clients.address).collect());
+    let receiver = runtime.block_on(receiver(host, arrivals.clone()));
+    let mut load = Load::through(nodes.iter().map(|node| node.address).collect());
     load.callback = Some(format!("http://{}/jobs", receiver.address));
-    // A tenth of a second each, so that some are under way when something happens.
-    load.work_kind = "SUCCESS_NORMAL";
+    // Almost a second each, so that many are under way when something happens.
+    load.work_kind = "SUCCESS_SLOW";
     load.pace = Duration::from_millis(150);
     load.n_more = 20;
     let scheduling = schedule(&nodes[0].server);
@@ -132,15 +176,64 @@ fn nothing_is_lost_or_done_twice_whatever_the_network_does() {
             for (turn, mishap) in MISHAPS.into_iter().enumerate() {
                 let first = if n_rounds == 1 { 0 } else { SystemClock.random() as usize };
                 let n = first.wrapping_add(turn + round) % nodes.len();
-                println!("round {round}: {mishap:?} befalls node {n}");
-                nodes[n].befall(mishap, &load);
+                befall(mishap, n, &mut nodes, &load);
             }
         }
     });
     load.check(&nodes[0].server);
-    check_lost_attempts(&nodes[1].server, &load);
-    check_deliveries(&load, &arrivals);
+    let reports = Reports::read(&nodes[1].server, &load);
+    check_lost_attempts(&reports);
+    check_deliveries(&reports, &arrivals);
+    check_sink(&nodes[2].server, &reports, &broker);
     runtime.block_on(check_ticks(&nodes[2].server, &scheduling));
+    runtime.block_on(check_sessions(&cluster, n_sessions));
+}
+
+/// Something happens to a node: to this one, or to the one that sends to the broker, if another has to take over from it.
+fn befall(mishap: Mishap, n: usize, nodes: &mut [Node], load: &Load) {
+    let n = if mishap.ends_sending() { sender(nodes, None) } else { n };
+    println!("{mishap:?}, node {n}");
+    match mishap {
+        Mishap::Network(trouble) => {
+            let node = &mut nodes[n];
+            node.around.spoil(trouble, &node.server);
+            go_on_without(n, mishap, nodes, load);
+            nodes[n].around.mend();
+        }
+        Mishap::Frozen => {
+            nodes[n].server.signal("STOP");
+            go_on_without(n, mishap, nodes, load);
+            nodes[n].server.signal("CONT");
+        }
+        Mishap::Restarts => {
+            for (n, node) in nodes.iter_mut().enumerate() {
+                node.restart();
+                load.moved(n, node.address);
+                load.wait_for_more();
+            }
+        }
+    }
+    load.wait_for_more();
+}
+
+/// Work goes on for a while, and somebody sends to the broker.
+fn go_on_without(n: usize, mishap: Mishap, nodes: &[Node], load: &Load) {
+    load.wait_for_more();
+    if mishap.ends_sending() {
+        pause(AWAY);
+        sender(nodes, Some(n));
+    } else {
+        pause(A_WHILE);
+    }
+}
+
+/// Waits for a node that sends to the broker; not for this one, which may not even answer.
+fn sender(nodes: &[Node], but: Option<usize>) -> usize {
+    let counts = || nodes.iter().enumerate().map(|(n, node)| if but == Some(n) { 0 } else { node.n_sent() });
+    let before: Vec<u64> = counts().collect();
+    wait_for("a node that sends to the broker", || {
+        counts().zip(&before).position(|(now, before)| now > *before)
+    })
 }
 
 /// Makes a schedule with a tick per second, of a client of its own; its key.
@@ -154,66 +247,4 @@ fn schedule(node: &Server) -> String {
     let (status, schedule) = connection.ask("PUT", "/v1/schedules/each-second", &body.to_string()).unwrap();
     assert!(status < 300, "{schedule}");
     key
-}
-
-/// A job whose worker was lost went on soon after its lease, by the times that its own report has.
-fn check_lost_attempts(node: &Server, load: &Load) {
-    let mut connection = Connection::open(node.address, &load.key).unwrap();
-    let (mut n_lost, mut longest) = (0, Duration::ZERO);
-    for id in load.heard.lock().unwrap().keys() {
-        let (_, report) = connection.ask("GET", &format!("/v1/jobs/{id}/report"), "").unwrap();
-        let events = report["events"].as_array().unwrap();
-        let at = |event: &Value| time::parse(event["timestamp"].as_str().unwrap()).unwrap();
-        for pair in events.windows(2) {
-            let reason = pair[1]["reason"].as_str().unwrap_or_default();
-            if ["runner_lost", "lease_expired"].contains(&reason) {
-                n_lost += 1;
-                longest = longest.max(at(&pair[1]).since(at(&pair[0])));
-            }
-        }
-    }
-    println!("{n_lost} attempts were lost, and noticed after {longest:?} at most");
-    assert!(longest < LEASE + Duration::from_secs(1) + SLACK, "{longest:?}");
-}
-
-/// Deliveries of a job arrive in order, those that arrive again aside, and none is missing.
-fn check_deliveries(load: &Load, arrivals: &Arrivals) {
-    let heard = load.heard.lock().unwrap();
-    // Created, queued, assigned, started, succeeded: at least.
-    let is_complete = || {
-        let mut distinct: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
-        for (n, id) in arrivals.lock().unwrap().iter() {
-            distinct.entry(*n).or_default().insert(id.clone());
-        }
-        heard.values().all(|n| distinct.get(n).is_some_and(|ids| ids.len() >= 5))
-    };
-    for _ in 0..1200 {
-        if is_complete() {
-            break;
-        }
-        pause(Duration::from_millis(100));
-    }
-    assert!(is_complete(), "deliveries are missing");
-    let mut known: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
-    let arrivals = arrivals.lock().unwrap();
-    for (n, id) in arrivals.iter() {
-        let before = known.entry(*n).or_default();
-        if before.contains(&id.as_str()) {
-            continue;
-        }
-        // Ids of deliveries begin with the time of their event and its number.
-        assert!(before.last().is_none_or(|last| *last < id.as_str()), "{id} arrived after {before:?}");
-        before.push(id);
-    }
-    let n_distinct: usize = known.values().map(Vec::len).sum();
-    println!("{} deliveries, of which {} arrived again", arrivals.len(), arrivals.len() - n_distinct);
-}
-
-/// No second is missing, and none is there twice.
-async fn check_ticks(node: &Server, key: &str) {
-    let ticks = ticks(node, key, "each-second").await;
-    assert!(ticks.len() > 5, "{ticks:?}");
-    let odd = ticks.windows(2).filter(|pair| pair[1].since(pair[0]).as_secs() != 1).count();
-    assert_eq!(odd, 0, "each second once: {ticks:?}");
-    println!("{} ticks made one job each", ticks.len());
 }

@@ -3,8 +3,7 @@
 //! What TCP makes of bad networks is what is played here: while a wire is cut nothing arrives, and connections stay; what was under way arrives when it
 //! is whole again. A lost packet is one that comes later, with all behind it, because it is sent a second time.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use forge_core::time::Time;
@@ -17,13 +16,13 @@ use tokio::sync::{mpsc, watch};
 
 /// How a wire is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Condition {
+pub(super) struct Condition {
     /// Nothing gets through.
-    pub(crate) is_cut: bool,
+    pub(super) is_cut: bool,
     /// How long everything takes, one way.
-    pub(crate) delay: Duration,
-    /// One packet in so many is lost; 0 for none.
-    pub(crate) loses_one_in: u32,
+    pub(super) delay: Duration,
+    /// Of a hundred pieces so many are lost.
+    pub(super) lost_percent: u32,
 }
 
 /// When a packet that was lost is sent again.
@@ -32,27 +31,35 @@ const SENT_AGAIN_AFTER: Duration = Duration::from_millis(200);
 /// Pieces that are under way in one direction.
 const UNDER_WAY_MAX: usize = 1024;
 
-/// A wire. It ends with the runtime that it was made on.
-pub(crate) struct Wire {
+/// A wire. Dropped, it hangs up.
+pub(super) struct Wire {
     /// Where it begins.
-    pub(crate) address: SocketAddr,
-    condition: Arc<watch::Sender<Condition>>,
+    pub(super) address: SocketAddr,
+    condition: watch::Sender<Condition>,
 }
 
 impl Wire {
-    /// A wire to this address.
-    pub(crate) fn to(target: SocketAddr, runtime: &Handle) -> Wire {
-        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+    /// A wire to this address that begins on loopback.
+    pub(super) fn to(target: SocketAddr, runtime: &Handle) -> Wire {
+        Wire::at(Ipv4Addr::LOCALHOST.into(), target, runtime)
+    }
+
+    /// The same, and it begins on this address.
+    pub(super) fn at(begin: IpAddr, target: SocketAddr, runtime: &Handle) -> Wire {
+        let listener = runtime.block_on(TcpListener::bind((begin, 0))).unwrap();
         let address = listener.local_addr().unwrap();
-        let condition = Arc::new(watch::Sender::new(Condition::default()));
-        let known = condition.clone();
+        let (condition, known) = watch::channel(Condition::default());
         runtime.spawn(async move {
-            while let Ok((near, _)) = listener.accept().await {
-                let condition = known.subscribe();
+            loop {
+                let near = tokio::select! {
+                    () = dropped(known.clone()) => return,
+                    accepted = listener.accept() => accepted.unwrap().0,
+                };
+                let condition = known.clone();
                 tokio::spawn(async move {
                     // Whoever cannot be reached hangs up, as the other end would see it.
                     if let Ok(far) = TcpStream::connect(target).await {
-                        join(near, far, condition);
+                        carry(near, far, condition).await;
                     }
                 });
             }
@@ -60,19 +67,30 @@ impl Wire {
         Wire { address, condition }
     }
 
-    pub(crate) fn set(&self, condition: Condition) {
+    pub(super) fn set(&self, condition: Condition) {
         self.condition.send_replace(condition);
     }
 }
 
-fn join(near: TcpStream, far: TcpStream, condition: watch::Receiver<Condition>) {
+/// Waits for the end of the wire.
+async fn dropped(mut condition: watch::Receiver<Condition>) {
+    while condition.changed().await.is_ok() {}
+}
+
+/// Carries the bytes of a connection, both ways.
+async fn carry(near: TcpStream, far: TcpStream, condition: watch::Receiver<Condition>) {
     near.set_nodelay(true).unwrap();
     far.set_nodelay(true).unwrap();
     let ((near_in, near_out), (far_in, far_out)) = (near.into_split(), far.into_split());
-    for (from, to) in [(near_in, far_out), (far_in, near_out)] {
+    let one_way = |from, to| {
         let (sent, arriving) = mpsc::channel(UNDER_WAY_MAX);
-        tokio::spawn(send(from, sent, condition.clone()));
-        tokio::spawn(arrive(arriving, to, condition.clone()));
+        let sending = send(from, sent, condition.clone());
+        let arriving = arrive(arriving, to, condition.clone());
+        async { tokio::join!(sending, arriving) }
+    };
+    tokio::select! {
+        _ = async { tokio::join!(one_way(near_in, far_out), one_way(far_in, near_out)) } => {}
+        () = dropped(condition.clone()) => {}
     }
 }
 
@@ -84,8 +102,8 @@ async fn send(
 ) {
     let mut buffer = vec![0; 16 * 1024];
     while let Ok(n_bytes @ 1..) = from.read(&mut buffer).await {
-        let Condition { delay, loses_one_in, .. } = *condition.borrow();
-        let is_lost = loses_one_in > 0 && (SystemClock.random() as u32).is_multiple_of(loses_one_in);
+        let Condition { delay, lost_percent, .. } = *condition.borrow();
+        let is_lost = SystemClock.random() % 100 < lost_percent.into();
         let late = if is_lost { SENT_AGAIN_AFTER } else { Duration::ZERO };
         if sent.send((SystemClock.now() + delay + late, buffer[..n_bytes].to_vec())).await.is_err() {
             return;

@@ -10,7 +10,7 @@ mod guide;
 #[cfg(feature = "kafka")]
 mod kafka;
 #[cfg(feature = "nats")]
-mod nats;
+pub(crate) mod nats;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
@@ -32,7 +32,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// A message as somebody else's client read it.
 #[derive(Clone, Debug)]
-struct Message {
+pub(crate) struct Message {
     key: String,
     /// The subject, routing key or topic.
     address: String,
@@ -57,7 +57,7 @@ impl Message {
         read.as_array().unwrap().iter().map(message).collect()
     }
 
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.value).unwrap()
     }
 
@@ -128,7 +128,7 @@ fn sink(server: &Server) -> Value {
 
 /// Waits until something is there; a test that waits for ever says for what.
 #[expect(clippy::disallowed_methods, reason = "waits for other processes, which give no other sign")]
-fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let mut waited = Duration::ZERO;
     while waited < PATIENCE {
         if let Some(found) = look() {

