@@ -30,7 +30,7 @@ pub(super) fn read(bytes: &[u8]) -> Option<BodyNames<'_>> {
 fn walk(bytes: &[u8], how_deep: WalkDepth) -> Option<BodyNames<'_>> {
     let mut found = BodyNames::default();
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let walk = NameWalk { found: &mut found, path: &mut String::from("#"), depth: 0, how_deep };
+    let walk = NameWalk { found: &mut found, path: &mut Vec::new(), how_deep };
     walk.deserialize(&mut reader).ok()?;
     reader.end().ok()?;
     Some(found)
@@ -44,13 +44,17 @@ enum WalkDepth {
     Names,
 }
 
+/// One step into a value.
+enum PathStep<'a> {
+    Member(Cow<'a, str>),
+    Place(usize),
+}
+
 /// Walks through one value.
 struct NameWalk<'w, 'a> {
     found: &'w mut BodyNames<'a>,
-    /// Where the value is.
-    path: &'w mut String,
-    /// Objects and arrays around it.
-    depth: usize,
+    /// Where the value is. Written out only if something is wrong.
+    path: &'w mut Vec<PathStep<'a>>,
     how_deep: WalkDepth,
 }
 
@@ -59,14 +63,10 @@ struct NameWalk<'w, 'a> {
 struct MemberName<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl<'a> NameWalk<'_, 'a> {
-    /// The walk through what is inside, at this place.
-    fn inside(&mut self) -> NameWalk<'_, 'a> {
-        NameWalk {
-            found: &mut *self.found,
-            path: &mut *self.path,
-            depth: self.depth + 1,
-            how_deep: self.how_deep,
-        }
+    /// The walk through what is one step further in.
+    fn inside(&mut self, step: PathStep<'a>) -> NameWalk<'_, 'a> {
+        self.path.push(step);
+        NameWalk { found: &mut *self.found, path: &mut *self.path, how_deep: self.how_deep }
     }
 
     fn note_twice(&mut self, names: &mut [Cow<'a, str>]) {
@@ -75,8 +75,20 @@ impl<'a> NameWalk<'_, 'a> {
         }
         names.sort_unstable();
         let twice = names.windows(2).find(|pair| pair[0] == pair[1]);
-        self.found.twice = twice.map(|pair| format!("{}/{}", self.path, super::shown(&pair[0])));
+        self.found.twice = twice.map(|pair| format!("{}/{}", pointer(self.path), super::shown(&pair[0])));
     }
+}
+
+fn pointer(path: &[PathStep<'_>]) -> String {
+    let mut pointer = String::from("#");
+    for step in path {
+        pointer.push('/');
+        match step {
+            PathStep::Member(name) => pointer.push_str(&super::shown(name)),
+            PathStep::Place(place) => pointer.push_str(&place.to_string()),
+        }
+    }
+    pointer
 }
 
 impl<'de> DeserializeSeed<'de> for NameWalk<'_, 'de> {
@@ -96,19 +108,16 @@ impl<'de> Visitor<'de> for NameWalk<'_, 'de> {
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut members: A) -> Result<(), A::Error> {
         let mut names: Vec<Cow<'de, str>> = Vec::new();
-        let length = self.path.len();
         while let Some(MemberName(name)) = members.next_key()? {
             if self.how_deep == WalkDepth::Names || OPAQUE.contains(&&*name) {
                 members.next_value::<IgnoredAny>()?;
             } else {
-                self.path.push('/');
-                self.path.push_str(&super::shown(&name));
-                members.next_value_seed(self.inside())?;
-                self.path.truncate(length);
+                members.next_value_seed(self.inside(PathStep::Member(name.clone())))?;
+                self.path.pop();
             }
             names.push(name);
         }
-        if self.depth == 0 {
+        if self.path.is_empty() {
             self.found.names.clone_from(&names);
         }
         self.note_twice(&mut names);
@@ -116,11 +125,9 @@ impl<'de> Visitor<'de> for NameWalk<'_, 'de> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut values: A) -> Result<(), A::Error> {
-        let length = self.path.len();
         for place in 0.. {
-            self.path.push_str(&format!("/{place}"));
-            let value = values.next_element_seed(self.inside())?;
-            self.path.truncate(length);
+            let value = values.next_element_seed(self.inside(PathStep::Place(place)))?;
+            self.path.pop();
             if value.is_none() {
                 break;
             }

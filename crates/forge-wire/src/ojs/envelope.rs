@@ -221,10 +221,14 @@ impl<'a> EnvelopeReader<'a, '_> {
 
     /// An option by the first of its names that is there, in `options` first, with the path to it.
     fn option(&self, names: &[&str]) -> Option<(String, &'a RawValue)> {
-        let within = names
-            .iter()
-            .find_map(|name| Some((format!("{}options.{name}", self.at), self.options.get(name)?)));
-        within.or_else(|| names.iter().find_map(|name| Some((self.path(name), self.top.get(name)?))))
+        let within = names.iter().find_map(|name| self.within_options(name));
+        within.or_else(|| {
+            names.iter().find_map(|name| self.top.get(name).map(|value| (self.path(name), value)))
+        })
+    }
+
+    fn within_options(&self, name: &str) -> Option<(String, &'a RawValue)> {
+        self.options.get(name).map(|value| (format!("{}options.{name}", self.at), value))
     }
 
     fn specversion(&mut self) {
@@ -237,11 +241,10 @@ impl<'a> EnvelopeReader<'a, '_> {
     }
 
     fn job_type(&mut self) -> Option<String> {
-        let path = self.path("type");
         let Some(value) = self.top.get("type") else {
             self.wrong.add(
                 Kind::MalformedRequest,
-                &path,
+                &self.path("type"),
                 "is a required field of a job envelope",
                 "required",
             );
@@ -250,12 +253,14 @@ impl<'a> EnvelopeReader<'a, '_> {
         let text: Option<String> = serde_json::from_str(value.get()).ok();
         match text {
             Some(text) if text.len() > NAME_BYTES_MAX => {
+                let path = self.path("type");
                 self.wrong.add(Kind::JobTypeTooLong, &path, "must have at most 255 bytes", "maxLength");
                 None
             }
             Some(text) if is_job_type(&text) => Some(text),
             _ => {
                 let detail = "must be lower-case words joined by dots, such as email.send";
+                let path = self.path("type");
                 self.wrong.add_value(Kind::UnknownJobType, &path, value, detail, "format");
                 None
             }
@@ -265,11 +270,10 @@ impl<'a> EnvelopeReader<'a, '_> {
     /// An array. An object is taken in the catalogue's form of the envelope, whose options stand at the top (C-95); the
     /// published cases refuse it otherwise.
     fn args(&mut self) -> Vec<u8> {
-        let path = self.path("args");
         let Some((_, value)) = self.top.0.iter().find(|(name, _)| name == "args") else {
             self.wrong.add(
                 Kind::MalformedRequest,
-                &path,
+                &self.path("args"),
                 "is a required field of a job envelope",
                 "required",
             );
@@ -280,6 +284,7 @@ impl<'a> EnvelopeReader<'a, '_> {
         let object_allowed = catalog_form || self.rules.strict_catalog;
         let text = value.get();
         if !(text.starts_with('[') || object_allowed && text.starts_with('{')) {
+            let path = self.path("args");
             self.wrong.add_value(Kind::InvalidArgs, &path, value, "must be a JSON array", "type");
         }
         text.as_bytes().to_vec()
@@ -338,12 +343,11 @@ impl<'a> EnvelopeReader<'a, '_> {
 
     fn meta(&mut self) -> Vec<u8> {
         let at_top = self.top.get("meta").map(|value| (self.path("meta"), value));
-        let within = ["metadata", "meta"]
-            .iter()
-            .filter_map(|name| Some((format!("{}options.{name}", self.at), self.options.get(name)?)));
+        let within = ["metadata", "meta"].iter().filter_map(|name| self.within_options(name));
+        let given: Vec<(String, &RawValue)> = at_top.into_iter().chain(within).collect();
         let mut parts: Vec<Members<'a>> = Vec::new();
         let mut bytes = Vec::new();
-        for (path, value) in at_top.into_iter().chain(within) {
+        for (path, value) in given {
             if value.get().len() > META_BYTES_MAX {
                 let detail = format!("must have at most {META_BYTES_MAX} bytes");
                 self.wrong.add(Kind::MetadataTooLarge, &path, detail, "maxLength");
