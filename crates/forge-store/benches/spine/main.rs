@@ -2,13 +2,16 @@
 //! with prepared statements and decides nothing. Rounds alternate, so that both meet the same machine.
 //!
 //! ```text
-//! cargo bench -p forge-store --features sqlite,postgres,testing --bench spine -- [sqlite|postgres] [--jobs N] [--rounds N] [--grown]
+//! cargo bench -p forge-store --features sqlite,postgres,testing --bench spine -- [sqlite|postgres] [--jobs N] [--rounds N]
+//!     [--grown [--ended N] [--waiting N] [--store FILE]]
 //! ```
 //!
-//! `--grown` compares a store with 1,000,000 ended and 100,000 waiting jobs to a new one instead, and looks at memory and
-//! opening. `lists` measures what a list costs others (SQLite). `--store-only` leaves the first column out, for a profiler. Everything is on the disk before it is answered.
+//! `--grown` compares a store with many jobs (1,000,000 ended and 100,000 waiting) to a new one instead, and looks at memory and
+//! opening. With `--store` an SQLite file that is there is used as it is, and a new one is kept. `lists` measures what a list costs others (SQLite). `--store-only` leaves the first column out, for a profiler. Everything is on the disk before it is answered.
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
+#[cfg(feature = "sqlite")]
+mod grown;
 #[cfg(feature = "sqlite")]
 mod lists;
 #[cfg(all(feature = "postgres", feature = "testing"))]
@@ -17,6 +20,7 @@ mod postgres;
 mod sqlite;
 mod work;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// That of the server, for both sides.
@@ -30,13 +34,27 @@ struct Options {
     jobs: usize,
     rounds: usize,
     grown: bool,
+    /// Jobs that have ended in a grown store.
+    ended: usize,
+    /// Jobs that wait in a grown store.
+    waiting: usize,
+    /// The file of a grown store; `None` for one that is filled and removed again.
+    store: Option<PathBuf>,
     store_only: bool,
 }
 
 impl Options {
     fn parse() -> Options {
-        let mut options =
-            Options { database: None, jobs: 51_200, rounds: 5, grown: false, store_only: false };
+        let mut options = Options {
+            database: None,
+            jobs: 51_200,
+            rounds: 5,
+            grown: false,
+            ended: 1_000_000,
+            waiting: 100_000,
+            store: None,
+            store_only: false,
+        };
         let mut arguments = std::env::args().skip(1);
         let number =
             |text: Option<String>| text.and_then(|text| text.parse().ok()).expect("a number after the flag");
@@ -45,6 +63,9 @@ impl Options {
                 "--jobs" => options.jobs = number(arguments.next()),
                 "--rounds" => options.rounds = number(arguments.next()),
                 "--grown" => options.grown = true,
+                "--ended" => options.ended = number(arguments.next()),
+                "--waiting" => options.waiting = number(arguments.next()),
+                "--store" => options.store = arguments.next().map(PathBuf::from),
                 "--store-only" => options.store_only = true,
                 // Cargo says this to every benchmark.
                 "--bench" => {}
@@ -133,13 +154,4 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
-/// What this process has in memory, in megabytes.
-#[cfg(feature = "sqlite")]
-fn resident_mb() -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kb: f64 = line.and_then(|text| text.split_whitespace().next()?.parse().ok()).unwrap_or(f64::NAN);
-    kb / 1024.0
 }

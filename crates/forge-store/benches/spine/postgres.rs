@@ -93,22 +93,21 @@ impl Bench<'_> {
         );
     }
 
-    /// A new store, and one with 1,000,000 ended and 100,000 waiting jobs; opening on the way.
+    /// A new store, and one with many ended and waiting jobs; opening on the way.
     fn compare_grown(&self) {
-        const ENDED: usize = 1_000_000;
-        const WAITING: usize = 100_000;
+        let Options { ended, waiting, .. } = *self.options;
         let url = self.runtime.block_on(self.cluster.database());
         let connect = || Postgres::connect(&url, postgres::Options::new(1));
         let store = Arc::new(self.runtime.block_on(connect()).expect("a store"));
-        let mut grown = lanes(LANES, ENDED);
-        for _ in 0..WAITING / 1000 {
+        let mut grown = lanes(LANES, ended);
+        for _ in 0..waiting / 1000 {
             self.runtime.block_on(transact(&*store, grown[0].0.submit_bulk(1000)));
         }
         let works = RefCell::new(self.runtime.block_on(lifecycles(vec![store.clone()], grown)));
         drop(store);
         let mut opened = None;
         let took = self.timed(async { opened = Some(connect().await.expect("a store")) });
-        println!("connecting with {ENDED} ended jobs: {:.1} ms\n", took.wall.as_secs_f64() * 1e3);
+        println!("connecting with {ended} ended jobs: {:.1} ms\n", took.wall.as_secs_f64() * 1e3);
         let store = Arc::new(opened.expect("opened"));
         let on_grown = || {
             let live = |mut work: Work| {

@@ -1,6 +1,5 @@
 //! SQLite: the store and the bare loop on files of their own, on the same disk.
 
-use std::cell::RefCell;
 use std::path::Path;
 
 use forge_core::history::encode_entries;
@@ -13,16 +12,16 @@ use rusqlite::{Connection, params};
 use tokio::runtime::Runtime;
 
 use crate::work::{Work, lifecycle, transact};
-use crate::{Options, Took, compare, head, resident_mb, timed};
+use crate::{Options, Took, compare, grown, head, timed};
 
-const LIFECYCLE_BATCH: usize = 256;
+pub(crate) const LIFECYCLE_BATCH: usize = 256;
 const SUBMIT_BATCH: usize = 1024;
 
 pub(crate) fn run(options: &Options) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     println!("\nSQLite, `synchronous=FULL`, {} jobs a round, {} rounds\n", options.jobs, options.rounds);
     if options.grown {
-        return measure_grown(options, &runtime);
+        return grown::run(options, &runtime);
     }
     head("bare loop", "store");
     compare_lifecycle(options, &runtime);
@@ -66,43 +65,7 @@ fn compare_submit(options: &Options, runtime: &Runtime) {
     compare("submit, batch 1024", options, n_batches * SUBMIT_BATCH, || bare(&recorded), store);
 }
 
-/// The rate with 1,000,000 ended and 100,000 waiting jobs beside that on a new store; memory and opening on the way.
-fn measure_grown(options: &Options, runtime: &Runtime) {
-    const ENDED: usize = 1_000_000;
-    const WAITING: usize = 100_000;
-    const BATCH: usize = 1000;
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("jobs.db");
-    let grown = Sqlite::open(&path).expect("a store");
-    println!("resident with an empty store: {:.0} MB", resident_mb());
-    let mut work = Work::new();
-    for _ in 0..WAITING / BATCH {
-        runtime.block_on(transact(&grown, work.submit_bulk(BATCH)));
-    }
-    println!("resident with {WAITING} waiting jobs: {:.0} MB", resident_mb());
-    for _ in 0..ENDED / BATCH {
-        let submits = vec![work.submit_bulk(BATCH)];
-        runtime.block_on(lifecycle(&grown, &mut work, submits, BATCH, drop));
-    }
-    println!("resident with {ENDED} ended jobs: {:.0} MB", resident_mb());
-    drop(grown);
-    let mut opened = None;
-    let took = timed(|| opened = Some(Sqlite::open(&path).expect("a store")));
-    println!("opening with {ENDED} ended jobs: {:.1} ms\n", took.wall.as_secs_f64() * 1e3);
-    let grown = opened.expect("opened");
-    let (_folder, new) = new_store();
-    let (new_work, grown_work) = (RefCell::new(Work::new()), RefCell::new(work));
-    let round = |store: &Sqlite, work: &RefCell<Work>| {
-        let mut work = work.borrow_mut();
-        let submits = (0..options.jobs / LIFECYCLE_BATCH).map(|_| work.submit(LIFECYCLE_BATCH)).collect();
-        timed(|| runtime.block_on(lifecycle(store, &mut work, submits, LIFECYCLE_BATCH, drop)))
-    };
-    head("new store", "grown store");
-    let title = "lifecycle, batch 256";
-    compare(title, options, options.jobs, || round(&new, &new_work), || round(&grown, &grown_work));
-}
-
-fn new_store() -> (tempfile::TempDir, Sqlite) {
+pub(crate) fn new_store() -> (tempfile::TempDir, Sqlite) {
     let folder = tempfile::tempdir().expect("a folder");
     let store = Sqlite::open(&folder.path().join("jobs.db")).expect("a store");
     (folder, store)

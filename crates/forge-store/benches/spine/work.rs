@@ -41,6 +41,13 @@ impl Work {
         Work { queue: name("default"), worker: name("worker-1"), clock_ms: 1_800_000_000_000, n: 0 }
     }
 
+    /// After so many jobs in batches of ten or more.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn after(n_jobs: u64) -> Work {
+        let start = Work::new();
+        Work { clock_ms: start.clock_ms + n_jobs, n: n_jobs, ..start }
+    }
+
     /// One of several that work at the same time, each with ids of its own.
     #[cfg(feature = "postgres")]
     pub(crate) fn lane(lane: u64) -> Work {
