@@ -32,7 +32,7 @@ pub struct HttpOptions {
     pub n_whole_jobs: u64,
 }
 
-const BODY: &str = r#"{"type":"EXECUTE","work_kind":"PAYLOAD_SMALL","correlation_id":"bench-0123456789","payload":{"report":"monthly","format":"pdf","recipients":["a@example.com","b@example.com"],"options":{"locale":"en","pages":12,"colour":true,"notes":"a body of about three hundred bytes, as a submission has in real life"}}}"#;
+pub(super) const BODY: &str = r#"{"type":"EXECUTE","work_kind":"PAYLOAD_SMALL","correlation_id":"bench-0123456789","payload":{"report":"monthly","format":"pdf","recipients":["a@example.com","b@example.com"],"options":{"locale":"en","pages":12,"colour":true,"notes":"a body of about three hundred bytes, as a submission has in real life"}}}"#;
 
 /// A server in a process of its own. Stopped when dropped.
 pub(super) struct ServerProcess {
@@ -207,7 +207,7 @@ pub(super) fn row(what: &str, n_connections: usize, bare: &LoadResult, real: &Lo
     );
 }
 
-fn refusals(round: &LoadResult) -> String {
+pub(super) fn refusals(round: &LoadResult) -> String {
     match (round.n_bad, round.bad_status) {
         (0, _) => String::new(),
         (n, Some(status)) => format!(" {n} refused, the first with {status}!"),
@@ -317,7 +317,7 @@ pub(super) fn post(path: &str, key: &str) -> Request {
     post_body(path, key, BODY)
 }
 
-fn post_body(path: &str, key: &str, body: &str) -> Request {
+pub(super) fn post_body(path: &str, key: &str, body: &str) -> Request {
     let request = format!(
         "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n\
          Accept: application/json\r\nContent-Length: {}\r\n\r\n{body}",
@@ -326,7 +326,7 @@ fn post_body(path: &str, key: &str, body: &str) -> Request {
     Arc::new(move |_, _| request.clone().into_bytes())
 }
 
-fn get(path: &str, key: &str) -> Request {
+pub(super) fn get(path: &str, key: &str) -> Request {
     let request = format!(
         "GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nAccept: application/json\r\n\r\n"
     );

@@ -31,10 +31,29 @@ impl LoadResult {
     }
 
     /// Counts a good answer.
-    #[cfg(feature = "grpc")]
     pub(super) fn good(&mut self, latency: Duration) {
         self.n_good += 1;
         self.latencies.push(latency);
+    }
+
+    /// Counts any other answer.
+    pub(super) fn bad(&mut self, status: u16) {
+        self.n_bad += 1;
+        self.bad_status.get_or_insert(status);
+    }
+
+    /// Adds what came of another connection; [`LoadResult::finish`] comes after the last.
+    pub(super) fn merge(&mut self, other: LoadResult) {
+        self.n_good += other.n_good;
+        self.n_bad += other.n_bad;
+        self.bad_status = self.bad_status.or(other.bad_status);
+        self.latencies.extend(other.latencies);
+    }
+
+    /// The round is over.
+    pub(super) fn finish(&mut self, took: Duration) {
+        self.took = took;
+        self.latencies.sort_unstable();
     }
 
     /// The latency below which this share of the answers lies.
@@ -86,22 +105,15 @@ pub(super) async fn gathered(
 ) -> io::Result<LoadResult> {
     let mut round = LoadResult::default();
     while let Some(ended) = connections.join_next().await {
-        let one = ended.map_err(io::Error::other)??;
-        round.n_good += one.n_good;
-        round.n_bad += one.n_bad;
-        round.bad_status = round.bad_status.or(one.bad_status);
-        round.latencies.extend(one.latencies);
+        round.merge(ended.map_err(io::Error::other)??);
     }
-    round.took = began.elapsed();
-    round.latencies.sort_unstable();
+    round.finish(began.elapsed());
     Ok(round)
 }
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 async fn connection(load: &LoadPlan, number: usize, deadline: Instant) -> io::Result<LoadResult> {
-    let stream = TcpStream::connect(load.address).await?;
-    stream.set_nodelay(true)?;
-    let mut stream = BufReader::new(stream);
+    let mut connection = Connection::open(load.address).await?;
     let mut round = LoadResult::default();
     let most = load.n_requests_max / load.n_connections.max(1) as u64;
     for n in 0..most {
@@ -109,22 +121,40 @@ async fn connection(load: &LoadPlan, number: usize, deadline: Instant) -> io::Re
         if sent >= deadline {
             break;
         }
-        stream.write_all(&(load.request)(number, n)).await?;
-        let status = answer(&mut stream).await?;
+        let status = connection.exchange(&(load.request)(number, n)).await?;
         if status == load.status {
-            round.n_good += 1;
-            round.latencies.push(sent.elapsed());
+            round.good(sent.elapsed());
         } else {
-            round.n_bad += 1;
-            round.bad_status.get_or_insert(status);
+            round.bad(status);
         }
     }
     Ok(round)
 }
 
-/// Reads one answer and gives its status. Header fields that say nothing about the length are passed over as fast as can be:
+/// A connection with one request under way at a time.
+pub(super) struct Connection {
+    stream: BufReader<TcpStream>,
+    /// The body of the last answer.
+    pub(super) body: Vec<u8>,
+}
+
+impl Connection {
+    pub(super) async fn open(address: SocketAddr) -> io::Result<Connection> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        Ok(Connection { stream: BufReader::new(stream), body: Vec::new() })
+    }
+
+    /// Sends a request and reads its answer; the status.
+    pub(super) async fn exchange(&mut self, request: &[u8]) -> io::Result<u16> {
+        self.stream.write_all(request).await?;
+        answer(&mut self.stream, &mut self.body).await
+    }
+}
+
+/// Reads one answer and its body, and gives its status. Header fields that say nothing about the length are passed over as fast as can be:
 /// the one who measures should not make an answer that says more look slower than it is.
-async fn answer(stream: &mut BufReader<TcpStream>) -> io::Result<u16> {
+async fn answer(stream: &mut BufReader<TcpStream>, body: &mut Vec<u8>) -> io::Result<u16> {
     let mut head = Vec::new();
     loop {
         let arrived = stream.fill_buf().await?;
@@ -154,8 +184,11 @@ async fn answer(stream: &mut BufReader<TcpStream>) -> io::Result<u16> {
         std::str::from_utf8(digits).ok()?.parse().ok()
     });
     let mut n_left: usize = length.ok_or_else(|| io::Error::other("a length that is no number"))?;
+    body.clear();
     while n_left > 0 {
-        let n = stream.fill_buf().await?.len().min(n_left);
+        let arrived = stream.fill_buf().await?;
+        let n = arrived.len().min(n_left);
+        body.extend_from_slice(&arrived[..n]);
         if n == 0 {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the connection ended within a body"));
         }

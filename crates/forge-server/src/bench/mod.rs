@@ -4,6 +4,7 @@
 //! - `http`: submissions, status reads and whole jobs over HTTP, against a bare axum handler.
 //! - `ojs`: workers outside: submissions against `/api/v1`, fetch and ack, waiting workers.
 //! - `grpc`: the same workers over gRPC, against HTTP.
+//! - `mixed`: all of it at once, and how long submissions take at half the maximal rate.
 //! - `result`: a large result, against a plain read of its file.
 //! - `sinks`: events to brokers, and submissions while the broker is dead.
 //! - `sse`: many streams of events.
@@ -18,6 +19,7 @@ mod http;
 #[cfg(feature = "grpc")]
 mod http2;
 mod load;
+mod mixed;
 mod ojs;
 mod result;
 mod sinks;
@@ -27,6 +29,7 @@ mod webhooks;
 #[cfg(feature = "grpc")]
 pub use grpc::run_grpc;
 pub use http::{HttpOptions, run_http};
+pub use mixed::run_mixed;
 pub use ojs::run_ojs;
 pub use result::{ResultOptions, run_result};
 pub use sinks::{SinkBenchOptions, run_sinks};

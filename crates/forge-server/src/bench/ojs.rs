@@ -8,12 +8,10 @@ use std::time::{Duration, Instant};
 
 use forge_engine::{Clock, SystemClock};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use super::http::{HttpOptions, alternate, begin, first_key, load, row, start_server};
-use super::load::Request;
+use super::load::{Connection, Request};
 
 /// Jobs of one submission while a round is prepared.
 const BATCH: u64 = 500;
@@ -47,7 +45,7 @@ pub(super) fn enqueue(key: &str) -> Request {
     Arc::new(move |_, _| request.clone())
 }
 
-fn request(path: &str, key: &str, body: &str) -> Vec<u8> {
+pub(super) fn request(path: &str, key: &str, body: &str) -> Vec<u8> {
     format!(
         "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n\
          Prefer: return=minimal\r\nContent-Length: {}\r\n\r\n{body}",
@@ -58,40 +56,23 @@ fn request(path: &str, key: &str, body: &str) -> Vec<u8> {
 
 /// A connection that one worker keeps.
 struct WorkerConnection {
-    stream: BufReader<TcpStream>,
+    connection: Connection,
     key: String,
 }
 
 impl WorkerConnection {
     async fn open(address: SocketAddr, key: &str) -> io::Result<WorkerConnection> {
-        let stream = TcpStream::connect(address).await?;
-        stream.set_nodelay(true)?;
-        Ok(WorkerConnection { stream: BufReader::new(stream), key: key.to_owned() })
+        Ok(WorkerConnection { connection: Connection::open(address).await?, key: key.to_owned() })
     }
 
     /// Sends a request; the answer must be a success.
     async fn post(&mut self, path: &str, body: &Value) -> io::Result<Value> {
         let request = request(path, &self.key, &body.to_string());
-        self.stream.get_mut().write_all(&request).await?;
-        let (mut line, mut length, mut status) = (String::new(), 0, None);
-        loop {
-            line.clear();
-            self.stream.read_line(&mut line).await?;
-            let text = line.trim_end();
-            status = status.or_else(|| text.split(' ').nth(1).and_then(|code| code.parse::<u16>().ok()));
-            match text.split_once(": ") {
-                Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
-                    length = value.parse().map_err(io::Error::other)?;
-                }
-                _ if text.is_empty() => break,
-                _ => {}
-            }
-        }
-        let mut answer = vec![0; length];
-        self.stream.read_exact(&mut answer).await?;
+        let status = self.connection.exchange(&request).await?;
+        let answer = &self.connection.body;
         match status {
-            Some(200..=299) => serde_json::from_slice(&answer).map_err(io::Error::other),
-            _ => Err(io::Error::other(format!("{status:?} {}", String::from_utf8_lossy(&answer)))),
+            200..=299 => serde_json::from_slice(answer).map_err(io::Error::other),
+            _ => Err(io::Error::other(format!("{status} {}", String::from_utf8_lossy(answer)))),
         }
     }
 }

@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use super::http::{ServerProcess, first_key, post};
-use super::load::ask;
+use super::load::{LoadResult, ask};
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const OTHER_FILES: usize = 200;
 
 #[derive(Default)]
-struct StreamDelays {
+pub(super) struct StreamDelays {
     n_open: AtomicU64,
     delays_us: Mutex<Vec<u64>>,
 }
@@ -121,7 +121,7 @@ fn start(options: &SseOptions) -> io::Result<ServerProcess> {
 }
 
 /// Opens so many streams, spread over the clients, and waits until each has said something.
-async fn open(
+pub(super) async fn open(
     address: SocketAddr,
     keys: &[String],
     n_streams: usize,
@@ -149,7 +149,15 @@ async fn open(
 }
 
 impl StreamDelays {
-    fn delays(&self) -> std::sync::MutexGuard<'_, Vec<u64>> {
+    /// What was heard in so long, as the answers of a round.
+    pub(super) fn told(&self, took: Duration) -> LoadResult {
+        let mut told = LoadResult::default();
+        self.delays().iter().for_each(|us| told.good(Duration::from_micros(*us)));
+        told.finish(took);
+        told
+    }
+
+    pub(super) fn delays(&self) -> std::sync::MutexGuard<'_, Vec<u64>> {
         self.delays_us.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -142,7 +142,7 @@ fn load(options: &WebhookOptions, address: SocketAddr, key: &str, body: &str) ->
 }
 
 /// A receiver that takes everything, as fast as it can.
-async fn receive(n_arrived: Arc<AtomicU64>) -> io::Result<SocketAddr> {
+pub(super) async fn receive(n_arrived: Arc<AtomicU64>) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     tokio::spawn(async move {

@@ -83,6 +83,8 @@ pub(crate) enum Bench {
     /// Workers outside over gRPC against HTTP: submissions, jobs streamed and acknowledged, memory of streams; takes about a minute
     #[cfg(feature = "grpc")]
     Grpc(BenchHttp),
+    /// Submissions, polls, workers outside, streams and webhooks at once: the maximal rate, and latencies at half of it; takes about a minute
+    Mixed(BenchMixed),
     /// Many open streams of events: how late events arrive, and what a stream costs in memory; takes about a minute
     Sse(BenchSse),
     /// Deliveries to a fast receiver, and submissions while a thousand receivers hang; takes about a minute
@@ -105,6 +107,19 @@ pub(crate) struct BenchHttp {
     #[arg(long, default_value_t = 100_000)]
     pub(crate) jobs: u64,
     /// A database on the PostgreSQL server to measure instead of a SQLite file; each part makes an empty one of its own beside it
+    #[arg(long, value_name = "URL")]
+    pub(crate) database_url: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchMixed {
+    /// Length of one round in seconds
+    #[arg(long, default_value_t = 10)]
+    pub(crate) seconds: u64,
+    /// Rounds at half the maximal rate
+    #[arg(long, default_value_t = 3)]
+    pub(crate) rounds: usize,
+    /// A database on the PostgreSQL server to measure instead of a SQLite file; an empty one is made beside it
     #[arg(long, value_name = "URL")]
     pub(crate) database_url: Option<String>,
 }

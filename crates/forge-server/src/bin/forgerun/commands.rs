@@ -10,8 +10,8 @@ use std::time::Duration;
 #[cfg(feature = "grpc")]
 use forge_server::bench::run_grpc;
 use forge_server::bench::{
-    HttpOptions, ResultOptions, SinkBenchOptions, SseOptions, WebhookOptions, run_http, run_ojs, run_result,
-    run_sinks, run_sse, run_sse_raised, run_webhooks,
+    HttpOptions, ResultOptions, SinkBenchOptions, SseOptions, WebhookOptions, run_http, run_mixed, run_ojs,
+    run_result, run_sinks, run_sse, run_sse_raised, run_webhooks,
 };
 use forge_server::config::{CommandMode, Config, File, Flag, Invalid, MANUAL, Sources};
 use forge_server::{Exit, SchemaStatus, ServerAddresses, telemetry};
@@ -139,6 +139,16 @@ pub(crate) fn bench(bench: &Bench) -> Exit {
                 Bench::Ojs(_) => runtime.block_on(run_ojs(&options)),
                 _ => runtime.block_on(run_http(&options)),
             }
+        }
+        Bench::Mixed(flags) => {
+            let options = HttpOptions {
+                span: Duration::from_secs(flags.seconds),
+                n_rounds: flags.rounds,
+                data: data.clone(),
+                database_url: flags.database_url.clone(),
+                n_whole_jobs: 0,
+            };
+            runtime.block_on(run_mixed(&options))
         }
         Bench::Webhooks(flags) => {
             let options = WebhookOptions {
