@@ -6,8 +6,13 @@
 //!
 //! Neither knows how ForgeRun works inside. What they know of it, every client knows.
 
+use std::pin::Pin;
+
 pub mod conformance;
 pub mod duration;
 mod http;
 pub mod limits;
 pub mod traffic;
+
+/// What a program waits for. Boxed, so that all of it is compiled here and not once more with that program.
+pub type Running<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;

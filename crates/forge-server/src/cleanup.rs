@@ -10,6 +10,7 @@ use forge_engine::sinks::Unsent;
 use forge_engine::{Clock, StoreClock};
 use forge_store::{Store, Sweep};
 
+use crate::Running;
 use crate::app::outcomes;
 use crate::config::Config;
 use crate::serve::{ServeError, open_existing};
@@ -27,7 +28,11 @@ pub struct Removed {
 }
 
 /// Applies retention to the store that the configuration names.
-pub async fn cleanup(config: &Config) -> Result<Removed, ServeError> {
+pub fn cleanup(config: &Config) -> Running<'_, Result<Removed, ServeError>> {
+    Box::pin(clean_configured(config))
+}
+
+async fn clean_configured(config: &Config) -> Result<Removed, ServeError> {
     let clock = StoreClock::default();
     let store = open_existing(config, &clock).await?;
     // What is old is decided by the clock that it was written by.

@@ -21,6 +21,8 @@
 //!
 //! The binary `forgerun` is a thin command line over this.
 
+use std::pin::Pin;
+
 pub mod app;
 pub mod bench;
 #[cfg(feature = "amqp")]
@@ -58,4 +60,8 @@ pub use config::Config;
 pub use exit::Exit;
 pub use forge_store::SchemaStatus;
 pub use migrate::{migrate, schema};
-pub use serve::{ServeError, ServerAddresses, serve};
+pub use serve::{Ready, ServeError, ServerAddresses, serve};
+
+/// What a command waits for. Boxed, so that all of it is compiled here: what a program polls itself is compiled with that program, each time once
+/// more.
+pub type Running<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;

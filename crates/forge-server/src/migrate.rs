@@ -9,11 +9,16 @@ use forge_store::sqlite::Sqlite;
 use forge_store::{Error, Fault, SchemaStatus};
 use tokio::task::spawn_blocking;
 
+use crate::Running;
 use crate::config::{Config, Database};
 use crate::serve::{ServeError, open_existing};
 
 /// Which steps the schema of the configured database still needs. Changes nothing.
-pub async fn schema(config: &Config) -> Result<SchemaStatus, ServeError> {
+pub fn schema(config: &Config) -> Running<'_, Result<SchemaStatus, ServeError>> {
+    Box::pin(found(config))
+}
+
+async fn found(config: &Config) -> Result<SchemaStatus, ServeError> {
     match &config.server.database {
         Database::Memory => Ok(SchemaStatus { applied: 0, known: 0, pending: Vec::new() }),
         Database::Sqlite(path) if !path.exists() => Err(ServeError::NoStore(path.clone())),
@@ -23,8 +28,12 @@ pub async fn schema(config: &Config) -> Result<SchemaStatus, ServeError> {
 }
 
 /// Applies what is missing, and gives the status from before that.
-pub async fn migrate(config: &Config) -> Result<SchemaStatus, ServeError> {
-    let found = schema(config).await?;
+pub fn migrate(config: &Config) -> Running<'_, Result<SchemaStatus, ServeError>> {
+    Box::pin(migrated(config))
+}
+
+async fn migrated(config: &Config) -> Result<SchemaStatus, ServeError> {
+    let found = found(config).await?;
     if !found.pending.is_empty() {
         // Objects are of no concern here, and may be away.
         let mut config = config.clone();

@@ -32,6 +32,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
+use crate::Running;
 use crate::app::{App, Bounds};
 use crate::config::{Config, Database, Results};
 use crate::connections::{self, ConnectionTerms};
@@ -93,9 +94,16 @@ pub struct ServerAddresses {
     pub grpc: Option<SocketAddr>,
 }
 
+/// What the server tells when it listens.
+pub type Ready = Box<dyn FnOnce(ServerAddresses)>;
+
 /// Runs the server until it is asked to stop. `ready` is called once, with the addresses it listens on, as soon as it
 /// can serve.
-pub async fn serve(mut config: Config, ready: impl FnOnce(ServerAddresses)) -> Result<(), ServeError> {
+pub fn serve(config: Config, ready: Ready) -> Running<'static, Result<(), ServeError>> {
+    Box::pin(run(config, ready))
+}
+
+async fn run(mut config: Config, ready: Ready) -> Result<(), ServeError> {
     let mut stop = StopSignals::install().map_err(ServeError::Signals)?;
     // Bound first: an address that is taken is no reason to touch a database.
     let (listener, address) = listen(config.server.listen).await?;

@@ -29,6 +29,7 @@ pub use description::{Description, DescriptionError};
 pub use finding::{CheckResult, Evidence, Outcome, Verdict};
 pub use rule::Severity;
 
+use crate::Running;
 use exam::Exam;
 
 /// What a server is judged by.
@@ -114,7 +115,11 @@ impl From<Unreachable> for Trouble {
 ///
 /// # Errors
 /// If it cannot be reached, does not accept the key, or the address is none.
-pub async fn judge(options: &Options) -> Result<Verdict, Trouble> {
+pub fn judge(options: &Options) -> Running<'_, Result<Verdict, Trouble>> {
+    Box::pin(judged(options))
+}
+
+async fn judged(options: &Options) -> Result<Verdict, Trouble> {
     let mut exam = Exam::new(options)?;
     let contracts = match options.contracts.as_slice() {
         [] => &Contract::ALL[..],

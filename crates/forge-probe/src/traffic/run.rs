@@ -25,6 +25,7 @@ use super::summary::Summary;
 use super::tally::{PhaseCounts, Tick};
 use super::workers;
 use super::world::{ApiClient, World};
+use crate::Running;
 use crate::limits::{CONCURRENCY_MAX, RAW_MAX, STREAMS_MAX};
 
 /// What to play, and where.
@@ -72,9 +73,13 @@ pub enum Trouble {
 ///
 /// # Errors
 /// If the server cannot be reached or does not let us in.
-pub async fn run(options: &Options, watch: impl FnMut(&Tick) + 'static) -> Result<Summary, Trouble> {
+pub fn run(options: &Options, watch: impl FnMut(&Tick) + 'static) -> Running<'_, Result<Summary, Trouble>> {
+    Box::pin(checked(options, Box::new(watch)))
+}
+
+async fn checked(options: &Options, watch: Box<dyn FnMut(&Tick)>) -> Result<Summary, Trouble> {
     options.scenario.check().map_err(|wrong| Trouble::Usage(wrong.to_string()))?;
-    LocalSet::new().run_until(play(options, Box::new(watch))).await
+    LocalSet::new().run_until(play(options, watch)).await
 }
 
 type Watch = Rc<RefCell<Box<dyn FnMut(&Tick)>>>;

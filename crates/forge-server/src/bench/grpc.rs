@@ -34,7 +34,7 @@ const N_IDLE: usize = 1000;
 const N_IDLE_CONNECTIONS: usize = 8;
 
 /// Measures, and prints a table.
-pub async fn run_grpc(options: &HttpOptions) -> io::Result<()> {
+pub(super) async fn run(options: &HttpOptions) -> io::Result<()> {
     let settings =
         [("FORGERUN_GRPC__ADDR", "127.0.0.1:0"), ("FORGERUN_LIMITS__MAX_STREAMS_PER_CLIENT", "100000")];
     let server = start_server_with(options, "0", &settings)?;

@@ -93,7 +93,7 @@ pub(super) fn start_bare(data: &Path, database_url: Option<&str>) -> io::Result<
 }
 
 /// Measures, and prints a table.
-pub async fn run_http(options: &HttpOptions) -> io::Result<()> {
+pub(super) async fn run(options: &HttpOptions) -> io::Result<()> {
     let Some(url) = options.database_url.clone() else {
         return measure(options, [None, None, None]).await;
     };

@@ -73,7 +73,7 @@ const MIX: [Step; 16] = {
 type Round = [LoadResult; KINDS.len()];
 
 /// Measures, and prints a table.
-pub async fn run_mixed(options: &HttpOptions) -> io::Result<()> {
+pub(super) async fn run(options: &HttpOptions) -> io::Result<()> {
     let Some(url) = &options.database_url else {
         return measure(options).await;
     };

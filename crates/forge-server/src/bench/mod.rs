@@ -26,12 +26,53 @@ mod sinks;
 mod sse;
 mod webhooks;
 
+use std::io;
+
+use crate::Running;
+
+pub use http::HttpOptions;
+pub use result::ResultOptions;
+pub use sinks::SinkBenchOptions;
+pub use sse::{SseOptions, run_sse_raised};
+pub use webhooks::WebhookOptions;
+
+/// Measures, and prints a table.
+pub fn run_http(options: &HttpOptions) -> Running<'_, io::Result<()>> {
+    Box::pin(http::run(options))
+}
+
+/// Measures, and prints a table.
+pub fn run_mixed(options: &HttpOptions) -> Running<'_, io::Result<()>> {
+    Box::pin(mixed::run(options))
+}
+
+/// Measures, and prints a table.
+pub fn run_ojs(options: &HttpOptions) -> Running<'_, io::Result<()>> {
+    Box::pin(ojs::run(options))
+}
+
+/// Measures, and prints a table.
 #[cfg(feature = "grpc")]
-pub use grpc::run_grpc;
-pub use http::{HttpOptions, run_http};
-pub use mixed::run_mixed;
-pub use ojs::run_ojs;
-pub use result::{ResultOptions, run_result};
-pub use sinks::{SinkBenchOptions, run_sinks};
-pub use sse::{SseOptions, run_sse, run_sse_raised};
-pub use webhooks::{WebhookOptions, run_webhooks};
+pub fn run_grpc(options: &HttpOptions) -> Running<'_, io::Result<()>> {
+    Box::pin(grpc::run(options))
+}
+
+/// Measures, and prints a table.
+pub fn run_result(options: &ResultOptions) -> Running<'_, io::Result<()>> {
+    Box::pin(result::run(options))
+}
+
+/// Measures, and prints a table.
+pub fn run_sinks(options: &SinkBenchOptions) -> Running<'_, io::Result<()>> {
+    Box::pin(sinks::run(options))
+}
+
+/// Measures, and prints a table.
+pub fn run_sse(options: &SseOptions) -> Running<'_, io::Result<()>> {
+    Box::pin(sse::run(options))
+}
+
+/// Measures, and prints a table.
+pub fn run_webhooks(options: &WebhookOptions) -> Running<'_, io::Result<()>> {
+    Box::pin(webhooks::run(options))
+}

@@ -22,7 +22,7 @@ const N_WAITS: usize = 200;
 pub(super) const JOB: &str = r#"{"type":"bench.job","args":[{"report":"monthly","format":"pdf","recipients":["a@example.com","b@example.com"],"options":{"locale":"en","pages":12,"colour":true,"notes":"a body of about three hundred bytes, as a submission has in real life"}}],"options":{"queue":"bench"}}"#;
 
 /// Measures, and prints a table.
-pub async fn run_ojs(options: &HttpOptions) -> io::Result<()> {
+pub(super) async fn run(options: &HttpOptions) -> io::Result<()> {
     let server = start_server(options, "0")?;
     let key = first_key(server.address).await?;
     println!("| what | connections | /api/v1 /s | /ojs/v1 /s | ratio | p50 | p99 |");

@@ -43,7 +43,7 @@ const BUFFER_BYTES: usize = 256 * 1024;
 
 /// Measures, and prints what was found.
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
-pub async fn run_result(options: &ResultOptions) -> io::Result<()> {
+pub(super) async fn run(options: &ResultOptions) -> io::Result<()> {
     let size = options.size_mib * MIB as u64;
     let began = Instant::now();
     let kept = keep(options).await?;

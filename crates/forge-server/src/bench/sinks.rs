@@ -37,7 +37,7 @@ const EVENTS_PER_JOB: u64 = 2;
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Measures, and prints.
-pub async fn run_sinks(options: &SinkBenchOptions) -> io::Result<()> {
+pub(super) async fn run(options: &SinkBenchOptions) -> io::Result<()> {
     for (section, key, url) in &options.brokers {
         let broker = |url: &str| (format!("FORGERUN_{section}__{key}"), url.to_owned());
         let dead = broker(&dead(section));

@@ -64,7 +64,7 @@ pub fn run_sse_raised(n_streams: usize, arguments: &[String]) -> io::Result<()> 
 }
 
 /// Measures, and prints a table.
-pub async fn run_sse(options: &SseOptions) -> io::Result<()> {
+pub(super) async fn run(options: &SseOptions) -> io::Result<()> {
     check_files(options.n_streams)?;
     let server = start(options)?;
     let n_clients = options.n_streams.clamp(1, CLIENTS_MAX);

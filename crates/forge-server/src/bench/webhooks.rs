@@ -35,7 +35,7 @@ pub struct WebhookOptions {
 const EVENTS_PER_JOB: u64 = 2;
 
 /// Measures, and prints.
-pub async fn run_webhooks(options: &WebhookOptions) -> io::Result<()> {
+pub(super) async fn run(options: &WebhookOptions) -> io::Result<()> {
     fast_receiver(options).await?;
     hanging_receivers(options).await
 }

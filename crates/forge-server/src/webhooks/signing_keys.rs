@@ -15,6 +15,7 @@ use forge_wire::outcome::Outcomes;
 use tokio::sync::Mutex;
 
 use super::keys::{KeySet, Signer};
+use crate::Running;
 use crate::config::Config;
 use crate::limits::{WEBHOOK_KEY_OVERLAP, WEBHOOK_KEYS_FRESH};
 use crate::serve::{ServeError, open_existing};
@@ -121,7 +122,11 @@ fn key_set(stored: &[StoredKey], now: Time) -> Option<KeySet> {
 }
 
 /// Changes the keys in the store that the configuration names, also while servers run.
-pub async fn rotate_in(config: &Config) -> Result<KeySet, ServeError> {
+pub fn rotate_in(config: &Config) -> Running<'_, Result<KeySet, ServeError>> {
+    Box::pin(rotated(config))
+}
+
+async fn rotated(config: &Config) -> Result<KeySet, ServeError> {
     let clock = Arc::new(SystemClock);
     let store = open_existing(config, &*clock).await?;
     let engine = Engine::start(store, clock.clone(), Arc::new(Outcomes::default()), Options::default());

@@ -14,22 +14,23 @@ use forge_server::bench::{
     run_result, run_sinks, run_sse, run_sse_raised, run_webhooks,
 };
 use forge_server::config::{CommandMode, Config, File, Flag, Invalid, MANUAL, Sources};
-use forge_server::{Exit, SchemaStatus, ServerAddresses, telemetry};
+use forge_server::{Exit, Ready, SchemaStatus, ServerAddresses, telemetry};
 use tokio::runtime::Runtime;
 
 use crate::cli::{Bench, BenchHttp, ConfigFlags, DevFlags, MigrateFlags, ServeFlags};
 
 pub(crate) fn serve(flags: &ServeFlags) -> Exit {
     let mode = CommandMode::Serve;
-    run(load(flags.given(), &flags.config, mode), mode, announce)
+    run(load(flags.given(), &flags.config, mode), mode, Box::new(announce))
 }
 
 pub(crate) fn dev(flags: &DevFlags) -> Exit {
     let mode = CommandMode::Dev;
-    run(load(flags.given(), &flags.config, mode), mode, |addresses| {
+    let ready = |addresses: ServerAddresses| {
         announce(addresses);
         print(&first_steps(addresses.http));
-    })
+    };
+    run(load(flags.given(), &flags.config, mode), mode, Box::new(ready))
 }
 
 pub(crate) fn config(flags: &ConfigFlags) -> Exit {
@@ -207,7 +208,7 @@ pub(crate) fn load(flags: Vec<Flag>, file: &Option<PathBuf>, mode: CommandMode) 
     Config::load(&Sources { flags, environment: env::vars_os().collect(), file, mode })
 }
 
-fn run(config: Result<Config, Invalid>, mode: CommandMode, ready: impl FnOnce(ServerAddresses)) -> Exit {
+fn run(config: Result<Config, Invalid>, mode: CommandMode, ready: Ready) -> Exit {
     let config = match config {
         Ok(config) => config,
         Err(invalid) => return complain(&invalid, Exit::Usage),
