@@ -1,28 +1,37 @@
 //! Copying the log back into the file, beside the writer.
 //!
 //! SQLite by default does this within the commit that fills the log, and whoever waits for that commit waits for thousands
-//! of pages more. Here a thread of its own copies whatever is committed, every [`STEP`] pages. The log can only begin anew
-//! when all of it is copied, which under load the thread never achieves, since the writer goes on meanwhile. So at
-//! [`STEPS_MAX`] the writer copies the little that is left itself, and the log begins anew.
+//! of pages more. Here a thread of its own, the copier, copies whatever is committed. The log can only begin anew
+//! when all of it is copied, which under load the copier never achieves, since the writer goes on meanwhile. So at
+//! [`PAGES_MAX`] the writer copies the rest itself, and the log begins anew.
+//!
+//! The rest must be little, for everybody waits for it:
+//! - The copier is asked in ever smaller steps: whenever half of the way to [`PAGES_MAX`] is done, so 2000, 3000, 3500, 3750.
+//! - SQLite syncs the file only when all of the log is copied, so the writer would wait for the pages of the copier, too. So the
+//!   copier syncs them itself.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
 use rusqlite::hooks::Wal;
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::{Connection, ErrorCode, ffi};
 
+use super::commits::database_file;
 use super::connect::DatabaseFile;
 use crate::{Error, Fault};
 
-/// Pages of 4 KiB. Larger steps make the writer's own share larger, which shows in the slowest commits.
-const STEP: i32 = 1000;
+/// Pages of 4 KiB at which the writer does it: a log of 16 MB, more only while a reader holds on to it.
+const PAGES_MAX: i32 = 4000;
 
-/// Pages at which the writer does it: a log of 16 MB, more only while a reader holds on to it.
-const STEPS_MAX: i32 = 4 * STEP;
+/// The smallest step in pages.
+const STEP_MIN: i32 = 250;
 
-/// A log that a slow reader made longer than this many bytes is cut back. More than [`STEPS_MAX`] pages: writing over an
+/// Pages until the writer tries again when the log did not begin anew, because a reader holds on to it.
+const AGAIN: i32 = 1000;
+
+/// A log that a slow reader made longer than this many bytes is cut back. More than [`PAGES_MAX`]: writing over an
 /// old log is faster than making it grow again.
-pub(super) const LOG_BYTES_MAX: i32 = 8 * STEP * 4096;
+pub(super) const LOG_BYTES_MAX: i32 = 2 * PAGES_MAX * 4096;
 
 /// Asks for a copy. One request waiting is enough.
 pub(super) type CheckpointRequests = SyncSender<()>;
@@ -51,40 +60,65 @@ impl Drop for Checkpointer {
 fn run(db: &Connection, rings: &Receiver<()>) {
     while rings.recv().is_ok() {
         // Nothing is lost when it fails: the log stays as it is, and the next step tries again.
-        if let Err(error) = db.wal_checkpoint_v2(Some("main"), Default::default())
-            && !is_done_by_another(&error)
-        {
-            tracing::warn!(%error, "could not copy the log back");
+        match db.wal_checkpoint_v2(Some("main"), Default::default()) {
+            Ok(_) => sync_ahead(db),
+            Err(error) if is_done_by_another(&error) => {}
+            Err(error) => tracing::warn!(%error, "could not copy the log back"),
         }
     }
 }
 
 /// Makes the commits of the writing connection ring the bell instead of copying themselves.
 pub(super) fn watch(db: &mut Connection, bell: CheckpointRequests) -> Result<(), Error> {
-    let mut asked_at = 0;
+    let (mut seen, mut next) = (0, next_step(0));
     db.wal_hook(Some(move |log: &mut Wal, pages: i32| {
-        if pages < asked_at {
-            asked_at = 0;
+        if pages < seen {
+            next = next_step(0);
         }
-        if pages - asked_at >= STEP {
-            asked_at = pages;
-            match pages < STEPS_MAX {
+        seen = pages;
+        if pages >= next {
+            next = if pages < PAGES_MAX {
                 // Full means that one is asked for already.
-                true => drop(bell.try_send(())),
-                false => copy_rest(log),
-            }
+                let _ = bell.try_send(());
+                next_step(pages)
+            } else {
+                pages + copy_rest(log)
+            };
         }
         Ok(())
     }))?;
     Ok(())
 }
 
-fn copy_rest(log: &mut Wal) {
+/// The pages at which something is done next.
+fn next_step(pages: i32) -> i32 {
+    pages + ((PAGES_MAX - pages) / 2).max(STEP_MIN)
+}
+
+/// After how many pages to try again, should the log not begin anew.
+fn copy_rest(log: &mut Wal) -> i32 {
     // The commit is done, whatever becomes of this.
-    if let Err(error) = log.checkpoint()
-        && !is_done_by_another(&error)
-    {
-        tracing::warn!(%error, "could not copy the rest of the log back");
+    match log.checkpoint() {
+        Ok(()) => AGAIN,
+        Err(error) if is_done_by_another(&error) => STEP_MIN,
+        Err(error) => {
+            tracing::warn!(%error, "could not copy the rest of the log back");
+            AGAIN
+        }
+    }
+}
+
+/// Syncs the database file, only so that less is left for whoever must: the log is given up after their sync, not after this one.
+#[expect(
+    unsafe_code,
+    reason = "SQLite has no function for it, and closing another handle of the file would drop its locks"
+)]
+fn sync_ahead(db: &Connection) {
+    let Some((file, methods)) = database_file(db) else { return };
+    // SAFETY: called as SQLite does, on the file of an open connection that nobody else uses meanwhile.
+    let code = methods.xSync.map(|sync| unsafe { sync(file, ffi::SQLITE_SYNC_NORMAL) });
+    if let Some(code) = code.filter(|code| *code != ffi::SQLITE_OK) {
+        tracing::warn!(code, "could not sync what was copied back");
     }
 }
 
@@ -95,9 +129,13 @@ fn is_done_by_another(error: &rusqlite::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use rusqlite::ffi;
-
     use super::*;
+
+    #[test]
+    fn the_copier_is_asked_in_ever_smaller_steps() {
+        let steps = std::iter::successors(Some(next_step(0)), |pages| Some(next_step(*pages)));
+        assert_eq!(steps.take(5).collect::<Vec<_>>(), [2000, 3000, 3500, 3750, PAGES_MAX]);
+    }
 
     #[test]
     fn only_a_copy_that_another_makes_is_no_failure() {

@@ -71,8 +71,9 @@ struct LogIndex {
     page: &'static AtomicU32,
 }
 
-#[expect(unsafe_code, reason = "numbers that SQLite has no function for")]
-fn index(db: &Connection) -> Option<LogIndex> {
+/// The file of an open connection, and what can be done with it. `None` where SQLite has none.
+#[expect(unsafe_code, reason = "rusqlite has no function for it")]
+pub(super) fn database_file(db: &Connection) -> Option<(*mut ffi::sqlite3_file, &ffi::sqlite3_io_methods)> {
     let mut file: *mut ffi::sqlite3_file = ptr::null_mut();
     // SAFETY: the connection is open, and for this operation SQLite writes one pointer to the place it is given.
     let found = unsafe {
@@ -83,7 +84,12 @@ fn index(db: &Connection) -> Option<LogIndex> {
         return None;
     }
     // SAFETY: the file belongs to the open connection; a file that could not be opened has no methods.
-    let methods = unsafe { (*file).pMethods.as_ref() }?;
+    unsafe { (*file).pMethods.as_ref() }.map(|methods| (file, methods))
+}
+
+#[expect(unsafe_code, reason = "numbers that SQLite has no function for")]
+fn index(db: &Connection) -> Option<LogIndex> {
+    let (file, methods) = database_file(db)?;
     let map = methods.xShmMap.filter(|_| methods.iVersion >= SHARES_MEMORY)?;
     let mut region: *mut c_void = ptr::null_mut();
     // SAFETY: called as SQLite does, for a region that exists (`0`: do not make it); nobody else uses the connection meanwhile.
