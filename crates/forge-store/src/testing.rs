@@ -209,6 +209,12 @@ impl Cluster {
         connect(&format!("postgres://forgerun@127.0.0.1:{}/postgres", self.port)).await
     }
 
+    /// Sessions of nodes.
+    pub async fn n_sessions(&self) -> i64 {
+        let sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'forgerun'";
+        self.admin().await.query_one(sql, &[]).await.expect("a look").get(0)
+    }
+
     /// The process of the server, while it runs; its sessions are children of it.
     pub fn pid(&self) -> Option<u32> {
         self.server.lock().expect("no test panics here").as_ref().map(Child::id)

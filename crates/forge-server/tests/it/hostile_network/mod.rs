@@ -31,9 +31,7 @@ use crate::rabbitmq::pause;
 use crate::sinks::nats::NatsServer;
 use crate::sinks::wait_for;
 use crate::webhooks::receiver::{Receiver, read_request};
-use checks::{
-    Reports, check_deliveries, check_lost_attempts, check_sessions, check_sink, check_ticks, n_sessions, sink,
-};
+use checks::{Reports, check_deliveries, check_lost_attempts, check_sessions, check_sink, check_ticks, sink};
 use network::{Network, Services, Surroundings, Trouble};
 
 const TOKEN: &str = "the-operator-and-nobody-else";
@@ -161,7 +159,7 @@ fn nothing_is_lost_or_done_twice_whatever_the_network_does() {
     let mut nodes: Vec<Node> = (0..3).map(|n| Node::start(n, around(n), database)).collect();
     // What happens before the sink was used for the first time is not sent.
     wait_for("the sink to be used", || (sink(&nodes[0].server)["state"] == "ok").then_some(()));
-    let n_sessions = runtime.block_on(n_sessions(&cluster));
+    let n_sessions = runtime.block_on(cluster.n_sessions());
     let arrivals = Arrivals::default();
     let receiver = runtime.block_on(receiver(host, arrivals.clone()));
     let mut load = Load::through(nodes.iter().map(|node| node.address).collect());
