@@ -113,7 +113,7 @@ pub(super) async fn gathered(
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 async fn connection(load: &LoadPlan, number: usize, deadline: Instant) -> io::Result<LoadResult> {
-    let mut connection = Connection::open(load.address).await?;
+    let mut connection = LoadConnection::open(load.address).await?;
     let mut round = LoadResult::default();
     let most = load.n_requests_max / load.n_connections.max(1) as u64;
     for n in 0..most {
@@ -132,17 +132,17 @@ async fn connection(load: &LoadPlan, number: usize, deadline: Instant) -> io::Re
 }
 
 /// A connection with one request under way at a time.
-pub(super) struct Connection {
+pub(super) struct LoadConnection {
     stream: BufReader<TcpStream>,
     /// The body of the last answer.
     pub(super) body: Vec<u8>,
 }
 
-impl Connection {
-    pub(super) async fn open(address: SocketAddr) -> io::Result<Connection> {
+impl LoadConnection {
+    pub(super) async fn open(address: SocketAddr) -> io::Result<LoadConnection> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        Ok(Connection { stream: BufReader::new(stream), body: Vec::new() })
+        Ok(LoadConnection { stream: BufReader::new(stream), body: Vec::new() })
     }
 
     /// Sends a request and reads its answer; the status.

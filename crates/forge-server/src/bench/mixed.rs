@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use super::http::{
     BODY, HttpOptions, ServerProcess, first_key, get, metric, post_body, refusals, start_server,
 };
-use super::load::{Connection, LoadResult};
+use super::load::{LoadConnection, LoadResult};
 use super::ojs::{JOB, request};
 use super::sse::{StreamDelays, open};
 use super::webhooks::receive;
@@ -211,7 +211,7 @@ async fn play(users: Vec<User>, span: Duration, rate: Option<f64>) -> io::Result
 
 /// One connection: submits, polls, and works.
 struct User {
-    connection: Connection,
+    connection: LoadConnection,
     key: String,
     submit: Vec<u8>,
     submit_told: Vec<u8>,
@@ -228,7 +228,7 @@ impl User {
         let told = BODY.replacen('{', &format!("{{\"callback\":\"http://{receiver}/hook\","), 1);
         let fetch = json!({"queues": ["bench"], "count": 3, "worker_id": "bench"}).to_string();
         Ok(User {
-            connection: Connection::open(server).await?,
+            connection: LoadConnection::open(server).await?,
             key: key.to_owned(),
             submit: post_body("/v1/jobs", key, BODY)(0, 0),
             submit_told: post_body("/v1/jobs", key, &told)(0, 0),

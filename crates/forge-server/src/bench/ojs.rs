@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::http::{HttpOptions, alternate, begin, first_key, load, row, start_server};
-use super::load::{Connection, Request};
+use super::load::{LoadConnection, Request};
 
 /// Jobs of one submission while a round is prepared.
 const BATCH: u64 = 500;
@@ -56,13 +56,13 @@ pub(super) fn request(path: &str, key: &str, body: &str) -> Vec<u8> {
 
 /// A connection that one worker keeps.
 struct WorkerConnection {
-    connection: Connection,
+    connection: LoadConnection,
     key: String,
 }
 
 impl WorkerConnection {
     async fn open(address: SocketAddr, key: &str) -> io::Result<WorkerConnection> {
-        Ok(WorkerConnection { connection: Connection::open(address).await?, key: key.to_owned() })
+        Ok(WorkerConnection { connection: LoadConnection::open(address).await?, key: key.to_owned() })
     }
 
     /// Sends a request; the answer must be a success.
