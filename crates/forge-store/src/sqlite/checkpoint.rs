@@ -61,7 +61,9 @@ fn run(db: &Connection, rings: &Receiver<()>) {
     while rings.recv().is_ok() {
         // Nothing is lost when it fails: the log stays as it is, and the next step tries again.
         match db.wal_checkpoint_v2(Some("main"), Default::default()) {
-            Ok(_) => sync_ahead(db),
+            Ok(_) if sync_ahead(db) => {}
+            // The system tells each handle of a failed sync once. So nothing more goes by this one; that of the writer is told, too.
+            Ok(_) => return,
             Err(error) if is_done_by_another(&error) => {}
             Err(error) => tracing::warn!(%error, "could not copy the log back"),
         }
@@ -108,18 +110,21 @@ fn copy_rest(log: &mut Wal) -> i32 {
     }
 }
 
-/// Syncs the database file, only so that less is left for whoever must: the log is given up after their sync, not after this one.
+/// Syncs the database file, only so that less is left for whoever must: the log is given up after their sync, not after this one. Whether that
+/// worked.
 #[expect(
     unsafe_code,
     reason = "SQLite has no function for it, and closing another handle of the file would drop its locks"
 )]
-fn sync_ahead(db: &Connection) {
-    let Some((file, methods)) = database_file(db) else { return };
+fn sync_ahead(db: &Connection) -> bool {
+    let Some((file, methods)) = database_file(db) else { return true };
     // SAFETY: called as SQLite does, on the file of an open connection that nobody else uses meanwhile.
     let code = methods.xSync.map(|sync| unsafe { sync(file, ffi::SQLITE_SYNC_NORMAL) });
-    if let Some(code) = code.filter(|code| *code != ffi::SQLITE_OK) {
-        tracing::warn!(code, "could not sync what was copied back");
+    let failed = code.filter(|code| *code != ffi::SQLITE_OK);
+    if let Some(code) = failed {
+        tracing::error!(code, "could not sync what was copied back; the writer copies from now on");
     }
+    failed.is_none()
 }
 
 /// One copies at a time, of all threads and processes that have the file open: whoever comes second has nothing to do.
