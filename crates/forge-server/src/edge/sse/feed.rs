@@ -240,10 +240,9 @@ impl Backlog {
                 let mut printer = Printer::new(store);
                 let mut out = Vec::new();
                 let n_printed = self.rest.len().min(STREAM_PIECE_EVENTS);
-                for entry in self.rest.iter().take(n_printed) {
-                    if let Some(line) = printer.print(entry).await? {
-                        out.extend_from_slice(&wording.told(&line).unwrap_or_default());
-                    }
+                let piece: Vec<JournalEntry> = self.rest.iter().take(n_printed).copied().collect();
+                for line in printer.print(&piece).await?.into_iter().flatten() {
+                    out.extend_from_slice(&wording.told(&line).unwrap_or_default());
                 }
                 self.rest.drain(..n_printed);
                 if !out.is_empty() {

@@ -262,10 +262,8 @@ impl HubState {
                 }
                 missing
             };
-            for entry in &missing {
-                let line = printer.print(entry).await?;
-                printed.insert(EntryKey::of(entry), line);
-            }
+            let lines = printer.print(&missing).await?;
+            printed.extend(missing.iter().map(EntryKey::of).zip(lines));
         }
     }
 }

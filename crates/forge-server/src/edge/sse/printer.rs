@@ -1,8 +1,7 @@
-//! From an event of the journal to the lines that are sent. A job is looked up once per printer, which therefore must not
+//! From events of the journal to the lines that are sent. A job is looked up once per printer, which therefore must not
 //! outlive the page of the journal it was made for: what is in the journal is in the job.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry as Slot;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Display;
 use std::sync::Arc;
 
@@ -12,8 +11,10 @@ use forge_core::id::JobId;
 use forge_core::job::Job;
 use forge_store::{Error, Store};
 use forge_wire::event::EventBody;
+use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::subscribers::EventLine;
+use crate::limits::STREAM_LOOKUPS_MAX;
 
 pub(super) struct Printer<'a> {
     store: &'a dyn Store,
@@ -25,8 +26,22 @@ impl<'a> Printer<'a> {
         Printer { store, jobs: HashMap::new() }
     }
 
-    /// The lines of an event; `None` when its job is forgotten. Being dropped loses nothing.
-    pub(super) async fn print(&mut self, entry: &JournalEntry) -> Result<Option<EventLine>, Error> {
+    /// The lines of each event; `None` where its job is forgotten. Being dropped loses nothing.
+    ///
+    /// Several lookups are under way at once: a store far away answers them together, and one after the other they would be slower than
+    /// what happens.
+    pub(super) async fn print(&mut self, entries: &[JournalEntry]) -> Result<Vec<Option<EventLine>>, Error> {
+        let store = self.store;
+        let unknown: BTreeSet<JobId> =
+            entries.iter().filter_map(job_of).filter(|id| !self.jobs.contains_key(id)).collect();
+        let looking = unknown.into_iter().map(|id| async move { Ok::<_, Error>((id, store.job(id).await?)) });
+        let found: Vec<_> = stream::iter(looking).buffer_unordered(STREAM_LOOKUPS_MAX).try_collect().await?;
+        self.jobs.extend(found);
+        let printing = entries.iter().copied().map(|entry| self.print_one(entry));
+        stream::iter(printing).buffered(STREAM_LOOKUPS_MAX).try_collect().await
+    }
+
+    async fn print_one(&self, entry: JournalEntry) -> Result<Option<EventLine>, Error> {
         let (id, event) = match &entry.about {
             JournalSubject::Job { job, event } => (*job, *event),
             JournalSubject::Webhook(notice) => {
@@ -38,14 +53,18 @@ impl<'a> Printer<'a> {
                 }));
             }
         };
-        let job = match self.jobs.entry(id) {
-            Slot::Occupied(known) => known.into_mut(),
-            Slot::Vacant(unknown) => unknown.insert(self.store.job(id).await?),
-        };
-        match job {
-            Some(job) => Ok(Some(line(self.store, job, event).await?)),
-            None => Ok(None),
+        match self.jobs.get(&id) {
+            Some(Some(job)) => Ok(Some(line(self.store, job, event).await?)),
+            Some(None) | None => Ok(None),
         }
+    }
+}
+
+/// The job that an event is about.
+fn job_of(entry: &JournalEntry) -> Option<JobId> {
+    match &entry.about {
+        JournalSubject::Job { job, .. } => Some(*job),
+        JournalSubject::Webhook(_) => None,
     }
 }
 
