@@ -114,8 +114,8 @@ pub const JOURNAL_ROWS_MAX: usize = 256;
 /// Journal rows that streams read at once. A row is a transaction and may hold a thousand events.
 pub const STREAM_ROWS_MAX: usize = 64;
 
-/// Jobs and outcomes that streams look up at once. Others who read wait behind them in line.
-pub const STREAM_LOOKUPS_MAX: usize = 32;
+/// Jobs that streams look up with one question, and outcomes that they look up at once. Others who read wait behind them in line.
+pub const STREAM_LOOKUPS_MAX: usize = 64;
 
 /// Pages of the journal that are searched for the event a listener was told last. It stands in the first, unless clocks
 /// were set back.

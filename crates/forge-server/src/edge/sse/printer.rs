@@ -18,7 +18,7 @@ use crate::limits::STREAM_LOOKUPS_MAX;
 
 pub(super) struct Printer<'a> {
     store: &'a dyn Store,
-    jobs: HashMap<JobId, Option<Arc<Job>>>,
+    jobs: HashMap<JobId, Arc<Job>>,
 }
 
 impl<'a> Printer<'a> {
@@ -26,19 +26,23 @@ impl<'a> Printer<'a> {
         Printer { store, jobs: HashMap::new() }
     }
 
-    /// The lines of each event; `None` where its job is forgotten. Being dropped loses nothing.
+    /// The lines of each event; `None` where its job is forgotten or cannot be read. Being dropped loses nothing.
     ///
-    /// Several lookups are under way at once: a store far away answers them together, and one after the other they would be slower than
-    /// what happens.
+    /// Lookups are made together: one after the other they would be slower than what happens, on a store far away.
     pub(super) async fn print(&mut self, entries: &[JournalEntry]) -> Result<Vec<Option<EventLine>>, Error> {
-        let store = self.store;
-        let unknown: BTreeSet<JobId> =
-            entries.iter().filter_map(job_of).filter(|id| !self.jobs.contains_key(id)).collect();
-        let looking = unknown.into_iter().map(|id| async move { Ok::<_, Error>((id, store.job(id).await?)) });
-        let found: Vec<_> = stream::iter(looking).buffer_unordered(STREAM_LOOKUPS_MAX).try_collect().await?;
-        self.jobs.extend(found);
+        self.look_up(entries).await?;
         let printing = entries.iter().copied().map(|entry| self.print_one(entry));
         stream::iter(printing).buffered(STREAM_LOOKUPS_MAX).try_collect().await
+    }
+
+    async fn look_up(&mut self, entries: &[JournalEntry]) -> Result<(), Error> {
+        let jobs = entries.iter().filter_map(JournalEntry::job_event).map(|(job, _)| job);
+        let unknown: BTreeSet<JobId> = jobs.filter(|job| !self.jobs.contains_key(job)).collect();
+        for piece in Vec::from_iter(unknown).chunks(STREAM_LOOKUPS_MAX) {
+            let found = self.store.jobs_by_id(piece.to_vec()).await?;
+            self.jobs.extend(found.into_iter().map(|job| (job.id, Arc::new(job))));
+        }
+        Ok(())
     }
 
     async fn print_one(&self, entry: JournalEntry) -> Result<Option<EventLine>, Error> {
@@ -54,17 +58,9 @@ impl<'a> Printer<'a> {
             }
         };
         match self.jobs.get(&id) {
-            Some(Some(job)) => Ok(Some(line(self.store, job, event).await?)),
-            Some(None) | None => Ok(None),
+            Some(job) => Ok(Some(line(self.store, job, event).await?)),
+            None => Ok(None),
         }
-    }
-}
-
-/// The job that an event is about.
-fn job_of(entry: &JournalEntry) -> Option<JobId> {
-    match &entry.about {
-        JournalSubject::Job { job, .. } => Some(*job),
-        JournalSubject::Webhook(_) => None,
     }
 }
 
