@@ -183,7 +183,36 @@ impl ClientSchemas {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::sync_channel;
+
     use super::*;
+
+    #[tokio::test]
+    async fn long_work_has_few_threads_and_the_rest_waits_for_one() {
+        let cache = SchemaCache::default();
+        let n_started = Arc::new(AtomicUsize::new(0));
+        let (releases, busy): (Vec<_>, Vec<_>) = (0..SCHEMA_THREADS_MAX)
+            .map(|_| {
+                let ((release, released), n_started) = (sync_channel::<()>(1), n_started.clone());
+                let work = move || {
+                    n_started.fetch_add(1, Ordering::SeqCst);
+                    released.recv().unwrap();
+                };
+                (release, cache.apart(work))
+            })
+            .unzip();
+        let late = cache.apart(|| ());
+        let release = async {
+            while n_started.load(Ordering::SeqCst) < SCHEMA_THREADS_MAX {
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(cache.threads.available_permits(), 0, "the late one waits");
+            releases.iter().for_each(|release| release.send(()).unwrap());
+        };
+        let (busy, late, ()) = tokio::join!(futures_util::future::join_all(busy), late, release);
+        assert!(busy.iter().all(Result::is_ok) && late.is_ok());
+        assert_eq!(cache.threads.available_permits(), SCHEMA_THREADS_MAX);
+    }
 
     #[test]
     fn what_is_remembered_of_a_client_is_bounded_and_counted() {
