@@ -1,7 +1,10 @@
 //! More work than the store can take: refuse at once, and lose nothing that was accepted.
 
+use std::pin::Pin;
+
 use forge_core::Command;
 use forge_core::command::{Held, Holder};
+use forge_core::job::Job;
 use forge_core::state::State;
 use forge_engine::{Error, Options};
 
@@ -9,6 +12,18 @@ use crate::support::{HOUR, SECOND, World, claim, is_ready, new_job, submit};
 
 fn cramped() -> World {
     World::with(Options { commands_waiting_max: 4, ..Options::default() })
+}
+
+/// Fills the queue of a store that is blocked: one is with the store, four wait.
+async fn full(world: &World) -> Vec<Pin<Box<impl Future<Output = Result<Job, Error>>>>> {
+    let mut accepted = Vec::new();
+    for _ in 0..5 {
+        let mut answer = Box::pin(submit(&world.engine, new_job(&world.engine, "b", |_| {})));
+        assert!(!is_ready(&mut answer).await);
+        accepted.push(answer);
+        world.settle().await;
+    }
+    accepted
 }
 
 #[tokio::test(start_paused = true)]
@@ -44,12 +59,7 @@ async fn a_job_that_is_handed_back_waits_for_a_place() {
     let id = world.submit("a").await.id;
     let fence = world.claim_now("a").await[0].fence;
     world.store.block();
-    let new = || new_job(&world.engine, "b", |_| {});
-    let mut waiting: Vec<_> = (0..5).map(|_| Box::pin(submit(&world.engine, new()))).collect();
-    for answer in &mut waiting {
-        assert!(!is_ready(answer).await);
-        world.settle().await;
-    }
+    let _waiting = full(&world).await;
     let held = Held { job: id, holder: Holder::Token(fence), client: None };
     world.engine.see_to(Command::HandBack(held));
     world.settle().await;
@@ -64,12 +74,7 @@ async fn the_timers_wait_for_a_place_instead_of_giving_up() {
     let due_at = world.engine.now() + SECOND;
     world.submit_with("a", |head| head.execution_at = Some(due_at)).await;
     world.store.block();
-    let new = || new_job(&world.engine, "b", |_| {});
-    let mut waiting: Vec<_> = (0..5).map(|_| Box::pin(submit(&world.engine, new()))).collect();
-    for answer in &mut waiting {
-        assert!(!is_ready(answer).await);
-        world.settle().await;
-    }
+    let _waiting = full(&world).await;
     world.pass(10 * SECOND).await;
     world.store.release();
     world.settle().await;
