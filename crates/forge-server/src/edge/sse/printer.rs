@@ -9,7 +9,7 @@ use bytes::Bytes;
 use forge_core::history::{Event, JournalEntry, JournalSubject};
 use forge_core::id::JobId;
 use forge_core::job::Job;
-use forge_store::{Error, Store};
+use forge_store::{Error, Fault, Store};
 use forge_wire::event::EventBody;
 use futures_util::{StreamExt, TryStreamExt, stream};
 
@@ -64,10 +64,13 @@ impl<'a> Printer<'a> {
     }
 }
 
-/// The lines of an event of a job.
+/// The lines of an event of a job. An outcome that cannot be read is left out, as sinks do: it is no reason to stop everybody's stream.
 pub(super) async fn line(store: &dyn Store, job: &Arc<Job>, event: Event) -> Result<EventLine, Error> {
     let outcome = match job.execution_ended(&event) {
-        Some(execution) => store.outcome(execution).await?,
+        Some(execution) => match store.outcome(execution).await {
+            Err(error) if error.fault == Fault::Corrupt => None,
+            found => found?,
+        },
         None => None,
     };
     let body = EventBody::new(job, &event, outcome.as_ref().map(|outcome| &outcome.object));
