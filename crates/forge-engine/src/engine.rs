@@ -62,7 +62,11 @@ impl Engine {
         let stop = CancellationToken::new();
         let mut loops = Loops::new(stop.clone());
         let (commands, committer) = committer::committer(context.clone(), &options, stop.clone());
-        loops.spawn_vital(committer);
+        if context.store.blocks() {
+            loops.spawn_vital_thread("forge-committer", committer);
+        } else {
+            loops.spawn_vital(committer);
+        }
         let ids = Arc::new(Ids::default());
         let timers =
             timers::run(context.clone(), commands.clone(), ids.clone(), options.clone(), stop.clone());

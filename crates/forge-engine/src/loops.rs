@@ -1,6 +1,9 @@
 //! Loops in the background that stop and end together.
 
-use tokio::sync::watch;
+use std::thread;
+
+use tokio::runtime::Builder;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -35,6 +38,27 @@ impl Loops {
         self.spawn(async move {
             work.await;
             drop(stop);
+        });
+    }
+
+    /// The same for a loop that blocks: it has a thread of its own, and so has what it spawns.
+    pub(crate) fn spawn_vital_thread(&mut self, name: &str, work: impl Future<Output = ()> + Send + 'static) {
+        let (mut over, ended) = oneshot::channel::<()>();
+        let run = move || {
+            let runtime =
+                Builder::new_current_thread().enable_time().build().expect("needs no system resource");
+            runtime.block_on(async {
+                tokio::select! {
+                    () = work => {}
+                    // Cut off, as a task would be.
+                    () = over.closed() => {}
+                }
+            });
+        };
+        thread::Builder::new().name(name.into()).spawn(run).expect("the system has room for a thread");
+        self.spawn_vital(async {
+            // An error says that the thread is over: it is never sent anything.
+            let _ = ended.await;
         });
     }
 
@@ -82,5 +106,23 @@ mod tests {
         stop.cancelled().await;
         loops.stop().await;
         assert!(loops.are_over());
+    }
+
+    #[tokio::test]
+    async fn a_loop_with_a_thread_of_its_own_is_vital_and_can_be_cut_off() {
+        let mut loops = Loops::new(CancellationToken::new());
+        let stop = loops.stop_signal();
+        loops.spawn_vital_thread("in-vain", async { panic!("on purpose") });
+        stop.cancelled().await;
+        loops.stop().await;
+
+        let mut loops = Loops::new(CancellationToken::new());
+        let (kept, freed) = oneshot::channel::<()>();
+        loops.spawn_vital_thread("for-ever", async move {
+            let _kept = kept;
+            std::future::pending().await
+        });
+        drop(loops);
+        assert!(freed.await.is_err(), "what the loop held is let go");
     }
 }

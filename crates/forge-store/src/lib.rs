@@ -73,6 +73,11 @@ pub trait Store: Send + Sync + 'static {
     /// How many transactions are worth having under way at once.
     fn lanes(&self) -> usize;
 
+    /// Whether [`Store::transact`] works on the thread that polls it, disk included: a thread for it alone is then the shortest way.
+    fn blocks(&self) -> bool {
+        false
+    }
+
     /// What time it is by the clock that all processes on the same data share; `None` where that is the clock of the machine.
     fn now(&self) -> Boxed<'_, Option<Time>> {
         Box::pin(async { Ok(None) })

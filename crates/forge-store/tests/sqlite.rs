@@ -123,7 +123,7 @@ async fn what_was_written_is_there_after_reopening() {
     assert_eq!(claimed(&transact(&*store, vec![claim(9)]).await.unwrap()).len(), 1);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn closing_leaves_one_file_and_no_log() {
     let (folder, path) = file();
     let store = Sqlite::open(&path).unwrap();
@@ -269,7 +269,7 @@ async fn another_process_that_keeps_the_lock_makes_writes_busy_and_reads_go_on()
     assert_eq!(listed(&store).await, 2);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn reads_do_not_wait_for_a_transaction_under_way() {
     let (_folder, path) = file();
     let store = Arc::new(Sqlite::open(&path).unwrap());
@@ -453,6 +453,28 @@ async fn a_file_that_a_newer_version_only_expanded_is_used() {
     transact(&store, vec![submit([1])]).await.unwrap();
     let status = Sqlite::schema(&path).unwrap();
     assert_eq!((status.applied, status.pending.len()), (known + 1, 0));
+}
+
+#[tokio::test]
+async fn a_sweep_has_its_turn_between_batches_that_never_end() {
+    let (_folder, path) = file();
+    let store = Arc::new(Sqlite::open(&path).unwrap());
+    let (enough, stop) = mpsc::sync_channel::<()>(0);
+    let busy = store.clone();
+    let batches = tokio::task::spawn_blocking(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let submit = |n| runtime.block_on(transact(&*busy, vec![submit([n])])).map(drop);
+        let is_wanted = || stop.try_recv() == Err(mpsc::TryRecvError::Empty);
+        (0..).take_while(|_| is_wanted()).try_for_each(submit)
+    });
+    for _ in 0..20 {
+        tokio::time::timeout(Duration::from_secs(20), store.sweep(Sweep::nothing(100)))
+            .await
+            .unwrap()
+            .unwrap();
+    }
+    drop(enough);
+    batches.await.unwrap().unwrap();
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Jobs in one file: the default of the server, with nothing to install or run beside it.
 //!
-//! One thread writes ([`writer`]), and what it has committed is on the disk; readers have connections of their own and
+//! One at a time writes ([`writer`]), and what it has committed is on the disk; readers have connections of their own and
 //! never wait for it ([`readers`]); what they just read they need not read again ([`recent`]). Large results are files beside it ([`files`]). A second process may open the same file and write too: the two take turns.
 
 mod aside;
@@ -40,7 +40,7 @@ use std::sync::Arc;
 use forge_core::id::BlobId;
 use forge_core::time::Time;
 use forge_core::{Changes, Wants};
-use tokio::sync::broadcast;
+use tokio::sync::{Mutex, broadcast};
 
 use crate::blobs::{delete_objects, some_objects};
 use crate::{
@@ -54,7 +54,7 @@ use files::Files;
 use read_cache::ReadCache;
 use readers::Readers;
 use threads::Threads;
-use writer::{SweepBatch, WriterTask, WriterThread};
+use writer::{Chore, SqliteWriter, SweepBatch};
 
 pub use connect::Options;
 pub use floor::Floor;
@@ -67,7 +67,9 @@ pub struct Sqlite {
     // Dropped in this order: the last connection to close tidies the log up, which a reader could not; and the
     // checkpointer ends when the writer has.
     readers: Readers,
-    writer: Threads<WriterTask>,
+    chores: Threads<Chore>,
+    /// A lock that is fair: under load the committer is back at once, and chores have their turn all the same.
+    writer: Arc<Mutex<SqliteWriter>>,
     _checkpointer: Checkpointer,
     files: Files,
     /// The part of the object store that belongs to this database.
@@ -95,11 +97,15 @@ impl Sqlite {
         };
         let (checkpointer, bell) = Checkpointer::start(&file)?;
         let read_cache = Arc::new(ReadCache::new(CommitCounter::of(&file)?));
-        let mut writer = WriterThread::new(file.clone(), first, bell, read_cache.clone(), wakeups.clone())?;
+        let writer = SqliteWriter::new(file.clone(), first, bell, read_cache.clone(), wakeups.clone())?;
+        let writer = Arc::new(Mutex::new(writer));
         let readers = Readers::open(&file, &read_cache)?;
-        let writer = Threads::start("forge-writer", vec![move |task| writer.handle(task)])?;
+        let chores = {
+            let writer = writer.clone();
+            Threads::start("forge-chores", vec![move |chore| writer.blocking_lock().handle(chore)])?
+        };
         let files = Files::beside(path);
-        Ok(Sqlite { readers, writer, _checkpointer: checkpointer, files, objects, wakeups })
+        Ok(Sqlite { readers, chores, writer, _checkpointer: checkpointer, files, objects, wakeups })
     }
 
     /// Which steps the schema of a file still needs. The file must be there; nothing is changed.
@@ -114,7 +120,7 @@ impl Sqlite {
     async fn sweep_all(&self, sweep: Sweep) -> Result<Swept, Error> {
         let reach = BlobPlace::of_new(self.objects.as_ref());
         let SweepBatch { swept, doomed } =
-            self.writer.ask(move |reply| WriterTask::Sweep { sweep, reach, reply }).await?;
+            self.chores.ask(move |reply| Chore::Sweep { sweep, reach, reply }).await?;
         let (beside, objects): (Vec<_>, Vec<_>) =
             doomed.into_iter().partition(|blob| blob.place == BlobPlace::Beside);
         let mut deleted: Vec<BlobId> = beside.iter().map(|blob| blob.id).collect();
@@ -124,7 +130,7 @@ impl Sqlite {
         deleted.extend(delete_objects(self.objects.as_ref(), objects).await.iter().map(|blob| blob.id));
         let n_blobs = deleted.len();
         if n_blobs > 0 {
-            self.writer.ask(move |reply| WriterTask::Bury { blobs: deleted, reply }).await?;
+            self.chores.ask(move |reply| Chore::Bury { blobs: deleted, reply }).await?;
         }
         let n_unknown = self.sweep_unknown(&sweep).await?;
         Ok(Swept { blobs: n_blobs + n_unknown, ..swept })
@@ -137,19 +143,17 @@ impl Sqlite {
         if blobs.is_empty() {
             return Ok(0);
         }
-        let unknown = self.writer.ask(move |reply| WriterTask::Unknown { blobs, reply }).await?;
+        let unknown = self.chores.ask(move |reply| Chore::Unknown { blobs, reply }).await?;
         let doomed = |id| DoomedBlob { id, place: BlobPlace::Objects, upload: None };
         Ok(delete_objects(self.objects.as_ref(), unknown.into_iter().map(doomed).collect()).await.len())
     }
 
     /// Notes uploads of a blob in its row.
     fn note_upload(&self, blob: BlobId) -> Result<NoteUpload, Error> {
-        let writer = Arc::new(self.writer.handle()?);
+        let chores = Arc::new(self.chores.handle()?);
         Ok(Box::new(move |upload| {
-            let writer = writer.clone();
-            Box::pin(
-                async move { writer.ask(move |reply| WriterTask::NoteUpload { blob, upload, reply }).await },
-            )
+            let chores = chores.clone();
+            Box::pin(async move { chores.ask(move |reply| Chore::NoteUpload { blob, upload, reply }).await })
         }))
     }
 }
@@ -158,7 +162,7 @@ impl Blobs for Sqlite {
     fn begin(&self, blob: BlobId, now: Time) -> Boxed<'_, Box<dyn Sink>> {
         Box::pin(async move {
             let place = BlobPlace::of_new(self.objects.as_ref());
-            self.writer.ask(move |reply| WriterTask::BeginBlob { blob, now, place, reply }).await?;
+            self.chores.ask(move |reply| Chore::BeginBlob { blob, now, place, reply }).await?;
             match &self.objects {
                 Some(objects) => Ok(objects.create(blob, self.note_upload(blob)?)),
                 None => self.files.create(blob).await,
@@ -167,7 +171,7 @@ impl Blobs for Sqlite {
     }
 
     fn touch(&self, blob: BlobId, now: Time) -> Boxed<'_, ()> {
-        Box::pin(self.writer.ask(move |reply| WriterTask::TouchBlob { blob, now, reply }))
+        Box::pin(self.chores.ask(move |reply| Chore::TouchBlob { blob, now, reply }))
     }
 
     fn open(&self, blob: BlobId) -> Boxed<'_, Arc<dyn Source>> {
@@ -183,8 +187,7 @@ impl Blobs for Sqlite {
 
 impl Store for Sqlite {
     fn transact(&self, wants: Wants, decide: Decide) -> Boxed<'_, Changes> {
-        let wants = Box::new(wants);
-        Box::pin(self.writer.ask(move |reply| WriterTask::Transact { wants, decide, reply }))
+        Box::pin(async move { self.writer.lock().await.transact(&wants, decide) })
     }
 
     fn read(&self, query: Query) -> Boxed<'_, Page> {
@@ -206,5 +209,9 @@ impl Store for Sqlite {
     /// A file has one writer at a time.
     fn lanes(&self) -> usize {
         1
+    }
+
+    fn blocks(&self) -> bool {
+        true
     }
 }

@@ -1,4 +1,5 @@
-//! The writer: one thread that owns the only connection through which this process writes. A task is one transaction:
+//! The writer: the only connection through which this process writes. One at a time has it, in the order in which they asked: the
+//! committer, on its own thread, for batches; a thread of the store for [`Chore`]s. Each has one transaction:
 //!
 //! ```text
 //! BEGIN IMMEDIATE ─► load ─► decide ─► write ─► COMMIT (the log is on the disk) ─► reply
@@ -7,8 +8,8 @@
 //! ```
 //!
 //! `IMMEDIATE` takes the write lock before anything is read: another process cannot come in between, it waits, and so do
-//! we for it. Where even rolling back fails, the connection is closed, which rolls back too, and the next task opens
-//! another.
+//! we for it. Where even rolling back fails, the connection is closed, which rolls back too, and the next transaction
+//! opens another.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -39,9 +40,8 @@ statements! {
     DATA_VERSION = "PRAGMA data_version";
 }
 
-/// What the writer can be asked.
-pub(super) enum WriterTask {
-    Transact { wants: Box<Wants>, decide: Decide, reply: Reply<Changes> },
+/// What is written besides batches.
+pub(super) enum Chore {
     Sweep { sweep: Sweep, reach: BlobPlace, reply: Reply<SweepBatch> },
     BeginBlob { blob: BlobId, now: Time, place: BlobPlace, reply: Reply<()> },
     NoteUpload { blob: BlobId, upload: Option<String>, reply: Reply<()> },
@@ -58,8 +58,8 @@ pub(super) struct SweepBatch {
     pub(super) doomed: Vec<DoomedBlob>,
 }
 
-/// The state of the writing thread.
-pub(super) struct WriterThread {
+/// The connection, and what is remembered with it.
+pub(super) struct SqliteWriter {
     file: DatabaseFile,
     /// `None` after a transaction that could not even be rolled back.
     db: Option<Connection>,
@@ -71,7 +71,7 @@ pub(super) struct WriterThread {
     wakeups: broadcast::Sender<Wakeup>,
 }
 
-impl WriterThread {
+impl SqliteWriter {
     /// A writer on a connection whose schema is up to date.
     pub(super) fn new(
         file: DatabaseFile,
@@ -79,9 +79,9 @@ impl WriterThread {
         bell: CheckpointRequests,
         read_cache: Arc<ReadCache>,
         wakeups: broadcast::Sender<Wakeup>,
-    ) -> Result<WriterThread, Error> {
+    ) -> Result<SqliteWriter, Error> {
         watch(&mut db, bell.clone())?;
-        Ok(WriterThread {
+        Ok(SqliteWriter {
             file,
             db: Some(db),
             data_version: None,
@@ -92,39 +92,37 @@ impl WriterThread {
         })
     }
 
-    /// Does one task, unless nobody waits for it any more.
-    pub(super) fn handle(&mut self, task: WriterTask) {
-        match task {
-            WriterTask::Transact { wants, decide, reply } if !reply.is_closed() => {
-                let _ = reply.send(self.transact(&wants, decide));
-            }
-            WriterTask::Sweep { sweep, reach, reply } if !reply.is_closed() => {
+    /// Does a chore. A sweep that nobody waits for any more is left to the next one.
+    pub(super) fn handle(&mut self, chore: Chore) {
+        match chore {
+            Chore::Sweep { reply, .. } if reply.is_closed() => {}
+            Chore::Sweep { sweep, reach, reply } => {
                 let sweep = |db: &Connection| {
                     let swept = write::sweep(db, &sweep)?;
                     Ok(SweepBatch { swept, doomed: results::doom(db, &sweep, reach)? })
                 };
                 let _ = reply.send(self.alone(sweep));
             }
-            WriterTask::BeginBlob { blob, now, place, reply } => {
+            Chore::BeginBlob { blob, now, place, reply } => {
                 let _ = reply.send(self.alone(|db| results::begin_blob(db, blob, now, place)));
             }
-            WriterTask::NoteUpload { blob, upload, reply } => {
+            Chore::NoteUpload { blob, upload, reply } => {
                 let _ = reply.send(self.alone(|db| results::note_upload(db, blob, upload.as_deref())));
             }
-            WriterTask::Unknown { blobs, reply } => {
+            Chore::Unknown { blobs, reply } => {
                 let _ = reply.send(self.alone(|db| results::unknown(db, blobs)));
             }
-            WriterTask::TouchBlob { blob, now, reply } => {
+            Chore::TouchBlob { blob, now, reply } => {
                 let _ = reply.send(self.alone(|db| results::touch_blob(db, blob, now)));
             }
-            WriterTask::Bury { blobs, reply } => {
+            Chore::Bury { blobs, reply } => {
                 let _ = reply.send(self.alone(|db| results::bury(db, &blobs)));
             }
-            WriterTask::Transact { .. } | WriterTask::Sweep { .. } => {}
         }
     }
 
-    fn transact(&mut self, wants: &Wants, mut decide: Decide) -> Result<Changes, Error> {
+    /// Loads, decides and writes a batch.
+    pub(super) fn transact(&mut self, wants: &Wants, mut decide: Decide) -> Result<Changes, Error> {
         let read_cache = self.read_cache.clone();
         self.transaction(|db, cache| {
             let Loaded { rows, mut numbers } = load(db, wants, cache)?;
