@@ -131,7 +131,7 @@ pub(crate) fn committer(
 
 /// Commands that must wait for each batch under way before another lane is used beside it. A batch costs the store much the same whatever its
 /// size, so that few large ones carry more than many small ones.
-const PER_LANE_IN_USE: usize = 16;
+const PER_LANE_IN_USE: usize = 32;
 
 /// Whoever waits for others to share a lane with waits no longer than this, nor longer than a commit under way: one that is stuck holds up
 /// nobody else.

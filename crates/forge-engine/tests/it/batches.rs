@@ -158,12 +158,12 @@ async fn a_further_lane_is_used_for_many_at_once_and_for_few_after_a_moment() {
             assert_eq!(world.store.n_begun(), 3, "they are worth a lane");
             world.store.release();
         };
-        tokio::join!(submits(32), watch);
+        tokio::join!(submits(64), watch);
     };
     tokio::join!(submits(1), few, many);
     let mut sizes: Vec<usize> = world.store.written().iter().map(|written| written.n_answers).collect();
     sizes.sort_unstable();
-    assert_eq!(sizes, [1, 15, 32]);
+    assert_eq!(sizes, [1, 15, 64]);
 }
 
 #[tokio::test(start_paused = true)]
