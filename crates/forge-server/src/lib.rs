@@ -16,7 +16,6 @@
 //! - `bench`: how fast it is, here and now.
 //! - `held_jobs`: which jobs the workers of streams still hold.
 //! - `schemas`: what arguments of a job type must look like.
-//! - `exit`: what the process says when it ends.
 //! - `limits`: bounds that nobody needs to configure.
 //!
 //! The binary `forgerun` is a thin command line over this.
@@ -33,7 +32,6 @@ pub mod connections;
 pub mod dialects;
 pub mod documents;
 pub mod edge;
-mod exit;
 #[cfg(feature = "grpc")]
 mod held_jobs;
 mod http_client;
@@ -57,7 +55,6 @@ pub mod workflows;
 pub use app::{App, Bounds};
 pub use cleanup::{Removed, cleanup};
 pub use config::Config;
-pub use exit::Exit;
 pub use forge_store::SchemaStatus;
 pub use migrate::{migrate, schema};
 pub use serve::{Ready, ServeError, ServerAddresses, serve};

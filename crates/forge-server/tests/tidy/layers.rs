@@ -12,6 +12,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("forge-engine", &["forge-core", "forge-store"]),
     ("forge-client", &["forge-wire", "forge-problem"]),
     ("forge-probe", &["forge-client", "forge-problem"]),
+    ("forge-cli", &["forge-client", "forge-probe", "forge-problem"]),
     (
         "forge-server",
         &[
@@ -21,7 +22,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "forge-wire",
             "forge-problem",
             "forge-client",
-            "forge-probe",
+            "forge-cli",
         ],
     ),
     ("forge-sim", &["forge-core", "forge-store", "forge-engine"]),

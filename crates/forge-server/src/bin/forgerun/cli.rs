@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use forge_server::config::Flag;
 
-use crate::conformance::ConformanceFlags;
 use crate::manual::{CompletionsFlags, ManFlags};
-use crate::people::People;
-use crate::traffic::TrafficFlags;
 use crate::webhook::Webhook;
-use crate::worker::Worker;
+use forge_cli::conformance::ConformanceFlags;
+use forge_cli::people::People;
+use forge_cli::traffic::TrafficFlags;
+use forge_cli::worker::Worker;
 
 const AFTER_HELP: &str = "\
 Exit codes: 0 done, 1 failure, 2 usage or configuration, 3 the job failed, 4 timed out waiting, 5 not authorised,

@@ -1,12 +1,12 @@
 //! What each command does.
 
 use std::env;
-use std::error::Error;
-use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use forge_cli::Exit;
+use forge_cli::terminal::{complain, print};
 #[cfg(feature = "grpc")]
 use forge_server::bench::run_grpc;
 use forge_server::bench::{
@@ -14,7 +14,7 @@ use forge_server::bench::{
     run_result, run_sinks, run_sse, run_sse_raised, run_webhooks,
 };
 use forge_server::config::{CommandMode, Config, File, Flag, Invalid, MANUAL, Sources};
-use forge_server::{Exit, Ready, SchemaStatus, ServerAddresses, telemetry};
+use forge_server::{Ready, SchemaStatus, ServerAddresses, telemetry};
 use tokio::runtime::Runtime;
 
 use crate::cli::{Bench, BenchHttp, ConfigFlags, DevFlags, MigrateFlags, ServeFlags};
@@ -250,19 +250,4 @@ In another terminal:
 
 "
     )
-}
-
-/// Standard output may be closed already (`forgerun serve | head -1`); the server goes on all the same.
-pub(crate) fn print(text: &str) {
-    let mut out = io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-}
-
-pub(crate) fn complain(error: &dyn Error, exit: Exit) -> Exit {
-    say(&error.to_string(), exit)
-}
-
-pub(crate) fn say(text: &str, exit: Exit) -> Exit {
-    let _ = writeln!(io::stderr().lock(), "forgerun: {text}");
-    exit
 }

@@ -2,15 +2,11 @@
 
 mod cli;
 mod commands;
-mod conformance;
 mod manual;
-mod people;
-mod traffic;
 mod webhook;
-mod worker;
 
 use clap::Parser;
-use forge_server::Exit;
+use forge_cli::{Exit, conformance, people, traffic, worker};
 
 use cli::{Cli, Command};
 
@@ -31,7 +27,7 @@ fn main() -> Exit {
         Command::Migrate(flags) => commands::migrate(&flags),
         Command::Webhook(command) => webhook::webhook(&command),
         Command::People(command) => people::run(&command),
-        Command::Worker(command) => worker::run(&command),
+        Command::Worker(command) => worker::run(&command, webhook::sign_with),
         Command::Conformance(flags) => conformance::conformance(&flags),
         Command::Traffic(flags) => traffic::traffic(&flags),
         Command::Bench(bench) => commands::bench(&bench),

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
-use forge_server::Exit;
+use forge_cli::Exit;
 
 use crate::cli::Cli;
-use crate::commands::{complain, say};
+use forge_cli::terminal::{complain, say};
 
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsFlags {

@@ -3,25 +3,28 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use clap::{Args, Subcommand};
+use forge_cli::Exit;
+use forge_cli::people::{Connection, Trouble, exit_of};
+use forge_cli::terminal::{complain, print, say};
 use forge_client::Client;
 use forge_client::forge::NewWebhook;
+use forge_client::worker::Sign;
 use forge_engine::{Clock, SystemClock};
-use forge_server::Exit;
 use forge_server::config::{CommandMode, Database, PrivateTargets};
 use forge_server::webhooks::fetch::{self, KeySource};
-use forge_server::webhooks::standard::WebhookSecret;
+use forge_server::webhooks::standard::{SignedContent, WebhookSecret};
 use forge_server::webhooks::verify::{self, ReceivedDelivery, SignatureReport, VerifyOptions};
 use forge_server::webhooks::{ListenOptions, Target, WebhookListener, rotate_in};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::ServeFlags;
-use crate::commands::{complain, load, print, say};
-use crate::people::{Connection, Trouble, exit_of};
+use crate::commands::load;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Webhook {
@@ -109,6 +112,12 @@ impl MeansFlags {
     fn keys(&self) -> Option<KeySource> {
         self.keys.as_deref().map(KeySource::parse)
     }
+}
+
+/// Signs with a secret as webhooks are signed; `None` if the text is no secret.
+pub(crate) fn sign_with(secret: &str) -> Option<Sign> {
+    let secrets = [WebhookSecret::parse(secret)?];
+    Some(Arc::new(move |id, timestamp, body| SignedContent { id, timestamp, body }.header(&secrets)))
 }
 
 pub(crate) fn webhook(command: &Webhook) -> Exit {

@@ -17,7 +17,8 @@ const RETRY: RetryPolicy = RetryPolicy {
 };
 
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Connection {
+#[expect(missing_docs, reason = "it would be a text of --help")]
+pub struct Connection {
     /// The server [env: FORGERUN_URL] [default: http://127.0.0.1:8080]
     #[arg(long, value_name = "URL", help_heading = "Server")]
     url: Option<String>,
@@ -69,19 +70,19 @@ impl ServerConnection {
 
 impl Connection {
     /// A client that calls with the API key.
-    pub(crate) fn client(&self) -> Result<Client, Error> {
+    pub fn client(&self) -> Result<Client, Error> {
         self.build(given(&self.key, "FORGERUN_API_KEY"))
     }
 
     /// A client that calls with the operator's token, or with the API key where there is none.
-    pub(crate) fn operator(&self) -> Result<Client, Error> {
+    pub fn operator(&self) -> Result<Client, Error> {
         self.build(
             given(&self.admin_token, "FORGERUN_ADMIN_TOKEN").or_else(|| given(&self.key, "FORGERUN_API_KEY")),
         )
     }
 
     /// A client that calls with the operator's token; without one where the server is open to its own machine.
-    pub(crate) fn admin(&self) -> Result<Client, Error> {
+    pub fn admin(&self) -> Result<Client, Error> {
         self.build(given(&self.admin_token, "FORGERUN_ADMIN_TOKEN"))
     }
 
@@ -99,7 +100,7 @@ impl Connection {
     }
 
     /// The address of the server.
-    pub(crate) fn url(&self) -> String {
+    pub fn url(&self) -> String {
         given(&self.url, "FORGERUN_URL").unwrap_or_else(|| URL_DEFAULT.to_owned())
     }
 

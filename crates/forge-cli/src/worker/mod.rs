@@ -6,26 +6,25 @@ mod lines;
 mod program;
 
 use std::io::Write;
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use forge_client::Worker as Work;
 use forge_client::worker::{HttpHandler, Note, Sign, WorkerBuilder};
-use forge_server::Exit;
-use forge_server::webhooks::standard::{SignedContent, WebhookSecret};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::commands::{complain, say};
+use crate::Exit;
 use crate::people::{Connection, ServerConnection, Trouble, exit_of, given, parse_duration};
+use crate::terminal::{complain, say};
 
 /// How much longer than a child's grace its worker waits for it: the time to kill it, and to read what it said.
 const BEYOND_GRACE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Worker {
+#[expect(missing_docs, reason = "it would be a text of --help")]
+pub enum Worker {
     /// Start a program for each job: its input on standard input, its standard output is the result
     #[command(after_help = EXEC_HELP)]
     Exec(ExecFlags),
@@ -46,7 +45,8 @@ Standard Webhooks if there is a secret. 2xx succeeds; a problem object fails as 
 4xx fail for good; other 5xx and no answer ask for a retry.";
 
 #[derive(Debug, Args)]
-pub(crate) struct Common {
+#[expect(missing_docs, reason = "it would be a text of --help")]
+pub struct Common {
     /// Take jobs of this queue; several are tried in order [default: default]
     #[arg(long = "queue", value_name = "QUEUE")]
     queues: Vec<String>,
@@ -69,7 +69,8 @@ pub(crate) struct Common {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct ExecFlags {
+#[expect(missing_docs, reason = "it would be a text of --help")]
+pub struct ExecFlags {
     #[command(flatten)]
     common: Common,
     #[command(flatten)]
@@ -86,7 +87,8 @@ pub(crate) struct ExecFlags {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct HttpFlags {
+#[expect(missing_docs, reason = "it would be a text of --help")]
+pub struct HttpFlags {
     #[command(flatten)]
     common: Common,
     #[command(flatten)]
@@ -99,14 +101,18 @@ pub(crate) struct HttpFlags {
     secret: Option<String>,
 }
 
-pub(crate) fn run(command: &Worker) -> Exit {
+/// Makes a signature out of a secret, after Standard Webhooks; `None` if the text is no secret.
+pub type SignWith = fn(&str) -> Option<Sign>;
+
+/// Works until told to stop.
+pub fn run(command: &Worker, sign_with: SignWith) -> Exit {
     let runtime = match Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => return complain(&error, Exit::Failure),
     };
     let (common, connection, builder) = match command {
         Worker::Exec(flags) => (&flags.common, flags.connection.clone(), exec_worker(flags)),
-        Worker::Http(flags) => (&flags.common, flags.connection.connection(), http_worker(flags)),
+        Worker::Http(flags) => (&flags.common, flags.connection.connection(), http_worker(flags, sign_with)),
     };
     match builder {
         Ok(builder) => {
@@ -132,18 +138,12 @@ fn exec_worker(flags: &ExecFlags) -> Result<WorkerBuilder, Trouble> {
     Ok(with_type(builder, &flags.common, handler))
 }
 
-fn http_worker(flags: &HttpFlags) -> Result<WorkerBuilder, Trouble> {
-    let secret = given(&flags.secret, "FORGERUN_WORKER_SECRET").map(|text| {
+fn http_worker(flags: &HttpFlags, sign_with: SignWith) -> Result<WorkerBuilder, Trouble> {
+    let sign = given(&flags.secret, "FORGERUN_WORKER_SECRET").map(|text| {
         let wrong = "a secret is whsec_ and the base64 of 24 to 64 bytes";
-        WebhookSecret::parse(&text).ok_or_else(|| Trouble::Usage(wrong.to_owned()))
+        sign_with(&text).ok_or_else(|| Trouble::Usage(wrong.to_owned()))
     });
-    let sign = secret.transpose()?.map(|secret| {
-        let secrets = [secret];
-        let sign = move |id: &str, timestamp: i64, body: &[u8]| {
-            SignedContent { id, timestamp, body }.header(&secrets)
-        };
-        Arc::new(sign) as Sign
-    });
+    let sign = sign.transpose()?;
     let handler = HttpHandler::new(&flags.url, flags.common.concurrency.into(), sign)?;
     let client = flags.connection.connection().worker()?;
     Ok(with_type(Work::builder(client), &flags.common, handler))

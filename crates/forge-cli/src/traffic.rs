@@ -9,12 +9,12 @@ use clap::{Args, Subcommand};
 use forge_client::{Clock, SystemClock};
 use forge_probe::limits::{CONNECTIONS_DEFAULT, DRAIN_DEFAULT};
 use forge_probe::traffic::{Options, OwnServerOptions, Scenario, Summary, Tick, Trouble, run};
-use forge_server::Exit;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::commands::{complain, print, say};
+use crate::Exit;
 use crate::people::{given, parse_duration};
+use crate::terminal::{complain, print, say};
 
 const AFTER_HELP: &str = "\
 Scenarios: steady, burst, mixed, failures, idempotency-storm, cancel-race, webhook-storm, slow-consumers, batches, abuse, key-rotation,
@@ -25,7 +25,8 @@ Exit codes: 0 clean, 1 a promise was broken or an expectation not met, 6 unreach
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, after_help = AFTER_HELP)]
-pub(crate) struct TrafficFlags {
+#[expect(missing_docs, reason = "it would be a text of --help")]
+pub struct TrafficFlags {
     #[command(subcommand)]
     command: Option<TrafficCommand>,
     /// A scenario by its name (`forgerun traffic list`), or a file
@@ -87,7 +88,7 @@ enum TrafficCommand {
 }
 
 /// Plays, prints, and ends with 0 if nothing was wrong.
-pub(crate) fn traffic(flags: &TrafficFlags) -> Exit {
+pub fn traffic(flags: &TrafficFlags) -> Exit {
     match &flags.command {
         Some(TrafficCommand::List) => return list(),
         Some(TrafficCommand::Show { name }) => {

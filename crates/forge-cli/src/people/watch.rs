@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use forge_client::{Clock, Error, Event, EventStream, SystemClock};
-use forge_server::Exit;
 use indicatif::ProgressBar;
 use serde_json::Value;
 
@@ -11,6 +10,7 @@ use super::Trouble;
 use super::flags::WatchFlags;
 use super::jobs::kind;
 use super::screen::Screen;
+use crate::Exit;
 
 /// How often a server that went away is looked for before the watch ends, and how long between.
 const TRIES: u32 = 20;

@@ -1,7 +1,6 @@
 //! Workflows: submit, list, show, cancel, retry.
 
 use forge_client::forge::{Filter, Workflow};
-use forge_server::Exit;
 use serde_json::{Value, json};
 
 use super::Trouble;
@@ -9,6 +8,7 @@ use super::flags::{JobFlags, WorkflowCommand, WorkflowsFlags};
 use super::screen::{Screen, now, relative};
 use super::submit::read_payload;
 use super::table::Table;
+use crate::Exit;
 
 pub(super) async fn workflows(flags: &WorkflowsFlags) -> Result<Exit, Trouble> {
     match &flags.command {

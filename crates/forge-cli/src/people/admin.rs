@@ -1,7 +1,6 @@
 //! Clients and keys.
 
 use forge_client::forge::Key;
-use forge_server::Exit;
 use serde_json::json;
 
 use super::Trouble;
@@ -9,6 +8,7 @@ use super::connection::Connection;
 use super::flags::{Clients, ClientsFlags, Keys};
 use super::screen::{Screen, now, relative};
 use super::table::Table;
+use crate::Exit;
 
 pub(super) async fn clients(flags: &ClientsFlags) -> Result<Exit, Trouble> {
     match &flags.command {

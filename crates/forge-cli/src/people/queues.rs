@@ -1,13 +1,13 @@
 //! Queues and workers.
 
 use forge_client::Client;
-use forge_server::Exit;
 use serde_json::{Value, json};
 
 use super::Trouble;
 use super::flags::{ConnectionFlags, QueueCommand, QueueFlags, QueuesFlags};
 use super::screen::{Screen, now, relative};
 use super::table::Table;
+use crate::Exit;
 
 /// Queues whose counts are asked for, one call each.
 const COUNTED_MAX: usize = 100;

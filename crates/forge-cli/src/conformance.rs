@@ -5,14 +5,15 @@ use std::path::PathBuf;
 
 use clap::Args;
 use forge_probe::conformance::{Contract, Description, Options, Trouble, Verdict, judge};
-use forge_server::Exit;
 use tokio::runtime::Builder;
 
-use crate::commands::{complain, print, say};
+use crate::Exit;
 use crate::people::given;
+use crate::terminal::{complain, print, say};
 
 #[derive(Debug, Args)]
-pub(crate) struct ConformanceFlags {
+#[expect(missing_docs, reason = "it would be a text of --help")]
+pub struct ConformanceFlags {
     /// The server, such as http://127.0.0.1:8080
     url: String,
     /// By what: problem, async-members, operations or ojs; may be given several times [default: all, ojs only where it is served]
@@ -33,7 +34,8 @@ pub(crate) struct ConformanceFlags {
 }
 
 /// Judges, prints, and ends with 0 if no MUST is broken.
-pub(crate) fn conformance(flags: &ConformanceFlags) -> Exit {
+/// Judges a server.
+pub fn conformance(flags: &ConformanceFlags) -> Exit {
     let description = match description(flags) {
         Ok(description) => description,
         Err(reason) => return say(&reason, Exit::Usage),

@@ -3,7 +3,6 @@
 use std::io::Write;
 
 use forge_client::forge::Filter;
-use forge_server::Exit;
 use serde_json::{Value, json};
 
 use super::Trouble;
@@ -11,6 +10,7 @@ use super::failure;
 use super::flags::{JobFlags, ListFlags, ResultFlags};
 use super::screen::{Screen, now, relative};
 use super::table::Table;
+use crate::Exit;
 
 /// Jobs on one page of the server.
 const PAGE: usize = 200;

@@ -4,7 +4,6 @@ use std::io::Write;
 use std::time::Duration;
 
 use forge_client::{Client, Error, EventStream, Schedule};
-use forge_server::Exit;
 use indicatif::ProgressBar;
 use serde_json::Value;
 use tokio::time::timeout;
@@ -13,6 +12,7 @@ use super::Trouble;
 use super::failure;
 use super::flags::WaitFlags;
 use super::screen::Screen;
+use crate::Exit;
 
 /// How often a job is asked for where there is no stream of events.
 const POLLING: Schedule = Schedule {

@@ -9,7 +9,8 @@ use super::connection::Connection;
 use super::duration;
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum People {
+#[expect(missing_docs, reason = "it would be a text of --help")]
+pub enum People {
     /// Submit a job and print its id; with --wait, print what comes out of it
     Submit(SubmitFlags),
     /// Show a job as it stands
@@ -48,7 +49,7 @@ pub(crate) enum People {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct SubmitFlags {
+pub struct SubmitFlags {
     /// Type of the job: work for your own workers. EXECUTE, DEFERRED and EMIT_EVENT are the forms of /v1 [default: job]
     #[arg(long, value_name = "TYPE")]
     pub(crate) r#type: Option<String>,
@@ -89,7 +90,7 @@ fn wait(text: &str) -> Result<Patience, String> {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct JobFlags {
+pub struct JobFlags {
     /// The job
     pub(crate) id: String,
     #[command(flatten)]
@@ -97,7 +98,7 @@ pub(crate) struct JobFlags {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct ListFlags {
+pub struct ListFlags {
     /// Only jobs in this state; may be given several times
     #[arg(long = "state", value_name = "STATE")]
     pub(crate) states: Vec<String>,
@@ -112,7 +113,7 @@ pub(crate) struct ListFlags {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct WaitFlags {
+pub struct WaitFlags {
     /// The job
     pub(crate) id: String,
     /// How long at most [default: as long as it takes]
@@ -123,7 +124,7 @@ pub(crate) struct WaitFlags {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct WatchFlags {
+pub struct WatchFlags {
     /// Only this job, until it ends
     pub(crate) id: Option<String>,
     #[command(flatten)]
@@ -131,7 +132,7 @@ pub(crate) struct WatchFlags {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct ResultFlags {
+pub struct ResultFlags {
     /// The job
     pub(crate) id: String,
     /// Save it as this file, which appears once it is whole [default: standard output]
@@ -143,7 +144,7 @@ pub(crate) struct ResultFlags {
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub(crate) struct QueuesFlags {
+pub struct QueuesFlags {
     #[command(subcommand)]
     pub(crate) command: Option<QueueCommand>,
     #[command(flatten)]
@@ -168,7 +169,7 @@ pub(crate) struct QueueFlags {
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub(crate) struct WorkflowsFlags {
+pub struct WorkflowsFlags {
     #[command(subcommand)]
     pub(crate) command: Option<WorkflowCommand>,
     /// Only workflows in this state; may be given several times
@@ -207,7 +208,7 @@ pub(crate) struct WorkflowSubmitFlags {
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub(crate) struct FailuresFlags {
+pub struct FailuresFlags {
     #[command(subcommand)]
     pub(crate) command: Option<FailureCommand>,
     /// Only what was seen within this span
@@ -232,7 +233,7 @@ pub(crate) struct GroupFlags {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct RedriveFlags {
+pub struct RedriveFlags {
     /// The group
     pub(crate) group: String,
     /// Only say how many jobs would be tried again
@@ -253,7 +254,7 @@ pub(crate) struct RedriveFlags {
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub(crate) struct SchedulesFlags {
+pub struct SchedulesFlags {
     #[command(subcommand)]
     pub(crate) command: Option<ScheduleCommand>,
     #[command(flatten)]
@@ -324,7 +325,7 @@ pub(crate) struct SetScheduleFlags {
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub(crate) struct ClientsFlags {
+pub struct ClientsFlags {
     #[command(subcommand)]
     pub(crate) command: Option<Clients>,
     #[command(flatten)]
@@ -338,13 +339,13 @@ pub(crate) enum Clients {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct ConnectionFlags {
+pub struct ConnectionFlags {
     #[command(flatten)]
     pub(crate) connection: Connection,
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Keys {
+pub enum Keys {
     /// Make a key and print it; it is shown this once
     Issue(IssueFlags),
     /// Replace the key that calls with a new one, and print it
@@ -354,7 +355,7 @@ pub(crate) enum Keys {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct IssueFlags {
+pub struct IssueFlags {
     /// The client
     pub(crate) client_id: String,
     /// Replace the key that the client has
@@ -365,7 +366,7 @@ pub(crate) struct IssueFlags {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct ClientFlags {
+pub struct ClientFlags {
     /// The client
     pub(crate) client_id: String,
     #[command(flatten)]
@@ -373,7 +374,7 @@ pub(crate) struct ClientFlags {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct RevokeFlags {
+pub struct RevokeFlags {
     /// The client
     pub(crate) client_id: String,
     /// The key, by its id

@@ -13,12 +13,12 @@ use forge_client::ojs::NewJob;
 use forge_client::operations::Submission;
 use forge_client::{Client, Error};
 use forge_problem::Timestamp;
-use forge_server::Exit;
 use serde_json::{Value, json};
 
 use super::flags::SubmitFlags;
 use super::screen::{Screen, now};
 use super::{Trouble, duration, follow};
+use crate::Exit;
 
 /// The type of work that has none.
 const TYPE_DEFAULT: &str = "job";
@@ -196,12 +196,17 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::cli::{Cli, Command};
     use crate::people::People;
+
+    #[derive(Parser)]
+    struct CommandLine {
+        #[command(subcommand)]
+        command: People,
+    }
 
     fn road_of(arguments: &[&str]) -> String {
         let all = ["forgerun", "submit"].iter().chain(arguments);
-        let Command::People(People::Submit(flags)) = Cli::parse_from(all).command else { panic!() };
+        let People::Submit(flags) = CommandLine::parse_from(all).command else { panic!() };
         let payload = flags.payload.as_deref().map(|text| serde_json::from_str(text).unwrap());
         match road(&flags, payload) {
             Ok(Road::Forge(job)) => format!("/v1 {}", serde_json::to_string(&job).unwrap()),

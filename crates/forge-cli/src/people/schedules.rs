@@ -2,7 +2,6 @@
 
 use forge_client::admin::AdminSchedule;
 use forge_client::forge::Schedule;
-use forge_server::Exit;
 use serde_json::{Map, Value, json};
 
 use super::Trouble;
@@ -10,6 +9,7 @@ use super::flags::{ScheduleCommand, SchedulesFlags, SetScheduleFlags};
 use super::screen::{Screen, now, relative};
 use super::submit::read_payload;
 use super::table::Table;
+use crate::Exit;
 
 pub(super) async fn schedules(flags: &SchedulesFlags) -> Result<Exit, Trouble> {
     match &flags.command {

@@ -20,17 +20,18 @@ mod watch;
 mod workflows;
 
 use forge_client::Error;
-use forge_server::Exit;
 use tokio::runtime::Builder;
 
-pub(crate) use connection::{Connection, ServerConnection, given};
+pub use connection::Connection;
+pub(crate) use connection::{ServerConnection, given};
 pub(crate) use duration::parse as parse_duration;
-pub(crate) use flags::People;
+pub use flags::People;
 
-use crate::commands::{complain, say};
+use crate::Exit;
+use crate::terminal::{complain, say};
 
 /// Does what was asked.
-pub(crate) fn run(command: &People) -> Exit {
+pub fn run(command: &People) -> Exit {
     let runtime = match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return complain(&error, Exit::Failure),
@@ -62,7 +63,7 @@ async fn dispatch(command: &People) -> Result<Exit, Trouble> {
 
 /// Why a command ends early.
 #[derive(Debug)]
-pub(crate) enum Trouble {
+pub enum Trouble {
     /// A call failed.
     Call(Error),
     /// The command line is wrong.
@@ -84,7 +85,8 @@ impl From<std::io::Error> for Trouble {
 }
 
 impl Trouble {
-    pub(crate) fn tell(&self) -> Exit {
+    /// Says so, to people.
+    pub fn tell(&self) -> Exit {
         match self {
             Trouble::Usage(text) => say(text, Exit::Usage),
             // Whoever reads us has had enough (`forgerun list | head`).
@@ -110,7 +112,7 @@ fn tell(error: &Error) -> Exit {
 }
 
 /// The exit code of a call that failed.
-pub(crate) fn exit_of(error: &Error) -> Exit {
+pub fn exit_of(error: &Error) -> Exit {
     match error {
         Error::Auth(_) => Exit::NotAuthorised,
         Error::Unreachable(_) => Exit::Unreachable,

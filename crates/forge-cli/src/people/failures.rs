@@ -5,13 +5,13 @@ use std::time::SystemTime;
 
 use forge_client::admin::{FailureGroupView, Redrive};
 use forge_problem::Timestamp;
-use forge_server::Exit;
 use serde_json::{Value, json};
 
 use super::Trouble;
 use super::flags::{FailureCommand, FailuresFlags, RedriveFlags};
 use super::screen::{Screen, now, relative};
 use super::table::Table;
+use crate::Exit;
 
 pub(super) async fn failures(flags: &FailuresFlags) -> Result<Exit, Trouble> {
     match &flags.command {
