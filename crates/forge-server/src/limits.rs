@@ -457,45 +457,13 @@ pub const SCHEMAS_FRESH: Duration = Duration::from_secs(1);
 /// Clients whose schemas are kept in memory; most have none.
 pub const SCHEMA_CLIENTS_CACHED_MAX: usize = 1024;
 
-/// Places of a schema, each reference counted with what it leads to.
-pub const SCHEMA_NODES_MAX: usize = 2000;
-
-/// References of a schema that lead to each other one after the other: both reading and judging go down them.
-pub const SCHEMA_REFERENCES_DEEP_MAX: usize = 32;
-
-/// How often the validator visits what stands beside or below `unevaluatedProperties` or `unevaluatedItems`, measured: 2.8 times. Within each
-/// other they multiply.
-pub const SCHEMA_UNEVALUATED_FACTOR: usize = 3;
-
-/// Places of a schema and values that it compares with (`enum`, `const`), each reference counted with what it leads to. The longest list that
-/// fits into the text of a schema is below it.
-pub const SCHEMA_WEIGHT_MAX: usize = 64 * 1024;
-
-/// Different patterns of a schema.
-pub const SCHEMA_PATTERNS_MAX: usize = 100;
-
-/// Bytes of the compiled patterns of a schema together.
-pub const SCHEMA_PATTERNS_BYTES_MAX: usize = 16 * 1024 * 1024;
-
-/// Bytes of a compiled pattern.
-pub const SCHEMA_PATTERN_BYTES_MAX: usize = 1024 * 1024;
-
-/// Bytes of a compiled pattern of a common kind; a schema with no larger ones counts as small in the cache.
-pub const SCHEMA_PATTERN_BYTES: usize = 64 * 1024;
-
 /// Bytes of the schemas in the cache, roughly, of one client and in all.
 pub const SCHEMAS_CACHED_BYTES_PER_CLIENT_MAX: usize = SCHEMAS_CACHED_BYTES_MAX / 4;
 /// See [`SCHEMAS_CACHED_BYTES_PER_CLIENT_MAX`].
 pub const SCHEMAS_CACHED_BYTES_MAX: usize = 256 * 1024 * 1024;
-
-/// Work of judging one job: places of the schema and values it compares with, times values of the arguments. About a second.
-pub const SCHEMA_WORK_MAX: usize = 32 * 1024 * 1024;
 
 /// Work that is done at once; more goes to a thread of its own. About a millisecond.
 pub const SCHEMA_WORK_AT_ONCE: usize = 32 * 1024;
 
 /// Such threads at work. Few, because each takes a processor from everybody else for as long as it works.
 pub const SCHEMA_THREADS_MAX: usize = 2;
-
-/// Work up to which it is told what does not fit and where. The validator collects that of all values first, some 300 bytes each.
-pub const SCHEMA_MISFITS_WORK_MAX: usize = 64 * 1024;

@@ -11,9 +11,10 @@ use forge_core::catalog::Kind;
 use forge_core::id::ClientId;
 use forge_core::schema::{SchemaEntry, SchemaIndex};
 use forge_core::time::Time;
+use forge_schema::SchemaDocument;
 use tokio::sync::Semaphore;
 
-use super::{SchemaDocument, index, parsed, text};
+use super::{index, parsed, text};
 use crate::app::App;
 use crate::edge::ApiError;
 use crate::limits::{

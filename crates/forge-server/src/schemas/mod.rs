@@ -2,15 +2,11 @@
 //!
 //! | file | what it has |
 //! |---|---|
-//! | `document.rs` | a JSON Schema that this server takes, and how arguments are judged by it |
-//! | `walk.rs` | how large a schema is, and what of it is refused |
 //! | `cache.rs` | schemas in use, so that a submission asks no store |
 //!
 //! Every dialect comes through [`misfits`], by way of the checks of submissions: a schema is about a job type, whoever submits.
 
 mod cache;
-mod document;
-mod walk;
 
 use std::sync::Arc;
 
@@ -19,6 +15,8 @@ use forge_core::command::SchemaCommand;
 use forge_core::id::ClientId;
 use forge_core::schema::{SchemaEntry, SchemaIndex, SchemaText};
 use forge_core::{Answer, Command};
+use forge_schema::limits::WORK_MAX;
+use forge_schema::{Misfit, SchemaDocument, Unfit, values};
 use forge_wire::body::{refused, violation};
 use forge_wire::ojs::kept::Kept;
 use forge_wire::ojs::schema::SchemaRequest;
@@ -26,11 +24,10 @@ use serde_json::Value;
 
 use crate::app::App;
 use crate::edge::ApiError;
-use crate::limits::{SCHEMA_WORK_AT_ONCE, SCHEMA_WORK_MAX};
+use crate::limits::SCHEMA_WORK_AT_ONCE;
 use crate::submission::Submission;
 
 pub use cache::SchemaCache;
-pub use document::{Misfit, SchemaDocument, Unfit};
 
 /// Registers a schema.
 pub async fn register(app: &App, client: ClientId, request: SchemaRequest) -> Result<SchemaEntry, ApiError> {
@@ -119,7 +116,7 @@ async fn judged(app: &App, document: Arc<SchemaDocument>, payload: &[u8]) -> Res
         },
     };
     let work = document.work(values(&args), payload.len());
-    if work > SCHEMA_WORK_MAX {
+    if work > WORK_MAX {
         let detail = "are too many to be checked by the schema of this type".to_owned();
         return Ok(vec![Misfit { pointer: String::new(), detail }]);
     }
@@ -127,13 +124,4 @@ async fn judged(app: &App, document: Arc<SchemaDocument>, payload: &[u8]) -> Res
         return Ok(document.judge(&args, work));
     }
     app.schemas.apart(move || document.judge(&args, work)).await
-}
-
-/// How many values there are within a value, itself included.
-fn values(value: &Value) -> usize {
-    match value {
-        Value::Array(list) => 1 + list.iter().map(values).sum::<usize>(),
-        Value::Object(members) => 1 + members.values().map(values).sum::<usize>(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 1,
-    }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use forge_core::catalog::Kind;
 use forge_core::job::{BadQueueName, Name};
 use forge_core::time::Time;
+use forge_schema::Misfit;
 use forge_wire::problem::{Refused, Violation};
 
 use super::{Checked, Submission};
@@ -13,7 +14,7 @@ use crate::app::App;
 use crate::config::{Limits, PrivateTargets};
 use crate::edge::ApiError;
 use crate::limits::{ENVELOPE_BYTES_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
-use crate::schemas::{self, Misfit};
+use crate::schemas;
 use crate::webhooks::Target;
 
 /// How far the clocks of client and server may differ (C-58).

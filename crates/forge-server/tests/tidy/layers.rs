@@ -13,6 +13,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("forge-client", &["forge-wire", "forge-problem"]),
     ("forge-probe", &["forge-client", "forge-problem"]),
     ("forge-cli", &["forge-client", "forge-probe", "forge-problem"]),
+    ("forge-schema", &[]),
     (
         "forge-server",
         &[
@@ -23,6 +24,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "forge-problem",
             "forge-client",
             "forge-cli",
+            "forge-schema",
         ],
     ),
     ("forge-sim", &["forge-core", "forge-store", "forge-engine"]),

@@ -7,22 +7,19 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use super::document::Unfit;
-use crate::limits::{
-    SCHEMA_NODES_MAX, SCHEMA_PATTERNS_MAX, SCHEMA_REFERENCES_DEEP_MAX, SCHEMA_UNEVALUATED_FACTOR,
-    SCHEMA_WEIGHT_MAX,
-};
+use crate::document::Unfit;
+use crate::limits::{NODES_MAX, PATTERNS_MAX, REFERENCES_DEEP_MAX, UNEVALUATED_FACTOR, WEIGHT_MAX};
 
 /// How large a schema is.
-pub(super) struct SchemaSize {
+pub(crate) struct SchemaSize {
     /// Places and values to compare with, each reference counted with what it leads to.
-    pub(super) weight: usize,
+    pub(crate) weight: usize,
     /// Different patterns; each is compiled once.
-    pub(super) n_patterns: usize,
+    pub(crate) n_patterns: usize,
 }
 
 /// Measures a schema, or says why it is none for this server.
-pub(super) fn measure(schema: &Value) -> Result<SchemaSize, Unfit> {
+pub(crate) fn measure(schema: &Value) -> Result<SchemaSize, Unfit> {
     let mut walk = SchemaWalk {
         root: schema,
         following: Vec::new(),
@@ -75,7 +72,7 @@ impl<'a> SchemaWalk<'a> {
             Value::Object(members) => {
                 let factor = self.factor;
                 if UNEVALUATED.iter().any(|keyword| members.contains_key(*keyword)) {
-                    self.factor = factor.saturating_mul(SCHEMA_UNEVALUATED_FACTOR);
+                    self.factor = factor.saturating_mul(UNEVALUATED_FACTOR);
                 }
                 for (keyword, value) in members {
                     self.keyword(keyword, value, pointer)?;
@@ -128,8 +125,8 @@ impl<'a> SchemaWalk<'a> {
         if self.following.contains(&path) || path.is_empty() {
             return Err(Unfit::new(pointer, "leads in a circle"));
         }
-        if self.following.len() >= SCHEMA_REFERENCES_DEEP_MAX {
-            let detail = format!("follows more than {SCHEMA_REFERENCES_DEEP_MAX} references");
+        if self.following.len() >= REFERENCES_DEEP_MAX {
+            let detail = format!("follows more than {REFERENCES_DEEP_MAX} references");
             return Err(Unfit::new(pointer, detail));
         }
         let found = self.root.pointer(path).ok_or_else(|| Unfit::new(pointer, "leads to nothing"))?;
@@ -144,8 +141,8 @@ impl<'a> SchemaWalk<'a> {
 
     fn pattern(&mut self, pattern: &'a str, pointer: &str) -> Result<(), Unfit> {
         self.patterns.insert(pattern);
-        if self.patterns.len() > SCHEMA_PATTERNS_MAX {
-            let detail = format!("is one of more than {SCHEMA_PATTERNS_MAX} patterns");
+        if self.patterns.len() > PATTERNS_MAX {
+            let detail = format!("is one of more than {PATTERNS_MAX} patterns");
             return Err(Unfit::new(pointer, detail));
         }
         self.place(pointer)
@@ -153,8 +150,8 @@ impl<'a> SchemaWalk<'a> {
 
     fn place(&mut self, pointer: &str) -> Result<(), Unfit> {
         self.n_nodes = self.n_nodes.saturating_add(self.factor);
-        if self.n_nodes > SCHEMA_NODES_MAX {
-            let detail = format!("unfolds to more than {SCHEMA_NODES_MAX} places");
+        if self.n_nodes > NODES_MAX {
+            let detail = format!("unfolds to more than {NODES_MAX} places");
             return Err(Unfit::new(pointer, detail));
         }
         self.weigh(1, pointer)
@@ -162,13 +159,13 @@ impl<'a> SchemaWalk<'a> {
 
     fn data(&mut self, value: &Value, pointer: &str) -> Result<(), Unfit> {
         self.place(pointer)?;
-        self.weigh(super::values(value), pointer)
+        self.weigh(values(value), pointer)
     }
 
     fn weigh(&mut self, n: usize, pointer: &str) -> Result<(), Unfit> {
         self.weight = self.weight.saturating_add(self.factor.saturating_mul(n));
-        if self.weight > SCHEMA_WEIGHT_MAX {
-            let detail = format!("unfolds to more than {SCHEMA_WEIGHT_MAX} values to compare with");
+        if self.weight > WEIGHT_MAX {
+            let detail = format!("unfolds to more than {WEIGHT_MAX} values to compare with");
             return Err(Unfit::new(pointer, detail));
         }
         Ok(())
@@ -180,4 +177,13 @@ fn crosses_id(root: &Value, path: &str) -> bool {
     let ends = path.match_indices('/').map(|(at, _)| at).skip(1).chain([path.len()]);
     let has_id = |at: &Value| ["$id", "id"].iter().any(|name| at.get(*name).is_some_and(Value::is_string));
     ends.filter_map(|end| root.pointer(&path[..end])).any(has_id)
+}
+
+/// How many values there are within a value, itself included.
+pub fn values(value: &Value) -> usize {
+    match value {
+        Value::Array(list) => 1 + list.iter().map(values).sum::<usize>(),
+        Value::Object(members) => 1 + members.values().map(values).sum::<usize>(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 1,
+    }
 }

@@ -6,10 +6,8 @@
 use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::Value;
 
-use super::walk::measure;
-use crate::limits::{
-    SCHEMA_MISFITS_WORK_MAX, SCHEMA_PATTERN_BYTES, SCHEMA_PATTERN_BYTES_MAX, SCHEMA_PATTERNS_BYTES_MAX,
-};
+use crate::limits::{MISFITS_WORK_MAX, PATTERN_BYTES, PATTERN_BYTES_MAX, PATTERNS_BYTES_MAX};
+use crate::walk::measure;
 
 /// A schema, ready to judge.
 pub struct SchemaDocument {
@@ -32,7 +30,7 @@ pub struct Unfit {
 }
 
 impl Unfit {
-    pub(super) fn new(pointer: impl Into<String>, detail: impl Into<String>) -> Unfit {
+    pub(crate) fn new(pointer: impl Into<String>, detail: impl Into<String>) -> Unfit {
         Unfit { pointer: pointer.into(), detail: detail.into() }
     }
 }
@@ -61,11 +59,11 @@ impl SchemaDocument {
         }
         let size = measure(&schema)?;
         let draft = draft_of(&schema)?;
-        let bytes_max = SCHEMA_PATTERNS_BYTES_MAX / size.n_patterns.max(1);
-        let (validator, pattern_bytes) = match compiled(&schema, draft, SCHEMA_PATTERN_BYTES) {
-            Ok(validator) => (validator, SCHEMA_PATTERN_BYTES),
+        let bytes_max = PATTERNS_BYTES_MAX / size.n_patterns.max(1);
+        let (validator, pattern_bytes) = match compiled(&schema, draft, PATTERN_BYTES) {
+            Ok(validator) => (validator, PATTERN_BYTES),
             Err(_) => {
-                let larger = bytes_max.min(SCHEMA_PATTERN_BYTES_MAX);
+                let larger = bytes_max.min(PATTERN_BYTES_MAX);
                 (compiled(&schema, draft, larger)?, larger)
             }
         };
@@ -96,7 +94,7 @@ impl SchemaDocument {
         if self.validator.is_valid(judged) {
             return Vec::new();
         }
-        if work > SCHEMA_MISFITS_WORK_MAX {
+        if work > MISFITS_WORK_MAX {
             let detail = "do not fit the schema of this type; there are too many values to say where";
             return vec![Misfit { pointer: at.to_owned(), detail: detail.to_owned() }];
         }
@@ -157,7 +155,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::limits::{SCHEMA_NODES_MAX, SCHEMA_PATTERNS_MAX, SCHEMA_WORK_MAX};
+    use crate::limits::{NODES_MAX, PATTERNS_MAX, WORK_MAX};
 
     fn document(schema: &Value) -> SchemaDocument {
         SchemaDocument::parse(schema.to_string().as_bytes())
@@ -213,7 +211,7 @@ mod tests {
             .map(|n| (format!("d{n}"), json!({"$ref": format!("#/$defs/d{}", n + 1)})))
             .chain([("d2000".to_owned(), json!({}))])
             .collect();
-        let wide: Vec<Value> = (0..SCHEMA_NODES_MAX).map(|n| json!({"minimum": n})).collect();
+        let wide: Vec<Value> = (0..NODES_MAX).map(|n| json!({"minimum": n})).collect();
         for (schema, pointer) in [
             (json!(7), ""),
             (json!({"type": "no such type"}), "/type"),
@@ -286,7 +284,7 @@ mod tests {
         let list: Vec<usize> = (0..10_000).collect();
         let document = document(&json!({"items": {"enum": list}}));
         assert!(document.work(1, 0) >= 10_000);
-        assert!(document.work(500_000, 1_000_000) > SCHEMA_WORK_MAX);
+        assert!(document.work(500_000, 1_000_000) > WORK_MAX);
     }
 
     #[test]
@@ -307,12 +305,12 @@ mod tests {
             SchemaDocument::parse(json!({"allOf": each}).to_string().as_bytes())
         };
         let plain = |n: usize| format!("^a{n}$");
-        assert!(with(SCHEMA_PATTERNS_MAX, &plain).is_ok());
-        assert!(with(SCHEMA_PATTERNS_MAX + 1, &plain).is_err());
-        assert!(with(SCHEMA_PATTERNS_MAX + 1, &|_| "^same$".to_owned()).is_ok());
+        assert!(with(PATTERNS_MAX, &plain).is_ok());
+        assert!(with(PATTERNS_MAX + 1, &plain).is_err());
+        assert!(with(PATTERNS_MAX + 1, &|_| "^same$".to_owned()).is_ok());
         // Each takes some hundred kilobytes: one may, many may not.
         let large = |n: usize| format!("^x{n}[a-z]{{9000}}$");
         assert!(with(1, &large).is_ok());
-        assert!(with(SCHEMA_PATTERNS_MAX, &large).is_err());
+        assert!(with(PATTERNS_MAX, &large).is_err());
     }
 }
