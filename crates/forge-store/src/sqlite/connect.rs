@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags};
 
@@ -115,8 +116,14 @@ impl DatabaseFile {
         let connection = Connection::open_with_flags(&self.path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
         connection.busy_timeout(self.options.busy_timeout)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+        plan_once(&connection)?;
         Ok(connection)
     }
+}
+
+/// Keeps SQLite from making plans by what is bound: a statement with `LIMIT ?` would be prepared anew each time.
+pub(super) fn plan_once(connection: &Connection) -> Result<(), rusqlite::Error> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }
 
 /// Switches the file to WAL mode. Of several processes that make the file together only one can; SQLite answers the

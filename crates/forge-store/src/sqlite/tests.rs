@@ -1,6 +1,6 @@
 //! What only the inside can show: that every statement fits the schema, and that none walks past ended jobs.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, StatementStatus};
 
 use super::{
     aside, clients, connect, deliveries, list, load, many, migrate, operator, queues, read, records, results,
@@ -25,6 +25,7 @@ const ALL: &[&[(&str, &str)]] = &[
 
 fn schema() -> Connection {
     let db = Connection::open_in_memory().unwrap();
+    connect::plan_once(&db).unwrap();
     migrate::migrate(&db).unwrap();
     db
 }
@@ -66,6 +67,17 @@ fn a_claim_walks_its_shelf_and_sorts_nothing() {
     check(read::STATEMENTS, "FRONT", "SEARCH jobs USING COVERING INDEX jobs_shelf (lane=? AND shelf=?)");
     let step = "SEARCH jobs USING COVERING INDEX jobs_shelf (lane=? AND shelf=? AND priority<?)";
     check(read::STATEMENTS, "FRONT_BELOW", step);
+}
+
+#[test]
+fn a_claim_is_planned_once_whatever_is_bound() {
+    let db = schema();
+    let (_, sql) = load::STATEMENTS.iter().find(|(known, _)| *known == "SHELF").unwrap();
+    let mut statement = db.prepare(sql).unwrap();
+    for (lane, limit) in [(1, 10), (4, 20), (5, 30)] {
+        assert!(statement.query((lane, "mail", limit)).unwrap().next().unwrap().is_none());
+    }
+    assert_eq!(statement.get_status(StatementStatus::RePrepare), 0);
 }
 
 #[test]
