@@ -34,7 +34,6 @@ pub struct ConformanceFlags {
 }
 
 /// Judges, prints, and ends with 0 if no MUST is broken.
-/// Judges a server.
 pub fn conformance(flags: &ConformanceFlags) -> Exit {
     let description = match description(flags) {
         Ok(description) => description,

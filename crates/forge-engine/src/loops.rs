@@ -41,7 +41,7 @@ impl Loops {
         });
     }
 
-    /// The same for a loop that blocks: it has a thread of its own, and so has what it spawns.
+    /// The same for a loop that blocks: it runs on a thread of its own, and what it spawns runs there too.
     pub(crate) fn spawn_vital_thread(&mut self, name: &str, work: impl Future<Output = ()> + Send + 'static) {
         let (mut over, ended) = oneshot::channel::<()>();
         let run = move || {

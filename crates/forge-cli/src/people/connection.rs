@@ -75,14 +75,14 @@ impl Connection {
     }
 
     /// A client that calls with the operator's token, or with the API key where there is none.
-    pub fn operator(&self) -> Result<Client, Error> {
+    pub(crate) fn operator(&self) -> Result<Client, Error> {
         self.build(
             given(&self.admin_token, "FORGERUN_ADMIN_TOKEN").or_else(|| given(&self.key, "FORGERUN_API_KEY")),
         )
     }
 
     /// A client that calls with the operator's token; without one where the server is open to its own machine.
-    pub fn admin(&self) -> Result<Client, Error> {
+    pub(crate) fn admin(&self) -> Result<Client, Error> {
         self.build(given(&self.admin_token, "FORGERUN_ADMIN_TOKEN"))
     }
 
@@ -100,7 +100,7 @@ impl Connection {
     }
 
     /// The address of the server.
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         given(&self.url, "FORGERUN_URL").unwrap_or_else(|| URL_DEFAULT.to_owned())
     }
 

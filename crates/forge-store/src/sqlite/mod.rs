@@ -1,7 +1,7 @@
 //! Jobs in one file: the default of the server, with nothing to install or run beside it.
 //!
 //! One at a time writes ([`writer`]), and what it has committed is on the disk; readers have connections of their own and
-//! never wait for it ([`readers`]); what they just read they need not read again ([`recent`]). Large results are files beside it ([`files`]). A second process may open the same file and write too: the two take turns.
+//! never wait for it ([`readers`]); what they just read they need not read again ([`read_cache`]). Large results are files beside it ([`files`]). A second process may open the same file and write too: the two take turns.
 
 mod aside;
 mod cells;

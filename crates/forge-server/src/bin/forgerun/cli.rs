@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use forge_server::config::Flag;
-
-use crate::manual::{CompletionsFlags, ManFlags};
-use crate::webhook::Webhook;
 use forge_cli::conformance::ConformanceFlags;
 use forge_cli::people::People;
 use forge_cli::traffic::TrafficFlags;
 use forge_cli::worker::Worker;
+use forge_server::config::Flag;
+
+use crate::manual::{CompletionsFlags, ManFlags};
+use crate::webhook::Webhook;
 
 const AFTER_HELP: &str = "\
 Exit codes: 0 done, 1 failure, 2 usage or configuration, 3 the job failed, 4 timed out waiting, 5 not authorised,

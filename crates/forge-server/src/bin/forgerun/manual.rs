@@ -7,9 +7,9 @@ use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use forge_cli::Exit;
+use forge_cli::terminal::{complain, say};
 
 use crate::cli::Cli;
-use forge_cli::terminal::{complain, say};
 
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsFlags {
