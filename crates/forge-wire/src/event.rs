@@ -4,6 +4,8 @@
 //! A body is a pure function of the event, the job and, for the end of an execution, its stored outcome. It says nothing that
 //! changes later, so a delivery that is repeated says the same bytes. Failures *are* the stored outcome, byte for byte.
 
+mod members;
+
 use forge_core::catalog::ProcessingStage;
 use forge_core::history::{Event, EventKind, EventName, Outlook};
 use forge_core::job::Job;
@@ -11,10 +13,10 @@ use forge_core::rows::Object;
 use forge_core::state::{Cause, State};
 use forge_core::webhook::Notice;
 use forge_problem::{CorrelationId, JobStatus, MEDIA_TYPE_JSON};
-use serde_json::{Map, Value};
 
 use crate::forge::NoticeView;
 use crate::{outcome, time, words};
+pub(crate) use members::{Member, Members};
 
 /// The media type of a body that is no problem.
 pub const JSON: &str = "application/json";
@@ -42,8 +44,8 @@ impl EventBody {
             }
             // Of the end of a job of an older store, too, what is known is worth telling.
             None => {
-                let text = forge_problem::canonical(&Value::Object(object(job, event)));
-                EventBody { word, media_type: JSON, bytes: text.into_bytes() }
+                let bytes = object(job, event).into_canonical();
+                EventBody { word, media_type: JSON, bytes }
             }
         }
     }
@@ -178,67 +180,66 @@ impl Word {
 }
 
 /// The async-job members at the moment of the event, and ForgeRun's own.
-pub(crate) fn object(job: &Job, event: &Event) -> Map<String, Value> {
+pub(crate) fn object<'a>(job: &'a Job, event: &Event) -> Members<'a> {
     let mut object = members(job, event);
     if let Some(execution) = job.execution_id(event.execution) {
-        object.insert("jobId".into(), execution.to_string().into());
+        object.put("jobId", execution.to_string());
     }
-    object.insert("jobStatus".into(), status(job, event).as_str().into());
-    object.insert("submittedAt".into(), time::millis(job.head.created_at).into());
+    object.put("jobStatus", status(job, event).as_str().to_owned());
+    object.put("submittedAt", time::millis(job.head.created_at));
     if event.ends() {
-        object.insert("completedAt".into(), time::millis(event.at).into());
+        object.put("completedAt", time::millis(event.at));
     }
     if let Some(stage) = stage(event) {
-        object.insert("processingStage".into(), stage.as_str().into());
+        object.put("processingStage", stage.as_str());
     }
     if let EventKind::Moved { cause, outlook: Outlook::WillRetry, .. } = event.kind {
-        object.insert("retryable".into(), true.into());
+        object.put("retryable", Member::True);
         // Work whose runner is gone or gave it back waits for nothing.
         if !matches!(cause, Cause::RunnerLost | Cause::HandBack) {
-            let wait_s = outcome::wait_s(&job.head.retry, event.attempt);
-            object.insert("retryAfter".into(), wait_s.into());
+            object.put("retryAfter", Member::Number(outcome::wait_s(&job.head.retry, event.attempt)));
         }
     }
     if let Some(id) = job.head.correlation_id.as_deref().and_then(CorrelationId::sanitize) {
-        object.insert("correlationId".into(), id.as_str().into());
+        object.put("correlationId", id.as_str().to_owned());
     }
     object
 }
 
 /// ForgeRun's members of an event. They stand in outcomes too, for the event that ended the execution.
-pub(crate) fn members(job: &Job, event: &Event) -> Map<String, Value> {
-    let mut members = Map::new();
-    members.insert("job_id".into(), job.id.to_string().into());
+pub(crate) fn members<'a>(job: &'a Job, event: &Event) -> Members<'a> {
+    let mut members = Members::default();
+    members.put("job_id", job.id.to_string());
     if !job.head.job_type.is_empty() {
-        members.insert("job_type".into(), job.head.job_type.clone().into());
+        members.put("job_type", job.head.job_type.as_str());
     }
     if let Some(definition) = &job.head.definition {
-        members.insert("scenario".into(), definition.work_kind.as_str().into());
+        members.put("scenario", definition.work_kind.as_str());
     }
-    members.insert("event_id".into(), event.id(job.id).to_string().into());
-    members.insert("event_name".into(), words::event_name(event).into());
-    members.insert("timestamp".into(), time::micros(event.at).into());
-    members.insert("attempt".into(), event.attempt.into());
+    members.put("event_id", event.id(job.id).to_string());
+    members.put("event_name", words::event_name(event));
+    members.put("timestamp", time::micros(event.at));
+    members.put("attempt", Member::Number(event.attempt.into()));
     if event.name() == EventName::Mixed {
-        members.insert("partial".into(), true.into());
+        members.put("partial", Member::True);
     }
     match event.kind {
         EventKind::Moved { from, to, cause, outlook } => {
-            members.insert("prev_state".into(), from.map(words::forge_state).into());
-            members.insert("next_state".into(), words::forge_state(to).into());
-            members.insert("cause".into(), words::cause(cause).into());
+            members.put("prev_state", from.map_or(Member::Null, |from| words::forge_state(from).into()));
+            members.put("next_state", words::forge_state(to));
+            members.put("cause", words::cause(cause));
             if let Some(reason) = reason(Some(job), cause) {
-                members.insert("reason".into(), reason.into());
+                members.put("reason", reason);
             }
             match outlook {
                 Outlook::Open => {}
-                Outlook::WillRetry => drop(members.insert("will_retry".into(), true.into())),
-                Outlook::Final => drop(members.insert("final".into(), true.into())),
+                Outlook::WillRetry => members.put("will_retry", Member::True),
+                Outlook::Final => members.put("final", Member::True),
             }
         }
         EventKind::Progress(percent) => {
             unmoved(&mut members);
-            members.insert("progress".into(), percent.into());
+            members.put("progress", Member::Number(percent.into()));
         }
         EventKind::Emitted => unmoved(&mut members),
     }
@@ -246,9 +247,9 @@ pub(crate) fn members(job: &Job, event: &Event) -> Map<String, Value> {
 }
 
 /// Only a running job tells more than its changes of state.
-fn unmoved(members: &mut Map<String, Value>) {
+fn unmoved(members: &mut Members<'_>) {
     for name in ["prev_state", "next_state"] {
-        members.insert(name.into(), words::forge_state(State::Running).into());
+        members.put(name, words::forge_state(State::Running));
     }
 }
 

@@ -13,8 +13,9 @@ use forge_core::rows::{Object, Render};
 use forge_core::state::State;
 use forge_core::time::Time;
 use forge_problem::{CorrelationId, Digest, Problem, Timestamp};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use crate::event::{Member, Members};
 use crate::item::{self, Listing};
 use crate::language::{self, Language};
 use crate::{event, status, time, words};
@@ -47,7 +48,7 @@ impl Render for Outcomes {
         let bytes = match job.state {
             State::Failed | State::Canceled => self.failure(job, items).to_canonical_json().into_bytes(),
             State::Created | State::Queued | State::Assigned | State::Running | State::Succeeded => {
-                forge_problem::canonical(&Value::Object(self.success(job, items))).into_bytes()
+                self.success(job, items).into_canonical()
             }
         };
         let digest = Digest::of(&bytes).0;
@@ -97,12 +98,12 @@ impl Outcomes {
             builder = builder.extension("itemsUrl", self.items_url(job));
         }
         if let Some(event) = job.history.events().last() {
-            let mut members = event::members(job, &event);
-            if self.coarse_times {
-                members.insert("timestamp".into(), self.moment(event.at).to_string().into());
-            }
-            for (name, value) in members {
-                builder = builder.extension(&name, value);
+            for (name, value) in event::members(job, &event) {
+                let value = match name {
+                    "timestamp" if self.coarse_times => self.moment(event.at).to_string().into(),
+                    _ => Value::from(value),
+                };
+                builder = builder.extension(name, value);
             }
         }
         builder.build().expect("every member is of our own making; what a worker said is only text")
@@ -113,15 +114,15 @@ impl Outcomes {
         if self.coarse_times { moment.cut_to_seconds() } else { moment }
     }
 
-    fn success(&self, job: &Job, items: &[ItemEnd]) -> Map<String, Value> {
+    fn success<'a>(&self, job: &'a Job, items: &[ItemEnd]) -> Members<'a> {
         let last = job.history.events().last();
-        let mut object = last.map_or_else(Map::new, |event| event::object(job, &event));
+        let mut object = last.map_or_else(Members::default, |event| event::object(job, &event));
         if job.head.items.is_some() {
-            object.insert("itemsUrl".into(), self.items_url(job).into());
+            object.put("itemsUrl", self.items_url(job));
             let shown = Listing::of(items).shown;
             let shown =
                 shown.into_iter().map(|end| json!({"itemId": end.id, "status": item::status(end).as_str()}));
-            object.insert("results".into(), shown.collect());
+            object.put("results", Member::Value(shown.collect()));
         }
         object
     }
