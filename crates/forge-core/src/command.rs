@@ -43,6 +43,7 @@ use crate::session::EndedSession;
 use crate::set_aside::RowId;
 use crate::sink::SinkCursor;
 use crate::tally::NodeTally;
+use crate::time::Time;
 use crate::webhook::{SigningKey, Webhook};
 pub use checkpoint::CheckpointCommand;
 pub use failure::{FailureCommand, FailuresDue};
@@ -155,6 +156,18 @@ pub struct NewJob {
     pub head: Arc<Head>,
     /// The raw bytes that go with it.
     pub input: Arc<Input>,
+}
+
+impl NewJob {
+    /// Whether it waits for nothing but a worker.
+    pub fn starts_by(&self, now: Time) -> bool {
+        !self.head.hold && self.head.execution_at.is_none_or(|at| at <= now)
+    }
+
+    /// Where a claim of the batch that bears it would find it, if anywhere. What a limit holds up is looked at only once it is stored.
+    pub fn shelf_at(&self, now: Time) -> Option<Shelf> {
+        (self.starts_by(now) && self.head.limit.is_none()).then(|| self.head.shelf())
+    }
 }
 
 /// A key, and what the request behind it was.

@@ -8,12 +8,14 @@
 
 mod isolate;
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use forge_core::decide::Batch;
+use forge_core::job::Shelf;
 use forge_core::rows::Render;
 use forge_core::set_aside::{RowId, SetAside};
 use forge_core::{Answer, Changes, Command, decide, wants};
@@ -31,7 +33,7 @@ use crate::timers::Alarm;
 use crate::wakeups::Wakeups;
 use isolate::Probe;
 
-type Reply = oneshot::Sender<Result<Answer, Error>>;
+pub(crate) type Reply = oneshot::Sender<Result<Answer, Error>>;
 
 /// A command on its way.
 pub(crate) struct QueuedCommand {
@@ -90,19 +92,21 @@ impl CommandQueue {
             let (reply, answer) = oneshot::channel();
             waiting.push(self.queue.send(QueuedCommand { command, reply }).await.map(|()| answer));
         }
+        // The last first: it is answered last, so the others do not wake anybody.
         let mut answers = Vec::with_capacity(waiting.len());
-        for sent in waiting {
+        for sent in waiting.into_iter().rev() {
             answers.push(match sent {
                 Ok(answer) => answer.await.unwrap_or_else(|_| Err(lost())),
                 Err(_) => Err(Error::Stopped),
             });
         }
+        answers.reverse();
         answers
     }
 }
 
 /// A batch that broke off answers nobody. That is no reason to think that the engine has stopped: the timers must go on.
-fn lost() -> Error {
+pub(crate) fn lost() -> Error {
     forge_store::Error::new(Fault::Unknown, "the batch broke off").into()
 }
 
@@ -234,7 +238,10 @@ fn heartbeats(commands: &[Command], answers: &[Answer]) -> usize {
 impl CommitContext {
     /// Writes a batch, in halves if need be, and answers every request in it.
     async fn commit(self: Arc<Self>, mut requests: Vec<QueuedCommand>) {
+        self.add_standing_claims(&mut requests);
         requests.retain(|request| !request.is_pointless());
+        // Last, so that they find what the batch itself brings. Whoever sent something ahead of a claim sent no claim ahead of it.
+        requests.sort_by_key(|request| matches!(request.command, Command::Claim(_)));
         let (commands, replies) =
             requests.into_iter().map(|request| (request.command, request.reply)).unzip();
         let mut todo: Vec<(Vec<Command>, Vec<Reply>)> = vec![(commands, replies)];
@@ -262,6 +269,32 @@ impl CommitContext {
                 Err(error) => self.give_up(replies, error),
             }
         }
+    }
+
+    /// Takes along the claims of workers that wait for what the batch brings, but for what claims in it have room for.
+    fn add_standing_claims(&self, requests: &mut Vec<QueuedCommand>) {
+        if !self.wakeups.has_standing_claims() {
+            return;
+        }
+        let now = self.clock.now();
+        let mut brought: BTreeMap<Shelf, usize> = BTreeMap::new();
+        for request in &*requests {
+            let Command::Submit(submit) = &request.command else { continue };
+            for shelf in submit.jobs.iter().filter_map(|job| job.shelf_at(now)) {
+                *brought.entry(shelf).or_default() += 1;
+            }
+        }
+        for request in &*requests {
+            let Command::Claim(claim) = &request.command else { continue };
+            for shelf in claim.shelves() {
+                brought.entry(shelf).and_modify(|n_jobs| *n_jobs = n_jobs.saturating_sub(claim.limit));
+            }
+        }
+        brought.retain(|_, n_jobs| *n_jobs > 0);
+        let claims = self.wakeups.take_standing(&brought).into_iter();
+        requests.extend(
+            claims.map(|left| QueuedCommand { command: Command::Claim(left.claim), reply: left.reply }),
+        );
     }
 
     fn batch(&self, commands: Vec<Command>) -> Arc<Batch> {

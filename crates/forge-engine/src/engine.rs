@@ -21,7 +21,7 @@ use crate::journal::JournalReader;
 use crate::loops::Loops;
 use crate::options::Options;
 use crate::timers::Alarm;
-use crate::wakeups::{ShelfCheck, Waiter};
+use crate::wakeups::{ShelfCheck, Waiter, Wakeups};
 use crate::worker::QueueHints;
 use crate::{Error, sweeper, timers};
 
@@ -184,11 +184,31 @@ impl Engine {
             if wait.is_zero() {
                 return Ok(Vec::new());
             }
-            tokio::select! {
+            waiter.leave(&claim);
+            let mut is_over = false;
+            let answer = tokio::select! {
                 biased;
-                () = stop.cancelled() => return Ok(Vec::new()),
-                () = waiter.woken() => {}
-                () = &mut over => return Ok(Vec::new()),
+                () = stop.cancelled() => None,
+                answer = waiter.woken() => answer,
+                () = &mut over => {
+                    is_over = true;
+                    None
+                }
+            };
+            let answer = match answer {
+                None => waiter.withdraw().await,
+                answer => answer,
+            };
+            match answer {
+                Some(Ok(Answer::Claimed { jobs, more, .. })) if !jobs.is_empty() => {
+                    waiter.took(more);
+                    return Ok(jobs);
+                }
+                Some(Err(Error::Stopped)) => return Ok(Vec::new()),
+                Some(Err(error)) => return Err(error),
+                // Nothing that it may take, or nobody asked for it.
+                Some(Ok(_)) | None if is_over || stop.is_cancelled() => return Ok(Vec::new()),
+                Some(Ok(_)) | None => {}
             }
         }
     }
@@ -275,6 +295,11 @@ impl Engine {
     /// Where work for the built-in worker is announced.
     pub(crate) fn queue_hints(&self) -> QueueHints {
         self.inner.context.wakeups.queue_hints.clone()
+    }
+
+    /// Where workers wait.
+    pub(crate) fn wakeups(&self) -> &Wakeups {
+        &self.inner.context.wakeups
     }
 
     /// When the delivery loop must look next.

@@ -10,13 +10,20 @@
 //! - the worker that cannot take what it was woken for, because of the bound on active jobs: it leaves the line, passes
 //!   the announcement on and waits for a job to end.
 
+mod standing;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use forge_core::Answer;
+use forge_core::command::Claim;
 use forge_core::job::Shelf;
 use tokio::sync::Notify;
 
+use crate::Error;
 use crate::worker::QueueHints;
+pub(crate) use standing::StandingClaim;
+use standing::StandingClaims;
 
 /// Waiting workers woken per announcement. A batch of jobs may feed many of them, and one that found more than it
 /// could take wakes the next; all of them at once would mostly find nothing.
@@ -48,6 +55,8 @@ struct WaitingWorkers {
     capped: BTreeMap<u64, Arc<Notify>>,
     /// The epoch in which a held job last ended.
     cap_epoch: u64,
+    /// Claims of those who wait.
+    standing: StandingClaims,
 }
 
 struct ShelfWaiters {
@@ -65,6 +74,7 @@ pub(crate) struct Waiter {
     number: u64,
     notify: Arc<Notify>,
     stand: WaiterState,
+    standing: Option<StandingClaim>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -93,11 +103,15 @@ impl Wakeups {
 
     /// Somebody who will look at these shelves.
     pub(crate) fn wait_for(&self, shelves: Vec<Shelf>) -> Waiter {
-        let mut line = self.line();
-        let number = line.next_waiter;
-        line.next_waiter += 1;
-        drop(line);
-        Waiter { wakeups: self.clone(), shelves, number, notify: Arc::default(), stand: WaiterState::Aside }
+        let number = self.line().number();
+        Waiter {
+            wakeups: self.clone(),
+            shelves,
+            number,
+            notify: Arc::default(),
+            stand: WaiterState::Aside,
+            standing: None,
+        }
     }
 
     /// Announces work on these shelves.
@@ -125,6 +139,11 @@ impl Wakeups {
 }
 
 impl WaitingWorkers {
+    fn number(&mut self) -> u64 {
+        self.next_waiter += 1;
+        self.next_waiter
+    }
+
     fn wake(&mut self, shelf: &Shelf, n: usize) {
         self.epoch += 1;
         if let Some(spot) = self.shelves.get_mut(shelf) {
@@ -229,14 +248,45 @@ impl Waiter {
         }
     }
 
-    /// Ready once there may be work. Safe to drop: a wake-up that came first is kept for the next call.
-    pub(crate) async fn woken(&self) {
-        self.notify.notified().await;
+    /// Leaves its claim with the line, for the first batch that brings work. One that waits for the bound on active jobs has none to leave.
+    pub(crate) fn leave(&mut self, claim: &Claim) {
+        if self.stand == WaiterState::InLine {
+            let standing = self.wakeups.leave(&mut self.wakeups.line(), self.number, claim.clone());
+            self.standing = Some(standing);
+        }
+    }
+
+    /// Takes the claim back. Where a batch has it already, what the batch made of it.
+    pub(crate) async fn withdraw(&mut self) -> Option<Result<Answer, Error>> {
+        let standing = self.standing.as_mut()?;
+        let answer = if standing.withdraw() { None } else { Some(standing.answer().await) };
+        self.standing = None;
+        answer
+    }
+
+    /// Ready once there may be work, or once a batch has carried out the claim that it left: then what became of it. Safe to drop: a wake-up
+    /// that came first is kept for the next call.
+    pub(crate) async fn woken(&mut self) -> Option<Result<Answer, Error>> {
+        let Some(standing) = &mut self.standing else {
+            self.notify.notified().await;
+            return None;
+        };
+        let answer = tokio::select! {
+            biased;
+            answer = standing.answer() => answer,
+            () = self.notify.notified() => return None,
+        };
+        self.standing = None;
+        Some(answer)
     }
 }
 
 impl Drop for Waiter {
     fn drop(&mut self) {
+        if self.standing.take().is_some_and(|mut standing| !standing.withdraw()) {
+            // A batch has its claim, and nobody will learn what it found.
+            self.stand = WaiterState::Claiming;
+        }
         let mut line = self.wakeups.line();
         self.shelves.iter().for_each(|shelf| line.leave(shelf, self.number, self.stand));
         line.capped.remove(&self.number);

@@ -128,7 +128,7 @@ impl WorkingSet<'_> {
                 if waiting >= max {
                     return Err(Refusal::QueueFull { queue: queue.name, waiting, max });
                 }
-                *arrivals.entry(key).or_default() += u64::from(starts_now(new, self.now));
+                *arrivals.entry(key).or_default() += u64::from(new.starts_by(self.now));
             }
             plans.push(plan);
         }
@@ -236,7 +236,7 @@ impl WorkingSet<'_> {
             self.hold(unique.key, new.id);
         }
         let slot = self.add(job, new.input.clone());
-        if starts_now(new, self.now) {
+        if new.starts_by(self.now) {
             self.enqueue(slot, Cause::Due)?;
         }
         Ok(slot)
@@ -258,8 +258,4 @@ fn keep_schedule(new: &NewJob, execution_at: Option<Time>) -> NewJob {
         Arc::make_mut(&mut new.head).execution_at = execution_at;
     }
     new
-}
-
-fn starts_now(new: &NewJob, now: Time) -> bool {
-    !new.head.hold && new.head.execution_at.is_none_or(|at| at <= now)
 }

@@ -218,6 +218,12 @@ impl Head {
         let owner = (!self.is_simulated()).then(|| self.owner());
         QueueId { owner, name: self.queue.clone() }
     }
+
+    /// Where workers look for it once it may be claimed.
+    pub fn shelf(&self) -> Shelf {
+        let lane = if self.is_simulated() { Lane::BuiltIn } else { Lane::External };
+        Shelf { lane, name: self.queue_id().key() }
+    }
 }
 
 /// Raw bytes that belong to the submitter. Written once, handed to workers, never parsed.
@@ -486,14 +492,11 @@ impl Job {
 
     /// The shelf the job stands on. Always follows from the rest of the job.
     pub fn shelf(&self) -> Option<Shelf> {
-        let lane = if self.head.is_simulated() { Lane::BuiltIn } else { Lane::External };
         match (self.state, &self.head.limit) {
             (State::Queued, Some(limit)) if self.parked == Parked::ForPlace => {
                 Some(Shelf { lane: Lane::Parked, name: limit.key.clone() })
             }
-            (State::Queued, _) if self.available_at.is_none() => {
-                Some(Shelf { lane, name: self.head.queue_id().key() })
-            }
+            (State::Queued, _) if self.available_at.is_none() => Some(self.head.shelf()),
             (State::Failed, _) => self.failed_shelf(),
             _ => None,
         }

@@ -19,7 +19,7 @@ fn idlers(wakeups: &Wakeups, n: usize) -> Vec<Waiter> {
 }
 
 async fn was_woken(waiter: &Waiter) -> bool {
-    tokio::time::timeout(std::time::Duration::ZERO, waiter.woken()).await.is_ok()
+    tokio::time::timeout(std::time::Duration::ZERO, waiter.notify.notified()).await.is_ok()
 }
 
 #[test]

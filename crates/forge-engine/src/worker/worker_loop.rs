@@ -1,6 +1,7 @@
-//! One of the workers: a loop with slots. A round reports what there is to report and claims for the slots that are free;
-//! all of it goes to the committer at once. Between two rounds the loop sleeps until the next moment of one of its runs, or
-//! until it is woken.
+//! One of the workers: a loop with slots. A round reports what there is to report, and claims for the slots that are free where it knows of
+//! work; all of it goes to the committer at once. Where it knows of none, a claim for these slots stands with the line of waiting workers,
+//! and the batch that brings work takes it along. Between two rounds the loop sleeps until the next moment of one of its runs, or until it is
+//! woken or given work.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,6 +22,7 @@ use super::batch;
 use super::queue_hints::{HintedQueues, QueueHints};
 use super::run::{ReportAnswer, Run, RunReport};
 use super::{Gauges, WorkerOptions};
+use crate::wakeups::StandingClaim;
 use crate::{Engine, Error, KeepError};
 
 /// When the worker stops, what ends within this time is finished: a hand-back would cost another the whole work again.
@@ -43,6 +45,8 @@ pub(super) struct WorkerLoop {
     stop: CancellationToken,
     engine_stop: CancellationToken,
     runs: Vec<Run>,
+    /// A claim for slots that are free, and how many.
+    standing: Option<(StandingClaim, usize)>,
     /// The queue that was first in the last claim.
     last_queue: Option<Name>,
     /// Whether a claim may go with the reports that make room for it: only where the store decides them in this order.
@@ -83,6 +87,7 @@ impl WorkerLoop {
             stop,
             engine_stop: engine.stop_signal(),
             runs: Vec::new(),
+            standing: None,
             last_queue: None,
             claims_with_ends: engine.store().lanes() <= 1,
             pause_until: Time::ZERO,
@@ -101,7 +106,13 @@ impl WorkerLoop {
         loop {
             let now = self.now();
             self.hear(now);
-            if self.engine.is_stopping() || (self.stop_by.is_some() && self.runs.is_empty()) {
+            if let Some((claim, _)) = &mut self.standing
+                && let Some(answer) = claim.try_answer()
+            {
+                self.receive(answer, now).await;
+            }
+            let is_idle = self.runs.is_empty() && self.standing.is_none();
+            if self.engine.is_stopping() || (self.stop_by.is_some() && is_idle) {
                 break;
             }
             if now < self.pause_until {
@@ -113,6 +124,7 @@ impl WorkerLoop {
                 continue;
             }
             let round = self.round(now);
+            self.stand(&round);
             if round.commands.is_empty() {
                 self.wait(now).await;
             } else {
@@ -148,6 +160,28 @@ impl WorkerLoop {
             self.stop_by = Some(now + STOP_MAX);
             let latest = now + FINISH_WITHIN;
             self.runs.iter_mut().for_each(|run| run.give_up_unless_over_by(latest, now));
+            self.withdraw();
+        }
+    }
+
+    /// Takes back the claim that stands, and gives how many slots it keeps nevertheless, because a batch has it.
+    fn withdraw(&mut self) -> usize {
+        if let Some((claim, n_slots)) = &mut self.standing
+            && !claim.withdraw()
+        {
+            return *n_slots;
+        }
+        self.standing = None;
+        0
+    }
+
+    /// Lets a claim stand for the slots that neither runs nor the claim of this round take.
+    fn stand(&mut self, round: &CommandRound) {
+        let n_free = if round.look.is_some() { 0 } else { self.n_free(0) };
+        let is_up_to_date = self.standing.as_ref().map_or(0, |(_, n_slots)| *n_slots) == n_free;
+        if !is_up_to_date && self.withdraw() == 0 && n_free > 0 {
+            let claim = self.claim(Vec::new(), n_free);
+            self.standing = Some((self.engine.wakeups().leave_built_in(claim), n_free));
         }
     }
 
@@ -223,29 +257,31 @@ impl WorkerLoop {
             }
         }
         let n_ending = round.reports.iter().filter(|(_, step)| *step == RunReport::End).count();
-        let limit = self.n_free(n_ending);
-        if limit > 0
+        if self.n_free(n_ending) > 0
             && now >= self.pause_until
             && let Some(look) = self.queue_hints.look(self.last_queue.as_ref())
         {
-            round.commands.push(self.claim(&look, limit));
-            self.last_queue = look.queues.first().cloned();
-            round.look = Some(look);
+            let limit = self.n_free(n_ending).saturating_sub(self.withdraw());
+            if limit > 0 {
+                round.commands.push(Command::Claim(self.claim(look.queues.clone(), limit)));
+                self.last_queue = look.queues.first().cloned();
+                round.look = Some(look);
+            }
         }
         round
     }
 
-    fn claim(&self, look: &HintedQueues, limit: usize) -> Command {
-        Command::Claim(Claim {
+    fn claim(&self, queues: Vec<Name>, limit: usize) -> Claim {
+        Claim {
             worker: self.name.clone(),
             worker_kind: WorkerKind::BuiltIn,
-            queues: look.queues.clone(),
+            queues,
             limit,
             lease: None,
             lease_default: self.options.lease,
             start: true,
             active_max: self.options.active_max,
-        })
+        }
     }
 
     async fn carry_out(&mut self, round: CommandRound) {
@@ -270,7 +306,14 @@ impl WorkerLoop {
         }
         match claimed {
             Some((look, Ok(Answer::Claimed { jobs, more, capped }))) => {
-                self.take(&look, jobs, more, capped, now).await
+                self.take(jobs, now).await;
+                if capped {
+                    self.queue_hints.found_cap(&look);
+                } else if more {
+                    self.queue_hints.found_more();
+                } else {
+                    self.queue_hints.found_nothing_left(&look);
+                }
             }
             Some((_, Ok(answer))) => unreachable!("a claim was answered with {answer:?}"),
             Some((_, Err(error))) => trouble = Some(error),
@@ -286,7 +329,15 @@ impl WorkerLoop {
         }
     }
 
-    async fn take(&mut self, look: &HintedQueues, jobs: Vec<Job>, more: bool, capped: bool, now: Time) {
+    /// Takes what a batch gave for the claim that stood. What it left, the commit has announced; where it failed, nothing was brought.
+    async fn receive(&mut self, answer: Result<Answer, Error>, now: Time) {
+        self.standing = None;
+        if let Ok(Answer::Claimed { jobs, .. }) = answer {
+            self.take(jobs, now).await;
+        }
+    }
+
+    async fn take(&mut self, jobs: Vec<Job>, now: Time) {
         self.gauges.busy.fetch_add(jobs.len(), Ordering::Relaxed);
         for job in &jobs {
             tracing::debug!(
@@ -305,12 +356,9 @@ impl WorkerLoop {
             };
             self.runs.push(run);
         }
-        if capped {
-            self.queue_hints.found_cap(look);
-        } else if more {
-            self.queue_hints.found_more();
-        } else {
-            self.queue_hints.found_nothing_left(look);
+        if self.stop_by.is_some() {
+            let latest = now + FINISH_WITHIN;
+            self.runs.iter_mut().for_each(|run| run.give_up_unless_over_by(latest, now));
         }
     }
 
@@ -335,6 +383,12 @@ impl WorkerLoop {
                 None => std::future::pending().await,
             }
         };
+        let given = async {
+            match &mut self.standing {
+                Some((claim, _)) => claim.answer().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             biased;
             () = self.engine_stop.cancelled() => {}
@@ -344,6 +398,7 @@ impl WorkerLoop {
                 Err(RecvError::Lagged(_)) => self.runs.iter_mut().for_each(|run| run.ask(now)),
                 Err(RecvError::Closed) => {}
             },
+            answer = given => self.receive(answer, now).await,
             () = self.queue_hints.announced(), if may_claim => {}
             () = nap => {}
         }

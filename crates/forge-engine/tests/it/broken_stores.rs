@@ -9,7 +9,7 @@ use forge_engine::Error;
 use forge_store::Fault;
 
 use crate::store::Failure;
-use crate::support::{HOUR, SECOND, World, at_once, claim, is_ready, new_job, submission, submit};
+use crate::support::{HOUR, SECOND, World, announced, at_once, claim, is_ready, new_job, submission, submit};
 
 fn fault<T>(result: Result<T, Error>) -> Option<Fault> {
     match result {
@@ -86,7 +86,7 @@ async fn a_batch_written_by_a_store_that_broke_while_committing_still_wakes_whoe
     world.settle().await;
     let before = world.engine.now();
     world.store.fail(1, Failure::AfterCommit);
-    let new = new_job(&world.engine, "a", |_| {});
+    let new = new_job(&world.engine, "a", announced);
     let id = new.id;
     assert_eq!(fault(submit(&world.engine, new).await), Some(Fault::Unknown));
     assert_eq!(worker.await.unwrap()[0].id, id);
@@ -140,7 +140,7 @@ async fn an_error_answers_a_claim_and_leaves_its_wake_up_to_the_next() {
     for worker in &mut workers {
         assert!(!is_ready(worker).await);
     }
-    let job = world.submit("a").await;
+    let job = world.submit_with("a", announced).await;
     let last = workers.pop().unwrap();
     // The first 64 share a batch, and it fails.
     world.store.fail(1, Failure::Before(Fault::Unavailable));

@@ -18,6 +18,7 @@ mod recovery;
 mod results;
 mod retention;
 mod sinks;
+mod standing_claims;
 mod stop;
 mod store;
 mod support;

@@ -8,7 +8,7 @@ use forge_core::job::Job;
 use forge_core::state::State;
 use forge_engine::{Error, Options};
 
-use crate::support::{HOUR, SECOND, World, claim, is_ready, new_job, submit};
+use crate::support::{HOUR, SECOND, World, announced, claim, is_ready, new_job, submit};
 
 fn cramped() -> World {
     World::with(Options { commands_waiting_max: 4, ..Options::default() })
@@ -108,7 +108,7 @@ async fn a_worker_refused_by_a_full_queue_leaves_its_wake_up_to_the_next() {
     for worker in &mut workers {
         assert!(!is_ready(worker).await);
     }
-    let job = world.submit("a").await;
+    let job = world.submit_with("a", announced).await;
     world.store.block();
     let mut busy = Vec::new();
     for _ in 0..5 {

@@ -10,7 +10,7 @@ use forge_core::command::{
 };
 use forge_core::id::{ClientId, JobId};
 use forge_core::item::ItemEnd;
-use forge_core::job::{Head, Job, Lane, Name, Shelf};
+use forge_core::job::{Head, Job, Lane, Limit, Name, Shelf};
 use forge_core::queue::{Owner, QueueId};
 use forge_core::random::mix;
 use forge_core::rows::{Object, Render};
@@ -212,6 +212,11 @@ pub(crate) fn pause(queue: &str, paused: bool) -> Command {
 /// Makes a job work for the built-in worker.
 pub(crate) fn simulated(head: &mut Head) {
     head.definition = Some(Definition::of(WorkKind::SuccessFast, 120_000));
+}
+
+/// Makes a job that is announced, and not handed out by the batch that brings it: a limit is looked at only once its job is stored.
+pub(crate) fn announced(head: &mut Head) {
+    head.limit = Some(Limit { key: name("roomy"), concurrency: Some(1000), rate: None });
 }
 
 /// A worker that takes one job at a time and begins at once.

@@ -7,7 +7,9 @@ use forge_core::command::{Claim, WorkerKind};
 use forge_core::id::JobId;
 use forge_core::job::{Head, Limit};
 
-use crate::support::{HOUR, SECOND, World, at_once, claim, is_ready, name, new_job, pause, submit};
+use crate::support::{
+    HOUR, SECOND, World, announced, at_once, claim, is_ready, name, new_job, pause, submit,
+};
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_waits_on_several_queues_and_any_of_them_wakes_it() {
@@ -123,7 +125,7 @@ async fn workers_that_leave_after_being_woken_leave_their_wake_up_to_the_next() 
     for worker in &mut workers {
         assert!(!is_ready(worker).await);
     }
-    let job = world.submit("a").await;
+    let job = world.submit_with("a", announced).await;
     let last = workers.pop().unwrap();
     drop(workers);
     let before = world.engine.now();
@@ -140,13 +142,13 @@ async fn workers_woken_again_while_they_claim_leave_their_wake_up_to_the_next() 
         assert!(!is_ready(worker).await);
     }
     let mut last = workers.pop().unwrap();
-    let first = world.submit("a").await;
+    let first = world.submit_with("a", announced).await;
     for worker in &mut workers {
         assert!(!is_ready(worker).await);
     }
     // Their claims are decided now, but they do not know yet; the next job is announced to the same 64.
     world.settle().await;
-    let second = world.submit("a").await;
+    let second = world.submit_with("a", announced).await;
     assert!(!is_ready(&mut last).await);
     let served = workers.remove(0).await.unwrap();
     assert_eq!(served[0].id, first.id);

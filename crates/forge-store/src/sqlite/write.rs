@@ -147,9 +147,13 @@ statements! {
     ";
 }
 
-/// Writes all changes. `numbers` are the row numbers of the jobs that were loaded.
-pub(super) fn write(db: &Connection, changes: &Changes, numbers: &HashMap<JobId, i64>) -> Result<(), Error> {
-    insert_jobs(db, &changes.inserted)?;
+/// Writes all changes. `numbers` are the row numbers of the jobs that were loaded; those of new ones are added.
+pub(super) fn write(
+    db: &Connection,
+    changes: &Changes,
+    numbers: &mut HashMap<JobId, i64>,
+) -> Result<(), Error> {
+    insert_jobs(db, &changes.inserted, numbers)?;
     update_jobs(db, &changes.updated, numbers)?;
     deliveries::write(db, changes)?;
     forget(db, &changes.forgotten)?;
@@ -184,7 +188,11 @@ pub(super) fn sweep(db: &Connection, sweep: &Sweep) -> Result<Swept, Error> {
     })
 }
 
-fn insert_jobs(db: &Connection, inserted: &[(Job, Arc<Input>)]) -> Result<(), Error> {
+fn insert_jobs(
+    db: &Connection,
+    inserted: &[(Job, Arc<Input>)],
+    numbers: &mut HashMap<JobId, i64>,
+) -> Result<(), Error> {
     if inserted.is_empty() {
         return Ok(());
     }
@@ -206,6 +214,7 @@ fn insert_jobs(db: &Connection, inserted: &[(Job, Arc<Input>)]) -> Result<(), Er
     if db.last_insert_rowid() != before + inserted.len() as i64 {
         return Err(Error::new(Fault::Corrupt, "new jobs are not numbered one after the other"));
     }
+    numbers.extend(inserted.iter().map(|(job, _)| job.id).zip(before + 1..));
     let with_input = (before + 1..).zip(inserted).filter(|(_, (_, input))| !input.is_empty());
     many(db, INSERT_INPUT, with_input, |row, (n, (_, input))| {
         row.put(n)?;

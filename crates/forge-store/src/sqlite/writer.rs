@@ -138,7 +138,7 @@ impl SqliteWriter {
                 leave(db)?;
             } else {
                 let n_before = db.total_changes();
-                write::write(db, &changes, &numbers)?;
+                write::write(db, &changes, &mut numbers)?;
                 commit(db)?;
                 if db.total_changes() != n_before {
                     read_cache.committed(Some(&changes));

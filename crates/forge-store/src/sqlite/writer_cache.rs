@@ -23,9 +23,11 @@ impl WriterCache {
         self.0.remove(&id)
     }
 
-    /// Notes what was committed. `numbers` are the row numbers of the jobs that were loaded.
+    /// Notes what was committed. `numbers` are the row numbers of these jobs.
     pub(super) fn note(&mut self, changes: &Changes, numbers: &HashMap<JobId, i64>) {
-        for job in &changes.updated {
+        // A job may be in a worker's hands from birth.
+        let born = changes.inserted.iter().map(|(job, _)| job).filter(|job| job.state.is_active());
+        for job in changes.updated.iter().chain(born) {
             match numbers.get(&job.id) {
                 Some(&n) if job.state.is_active() => self.put(n, job),
                 Some(_) | None => drop(self.0.remove(&job.id)),
