@@ -84,7 +84,7 @@ pub(super) fn start_bare(data: &Path, database_url: Option<&str>) -> io::Result<
     let program = std::env::current_exe()?.with_file_name("forgerun-bare");
     if !program.is_file() {
         let missing = format!(
-            "{} is missing, which this is compared with: build it with `cargo build --release -p forge-server`",
+            "{} is missing, which this is compared with: build it with `cargo build --release -p forge-bare`",
             program.display()
         );
         return Err(io::Error::other(missing));

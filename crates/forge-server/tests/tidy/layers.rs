@@ -28,6 +28,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
         ],
     ),
     ("forge-sim", &["forge-core", "forge-store", "forge-engine"]),
+    ("forge-bare", &["forge-core", "forge-store", "forge-wire"]),
 ];
 
 /// Words that must not occur in a dependency of these crates, be it as name or as feature.

@@ -78,7 +78,6 @@ async fn serve(floor: AnyFloor) -> std::io::Result<()> {
         .route("/bare/{id}", get(show));
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let told = format!("bare handlers on http://{}", listener.local_addr()?);
-    #[cfg(feature = "grpc")]
     let told = format!("{told}\nand for gRPC on {}", grpc::serve().await?);
     // Both lines at once: whoever started this reads the first, and has the second with it.
     std::io::stdout().write_all(format!("{told}\n").as_bytes())?;
@@ -154,7 +153,6 @@ async fn find(State(floor): State<Arc<AnyFloor>>, Path(id): Path<String>) -> Res
 }
 
 /// The least that answers a gRPC call: the message is read, another is sent back, and nothing is kept.
-#[cfg(feature = "grpc")]
 mod grpc {
     use std::convert::Infallible;
     use std::net::SocketAddr;
