@@ -179,6 +179,11 @@ impl Delivery {
         }
     }
 
+    /// Whether the time for which a courier took it is over, so that another may have it.
+    pub fn is_overdue(&self, now: Time) -> bool {
+        matches!(self.stage, DeliveryStage::Taken(until) if until <= now)
+    }
+
     /// The chain it belongs to, settled or not.
     pub const fn chain(&self) -> Option<Chain> {
         match self.job() {

@@ -157,8 +157,18 @@ impl Endpoints {
         Admission::PutOff(state.close(now), prepared)
     }
 
-    /// The next prepared that waits and has a slot by now: the one that waits longest.
+    /// The next prepared that waits and has a slot by now: the one that waits longest. What waited for longer than it was taken for is somebody
+    /// else's, and left out.
     pub(super) fn next(&mut self, now: Time) -> Option<(u64, PreparedDelivery)> {
+        loop {
+            let (endpoint, prepared) = self.pop_waiting()?;
+            if !prepared.delivery.is_overdue(now) {
+                return Some((self.begin(endpoint, prepared.delivery.client, now), prepared));
+            }
+        }
+    }
+
+    fn pop_waiting(&mut self) -> Option<(Endpoint, PreparedDelivery)> {
         if self.taken[EndpointClass::Good as usize] >= self.options.good_max {
             return None;
         }
@@ -173,7 +183,7 @@ impl Endpoints {
         if is_last {
             self.lines.remove(&endpoint);
         }
-        Some((self.begin(endpoint, prepared.delivery.client, now), prepared))
+        Some((endpoint, prepared))
     }
 
     /// A send is over, and its slot free.

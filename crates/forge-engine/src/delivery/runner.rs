@@ -130,7 +130,8 @@ impl DeliveryRunner {
                     self.settle(delivery, None, SendResult::Dropped(failure));
                 }
                 let now = self.engine.now();
-                for prepared in prepared {
+                // Whoever was held up for longer than that has nothing to send: another courier has it by now.
+                for prepared in prepared.into_iter().filter(|prepared| !prepared.delivery.is_overdue(now)) {
                     match self.endpoints.admit(prepared, now) {
                         Admission::Send(send, prepared) => self.launch(send, prepared, now),
                         Admission::Waits => {}

@@ -78,6 +78,23 @@ async fn deliveries_go_on_after_a_crash() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_courier_that_was_held_up_for_longer_than_its_lease_does_not_send() {
+    let world = World::new();
+    let receivers = Receivers::new(&world);
+    world.submit_with("a", |head| head.callback = Some("http://callback/".into())).await;
+    world.store.block();
+    let _post = open(&world, &receivers);
+    // What is taken now is somebody else's by the time that this one hears of it.
+    world.pass(options().lease + SECOND).await;
+    world.store.release();
+    world.pass(options().lease).await;
+    let fences: Vec<u32> =
+        receivers.at("http://callback/").iter().map(|tried| tried.delivery.fence).collect();
+    assert_eq!(fences, [2, 1], "the first was taken twice, and sent once");
+    assert_eq!(receivers.taken("http://callback/"), [Some(EventName::Created), Some(EventName::Queued)]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn another_node_takes_over_when_the_lease_of_a_dead_one_ends() {
     let world = World::shared();
     let receivers = Receivers::new(&world);
