@@ -95,28 +95,22 @@ async fn accept(body: Bytes) -> Response {
 }
 
 /// The same, but answers when the job is on the disk.
-async fn keep(State(floor): State<Arc<AnyFloor>>, body: Bytes) -> Response {
-    if serde_json::from_slice::<serde_json::Value>(&body).is_err() {
-        return StatusCode::BAD_REQUEST.into_response();
-    }
-    let id = next_id();
-    match floor.keep(id, body).await {
-        Ok(()) => accepted(id),
-        Err(_) => StatusCode::SERVICE_UNAVAILABLE.into_response(),
-    }
+async fn keep(State(floor): State<Arc<AnyFloor>>, body: Bytes) -> Result<Response, StatusCode> {
+    Ok(accepted(kept(&floor, body).await?))
 }
 
 /// The same, and has it ended by a worker that costs nothing.
-async fn keep_and_end(State(floor): State<Arc<AnyFloor>>, body: Bytes) -> Response {
-    if serde_json::from_slice::<serde_json::Value>(&body).is_err() {
-        return StatusCode::BAD_REQUEST.into_response();
-    }
+async fn keep_and_end(State(floor): State<Arc<AnyFloor>>, body: Bytes) -> Result<Response, StatusCode> {
+    let id = kept(&floor, body).await?;
+    floor.end(id).await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
+    Ok(accepted(id))
+}
+
+async fn kept(floor: &AnyFloor, body: Bytes) -> Result<JobId, StatusCode> {
+    serde_json::from_slice::<serde_json::Value>(&body).map_err(|_| StatusCode::BAD_REQUEST)?;
     let id = next_id();
-    let kept = floor.keep(id, body).await;
-    match kept.and(floor.end(id).await) {
-        Ok(()) => accepted(id),
-        Err(_) => StatusCode::SERVICE_UNAVAILABLE.into_response(),
-    }
+    floor.keep(id, body).await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
+    Ok(id)
 }
 
 /// How many jobs have ended, in the words of the real server.

@@ -240,7 +240,7 @@ impl CommitContext {
     async fn commit(self: Arc<Self>, mut requests: Vec<QueuedCommand>) {
         self.add_standing_claims(&mut requests);
         requests.retain(|request| !request.is_pointless());
-        // Last, so that they find what the batch itself brings. Whoever sent something ahead of a claim sent no claim ahead of it.
+        // Claims last, so that they find what the batch itself brings. A worker that reports and claims at once has sent its claim last.
         requests.sort_by_key(|request| matches!(request.command, Command::Claim(_)));
         let (commands, replies) =
             requests.into_iter().map(|request| (request.command, request.reply)).unzip();

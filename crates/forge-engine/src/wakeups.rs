@@ -9,6 +9,8 @@
 //!   without having learnt what its claim found, passes it on to the next;
 //! - the worker that cannot take what it was woken for, because of the bound on active jobs: it leaves the line, passes
 //!   the announcement on and waits for a job to end.
+//!
+//! Whoever stands in line also leaves its claim there ([`standing`]): a batch that brings work carries it out, so that mostly nobody is woken.
 
 mod standing;
 

@@ -16,7 +16,7 @@ use forge_problem::{CorrelationId, JobStatus, MEDIA_TYPE_JSON};
 
 use crate::forge::NoticeView;
 use crate::{outcome, time, words};
-pub(crate) use members::{Member, Members};
+pub(crate) use members::{EventMembers, MemberValue};
 
 /// The media type of a body that is no problem.
 pub const JSON: &str = "application/json";
@@ -180,7 +180,7 @@ impl Word {
 }
 
 /// The async-job members at the moment of the event, and ForgeRun's own.
-pub(crate) fn object<'a>(job: &'a Job, event: &Event) -> Members<'a> {
+pub(crate) fn object<'a>(job: &'a Job, event: &Event) -> EventMembers<'a> {
     let mut object = members(job, event);
     if let Some(execution) = job.execution_id(event.execution) {
         object.put("jobId", execution.to_string());
@@ -194,10 +194,10 @@ pub(crate) fn object<'a>(job: &'a Job, event: &Event) -> Members<'a> {
         object.put("processingStage", stage.as_str());
     }
     if let EventKind::Moved { cause, outlook: Outlook::WillRetry, .. } = event.kind {
-        object.put("retryable", Member::True);
+        object.put("retryable", MemberValue::True);
         // Work whose runner is gone or gave it back waits for nothing.
         if !matches!(cause, Cause::RunnerLost | Cause::HandBack) {
-            object.put("retryAfter", Member::Number(outcome::wait_s(&job.head.retry, event.attempt)));
+            object.put("retryAfter", MemberValue::Number(outcome::wait_s(&job.head.retry, event.attempt)));
         }
     }
     if let Some(id) = job.head.correlation_id.as_deref().and_then(CorrelationId::sanitize) {
@@ -207,8 +207,8 @@ pub(crate) fn object<'a>(job: &'a Job, event: &Event) -> Members<'a> {
 }
 
 /// ForgeRun's members of an event. They stand in outcomes too, for the event that ended the execution.
-pub(crate) fn members<'a>(job: &'a Job, event: &Event) -> Members<'a> {
-    let mut members = Members::default();
+pub(crate) fn members<'a>(job: &'a Job, event: &Event) -> EventMembers<'a> {
+    let mut members = EventMembers::default();
     members.put("job_id", job.id.to_string());
     if !job.head.job_type.is_empty() {
         members.put("job_type", job.head.job_type.as_str());
@@ -219,13 +219,13 @@ pub(crate) fn members<'a>(job: &'a Job, event: &Event) -> Members<'a> {
     members.put("event_id", event.id(job.id).to_string());
     members.put("event_name", words::event_name(event));
     members.put("timestamp", time::micros(event.at));
-    members.put("attempt", Member::Number(event.attempt.into()));
+    members.put("attempt", MemberValue::Number(event.attempt.into()));
     if event.name() == EventName::Mixed {
-        members.put("partial", Member::True);
+        members.put("partial", MemberValue::True);
     }
     match event.kind {
         EventKind::Moved { from, to, cause, outlook } => {
-            members.put("prev_state", from.map_or(Member::Null, |from| words::forge_state(from).into()));
+            members.put("prev_state", from.map_or(MemberValue::Null, |from| words::forge_state(from).into()));
             members.put("next_state", words::forge_state(to));
             members.put("cause", words::cause(cause));
             if let Some(reason) = reason(Some(job), cause) {
@@ -233,13 +233,13 @@ pub(crate) fn members<'a>(job: &'a Job, event: &Event) -> Members<'a> {
             }
             match outlook {
                 Outlook::Open => {}
-                Outlook::WillRetry => members.put("will_retry", Member::True),
-                Outlook::Final => members.put("final", Member::True),
+                Outlook::WillRetry => members.put("will_retry", MemberValue::True),
+                Outlook::Final => members.put("final", MemberValue::True),
             }
         }
         EventKind::Progress(percent) => {
             unmoved(&mut members);
-            members.put("progress", Member::Number(percent.into()));
+            members.put("progress", MemberValue::Number(percent.into()));
         }
         EventKind::Emitted => unmoved(&mut members),
     }
@@ -247,7 +247,7 @@ pub(crate) fn members<'a>(job: &'a Job, event: &Event) -> Members<'a> {
 }
 
 /// Only a running job tells more than its changes of state.
-fn unmoved(members: &mut Members<'_>) {
+fn unmoved(members: &mut EventMembers<'_>) {
     for name in ["prev_state", "next_state"] {
         members.put(name, words::forge_state(State::Running));
     }

@@ -15,7 +15,7 @@ use forge_core::time::Time;
 use forge_problem::{CorrelationId, Digest, Problem, Timestamp};
 use serde_json::{Value, json};
 
-use crate::event::{Member, Members};
+use crate::event::{EventMembers, MemberValue};
 use crate::item::{self, Listing};
 use crate::language::{self, Language};
 use crate::{event, status, time, words};
@@ -114,15 +114,15 @@ impl Outcomes {
         if self.coarse_times { moment.cut_to_seconds() } else { moment }
     }
 
-    fn success<'a>(&self, job: &'a Job, items: &[ItemEnd]) -> Members<'a> {
+    fn success<'a>(&self, job: &'a Job, items: &[ItemEnd]) -> EventMembers<'a> {
         let last = job.history.events().last();
-        let mut object = last.map_or_else(Members::default, |event| event::object(job, &event));
+        let mut object = last.map_or_else(EventMembers::default, |event| event::object(job, &event));
         if job.head.items.is_some() {
             object.put("itemsUrl", self.items_url(job));
             let shown = Listing::of(items).shown;
             let shown =
                 shown.into_iter().map(|end| json!({"itemId": end.id, "status": item::status(end).as_str()}));
-            object.put("results", Member::Value(shown.collect()));
+            object.put("results", MemberValue::Value(shown.collect()));
         }
         object
     }

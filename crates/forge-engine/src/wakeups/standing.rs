@@ -15,6 +15,9 @@ use super::{WaitingWorkers, Wakeups};
 use crate::Error;
 use crate::committer::{Reply, lost};
 
+/// Claims that one batch takes along. Each may name many queues, all of which are looked at; what these claims leave is announced.
+pub(super) const TAKEN_ALONG_MAX: usize = 64;
+
 /// A claim that somebody left, and where to answer it.
 pub(crate) struct LeftClaim {
     pub(crate) claim: Claim,
@@ -52,12 +55,12 @@ impl Wakeups {
         StandingClaim { wakeups: self.clone(), number, answer }
     }
 
-    /// Whether it is worth to say what a batch brings.
+    /// Whether it matters what a batch brings.
     pub(crate) fn has_standing_claims(&self) -> bool {
         !self.line().standing.claims.is_empty()
     }
 
-    /// Takes as many claims as it needs for so many jobs on each of these shelves, or as there are.
+    /// Takes as many claims as it needs for so many jobs on each of these shelves, or as there are, up to [`TAKEN_ALONG_MAX`].
     pub(crate) fn take_standing(&self, brought: &BTreeMap<Shelf, usize>) -> Vec<LeftClaim> {
         let mut line = self.line();
         let mut taken = Vec::new();
@@ -82,7 +85,7 @@ impl StandingClaims {
     fn take(&mut self, n_jobs: usize, waiters: impl IntoIterator<Item = u64>, taken: &mut Vec<LeftClaim>) {
         let mut n_left = n_jobs;
         for number in waiters {
-            if n_left == 0 {
+            if n_left == 0 || taken.len() >= TAKEN_ALONG_MAX {
                 break;
             }
             if let Some(left) = self.remove(number) {

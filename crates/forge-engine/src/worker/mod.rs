@@ -7,6 +7,8 @@
 //!    with work)  └─► loop n ─┘   rounds of all loops
 //! ```
 //!
+//! A loop that knows of no work leaves a claim for its free slots, and is given what the next batch brings (`wakeups/standing.rs`).
+//!
 //! | file | subject |
 //! |---|---|
 //! | `plan.rs` | what one attempt does: how long, which notes, which end |

@@ -55,6 +55,23 @@ async fn who_waits_longest_is_served_first_and_none_is_taken_along_for_nothing()
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_batch_takes_a_bounded_number_of_claims_along_and_the_others_are_woken() {
+    let world = World::new();
+    let mut workers = Vec::new();
+    for _ in 0..70 {
+        workers.push(waiting!(world, claim(&["a"]), HOUR));
+    }
+    let jobs = world.submit_many("a", 70, |_| {}).await;
+    assert_eq!(world.store.written().last().unwrap().n_answers, 1 + 64);
+    let mut taken = Vec::new();
+    for worker in workers {
+        taken.push(worker.await.unwrap()[0].id);
+    }
+    taken.sort_unstable();
+    assert_eq!(taken, jobs.iter().map(|job| job.id).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_job_for_later_takes_no_claim_along() {
     let world = World::new();
     let mut worker = waiting!(world, claim(&["a"]), HOUR);

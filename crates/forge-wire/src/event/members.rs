@@ -9,13 +9,13 @@ use serde_json::Value;
 /// Bytes that an object of an event usually takes.
 const BYTES_USUAL: usize = 640;
 
-/// Members in any order, each name once.
+/// EventMembers in any order, each name once.
 #[derive(Debug, Default)]
-pub(crate) struct Members<'a>(Vec<(&'static str, Member<'a>)>);
+pub(crate) struct EventMembers<'a>(Vec<(&'static str, MemberValue<'a>)>);
 
 /// The value of a member.
 #[derive(Debug)]
-pub(crate) enum Member<'a> {
+pub(crate) enum MemberValue<'a> {
     Null,
     True,
     /// Below 2^53, as all that are told of.
@@ -25,8 +25,8 @@ pub(crate) enum Member<'a> {
     Value(Value),
 }
 
-impl<'a> Members<'a> {
-    pub(crate) fn put(&mut self, name: &'static str, value: impl Into<Member<'a>>) {
+impl<'a> EventMembers<'a> {
+    pub(crate) fn put(&mut self, name: &'static str, value: impl Into<MemberValue<'a>>) {
         debug_assert!(self.0.iter().all(|(taken, _)| *taken != name), "{name} is there twice");
         self.0.push((name, value.into()));
     }
@@ -40,8 +40,8 @@ impl<'a> Members<'a> {
     }
 }
 
-impl<'a> IntoIterator for Members<'a> {
-    type Item = (&'static str, Member<'a>);
+impl<'a> IntoIterator for EventMembers<'a> {
+    type Item = (&'static str, MemberValue<'a>);
     type IntoIter = std::vec::IntoIter<Self::Item>;
 
     fn into_iter(self) -> Self::IntoIter {
@@ -49,45 +49,45 @@ impl<'a> IntoIterator for Members<'a> {
     }
 }
 
-impl Serialize for Members<'_> {
+impl Serialize for EventMembers<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
     }
 }
 
-impl Serialize for Member<'_> {
+impl Serialize for MemberValue<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Member::Null => serializer.serialize_unit(),
-            Member::True => serializer.serialize_bool(true),
-            Member::Number(number) => serializer.serialize_u64(*number),
-            Member::Text(text) => serializer.serialize_str(text),
-            Member::Value(value) => value.serialize(serializer),
+            MemberValue::Null => serializer.serialize_unit(),
+            MemberValue::True => serializer.serialize_bool(true),
+            MemberValue::Number(number) => serializer.serialize_u64(*number),
+            MemberValue::Text(text) => serializer.serialize_str(text),
+            MemberValue::Value(value) => value.serialize(serializer),
         }
     }
 }
 
-impl From<Member<'_>> for Value {
-    fn from(member: Member<'_>) -> Value {
+impl From<MemberValue<'_>> for Value {
+    fn from(member: MemberValue<'_>) -> Value {
         match member {
-            Member::Null => Value::Null,
-            Member::True => Value::Bool(true),
-            Member::Number(number) => number.into(),
-            Member::Text(text) => text.into(),
-            Member::Value(value) => value,
+            MemberValue::Null => Value::Null,
+            MemberValue::True => Value::Bool(true),
+            MemberValue::Number(number) => number.into(),
+            MemberValue::Text(text) => text.into(),
+            MemberValue::Value(value) => value,
         }
     }
 }
 
-impl<'a> From<&'a str> for Member<'a> {
-    fn from(text: &'a str) -> Member<'a> {
-        Member::Text(Cow::Borrowed(text))
+impl<'a> From<&'a str> for MemberValue<'a> {
+    fn from(text: &'a str) -> MemberValue<'a> {
+        MemberValue::Text(Cow::Borrowed(text))
     }
 }
 
-impl From<String> for Member<'_> {
+impl From<String> for MemberValue<'_> {
     fn from(text: String) -> Self {
-        Member::Text(Cow::Owned(text))
+        MemberValue::Text(Cow::Owned(text))
     }
 }
 
@@ -99,12 +99,12 @@ mod tests {
     #[test]
     fn members_are_written_in_canonical_form() {
         let text = "\u{0}\u{8}\u{1f}\"\\/\u{7f}é\u{2028}😀\n";
-        let mut members = Members::default();
+        let mut members = EventMembers::default();
         members.put("text", text);
-        members.put("Upper", Member::True);
-        members.put("_", Member::Null);
-        members.put("number", Member::Number((1 << 53) - 1));
-        members.put("list", Member::Value(json!([{"a": 1, "b": [null]}])));
+        members.put("Upper", MemberValue::True);
+        members.put("_", MemberValue::Null);
+        members.put("number", MemberValue::Number((1 << 53) - 1));
+        members.put("list", MemberValue::Value(json!([{"a": 1, "b": [null]}])));
         let same = json!({"text": text, "Upper": true, "_": null, "number": (1_u64 << 53) - 1, "list": [{"a": 1, "b": [null]}]});
         assert_eq!(String::from_utf8(members.into_canonical()).unwrap(), forge_problem::canonical(&same));
     }
