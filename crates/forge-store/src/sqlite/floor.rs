@@ -39,11 +39,11 @@ const INSERT_END: &str = "INSERT INTO ends (job, outcome, result) VALUES (?1, ?2
 
 /// A file that jobs are only written to.
 pub struct Floor {
-    queue: mpsc::Sender<FloorWrite>,
+    queue: mpsc::Sender<SqliteFloorWrite>,
     n_ended: Arc<AtomicU64>,
 }
 
-enum FloorWrite {
+enum SqliteFloorWrite {
     Keep { id: JobId, body: Bytes, told: oneshot::Sender<()> },
     End(JobId),
 }
@@ -69,13 +69,13 @@ impl Floor {
     /// Returns when the job is on the disk.
     pub async fn keep(&self, id: JobId, body: Bytes) -> Result<(), Error> {
         let (told, hears) = oneshot::channel();
-        self.queue.send(FloorWrite::Keep { id, body, told }).await.map_err(|_| gone())?;
+        self.queue.send(SqliteFloorWrite::Keep { id, body, told }).await.map_err(|_| gone())?;
         hears.await.map_err(|_| gone())
     }
 
     /// Returns before the job is ended.
     pub async fn end(&self, id: JobId) -> Result<(), Error> {
-        self.queue.send(FloorWrite::End(id)).await.map_err(|_| gone())
+        self.queue.send(SqliteFloorWrite::End(id)).await.map_err(|_| gone())
     }
 
     /// How many jobs have ended, on the disk.
@@ -89,7 +89,11 @@ fn gone() -> Error {
 }
 
 /// Whatever comes in while a transaction is written is the next one.
-fn write(db: &Connection, mut writes: mpsc::Receiver<FloorWrite>, n_ended: &AtomicU64) -> Result<(), Error> {
+fn write(
+    db: &Connection,
+    mut writes: mpsc::Receiver<SqliteFloorWrite>,
+    n_ended: &AtomicU64,
+) -> Result<(), Error> {
     let mut batch = Vec::with_capacity(BATCH_MAX);
     while let Some(first) = writes.blocking_recv() {
         batch.push(first);
@@ -101,13 +105,13 @@ fn write(db: &Connection, mut writes: mpsc::Receiver<FloorWrite>, n_ended: &Atom
         db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         for write in &batch {
             match write {
-                FloorWrite::Keep { id, body, .. } => {
+                SqliteFloorWrite::Keep { id, body, .. } => {
                     db.prepare_cached(INSERT_JOB)?.execute(params![id.to_bytes(), &body[..]])?;
                     for name in ["job_created", "job_queued"] {
                         db.prepare_cached(INSERT_EVENT)?.execute(params![id.to_bytes(), name])?;
                     }
                 }
-                FloorWrite::End(id) => {
+                SqliteFloorWrite::End(id) => {
                     db.prepare_cached(END_JOB)?.execute(params![id.to_bytes()])?;
                     db.prepare_cached(INSERT_END)?.execute(params![id.to_bytes(), OUTCOME, RESULT])?;
                     db.prepare_cached(INSERT_EVENT)?.execute(params![id.to_bytes(), "job_succeeded"])?;
@@ -117,11 +121,11 @@ fn write(db: &Connection, mut writes: mpsc::Receiver<FloorWrite>, n_ended: &Atom
         db.prepare_cached("COMMIT")?.execute([])?;
         for write in batch.drain(..) {
             match write {
-                FloorWrite::Keep { told, .. } => {
+                SqliteFloorWrite::Keep { told, .. } => {
                     // Whoever has gone meanwhile is not told.
                     let _ = told.send(());
                 }
-                FloorWrite::End(_) => {
+                SqliteFloorWrite::End(_) => {
                     n_ended.fetch_add(1, Ordering::Relaxed);
                 }
             }
