@@ -51,13 +51,14 @@ impl<'a> InsertedColumns<'a> {
         }
         let UpdatedColumns { ids, states, lanes, shelves, due_at, bodies } = &self.rest;
         let InsertedColumns { clients, queues, job_types, priorities, heads, .. } = self;
+        let InsertedColumns { input_jobs, inputs, .. } = self;
         pipeline.push(
             Sql::InsertJobs,
-            [ids, clients, queues, job_types, states, priorities, lanes, shelves, due_at, heads, bodies],
+            [
+                ids, clients, queues, job_types, states, priorities, lanes, shelves, due_at, heads, bodies,
+                input_jobs, inputs,
+            ],
         );
-        if !self.inputs.is_empty() {
-            pipeline.push(Sql::InsertInputs, [&self.input_jobs, &self.inputs]);
-        }
     }
 }
 
@@ -133,13 +134,29 @@ impl<'a> EndedColumns<'a> {
     }
 
     pub(super) fn push<'p>(&'p self, pipeline: &mut Pipeline<'p>) {
-        if !self.outcomes.is_empty() {
+        let EndedColumns { outcomes, outcome_jobs, outcome_bytes, digests, .. } = self;
+        self.results.push_named(pipeline);
+        if !(outcomes.is_empty() && self.results.executions.is_empty()) {
+            let Results { executions, media_types, file_names, sizes, expires_at, bytes, blobs, .. } =
+                &self.results;
             pipeline.push(
                 Sql::InsertOutcomes,
-                [&self.outcomes, &self.outcome_jobs, &self.outcome_bytes, &self.digests],
+                [
+                    outcomes,
+                    outcome_jobs,
+                    outcome_bytes,
+                    digests,
+                    executions,
+                    media_types,
+                    file_names,
+                    sizes,
+                    expires_at,
+                    bytes,
+                    blobs,
+                    &self.results.digests,
+                ],
             );
         }
-        self.results.push(pipeline);
         if !self.items.is_empty() {
             pipeline.push(Sql::PutItems, [&self.items, &self.ends]);
         }
@@ -187,17 +204,10 @@ impl<'a> Results<'a> {
         columns
     }
 
-    fn push<'p>(&'p self, pipeline: &mut Pipeline<'p>) {
-        let Results { executions, media_types, file_names, sizes, expires_at, bytes, blobs, digests, named } =
-            self;
-        if !named.is_empty() {
-            pipeline.push(Sql::NameBlobs, [named]);
-        }
-        if !executions.is_empty() {
-            pipeline.push(
-                Sql::InsertResults,
-                [executions, media_types, file_names, sizes, expires_at, bytes, blobs, digests],
-            );
+    /// Comes before the results themselves.
+    fn push_named<'p>(&'p self, pipeline: &mut Pipeline<'p>) {
+        if !self.named.is_empty() {
+            pipeline.push(Sql::NameBlobs, [&self.named]);
         }
     }
 }

@@ -35,6 +35,12 @@ const MIGRATIONS: &[Migration] = &[
         include_str!("../../migrations/postgres/0014_limits_idle.sql"),
         11,
     ),
+    Migration::expanding(
+        15,
+        "journal_inline",
+        include_str!("../../migrations/postgres/0015_journal_inline.sql"),
+        11,
+    ),
 ];
 
 /// An arbitrary number, unlikely to be anybody else's.

@@ -200,11 +200,12 @@ statements! {
 
     // ── Writing ──
 
+    /// With their inputs, of those that have one.
     InsertJobs = "
+        WITH with_inputs AS (INSERT INTO inputs (job, input) SELECT * FROM unnest($12::uuid[], $13::bytea[]))
         INSERT INTO jobs (id, client, queue, job_type, state, priority, lane, shelf, due_at, head, body)
         SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::smallint[], $6::smallint[],
                              $7::smallint[], $8::text[], $9::bigint[], $10::bytea[], $11::bytea[])";
-    InsertInputs = "INSERT INTO inputs (job, input) SELECT * FROM unnest($1::uuid[], $2::bytea[])";
     UpdateJobs = "
         UPDATE jobs
            SET state = new.state, lane = new.lane, shelf = new.shelf, due_at = new.due_at, body = new.body
@@ -227,20 +228,20 @@ statements! {
         INSERT INTO tombstones (execution, client, at, kept)
         SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bigint[])
             ON CONFLICT (execution) DO UPDATE SET client = EXCLUDED.client, at = EXCLUDED.at, kept = EXCLUDED.kept";
-    InsertOutcomes = "
-        INSERT INTO outcomes (execution, job, bytes, digest)
-        SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::bytea[])";
     /// Comes before the results that name them. One whose chunks are being deleted can be named no more.
     NameBlobs = "
         UPDATE blobs SET loose_at = NULL
          WHERE id = ANY ($1::uuid[]) AND loose_at IS NOT NULL AND NOT doomed";
-    /// A blob that could not be named is NULL here, which the table refuses.
-    InsertResults = "
-        INSERT INTO results (execution, media_type, file_name, size, expires_at, bytes, blob, digest)
-        SELECT new.execution, new.media_type, new.file_name, new.size, new.expires_at, new.bytes,
-               (SELECT blobs.id FROM blobs WHERE blobs.id = new.blob AND blobs.loose_at IS NULL), new.digest
-          FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bytea[], $7::uuid[], $8::bytea[])
-            AS new (execution, media_type, file_name, size, expires_at, bytes, blob, digest)";
+    /// Outcomes, and results where there are some. A blob that could not be named is NULL here, which the table refuses.
+    InsertOutcomes = "
+        WITH with_results AS (
+             INSERT INTO results (execution, media_type, file_name, size, expires_at, bytes, blob, digest)
+             SELECT new.execution, new.media_type, new.file_name, new.size, new.expires_at, new.bytes,
+                    (SELECT blobs.id FROM blobs WHERE blobs.id = new.blob AND blobs.loose_at IS NULL), new.digest
+               FROM unnest($5::uuid[], $6::text[], $7::text[], $8::bigint[], $9::bigint[], $10::bytea[], $11::uuid[], $12::bytea[])
+                 AS new (execution, media_type, file_name, size, expires_at, bytes, blob, digest))
+        INSERT INTO outcomes (execution, job, bytes, digest)
+        SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::bytea[])";
     PutItems = "
         INSERT INTO items (execution, ends)
         SELECT * FROM unnest($1::uuid[], $2::bytea[])
@@ -299,38 +300,6 @@ statements! {
            SET expires_at = EXCLUDED.expires_at,
                revoked_at = EXCLUDED.revoked_at,
                last_used_at = EXCLUDED.last_used_at";
-    /// Each connection counts in a slot of its own, so this seldom waits.
-    AddCounts = "
-        INSERT INTO counts (queue, slot, created, queued, assigned, running, succeeded, failed, canceled, held, waiting, expired)
-        SELECT queue, $12::smallint, created, queued, assigned, running, succeeded, failed, canceled, held, waiting, expired
-          FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[],
-                      $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[])
-            AS more (queue, created, queued, assigned, running, succeeded, failed, canceled, held, waiting, expired)
-            ON CONFLICT (queue, slot) DO UPDATE
-           SET created = counts.created + EXCLUDED.created,
-               queued = counts.queued + EXCLUDED.queued,
-               assigned = counts.assigned + EXCLUDED.assigned,
-               running = counts.running + EXCLUDED.running,
-               succeeded = counts.succeeded + EXCLUDED.succeeded,
-               failed = counts.failed + EXCLUDED.failed,
-               canceled = counts.canceled + EXCLUDED.canceled,
-               held = counts.held + EXCLUDED.held,
-               waiting = counts.waiting + EXCLUDED.waiting,
-               expired = counts.expired + EXCLUDED.expired";
-    AddActivity = "
-        INSERT INTO activity (queue, minute, slot, submitted, started, succeeded, failed, waited_ms, ran_ms)
-        SELECT queue, minute, $9::smallint, submitted, started, succeeded, failed, waited_ms, ran_ms
-          FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
-                      $8::bigint[])
-            AS more (queue, minute, submitted, started, succeeded, failed, waited_ms, ran_ms)
-            ON CONFLICT (queue, minute, slot) DO UPDATE
-           SET submitted = activity.submitted + EXCLUDED.submitted,
-               started = activity.started + EXCLUDED.started,
-               succeeded = activity.succeeded + EXCLUDED.succeeded,
-               failed = activity.failed + EXCLUDED.failed,
-               waited_ms = activity.waited_ms + EXCLUDED.waited_ms,
-               ran_ms = activity.ran_ms + EXCLUDED.ran_ms";
-
     /// A URL that somebody else registers at the same time is a unique violation: the batch is then decided again.
     SetWebhooks = "
         INSERT INTO webhooks (id, client, url, body)
@@ -373,11 +342,43 @@ statements! {
     // `pg_snapshot_xmin` needs no lock at all, but transactions get their ids before they wait for rows. Waiting at a gap
     // needs a way to know that a number will never come.
 
-    /// Shared: nobody waits. The upper sixteen bits keep it apart from advisory locks of others.
-    AnnounceDraw = "
-        SELECT FROM journal_seq, pg_advisory_xact_lock_shared(x'4652'::bigint << 48 | last_value)";
-    InsertJournal = "
-        INSERT INTO journal (seq, at, entries) VALUES (nextval('journal_seq'), $1::bigint, $2::bytea)";
+    /// What nearly every batch writes at its end. Each connection counts in a slot of its own, so this seldom waits; the lock that
+    /// announces the number is shared, so that never does. Its upper sixteen bits keep it apart from advisory locks of others.
+    Conclude = "
+        WITH counted AS (
+             INSERT INTO counts (queue, slot, created, queued, assigned, running, succeeded, failed, canceled, held, waiting, expired)
+             SELECT queue, $3::smallint, created, queued, assigned, running, succeeded, failed, canceled, held, waiting, expired
+               FROM unnest($4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[],
+                           $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[])
+                 AS more (queue, created, queued, assigned, running, succeeded, failed, canceled, held, waiting, expired)
+                 ON CONFLICT (queue, slot) DO UPDATE
+                SET created = counts.created + EXCLUDED.created,
+                    queued = counts.queued + EXCLUDED.queued,
+                    assigned = counts.assigned + EXCLUDED.assigned,
+                    running = counts.running + EXCLUDED.running,
+                    succeeded = counts.succeeded + EXCLUDED.succeeded,
+                    failed = counts.failed + EXCLUDED.failed,
+                    canceled = counts.canceled + EXCLUDED.canceled,
+                    held = counts.held + EXCLUDED.held,
+                    waiting = counts.waiting + EXCLUDED.waiting,
+                    expired = counts.expired + EXCLUDED.expired),
+             noted AS (
+             INSERT INTO activity (queue, minute, slot, submitted, started, succeeded, failed, waited_ms, ran_ms)
+             SELECT queue, minute, $3::smallint, submitted, started, succeeded, failed, waited_ms, ran_ms
+               FROM unnest($15::text[], $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[],
+                           $21::bigint[], $22::bigint[])
+                 AS more (queue, minute, submitted, started, succeeded, failed, waited_ms, ran_ms)
+                 ON CONFLICT (queue, minute, slot) DO UPDATE
+                SET submitted = activity.submitted + EXCLUDED.submitted,
+                    started = activity.started + EXCLUDED.started,
+                    succeeded = activity.succeeded + EXCLUDED.succeeded,
+                    failed = activity.failed + EXCLUDED.failed,
+                    waited_ms = activity.waited_ms + EXCLUDED.waited_ms,
+                    ran_ms = activity.ran_ms + EXCLUDED.ran_ms),
+             announced AS MATERIALIZED (
+             SELECT FROM journal_seq, pg_advisory_xact_lock_shared(x'4652'::bigint << 48 | last_value))
+        INSERT INTO journal (seq, at, entries)
+        SELECT nextval('journal_seq'), $1::bigint, $2::bytea FROM announced WHERE $1::bigint IS NOT NULL";
     /// Comes after the commit, in a transaction of its own that has nothing to sync: those that notify wait for each other
     /// until they are committed. It is sent along with the commit, so the server runs it even if this node is gone by then.
     Notify = "SELECT FROM pg_notify('forgerun', $1::text)";

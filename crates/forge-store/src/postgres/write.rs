@@ -11,6 +11,7 @@ use forge_core::job::{IdempotencyKey, Name};
 use forge_core::record::{RecordChange, RecordKey};
 use forge_core::rows::{Forgotten, LimitRow};
 use forge_core::time::Time;
+use tokio_postgres::types::ToSql;
 
 use super::aside::Aside;
 use super::columns::{Clients, EndedColumns, InsertedColumns, UpdatedColumns};
@@ -34,9 +35,7 @@ pub(super) struct Writes<'a> {
     clients: Clients<'a>,
     posted: WebhookColumns<'a>,
     aside: Aside<'a>,
-    counts: CountColumns<'a>,
-    slot: i16,
-    journal: Option<(i64, Vec<u8>)>,
+    conclusion: ConclusionColumns<'a>,
     notice: Option<String>,
 }
 
@@ -57,9 +56,7 @@ impl<'a> Writes<'a> {
             clients: Clients::new(changes),
             posted: WebhookColumns::new(changes),
             aside: Aside::new(changes),
-            counts: CountColumns::new(changes),
-            slot,
-            journal: at.map(|at| (at.as_micros(), encode_entries(&changes.journal))),
+            conclusion: ConclusionColumns::new(changes, at, slot),
             notice: news.then(|| listen::payload(node, to_deliver, changes.wake_all, &changes.woken)),
         }
     }
@@ -79,11 +76,7 @@ impl<'a> Writes<'a> {
         self.limits.push(pipeline);
         self.records.push(pipeline);
         self.clients.push(pipeline);
-        self.counts.push(pipeline, &self.slot);
-        if let Some((at, entries)) = &self.journal {
-            pipeline.push(Sql::AnnounceDraw, []);
-            pipeline.push(Sql::InsertJournal, [at, entries]);
-        }
+        self.conclusion.push(pipeline);
         let n_writes = pipeline.len();
         pipeline.push(Sql::Commit, []);
         if let Some(notice) = &self.notice {
@@ -302,57 +295,49 @@ impl<'a> RecordColumns<'a> {
     }
 }
 
-/// By how much counts change: a column per facet; and what happened in queues, a column per number.
-struct CountColumns<'a> {
+/// By how much counts change: a column per facet; what happened in queues, a column per number; and the journal.
+struct ConclusionColumns<'a> {
+    slot: i16,
     queues: Vec<&'a str>,
     by_facet: [Vec<i64>; 10],
     active_queues: Vec<&'a str>,
     minutes: Vec<i64>,
     activity: [Vec<i64>; 6],
+    /// When the last of the entries happened; without it there are none.
+    at: Option<i64>,
+    entries: Vec<u8>,
 }
 
-impl<'a> CountColumns<'a> {
-    fn new(changes: &'a Changes) -> CountColumns<'a> {
+impl<'a> ConclusionColumns<'a> {
+    fn new(changes: &'a Changes, at: Option<Time>, slot: i16) -> ConclusionColumns<'a> {
         let of = |facet: usize| changes.counts.values().map(|counts| counts.0[facet]).collect();
         let number = |n: usize| changes.activity.values().map(|activity| activity.to_array()[n]).collect();
-        CountColumns {
+        ConclusionColumns {
+            slot,
             queues: changes.counts.keys().map(Name::as_str).collect(),
             by_facet: std::array::from_fn(of),
             active_queues: changes.activity.keys().map(|(queue, _)| queue.as_str()).collect(),
             minutes: changes.activity.keys().map(|(_, minute)| minute.0).collect(),
             activity: std::array::from_fn(number),
+            at: at.map(Time::as_micros),
+            entries: encode_entries(&changes.journal),
         }
     }
 
-    fn push<'p>(&'p self, pipeline: &mut Pipeline<'p>, slot: &'p i16) {
-        if !self.queues.is_empty() {
-            let [created, queued, assigned, running, succeeded, failed, canceled, held, waiting, expired] =
-                &self.by_facet;
-            pipeline.push(
-                Sql::AddCounts,
-                [
-                    &self.queues,
-                    created,
-                    queued,
-                    assigned,
-                    running,
-                    succeeded,
-                    failed,
-                    canceled,
-                    held,
-                    waiting,
-                    expired,
-                    slot,
-                ],
-            );
+    fn push<'p>(&'p self, pipeline: &mut Pipeline<'p>) {
+        if self.queues.is_empty() && self.active_queues.is_empty() && self.at.is_none() {
+            return;
         }
-        if !self.active_queues.is_empty() {
-            let [submitted, started, succeeded, failed, waited_ms, ran_ms] = &self.activity;
-            let (queues, minutes) = (&self.active_queues, &self.minutes);
-            pipeline.push(
-                Sql::AddActivity,
-                [queues, minutes, submitted, started, succeeded, failed, waited_ms, ran_ms, slot],
-            );
-        }
+        let ConclusionColumns { slot, queues, active_queues, minutes, at, entries, .. } = self;
+        let [created, queued, assigned, running, succeeded, failed, canceled, held, waiting, expired] =
+            &self.by_facet;
+        let [submitted, started, well, badly, waited_ms, ran_ms] = &self.activity;
+        #[rustfmt::skip]
+        let values: [&(dyn ToSql + Sync); 22] = [
+            at, entries, slot,
+            queues, created, queued, assigned, running, succeeded, failed, canceled, held, waiting, expired,
+            active_queues, minutes, submitted, started, well, badly, waited_ms, ran_ms,
+        ];
+        pipeline.push(Sql::Conclude, values);
     }
 }
