@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::body::{self, violation};
+use crate::members::{self, UnknownMembers};
 use crate::problem::{Refused, Violation};
 
 /// What was found wrong with a body. Shape errors (JSON, missing, wrong type) are malformed; values that break a rule are
@@ -24,9 +25,12 @@ pub(crate) struct LooseMembers {
 }
 
 impl BodyReader {
-    /// The members of a body. `one_by_one` takes those of one that does not fit.
+    /// The members of a body. `M` takes those in `known` and no others, and none of them twice: a body that fits has been checked with that.
+    /// `one_by_one` takes those of one that does not fit.
     pub(crate) fn members<M: DeserializeOwned>(
         bytes: &[u8],
+        known: &[&str],
+        unknown: UnknownMembers,
         one_by_one: fn(&mut LooseMembers) -> M,
     ) -> Result<(M, BodyReader), Box<Refused>> {
         // A struct would also be read from an array, which nobody means.
@@ -34,6 +38,7 @@ impl BodyReader {
         match serde_json::from_slice(bytes) {
             Ok(members) if object => Ok((members, BodyReader::default())),
             Ok(_) | Err(_) => {
+                members::check(bytes, known, unknown)?;
                 let mut loose = LooseMembers { map: body::object(bytes)?, malformed: Vec::new() };
                 let members = one_by_one(&mut loose);
                 Ok((members, BodyReader { malformed: loose.malformed, invalid: Vec::new() }))

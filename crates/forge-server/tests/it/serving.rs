@@ -3,6 +3,9 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
+use forge_wire::forge::read_submit;
+use forge_wire::members::UnknownMembers;
+
 use crate::process::{Server, forgerun, run};
 
 fn serve() -> Server {
@@ -73,7 +76,8 @@ fn dev_prints_commands_to_try_after_the_first_line() {
     assert_eq!(ended.code, Some(0));
     let body = ended.stdout.split(&submit).nth(1).and_then(|rest| rest.split('\'').next());
     let body = body.unwrap_or_else(|| panic!("no submission in {}", ended.stdout));
-    forge_wire::forge::read_submit(body.as_bytes()).expect("what it prints can be submitted as it stands");
+    read_submit(body.as_bytes(), UnknownMembers::Refuse)
+        .expect("what it prints can be submitted as it stands");
     assert!(!ended.stderr.starts_with('{'), "{}", ended.stderr);
 }
 

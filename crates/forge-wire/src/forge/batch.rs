@@ -34,7 +34,7 @@ pub fn read_batch(bytes: &[u8], unknown: UnknownMembers) -> Result<(SubmitReques
     let mut members = body::object(bytes)?;
     let items = take_items(&mut members, OF_ITEM, unknown);
     members.entry("type").or_insert_with(|| Value::from("EXECUTE"));
-    let request = read_submit(Value::Object(members).to_string().as_bytes());
+    let request = read_submit(Value::Object(members).to_string().as_bytes(), UnknownMembers::Ignore);
     let (mut items, request) = match (items, request) {
         (Err(items), Err(request)) => return Err(both_wrong(items, request)),
         (items, request) => (items?, request?),

@@ -6,9 +6,9 @@ use forge_core::schedule::Schedule;
 use forge_core::time::Time;
 use serde::{Deserialize, Serialize};
 
-use super::submit::{SUBMIT_MEMBERS, SubmitRequest, read_submit};
+use super::submit::{SubmitRequest, read_submit};
 use crate::body::{self, violation};
-use crate::members::{self, UnknownMembers};
+use crate::members::UnknownMembers;
 use crate::ojs::members::{Members, Wrong};
 use crate::problem::Refused;
 use crate::schedule::{ScheduleTerms, catch_up_word, overlap_word, read_name, read_terms, skip_word};
@@ -57,8 +57,7 @@ pub fn read_schedule(
         wrong.add(Kind::MalformedRequest, "job", detail, "required");
     }
     let given = wrong.settle(job)?.to_vec();
-    members::check(&given, SUBMIT_MEMBERS, unknown).map_err(|refused| within_job(*refused))?;
-    let job = read_submit(&given).map_err(|refused| within_job(*refused))?;
+    let job = read_submit(&given, unknown).map_err(|refused| within_job(*refused))?;
     let forbidden = match () {
         () if job.form == JobForm::Deferred => Some(("type", "must not be DEFERRED: the schedule says when")),
         () if job.execution_at.is_some() => {

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::body;
+use crate::members::UnknownMembers;
 use crate::problem::{Refused, Violation};
 use crate::reader::{BodyReader, LooseMembers};
 use crate::{time, words};
@@ -41,8 +42,8 @@ pub struct SubmitRequest {
 
 /// Reads a body. Shape errors (JSON, missing, wrong type, no time) are malformed; values that break a rule are validation
 /// errors.
-pub fn read_submit(bytes: &[u8]) -> Result<SubmitRequest, Box<Refused>> {
-    let (members, mut reader) = BodyReader::members(bytes, Members::one_by_one)?;
+pub fn read_submit(bytes: &[u8], unknown: UnknownMembers) -> Result<SubmitRequest, Box<Refused>> {
+    let (members, mut reader) = BodyReader::members(bytes, SUBMIT_MEMBERS, unknown, Members::one_by_one)?;
     let request = read(&mut reader, members);
     reader.settle(request, SUBMIT_MEMBERS)
 }
@@ -66,8 +67,9 @@ pub const SUBMIT_MEMBERS: &[&str] = &[
     "payload",
 ];
 
-/// The members of the right JSON types; null counts as absent, and unknown ones are ignored.
+/// The members of the right JSON types; null counts as absent.
 #[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Members {
     #[serde(rename = "type")]
     form: Option<String>,
@@ -155,7 +157,7 @@ mod tests {
 
     #[test]
     fn the_shortest_submission_is_understood() {
-        let request = read_submit(br#"{"type":"execute"}"#).unwrap();
+        let request = read_submit(br#"{"type":"execute"}"#, UnknownMembers::Ignore).unwrap();
         assert_eq!((request.form, request.work_kind, request.payload), (JobForm::Execute, None, None));
     }
 
@@ -163,13 +165,30 @@ mod tests {
     fn both_ways_of_reading_understand_the_same() {
         let body = r#"{"type":"EMIT_EVENT","execution_at":"2030-01-01T00:00:00Z","callback":"http://a","idempotency_key":"k",
             "work_kind":"SUCCESS_FAST","queue":"q","priority":-7,"retry_mode":"auto","correlation_id":null,
-            "payload":{"a":[1,2.50,"x"]},"unknown":{"deep":[{}]}}"#;
-        let short = read_submit(body.as_bytes()).unwrap();
-        // A member given twice is nothing for the short way; the last one counts.
-        let twice = body.replacen('{', r#"{"queue":"first","#, 1);
-        let long = read_submit(twice.as_bytes()).unwrap();
+            "payload":{"a":[1,2.50,"x"]}}"#;
+        let short = read_submit(body.as_bytes(), UnknownMembers::Refuse).unwrap();
+        // A member that nobody knows is nothing for the short way.
+        let stranger = body.replacen('{', r#"{"unknown":{"deep":[{}]},"#, 1);
+        let long = read_submit(stranger.as_bytes(), UnknownMembers::Ignore).unwrap();
         assert_eq!(short.payload.as_deref(), Some(br#"{"a":[1,2.50,"x"]}"#.as_slice()));
         assert_eq!(SubmitRequest { payload: None, ..long }, SubmitRequest { payload: None, ..short });
+    }
+
+    #[test]
+    fn the_short_way_takes_every_member_and_none_that_is_to_be_refused() {
+        for name in SUBMIT_MEMBERS {
+            assert!(serde_json::from_str::<Members>(&format!(r#"{{"{name}":null}}"#)).is_ok(), "{name}");
+        }
+        let refused = |body: &str, unknown| {
+            let refused = read_submit(body.as_bytes(), unknown).unwrap_err();
+            (refused.kind, refused.violations[0].pointer.clone())
+        };
+        let stranger = r#"{"type":"EXECUTE","work_knd":"SUCCESS_FAST"}"#;
+        assert_eq!(refused(stranger, UnknownMembers::Refuse), (Kind::InvalidArgs, "#/work_knd".into()));
+        let twice = r#"{"type":"EXECUTE","queue":"a","payload":{"x":1,"x":2},"queue":"b"}"#;
+        for unknown in [UnknownMembers::Refuse, UnknownMembers::Ignore] {
+            assert_eq!(refused(twice, unknown), (Kind::MalformedRequest, "#/queue".into()));
+        }
     }
 
     #[test]
@@ -199,7 +218,7 @@ mod tests {
             ),
         ];
         for (body, kind, pointers) in cases {
-            let refused = read_submit(body.as_bytes()).unwrap_err();
+            let refused = read_submit(body.as_bytes(), UnknownMembers::Ignore).unwrap_err();
             assert_eq!(refused.kind, kind, "{body}");
             let named: Vec<&str> =
                 refused.violations.iter().map(|violation| violation.pointer.as_str()).collect();

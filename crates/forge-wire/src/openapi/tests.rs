@@ -18,6 +18,7 @@ use crate::forge::{
     RevokeRequest, RevokedView, ScheduledRunView, SubmitRequest, SubmittedView, read_submit,
 };
 use crate::item::{ItemView, ItemsSummary, ItemsView};
+use crate::members::UnknownMembers;
 use crate::operations::{self, AcceptedView, CancelRequest, StatusView};
 use crate::problem::{Refused, Violation};
 
@@ -279,7 +280,7 @@ fn a_submission_is_read_by_exactly_the_documented_members() {
         retry_mode: _,
         correlation_id: _,
         payload: _,
-    } = read_submit(br#"{"type":"EXECUTE"}"#).unwrap();
+    } = read_submit(br#"{"type":"EXECUTE"}"#, UnknownMembers::Refuse).unwrap();
     let members = [
         "type",
         "execution_at",
@@ -299,7 +300,7 @@ fn a_submission_is_read_by_exactly_the_documented_members() {
         let mut body = json!({"type": "EXECUTE"});
         body[member] = json!([]);
         assert_ne!(complaints(&document, schema, &body), Vec::<String>::new(), "{member}");
-        let refused = read_submit(body.to_string().as_bytes()).unwrap_err();
+        let refused = read_submit(body.to_string().as_bytes(), UnknownMembers::Refuse).unwrap_err();
         assert!(refused.violations.iter().any(|wrong| wrong.pointer == format!("#/{member}")), "{member}");
     }
     let examples =
@@ -307,7 +308,10 @@ fn a_submission_is_read_by_exactly_the_documented_members() {
             .as_object()
             .unwrap();
     for (name, example) in examples {
-        assert!(read_submit(example["value"].to_string().as_bytes()).is_ok(), "{name}");
+        assert!(
+            read_submit(example["value"].to_string().as_bytes(), UnknownMembers::Refuse).is_ok(),
+            "{name}"
+        );
     }
 }
 
@@ -501,7 +505,8 @@ fn a_submission_of_the_async_operations_dialect_is_read_by_exactly_the_documente
         let mut body = json!({"type": "a"});
         body[&member] = json!([]);
         assert_ne!(complaints(&document, schema, &body), Vec::<String>::new(), "{member}");
-        let refused = operations::read_submit(body.to_string().as_bytes(), true).unwrap_err();
+        let refused =
+            operations::read_submit(body.to_string().as_bytes(), UnknownMembers::Refuse, true).unwrap_err();
         assert!(refused.violations.iter().any(|wrong| wrong.pointer == format!("#/{member}")), "{member}");
     }
 }

@@ -36,7 +36,8 @@ pub fn read_batch(bytes: &[u8], unknown: UnknownMembers) -> Result<(SubmitReques
     let mut members = body::object(bytes)?;
     let items = take_items(&mut members, OF_ITEM, unknown);
     let type_needed = items.as_ref().is_ok_and(|items| items.iter().any(|item| item.job_type.is_none()));
-    let request = read_submit(Value::Object(members).to_string().as_bytes(), type_needed);
+    let request =
+        read_submit(Value::Object(members).to_string().as_bytes(), UnknownMembers::Ignore, type_needed);
     let (mut items, mut request) = match (items, request) {
         (Err(items), Err(request)) => return Err(both_wrong(items, request)),
         (items, request) => (items?, request?),

@@ -10,6 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::body::{self, violation};
+use crate::members::UnknownMembers;
 use crate::problem::{Refused, Violation};
 use crate::reader::{BodyReader, LooseMembers};
 
@@ -55,15 +56,19 @@ pub fn refused(kind: Kind, violations: Vec<Violation>) -> Box<Refused> {
 }
 
 /// Reads a submission. `type_needed` where nothing else says what kind of job it is.
-pub fn read_submit(bytes: &[u8], type_needed: bool) -> Result<SubmitRequest, Box<Refused>> {
-    let (members, mut reader) = BodyReader::members(bytes, Members::one_by_one)?;
+pub fn read_submit(
+    bytes: &[u8],
+    unknown: UnknownMembers,
+    type_needed: bool,
+) -> Result<SubmitRequest, Box<Refused>> {
+    let (members, mut reader) = BodyReader::members(bytes, SUBMIT_MEMBERS, unknown, Members::one_by_one)?;
     let request = read(&mut reader, members, type_needed);
     reader.settle(Some(request), SUBMIT_MEMBERS)
 }
 
-/// The members of the right JSON types; null counts as absent, and unknown ones are ignored.
+/// The members of the right JSON types; null counts as absent.
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Members {
     #[serde(rename = "type")]
     job_type: Option<String>,
@@ -178,22 +183,41 @@ mod tests {
     #[test]
     fn the_examples_of_the_pattern_are_understood() {
         let body = br#"{"type":"market-analysis","parameters":{"region":"EU","year":2025,"format":"PDF"}}"#;
-        let request = read_submit(body, true).unwrap();
+        let request = read_submit(body, UnknownMembers::Refuse, true).unwrap();
         assert_eq!(request.job_type.as_deref(), Some("market-analysis"));
         let parameters = br#"{"region":"EU","year":2025,"format":"PDF"}"#;
         assert_eq!(request.parameters.as_deref(), Some(parameters.as_slice()));
-        assert_eq!(read_submit(br#"{"type":"test"}"#, true).unwrap().parameters, None);
-        assert_eq!(read_submit(b"{}", false).unwrap().job_type, None);
+        assert_eq!(
+            read_submit(br#"{"type":"test"}"#, UnknownMembers::Refuse, true).unwrap().parameters,
+            None
+        );
+        assert_eq!(read_submit(b"{}", UnknownMembers::Refuse, false).unwrap().job_type, None);
     }
 
     #[test]
     fn both_ways_of_reading_understand_the_same() {
         let body = r#"{"type":"a","parameters":{"b":[1]},"queue":"q","work_kind":"SUCCESS_FAST","priority":-7,
-            "callback":"http://a","retry_mode":"manual","maxRetries":5,"correlationId":"c","unknown":{}}"#;
-        let short = read_submit(body.as_bytes(), true).unwrap();
-        let twice = body.replacen('{', r#"{"queue":"first","#, 1);
-        assert_eq!(read_submit(twice.as_bytes(), true).unwrap(), short);
+            "callback":"http://a","retry_mode":"manual","maxRetries":5,"correlationId":"c"}"#;
+        let short = read_submit(body.as_bytes(), UnknownMembers::Refuse, true).unwrap();
+        // A member that nobody knows is nothing for the short way.
+        let stranger = body.replacen('{', r#"{"unknown":{},"#, 1);
+        assert_eq!(read_submit(stranger.as_bytes(), UnknownMembers::Ignore, true).unwrap(), short);
         assert_eq!((short.max_retries, short.retry_mode), (Some(5), Some(Mode::Manual)));
+    }
+
+    #[test]
+    fn the_short_way_takes_every_member_and_none_that_is_to_be_refused() {
+        for name in SUBMIT_MEMBERS {
+            assert!(serde_json::from_str::<Members>(&format!(r#"{{"{name}":null}}"#)).is_ok(), "{name}");
+        }
+        let stranger = br#"{"type":"a","max_retries":1}"#;
+        let refused = read_submit(stranger, UnknownMembers::Refuse, true).unwrap_err();
+        assert_eq!((refused.kind, &*refused.violations[0].pointer), (Kind::InvalidArgs, "#/max_retries"));
+        let twice = br#"{"type":"a","parameters":{"x":1,"x":2},"type":"b"}"#;
+        for unknown in [UnknownMembers::Refuse, UnknownMembers::Ignore] {
+            let refused = read_submit(twice, unknown, true).unwrap_err();
+            assert_eq!((refused.kind, &*refused.violations[0].pointer), (Kind::MalformedRequest, "#/type"));
+        }
     }
 
     #[test]
@@ -219,7 +243,7 @@ mod tests {
             (r#"{"type":"a","retry_mode":"never"}"#, Kind::InvalidArgs, &["#/retry_mode"]),
         ];
         for (body, kind, pointers) in cases {
-            let refused = read_submit(body.as_bytes(), true).unwrap_err();
+            let refused = read_submit(body.as_bytes(), UnknownMembers::Ignore, true).unwrap_err();
             assert_eq!(refused.kind, kind, "{body}");
             let named: Vec<&str> =
                 refused.violations.iter().map(|violation| violation.pointer.as_str()).collect();

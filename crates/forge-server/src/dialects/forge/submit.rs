@@ -24,7 +24,7 @@ use crate::traces::RequestSubject;
 
 /// The routes of submissions.
 pub(super) const ROUTES: &[Route] = &[
-    Route::post("/v1/jobs", "submit", |call| Box::pin(submit(call))).members(SUBMIT_MEMBERS),
+    Route::post("/v1/jobs", "submit", |call| Box::pin(submit(call))).members(SUBMIT_MEMBERS).strict(),
     Route::post("/v1/jobs/batch", "submit_batch", |call| Box::pin(submit_batch(call))).members(BATCH_MEMBERS),
 ];
 
@@ -41,7 +41,7 @@ const TERMS: SubmissionTerms = SubmissionTerms {
 
 /// `POST /v1/jobs`.
 async fn submit(call: Call<'_>) -> Result<Response, ApiError> {
-    let request = read_submit(&call.body)?;
+    let request = read_submit(&call.body, call.app.config.api.unknown_members)?;
     accept(&call, "POST /v1/jobs", request, Vec::new()).await
 }
 

@@ -23,7 +23,7 @@ use crate::traces::RequestSubject;
 
 /// The routes of submissions that are always there.
 pub(super) const ROUTES: &[Route] = &[
-    Route::post("/api/v1/jobs", "submit", |call| Box::pin(submit(call))).members(SUBMIT_MEMBERS),
+    Route::post("/api/v1/jobs", "submit", |call| Box::pin(submit(call))).members(SUBMIT_MEMBERS).strict(),
     Route::post("/api/v1/jobs/batch", "submit_batch", |call| Box::pin(submit_batch(call)))
         .members(BATCH_MEMBERS),
 ];
@@ -31,7 +31,8 @@ pub(super) const ROUTES: &[Route] = &[
 /// The route of every operation of the configuration, which stands at a path of its own.
 pub(super) static OPERATION: Route =
     Route::post("/api/v1/{resource}/{action}", "submit", |call| Box::pin(submit_operation(call)))
-        .members(SUBMIT_MEMBERS);
+        .members(SUBMIT_MEMBERS)
+        .strict();
 
 /// The words of `/api/v1`.
 const TERMS: SubmissionTerms = SubmissionTerms {
@@ -54,7 +55,7 @@ struct Declared<'a> {
 
 /// `POST /api/v1/jobs`.
 async fn submit(call: Call<'_>) -> Result<Response, ApiError> {
-    let request = read_submit(&call.body, true)?;
+    let request = read_submit(&call.body, call.app.config.api.unknown_members, true)?;
     accept(&call, submission(&call, request, Vec::new(), None)).await
 }
 
@@ -68,7 +69,7 @@ async fn submit_batch(call: Call<'_>) -> Result<Response, ApiError> {
 async fn submit_operation(call: Call<'_>) -> Result<Response, ApiError> {
     let name = call.exchange.uri.path().strip_prefix("/api/v1/").unwrap_or_default();
     let operation = call.app.config.operations.get(name).ok_or_else(ApiError::route)?;
-    let request = read_submit(&call.body, false)?;
+    let request = read_submit(&call.body, call.app.config.api.unknown_members, false)?;
     accept(&call, submission(&call, request, Vec::new(), Some(Declared { name, operation }))).await
 }
 

@@ -58,7 +58,7 @@ pub(super) async fn serve(
                 Verb::Post | Verb::Put | Verb::Patch | Verb::Delete => {
                     let bytes_max = (route.body_max)(&app.config.limits);
                     let body = body::read(&exchange.headers, body, media_types, bytes_max).await?;
-                    if !body.is_empty() {
+                    if !body.is_empty() && !route.is_strict {
                         let unknown = match exchange.api.is_some_and(Api::takes_any_members) {
                             true => UnknownMembers::Ignore,
                             false => app.config.api.unknown_members,

@@ -129,6 +129,8 @@ pub struct Route {
     pub answers: Answers,
     /// The members that a body read whole may have; others are refused unless the operator or the API ignores them (C-112).
     pub members: &'static [&'static str],
+    /// Whether its handler refuses them while it reads, so that nobody has to look before.
+    pub is_strict: bool,
     /// Whether what it changes has an `ETag`; its handler then looks at `If-Match`.
     pub is_tagged: bool,
     /// How large a body may be that is read whole.
@@ -151,6 +153,7 @@ impl Route {
             rate: RateCount::Requests,
             answers: Answers::Body,
             members: &[],
+            is_strict: false,
             is_tagged: false,
             body_max: |limits| limits.max_body_bytes,
             timeout: None,
@@ -212,6 +215,11 @@ impl Route {
     /// Takes a body with these members.
     pub const fn members(self, members: &'static [&'static str]) -> Route {
         Route { members, ..self }
+    }
+
+    /// Refuses other members itself.
+    pub const fn strict(self) -> Route {
+        Route { is_strict: true, ..self }
     }
 
     /// Changes something that has an `ETag`.
