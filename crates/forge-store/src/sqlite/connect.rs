@@ -1,5 +1,6 @@
 //! Opening connections: one that writes, a few that read. What is set on each, and why.
 
+use std::ffi::CStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags};
 
 use super::checkpoint::LOG_BYTES_MAX;
-use super::private;
+use super::{log_file, private};
 use crate::{Error, Fault, ObjectPlace};
 
 /// How to open a store. The defaults are right unless a test or an operator knows better.
@@ -49,7 +50,7 @@ pub(super) struct DatabaseFile {
 /// More statements than there are, so that none is ever prepared twice.
 pub(super) const STATEMENTS_MAX: usize = 160;
 
-/// `synchronous` FULL: a commit returns when the log is on the disk. Copying the log back is not left to the commit, see
+/// `synchronous` FULL: a commit returns when the log is on the disk, and nobody sees it before, on which [`log_file`] relies. Copying the log back is not left to the commit, see
 /// [`checkpoint`](super::checkpoint). The cache is in KiB.
 const WRITER: &str = "
     PRAGMA synchronous = FULL;
@@ -83,7 +84,7 @@ impl DatabaseFile {
         }
         private::make_file(&self.path);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
-        let connection = self.open(flags)?;
+        let connection = self.open(flags, Some(log_file::vfs()?))?;
         use_log(&connection)?;
         connection.execute_batch(WRITER)?;
         connection.pragma_update(None, "journal_size_limit", LOG_BYTES_MAX)?;
@@ -99,21 +100,26 @@ impl DatabaseFile {
 
     /// A connection that copies the log back into the file.
     pub(super) fn copier(&self) -> Result<Connection, Error> {
-        let connection = self.open(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        let connection = self.open(OpenFlags::SQLITE_OPEN_READ_WRITE, None)?;
         connection.execute_batch(COPIER)?;
         Ok(connection)
     }
 
     /// A connection that only reads. It never waits for the writer: in WAL mode it sees the last commit.
     pub(super) fn reader(&self) -> Result<Connection, Error> {
-        let connection = self.open(OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        let connection = self.open(OpenFlags::SQLITE_OPEN_READ_ONLY, None)?;
         connection.execute_batch(READER)?;
         Ok(connection)
     }
 
-    fn open(&self, flags: OpenFlags) -> Result<Connection, Error> {
+    /// Through this file system, or the system's own.
+    fn open(&self, flags: OpenFlags, vfs: Option<&CStr>) -> Result<Connection, Error> {
         // Each connection belongs to one thread at a time, so SQLite's own mutex around it is wasted.
-        let connection = Connection::open_with_flags(&self.path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = match vfs {
+            Some(vfs) => Connection::open_with_flags_and_vfs(&self.path, flags, vfs)?,
+            None => Connection::open_with_flags(&self.path, flags)?,
+        };
         connection.busy_timeout(self.options.busy_timeout)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
         plan_once(&connection)?;

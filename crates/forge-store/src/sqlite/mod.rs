@@ -15,6 +15,7 @@ mod files;
 mod floor;
 mod list;
 mod load;
+mod log_file;
 mod many;
 mod migrate;
 mod operator;
