@@ -11,6 +11,7 @@
 //! | file | what |
 //! |---|---|
 //! | `sql.rs` | every statement |
+//! | `journal.rs` | those of the journal, and how its numbers are drawn |
 //! | `transact.rs` | one batch, from `BEGIN` to `COMMIT`, and again |
 //! | `load.rs`, `write.rs`, `columns.rs`, `value.rs` | rows in, rows out |
 //! | `read.rs`, `list.rs` | reading without locks |
@@ -32,6 +33,7 @@ mod deliveries;
 mod fault;
 mod floor;
 mod fronts;
+mod journal;
 mod list;
 mod listen;
 mod load;

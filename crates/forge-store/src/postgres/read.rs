@@ -347,7 +347,7 @@ impl ReadConnection<'_> {
         })
     }
 
-    /// Up to this number the journal is settled: whatever was to come has come. See `sql.rs`.
+    /// Up to this number the journal is settled: whatever was to come has come. See `journal.rs`.
     async fn settled(&self) -> Result<i64, Error> {
         let mut pipeline = Pipeline::new(self.pooled.connection());
         pipeline.push(Sql::ReadDrawn, []);

@@ -156,24 +156,24 @@ unsafe extern "C" fn close(file: *mut sqlite3_file) -> c_int {
     }
 }
 
+/// What of a file is not written yet. Nobody else may have it at the same time.
+unsafe fn kept<'a>(file: *mut sqlite3_file) -> &'a mut KeptBytes {
+    // SAFETY: `open` made it, `close` frees it, and one thread uses a file at a time.
+    unsafe { &mut *(*file.cast::<LogFile>()).kept }
+}
+
 /// Writes what was kept. Fails as the writing would have failed; what could not be written is then no part of any commit.
-unsafe fn flush(file: *mut sqlite3_file) -> c_int {
-    // SAFETY: one thread uses a file at a time, and `open` made what is pointed to.
-    unsafe {
-        let kept = &mut *(*file.cast::<LogFile>()).kept;
-        if kept.bytes.is_empty() {
-            return SQLITE_OK;
+unsafe fn flush(file: *mut sqlite3_file, kept: &mut KeptBytes) -> c_int {
+    let mut code = SQLITE_OK;
+    for piece in kept.bytes.chunks(WRITE_BYTES_MAX) {
+        if code == SQLITE_OK {
+            // SAFETY: the bytes are there, and as many as it says.
+            code = unsafe { system!(file, xWrite, piece.as_ptr().cast(), piece.len() as c_int, kept.at) };
+            kept.at += piece.len() as sqlite3_int64;
         }
-        let mut code = SQLITE_OK;
-        for piece in kept.bytes.chunks(WRITE_BYTES_MAX) {
-            if code == SQLITE_OK {
-                code = system!(file, xWrite, piece.as_ptr().cast(), piece.len() as c_int, kept.at);
-                kept.at += piece.len() as sqlite3_int64;
-            }
-        }
-        kept.bytes.clear();
-        code
     }
+    kept.bytes.clear();
+    code
 }
 
 unsafe extern "C" fn write(
@@ -182,13 +182,13 @@ unsafe extern "C" fn write(
     n: c_int,
     at: sqlite3_int64,
 ) -> c_int {
-    // SAFETY: as in `flush`; SQLite hands over `n` bytes.
+    // SAFETY: SQLite hands over an open file and `n` bytes.
     unsafe {
-        let kept = &mut *(*file.cast::<LogFile>()).kept;
+        let kept = kept(file);
         let n_bytes = usize::try_from(n).unwrap_or(0);
         let follows = at == kept.at + kept.bytes.len() as sqlite3_int64;
         if !follows || kept.bytes.len() + n_bytes > KEPT_BYTES_MAX {
-            let code = flush(file);
+            let code = flush(file, kept);
             if code != SQLITE_OK {
                 return code;
             }
@@ -208,9 +208,9 @@ unsafe extern "C" fn write(
 macro_rules! written_first {
     ($($name:ident = $method:ident($($value:ident: $type:ty),*);)*) => {
         $(unsafe extern "C" fn $name(file: *mut sqlite3_file $(, $value: $type)*) -> c_int {
-            // SAFETY: as in `flush`; the values go on as they came.
+            // SAFETY: SQLite hands over an open file; the values go on as they came.
             unsafe {
-                match flush(file) {
+                match flush(file, kept(file)) {
                     SQLITE_OK => system!(file, $method $(, $value)*),
                     code => code,
                 }
@@ -230,7 +230,7 @@ written_first! {
 macro_rules! handed_on {
     ($($name:ident = $method:ident($($value:ident: $type:ty),*);)*) => {
         $(unsafe extern "C" fn $name(file: *mut sqlite3_file $(, $value: $type)*) -> c_int {
-            // SAFETY: the values go on as they came.
+            // SAFETY: SQLite hands over an open file; the values go on as they came.
             unsafe { system!(file, $method $(, $value)*) }
         })*
     };
