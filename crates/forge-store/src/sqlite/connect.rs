@@ -85,6 +85,7 @@ impl DatabaseFile {
         private::make_file(&self.path);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let connection = self.open(flags, Some(log_file::vfs()?))?;
+        let connection = if log_file::suits(&connection) { connection } else { self.open(flags, None)? };
         use_log(&connection)?;
         connection.execute_batch(WRITER)?;
         connection.pragma_update(None, "journal_size_limit", LOG_BYTES_MAX)?;

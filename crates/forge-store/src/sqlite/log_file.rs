@@ -14,11 +14,13 @@ use std::ptr;
 use std::slice;
 use std::sync::OnceLock;
 
+use rusqlite::Connection;
 use rusqlite::ffi::{
     self, SQLITE_IOCAP_POWERSAFE_OVERWRITE, SQLITE_OK, SQLITE_OPEN_WAL, sqlite3_file, sqlite3_int64,
 };
 use rusqlite::ffi::{sqlite3_io_methods, sqlite3_vfs};
 
+use super::commits::database_file;
 use crate::{Error, Fault};
 
 const NAME: &CStr = c"forgerun";
@@ -44,6 +46,15 @@ static SYSTEM: OnceLock<Option<System>> = OnceLock::new();
 pub(super) fn vfs() -> Result<&'static CStr, Error> {
     let registered = SYSTEM.get_or_init(register).is_some();
     registered.then_some(NAME).ok_or_else(|| Error::new(Fault::Unavailable, "SQLite takes no file system"))
+}
+
+/// Whether a connection may be opened through it. Where a disk may lose bytes beside those that it writes, SQLite fills up sectors of the log *behind* its
+/// sync, and these bytes would be missed.
+pub(super) fn suits(db: &Connection) -> bool {
+    let Some((file, methods)) = database_file(db) else { return false };
+    // SAFETY: the file is open for as long as the connection is.
+    let device = methods.xDeviceCharacteristics.map_or(0, |ask| unsafe { ask(file) });
+    device & SQLITE_IOCAP_POWERSAFE_OVERWRITE != 0
 }
 
 fn register() -> Option<System> {
@@ -76,8 +87,6 @@ struct KeptBytes {
     /// Where in the log they belong.
     at: sqlite3_int64,
     bytes: Vec<u8>,
-    /// The system may lose bytes beside those that it writes, so SQLite fills sectors up behind its sync: nothing may be kept.
-    is_straight: bool,
 }
 
 static METHODS: sqlite3_io_methods = sqlite3_io_methods {
@@ -137,11 +146,8 @@ unsafe extern "C" fn open(
         let inner = inner(file);
         let code = open(*system, name, inner, flags, flags_out);
         // Where there are methods SQLite will close the file, and not where there are none.
-        if let Some(methods) = (*inner).pMethods.as_ref() {
-            let device = methods.xDeviceCharacteristics.map_or(0, |ask| ask(inner));
-            let is_straight = device & SQLITE_IOCAP_POWERSAFE_OVERWRITE == 0;
-            (*file.cast::<LogFile>()).kept =
-                Box::into_raw(Box::new(KeptBytes { is_straight, ..KeptBytes::default() }));
+        if !(*inner).pMethods.is_null() {
+            (*file.cast::<LogFile>()).kept = Box::into_raw(Box::default());
             (*file).pMethods = &raw const METHODS;
         }
         code
@@ -192,9 +198,6 @@ unsafe extern "C" fn write(
             if code != SQLITE_OK {
                 return code;
             }
-        }
-        if kept.is_straight || n_bytes > KEPT_BYTES_MAX {
-            return system!(file, xWrite, bytes, n, at);
         }
         if kept.bytes.is_empty() {
             kept.at = at;
@@ -250,7 +253,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    use rusqlite::{Connection, OpenFlags};
+    use rusqlite::OpenFlags;
 
     use super::*;
 
@@ -263,8 +266,15 @@ mod tests {
         CREATE TABLE t (id INTEGER PRIMARY KEY, text TEXT NOT NULL);";
 
     fn writer(folder: &Path) -> Connection {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
-        let db = Connection::open_with_flags_and_vfs(folder.join("jobs.db"), flags, vfs().unwrap()).unwrap();
+        writer_with(folder, "")
+    }
+
+    /// The same, with parameters.
+    fn writer_with(folder: &Path, parameters: &str) -> Connection {
+        let uri = format!("file:{}/jobs.db{parameters}", folder.display());
+        let flags =
+            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_URI;
+        let db = Connection::open_with_flags_and_vfs(uri, flags, vfs().unwrap()).unwrap();
         db.execute_batch(TABLES).unwrap();
         db
     }
@@ -330,5 +340,13 @@ mod tests {
         let seen = found(&db);
         assert_eq!((seen.0, seen.2.as_str()), (2000, "ok"));
         assert_eq!(found_after_a_crash(folder.path()), seen);
+    }
+
+    #[test]
+    fn a_disk_behind_whose_sync_sqlite_writes_does_not_suit() {
+        for (parameters, does) in [("", true), ("?psow=0", false)] {
+            let folder = tempfile::tempdir().unwrap();
+            assert_eq!(suits(&writer_with(folder.path(), parameters)), does, "{parameters}");
+        }
     }
 }
