@@ -189,7 +189,11 @@ impl Violation {
 /// All that is wrong with a body, in one sentence.
 pub fn summary(violations: &[Violation], language: Language) -> String {
     let told = |v: &Violation| format!("`{}` {}", v.pointer.trim_start_matches("#/"), v.told(language));
-    format!("{}.", violations.iter().map(told).collect::<Vec<_>>().join("; "))
+    let mut text = violations.iter().map(told).collect::<Vec<_>>().join("; ");
+    if !text.ends_with('?') {
+        text.push('.');
+    }
+    text
 }
 
 impl Refused {
@@ -316,6 +320,23 @@ mod tests {
         assert_eq!(json["detail"], "`type` ist eine Pflichtangabe; `queue` verletzt die Regel `format`.");
         assert_eq!(json["errors"][0]["detail"], "ist eine Pflichtangabe");
         assert_eq!(json["message"], detail);
+    }
+
+    #[test]
+    fn a_summary_ends_with_one_mark() {
+        let wrong = |detail: &str| Violation {
+            pointer: "#/typ".into(),
+            detail: detail.into(),
+            constraint: "unknown",
+        };
+        let told = |details: &[&str]| {
+            summary(&details.iter().map(|detail| wrong(detail)).collect::<Vec<_>>(), Language::English)
+        };
+        assert_eq!(told(&["did you mean `type`?"]), "`typ` did you mean `type`?");
+        assert_eq!(
+            told(&["did you mean `type`?", "is missing"]),
+            "`typ` did you mean `type`?; `typ` is missing."
+        );
     }
 
     #[test]

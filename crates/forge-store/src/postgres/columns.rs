@@ -10,6 +10,7 @@ use forge_core::item::encode_ends;
 use forge_core::job::{Input, Job};
 use forge_core::rows::NewResult;
 use forge_core::time::Time;
+use tokio_postgres::types::ToSql;
 
 use super::pipeline::Pipeline;
 use super::sql::Sql;
@@ -45,20 +46,25 @@ impl<'a> InsertedColumns<'a> {
         }
     }
 
-    pub(super) fn push<'p>(&'p self, pipeline: &mut Pipeline<'p>) {
-        if self.clients.is_empty() {
-            return;
-        }
+    pub(super) fn is_empty(&self) -> bool {
+        self.clients.is_empty()
+    }
+
+    /// What the statements take, in their order.
+    pub(super) fn values(&self) -> [&(dyn ToSql + Sync); 13] {
         let UpdatedColumns { ids, states, lanes, shelves, due_at, bodies } = &self.rest;
         let InsertedColumns { clients, queues, job_types, priorities, heads, .. } = self;
         let InsertedColumns { input_jobs, inputs, .. } = self;
-        pipeline.push(
-            Sql::InsertJobs,
-            [
-                ids, clients, queues, job_types, states, priorities, lanes, shelves, due_at, heads, bodies,
-                input_jobs, inputs,
-            ],
-        );
+        [
+            ids, clients, queues, job_types, states, priorities, lanes, shelves, due_at, heads, bodies,
+            input_jobs, inputs,
+        ]
+    }
+
+    pub(super) fn push<'p>(&'p self, pipeline: &mut Pipeline<'p>) {
+        if !self.is_empty() {
+            pipeline.push(Sql::InsertJobs, self.values());
+        }
     }
 }
 

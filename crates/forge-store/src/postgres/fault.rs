@@ -83,9 +83,10 @@ impl std::error::Error for Placed {
     }
 }
 
-/// The commit was under way when this happened.
+/// What ends the transaction was under way when this happened, unless it could not even be sent.
 pub(super) fn report_commit(error: PgError) -> Error {
-    if error.code().is_none() || is_fatal(&error) {
+    let is_sent = error.code().is_some() || fault_of_driver(&error) != Fault::Rejected;
+    if is_sent && is_fatal(&error) {
         return Error::new(Fault::Unknown, Described::from(error));
     }
     report(error)

@@ -11,15 +11,18 @@
 //! `pg_snapshot_xmin` needs no lock at all, but transactions get their ids before they wait for rows. Waiting at a gap
 //! needs a way to know that a number will never come.
 
-/// What nearly every batch writes at its end. Each connection counts in a slot of its own, so this seldom waits; the lock that
-/// announces the number is shared, so that never does. Its upper sixteen bits keep it apart from advisory locks of others.
-pub(super) const CONCLUDE: &str = "
-    WITH counted AS (
+/// Counts, activity and the announcement of a number, as parts of a statement; `$of` is what their rows depend on. Each connection counts in a slot of its own, so
+/// this seldom waits; the lock that announces the number is shared, so that never does. Its upper sixteen bits keep it apart from advisory locks of
+/// others. The numbers of all queues stand in one list: mostly there is one queue, and to take a list apart costs more than the row.
+macro_rules! conclusion {
+    ($of:literal) => {
+        concat!(
+            "
+         counted AS (
          INSERT INTO counts (queue, slot, created, queued, assigned, running, succeeded, failed, canceled, held, waiting, expired)
-         SELECT queue, $3::smallint, created, queued, assigned, running, succeeded, failed, canceled, held, waiting, expired
-           FROM unnest($4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[],
-                       $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[])
-             AS more (queue, created, queued, assigned, running, succeeded, failed, canceled, held, waiting, expired)
+         SELECT queue, $3::smallint, n[i + 1], n[i + 2], n[i + 3], n[i + 4], n[i + 5], n[i + 6], n[i + 7], n[i + 8], n[i + 9], n[i + 10]
+           FROM (SELECT queue, $5::bigint[] AS n, (10 * place - 10)::integer AS i
+                   FROM ", $of, "unnest($4::text[]) WITH ORDINALITY AS queues (queue, place)) AS more
              ON CONFLICT (queue, slot) DO UPDATE
             SET created = counts.created + EXCLUDED.created,
                 queued = counts.queued + EXCLUDED.queued,
@@ -33,10 +36,9 @@ pub(super) const CONCLUDE: &str = "
                 expired = counts.expired + EXCLUDED.expired),
          noted AS (
          INSERT INTO activity (queue, minute, slot, submitted, started, succeeded, failed, waited_ms, ran_ms)
-         SELECT queue, minute, $3::smallint, submitted, started, succeeded, failed, waited_ms, ran_ms
-           FROM unnest($15::text[], $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[],
-                       $21::bigint[], $22::bigint[])
-             AS more (queue, minute, submitted, started, succeeded, failed, waited_ms, ran_ms)
+         SELECT queue, n[i + 1], $3::smallint, n[i + 2], n[i + 3], n[i + 4], n[i + 5], n[i + 6], n[i + 7]
+           FROM (SELECT queue, $7::bigint[] AS n, (7 * place - 7)::integer AS i
+                   FROM ", $of, "unnest($6::text[]) WITH ORDINALITY AS queues (queue, place)) AS more
              ON CONFLICT (queue, minute, slot) DO UPDATE
             SET submitted = activity.submitted + EXCLUDED.submitted,
                 started = activity.started + EXCLUDED.started,
@@ -45,9 +47,41 @@ pub(super) const CONCLUDE: &str = "
                 waited_ms = activity.waited_ms + EXCLUDED.waited_ms,
                 ran_ms = activity.ran_ms + EXCLUDED.ran_ms),
          announced AS MATERIALIZED (
-         SELECT FROM journal_seq, pg_advisory_xact_lock_shared(x'4652'::bigint << 48 | last_value))
+         SELECT FROM ", $of, "journal_seq, pg_advisory_xact_lock_shared(x'4652'::bigint << 48 | last_value))
     INSERT INTO journal (seq, at, entries)
-    SELECT nextval('journal_seq'), $1::bigint, $2::bytea FROM announced WHERE $1::bigint IS NOT NULL";
+    SELECT nextval('journal_seq'), $1::bigint, $2::bytea FROM announced WHERE $1::bigint IS NOT NULL"
+        )
+    };
+}
+
+/// What nearly every batch writes at its end.
+pub(super) const CONCLUDE: &str = concat!("WITH", conclusion!(""));
+
+/// New jobs, their inputs, and the same: all that a batch of submissions writes, as a transaction by itself. Nobody knows these jobs yet, so it does not
+/// matter in which order the parts are done.
+///
+/// It writes if its queues are plain, as they were taken to be, and says so with the number in the journal: there is no webhook, none of the records
+/// `$21` and `$22` is there, and in no queue of `$23` there wait more jobs than in `$24`.
+pub(super) const SUBMIT: &str = concat!(
+    "
+    WITH plain AS MATERIALIZED (
+         SELECT
+          WHERE NOT EXISTS (SELECT FROM webhooks)
+            AND NOT EXISTS (SELECT FROM unnest($21::smallint[], $22::text[]) AS want (kind, key)
+                                   JOIN records USING (kind, key))
+            AND NOT EXISTS (SELECT FROM unnest($23::text[], $24::bigint[]) AS seen (queue, most)
+                             WHERE (SELECT sum(queued) FROM counts WHERE counts.queue = seen.queue) > most)),
+         born AS (
+         INSERT INTO jobs (id, client, queue, job_type, state, priority, lane, shelf, due_at, head, body)
+         SELECT new.*
+           FROM plain, unnest($8::uuid[], $9::uuid[], $10::text[], $11::text[], $12::smallint[], $13::smallint[],
+                              $14::smallint[], $15::text[], $16::bigint[], $17::bytea[], $18::bytea[]) AS new),
+         with_inputs AS (
+         INSERT INTO inputs (job, input)
+         SELECT new.* FROM plain, unnest($19::uuid[], $20::bytea[]) AS new),",
+    conclusion!("plain, "),
+    " RETURNING seq"
+);
 
 /// Comes after the commit, in a transaction of its own that has nothing to sync: those that notify wait for each other
 /// until they are committed. It is sent along with the commit, so the server runs it even if this node is gone by then.

@@ -37,7 +37,7 @@ pub(super) struct Loaded {
     pub(super) limits: BTreeSet<Name>,
     seen: HashSet<JobId>,
     /// Whether there is any webhook.
-    webhooks_exist: bool,
+    pub(super) webhooks_exist: bool,
 }
 
 /// What a statement of the first stage was sent for.
@@ -51,11 +51,9 @@ enum LoadStatement<'a> {
     Uniques,
     Shelf(&'a Shelf),
     Due,
-    Records,
     DueRecords,
-    Counts,
     Active,
-    AnyWebhook,
+    Context,
 }
 
 /// What earlier tries of a batch have shown.
@@ -158,22 +156,12 @@ impl Loaded {
             pipeline.push(Sql::LockDueRecords, [now, n, &RecordKind::KNOWN]);
             parts.push(LoadStatement::DueRecords);
         }
-        if !record_keys.is_empty() {
-            pipeline.push(Sql::FindRecords, [&record_kinds, &record_keys]);
-            parts.push(LoadStatement::Records);
-        }
-        if !counts.is_empty() {
-            pipeline.push(Sql::FindCounts, [&counts]);
-            parts.push(LoadStatement::Counts);
-        }
         if wants.active {
             pipeline.push(Sql::CountActive, []);
             parts.push(LoadStatement::Active);
         }
-        if parts.len() > 1 || !wants.webhooks_of.is_empty() {
-            pipeline.push(Sql::FindAnyWebhook, []);
-            parts.push(LoadStatement::AnyWebhook);
-        }
+        pipeline.push(Sql::FindContext, [&record_kinds, &record_keys, &counts]);
+        parts.push(LoadStatement::Context);
         self.rows.counts = wants.counts.iter().map(|name| (name.clone(), Counts::default())).collect();
         for (part, rows) in parts.into_iter().zip(stage.load(pipeline).await?) {
             self.take(part, rows, wants).map_err(FailedTry::open)?;
@@ -206,12 +194,6 @@ impl Loaded {
                 self.rows.shelves.insert(shelf.clone(), found);
             }
             LoadStatement::Due => self.rows.due = self.take_jobs(&rows)?,
-            LoadStatement::Records => {
-                for row in &rows {
-                    let record = read_record(row)?;
-                    self.rows.records.insert(record.key.clone(), record);
-                }
-            }
             LoadStatement::DueRecords => {
                 for row in &rows {
                     let record = read_record(row)?;
@@ -219,16 +201,24 @@ impl Loaded {
                     self.rows.records.insert(record.key.clone(), record);
                 }
             }
-            LoadStatement::Counts => {
-                for row in &rows {
-                    self.rows.counts.insert(cell::<NameText>(row, 0)?.0, read_counts(row, 1)?);
-                }
-            }
             LoadStatement::Active => {
                 let active: i64 = cell(rows.first().ok_or(Corrupt)?, 0)?;
                 self.rows.active = u64::try_from(active).unwrap_or(0);
             }
-            LoadStatement::AnyWebhook => self.webhooks_exist = cell(rows.first().ok_or(Corrupt)?, 0)?,
+            LoadStatement::Context => rows.iter().try_for_each(|row| self.take_context(row))?,
+        }
+        Ok(())
+    }
+
+    /// A record, counts of a queue, or whether there is any webhook.
+    fn take_context(&mut self, row: &Row) -> Result<(), Error> {
+        if cell::<Option<i16>>(row, 0)?.is_some() {
+            let record = read_record(row)?;
+            self.rows.records.insert(record.key.clone(), record);
+        } else if let Some(queue) = cell::<Option<NameText>>(row, 1)? {
+            self.rows.counts.entry(queue.0).or_default().merge(&read_counts(row, 6)?);
+        } else {
+            self.webhooks_exist = cell::<i64>(row, 4)? > 0;
         }
         Ok(())
     }

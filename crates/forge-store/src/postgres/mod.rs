@@ -41,6 +41,7 @@ mod lookups;
 mod migrate;
 mod operator;
 mod pipeline;
+mod plain_queues;
 mod pool;
 mod read;
 mod scratch;
@@ -70,6 +71,7 @@ use connect::Address;
 use fronts::Fronts;
 use listen::Listener;
 use lookups::Lookups;
+use plain_queues::PlainQueues;
 use pool::Pool;
 
 pub use floor::PostgresFloor;
@@ -129,6 +131,7 @@ pub struct Postgres {
     jobs: Lookups<JobId, Arc<Job>>,
     results: Lookups<ExecutionId, Box<StoredResult>>,
     fronts: Arc<Fronts>,
+    plain: Arc<PlainQueues>,
     /// The part of the object store that belongs to this database.
     objects: Option<Arc<dyn ObjectPlace>>,
     news: broadcast::Sender<Wakeup>,
@@ -191,6 +194,7 @@ impl Postgres {
             jobs,
             results,
             fronts,
+            plain: Arc::default(),
             objects,
             news,
             _listener: listener,
@@ -208,7 +212,13 @@ impl Store for Postgres {
     fn transact(&self, wants: Wants, decide: Decide) -> Boxed<'_, Changes> {
         Box::pin(async move {
             // A task of its own: a caller that goes away leaves the batch to its end, not its connection in mid-transaction.
-            let batch = transact::transact(self.writers.clone(), self.options.clone(), wants, decide);
+            let batch = transact::transact(
+                self.writers.clone(),
+                self.options.clone(),
+                self.plain.clone(),
+                wants,
+                decide,
+            );
             let fronts = self.fronts.clone();
             let batch = async move {
                 let changes = batch.await;

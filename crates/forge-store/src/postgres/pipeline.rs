@@ -33,6 +33,11 @@ impl<'a> Pipeline<'a> {
         self.answers.push(Box::pin(async move { connection.query(sql, &values).await }));
     }
 
+    /// Where the statements go.
+    pub(super) fn connection(&self) -> &'a Connection {
+        self.connection
+    }
+
     /// Adds an answer in the place of a statement.
     #[cfg(test)]
     pub(super) fn push_answer(
@@ -45,6 +50,11 @@ impl<'a> Pipeline<'a> {
     /// How many statements were added.
     pub(super) fn len(&self) -> usize {
         self.answers.len()
+    }
+
+    /// Whether none was.
+    pub(super) fn is_empty(&self) -> bool {
+        self.answers.is_empty()
     }
 
     /// Sends everything, then waits for everything. A statement that cannot even be sent (a value that does not fit, a closed

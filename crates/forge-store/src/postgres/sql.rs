@@ -122,9 +122,23 @@ statements! {
     /// Of the queues that everybody shares: the keys of others have a slash.
     CountActive = "
         SELECT coalesce(sum(assigned + running), 0)::bigint FROM counts WHERE position('/' IN queue) = 0";
-
-    /// Nearly always there is no webhook at all, and this says so for every client.
-    FindAnyWebhook = "SELECT EXISTS (SELECT FROM webhooks)";
+    /// What a batch is judged by besides what it holds, in one statement: a row for each record; the counts of each queue, which are not summed up here,
+    /// because to begin ten sums takes longer than the rest; and a row that says whether there is any webhook. Nearly always there is none, and this
+    /// says so for every client.
+    FindContext = "
+        SELECT kind, key, grp, due_at, version, bytes,
+               NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint,
+               NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint
+          FROM unnest($1::smallint[], $2::text[]) AS want (kind, key)
+          JOIN records USING (kind, key)
+         UNION ALL
+        SELECT NULL, queue, NULL, NULL, NULL, NULL,
+               created, queued, assigned, running, succeeded, failed, canceled, held, waiting, expired
+          FROM counts
+         WHERE queue = ANY ($3::text[])
+         UNION ALL
+        SELECT NULL, NULL, NULL, NULL, EXISTS (SELECT FROM webhooks)::integer, NULL,
+               NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL";
     FindWebhooksOf = "SELECT id, body FROM webhooks WHERE client = ANY ($1::uuid[])";
     LockWebhooks = "SELECT id, body FROM webhooks WHERE id = ANY ($1::uuid[]) ORDER BY id FOR UPDATE";
     /// The first delivery that is not settled of the chains named by job and endpoint, and of those of jobs to the webhooks of
@@ -332,6 +346,7 @@ statements! {
     // ── The journal ──
 
     Conclude = journal::CONCLUDE;
+    Submit = journal::SUBMIT;
     Notify = journal::NOTIFY;
 
     // ── Reading ──

@@ -91,6 +91,8 @@ async fn check_plans(client: &Client) {
         (Sql::FindKeys, "using idempotency_pkey"),
         (Sql::FindUniques, "using uniques_pkey"),
         (Sql::FindCounts, "using counts_pkey"),
+        (Sql::FindContext, "using counts_pkey"),
+        (Sql::FindContext, "using records_pkey"),
         (Sql::ReadJobs, "using jobs_pkey"),
         (Sql::ReadResults, "using results_pkey"),
         (Sql::ReadFront, "using jobs_shelf"),

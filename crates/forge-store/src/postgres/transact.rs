@@ -8,6 +8,8 @@
 //!          │             ROLLBACK              │
 //!          └───────────────────────────────────┘  at most TRIES_MAX times
 //! ```
+//!
+//! A batch that only brings jobs mostly does with one statement ([`plain_queues`](super::plain_queues)).
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,6 +24,7 @@ use super::connect::{Connection, in_time};
 use super::fault;
 use super::load::{EarlierTries, load};
 use super::pipeline::Pipeline;
+use super::plain_queues::{PlainQueues, submit};
 use super::pool::{Pool, PooledConnection};
 use super::sql::Sql;
 use super::write::Writes;
@@ -82,7 +85,7 @@ impl FailedTry {
     }
 
     /// An id that the batch asked to see was free when it looked: whoever has it now was faster, however often.
-    fn of(mut self, changes: &Changes, wants: &Wants) -> FailedTry {
+    pub(super) fn of(mut self, changes: &Changes, wants: &Wants) -> FailedTry {
         let mut born = changes.inserted.iter();
         if self.again == RetryReason::JobExists && born.all(|(job, _)| wants.jobs.contains(&job.id)) {
             self.again = RetryReason::Race;
@@ -104,7 +107,7 @@ impl FailedTry {
 
 /// Runs the statements of one attempt, stage by stage.
 pub(super) struct StatementRunner<'a> {
-    options: &'a Options,
+    pub(super) options: &'a Options,
     /// Whether a lost race can still be tried again.
     pub(super) may_retry: bool,
 }
@@ -121,18 +124,30 @@ impl StatementRunner<'_> {
         })
     }
 
-    /// Behind `n_writes` statements comes the commit, which counts only if all before it did; behind it the notification,
-    /// which changes nothing any more.
-    async fn commit(&self, pipeline: Pipeline<'_>, n_writes: usize) -> Result<(), FailedTry> {
+    /// Behind `n_before` statements comes what ends the transaction: the commit, which counts only if all before it did, or a statement that is a
+    /// transaction by itself. Behind it comes the notification, which changes nothing any more. Gives the rows of what ended it.
+    pub(super) async fn commit(
+        &self,
+        pipeline: Pipeline<'_>,
+        n_before: usize,
+    ) -> Result<Vec<Row>, FailedTry> {
         let late = |error: Error| {
             let error = Error::new(Fault::Unknown, error);
             FailedTry { error, again: RetryReason::No, after: ConnectionState::Broken }
         };
         let answers = in_time(self.options, pipeline.run()).await.map_err(late)?;
-        let commit_sent = answers.len() > n_writes;
+        let commit_sent = answers.len() > n_before;
+        let mut ended = Vec::new();
         for (n, answer) in answers.into_iter().enumerate() {
-            let Err(error) = answer else { continue };
-            if n > n_writes {
+            let error = match answer {
+                Ok(rows) if n == n_before => {
+                    ended = rows;
+                    continue;
+                }
+                Ok(_) => continue,
+                Err(error) => error,
+            };
+            if n > n_before {
                 tracing::warn!(error = %fault::report(error), "cannot tell other nodes of a batch");
             } else if !commit_sent {
                 // Nothing has ended the transaction.
@@ -140,7 +155,7 @@ impl StatementRunner<'_> {
                 let is_broken = refused.after == ConnectionState::Broken;
                 let after = if is_broken { ConnectionState::Broken } else { ConnectionState::Open };
                 return Err(FailedTry { after, ..refused });
-            } else if n < n_writes && error.code().is_some() {
+            } else if n < n_before && error.code().is_some() {
                 // The server told us of a statement that failed, so the commit behind it failed too.
                 return Err(refused(error, fault::report));
             } else {
@@ -148,7 +163,7 @@ impl StatementRunner<'_> {
                 return Err(refused(error, fault::report_commit));
             }
         }
-        Ok(())
+        Ok(ended)
     }
 }
 
@@ -171,16 +186,27 @@ fn refused(error: PgError, report: fn(PgError) -> Error) -> FailedTry {
 pub(super) async fn transact(
     pool: Arc<Pool>,
     options: Options,
+    plain: Arc<PlainQueues>,
     wants: Wants,
     mut decide: Decide,
 ) -> Result<Changes, Error> {
     let pooled = pool.take().await?;
     let mut earlier = EarlierTries::default();
+    let mut is_first = true;
     let mut job_existed = false;
     let mut n = 1;
     loop {
         let stage = StatementRunner { options: &options, may_retry: n < TRIES_MAX };
-        let setback = match attempt(pooled.connection(), &stage, &wants, &mut earlier, &mut decide).await {
+        let connection = pooled.connection();
+        let tried = async {
+            if std::mem::take(&mut is_first)
+                && let Some(changes) = submit(connection, &stage, &wants, &plain, &mut decide).await?
+            {
+                return Ok(changes);
+            }
+            attempt(connection, &stage, &wants, &mut earlier, &plain, &mut decide).await
+        };
+        let setback = match tried.await {
             Ok(changes) => {
                 pooled.give_back();
                 return Ok(changes);
@@ -222,10 +248,12 @@ async fn attempt(
     stage: &StatementRunner<'_>,
     wants: &Wants,
     earlier: &mut EarlierTries,
+    plain: &PlainQueues,
     decide: &mut Decide,
 ) -> Result<Changes, FailedTry> {
     let wants = &wants.with(&earlier.more);
     let mut loaded = load(connection, stage, wants, earlier).await?;
+    plain.note(wants, &loaded);
     let rows = std::mem::take(&mut loaded.rows);
     let changes = decide_safely(decide, Rows { more: earlier.more.clone(), ..rows })?;
     if !changes.more.is_empty() {
@@ -257,7 +285,7 @@ async fn attempt(
 }
 
 /// A panic in a rule must not take the connection with it; and the same batch would panic again.
-fn decide_safely(decide: &mut Decide, rows: Rows) -> Result<Changes, FailedTry> {
+pub(super) fn decide_safely(decide: &mut Decide, rows: Rows) -> Result<Changes, FailedTry> {
     catch_unwind(AssertUnwindSafe(|| decide(rows))).map_err(|panic| {
         let text = format!("deciding the batch panicked: {}", panic_text(panic.as_ref()));
         FailedTry::open(Error::new(Fault::Rejected, text))
@@ -277,12 +305,16 @@ mod tests {
     use crate::postgres::connect::Address;
     use crate::testing::{self, Cluster};
 
+    async fn connection(url: &str, options: &Options) -> Connection {
+        crate::postgres::Postgres::connect(url, options.clone()).await.unwrap().close().await;
+        Connection::open(&Address::parse(url).unwrap(), options, 0).await.unwrap()
+    }
+
     #[tokio::test]
     async fn a_transaction_whose_commit_was_not_sent_is_open() {
         let url = Cluster::shared().database().await;
         let options = Options::new(1);
-        crate::postgres::Postgres::connect(&url, options.clone()).await.unwrap().close().await;
-        let connection = Connection::open(&Address::parse(&url).unwrap(), &options, 0).await.unwrap();
+        let connection = connection(&url, &options).await;
         let failed = testing::connect(&url).await.query("SELECT 1 / 0", &[]).await.unwrap_err();
         let mut pipeline = Pipeline::new(&connection);
         pipeline.push_answer(ready(Err(failed)));
@@ -290,5 +322,22 @@ mod tests {
         let stage = StatementRunner { options: &options, may_retry: true };
         let setback = stage.commit(pipeline, 1).await.expect_err("a statement failed");
         assert!(setback.after == ConnectionState::Open);
+    }
+
+    #[tokio::test]
+    async fn what_ends_the_transaction_is_unknown_unless_it_could_not_be_sent() {
+        let url = Cluster::shared().database().await;
+        let options = Options::new(1);
+        let connection = connection(&url, &options).await;
+        let stage = StatementRunner { options: &options, may_retry: true };
+        let client = testing::connect(&url).await;
+        let unsendable = client.query("SELECT $1::integer", &[&"text"]).await.unwrap_err();
+        let broken = client.query("SELECT pg_terminate_backend(pg_backend_pid())", &[]).await.unwrap_err();
+        for (error, fault) in [(unsendable, Fault::Rejected), (broken, Fault::Unknown)] {
+            let mut pipeline = Pipeline::new(&connection);
+            pipeline.push_answer(ready(Err(error)));
+            let setback = stage.commit(pipeline, 0).await.expect_err("it failed");
+            assert_eq!(setback.error.fault, fault);
+        }
     }
 }

@@ -19,6 +19,7 @@ use super::deliveries::WebhookColumns;
 use super::listen;
 use super::load::Loaded;
 use super::pipeline::Pipeline;
+use super::plain_queues::PlainColumns;
 use super::sql::Sql;
 use super::value::Uuid;
 
@@ -65,6 +66,16 @@ impl<'a> Writes<'a> {
     /// the commit.
     pub(super) fn push<'p>(&'p self, pipeline: &mut Pipeline<'p>) -> usize {
         self.born.push(pipeline);
+        self.push_others(pipeline);
+        self.conclusion.push(pipeline);
+        let n_writes = pipeline.len();
+        pipeline.push(Sql::Commit, []);
+        self.push_notice(pipeline);
+        n_writes
+    }
+
+    /// What is written between new jobs and the journal.
+    fn push_others<'p>(&'p self, pipeline: &mut Pipeline<'p>) {
         self.changed.push(pipeline);
         // Before jobs are forgotten, whose deliveries go with them.
         self.posted.push(pipeline);
@@ -76,13 +87,31 @@ impl<'a> Writes<'a> {
         self.limits.push(pipeline);
         self.records.push(pipeline);
         self.clients.push(pipeline);
-        self.conclusion.push(pipeline);
-        let n_writes = pipeline.len();
-        pipeline.push(Sql::Commit, []);
+    }
+
+    fn push_notice<'p>(&'p self, pipeline: &mut Pipeline<'p>) {
         if let Some(notice) = &self.notice {
             pipeline.push(Sql::Notify, [notice]);
         }
-        n_writes
+    }
+
+    /// Adds the statement that writes new jobs if their queues are plain, and the notification. Does not where anything else is to be written.
+    pub(super) fn push_submit<'p>(
+        &'p self,
+        plain: &'p PlainColumns<'_>,
+        pipeline: &mut Pipeline<'p>,
+    ) -> bool {
+        let mut others = Pipeline::new(pipeline.connection());
+        self.push_others(&mut others);
+        if self.born.is_empty() || !others.is_empty() {
+            return false;
+        }
+        let (conclusion, born, plain) = (self.conclusion.values(), self.born.values(), plain.values());
+        let mut values = conclusion.into_iter().chain(born).chain(plain);
+        let values: [_; 24] = std::array::from_fn(|_| values.next().expect("as many as that"));
+        pipeline.push(Sql::Submit, values);
+        self.push_notice(pipeline);
+        true
     }
 }
 
@@ -295,14 +324,15 @@ impl<'a> RecordColumns<'a> {
     }
 }
 
-/// By how much counts change: a column per facet; what happened in queues, a column per number; and the journal.
+/// By how much counts change, what happened in queues, and the journal.
 struct ConclusionColumns<'a> {
     slot: i16,
     queues: Vec<&'a str>,
-    by_facet: [Vec<i64>; 10],
+    /// The numbers of the queues, one after the other.
+    counts: Vec<i64>,
     active_queues: Vec<&'a str>,
-    minutes: Vec<i64>,
-    activity: [Vec<i64>; 6],
+    /// Likewise, each with its minute first.
+    activity: Vec<i64>,
     /// When the last of the entries happened; without it there are none.
     at: Option<i64>,
     entries: Vec<u8>,
@@ -310,34 +340,29 @@ struct ConclusionColumns<'a> {
 
 impl<'a> ConclusionColumns<'a> {
     fn new(changes: &'a Changes, at: Option<Time>, slot: i16) -> ConclusionColumns<'a> {
-        let of = |facet: usize| changes.counts.values().map(|counts| counts.0[facet]).collect();
-        let number = |n: usize| changes.activity.values().map(|activity| activity.to_array()[n]).collect();
+        let activity = changes.activity.iter();
         ConclusionColumns {
             slot,
             queues: changes.counts.keys().map(Name::as_str).collect(),
-            by_facet: std::array::from_fn(of),
+            counts: changes.counts.values().flat_map(|counts| counts.0).collect(),
             active_queues: changes.activity.keys().map(|(queue, _)| queue.as_str()).collect(),
-            minutes: changes.activity.keys().map(|(_, minute)| minute.0).collect(),
-            activity: std::array::from_fn(number),
+            activity: activity
+                .flat_map(|((_, minute), activity)| [minute.0].into_iter().chain(activity.to_array()))
+                .collect(),
             at: at.map(Time::as_micros),
             entries: encode_entries(&changes.journal),
         }
     }
 
+    /// What the statement takes, in its order.
+    fn values(&self) -> [&(dyn ToSql + Sync); 7] {
+        let ConclusionColumns { slot, queues, counts, active_queues, activity, at, entries } = self;
+        [at, entries, slot, queues, counts, active_queues, activity]
+    }
+
     fn push<'p>(&'p self, pipeline: &mut Pipeline<'p>) {
-        if self.queues.is_empty() && self.active_queues.is_empty() && self.at.is_none() {
-            return;
+        if !(self.queues.is_empty() && self.active_queues.is_empty() && self.at.is_none()) {
+            pipeline.push(Sql::Conclude, self.values());
         }
-        let ConclusionColumns { slot, queues, active_queues, minutes, at, entries, .. } = self;
-        let [created, queued, assigned, running, succeeded, failed, canceled, held, waiting, expired] =
-            &self.by_facet;
-        let [submitted, started, well, badly, waited_ms, ran_ms] = &self.activity;
-        #[rustfmt::skip]
-        let values: [&(dyn ToSql + Sync); 22] = [
-            at, entries, slot,
-            queues, created, queued, assigned, running, succeeded, failed, canceled, held, waiting, expired,
-            active_queues, minutes, submitted, started, well, badly, waited_ms, ran_ms,
-        ];
-        pipeline.push(Sql::Conclude, values);
     }
 }
