@@ -313,10 +313,13 @@ async fn a_reader_does_not_pass_a_lower_number_that_is_under_way() {
 async fn a_stopped_server_is_unavailable_and_comes_back() {
     let cluster = Cluster::start(Durability::None);
     let options = Options { wait: Duration::from_secs(3), ..Options::new(1) };
+    let n_lanes = options.lanes;
     let store = Arc::new(Postgres::connect(&cluster.database().await, options).await.unwrap());
     commit(&store, vec![submit(1)]).await.unwrap();
     cluster.kill();
-    // More callers than connections: those that wait for one are told the same.
+    // More callers than connections: those that wait for one are told the same. What is sent on a connection that nobody knows to be gone may have been
+    // written, as far as can be told.
+    let mut n_unknown = 0;
     let mut callers: JoinSet<Result<Changes, Error>> = (0..20)
         .map(|_| {
             let store = store.clone();
@@ -325,8 +328,10 @@ async fn a_stopped_server_is_unavailable_and_comes_back() {
         .collect();
     while let Some(answer) = callers.join_next().await {
         let error = answer.unwrap().unwrap_err();
-        assert_eq!(error.fault, Fault::Unavailable, "{error}");
+        assert!(matches!(error.fault, Fault::Unavailable | Fault::Unknown), "{error}");
+        n_unknown += usize::from(error.fault == Fault::Unknown);
     }
+    assert!(n_unknown <= n_lanes, "{n_unknown}");
     let error = (&*store as &dyn Store).job(id(1)).await.unwrap_err();
     assert_eq!(error.fault, Fault::Unavailable, "{error}");
     cluster.start_again();
