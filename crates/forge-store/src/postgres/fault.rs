@@ -83,10 +83,13 @@ impl std::error::Error for Placed {
     }
 }
 
-/// What ends the transaction was under way when this happened, unless it could not even be sent.
+/// What ends the transaction was under way when this happened: unless it could not even be sent or was refused, nobody knows what became of it.
 pub(super) fn report_commit(error: PgError) -> Error {
-    let is_sent = error.code().is_some() || fault_of_driver(&error) != Fault::Rejected;
-    if is_sent && is_fatal(&error) {
+    let may_be_done = match error.as_db_error() {
+        Some(db) => matches!(db.severity(), "FATAL" | "PANIC"),
+        None => fault_of_driver(&error) != Fault::Rejected,
+    };
+    if may_be_done {
         return Error::new(Fault::Unknown, Described::from(error));
     }
     report(error)

@@ -325,15 +325,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_ends_the_transaction_is_unknown_unless_it_could_not_be_sent() {
+    async fn what_became_of_the_end_is_unknown_unless_it_was_not_sent_or_refused() {
         let url = Cluster::shared().database().await;
         let options = Options::new(1);
         let connection = connection(&url, &options).await;
         let stage = StatementRunner { options: &options, may_retry: true };
         let client = testing::connect(&url).await;
         let unsendable = client.query("SELECT $1::integer", &[&"text"]).await.unwrap_err();
+        let write = "BEGIN READ ONLY; INSERT INTO store VALUES (gen_random_uuid())";
+        let read_only = client.batch_execute(write).await.unwrap_err();
+        client.batch_execute("ROLLBACK").await.unwrap();
         let broken = client.query("SELECT pg_terminate_backend(pg_backend_pid())", &[]).await.unwrap_err();
-        for (error, fault) in [(unsendable, Fault::Rejected), (broken, Fault::Unknown)] {
+        let ends = [(unsendable, Fault::Rejected), (read_only, Fault::Unavailable), (broken, Fault::Unknown)];
+        for (error, fault) in ends {
             let mut pipeline = Pipeline::new(&connection);
             pipeline.push_answer(ready(Err(error)));
             let setback = stage.commit(pipeline, 0).await.expect_err("it failed");
