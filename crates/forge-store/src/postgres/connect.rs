@@ -150,6 +150,8 @@ pub(super) async fn open_bare(address: &Address) -> Result<Client, PgError> {
 /// A server that waits for a lock on behalf of a node that is gone should notice, and let go of what it holds. So should one that cannot get rid of
 /// an answer: neither of the timeouts counts while it writes, so the system has to end the connection.
 ///
+/// Statements that are a transaction by themselves have the level that is said here, whatever is the default of the database.
+///
 /// All our statements look up rows by index, and say so in their order and limits. The planner guesses otherwise while a table
 /// is small or its statistics are old, and a prepared plan stays: a sequential scan chosen for ten rows would still be in
 /// use at a million. So every plan is made once, and may use nothing but indexes where there is one.
@@ -161,6 +163,7 @@ pub(super) fn settings(options: &Options) -> String {
          SET lock_timeout = {};
          SET idle_in_transaction_session_timeout = {silence};
          SET idle_session_timeout = 0;
+         SET default_transaction_isolation = 'read committed';
          SET client_connection_check_interval = 1000;
          SET plan_cache_mode = force_generic_plan;
          SET enable_seqscan = off;

@@ -22,6 +22,21 @@ async fn session() -> Client {
     client
 }
 
+#[tokio::test]
+async fn the_level_of_transactions_is_ours_not_that_of_the_database() {
+    let url = Cluster::shared().database().await;
+    let alter = "DO $$ BEGIN
+        EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = serializable', current_database());
+    END $$";
+    testing::connect(&url).await.batch_execute(alter).await.unwrap();
+    let client = testing::connect(&url).await;
+    let level =
+        async || client.query_one("SHOW transaction_isolation", &[]).await.unwrap().get::<_, String>(0);
+    assert_eq!(level().await, "serializable");
+    client.batch_execute(&connect::settings(&Options::new(1))).await.unwrap();
+    assert_eq!(level().await, "read committed");
+}
+
 /// Ended jobs and settled deliveries, and some that wait, without telling the planner.
 async fn fill(client: &Client) {
     let insert = "
