@@ -33,11 +33,6 @@ impl<'a> Pipeline<'a> {
         self.answers.push(Box::pin(async move { connection.query(sql, &values).await }));
     }
 
-    /// Where the statements go.
-    pub(super) fn connection(&self) -> &'a Connection {
-        self.connection
-    }
-
     /// Adds an answer in the place of a statement.
     #[cfg(test)]
     pub(super) fn push_answer(

@@ -70,7 +70,11 @@ impl PlainQueues {
         }
     }
 
-    fn forget(&self, wants: &Wants) {
+    /// Submissions to these queues do not go this way, or not now: those after them need not be decided in vain.
+    pub(super) fn forget(&self, wants: &Wants) {
+        if !holds_nothing(wants) {
+            return;
+        }
         self.queues().retain(|queue, _| !wants.counts.contains(queue));
     }
 
@@ -122,10 +126,12 @@ pub(super) async fn submit(
     }
     let columns = PlainColumns::new(wants, &counts);
     let writes = Writes::new(&changes, &Loaded::default(), stage.options.node, connection.slot);
-    let mut pipeline = Pipeline::new(connection);
-    if !writes.push_submit(&columns, &mut pipeline) {
+    if !writes.only_brings_jobs(connection) {
+        plain.forget(wants);
         return Ok(None);
     }
+    let mut pipeline = Pipeline::new(connection);
+    writes.push_submit(&columns, &mut pipeline);
     let written = stage.commit(pipeline, 0).await.map_err(|setback| setback.of(&changes, wants))?;
     drop(writes);
     if written.is_empty() {
@@ -191,7 +197,13 @@ mod tests {
 
     /// One job, whose id has this number.
     fn batch(n: u128) -> (Wants, Decide) {
-        let head = Head::new(ClientId::from_u128(7), Name::new("q").unwrap(), Time::from_millis(1));
+        batch_with(n, |_| {})
+    }
+
+    /// The same with whatever `set` makes of its head.
+    fn batch_with(n: u128, set: impl FnOnce(&mut Head)) -> (Wants, Decide) {
+        let mut head = Head::new(ClientId::from_u128(7), Name::new("q").unwrap(), Time::from_millis(1));
+        set(&mut head);
         let input = Input { payload: b"{}".to_vec(), ..Input::default() };
         let job =
             NewJob { id: JobId::v7(1, n), id_given: false, head: Arc::new(head), input: Arc::new(input) };
@@ -249,6 +261,23 @@ mod tests {
         assert!(matches!(place.submit(2).await, Ok(true)));
         place.submit_anyhow(3).await.unwrap();
         assert_eq!(place.counted().await, [3; 5]);
+    }
+
+    #[tokio::test]
+    async fn after_a_job_with_a_callback_nothing_is_decided_in_vain() {
+        let place = Place::make().await;
+        place.submit_anyhow(1).await.unwrap();
+        assert!(matches!(place.submit(2).await, Ok(true)));
+        let (wants, decide) = batch_with(3, |head| head.callback = Some("https://example.com/hook".into()));
+        let changes = place.store.transact(wants.clone(), decide).await.unwrap();
+        assert!(!changes.deliveries.is_empty());
+        assert_eq!(place.counted().await, [3; 5]);
+        assert!(place.store.plain.of(&wants).is_none());
+        place.submit_anyhow(4).await.unwrap();
+        assert!(
+            matches!(place.submit(5).await, Ok(true)),
+            "a plain submission has found the queue plain again"
+        );
     }
 
     #[tokio::test]

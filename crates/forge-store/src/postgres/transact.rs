@@ -277,6 +277,9 @@ async fn attempt(
         return Err(FailedTry::limits());
     }
     let writes = Writes::new(&changes, &loaded, stage.options.node, connection.slot);
+    if !writes.only_brings_jobs(connection) {
+        plain.forget(wants);
+    }
     let mut pipeline = Pipeline::new(connection);
     let n_writes = writes.push(&mut pipeline);
     stage.commit(pipeline, n_writes).await.map_err(|setback| setback.of(&changes, wants))?;

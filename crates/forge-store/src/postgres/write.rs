@@ -15,6 +15,7 @@ use tokio_postgres::types::ToSql;
 
 use super::aside::Aside;
 use super::columns::{Clients, EndedColumns, InsertedColumns, UpdatedColumns};
+use super::connect::Connection;
 use super::deliveries::WebhookColumns;
 use super::listen;
 use super::load::Loaded;
@@ -95,23 +96,20 @@ impl<'a> Writes<'a> {
         }
     }
 
-    /// Adds the statement that writes new jobs if their queues are plain, and the notification. Does not where anything else is to be written.
-    pub(super) fn push_submit<'p>(
-        &'p self,
-        plain: &'p PlainColumns<'_>,
-        pipeline: &mut Pipeline<'p>,
-    ) -> bool {
-        let mut others = Pipeline::new(pipeline.connection());
+    /// Whether nothing but new jobs is to be written, and what is counted and told of them.
+    pub(super) fn only_brings_jobs(&self, connection: &Connection) -> bool {
+        let mut others = Pipeline::new(connection);
         self.push_others(&mut others);
-        if self.born.is_empty() || !others.is_empty() {
-            return false;
-        }
+        !self.born.is_empty() && others.is_empty()
+    }
+
+    /// Adds the statement that writes new jobs if their queues are plain, and the notification.
+    pub(super) fn push_submit<'p>(&'p self, plain: &'p PlainColumns<'_>, pipeline: &mut Pipeline<'p>) {
         let (conclusion, born, plain) = (self.conclusion.values(), self.born.values(), plain.values());
         let mut values = conclusion.into_iter().chain(born).chain(plain);
         let values: [_; 24] = std::array::from_fn(|_| values.next().expect("as many as that"));
         pipeline.push(Sql::Submit, values);
         self.push_notice(pipeline);
-        true
     }
 }
 
