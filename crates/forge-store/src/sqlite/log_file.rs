@@ -6,6 +6,9 @@
 //!
 //! Nobody misses what is not written yet. A commit becomes visible to other connections after its sync, because the writer has
 //! `synchronous` FULL; whatever was not synced when a process ends was not committed. And the writer itself reads through here.
+//!
+//! Nobody may get it who should not. Of a transaction that outgrew the cache of pages something is kept before its end; if it is rolled back, another process may
+//! write to the same places next. So a connection whose transaction failed must be closed, which forgets what is kept.
 #![expect(unsafe_code, reason = "a file system of SQLite is a table of C functions")]
 
 use std::ffi::{CStr, c_char, c_int, c_void};

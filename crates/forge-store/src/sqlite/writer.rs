@@ -4,12 +4,14 @@
 //! ```text
 //! BEGIN IMMEDIATE ─► load ─► decide ─► write ─► COMMIT (the log is on the disk) ─► reply
 //!        │            │        │         │         │
-//!        └────────────┴────────┴─────────┴─────────┴──► any error or panic: ROLLBACK ─► reply
+//!        └────────────┴────────┴─────────┴─────────┴──► any error or panic: close the connection ─► reply
 //! ```
 //!
 //! `IMMEDIATE` takes the write lock before anything is read: another process cannot come in between, it waits, and so do
-//! we for it. Where even rolling back fails, the connection is closed, which rolls back too, and the next transaction
-//! opens another.
+//! we for it.
+//!
+//! Closing rolls back, and the next transaction opens another connection. To roll back alone would not do: pages that did not fit into the
+//! cache are on their way to the log by then, where another process may write next ([`log_file`](super::log_file)).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -61,9 +63,9 @@ pub(super) struct SweepBatch {
 /// The connection, and what is remembered with it.
 pub(super) struct SqliteWriter {
     file: DatabaseFile,
-    /// `None` after a transaction that could not even be rolled back.
+    /// `None` after a transaction that failed.
     db: Option<Connection>,
-    /// The data version seen last; `None` on a new connection.
+    /// The data version seen last; `None` on a connection opened anew, which cannot tell what was before.
     data_version: Option<i64>,
     cache: WriterCache,
     read_cache: Arc<ReadCache>,
@@ -83,8 +85,8 @@ impl SqliteWriter {
         watch(&mut db, bell.clone())?;
         Ok(SqliteWriter {
             file,
+            data_version: Some(data_version(&db)?),
             db: Some(db),
-            data_version: None,
             cache: WriterCache::default(),
             read_cache,
             bell,
@@ -173,11 +175,9 @@ impl SqliteWriter {
             None => self.reopened()?,
         };
         let done = self.begin(&db).and_then(|()| work(&db, &mut self.cache));
-        if done.is_err() {
-            self.cache.clear();
-        }
-        if done.is_ok() || is_rolled_back(&db) {
-            self.db = Some(db);
+        match done {
+            Ok(_) => self.db = Some(db),
+            Err(_) => self.cache.clear(),
         }
         done
     }
@@ -185,10 +185,9 @@ impl SqliteWriter {
     fn begin(&mut self, db: &Connection) -> Result<(), Error> {
         db.prepare_cached(BEGIN)?.execute([])?;
         self.read_cache.begun();
-        let version = db.prepare_cached(DATA_VERSION)?.query_row([], |row| row.get(0))?;
-        let seen = self.data_version.replace(version);
-        if seen.is_some_and(|seen| seen != version) {
-            // Another process wrote. It does not tell what it did, only that it did something.
+        let version = data_version(db)?;
+        if self.data_version.replace(version) != Some(version) {
+            // Another process wrote, or may have. It does not tell what it did, only that it did something.
             self.cache.clear();
             let _ = self.wakeups.send(Wakeup::Everything);
         }
@@ -201,6 +200,10 @@ impl SqliteWriter {
         watch(&mut db, self.bell.clone())?;
         Ok(db)
     }
+}
+
+fn data_version(db: &Connection) -> Result<i64, Error> {
+    Ok(db.prepare_cached(DATA_VERSION)?.query_row([], |row| row.get(0))?)
 }
 
 /// Returns when everything is on the disk.
@@ -223,11 +226,52 @@ fn decided(decide: &mut Decide, rows: Rows) -> Result<Changes, Error> {
     })
 }
 
-/// SQLite ends a transaction by itself when there is no room or the disk fails.
-fn is_rolled_back(db: &Connection) -> bool {
-    let rolled_back = db.is_autocommit() || db.execute_batch(ROLLBACK).is_ok();
-    if !rolled_back {
-        tracing::warn!("rolling back failed; the connection is opened anew");
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sqlite::checkpoint::Checkpointer;
+    use crate::sqlite::migrate::migrate;
+
+    /// Each row is a page.
+    fn insert(db: &Connection, n_rows: i64, text: &str) -> Result<(), Error> {
+        let mut insert = db.prepare_cached("INSERT INTO notes (text) VALUES (?)")?;
+        for _ in 0..n_rows {
+            insert.execute([text.repeat(4000)])?;
+        }
+        Ok(())
     }
-    rolled_back
+
+    #[test]
+    fn what_a_failed_transaction_left_in_the_log_does_not_come_back_over_what_another_process_wrote() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = DatabaseFile { path: folder.path().join("jobs.db"), options: Default::default() };
+        let db = file.writer().unwrap();
+        migrate(&db).unwrap();
+        // The log begins anew, so that nothing is read from it when SQLite rolls back.
+        db.execute_batch("CREATE TABLE notes (text TEXT NOT NULL); PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+        let (_checkpointer, bell) = Checkpointer::start(&file).unwrap();
+        let wakeups = broadcast::channel(16).0;
+        let mut writer =
+            SqliteWriter::new(file.clone(), db, bell, Arc::new(ReadCache::new(None)), wakeups).unwrap();
+        let other = file.writer().unwrap();
+
+        let failed = writer.transaction(|db, _| -> Result<(), Error> {
+            // A thousand more than fit into the cache.
+            insert(db, 5000, "f")?;
+            Err(Error::new(Fault::Rejected, "for the test"))
+        });
+        assert!(failed.is_err());
+        for _ in 0..10 {
+            other.execute_batch(BEGIN).unwrap();
+            insert(&other, 200, "o").unwrap();
+            other.execute_batch(COMMIT).unwrap();
+        }
+        writer.alone(|db| insert(db, 1, "w")).unwrap();
+
+        let reader = file.reader().unwrap();
+        let sql = "SELECT (SELECT count(*) FROM notes WHERE text LIKE 'oooo%'), (SELECT count(*) FROM notes),
+                          (SELECT * FROM pragma_integrity_check)";
+        let found = reader.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
+        assert_eq!(found, (2000, 2001, "ok".to_owned()));
+    }
 }
