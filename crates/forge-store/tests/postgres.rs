@@ -310,6 +310,31 @@ async fn a_reader_does_not_pass_a_lower_number_that_is_under_way() {
 }
 
 #[tokio::test]
+async fn a_row_of_the_journal_or_an_outcome_that_cannot_be_read_hides_no_other() {
+    let url = database().await;
+    let store = connect(&url, 1).await;
+    for n in [1, 2] {
+        commit(&store, vec![submit(n)]).await.unwrap();
+        commit(&store, vec![cancel(n)]).await.unwrap();
+    }
+    let store = &store as &dyn Store;
+    let mut executions = Vec::new();
+    for n in [1, 2] {
+        executions.push(store.job(id(n)).await.unwrap().unwrap().execution);
+    }
+    let damage = "
+        UPDATE outcomes SET digest = '\\x01' WHERE job = (SELECT min(job::text)::uuid FROM outcomes);
+        UPDATE journal SET entries = '\\xff' WHERE seq = (SELECT min(seq) + 1 FROM journal)";
+    testing::connect(&url).await.batch_execute(damage).await.unwrap();
+
+    assert_eq!(store.outcome(executions[0]).await.unwrap_err().fault, Fault::Corrupt);
+    let outcomes = store.outcomes(executions.clone()).await.unwrap();
+    assert_eq!(outcomes.iter().map(|outcome| outcome.execution).collect::<Vec<_>>(), executions[1..]);
+    let rows = store.journal(0, 9).await.unwrap();
+    assert_eq!(rows.iter().map(|row| row.entries.is_empty()).collect::<Vec<_>>(), [false, true, false, false]);
+}
+
+#[tokio::test]
 async fn a_stopped_server_is_unavailable_and_comes_back() {
     let cluster = Cluster::start(Durability::None);
     let options = Options { wait: Duration::from_secs(3), ..Options::new(1) };

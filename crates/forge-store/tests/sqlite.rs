@@ -412,6 +412,27 @@ async fn a_damaged_row_is_damage_and_its_neighbours_are_not() {
     transact(store, vec![submit([3])]).await.unwrap();
 }
 
+#[tokio::test]
+async fn a_row_of_the_journal_or_an_outcome_that_cannot_be_read_hides_no_other() {
+    let (_folder, path) = file();
+    let store: &dyn Store = &Sqlite::open(&path).unwrap();
+    transact(store, vec![submit(1..=2)]).await.unwrap();
+    let jobs = claimed(&transact(store, vec![claim(2)]).await.unwrap());
+    succeed(store, &jobs).await;
+    let [bad, good] = [&jobs[0], &jobs[1]].map(|job| job.execution);
+    let db = raw(&path);
+    let sql = "UPDATE outcomes SET digest = x'01' WHERE execution = ?1";
+    assert_eq!(db.execute(sql, [bad.to_bytes()]).unwrap(), 1);
+    let sql = "UPDATE journal SET entries = x'ff' WHERE seq = (SELECT min(seq) + 1 FROM journal)";
+    assert_eq!(db.execute(sql, []).unwrap(), 1);
+
+    assert_eq!(store.outcome(bad).await.unwrap_err().fault, Fault::Corrupt);
+    let outcomes = store.outcomes(vec![bad, good]).await.unwrap();
+    assert_eq!(outcomes.iter().map(|outcome| outcome.execution).collect::<Vec<_>>(), [good]);
+    let rows = store.journal(0, 9).await.unwrap();
+    assert_eq!(rows.iter().map(|row| row.entries.is_empty()).collect::<Vec<_>>(), [false, true, false]);
+}
+
 #[test]
 fn a_file_that_cannot_be_used_says_why() {
     let (folder, path) = file();

@@ -7,9 +7,9 @@ use std::time::Duration;
 use forge_core::history::{Event, JournalEntry};
 use forge_core::id::{ExecutionId, JobId};
 use forge_core::job::Job;
-use forge_core::rows::{Object, Outcome};
+use forge_core::rows::Object;
 use forge_core::sink::SinkPosition;
-use forge_store::{Fault, JournalRow, Store};
+use forge_store::JournalRow;
 use tokio::sync::mpsc;
 
 use super::{EventSink, SinkEvent};
@@ -78,7 +78,6 @@ impl SinkFeed {
                     return Some(rows);
                 }
                 Err(Error::Stopped) => return None,
-                Err(Error::Store(error)) if error.fault == Fault::Corrupt => self.step_over(&error),
                 Err(error) => {
                     tracing::debug!(sink = self.sink.name(), %error, "could not read the journal");
                     self.engine.clock().sleep(PAUSE).await;
@@ -93,17 +92,6 @@ impl SinkFeed {
             0..PAGE_ENTRIES => (self.rows_max * 2).min(ROWS_MAX),
             _ => (self.rows_max / 2).max(1),
         };
-    }
-
-    /// Leaves out a row that cannot be read, once it stands alone.
-    fn step_over(&mut self, error: &forge_store::Error) {
-        if self.rows_max > 1 {
-            self.rows_max = 1;
-            return;
-        }
-        let row = self.reader.position() + 1;
-        tracing::error!(sink = self.sink.name(), row, %error, "a row of the journal cannot be read; its events are not sent");
-        self.reader = self.engine.journal(row);
     }
 
     /// Cuts rows into what goes out together, each with the place after it.
@@ -156,7 +144,12 @@ impl SinkFeed {
         let jobs: HashMap<JobId, Arc<Job>> = jobs.into_iter().map(|job| (job.id, Arc::new(job))).collect();
         let ended = events.iter().filter(|(_, event)| event.ends());
         let executions = ended.filter_map(|(job, event)| jobs.get(job)?.execution_id(event.execution));
-        let mut outcomes = outcomes(store, executions.collect()).await?;
+        let outcomes = match executions.collect::<Vec<_>>() {
+            none if none.is_empty() => Vec::new(),
+            executions => store.outcomes(executions).await?,
+        };
+        let mut outcomes: HashMap<ExecutionId, Object> =
+            outcomes.into_iter().map(|outcome| (outcome.execution, outcome.object)).collect();
         let mut waves: Vec<Vec<SinkEvent>> = Vec::new();
         let mut n_before: HashMap<JobId, usize> = HashMap::new();
         let mut n_skipped = 0;
@@ -175,31 +168,5 @@ impl SinkFeed {
             *wave += 1;
         }
         Ok((waves, n_skipped))
-    }
-}
-
-/// The outcomes of these executions. One that cannot be read is left out: its event is told without it.
-async fn outcomes(
-    store: &dyn Store,
-    executions: Vec<ExecutionId>,
-) -> Result<HashMap<ExecutionId, Object>, forge_store::Error> {
-    let by_execution = |outcome: Outcome| (outcome.execution, outcome.object);
-    if executions.is_empty() {
-        return Ok(HashMap::new());
-    }
-    match store.outcomes(executions.clone()).await {
-        Ok(found) => Ok(found.into_iter().map(by_execution).collect()),
-        Err(error) if error.fault == Fault::Corrupt => {
-            let mut readable = HashMap::new();
-            for execution in executions {
-                match store.outcome(execution).await {
-                    Ok(found) => readable.extend(found.map(by_execution)),
-                    Err(error) if error.fault == Fault::Corrupt => {}
-                    Err(error) => return Err(error),
-                }
-            }
-            Ok(readable)
-        }
-        Err(error) => Err(error),
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use forge_core::job::Name;
 use forge_core::sink::{SinkCursor, SinkPosition};
 use forge_core::time::Time;
-use forge_store::{Fault, JournalRow, Store};
+use forge_store::{JournalRow, Store};
 
 /// Sinks that are looked at. There are three kinds, and the bridge of each may have one.
 const SINKS_MAX: usize = 64;
@@ -50,33 +50,21 @@ impl Unsent {
     }
 }
 
-/// How many events of rows before `overdue` follow a place in the journal, among its next `rows_max` rows. Those of a row that cannot be
-/// read count as none.
+/// How many events of rows before `overdue` follow a place in the journal, among its next `rows_max` rows.
 async fn n_events_before(
     store: &dyn Store,
     position: SinkPosition,
     overdue: Time,
     rows_max: usize,
 ) -> Result<usize, forge_store::Error> {
-    let (mut after, mut limit, mut n_rows, mut n_events) = (position.row - 1, PAGE_ROWS, 0, 0);
+    let (mut after, mut n_rows, mut n_events) = (position.row - 1, 0, 0);
     while n_rows < rows_max {
-        let rows = match store.journal(after, limit.min(rows_max - n_rows)).await {
-            Ok(rows) => rows,
-            Err(error) if error.fault == Fault::Corrupt => {
-                // Stepped over once it stands alone.
-                if limit == 1 {
-                    (after, n_rows) = (after + 1, n_rows + 1);
-                }
-                limit = 1;
-                continue;
-            }
-            Err(error) => return Err(error),
-        };
+        let rows = store.journal(after, PAGE_ROWS.min(rows_max - n_rows)).await?;
         let is_old = |row: &&JournalRow| row.entries.iter().all(|entry| entry.at() < overdue);
         let old: Vec<&JournalRow> = rows.iter().filter(is_old).collect();
         n_events += old.iter().map(|row| n_unsent(row, position)).sum::<usize>();
         let Some(last) = rows.last().filter(|_| !old.is_empty()) else { break };
-        (after, limit, n_rows) = (last.seq, PAGE_ROWS, n_rows + rows.len());
+        (after, n_rows) = (last.seq, n_rows + rows.len());
     }
     Ok(n_events)
 }

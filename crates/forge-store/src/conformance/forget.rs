@@ -106,6 +106,17 @@ pub async fn a_sweep_is_bounded_and_leaves_what_is_young(fixture: &dyn Fixture) 
     assert_eq!(store.sweep(sweep(9)).await.unwrap().total(), 0);
 }
 
+/// Rows of a moment that is still to come, from when a clock was ahead, do not keep the older ones behind them.
+pub async fn a_sweep_passes_rows_of_the_future(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    for (n, second) in [(1, 900), (2, 901), (3, 902), (4, 10), (5, 11)] {
+        accepted(ask(&store, at(second), submit(job(n, "q"))).await);
+    }
+    let rows = all_rows(&store, 0).await;
+    assert_eq!(store.sweep(sweep(at(100), at(100), 2)).await.unwrap().journal_rows, 2);
+    assert_eq!(store.journal(0, 9).await.unwrap(), rows[..3]);
+}
+
 /// A sweep leaves what somebody has not read, however old it is.
 pub async fn a_sweep_leaves_what_was_not_read(fixture: &dyn Fixture) {
     let store = fixture.store();

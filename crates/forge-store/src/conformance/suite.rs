@@ -110,6 +110,7 @@ macro_rules! conformance_suite {
             forget::retention_forgets_in_bites,
             forget::a_sweep_is_bounded_and_leaves_what_is_young,
             forget::a_sweep_leaves_what_was_not_read,
+            forget::a_sweep_passes_rows_of_the_future,
             forget::a_swept_journal_goes_on_from_its_end,
             journal::the_journal_tells_a_life_in_order,
             journal::the_journal_is_read_in_pages,

@@ -113,9 +113,8 @@ pub(super) const READ_END: &str = "SELECT coalesce(max(seq), 0) FROM journal WHE
 pub(super) const READ_BEFORE: &str = "
     SELECT min(seq) - 1 FROM (SELECT seq FROM journal WHERE at >= $1::bigint OFFSET 0) AS young";
 
-/// Looks at the oldest rows only: moments grow with the numbers, and a sweep that finds nothing must not read it all.
+/// Found on `journal_at` alone, so that looking for nothing costs nothing. By moments, not by numbers: rows of a node whose clock was ahead
+/// must not keep those behind them.
 pub(super) const SWEEP: &str = "
     DELETE FROM journal
-     WHERE seq IN (SELECT seq
-                     FROM (SELECT seq, at FROM journal WHERE seq <= $3::bigint ORDER BY seq LIMIT $2::bigint) AS oldest
-                    WHERE at < $1::bigint)";
+     WHERE seq IN (SELECT seq FROM journal WHERE at < $1::bigint AND seq <= $3::bigint ORDER BY at LIMIT $2::bigint)";

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forge_core::command::{Blob, Content};
-use forge_core::history::decode_entries;
 use forge_core::id::{ExecutionId, JobId};
 use forge_core::item::decode_ends;
 use forge_core::job::{Input, Job, Lane, Shelf};
@@ -315,7 +314,7 @@ impl ReadConnection<'_> {
             Query::Outcomes(executions) => {
                 let ids: Vec<Uuid> = executions.into_iter().map(Uuid::from).collect();
                 let rows = self.rows(Sql::ReadOutcomes, &[&ids]).await?;
-                Page::Outcomes(rows.iter().map(read_outcome).collect::<Result<_, _>>()?)
+                Page::Outcomes(readable_all(&rows, read_outcome)?)
             }
             Query::Webhook(id) => {
                 let rows = self.rows(Sql::ReadWebhook, &[&Uuid::from(id)]).await?;
@@ -423,5 +422,5 @@ fn read_queue(row: &Row) -> Result<QueueCounts, Error> {
 }
 
 fn read_journal_row(row: &Row) -> Result<JournalRow, Error> {
-    Ok(JournalRow { seq: cell(row, 0)?, entries: decode_entries(cell(row, 1)?)? })
+    Ok(JournalRow::decode(cell(row, 0)?, cell(row, 1)?))
 }

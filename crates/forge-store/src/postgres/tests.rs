@@ -124,6 +124,7 @@ async fn check_plans(client: &Client) {
         (Sql::ReadNextDue, "using jobs_due"),
         (Sql::ReadJournal, "using journal_pkey"),
         (Sql::ReadJournalBefore, "using journal_at"),
+        (Sql::SweepJournal, "using journal_at"),
         (Sql::SweepTombstones, "using tombstones_at"),
         (Sql::SweepLimits, "using limits_idle"),
         (Sql::ReadApiKey, "using api_keys_digest"),

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forge_core::codec::Corrupt;
-use forge_core::history::decode_entries;
 use forge_core::id::{ClientId, ExecutionId, JobId};
 use forge_core::item::decode_ends;
 use forge_core::job::{Input, Job, Lane, Name, Shelf};
@@ -253,7 +252,8 @@ pub(super) fn read(db: &Connection, recent: &ReadCache, query: &Query) -> Result
         }
         Query::Outcomes(executions) => {
             let read = |id: &ExecutionId| first(db, OUTCOME, params![id.to_bytes()], |row| outcome(*id, row));
-            Page::Outcomes(executions.iter().filter_map(|id| read(id).transpose()).collect::<Result<_, _>>()?)
+            let found = executions.iter().filter_map(|id| readable(read(id)).transpose());
+            Page::Outcomes(found.collect::<Result<_, _>>()?)
         }
         Query::Webhook(id) => Page::Webhook(deliveries::webhook_by_id(db, *id)?.map(Box::new)),
         Query::Webhooks { client, after, limit } => {
@@ -341,7 +341,7 @@ fn journal_end(db: &Connection) -> Result<i64, Error> {
 }
 
 fn journal_row(row: &Row<'_>) -> Result<JournalRow, Error> {
-    Ok(JournalRow { seq: row.get(0)?, entries: decode_entries(cells::bytes(row, 1)?)? })
+    Ok(JournalRow::decode(row.get(0)?, cells::bytes(row, 1)?))
 }
 
 /// What `read` makes of the first row, if there is one.
