@@ -12,10 +12,10 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::client::{ApiKey, Client};
-use crate::command::{Answer, Output};
+use crate::command::{Answer, Content, Output};
 use crate::delivery::{Chain, Delivery};
 use crate::history::JournalEntry;
-use crate::id::{ClientId, DeliveryId, ExecutionId, JobId, KeyId, SigningKeyId, WebhookId};
+use crate::id::{BlobId, ClientId, DeliveryId, ExecutionId, JobId, KeyId, SigningKeyId, WebhookId};
 use crate::item::ItemEnd;
 use crate::job::{IdempotencyKey, Input, Job, Name, Shelf};
 use crate::record::{Record, RecordChange, RecordKey};
@@ -388,6 +388,17 @@ impl Changes {
             && self.signing_keys.is_empty()
             && self.set_aside.is_empty()
             && self.restored.is_empty()
+    }
+
+    /// Blobs that a worker has uploaded and not reported yet, with the end of its lease: they do not count as loose before.
+    pub fn blobs_held(&self) -> impl Iterator<Item = (BlobId, Time)> {
+        self.updated.iter().filter_map(|job| {
+            let lease = job.lease.as_ref()?;
+            match &lease.upload.as_ref()?.content {
+                Content::Stored(blob) => Some((blob.id, lease.until)),
+                Content::Inline(_) => None,
+            }
+        })
     }
 }
 

@@ -11,7 +11,8 @@
 //!
 //! A blob that no result names is *loose*, and a sweep removes it after a while ([`LOOSE_BLOB`]): so a process that is
 //! killed between the bytes and the row leaves nothing for ever, and a reader who is at it while its result expires can
-//! come to the end. A blob that was swept cannot be named any more.
+//! come to the end. One that a worker has uploaded before its attempt ends counts as loose from the end of its lease on. A blob that was swept cannot be
+//! named any more.
 //!
 //! [`LOOSE_BLOB`]: forge_core::limits::LOOSE_BLOB
 

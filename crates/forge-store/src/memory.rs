@@ -228,6 +228,7 @@ impl Tables {
         }
         self.post.check(changes)?;
         blobs.name(changes.results.iter().filter_map(|result| stored(Some(&result.output.content))))?;
+        changes.blobs_held().for_each(|(blob, until)| blobs.hold(blob, until));
         for (job, input) in &changes.inserted {
             self.put(job);
             if !input.is_empty() {

@@ -331,7 +331,10 @@ async fn a_row_of_the_journal_or_an_outcome_that_cannot_be_read_hides_no_other()
     let outcomes = store.outcomes(executions.clone()).await.unwrap();
     assert_eq!(outcomes.iter().map(|outcome| outcome.execution).collect::<Vec<_>>(), executions[1..]);
     let rows = store.journal(0, 9).await.unwrap();
-    assert_eq!(rows.iter().map(|row| row.entries.is_empty()).collect::<Vec<_>>(), [false, true, false, false]);
+    assert_eq!(
+        rows.iter().map(|row| row.entries.is_empty()).collect::<Vec<_>>(),
+        [false, true, false, false]
+    );
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use forge_core::command::{Answer, Blob, Command, Content, Output, Succeed};
+use forge_core::command::{Answer, Blob, Command, Content, Extend, Output, Succeed, Upload};
 use forge_core::id::BlobId;
 use forge_core::job::{Job, Keep};
 use forge_core::state::State;
@@ -203,6 +203,25 @@ pub async fn a_blob_that_is_still_written_is_not_swept(fixture: &dyn Fixture) {
     store.blobs().touch(blob.id, at(11)).await.unwrap();
     assert_eq!(store.sweep(sweep(START, at(99), 9)).await.unwrap().total(), 0, "it has been named since");
     assert!(is_there(&store, &blob).await);
+}
+
+/// A result that was sent before its attempt ends is there for as long as the lease is, however often that is extended.
+pub async fn an_upload_is_kept_while_its_lease_lasts(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let (taken, given_up) = (in_hand(&store, 1).await, in_hand(&store, 2).await);
+    let blobs = [write(&store, 1, 10, START).await, write(&store, 2, 10, START).await];
+    for (job, blob) in [(&taken, blobs[0]), (&given_up, blobs[1])] {
+        let output = Arc::new(stored(blob));
+        done(ask(&store, at(1), Command::Upload(Upload { held: held(job), output })).await);
+    }
+    let extend = Extend { held: held(&taken), lease: Some(secs(1000)), note: None };
+    done(ask(&store, at(5), Command::Extend(extend)).await);
+    assert_eq!(fixture.second().sweep(sweep(START, at(900), 9)).await.unwrap().blobs, 1);
+    assert!(!is_there(&store, &blobs[1]).await, "nobody holds it any more");
+    done(ask(&store, at(901), Command::Succeed(Succeed { held: held(&taken), output: None })).await);
+    let kept = store.result(taken.execution).await.unwrap().expect("it succeeded");
+    assert_eq!(kept.content, Some(Content::Stored(blobs[0])));
+    snapshot(&store).await;
 }
 
 /// What is known of a result outlives its content; a blob goes a while later, for those who are at it.

@@ -100,6 +100,7 @@ macro_rules! conformance_suite {
             results::what_no_result_names_is_swept_after_a_while,
             results::a_sweep_frees_as_many_blobs_as_it_may,
             results::a_blob_that_is_still_written_is_not_swept,
+            results::an_upload_is_kept_while_its_lease_lasts,
             results::the_content_of_an_expired_result_goes_and_the_rest_stays,
             results::expired_results_go_in_bites,
             results::a_forgotten_job_lets_its_blob_go,

@@ -46,6 +46,13 @@ impl BlobTable {
         Ok(())
     }
 
+    /// It is not loose before this moment.
+    pub(super) fn hold(&self, blob: BlobId, until: Time) {
+        if let Some(entry) = self.entries().get_mut(&blob) {
+            entry.loose_at = entry.loose_at.and(Some(until));
+        }
+    }
+
     /// No result names it any more.
     pub(super) fn let_go(&self, blob: Option<BlobId>, now: Time) {
         let mut entries = self.entries();
@@ -73,9 +80,7 @@ impl Blobs for Arc<BlobTable> {
     }
 
     fn touch(&self, blob: BlobId, now: Time) -> Boxed<'_, ()> {
-        if let Some(entry) = self.entries().get_mut(&blob) {
-            entry.loose_at = entry.loose_at.and(Some(now));
-        }
+        self.hold(blob, now);
         Box::pin(async { Ok(()) })
     }
 

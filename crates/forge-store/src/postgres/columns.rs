@@ -172,6 +172,26 @@ impl<'a> EndedColumns<'a> {
     }
 }
 
+/// Blobs that workers hold, and until when.
+pub(super) struct HeldBlobs {
+    ids: Vec<Uuid>,
+    until: Vec<i64>,
+}
+
+impl HeldBlobs {
+    pub(super) fn new(changes: &Changes) -> HeldBlobs {
+        let (ids, until) =
+            changes.blobs_held().map(|(blob, until)| (Uuid::from(blob), until.as_micros())).unzip();
+        HeldBlobs { ids, until }
+    }
+
+    pub(super) fn push<'p>(&'p self, pipeline: &mut Pipeline<'p>) {
+        if !self.ids.is_empty() {
+            pipeline.push(Sql::HoldBlobs, [&self.ids, &self.until]);
+        }
+    }
+}
+
 /// Results, and the blobs they take possession of.
 #[derive(Default)]
 struct Results<'a> {

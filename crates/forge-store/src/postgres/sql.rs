@@ -242,6 +242,10 @@ statements! {
         INSERT INTO tombstones (execution, client, at, kept)
         SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bigint[])
             ON CONFLICT (execution) DO UPDATE SET client = EXCLUDED.client, at = EXCLUDED.at, kept = EXCLUDED.kept";
+    HoldBlobs = "
+        UPDATE blobs SET loose_at = held.until
+          FROM unnest($1::uuid[], $2::bigint[]) AS held (id, until)
+         WHERE blobs.id = held.id AND loose_at IS NOT NULL AND NOT doomed";
     /// Comes before the results that name them. One whose chunks are being deleted can be named no more.
     NameBlobs = "
         UPDATE blobs SET loose_at = NULL

@@ -14,7 +14,7 @@ use forge_core::time::Time;
 use tokio_postgres::types::ToSql;
 
 use super::aside::Aside;
-use super::columns::{Clients, EndedColumns, InsertedColumns, UpdatedColumns};
+use super::columns::{Clients, EndedColumns, HeldBlobs, InsertedColumns, UpdatedColumns};
 use super::connect::Connection;
 use super::deliveries::WebhookColumns;
 use super::listen;
@@ -28,6 +28,7 @@ use super::value::Uuid;
 pub(super) struct Writes<'a> {
     born: InsertedColumns<'a>,
     changed: UpdatedColumns,
+    held: HeldBlobs,
     gone: ForgottenColumns,
     ended: EndedColumns<'a>,
     keys: KeyRows<'a>,
@@ -49,6 +50,7 @@ impl<'a> Writes<'a> {
         Writes {
             born: InsertedColumns::new(&changes.inserted),
             changed: UpdatedColumns::new(&changes.updated),
+            held: HeldBlobs::new(changes),
             gone: ForgottenColumns::new(&changes.forgotten),
             ended: EndedColumns::new(changes),
             keys: KeyRows::new(changes),
@@ -78,6 +80,7 @@ impl<'a> Writes<'a> {
     /// What is written between new jobs and the journal.
     fn push_others<'p>(&'p self, pipeline: &mut Pipeline<'p>) {
         self.changed.push(pipeline);
+        self.held.push(pipeline);
         // Before jobs are forgotten, whose deliveries go with them.
         self.posted.push(pipeline);
         self.gone.push(pipeline);

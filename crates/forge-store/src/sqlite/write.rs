@@ -155,6 +155,9 @@ pub(super) fn write(
 ) -> Result<(), Error> {
     insert_jobs(db, &changes.inserted, numbers)?;
     update_jobs(db, &changes.updated, numbers)?;
+    for (blob, until) in changes.blobs_held() {
+        results::touch_blob(db, blob, until)?;
+    }
     deliveries::write(db, changes)?;
     forget(db, &changes.forgotten)?;
     aside::write(db, changes)?;
