@@ -183,6 +183,18 @@ async fn two_processes_on_one_file_never_claim_the_same_job() {
 }
 
 #[tokio::test]
+async fn a_process_that_only_waits_hears_of_others() {
+    let (_folder, path) = file();
+    let (waiting, busy) = (Sqlite::open(&path).unwrap(), Sqlite::open(&path).unwrap());
+    let mut told = waiting.wakeups();
+    for n in 1..=3 {
+        transact(&busy, vec![submit([n])]).await.unwrap();
+        let heard = tokio::time::timeout(Duration::from_secs(20), told.recv()).await;
+        assert_eq!(heard.expect("in time").unwrap(), Wakeup::Everything);
+    }
+}
+
+#[tokio::test]
 async fn a_process_alone_hears_of_no_others() {
     let (_folder, path) = file();
     let store = Sqlite::open(&path).unwrap();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, MAIN_DB, OpenFlags};
 
 use super::checkpoint::LOG_BYTES_MAX;
 use super::{log_file, private};
@@ -86,6 +86,7 @@ impl DatabaseFile {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let connection = self.open(flags, Some(log_file::vfs()?))?;
         let connection = if log_file::suits(&connection) { connection } else { self.open(flags, None)? };
+        self.check_writable(&connection)?;
         use_log(&connection)?;
         connection.execute_batch(WRITER)?;
         connection.pragma_update(None, "journal_size_limit", LOG_BYTES_MAX)?;
@@ -97,6 +98,15 @@ impl DatabaseFile {
             connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, bytes)?;
         }
         Ok(connection)
+    }
+
+    /// SQLite opens a file that it may not write for reading, and says so only when it is to write.
+    fn check_writable(&self, connection: &Connection) -> Result<(), Error> {
+        if connection.is_readonly(MAIN_DB)? {
+            let what = format!("{} may not be written by this user", self.path.display());
+            return Err(Error::new(Fault::Unavailable, what));
+        }
+        Ok(())
     }
 
     /// A connection that copies the log back into the file.
@@ -182,5 +192,15 @@ mod tests {
         let _writer = file.writer().unwrap();
         let error = Error::from(file.reader().unwrap().execute_batch("CREATE TABLE t (x)").unwrap_err());
         assert_eq!(error.fault, Fault::Unavailable);
+    }
+
+    #[test]
+    fn a_file_that_may_not_be_written_is_refused_when_it_is_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = DatabaseFile { path: folder.path().join("jobs.db"), options: Options::default() };
+        file.check_writable(&file.writer().unwrap()).unwrap();
+        // As SQLite opens it then; root may write whatever the mode says.
+        let error = file.check_writable(&file.reader().unwrap()).unwrap_err();
+        assert!(error.to_string().ends_with("jobs.db may not be written by this user"), "{error}");
     }
 }

@@ -1,7 +1,8 @@
 //! Jobs in one file: the default of the server, with nothing to install or run beside it.
 //!
 //! One at a time writes ([`writer`]), and what it has committed is on the disk; readers have connections of their own and
-//! never wait for it ([`readers`]); what they just read they need not read again ([`read_cache`]). Large results are files beside it ([`files`]). A second process may open the same file and write too: the two take turns.
+//! never wait for it ([`readers`]); what they just read they need not read again ([`read_cache`]). Large results are files beside it ([`files`]). A second process may open the same file and write
+//! too: the two take turns, and each notices what the other does ([`others`]).
 
 mod aside;
 mod cells;
@@ -19,6 +20,7 @@ mod log_file;
 mod many;
 mod migrate;
 mod operator;
+mod others;
 mod private;
 mod queues;
 mod read;
@@ -52,6 +54,7 @@ use checkpoint::Checkpointer;
 use commits::CommitCounter;
 use connect::DatabaseFile;
 use files::Files;
+use others::OtherProcesses;
 use read_cache::ReadCache;
 use readers::Readers;
 use threads::Threads;
@@ -67,6 +70,7 @@ const WAKEUPS_MAX: usize = 1024;
 pub struct Sqlite {
     // Dropped in this order: the last connection to close tidies the log up, which a reader could not; and the
     // checkpointer ends when the writer has.
+    _others: OtherProcesses,
     readers: Readers,
     chores: Threads<Chore>,
     /// A lock that is fair: under load the committer is back at once, and chores have their turn all the same.
@@ -100,13 +104,23 @@ impl Sqlite {
         let read_cache = Arc::new(ReadCache::new(CommitCounter::of(&file)?));
         let writer = SqliteWriter::new(file.clone(), first, bell, read_cache.clone(), wakeups.clone())?;
         let writer = Arc::new(Mutex::new(writer));
+        let others = OtherProcesses::watch(writer.clone(), read_cache.clone())?;
         let readers = Readers::open(&file, &read_cache)?;
         let chores = {
             let writer = writer.clone();
             Threads::start("forge-chores", vec![move |chore| writer.blocking_lock().handle(chore)])?
         };
         let files = Files::beside(path);
-        Ok(Sqlite { readers, chores, writer, _checkpointer: checkpointer, files, objects, wakeups })
+        Ok(Sqlite {
+            _others: others,
+            readers,
+            chores,
+            writer,
+            _checkpointer: checkpointer,
+            files,
+            objects,
+            wakeups,
+        })
     }
 
     /// Which steps the schema of a file still needs. The file must be there; nothing is changed.

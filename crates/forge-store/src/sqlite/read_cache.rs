@@ -110,6 +110,11 @@ impl ReadCache {
         front
     }
 
+    /// Whether there may be commits that are not ours. While we write there are, for a moment.
+    pub(super) fn is_behind(&self) -> bool {
+        self.now() != Some(self.copies().as_of)
+    }
+
     /// The writer has begun a transaction: until it ends, nobody else commits.
     pub(super) fn begun(&self) {
         let Some(now) = self.now() else { return };

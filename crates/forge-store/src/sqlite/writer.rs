@@ -151,6 +151,13 @@ impl SqliteWriter {
         })
     }
 
+    /// Looks whether another process has written, and says so to those who wait.
+    pub(super) fn look(&mut self) {
+        if let Err(error) = self.transaction(|db, _| leave(db)) {
+            tracing::debug!(%error, "could not look for commits of other processes");
+        }
+    }
+
     /// Runs `work` in a transaction of its own.
     fn alone<T>(&mut self, work: impl FnOnce(&Connection) -> Result<T, Error>) -> Result<T, Error> {
         let read_cache = self.read_cache.clone();
