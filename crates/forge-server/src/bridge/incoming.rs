@@ -36,10 +36,20 @@ pub(super) enum Incoming {
 
 /// A message that may become a job.
 pub(super) struct NewMessage {
-    /// The id that the producer chose.
+    /// The id that the producer chose, or that the job has if it is there already.
     pub(super) id: Option<JobId>,
     /// The command that makes it one.
     pub(super) submit: Submit,
+}
+
+impl NewMessage {
+    /// The store may have written it all the same. Whoever submits it again finds it by its id then.
+    pub(super) fn may_be_there(&mut self) {
+        for job in &mut self.submit.jobs {
+            job.id_given = true;
+            self.id = Some(job.id);
+        }
+    }
 }
 
 impl Incoming {

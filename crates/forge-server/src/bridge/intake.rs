@@ -210,7 +210,7 @@ impl QueueIntake<'_> {
         let submits: Vec<Submit> = waiting.iter().map(|waiting| waiting.new.submit.clone()).collect();
         let answers = self.context.app.engine.submit_each(submits).await;
         let mut later = None;
-        for (message, answer) in std::mem::take(waiting).into_iter().zip(answers) {
+        for (mut message, answer) in std::mem::take(waiting).into_iter().zip(answers) {
             let taken = match answer {
                 Ok((_, existing)) => {
                     StoreAnswer::Done(if existing { MessageFate::Joined } else { MessageFate::Taken })
@@ -222,6 +222,7 @@ impl QueueIntake<'_> {
                 StoreAnswer::Refused(refused) => self.bury(&message.delivery, &refused).await?,
                 StoreAnswer::Later(reason) => {
                     later.get_or_insert(reason);
+                    message.new.may_be_there();
                     waiting.push(message);
                 }
             }

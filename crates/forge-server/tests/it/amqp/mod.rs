@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use forge_server::Bounds;
 use forge_server::bridge::Bridge;
+use forge_store::Store;
 use forge_store::memory::Memory;
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
@@ -87,7 +88,7 @@ impl World {
         World::on(Arc::new(Memory::new()), url, settings).await
     }
 
-    async fn on(store: Arc<Memory>, url: String, settings: &[(&str, &str)]) -> World {
+    async fn on(store: Arc<dyn Store>, url: String, settings: &[(&str, &str)]) -> World {
         let mut all = vec![
             ("amqp.url", url.as_str()),
             ("amqp.queues", "emails"),

@@ -10,6 +10,7 @@ use forge_store::memory::Memory;
 use serde_json::{Value, json};
 
 use super::{PUBLISH, TAKE, World, messages, plain, shared_vhost};
+use crate::api::faulty::{Faulty, Mood};
 use crate::api::server::Server;
 use crate::process::{Server as Process, forgerun};
 use crate::rabbitmq::{Broker, pause, pika};
@@ -147,4 +148,18 @@ async fn two_nodes_share_the_messages_and_one_of_them_publishes_failures() {
         (worlds[0].depth("ojs.queue.dlx.emails").await, worlds[0].depth("ojs.queue.emails").await),
         (0, 0)
     );
+}
+
+#[tokio::test]
+async fn a_message_whose_job_may_be_there_after_all_is_one_job_and_no_dead_letter() {
+    let store = Faulty::new();
+    let world = World::on(store.clone(), shared_vhost().await, &[]).await;
+    world.publish(json!([])).await;
+    store.set(Mood::LostAnswers);
+    // It names itself in no way, so its job has an id that the server made.
+    world.publish(json!([{"body": {"type": "email.send", "args": [1]}}])).await;
+    world.wait_for_metric("amqp_bridge_queues_held", 1).await;
+    store.set(Mood::Fine);
+    world.wait_for_metric(&messages("joined"), 1).await;
+    assert_eq!((world.n_jobs().await, world.depth("ojs.queue.dlx.emails").await), (1, 0));
 }

@@ -26,6 +26,8 @@ pub(crate) enum Mood {
     HangingInputs,
     /// Writes are done, and nobody hears of it before the mood changes.
     SilentWrites,
+    /// Writes are done, and their answers are lost.
+    LostAnswers,
     /// Jobs come without their history.
     Forgetful,
     /// Reads of jobs meet a bug.
@@ -81,6 +83,10 @@ impl Store for Faulty {
                 self.not_silent().await;
                 done
             }),
+            Mood::LostAnswers => Box::pin(async move {
+                self.memory.transact(wants, decide).await?;
+                Err(Error::new(Fault::Unknown, "on /secret/host:5432"))
+            }),
             Mood::Fine
             | Mood::Hanging
             | Mood::HangingKeys
@@ -111,6 +117,7 @@ impl Store for Faulty {
             | Mood::HangingKeys
             | Mood::HangingInputs
             | Mood::SilentWrites
+            | Mood::LostAnswers
             | Mood::Panicking => self.memory.read(query),
         }
     }
