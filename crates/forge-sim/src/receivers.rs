@@ -162,15 +162,15 @@ impl Receivers {
         }
         self.world.pass(self.span(manner)).await;
         drop(under_way);
-        let receipt = self.answer(manner);
+        let report = self.answer(manner);
         let mut state = self.state();
         let visits = state.visits.entry(delivery.id).or_default();
-        match receipt.verdict {
+        match report.verdict {
             AttemptVerdict::Delivered => visits.n_taken += 1,
             AttemptVerdict::Gone => visits.n_gone += 1,
             AttemptVerdict::Failed { .. } => visits.n_failed += 1,
         }
-        receipt
+        report
     }
 
     /// Nobody else may be on the way with it, or with another of its chain, unless its time was over when this one was taken.
@@ -235,9 +235,9 @@ impl Receivers {
 }
 
 impl Courier for Receivers {
-    fn send(&self, parcel: PreparedDelivery) -> Sending {
+    fn send(&self, prepared: PreparedDelivery) -> Sending {
         let receivers = self.clone();
-        Box::pin(async move { receivers.receive(parcel.delivery).await })
+        Box::pin(async move { receivers.receive(prepared.delivery).await })
     }
 }
 

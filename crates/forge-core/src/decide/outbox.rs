@@ -111,11 +111,11 @@ impl Outbox {
     }
 
     pub(super) fn delivery(&self, id: DeliveryId) -> Option<&Delivery> {
-        self.deliveries.get(&id).map(|parcel| &parcel.delivery)
+        self.deliveries.get(&id).map(|entry| &entry.delivery)
     }
 
     pub(super) fn deliveries(&self) -> impl Iterator<Item = &Delivery> {
-        self.deliveries.values().map(|parcel| &parcel.delivery)
+        self.deliveries.values().map(|entry| &entry.delivery)
     }
 
     /// Adds a new delivery. In a chain it waits for those before it; otherwise it is due at once.
@@ -127,12 +127,12 @@ impl Outbox {
         self.deliveries.insert(delivery.id, OutboxEntry { delivery, change: RowChange::New });
     }
 
-    /// Puts a changed delivery in position of what it was. One that is settled makes room for the next of its chain.
+    /// Puts a changed delivery in the place of what it was. One that is settled makes room for the next of its chain.
     pub(super) fn save(&mut self, delivery: Delivery, now: Time) {
-        let Some(parcel) = self.deliveries.get_mut(&delivery.id) else { return };
-        let before = core::mem::replace(&mut parcel.delivery, delivery.clone());
-        if parcel.change == RowChange::AsLoaded {
-            parcel.change = RowChange::Changed;
+        let Some(entry) = self.deliveries.get_mut(&delivery.id) else { return };
+        let before = core::mem::replace(&mut entry.delivery, delivery.clone());
+        if entry.change == RowChange::AsLoaded {
+            entry.change = RowChange::Changed;
         }
         if let (Some((chain, position)), None) = (before.chain().zip(before.position()), delivery.position())
         {
@@ -150,7 +150,7 @@ impl Outbox {
     /// The deliveries of a job go with it.
     pub(super) fn forget(&mut self, job: JobId) {
         if !self.deliveries.is_empty() {
-            self.deliveries.retain(|_, parcel| parcel.delivery.job() != Some(job));
+            self.deliveries.retain(|_, entry| entry.delivery.job() != Some(job));
         }
     }
 

@@ -102,7 +102,7 @@ struct SendSlot {
     pool: EndpointClass,
 }
 
-/// What is to be done with a prepared.
+/// What is to be done with a prepared delivery.
 pub(super) enum Admission {
     /// Send it now, under this number.
     Send(u64, PreparedDelivery),
@@ -138,7 +138,7 @@ impl Endpoints {
         closed.take(CLOSED_MAX).map(|(endpoint, state)| (endpoint.clone(), state.closed_until)).collect()
     }
 
-    /// Finds a slot for a prepared that was just taken.
+    /// Finds a slot for a prepared delivery that was just taken.
     pub(super) fn admit(&mut self, prepared: PreparedDelivery, now: Time) -> Admission {
         let (endpoint, client) = (prepared.delivery.to.clone(), prepared.delivery.client);
         if !self.endpoints.contains_key(&endpoint) {

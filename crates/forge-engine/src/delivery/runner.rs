@@ -150,15 +150,15 @@ impl DeliveryRunner {
         let (delivery, webhook) = (prepared.delivery.clone(), prepared.webhook.clone());
         let (engine, courier) = (self.engine.clone(), self.courier.clone());
         let task = self.sends.spawn(async move {
-            let receipt = courier.send(prepared).await;
-            (receipt, engine.now().since(began))
+            let report = courier.send(prepared).await;
+            (report, engine.now().since(began))
         });
         self.in_flight.insert(task.id(), SendInFlight { send, delivery, webhook, began });
     }
 
     fn sent(&mut self, ended: Result<(Id, (AttemptReport, Duration)), JoinError>) {
-        let (id, receipt, took) = match ended {
-            Ok((id, (receipt, took))) => (id, receipt, took),
+        let (id, report, took) = match ended {
+            Ok((id, (report, took))) => (id, report, took),
             Err(broken) => {
                 tracing::error!(error = %broken, "a courier broke off");
                 let error = Some("the sender broke off".into());
@@ -169,10 +169,10 @@ impl DeliveryRunner {
         let Some(SendInFlight { send, delivery, webhook, began }) = self.in_flight.remove(&id) else {
             return;
         };
-        let good = receipt.verdict == AttemptVerdict::Delivered;
+        let good = report.verdict == AttemptVerdict::Delivered;
         let late = self.endpoints.ended(send, good, self.engine.now());
         self.put_off(late);
-        self.settle(delivery, webhook, receipt.into_sent(began, took));
+        self.settle(delivery, webhook, report.into_sent(began, took));
     }
 
     fn put_off(&mut self, prepared: Vec<(Time, PreparedDelivery)>) {

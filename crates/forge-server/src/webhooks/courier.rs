@@ -70,7 +70,7 @@ impl WebhookCourier {
             let (delivery, n) = (prepared.delivery.id.to_string(), prepared.delivery.attempts);
             traces.attempt(place, AttemptRecord { delivery, job, n, began, ended, status, error });
         }
-        receipt(&verdict)
+        report(&verdict)
     }
 
     async fn deliver(&self, prepared: &PreparedDelivery, place: Option<&AttemptSpan>) -> SendVerdict {
@@ -121,7 +121,7 @@ impl Drop for InFlight<'_> {
     }
 }
 
-fn receipt(verdict: &SendVerdict) -> AttemptReport {
+fn report(verdict: &SendVerdict) -> AttemptReport {
     match verdict {
         SendVerdict::Delivered(status) => {
             AttemptReport { verdict: Meaning::Delivered, status: Some(*status), error: None }

@@ -1,6 +1,6 @@
-//! News between nodes: `NOTIFY` at the end of a transaction, `LISTEN` on a connection of its own.
+//! News between nodes: `NOTIFY` behind the commit of a transaction, `LISTEN` on a connection of its own.
 //!
-//! A notification is delivered when its transaction has committed, so whoever is woken finds what it is woken for. While the
+//! A notification is sent when what it tells of is committed, so whoever is woken finds what it is woken for. While the
 //! listening connection is down news are lost; when it is back, everybody is told to look everywhere.
 
 use std::collections::BTreeSet;

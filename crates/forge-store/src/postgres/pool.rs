@@ -76,7 +76,7 @@ impl Pool {
         };
         let permit = timeout(shared.options.wait, shared.free.clone().acquire_owned()).await.map_err(busy)?;
         let permit = permit.map_err(|_| Error::new(Fault::Unavailable, "the store is closed"))?;
-        let mut entry = shared.entries().pop().expect("there is a entry for every permit");
+        let mut entry = shared.entries().pop().expect("there is an entry for every permit");
         entry.connection = entry.connection.filter(|connection| !connection.is_closed());
         let mut pooled = PooledConnection { shared: shared.clone(), entry: Some(entry), _permit: permit };
         pooled.fill().await?;

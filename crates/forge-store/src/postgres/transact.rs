@@ -100,7 +100,7 @@ impl FailedTry {
     }
 
     fn limits() -> FailedTry {
-        let error = Error::new(Fault::Busy, "a limit was not loaded");
+        let error = Error::new(Fault::Busy, "a limit was not loaded, or a count was not exact");
         FailedTry { error, again: RetryReason::Limits, after: ConnectionState::Open }
     }
 }

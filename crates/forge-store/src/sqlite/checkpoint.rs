@@ -36,16 +36,16 @@ pub(super) const LOG_BYTES_MAX: i32 = 2 * PAGES_MAX * 4096;
 /// Asks for a copy. One request waiting is enough.
 pub(super) type CheckpointRequests = SyncSender<()>;
 
-/// The thread. Ends when every bell is gone.
+/// The thread. Ends when nobody can ask any more.
 pub(super) struct Checkpointer(Option<JoinHandle<()>>);
 
 impl Checkpointer {
     pub(super) fn start(file: &DatabaseFile) -> Result<(Checkpointer, CheckpointRequests), Error> {
         let db = file.copier()?;
-        let (bell, rings) = sync_channel(1);
-        let thread = Builder::new().name("forge-copier".into()).spawn(move || run(&db, &rings));
+        let (checkpoints, requests) = sync_channel(1);
+        let thread = Builder::new().name("forge-copier".into()).spawn(move || run(&db, &requests));
         let thread = thread.map_err(|error| Error::new(Fault::Unavailable, error))?;
-        Ok((Checkpointer(Some(thread)), bell))
+        Ok((Checkpointer(Some(thread)), checkpoints))
     }
 }
 
@@ -57,8 +57,8 @@ impl Drop for Checkpointer {
     }
 }
 
-fn run(db: &Connection, rings: &Receiver<()>) {
-    while rings.recv().is_ok() {
+fn run(db: &Connection, requests: &Receiver<()>) {
+    while requests.recv().is_ok() {
         // Nothing is lost when it fails: the log stays as it is, and the next step tries again.
         match db.wal_checkpoint_v2(Some("main"), Default::default()) {
             Ok(_) if sync_ahead(db) => {}
@@ -70,8 +70,8 @@ fn run(db: &Connection, rings: &Receiver<()>) {
     }
 }
 
-/// Makes the commits of the writing connection ring the bell instead of copying themselves.
-pub(super) fn watch(db: &mut Connection, bell: CheckpointRequests) -> Result<(), Error> {
+/// Makes the commits of the writing connection ask for a copy instead of copying themselves.
+pub(super) fn watch(db: &mut Connection, checkpoints: CheckpointRequests) -> Result<(), Error> {
     let (mut seen, mut next) = (0, next_step(0));
     db.wal_hook(Some(move |log: &mut Wal, pages: i32| {
         if pages < seen {
@@ -81,7 +81,7 @@ pub(super) fn watch(db: &mut Connection, bell: CheckpointRequests) -> Result<(),
         if pages >= next {
             next = if pages < PAGES_MAX {
                 // Full means that one is asked for already.
-                let _ = bell.try_send(());
+                let _ = checkpoints.try_send(());
                 next_step(pages)
             } else {
                 pages + copy_rest(log)

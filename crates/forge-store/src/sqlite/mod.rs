@@ -100,9 +100,10 @@ impl Sqlite {
             Some(objects) => Some(objects.below(results::store_id(&first)?)),
             None => None,
         };
-        let (checkpointer, bell) = Checkpointer::start(&file)?;
+        let (checkpointer, checkpoints) = Checkpointer::start(&file)?;
         let read_cache = Arc::new(ReadCache::new(CommitCounter::of(&file)?));
-        let writer = SqliteWriter::new(file.clone(), first, bell, read_cache.clone(), wakeups.clone())?;
+        let writer =
+            SqliteWriter::new(file.clone(), first, checkpoints, read_cache.clone(), wakeups.clone())?;
         let writer = Arc::new(Mutex::new(writer));
         let others = OtherProcesses::watch(writer.clone(), read_cache.clone())?;
         let readers = Readers::open(&file, &read_cache)?;

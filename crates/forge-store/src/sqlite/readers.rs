@@ -53,7 +53,7 @@ impl Readers {
     }
 
     pub(super) async fn read(&self, query: Query) -> Result<Page, Error> {
-        match road_of(&query) {
+        match path_of(&query) {
             ReadPath::Lookup => self.look_up(&query),
             ReadPath::Page => self.pages.ask(|reply| ReadTask { query, reply }).await,
             ReadPath::Search => self.searches.ask(|reply| ReadTask { query, reply }).await,
@@ -72,7 +72,7 @@ impl Readers {
     }
 }
 
-fn road_of(query: &Query) -> ReadPath {
+fn path_of(query: &Query) -> ReadPath {
     match query {
         Query::Job(_)
         | Query::JobOf(_)

@@ -69,7 +69,7 @@ pub(super) struct SqliteWriter {
     data_version: Option<i64>,
     cache: WriterCache,
     read_cache: Arc<ReadCache>,
-    bell: CheckpointRequests,
+    checkpoints: CheckpointRequests,
     wakeups: broadcast::Sender<Wakeup>,
 }
 
@@ -78,18 +78,18 @@ impl SqliteWriter {
     pub(super) fn new(
         file: DatabaseFile,
         mut db: Connection,
-        bell: CheckpointRequests,
+        checkpoints: CheckpointRequests,
         read_cache: Arc<ReadCache>,
         wakeups: broadcast::Sender<Wakeup>,
     ) -> Result<SqliteWriter, Error> {
-        watch(&mut db, bell.clone())?;
+        watch(&mut db, checkpoints.clone())?;
         Ok(SqliteWriter {
             file,
             data_version: Some(data_version(&db)?),
             db: Some(db),
             cache: WriterCache::default(),
             read_cache,
-            bell,
+            checkpoints,
             wakeups,
         })
     }
@@ -204,7 +204,7 @@ impl SqliteWriter {
     fn reopened(&mut self) -> Result<Connection, Error> {
         self.data_version = None;
         let mut db = self.file.writer()?;
-        watch(&mut db, self.bell.clone())?;
+        watch(&mut db, self.checkpoints.clone())?;
         Ok(db)
     }
 }
@@ -256,10 +256,11 @@ mod tests {
         migrate(&db).unwrap();
         // The log begins anew, so that nothing is read from it when SQLite rolls back.
         db.execute_batch("CREATE TABLE notes (text TEXT NOT NULL); PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
-        let (_checkpointer, bell) = Checkpointer::start(&file).unwrap();
+        let (_checkpointer, checkpoints) = Checkpointer::start(&file).unwrap();
         let wakeups = broadcast::channel(16).0;
         let mut writer =
-            SqliteWriter::new(file.clone(), db, bell, Arc::new(ReadCache::new(None)), wakeups).unwrap();
+            SqliteWriter::new(file.clone(), db, checkpoints, Arc::new(ReadCache::new(None)), wakeups)
+                .unwrap();
         let other = file.writer().unwrap();
 
         let failed = writer.transaction(|db, _| -> Result<(), Error> {
