@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use forge_core::limits;
 use forge_core::rows::Minute;
+use forge_core::time::Time;
 use forge_store::{Sweep, Swept};
 use tokio_util::sync::CancellationToken;
 
@@ -47,22 +48,28 @@ async fn work(context: &CommitContext, options: &Options) {
     }
 }
 
+impl Options {
+    /// What may go by now, but for what sinks have not sent.
+    pub fn sweep(&self, now: Time, unsent: &Unsent) -> Sweep {
+        Sweep {
+            journal_before: now - self.journal_keep,
+            journal_until: unsent.journal_until(),
+            tombstones_before: now - self.tombstone_keep,
+            revoked_keys_before: now - self.revoked_key_keep,
+            deliveries_before: now - self.delivery_keep,
+            results_until: now,
+            limits_before: now,
+            activity_before: Minute::of(now - limits::ACTIVITY_KEEP),
+            loose_before: now - limits::LOOSE_BLOB,
+            limit: self.sweep_max,
+        }
+    }
+}
+
 async fn sweep(context: &CommitContext, options: &Options) -> Result<Swept, forge_store::Error> {
     let now = context.clock.now();
     let unsent = Unsent::find(&*context.store, now, options.sink_lag_max).await?;
-    let sweep = Sweep {
-        journal_before: now - options.journal_keep,
-        journal_until: unsent.journal_until(),
-        tombstones_before: now - options.tombstone_keep,
-        revoked_keys_before: now - options.revoked_key_keep,
-        deliveries_before: now - options.delivery_keep,
-        results_until: now,
-        limits_before: now,
-        activity_before: Minute::of(now - limits::ACTIVITY_KEEP),
-        loose_before: now - limits::LOOSE_BLOB,
-        limit: options.sweep_max,
-    };
-    let mut swept = context.store.sweep(sweep).await?;
+    let mut swept = context.store.sweep(options.sweep(now, &unsent)).await?;
     swept += drop_overdue(context, options, &unsent).await?;
     Ok(swept)
 }

@@ -165,16 +165,7 @@ impl App {
         let held_jobs = Arc::new(HeldJobs::default());
         #[cfg(feature = "grpc")]
         let counts: Arc<dyn Observer> = Arc::new(HoldObserver { counts, held: held_jobs.clone() });
-        let options = Options {
-            tombstone_keep: config.retention.tombstones,
-            revoked_key_keep: config.retention.revoked_keys,
-            delivery_keep: config.retention.deliveries,
-            result_bytes_max: config.limits.max_result_bytes,
-            sink_lag_max: config.sinks.max_lag,
-            queue_max: Some(config.limits.queue_size),
-            observer: counts,
-            ..Options::default()
-        };
+        let options = Options { observer: counts, ..engine_options(&config) };
         let engine = Engine::start(store, clock.clone(), Arc::new(outcomes.clone()), options);
         let default_client = match config.auth.mode {
             AuthMode::Keys => None,
@@ -469,6 +460,19 @@ async fn default_client(engine: &Engine) -> Result<ClientId, forge_engine::Error
         engine.run(Command::Register(client)).await?;
     }
     Ok(DEFAULT_CLIENT)
+}
+
+/// What the configuration says of the engine.
+pub(crate) fn engine_options(config: &Config) -> Options {
+    Options {
+        tombstone_keep: config.retention.tombstones,
+        revoked_key_keep: config.retention.revoked_keys,
+        delivery_keep: config.retention.deliveries,
+        result_bytes_max: config.limits.max_result_bytes,
+        sink_lag_max: config.sinks.max_lag,
+        queue_max: Some(config.limits.queue_size),
+        ..Options::default()
+    }
 }
 
 /// What tells how executions ended, in the words that the configuration wants.

@@ -4,19 +4,15 @@
 use std::sync::Arc;
 
 use forge_core::decide::Batch;
-use forge_core::rows::Minute;
 use forge_core::{Command, decide, limits, wants};
 use forge_engine::sinks::Unsent;
 use forge_engine::{Clock, StoreClock};
-use forge_store::{Store, Sweep};
+use forge_store::Store;
 
 use crate::Running;
-use crate::app::outcomes;
+use crate::app::{engine_options, outcomes};
 use crate::config::Config;
 use crate::serve::{ServeError, open_existing};
-
-/// Journal rows, tombstones, keys and deliveries deleted in one bite.
-const SWEEP_MAX: usize = 1000;
 
 /// What was removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,22 +53,11 @@ async fn clean(store: &dyn Store, config: &Config, clock: &dyn Clock) -> Result<
         }
         removed.n_jobs += changes.forgotten.len();
     }
+    let options = engine_options(config);
     loop {
         let now = clock.now();
-        let unsent = Unsent::find(store, now, config.sinks.max_lag).await?;
-        let sweep = Sweep {
-            journal_before: now - forge_engine::Options::default().journal_keep,
-            journal_until: unsent.journal_until(),
-            tombstones_before: now - config.retention.tombstones,
-            revoked_keys_before: now - config.retention.revoked_keys,
-            deliveries_before: now - config.retention.deliveries,
-            results_until: now,
-            limits_before: now,
-            activity_before: Minute::of(now - limits::ACTIVITY_KEEP),
-            loose_before: now - limits::LOOSE_BLOB,
-            limit: SWEEP_MAX,
-        };
-        match store.sweep(sweep).await?.total() {
+        let unsent = Unsent::find(store, now, options.sink_lag_max).await?;
+        match store.sweep(options.sweep(now, &unsent)).await?.total() {
             0 => return Ok(removed),
             n_rows => removed.n_rows += n_rows,
         }

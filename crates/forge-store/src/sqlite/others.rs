@@ -2,7 +2,7 @@
 //! process that only waits for work begins none. So a thread looks several times a second whether the file has commits that are not ours.
 
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// The thread. Dropping it ends it.
 pub(super) struct OtherProcesses {
     /// `None` only while it is dropped. Nothing is sent.
-    end: Option<Sender<()>>,
+    end: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -26,7 +26,7 @@ impl OtherProcesses {
         writer: Arc<Mutex<SqliteWriter>>,
         read_cache: Arc<ReadCache>,
     ) -> Result<OtherProcesses, Error> {
-        let (end, ended) = channel();
+        let (end, ended) = sync_channel(0);
         let run = move || {
             while ended.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
                 if read_cache.is_behind() {
