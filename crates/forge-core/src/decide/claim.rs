@@ -110,7 +110,7 @@ impl WorkingSet<'_> {
 
     /// Whether the job can be handed out now. If not, it is taken off its shelf: expired or parked.
     fn may_go(&mut self, slot: Slot) -> Result<bool, Refusal> {
-        if self.job(slot).head.expires_at.is_some_and(|expires_at| expires_at <= self.now) {
+        if self.job(slot).expires_at().is_some_and(|expires_at| expires_at <= self.now) {
             self.expire(slot)?;
             return Ok(false);
         }

@@ -93,7 +93,7 @@ impl WorkingSet<'_> {
         let job = self.job(slot);
         let come = |at: Option<Time>| at.is_some_and(|at| at <= self.now);
         match job.state {
-            State::Created | State::Queued if come(job.head.expires_at) => self.expire(slot),
+            State::Created | State::Queued if come(job.expires_at()) => self.expire(slot),
             State::Created => self.enqueue(slot, Cause::Due),
             State::Queued => {
                 let job = self.change(slot);

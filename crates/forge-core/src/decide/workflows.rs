@@ -11,6 +11,7 @@
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -21,7 +22,7 @@ use crate::command::{Answer, NewJob, NewStep, NewWorkflow, Owned, Refusal, Retry
 use crate::history::{EventKind, Outlook};
 use crate::id::{ExecutionId, JobId};
 use crate::item::{ItemError, Tally};
-use crate::job::{Cancellation, Job, cut};
+use crate::job::{Cancellation, Head, Job, cut};
 use crate::limits;
 use crate::record::RecordKey;
 use crate::rows::{KeyRow, Wants};
@@ -106,7 +107,8 @@ impl WorkingSet<'_> {
             let part = read.as_ref().and_then(|(_, part)| part.as_ref());
             match part.and_then(|part| part.definition(index)) {
                 Some(definition) => {
-                    let (head, input) = (definition.head.clone(), definition.input.clone());
+                    let (mut head, input) = (definition.head.clone(), definition.input.clone());
+                    self.forgive_lateness(id, &mut head);
                     self.insert(&NewJob { id: job, id_given: false, head, input })?;
                 }
                 None if self.changes.more.records.contains(&key) => {}
@@ -114,6 +116,14 @@ impl WorkingSet<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whoever retried a workflow asked for steps that were too late by then.
+    fn forgive_lateness(&self, id: JobId, head: &mut Arc<Head>) {
+        let Some(own) = self.find(id) else { return };
+        if head.expires_at.is_some_and(|at| self.job(own).was_retried_since(at)) {
+            Arc::make_mut(head).expires_at = None;
+        }
     }
 
     /// A step has no definition: it fails. Gives the steps whose turn that makes it.

@@ -81,6 +81,61 @@ fn an_expired_job_is_canceled_by_the_system_for_that_reason() {
 }
 
 #[test]
+fn an_expiry_that_had_passed_when_somebody_retried_the_job_does_not_count() {
+    for again in [retry, revive] {
+        let mut world = World::with_job_in(State::Running, |head| {
+            expires(head);
+            auto(head);
+            head.retry.attempts_max = 4;
+        });
+        world.ask(fail_as(1, 1, |error| error.retryable = Some(false)));
+        world.pass(secs(5));
+        world.ask(again(1, 100));
+        world.pass(secs(3600)).due();
+        assert_eq!((world.due(), world.job(1).state), (0, State::Queued), "it waits for a worker");
+        world.fail_once(1, |_| {});
+        world.pass(secs(3600)).due();
+        assert_eq!((world.due(), world.job(1).state), (0, State::Queued), "so does what the server retries");
+        assert_eq!(named(&world.ask(claim("q", 1))), ids([1]), "and a worker gets it");
+        assert_eq!(world.job(1).expires_at(), None);
+    }
+}
+
+#[test]
+fn an_expiry_still_to_come_counts_for_a_job_that_was_retried() {
+    for (title, ends_by_itself) in [("waiting", true), ("begun before, failed after", false)] {
+        let mut world = World::with_job_in(State::Running, |head| {
+            expires(head);
+            auto(head);
+        });
+        world.ask(fail_as(1, 1, |error| error.retryable = Some(false)));
+        world.pass(secs(1));
+        world.ask(revive(1, 100));
+        if ends_by_itself {
+            world.pass(secs(4)).due();
+        } else {
+            world.ask(claim_as("q", 1, |claim| claim.start = true));
+            world.pass(secs(5));
+            world.ask(fail(1, 2));
+            world.due();
+        }
+        assert_eq!((world.job(1).state, world.job(1).expired), (State::Canceled, true), "{title}");
+    }
+}
+
+#[test]
+fn a_retry_of_the_servers_own_is_too_late_after_the_expiry() {
+    let mut world = World::with_job_in(State::Running, |head| {
+        expires(head);
+        auto(head);
+    });
+    world.pass(secs(6));
+    world.ask(fail(1, 1));
+    assert_eq!((world.due(), world.job(1).state), (1, State::Canceled));
+    assert_eq!(world.job(1).errors.len(), 1, "why it was tried again stays to be read");
+}
+
+#[test]
 fn moments_missed_during_downtime_are_done_on_return() {
     let mut world = World::new();
     let start_at = world.now + secs(60);

@@ -1,5 +1,6 @@
 //! Workflows: turns, ends, cancels and retries of steps.
 
+use std::sync::Arc;
 use std::vec;
 use std::vec::Vec;
 
@@ -192,6 +193,25 @@ fn a_step_whose_job_was_cancelled_gets_another_job() {
     assert_eq!(world.letters(W), "rww");
     assert_ne!(world.step_job(W, 0).id, first);
     for n in 0..3 {
+        world.run_step(W, n, true);
+    }
+    assert_eq!(world.job(W).state, State::Succeeded);
+}
+
+#[test]
+fn who_retries_a_workflow_asks_for_steps_that_came_too_late() {
+    let in_time = |name: &str, after: &[u32]| {
+        let mut step = step(name, after);
+        let head = Arc::make_mut(&mut step.head);
+        head.expires_at = Some(head.created_at + secs(5));
+        step
+    };
+    let mut world = begun(vec![in_time("a", &[]), in_time("b", &[0])]);
+    world.pass(secs(5)).due();
+    assert_eq!((world.letters(W).as_str(), world.job(W).state), ("c-", State::Failed));
+    world.ask(retry(W, 77));
+    for n in [0, 1] {
+        world.pass(secs(60)).due();
         world.run_step(W, n, true);
     }
     assert_eq!(world.job(W).state, State::Succeeded);
