@@ -2,9 +2,9 @@
 
 use alloc::string::ToString;
 
-use super::working_set::WorkingSet;
+use super::working_set::{Slot, WorkingSet};
 use crate::checkpoint::Checkpoint;
-use crate::command::{Answer, CheckpointCommand, Refusal};
+use crate::command::{Answer, CheckpointCommand, Holder, Refusal};
 use crate::id::JobId;
 use crate::record::Stored;
 use crate::rows::Wants;
@@ -26,8 +26,21 @@ impl WorkingSet<'_> {
         }
     }
 
+    /// A worker that lost its lease must not write over what the next one saves.
+    fn check_holder(&self, slot: Slot, command: &CheckpointCommand) -> Result<(), Refusal> {
+        match (command, &command.held().holder) {
+            (_, Holder::Anyone) => Ok(()),
+            (CheckpointCommand::Save { held, .. }, _) => self.held(held).map(drop),
+            (CheckpointCommand::Delete(_), Holder::Token(token)) if *token != self.job(slot).fence => {
+                Err(Refusal::LeaseLost)
+            }
+            (CheckpointCommand::Delete(_), Holder::Token(_) | Holder::Worker(_)) => Ok(()),
+        }
+    }
+
     pub(super) fn checkpoint(&mut self, command: &CheckpointCommand) -> Result<Answer, Refusal> {
-        let slot = self.owned(command.owned())?;
+        let slot = self.owned(&command.owned())?;
+        self.check_holder(slot, command)?;
         let (job, stands) = (self.job(slot).id, self.job(slot).state);
         // Clocks of nodes differ, and a checkpoint from before its job is not of that job.
         let saved_at = self.now.max(self.job(slot).head.created_at);

@@ -3,17 +3,18 @@
 use axum::response::Response;
 use forge_core::catalog::Kind;
 use forge_core::checkpoint::Checkpoint;
-use forge_core::command::{CheckpointCommand, Owned};
+use forge_core::command::{CheckpointCommand, Held, Owned};
 use forge_core::limits::CHECKPOINT_BYTES_MAX;
 use forge_core::{Answer, Command};
 use forge_wire::ojs::kept::ObjectWriter;
 use forge_wire::ojs::members::{Members, Wrong};
+use forge_wire::ojs::worker::holder;
 use forge_wire::problem::Refused;
 use forge_wire::time;
 use serde_json::{Map, Value, json};
 
 use super::scope::{CLIENT, Scope};
-use super::{refusals, reply};
+use super::{refusals, reply, results};
 use crate::edge::ApiError;
 use crate::edge::routing::{Call, Route};
 
@@ -50,6 +51,13 @@ async fn owned(call: &Call<'_>) -> Result<Owned, ApiError> {
     let scope = Scope::of(call)?;
     let job = scope.job(call.app, call.job()).await?;
     Ok(Owned { job: job.id, client: scope.client })
+}
+
+/// The job with the proof that the caller holds it, if they give one: the token in the header, or in the body as in other calls of
+/// workers.
+fn held(call: &Call<'_>, owned: &Owned, in_body: Option<&str>) -> Held {
+    let token = results::lease_token(&call.exchange.headers).or(in_body);
+    Held { job: owned.job, holder: holder(Some(owned.job), token, None), client: owned.client }
 }
 
 /// A checkpoint, with what its worker said about it.
@@ -95,8 +103,9 @@ async fn resume(call: Call<'_>) -> Result<Response, ApiError> {
 
 async fn save(call: Call<'_>) -> Result<Response, ApiError> {
     let owned = owned(&call).await?;
-    let (state, notes) = read(&call.body)?;
-    let command = Command::Checkpoint(CheckpointCommand::Save { owned, state, notes });
+    let SaveRequest { state, notes, token } = read(&call.body)?;
+    let held = held(&call, &owned, token.as_deref());
+    let command = Command::Checkpoint(CheckpointCommand::Save { held, state, notes });
     match call.app.engine.run(command).await.map_err(|error| refusals::of_engine(call.app, error))? {
         Answer::Checkpoint(checkpoint) => Ok(shown(&checkpoint)),
         answer => unreachable!("a checkpoint was answered with {answer:?}"),
@@ -106,10 +115,20 @@ async fn save(call: Call<'_>) -> Result<Response, ApiError> {
 /// What a worker may say about a checkpoint.
 const NOTES: [&str; 2] = ["step_index", "metadata"];
 
-/// What to save, and what to keep with it.
-fn read(body: &[u8]) -> Result<(Vec<u8>, Vec<u8>), ApiError> {
+struct SaveRequest {
+    /// What to save.
+    state: Vec<u8>,
+    /// What to keep with it.
+    notes: Vec<u8>,
+    /// The proof that the worker holds the job.
+    token: Option<String>,
+}
+
+fn read(body: &[u8]) -> Result<SaveRequest, ApiError> {
     let members = Members::of_body(body)?;
     let mut wrong = Wrong::default();
+    let token = members.get("lease_token");
+    let token = wrong.typed(Kind::MalformedRequest, "lease_token", token, "a string");
     // A worker may save that there is nothing: null is a state like any other.
     let state = members.0.iter().find(|(name, _)| name == "state").map(|(_, value)| value.get());
     let mut notes = ObjectWriter::default();
@@ -135,14 +154,13 @@ fn read(body: &[u8]) -> Result<(Vec<u8>, Vec<u8>), ApiError> {
             }
         }
     }
-    Ok((wrong.settle(state)?.as_bytes().to_vec(), notes))
+    Ok(SaveRequest { state: wrong.settle(state)?.as_bytes().to_vec(), notes, token })
 }
 
 /// Deletes it. One that is not there is deleted already.
 async fn delete(call: Call<'_>) -> Result<Response, ApiError> {
     let owned = owned(&call).await?;
-    let job = owned.job;
-    let command = Command::Checkpoint(CheckpointCommand::Delete(owned));
+    let command = Command::Checkpoint(CheckpointCommand::Delete(held(&call, &owned, None)));
     call.app.engine.run(command).await.map_err(|error| refusals::of_engine(call.app, error))?;
-    Ok(reply::ok(&json!({"deleted": true, "job_id": job.to_string()})))
+    Ok(reply::ok(&json!({"deleted": true, "job_id": owned.job.to_string()})))
 }

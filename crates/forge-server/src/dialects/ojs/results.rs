@@ -57,8 +57,7 @@ async fn put(call: Call<'_>, body: Body) -> Result<Response, ApiError> {
 
 /// The token of the lease, without which nothing is taken in.
 fn token(headers: &HeaderMap) -> Result<&str, ApiError> {
-    let token = headers.get(LEASE_TOKEN).and_then(|value| value.to_str().ok()).map(str::trim);
-    token.filter(|token| !token.is_empty()).ok_or_else(|| {
+    lease_token(headers).ok_or_else(|| {
         Refused::new(
             Kind::MalformedRequest,
             "The Lease-Token header is needed: the lease_token of the fetched job.",
@@ -67,6 +66,12 @@ fn token(headers: &HeaderMap) -> Result<&str, ApiError> {
         .fact("constraint", "required")
         .into()
     })
+}
+
+/// The token of the lease, if the request has one.
+pub(super) fn lease_token(headers: &HeaderMap) -> Option<&str> {
+    let token = headers.get(LEASE_TOKEN).and_then(|value| value.to_str().ok()).map(str::trim);
+    token.filter(|token| !token.is_empty())
 }
 
 /// Refuses early what would be refused at the end, so that nobody sends gigabytes for nothing.

@@ -1,5 +1,7 @@
 //! Checkpoints: saved by one attempt, read by the next.
 
+use std::time::Duration;
+
 use super::*;
 
 async fn save(world: &World, id: &str, state: Value) -> Answer {
@@ -69,4 +71,35 @@ async fn what_could_not_be_read_back_is_refused() {
         refused(&saved.send().await, 400, "INVALID_PAYLOAD", "invalid_request");
     }
     assert_eq!(world.get(&format!("jobs/{id}/checkpoint")).await.status, 404, "nothing was saved");
+}
+
+#[tokio::test]
+async fn a_worker_that_lost_its_lease_cannot_write_over_what_the_next_one_saved() {
+    let world = World::start().await;
+    let id = world.push(json!({"visibility_timeout_ms": 60_000})).await;
+    let old = world.fetch().await["lease_token"].clone();
+    world.server.clock.advance(Duration::from_secs(61));
+    let new = world.fetch().await["lease_token"].clone();
+    assert_ne!(old, new);
+    let path = format!("jobs/{id}/checkpoint");
+    let with = |method: &str, token: &Value, body: &str| {
+        let request = call(&world.client, method, &path);
+        request.header("lease-token", token.as_str().unwrap()).body(body.to_owned())
+    };
+    with("PUT", &new, r#"{"state": "new"}"#).send().await.expect(200);
+    for zombie in [
+        with("PUT", &old, r#"{"state": "old"}"#).send().await,
+        with("DELETE", &old, "").send().await,
+        with("PUT", &json!("nonsense"), r#"{"state": "old"}"#).send().await,
+        world.post(&path, json!({"state": "old", "lease_token": old})).await,
+        world.post(&format!("checkpoints/{id}"), json!({"state": "old", "lease_token": old})).await,
+    ] {
+        let refusal = zombie.expect(409);
+        assert_eq!(refusal["details"]["reason"], "lease_lost", "{refusal}");
+    }
+    assert_eq!(world.get(&path).await.expect(200)["state"], "new");
+    world.post(&path, json!({"state": "newer", "lease_token": new})).await.expect(200);
+    assert_eq!(save(&world, &id, json!("as OJS has it")).await.expect(200)["sequence"], 3);
+    let bad = world.post(&path, json!({"state": 1, "lease_token": 7})).await;
+    assert_eq!(bad.expect(400)["details"]["field"], "lease_token");
 }
