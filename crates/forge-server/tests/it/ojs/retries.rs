@@ -1,5 +1,7 @@
 //! What follows a failure: the policy, the handler's word, and dead letters.
 
+use std::time::Duration;
+
 use super::*;
 
 fn policy(attempts: u32) -> Value {
@@ -101,6 +103,26 @@ async fn the_stored_failure_is_the_same_on_every_road() {
     assert_eq!(one, problem(format!("/api/v1/jobs/{id}")).await);
     let object: Value = serde_json::from_slice(&one).unwrap();
     assert_eq!((&object["code"], &object["message"]), (&json!("HANDLER_ERROR"), &json!("the disk is full")));
+}
+
+#[tokio::test]
+async fn a_dead_letter_that_is_retried_after_it_expired_waits_for_a_worker() {
+    let world = World::start().await;
+    let options = json!({"expires_at": "+PT5S", "retry": policy(1)});
+    for (road, body) in [
+        ("dead-letter/{id}/retry", json!({})),
+        ("admin/jobs/bulk/retry", json!({"filter": {"state": "discarded"}, "confirm": true})),
+    ] {
+        let id = world.push(options.clone()).await;
+        assert!(world.fetch().await["expires_at"].is_string());
+        world.nack(&id, json!({"code": "x", "message": "m"})).await.expect(200);
+        world.server.clock.advance(Duration::from_secs(6));
+        world.post(&road.replace("{id}", &id), body).await.expect(200);
+        world.server.clock.advance(Duration::from_secs(6));
+        let job = world.fetch().await;
+        assert_eq!((job["id"].as_str(), job.get("expires_at")), (Some(id.as_str()), None), "{road}");
+        world.ack(&id).await.expect(200);
+    }
 }
 
 #[tokio::test]

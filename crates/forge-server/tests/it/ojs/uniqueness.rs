@@ -37,8 +37,11 @@ async fn the_schedule_of_the_first_is_kept_where_that_is_asked_for() {
     let mut first = body("reject", 1, json!({}));
     first["options"]["scheduled_at"] = json!("2099-01-01T00:00:00Z");
     world.post("jobs", first).await.expect(201);
-    let new = world.post("jobs", body("replace_except_schedule", 2, json!({}))).await.expect(201);
+    let mut second = body("replace_except_schedule", 2, json!({}));
+    second["options"]["scheduled_at"] = json!("2098-01-01T00:00:00Z");
+    let new = world.post("jobs", second).await.expect(201);
     assert_eq!((&new["job"]["state"], &new["job"]["args"]), (&json!("scheduled"), &json!([2])));
+    assert_eq!(new["job"]["scheduled_at"], "2099-01-01T00:00:00.000Z", "what counts, not what was asked for");
 }
 
 #[tokio::test]

@@ -1,7 +1,8 @@
 //! Jobs in every state, as OJS shows them.
 
 use forge_core::catalog::Kind;
-use forge_core::command::{Fail, Succeed, WorkError};
+use forge_core::command::{Fail, Owned, Retry, Succeed, WorkError};
+use forge_core::id::ExecutionId;
 use forge_core::retry::{Exhaustion, RetryPolicy};
 use forge_core::{Command, job::Dialect};
 
@@ -125,11 +126,14 @@ fn a_job_of_another_dialect_is_shown_under_a_type_of_ours() {
 
 #[test]
 fn what_a_client_gave_is_shown_as_it_was_given() {
-    let story = begun(3);
+    let story = ExampleJob::begin(Outcomes::default(), |head| {
+        head.expires_at = time::parse("2099-12-31T23:59:59Z");
+        head.execution_at = time::parse("2026-05-28T14:00:02+02:00");
+    });
     let input = Input {
         payload: b"[1.50]".to_vec(),
         meta: br#"{"a": 1}"#.to_vec(),
-        extra: br#"{"retry":{"max_attempts":3,"multiplier":2},"expires_at":"2099-12-31T23:59:59Z","unknown":{"x":{"y": 1.0}}}"#.to_vec(),
+        extra: br#"{"retry":{"max_attempts":3,"multiplier":2},"expires_at":"2099-12-31T23:59:59Z","scheduled_at":"2026-05-28T14:00:02+02:00","unknown":{"x":{"y": 1.0}}}"#.to_vec(),
         ..Input::default()
     };
     let text = serde_json::to_string(&JobView::new(story.job(), &input)).unwrap();
@@ -138,9 +142,40 @@ fn what_a_client_gave_is_shown_as_it_was_given() {
         r#""meta":{"a": 1}"#,
         r#""x":{"y": 1.0}"#,
         r#""expires_at":"2099-12-31T23:59:59Z""#,
+        r#""scheduled_at":"2026-05-28T14:00:02+02:00""#,
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }
     let value: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(value["retry"]["multiplier"], 2);
+}
+
+#[test]
+fn a_moment_that_does_not_count_is_not_shown() {
+    let extra = br#"{"scheduled_at":"2099-12-31T23:59:59Z","expires_at":"2026-05-28T12:00:03Z"}"#.to_vec();
+    let input = Input { extra, ..Input::default() };
+    let shown = |story: &ExampleJob| JobView::new(story.job(), &input).value();
+    let story = ExampleJob::begin(Outcomes::default(), |head| {
+        head.retry = RetryPolicy { attempts_max: 1, on_exhaustion: Exhaustion::DeadLetter, ..defaults() };
+        // As the job had it whose schedule this one keeps.
+        head.execution_at = time::parse("2026-05-28T12:00:00Z");
+        head.expires_at = time::parse("2026-05-28T12:00:03Z");
+    });
+    let job = shown(&story);
+    assert_eq!(
+        (&job["scheduled_at"], &job["expires_at"]),
+        (&json!("2026-05-28T12:00:00.000Z"), &json!("2026-05-28T12:00:03Z"))
+    );
+    let failed = fails(story.begins());
+    assert!(shown(&failed)["expires_at"].is_string());
+    let owned = Owned { job: failed.job().id, client: None };
+    let execution = failed.job().id.first_execution();
+    let retry = Retry { owned, execution: another(execution), afresh: true, dead_letter: true };
+    let retried = shown(&failed.then(Command::Retry(retry)));
+    assert_eq!(retried["state"], "available");
+    absent(&retried, &["expires_at"]);
+}
+
+fn another(execution: ExecutionId) -> ExecutionId {
+    ExecutionId::from_u128(execution.as_u128() + 1)
 }
