@@ -8,7 +8,7 @@ use forge_core::webhook::Events;
 use forge_core::workflow::WorkflowHead;
 use serde_json::{Value, json};
 
-use super::job::{VERSION, error_view, shown_type};
+use super::job::{VERSION, attempts_at, error_view, shown_type};
 use super::state::event_names;
 use super::workflow::{form_word, workflow_word};
 use crate::time;
@@ -41,14 +41,12 @@ pub fn event_for(event: &Event, job: &Job, wanted: Events) -> OjsEvent {
 
 fn told(event: &Event, job: &Job, name: &'static str, nth: usize) -> OjsEvent {
     let id = id(event.id(job.id), nth);
-    let waits = matches!(name, "job.enqueued" | "job.scheduled" | "cron.triggered");
-    let attempt = if waits { event.attempt - 1 } else { event.attempt };
     let mut data = json!({
         "job_id": job.id.to_string(),
         "job_type": shown_type(&job.head),
         "queue": job.head.queue.as_str(),
         "state": state(name, event),
-        "attempt": attempt,
+        "attempt": attempts_at(event),
         "max_attempts": job.head.retry.attempts_max,
         "timestamp": time::micros(event.at),
     });
@@ -180,6 +178,37 @@ mod tests {
         let failed = story.told().iter().flat_map(|told| events(&told.event, &told.job)).nth(2).unwrap();
         assert_eq!(failed.body["data"]["error"]["message"], "boom");
         assert_eq!(failed.body["data"]["state"], "retryable");
+    }
+
+    /// The names of the last event, and the attempt it tells of.
+    fn last(story: &ExampleJob) -> Vec<(&'static str, Value)> {
+        let told = story.told().last().unwrap();
+        let said = events(&told.event, &told.job);
+        said.into_iter().map(|event| (event.name, event.body["data"]["attempt"].clone())).collect()
+    }
+
+    #[test]
+    fn the_attempt_is_the_newest_that_was_handed_out_and_not_handed_back() {
+        assert_eq!(last(&begun()), [("job.enqueued", json!(0))]);
+        assert_eq!(last(&begun().is_cancelled()), [("job.cancelled", json!(0))]);
+        assert_eq!(last(&begun().begins().is_cancelled()), [("job.cancelled", json!(1))]);
+        let expired = ExampleJob::begin(Outcomes::default(), |head| head.expires_at = Some(head.created_at));
+        assert_eq!(last(&expired.then(Command::Due(1))), [("job.expired", json!(0))]);
+        let story = begun().begins();
+        let back = Command::HandBack(story.held());
+        let told = story.then(back);
+        let said: Vec<Value> = told
+            .told()
+            .iter()
+            .flat_map(|told| events(&told.event, &told.job))
+            .map(|event| event.body["data"]["attempt"].clone())
+            .collect();
+        assert_eq!((names(&told).last(), said.last()), (Some(&"job.enqueued"), Some(&json!(0))));
+        let story = begun().begins();
+        let mut error = forge_core::command::WorkError::new(Kind::HandlerError, "boom");
+        error.retryable = Some(true);
+        let fail = Command::Fail(forge_core::command::Fail { held: story.held(), error });
+        assert_eq!(last(&story.then(fail).is_cancelled()), [("job.cancelled", json!(1))]);
     }
 
     #[test]

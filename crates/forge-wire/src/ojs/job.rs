@@ -5,9 +5,10 @@
 
 use std::borrow::Cow;
 
+use forge_core::history::{Event, EventKind};
 use forge_core::id::JobId;
 use forge_core::job::{AttemptError, Head, Input, Job};
-use forge_core::state::State;
+use forge_core::state::{Cause, State};
 use forge_core::time::Time;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
@@ -286,14 +287,28 @@ fn say_moment<M: SerializeMap>(
     }
 }
 
-/// The attempts handed out so far; one that was handed back without an outcome does not count.
+/// The attempts handed out so far; one that was handed back without an outcome does not count (C-104).
 pub fn attempts(job: &Job) -> u32 {
     match job.state {
         State::Created | State::Queued => job.attempt.saturating_sub(1),
-        State::Assigned | State::Running | State::Succeeded | State::Failed | State::Canceled => {
-            job.attempt_handed
+        State::Assigned | State::Running | State::Succeeded | State::Failed => job.attempt_handed,
+        // Its last event tells whether a worker had it.
+        State::Canceled => {
+            job.history.events().last().map_or(job.attempt_handed, |event| attempts_at(&event))
         }
     }
+}
+
+/// The attempts handed out by the time of an event, counted likewise.
+pub fn attempts_at(event: &Event) -> u32 {
+    let waits = match event.kind {
+        EventKind::Moved { from, to: State::Canceled, .. } => !from.is_some_and(State::is_active),
+        EventKind::Moved { to, cause, .. } => {
+            matches!(to, State::Created | State::Queued) || cause == Cause::HandBack
+        }
+        EventKind::Progress(_) | EventKind::Emitted => false,
+    };
+    event.attempt.saturating_sub(u32::from(waits))
 }
 
 /// How long the server chose to wait before the next attempt, from the newest failure on.

@@ -117,6 +117,21 @@ fn a_cancelled_job_has_completed_nothing() {
 }
 
 #[test]
+fn an_attempt_that_was_handed_back_does_not_count_after_a_cancel_either() {
+    let handed_back = |story: ExampleJob| {
+        let back = Command::HandBack(story.held());
+        story.then(back)
+    };
+    let counted = |story: ExampleJob| shown(&story.is_cancelled())["attempt"].clone();
+    assert_eq!(counted(begun(3).begins()), 1, "a worker has it");
+    assert_eq!(counted(begun(3).claimed(false)), 1);
+    assert_eq!(counted(handed_back(begun(3).begins())), 0);
+    assert_eq!(counted(handed_back(begun(3).claimed(false))), 0);
+    assert_eq!(counted(fails(begun(3).begins())), 1, "a failure counts, and what would follow it does not");
+    assert_eq!(counted(handed_back(fails(begun(3).begins()).then(Command::Due(1)).begins())), 1);
+}
+
+#[test]
 fn a_job_of_another_dialect_is_shown_under_a_type_of_ours() {
     let foreign = ExampleJob::begin(Outcomes::default(), |head| head.job_type = "Market Analysis".into());
     assert_eq!(shown(&foreign)["type"], FOREIGN_TYPE);
