@@ -55,6 +55,13 @@ pub enum Refusal {
         existing: JobId,
         /// Which stands here.
         state: State,
+        /// The job of the submission that wants it, by its place, from 0.
+        index: usize,
+    },
+    /// Another job of the same submission has the id or the unique key.
+    DuplicateWithin {
+        /// The later of the two, by its place, from 0.
+        index: usize,
     },
     /// The queue holds as many jobs as it may.
     QueueFull {
@@ -124,7 +131,9 @@ impl Refusal {
             Refusal::RetryLimitReached { .. } => Kind::RetryLimitReached,
             Refusal::IdempotencyConflict(_) => Kind::IdempotencyConflict,
             Refusal::TooLate => Kind::ScheduleInPast,
-            Refusal::Duplicate { .. } | Refusal::RedriveRunning(_) => Kind::Duplicate,
+            Refusal::Duplicate { .. } | Refusal::DuplicateWithin { .. } | Refusal::RedriveRunning(_) => {
+                Kind::Duplicate
+            }
             Refusal::QueueFull { .. } => Kind::QueueFull,
             Refusal::QueuePaused { .. } => Kind::QueuePaused,
             Refusal::ScheduleNotFound => Kind::ScheduleNotFound,

@@ -14,7 +14,7 @@ use crate::job::{Cancellation, Conflict, IdempotencyKey, Job, Name, Unique};
 use crate::limits;
 use crate::queue::QueueId;
 use crate::rows::{KeyRow, Wants};
-use crate::state::{Cause, State};
+use crate::state::{Cause, Facet, State};
 use crate::time::Time;
 
 pub(super) fn wants(submit: &Submit, wants: &mut Wants) {
@@ -40,10 +40,49 @@ pub(super) fn wants(submit: &Submit, wants: &mut Wants) {
 pub(super) enum SubmitPlan {
     Insert,
     /// Insert, and cancel the job that holds its unique key.
-    Replace(Slot),
+    Replace(KeyHolder),
     /// Answer with the job that holds its unique key.
-    Use(Slot),
+    Use(KeyHolder),
 }
+
+/// Who holds a unique key when it is a job's turn.
+#[derive(Clone, Copy)]
+pub(super) enum KeyHolder {
+    /// A job that is there.
+    There(Slot),
+    /// A job of the same submission, by its place.
+    Before(usize),
+}
+
+impl KeyHolder {
+    fn slot(self, made: &[Slot]) -> Slot {
+        match self {
+            KeyHolder::There(slot) => slot,
+            KeyHolder::Before(index) => made[index],
+        }
+    }
+}
+
+/// A job of the submission that will hold its unique key once it is made.
+struct HolderToBe {
+    index: usize,
+    /// Where it will stand.
+    facet: Facet,
+    /// When it will begin; it may keep the schedule of another.
+    execution_at: Option<Time>,
+    /// Until when it will hold the key, at the latest.
+    until: Option<Time>,
+}
+
+impl HolderToBe {
+    /// Whether it stands in the way of whoever wants its key.
+    fn blocks(&self, unique: &Unique, now: Time) -> bool {
+        unique.facets & self.facet.bit() != 0 && self.until.is_none_or(|until| now < until)
+    }
+}
+
+/// The jobs of a submission that will hold their unique keys, by key.
+type HoldersToBe = BTreeMap<[u8; 32], HolderToBe>;
 
 impl WorkingSet<'_> {
     pub(super) fn submit(&mut self, submit: &Submit) -> Result<Answer, Refusal> {
@@ -57,23 +96,25 @@ impl WorkingSet<'_> {
             return Err(Refusal::TooLate);
         }
         let plans = self.plan(submit)?;
-        let mut jobs = Vec::with_capacity(plans.len());
+        let mut made = Vec::with_capacity(plans.len());
         let mut existing = false;
         for (new, plan) in submit.jobs.iter().zip(plans) {
             let slot = match plan {
-                SubmitPlan::Use(slot) => {
+                SubmitPlan::Use(holder) => {
                     existing = true;
-                    slot
+                    holder.slot(&made)
                 }
                 SubmitPlan::Replace(holder) => {
+                    let holder = holder.slot(&made);
                     let replaced = self.job(holder).head.clone();
                     self.replace(holder)?;
                     self.insert(&keep_schedule(new, replaced.execution_at))?
                 }
                 SubmitPlan::Insert => self.insert(new)?,
             };
-            jobs.push(self.job(slot).clone());
+            made.push(slot);
         }
+        let jobs: Vec<Job> = made.into_iter().map(|slot| self.job(slot).clone()).collect();
         if let Some(idempotency) = &submit.idempotency {
             let ids = jobs.iter().map(|job| job.id).collect();
             self.use_key(&idempotency.key, KeyRow { fingerprint: idempotency.fingerprint, jobs: ids });
@@ -102,26 +143,25 @@ impl WorkingSet<'_> {
         self.changes.keys.push((key.clone(), row));
     }
 
-    /// Checks every job before any is inserted.
+    /// Checks every job before any is inserted. Jobs of one submission meet each other as if they came one after the other.
     pub(super) fn plan(&mut self, submit: &Submit) -> Result<Vec<SubmitPlan>, Refusal> {
         let mut plans = Vec::with_capacity(submit.jobs.len());
         let mut arrivals: BTreeMap<Name, u64> = BTreeMap::new();
-        let (mut ids, mut taken) = (BTreeSet::new(), BTreeSet::new());
-        for new in &submit.jobs {
+        let (mut ids, mut holders) = (BTreeSet::new(), HoldersToBe::new());
+        for (index, new) in submit.jobs.iter().enumerate() {
             if let Some(slot) = self.met(new.id) {
-                return Err(self.duplicate(slot));
+                return Err(self.duplicate(slot, index));
             }
-            let id_twice = new.id_given && !ids.insert(new.id);
-            if id_twice || new.head.unique.as_ref().is_some_and(|unique| !taken.insert(unique.key)) {
-                return Err(Refusal::Duplicate { existing: new.id, state: State::Created });
+            if new.id_given && !ids.insert(new.id) {
+                return Err(Refusal::DuplicateWithin { index });
             }
-            let plan = self.plan_unique(new)?;
+            let plan = self.plan_unique(new, index, &holders)?;
             let queue = new.head.queue_id();
             if submit.refuse_paused && self.is_paused(&queue) {
                 return Err(Refusal::QueuePaused { queue: queue.name });
             }
             let max = submit.queue_max.into_iter().chain(self.waiting_max(&queue)).min();
-            if let Some(max) = max.filter(|_| self.needs_room(new, &plan)) {
+            if let Some(max) = max.filter(|_| self.needs_room(&submit.jobs, new, &plan, &holders)) {
                 let key = queue.key();
                 let waiting = self.waiting(&key) + arrivals.get(&key).copied().unwrap_or(0);
                 self.ask_for_exact_count(&key, waiting, max);
@@ -130,9 +170,32 @@ impl WorkingSet<'_> {
                 }
                 *arrivals.entry(key).or_default() += u64::from(new.starts_by(self.now));
             }
+            self.note_holder(new, index, &plan, &mut holders);
             plans.push(plan);
         }
         Ok(plans)
+    }
+
+    fn note_holder(&self, new: &NewJob, index: usize, plan: &SubmitPlan, holders: &mut HoldersToBe) {
+        let Some(unique) = &new.head.unique else { return };
+        let replaced = match plan {
+            SubmitPlan::Use(_) => return,
+            SubmitPlan::Insert => None,
+            SubmitPlan::Replace(KeyHolder::There(slot)) => Some(self.job(*slot).head.execution_at),
+            SubmitPlan::Replace(KeyHolder::Before(_)) => {
+                holders.get(&unique.key).map(|earlier| earlier.execution_at)
+            }
+        };
+        let execution_at = match replaced {
+            Some(kept) if unique.on_conflict == Conflict::ReplaceKeepingSchedule => kept,
+            Some(_) | None => new.head.execution_at,
+        };
+        let facet = match execution_at {
+            _ if new.head.hold => Facet::Held,
+            Some(at) if at > self.now => Facet::Scheduled,
+            Some(_) | None => Facet::Available,
+        };
+        holders.insert(unique.key, HolderToBe { index, facet, execution_at, until: unique.until });
     }
 
     /// Whether a queue has no room for one more job once so many have left it.
@@ -153,20 +216,30 @@ impl WorkingSet<'_> {
         }
     }
 
-    fn plan_unique(&self, new: &NewJob) -> Result<SubmitPlan, Refusal> {
+    fn plan_unique(&self, new: &NewJob, index: usize, holders: &HoldersToBe) -> Result<SubmitPlan, Refusal> {
         let Some(unique) = &new.head.unique else { return Ok(SubmitPlan::Insert) };
-        let Some(slot) = self.blocking(unique) else { return Ok(SubmitPlan::Insert) };
-        let holder = self.job(slot);
+        let holder = match holders.get(&unique.key) {
+            // Whoever had the key before that one is in nobody's way any more.
+            Some(earlier) => earlier.blocks(unique, self.now).then_some(KeyHolder::Before(earlier.index)),
+            None => self.blocking(unique).map(KeyHolder::There),
+        };
+        let Some(holder) = holder else { return Ok(SubmitPlan::Insert) };
+        let can_be_replaced = match holder {
+            KeyHolder::Before(_) => true,
+            KeyHolder::There(slot) => {
+                let state = self.job(slot).state;
+                !state.is_active() && !state.is_final()
+            }
+        };
         match unique.on_conflict {
-            Conflict::Ignore => Ok(SubmitPlan::Use(slot)),
-            Conflict::Replace | Conflict::ReplaceKeepingSchedule
-                if !holder.state.is_active() && !holder.state.is_final() =>
-            {
-                Ok(SubmitPlan::Replace(slot))
+            Conflict::Ignore => Ok(SubmitPlan::Use(holder)),
+            Conflict::Replace | Conflict::ReplaceKeepingSchedule if can_be_replaced => {
+                Ok(SubmitPlan::Replace(holder))
             }
-            Conflict::Replace | Conflict::ReplaceKeepingSchedule | Conflict::Reject => {
-                Err(self.duplicate(slot))
-            }
+            Conflict::Replace | Conflict::ReplaceKeepingSchedule | Conflict::Reject => Err(match holder {
+                KeyHolder::There(slot) => self.duplicate(slot, index),
+                KeyHolder::Before(_) => Refusal::DuplicateWithin { index },
+            }),
         }
     }
 
@@ -186,7 +259,7 @@ impl WorkingSet<'_> {
         let (id, head) = (self.job(slot).id, self.job(slot).head.clone());
         let Some(unique) = &head.unique else { return Ok(()) };
         match self.blocking(unique) {
-            Some(holder) if holder != slot => Err(self.duplicate(holder)),
+            Some(holder) if holder != slot => Err(self.duplicate(holder, 0)),
             Some(_) | None => {
                 self.hold(unique.key, id);
                 Ok(())
@@ -201,20 +274,25 @@ impl WorkingSet<'_> {
     }
 
     /// Whether a job takes room in its queue that nobody leaves for it.
-    fn needs_room(&self, new: &NewJob, plan: &SubmitPlan) -> bool {
-        match plan {
-            SubmitPlan::Insert => true,
-            SubmitPlan::Replace(slot) => {
+    fn needs_room(&self, jobs: &[NewJob], new: &NewJob, plan: &SubmitPlan, holders: &HoldersToBe) -> bool {
+        let (waits, head) = match plan {
+            SubmitPlan::Insert => return true,
+            SubmitPlan::Use(_) => return false,
+            SubmitPlan::Replace(KeyHolder::There(slot)) => {
                 let holder = self.job(*slot);
-                holder.state != State::Queued || holder.head.queue_id() != new.head.queue_id()
+                (holder.state == State::Queued, &holder.head)
             }
-            SubmitPlan::Use(_) => false,
-        }
+            SubmitPlan::Replace(KeyHolder::Before(index)) => {
+                let earlier = new.head.unique.as_ref().and_then(|unique| holders.get(&unique.key));
+                (earlier.is_some_and(|earlier| earlier.facet == Facet::Available), &jobs[*index].head)
+            }
+        };
+        !waits || head.queue_id() != new.head.queue_id()
     }
 
-    fn duplicate(&self, slot: Slot) -> Refusal {
+    fn duplicate(&self, slot: Slot, index: usize) -> Refusal {
         let job = self.job(slot);
-        Refusal::Duplicate { existing: job.id, state: job.state }
+        Refusal::Duplicate { existing: job.id, state: job.state, index }
     }
 
     fn replace(&mut self, slot: Slot) -> Result<(), Refusal> {

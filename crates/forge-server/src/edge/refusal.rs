@@ -175,9 +175,12 @@ fn of_rules(refusal: &Refusal) -> Refused {
             refused(&format!("One submission may have {most} jobs at most.")).fact("max", most)
         }
         Refusal::TooLate => refused("The time that the job was to begin at is over."),
-        Refusal::Duplicate { existing, state } => refused("There is such a job already.")
+        Refusal::Duplicate { existing, state, index: _ } => refused("There is such a job already.")
             .fact("existing_job_id", existing.to_string())
             .fact("existing_state", forge_state(*state)),
+        Refusal::DuplicateWithin { index } => {
+            refused("Two jobs of the submission have the same id or unique key.").fact("index", *index)
+        }
         Refusal::QueueFull { queue, waiting, max } => {
             let detail = format!("The queue {queue} holds as many jobs as it may.");
             refused(&detail)

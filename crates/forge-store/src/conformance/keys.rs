@@ -143,7 +143,7 @@ pub async fn fifty_unique_jobs_at_once_leave_one_and_refuse_the_rest(fixture: &d
     let [born] = born.try_into().expect("exactly one is born");
     let winner = accepted(born)[0].id;
     for answer in rest {
-        assert_eq!(refused(answer), Refusal::Duplicate { existing: winner, state: State::Queued });
+        assert_eq!(refused(answer), Refusal::Duplicate { existing: winner, state: State::Queued, index: 0 });
     }
     let snapshot = snapshot(&fixture.store()).await;
     assert_eq!(snapshot.jobs.keys().copied().collect::<Vec<_>>(), [winner]);
@@ -173,7 +173,7 @@ pub async fn fifty_unique_jobs_that_replace_each_other_leave_one_standing(fixtur
     let standing: Vec<&Job> = snapshot.jobs.values().filter(|job| job.state == State::Queued).collect();
     let [last] = standing[..] else { panic!("one is left standing, not {}", standing.len()) };
     let answer = ask(&fixture.second(), at(1), submit(rival(99, Conflict::Reject))).await;
-    assert_eq!(refused(answer), Refusal::Duplicate { existing: last.id, state: State::Queued });
+    assert_eq!(refused(answer), Refusal::Duplicate { existing: last.id, state: State::Queued, index: 0 });
 }
 
 async fn fifty_at_once(fixture: &dyn Fixture, on_conflict: Conflict) -> Vec<Answer> {
@@ -193,7 +193,7 @@ pub async fn fifty_jobs_with_one_given_id_make_one(fixture: &dyn Fixture) {
         let given = NewJob { id_given: true, ..job(1, "q") };
         async move { ask(&store, START, submit(given)).await }
     });
-    let taken = Refusal::Duplicate { existing: id(1), state: State::Queued };
+    let taken = Refusal::Duplicate { existing: id(1), state: State::Queued, index: 0 };
     let (born, rest): (Vec<Answer>, Vec<Answer>) =
         answers.await.into_iter().partition(|answer| matches!(answer, Answer::Submitted { .. }));
     assert_eq!(born.len(), 1);
@@ -208,7 +208,7 @@ pub async fn a_unique_key_passes_to_the_next_once_its_holder_has_ended(fixture: 
     run(&store, at(1), vec![cancel(1)]).await;
     accepted(ask(&second, at(2), submit(rival(2, Conflict::Reject))).await);
     let answer = ask(&store, at(3), submit(rival(3, Conflict::Reject))).await;
-    assert_eq!(refused(answer), Refusal::Duplicate { existing: id(2), state: State::Queued });
+    assert_eq!(refused(answer), Refusal::Duplicate { existing: id(2), state: State::Queued, index: 0 });
     snapshot(&store).await;
 }
 
@@ -229,7 +229,7 @@ pub async fn a_retry_asks_for_the_unique_key_again(fixture: &dyn Fixture) {
         answers.await.into_iter().partition(|answer| matches!(answer, Answer::Done(_)));
     assert_eq!((back.len(), refusals.len()), (1, 1), "{back:?} {refusals:?}");
     let winner = back.into_iter().map(done).next().unwrap().id;
-    let taken = || Refusal::Duplicate { existing: winner, state: State::Queued };
+    let taken = || Refusal::Duplicate { existing: winner, state: State::Queued, index: 0 };
     assert_eq!(refusals.into_iter().map(refused).next().unwrap(), taken());
     assert_eq!(refused(ask(store, at(6), submit(rival(3, Conflict::Reject))).await), taken());
     snapshot(store).await;
@@ -241,7 +241,7 @@ pub async fn a_unique_key_is_released_only_by_its_holder(fixture: &dyn Fixture) 
     accepted(ask(&store, START, submit(rival(1, Conflict::Reject))).await);
     run(&store, at(1), vec![cancel(1), submit(rival(2, Conflict::Reject)), forget(1)]).await;
     let answer = ask(&store, at(2), submit(rival(3, Conflict::Reject))).await;
-    assert_eq!(refused(answer), Refusal::Duplicate { existing: id(2), state: State::Queued });
+    assert_eq!(refused(answer), Refusal::Duplicate { existing: id(2), state: State::Queued, index: 0 });
     run(&store, at(3), vec![cancel(2)]).await;
     run(&store, at(4), vec![forget(2)]).await;
     accepted(ask(&store, at(5), submit(rival(4, Conflict::Reject))).await);

@@ -6,14 +6,14 @@ use std::time::Duration;
 use forge_core::command::{Answer, Command, NewJob, Refusal, Submit};
 use forge_core::history::EventKind;
 use forge_core::id::ExecutionId;
-use forge_core::job::{Conflict, Dialect, Head, Input, JobForm, Keep, Lane, Limit, Rate, WorkflowStep};
+use forge_core::job::{Conflict, Dialect, Head, Input, Job, JobForm, Keep, Lane, Limit, Rate, WorkflowStep};
 use forge_core::limits;
 use forge_core::retry::{Exhaustion, Jitter, Mode, RetryPolicy, Strategy};
 use forge_core::state::State;
 use forge_core::work::{Definition, WorkKind};
 
 use super::Fixture;
-use super::harness::{accepted, ask, at_once, refused, run};
+use super::harness::{accepted, ask, at_once, existing, refused, run};
 use super::make::{
     START, at, cancel, client, id, job, job_with, name, secs, shelf, submit, submit_all, unique,
 };
@@ -145,8 +145,27 @@ pub async fn the_jobs_of_a_submission_come_together_or_not_at_all(fixture: &dyn 
     let before = snapshot(&store).await;
     let rival = job_with(3, "q", |head| head.unique = Some(unique(1, Conflict::Reject)));
     let answer = ask(&store, at(1), submit_all(vec![job(2, "q"), rival, job(4, "q")])).await;
-    assert_eq!(refused(answer), Refusal::Duplicate { existing: id(1), state: State::Queued });
+    assert_eq!(refused(answer), Refusal::Duplicate { existing: id(1), state: State::Queued, index: 1 });
     assert_eq!(snapshot(&store).await, before);
+}
+
+/// Of equal unique jobs in one submission the later meets the earlier, or takes its place.
+pub async fn equal_jobs_of_a_submission_meet_each_other(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let equal = |n, conflict| job_with(n, "q", |head| head.unique = Some(unique(1, conflict)));
+    let jobs = vec![equal(1, Conflict::Replace), equal(2, Conflict::Replace), equal(3, Conflict::Ignore)];
+    let answered = existing(ask(&store, START, submit_all(jobs)).await);
+    let stand = |job: &Job| (job.id, job.state);
+    let expected = [(id(1), State::Canceled), (id(2), State::Queued), (id(2), State::Queued)];
+    assert_eq!(answered.iter().map(stand).collect::<Vec<_>>(), expected);
+    for (id, state) in expected {
+        let found = store.job(id).await.unwrap().expect("both were made");
+        assert_eq!(stand(&found), (id, state));
+    }
+    assert_eq!(store.job(id(3)).await.unwrap(), None);
+    let late = ask(&fixture.second(), at(1), submit(equal(4, Conflict::Reject))).await;
+    assert_eq!(refused(late), Refusal::Duplicate { existing: id(2), state: State::Queued, index: 0 });
+    snapshot(&store).await;
 }
 
 /// An id that the client chose may be taken, in the same batch or long before.
@@ -156,7 +175,7 @@ pub async fn an_id_given_twice_is_refused_with_the_job_that_has_it(fixture: &dyn
     let answers = run(&store, START, vec![submit(given("first")), submit(given("second"))]).await;
     let [first, second] = answers.try_into().expect("two answers");
     assert_eq!(accepted(first).len(), 1);
-    let taken = Refusal::Duplicate { existing: id(1), state: State::Queued };
+    let taken = Refusal::Duplicate { existing: id(1), state: State::Queued, index: 0 };
     assert_eq!(refused(second), taken);
     assert_eq!(refused(ask(&fixture.second(), at(1), submit(given("third"))).await), taken);
     let found = store.job(id(1)).await.unwrap().expect("the first was accepted");

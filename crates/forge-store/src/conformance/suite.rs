@@ -13,6 +13,7 @@ macro_rules! conformance_suite {
             submit::inputs_keep_every_byte,
             submit::a_job_without_input_has_none,
             submit::the_jobs_of_a_submission_come_together_or_not_at_all,
+            submit::equal_jobs_of_a_submission_meet_each_other,
             submit::an_id_given_twice_is_refused_with_the_job_that_has_it,
             submit::a_full_queue_refuses_more,
             submit::a_queue_is_never_overfilled,

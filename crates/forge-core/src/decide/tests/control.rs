@@ -215,7 +215,7 @@ fn a_retry_is_refused_while_another_job_has_its_unique_key() {
         let mut world = World::with_job_in(State::Failed, unique);
         world.ask(submit([job(2, unique)]));
         let changes = world.tell(vec![again(1, 100)]);
-        let taken = Refusal::Duplicate { existing: id(2), state: State::Queued };
+        let taken = Refusal::Duplicate { existing: id(2), state: State::Queued, index: 0 };
         assert_eq!(changes.answers, [Answer::Refused(taken)], "it is not replaced, whatever the policy");
         assert!(changes.is_empty());
         world.ask(cancel(2));

@@ -149,7 +149,7 @@ fn a_second_unique_job_meets_the_first_as_its_policy_says() {
             let answer = world.ask(submit([unique(2, |unique| unique.on_conflict = on_conflict)]));
             let canceled_now = world.job(1).state == Canceled && state != Canceled;
             let found = match &answer {
-                Answer::Refused(Refusal::Duplicate { existing, state: known }) => {
+                Answer::Refused(Refusal::Duplicate { existing, state: known, index: 0 }) => {
                     assert_eq!((*existing, *known), (id(1), state));
                     "refused"
                 }
@@ -185,9 +185,74 @@ fn a_unique_key_counts_within_the_batch_and_is_forgotten_with_its_job() {
     assert!(matches!(changes.answers[1], Answer::Refused(Refusal::Duplicate { .. })));
     let twice = world
         .ask(submit([unique(3, |unique| unique.key = [6; 32]), unique(4, |unique| unique.key = [6; 32])]));
-    assert!(matches!(twice, Answer::Refused(Refusal::Duplicate { .. })), "a list is checked against itself");
+    let within = Refusal::DuplicateWithin { index: 1 };
+    assert_eq!(twice, Answer::Refused(within), "a list is checked against itself");
     world.tell(vec![cancel(1), forget(1), submit([unique(5, |_| {})])]);
     assert_eq!(world.uniques[&[5; 32]], id(5));
+}
+
+/// Every list of three jobs with one unique key, in one submission and in three.
+#[test]
+fn the_jobs_of_a_list_meet_each_other_as_if_they_came_one_after_the_other() {
+    use Conflict::{Ignore, Reject, Replace, ReplaceKeepingSchedule};
+    // Some let through what others would not, so the world must not expect one unfinished job.
+    let waiting = Facet::Scheduled.bit() | Facet::Available.bit();
+    let mut kinds = Vec::new();
+    for on_conflict in [Reject, Ignore, Replace, ReplaceKeepingSchedule] {
+        for facets in [waiting, Facet::Scheduled.bit()] {
+            for later in [false, true] {
+                kinds.push((on_conflict, facets, later));
+            }
+        }
+    }
+    let make = |n: u128, (on_conflict, facets, later): (Conflict, u16, bool)| {
+        job(n, |head| {
+            head.unique = Some(Unique { key: [5; 32], facets, until: None, on_conflict });
+            head.execution_at = later.then(|| head.created_at + secs(n as u64));
+        })
+    };
+    let tell = |world: &World| {
+        let jobs = world.jobs.values().map(|job| (job.id, job.state, job.head.execution_at));
+        (jobs.collect::<Vec<_>>(), world.uniques.clone())
+    };
+    let (mut n_whole, mut n_refused) = (0, 0);
+    for first in &kinds {
+        for second in &kinds {
+            for third in &kinds {
+                let news = [make(1, *first), make(2, *second), make(3, *third)];
+                let (mut one, mut three) = (World::new(), World::new());
+                let answers: Vec<Answer> = news.iter().map(|new| three.ask(submit([new.clone()]))).collect();
+                let refused = answers.iter().position(|answer| matches!(answer, Answer::Refused(_)));
+                let whole = one.ask(submit(news.clone()));
+                match refused {
+                    Some(index) => {
+                        n_refused += 1;
+                        assert_eq!(whole, Answer::Refused(Refusal::DuplicateWithin { index }), "{news:?}");
+                        assert!(one.jobs.is_empty());
+                    }
+                    None => {
+                        n_whole += 1;
+                        assert_eq!(tell(&one), tell(&three), "{news:?}");
+                        let each: Vec<JobId> = answers.iter().flat_map(named).collect();
+                        assert_eq!(named(&whole), each, "{news:?}");
+                    }
+                }
+            }
+        }
+    }
+    assert!(n_whole > 500 && n_refused > 500, "{n_whole} {n_refused}");
+}
+
+#[test]
+fn a_list_counts_once_what_takes_the_place_of_another_of_it() {
+    let replacing = |n| unique(n, |unique| unique.on_conflict = Conflict::Replace);
+    let ignoring = |n| unique(n, |unique| unique.on_conflict = Conflict::Ignore);
+    let mut world = World::new();
+    let list = with_room_for(1, [replacing(1), replacing(2), ignoring(3)]);
+    assert_eq!(named(&world.ask(list)), ids([1, 2, 2]));
+    assert_eq!((world.job(1).state, world.job(2).state), (State::Canceled, State::Queued));
+    let full = World::new().ask(with_room_for(1, [replacing(1), plain(2), replacing(3)]));
+    assert!(matches!(full, Answer::Refused(Refusal::QueueFull { .. })));
 }
 
 #[test]
@@ -220,10 +285,9 @@ fn an_id_that_is_taken_is_refused() {
     assert!(duplicate(&world.ask(submit([given(1)]))), "by a job that is there");
     let changes = World::new().tell(vec![submit([given(1)]), submit([given(1)])]);
     assert!(duplicate(&changes.answers[1]), "by a job of the same batch");
-    assert!(
-        duplicate(&World::new().ask(submit([given(1), given(2), given(1)]))),
-        "by a job of the same list"
-    );
+    let within = World::new().ask(submit([given(1), given(2), given(1)]));
+    let expected = Answer::Refused(Refusal::DuplicateWithin { index: 2 });
+    assert_eq!(within, expected, "by a job of the same list, which is not there either");
     world.ask(cancel(1));
     let changes = world.tell(vec![forget(1), submit([given(1)])]);
     assert!(duplicate(&changes.answers[1]), "by a job that this very batch forgets");

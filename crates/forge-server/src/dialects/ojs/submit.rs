@@ -112,11 +112,13 @@ impl<'a> Submitter<'a> {
             }
             None => None,
         };
-        let submitted = app.engine.submit(submission::command(app, checked, key)).await;
-        let (jobs, existing) = match submitted {
+        let command = submission::command(app, checked, key);
+        let ids: Vec<JobId> = command.jobs.iter().map(|job| job.id).collect();
+        let (jobs, existing) = match app.engine.submit(command).await {
             Ok(submitted) => submitted,
-            Err(Error::Refused(Refusal::Duplicate { existing, .. })) => {
-                return Err(self.duplicate(existing, &uniques).await?);
+            Err(Error::Refused(Refusal::Duplicate { existing, index, .. })) => {
+                let refused = self.duplicate(existing, &uniques).await?;
+                return Err(if self.is_list(&ids) { refused.fact("index", index) } else { refused }.into());
             }
             Err(error) => return Err(refusals::of_engine(app, error)),
         };
@@ -124,9 +126,9 @@ impl<'a> Submitter<'a> {
             app.metrics.idempotency(existing);
         }
         let mut taken = Vec::with_capacity(jobs.len());
-        for (job, (created_at, input)) in jobs.into_iter().zip(made) {
-            // One of several may have met a job that was there; its birth tells.
-            let met = existing && job.head.created_at != created_at;
+        for ((job, id), (created_at, input)) in jobs.into_iter().zip(ids).zip(made) {
+            // One of several may have met a job that was there, or another of them: it is not the one that was sent.
+            let met = existing && (job.id != id || job.head.created_at != created_at);
             let input = if met { Arc::new(self.input_of(&job).await?) } else { input };
             taken.push(SubmittedJob { job, input, existing: met });
         }
@@ -139,7 +141,7 @@ impl<'a> Submitter<'a> {
     }
 
     /// Says which job is in the way; of a job of others, nothing but that its id is taken.
-    async fn duplicate(&self, existing: JobId, uniques: &[[u8; 32]]) -> Result<ApiError, ApiError> {
+    async fn duplicate(&self, existing: JobId, uniques: &[[u8; 32]]) -> Result<Refused, ApiError> {
         let mut refused = Refused::new(Kind::Duplicate, "There is such a job already.")
             .fact("existing_job_id", existing.to_string());
         let found = self.call.app.engine.store().job(existing).await?;
@@ -150,7 +152,12 @@ impl<'a> Submitter<'a> {
                 refused = refused.fact("unique_key", hex(&key));
             }
         }
-        Ok(refused.into())
+        Ok(refused)
+    }
+
+    /// Whether it must be said which job is meant. Where each of many is sent for itself, the caller says so.
+    fn is_list(&self, ids: &[JobId]) -> bool {
+        self.operation == BATCH || ids.len() > 1
     }
 }
 

@@ -32,6 +32,50 @@ async fn a_second_job_is_refused_ignored_or_takes_the_place_of_the_first() {
 }
 
 #[tokio::test]
+async fn equal_jobs_of_one_batch_meet_each_other_as_if_they_came_one_after_the_other() {
+    let world = World::start().await;
+    let batch = |jobs: [Value; 2]| world.post("jobs/batch", json!({"jobs": jobs}));
+    let met = batch([body("ignore", 1, json!({})), body("ignore", 2, json!({}))]).await.expect(201);
+    let first = met["jobs"][0]["id"].as_str().unwrap();
+    assert_eq!((&met["jobs"][1]["id"], &met["jobs"][1]["args"]), (&json!(first), &json!([1])));
+    let again = batch([body("ignore", 3, json!({})), body("ignore", 4, json!({}))]).await.expect(200);
+    assert_eq!((&again["jobs"][0]["id"], &again["jobs"][1]["id"]), (&json!(first), &json!(first)));
+    let replaced = batch([body("replace", 5, json!({})), body("replace", 6, json!({}))]).await.expect(201);
+    let states = (&replaced["jobs"][0]["state"], &replaced["jobs"][1]["state"]);
+    assert_eq!(states, (&json!("cancelled"), &json!("available")));
+    let holder = replaced["jobs"][1]["id"].as_str().unwrap();
+    assert_eq!(world.fetch().await["id"], holder, "it is the only one to be done");
+    let taken = batch([json!({"type": "a", "args": []}), body("reject", 7, json!({}))]).await;
+    let details = refused(&taken, 409, "DUPLICATE_JOB", "duplicate")["details"].clone();
+    assert_eq!((&details["index"], &details["existing_job_id"]), (&json!(1), &json!(holder)));
+    world.ack(holder).await.expect(200);
+    let twice = batch([body("reject", 8, json!({})), body("reject", 9, json!({}))]).await;
+    let details = refused(&twice, 409, "DUPLICATE_JOB", "duplicate")["details"].clone();
+    assert_eq!((&details["index"], details.get("existing_job_id")), (&json!(1), None));
+    let id = "01965000-0000-7000-8000-000000000001";
+    let of_that_id = || json!({"id": id, "type": "a", "args": []});
+    let twice = batch([of_that_id(), of_that_id()]).await;
+    assert_eq!(refused(&twice, 409, "DUPLICATE_JOB", "duplicate")["details"]["index"], 1);
+    assert_eq!(world.get(&format!("jobs/{id}")).await.status, 404);
+    let alone = world.post("jobs", body("reject", 10, json!({}))).await.expect(201);
+    let refusal =
+        refused(&world.post("jobs", body("reject", 11, json!({}))).await, 409, "DUPLICATE_JOB", "duplicate");
+    let details = &refusal["details"];
+    assert_eq!((&details["existing_job_id"], details.get("index")), (&alone["job"]["id"], None));
+}
+
+#[tokio::test]
+async fn a_repeated_batch_with_equal_jobs_is_answered_as_the_first_time() {
+    let world = World::start().await;
+    let jobs = json!({"jobs": [body("ignore", 1, json!({})), body("ignore", 2, json!({}))]}).to_string();
+    let send = || call(&world.client, "POST", "jobs/batch").header("idempotency-key", "k").body(jobs.clone());
+    let first = send().send().await.expect(201);
+    let again = send().send().await.expect(200);
+    let ids = |answer: &Value| (answer["jobs"][0]["id"].clone(), answer["jobs"][1]["id"].clone());
+    assert_eq!(ids(&first), ids(&again));
+}
+
+#[tokio::test]
 async fn the_schedule_of_the_first_is_kept_where_that_is_asked_for() {
     let world = World::start().await;
     let mut first = body("reject", 1, json!({}));
