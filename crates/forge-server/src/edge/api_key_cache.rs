@@ -47,8 +47,7 @@ impl ApiKeyCache {
         let known = self.keys.read().unwrap_or_else(PoisonError::into_inner).get(&digest).cloned();
         let Some(known) = known else { return self.load(digest, engine, limiter, now).await };
         let checked_at = known.checked_at.load(Ordering::Relaxed);
-        if now.as_micros() - checked_at < KEY_FRESH.as_micros() as i64 || !known.claim_check(checked_at, now)
-        {
+        if is_fresh(checked_at, now) || !known.claim_check(checked_at, now) {
             return Ok(Some(known));
         }
         let loaded = self.load(digest, engine, limiter, now).await;
@@ -120,6 +119,25 @@ impl CachedKey {
         if mine.is_ok() {
             let (client, key) = (self.key.client, self.key.id);
             engine.tell(Command::Key(KeyCommand::Used { client, key }));
+        }
+    }
+}
+
+/// Whether what was checked then is believed. A moment still to come is from before the clock was set back, nobody knows how long ago.
+fn is_fresh(checked_at: i64, now: Time) -> bool {
+    (0..KEY_FRESH.as_micros() as i64).contains(&(now.as_micros() - checked_at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_believed_for_a_while_and_not_if_the_clock_was_set_back() {
+        let (checked_at, fresh) = (1_000_000_000, KEY_FRESH.as_micros() as i64);
+        for (later, expected) in [(0, true), (fresh - 1, true), (fresh, false), (-1, false), (-fresh, false)]
+        {
+            assert_eq!(is_fresh(checked_at, Time::from_micros(checked_at + later)), expected, "{later}");
         }
     }
 }
