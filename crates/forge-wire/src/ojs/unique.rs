@@ -1,6 +1,7 @@
 //! Unique jobs: which dimensions make two jobs the same, and the fingerprint of them.
 //!
-//! A fingerprint begins with the owner, so keys of different clients or tenants never meet.
+//! A fingerprint begins with the owner, so keys of different clients or tenants never meet. Characters that Unicode writes in two ways are
+//! one (NFC), in what is compared; nothing that is kept is changed.
 
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use forge_core::id::ClientId;
 use forge_problem::{Digest, canonical};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
+use unicode_normalization::{UnicodeNormalization, is_nfc};
 
 use super::duration;
 use super::members::{Members, Wrong};
@@ -155,9 +157,33 @@ impl Uniqueness {
         if !self.meta_keys.is_empty() {
             chosen.insert("meta".into(), picked(&read(of.meta)?, &self.meta_keys));
         }
-        let owned = json!([of.client.to_string(), of.tenant, chosen]);
-        Some(Digest::of(canonical(&owned).as_bytes()).0)
+        let text =
+            |chosen: &Map<String, Value>| canonical(&json!([of.client.to_string(), of.tenant, chosen]));
+        let plain = text(&chosen);
+        let text = if plain.is_ascii() || is_nfc(&plain) { plain } else { text(&composed_members(chosen)) };
+        Some(Digest::of(text.as_bytes()).0)
     }
+}
+
+/// The same texts in Unicode's composed form (NFC): `é` is one character, however it was typed.
+fn composed(value: Value) -> Value {
+    match value {
+        Value::String(text) => text.nfc().collect::<String>().into(),
+        Value::Array(entries) => entries.into_iter().map(composed).collect(),
+        Value::Object(members) => composed_members(members).into(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value,
+    }
+}
+
+fn composed_members(members: Map<String, Value>) -> Map<String, Value> {
+    let mut all = Map::new();
+    for (name, value) in members {
+        let usual: String = name.nfc().collect();
+        // Of two names that become one, neither may be lost.
+        let name = if all.contains_key(&usual) { name } else { usual };
+        all.insert(name, composed(value));
+    }
+    all
 }
 
 fn picked(object: &Value, keys: &[String]) -> Value {
@@ -203,6 +229,45 @@ mod tests {
         let (x, y) = (job(r#"[{"user":7,"n":1}]"#, "q", 1), job(r#"[{"user":7,"n":2}]"#, "r", 1));
         assert_eq!(key(by_user, x), key(by_user, y));
         assert_eq!(key(by_user, x), key(r#"{"args_keys":["user"]}"#, y));
+    }
+
+    #[test]
+    fn a_character_is_the_same_however_it_is_composed() {
+        let by_args = unique(r#"{"keys":["args"]}"#).unwrap();
+        let key = |args: &str| by_args.key(job(args, "q", 1)).unwrap();
+        for (one, other) in [
+            (r#"["\u00e9"]"#, r#"["e\u0301"]"#),
+            (r#"[{"\u00e9":["\u00c5"]}]"#, r#"[{"e\u0301":["A\u030a"]}]"#),
+            (r#"["\u212b"]"#, r#"["A\u030a"]"#),
+        ] {
+            assert_eq!(key(one), key(other), "{one} {other}");
+        }
+        for (one, other) in [
+            (r#"["e"]"#, r#"["\u00e9"]"#),
+            (r#"["\ufb01"]"#, r#"["fi"]"#),
+            (r#"["\n\u0303"]"#, r#"["\u00f1"]"#),
+            (r#"[{"\u00e9":1,"e\u0301":2}]"#, r#"[{"\u00e9":2}]"#),
+        ] {
+            assert_ne!(key(one), key(other), "{one} {other}");
+        }
+        let of = |tenant| {
+            let job = Dimensions { tenant: Some(tenant), ..job(r#"["e\u0301"]"#, "q", 1) };
+            by_args.key(job).unwrap()
+        };
+        assert_ne!(of("\u{e9}"), of("e\u{301}"), "tenants are never mixed up");
+    }
+
+    #[test]
+    fn the_fingerprints_of_stored_jobs_stay_what_they_were() {
+        let hex = |args: &str| {
+            let key = unique(r#"{"keys":["args"]}"#).unwrap().key(job(args, "q", 1)).unwrap();
+            key.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+        };
+        assert_eq!(
+            hex(r#"[{"a":"plain"}]"#),
+            "fb08c4ed8dc7ca379a0dd8eec797e9063782688a4dc0abcdb071c7482e1dc5ba"
+        );
+        assert_eq!(hex(r#"["\u00e9"]"#), "8ef2de2c473c6ea3c7e97a3d653bfabe7429a0a82875e0391d0bde84fbfcd832");
     }
 
     #[test]
