@@ -4,11 +4,13 @@ use forge_core::catalog::Kind;
 use forge_core::limits::NAME_BYTES_MAX;
 use forge_core::retry::Mode;
 use forge_core::work::{Behaviour, WorkKind};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::hint::nearest;
 use crate::language::Language;
 use crate::problem::{Refused, Violation, summary};
+use crate::readable;
 
 /// The longest value of a client that a message quotes whole.
 const QUOTED_CHARS_MAX: usize = 64;
@@ -19,7 +21,12 @@ pub fn object(body: &[u8]) -> Result<Map<String, Value>, Box<Refused>> {
     match serde_json::from_slice(body) {
         Ok(Value::Object(members)) => Ok(members),
         Ok(_) => Err(malformed("The body is not a JSON object.".into())),
-        Err(error) => Err(malformed(format!("The body is not JSON: {error}."))),
+        Err(error) => match std::str::from_utf8(body).ok().zip(readable::walk(body).unreadable) {
+            Some((body, place)) if serde_json::from_str::<&RawValue>(body).is_ok() => {
+                Err(readable::refused(body, place))
+            }
+            Some(_) | None => Err(malformed(format!("The body is not JSON: {error}."))),
+        },
     }
 }
 

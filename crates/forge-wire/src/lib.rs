@@ -10,6 +10,7 @@
 //! - [`example`]: jobs that never were, for documents;
 //! - [`body`]: what bodies of requests have in common;
 //! - [`members`]: members of bodies that nobody knows;
+//! - [`readable`]: JSON that every reader can read;
 //! - [`hint`]: what was probably meant;
 //! - [`fingerprint`]: what makes two of them the same;
 //! - [`event`]: what happened, for whoever listens;
@@ -44,6 +45,7 @@ pub mod openapi;
 pub mod operations;
 pub mod outcome;
 pub mod problem;
+pub mod readable;
 mod reader;
 pub mod schedule;
 pub mod status;

@@ -59,7 +59,7 @@ pub(crate) fn stranger(place: &str, name: &str, known: &[&str]) -> Violation {
 }
 
 /// A name as a part of a JSON pointer, harmless and short enough to repeat.
-fn shown(name: &str) -> String {
+pub(crate) fn shown(name: &str) -> String {
     let plain: String = name.chars().filter(|c| !c.is_control()).take(NAME_CHARS_MAX).collect();
     plain.replace('~', "~0").replace('/', "~1")
 }

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use crate::body::{self, violation};
 use crate::members::{self, UnknownMembers};
 use crate::problem::{Refused, Violation};
+use crate::readable;
 
 /// What was found wrong with a body. Shape errors (JSON, missing, wrong type) are malformed; values that break a rule are
 /// invalid.
@@ -49,6 +50,15 @@ impl BodyReader {
     /// What a member says, or a complaint.
     pub(crate) fn keep<T>(&mut self, read: Result<T, Violation>) -> Option<T> {
         read.map_err(|violation| self.invalid.push((Kind::InvalidArgs, violation))).ok()
+    }
+
+    /// What is kept as it was written, if a value can be made of it.
+    pub(crate) fn verbatim(&mut self, name: &str, given: Box<RawValue>) -> Option<Vec<u8>> {
+        if let Err(violation) = readable::check(given.get(), name) {
+            self.malformed.push(violation);
+            return None;
+        }
+        Some(Box::<str>::from(given).into_string().into_bytes())
     }
 
     /// A member is missing, unless it is there and was complained about.

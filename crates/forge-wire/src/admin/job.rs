@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::error::FailedAttemptView;
 use crate::forge::EventView;
-use crate::{outcome, status, time, words};
+use crate::{outcome, readable, status, time, words};
 
 /// A job in a list.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -185,7 +185,11 @@ impl AdminJobDetail {
 
     /// The same with what it works on, if that has no more bytes than are shown.
     pub fn with_input(self, payload: &[u8], bytes_max: usize) -> AdminJobDetail {
-        let input = if payload.len() <= bytes_max { serde_json::from_slice(payload).ok() } else { None };
+        let input = if payload.len() <= bytes_max {
+            serde_json::from_slice(&readable::mended(payload)).ok()
+        } else {
+            None
+        };
         AdminJobDetail { input, input_size: payload.len() as u64, ..self }
     }
 }

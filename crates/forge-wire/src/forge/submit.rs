@@ -117,7 +117,7 @@ fn read(reader: &mut BodyReader, members: Members) -> Option<SubmitRequest> {
         priority,
         retry_mode,
         correlation_id: members.correlation_id,
-        payload: members.payload.map(|payload| Box::<str>::from(payload).into_string().into_bytes()),
+        payload: members.payload.and_then(|payload| reader.verbatim("payload", payload)),
     })
 }
 
@@ -159,6 +159,18 @@ mod tests {
     fn the_shortest_submission_is_understood() {
         let request = read_submit(br#"{"type":"execute"}"#, UnknownMembers::Ignore).unwrap();
         assert_eq!((request.form, request.work_kind, request.payload), (JobForm::Execute, None, None));
+    }
+
+    #[test]
+    fn a_payload_that_no_value_can_be_made_of_is_refused_both_ways() {
+        for bad in [r#""\ud83d""#, "1e400"] {
+            for stranger in ["", r#","stranger":1"#] {
+                let body = format!(r#"{{"type":"EXECUTE","payload":{{"a":[{bad}]}}{stranger}}}"#);
+                let refused = read_submit(body.as_bytes(), UnknownMembers::Ignore).unwrap_err();
+                assert_eq!(refused.kind, Kind::MalformedRequest, "{body}");
+                assert_eq!(refused.violations[0].pointer, "#/payload/a/0", "{body}");
+            }
+        }
     }
 
     #[test]

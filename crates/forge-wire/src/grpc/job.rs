@@ -13,6 +13,7 @@ use crate::ojs::duration as iso;
 use crate::ojs::job::{JobView, VERSION, attempts, error_view, shown_meta, shown_type};
 use crate::ojs::kept::Kept;
 use crate::ojs::state::StateWord;
+use crate::readable;
 
 /// The state that OJS has a word for.
 pub const fn state(word: StateWord) -> v1::JobState {
@@ -44,7 +45,7 @@ pub fn message_with(view: &JobView<'_>, args: Vec<prost_types::Value>) -> v1::Jo
     }
     if let Some(parents) = parents.filter(|parents| !parents.results.is_empty()) {
         let result = |result: &Option<Box<RawValue>>| match result {
-            Some(result) => json::read(result.get().as_bytes()).unwrap_or_default(),
+            Some(result) => json::read_shown(result.get().as_bytes()),
             None => prost_types::Value { kind: Some(Kind::NullValue(0)) },
         };
         let values = parents.results.iter().map(result).collect();
@@ -94,7 +95,7 @@ fn trace_id(job: &Job, kept: &Kept<'_>) -> String {
 
 /// A result as an object; one that is none stands in it as `value` (D45).
 fn as_object(result: &str) -> Struct {
-    let Some(value) = json::read(result.as_bytes()) else { return Struct::default() };
+    let value = json::read_shown(result.as_bytes());
     match value.kind {
         Some(Kind::StructValue(members)) => members,
         _ => Struct { fields: [("value".to_owned(), value)].into_iter().collect() },
@@ -119,7 +120,7 @@ fn retry_policy(retry: &RetryPolicy) -> v1::RetryPolicy {
 /// The policy as the client gave it.
 fn unique_policy(given: &RawValue) -> v1::UniquePolicy {
     use v1::UniqueConflictAction as Action;
-    let given: Value = serde_json::from_str(given.get()).unwrap_or_default();
+    let given: Value = serde_json::from_slice(&readable::mended(given.get().as_bytes())).unwrap_or_default();
     let texts = |name: &str| -> Vec<String> {
         let entries = given[name].as_array().into_iter().flatten();
         entries.filter_map(|entry| entry.as_str().map(str::to_owned)).collect()

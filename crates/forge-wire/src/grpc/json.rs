@@ -7,6 +7,8 @@ use prost_types::value::Kind;
 use prost_types::{ListValue, NullValue, Struct, Value};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
+use crate::readable;
+
 /// Integers up to here are written without a fraction.
 const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
@@ -82,9 +84,15 @@ fn write_number(number: f64, out: &mut String) -> Result<(), NotJson> {
     Ok(())
 }
 
-/// Reads JSON; `None` for what is none.
+/// Reads JSON, as far as it can be read; `None` for what is none.
 pub fn read(json: &[u8]) -> Option<Value> {
-    serde_json::from_slice(json).ok().map(|JsonValue(value)| value)
+    let read = serde_json::from_slice(json).or_else(|_| serde_json::from_slice(&readable::mended(json)));
+    read.ok().map(|JsonValue(value)| value)
+}
+
+/// Reads JSON to show it. What is nested too deeply for a value is shown as its text, rather than as nothing.
+pub fn read_shown(json: &[u8]) -> Value {
+    read(json).unwrap_or_else(|| text(&String::from_utf8_lossy(json)))
 }
 
 /// Reads a JSON object; `None` for what is none.
@@ -97,10 +105,12 @@ pub fn read_struct(json: &[u8]) -> Option<Struct> {
 
 /// Reads a JSON array. What another dialect took in its place is the only entry.
 pub fn read_list(json: &[u8]) -> Vec<Value> {
-    match read(json) {
-        Some(Value { kind: Some(Kind::ListValue(list)) }) => list.values,
-        Some(value) => vec![value],
-        None => Vec::new(),
+    if json.is_empty() {
+        return Vec::new();
+    }
+    match read_shown(json) {
+        Value { kind: Some(Kind::ListValue(list)) } => list.values,
+        value => vec![value],
     }
 }
 
@@ -221,5 +231,14 @@ mod tests {
         }
         assert_eq!(read(b"{"), None);
         assert_eq!(read_struct(b"[]"), None);
+    }
+
+    #[test]
+    fn what_no_value_can_be_made_of_is_shown_as_far_as_it_can_be_read() {
+        let text = |shown: &str| Value { kind: Some(Kind::StringValue(shown.to_owned())) };
+        assert_eq!(read_list(br#"["caf\ud83d",1e400]"#), [text("caf\u{fffd}"), text("1e400")]);
+        let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+        assert_eq!(read_list(deep.as_bytes()), [text(&deep)]);
+        assert_eq!(read_list(b""), []);
     }
 }

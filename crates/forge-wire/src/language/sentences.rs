@@ -270,6 +270,14 @@ const CLAUSES: SentenceTable = &[
     ("is not known here; nothing is expected", "ist hier nicht bekannt; hier wird nichts erwartet"),
     ("is not known here; there are {1}", "ist hier nicht bekannt; es gibt {1}"),
     ("is there twice", "ist zweimal da"),
+    (
+        "has {1}, half of a pair of surrogates, which is no character",
+        "enthält {1}, ein halbes Surrogatpaar; das ist kein Zeichen",
+    ),
+    (
+        "has the number {1}, which is too large for a double",
+        "enthält die Zahl {1}, die für eine Gleitkommazahl zu groß ist",
+    ),
     ("is mandatory", "ist eine Pflichtangabe"),
     ("is mandatory for a DEFERRED job", "ist eine Pflichtangabe für einen Auftrag vom Typ DEFERRED"),
     ("must be a string", "muss eine Zeichenkette sein"),

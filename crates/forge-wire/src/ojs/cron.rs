@@ -1,12 +1,16 @@
 //! Cron jobs of OJS: what a client sends to have one, and how one is shown. SDKs and published cases use different words; both are read, and
 //! both are shown (D6).
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
 use forge_core::catalog::Kind;
 use forge_core::job::{Dialect, Name};
 use forge_core::schedule::Schedule;
 use forge_core::time::Time;
-use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
 
 use super::envelope::{self, JobEnvelope, Rules};
 use super::job::{raw, shown_type};
@@ -97,39 +101,54 @@ pub fn read_enabled(body: &[u8]) -> Result<bool, Box<Refused>> {
     wrong.settle(enabled)
 }
 
+/// The members of a cron job, each as text: what clients gave is never taken apart.
+pub type CronMembers = BTreeMap<&'static str, Box<RawValue>>;
+
+/// What every job of a schedule is like.
+#[derive(Serialize)]
+struct Template<'a> {
+    #[serde(rename = "type")]
+    job_type: &'a str,
+    args: &'a RawValue,
+    meta: &'a RawValue,
+    options: &'a RawValue,
+}
+
+fn text(value: &impl Serialize) -> Box<RawValue> {
+    to_raw_value(value).expect("values of ours have names that are text")
+}
+
 /// A cron job, in all words that are read.
-pub fn cron_view(schedule: &Schedule, next_runs: &[Time]) -> Map<String, Value> {
-    let parsed = |bytes: &[u8], absent: &'static str| -> Value {
-        serde_json::from_str(raw(bytes, absent).get()).unwrap_or_default()
-    };
+pub fn cron_view(schedule: &Schedule, next_runs: &[Time]) -> CronMembers {
     let (head, enabled) = (&schedule.head, schedule.paused_at.is_none());
     let options = match head.dialect {
-        Dialect::Ojs => parsed(&schedule.given, "{}"),
+        Dialect::Ojs => Cow::Borrowed(raw(&schedule.given, "{}")),
         Dialect::Forge | Dialect::Operations => {
-            json!({"queue": head.queue.as_str(), "priority": head.priority})
+            Cow::Owned(text(&json!({"queue": head.queue.as_str(), "priority": head.priority})))
         }
     };
-    let job = json!({
-        "type": shown_type(head),
-        "args": parsed(&schedule.input.payload, "[]"),
-        "meta": parsed(&schedule.input.meta, "{}"),
-        "options": options,
-    });
+    let job = Template {
+        job_type: shown_type(head),
+        args: raw(&schedule.input.payload, "[]"),
+        meta: raw(&schedule.input.meta, "{}"),
+        options: &options,
+    };
     let (catch_up, catch_up_max) = catch_up_word(schedule.catch_up);
-    let mut view = Map::new();
-    let mut say = |name: &str, value: Value| {
+    let mut view = CronMembers::new();
+    for (name, given) in [("args", job.args), ("meta", job.meta), ("options", job.options)] {
+        view.insert(name, given.to_owned());
+    }
+    view.insert("job_template", text(&job));
+    let mut say = |name: &'static str, value: Value| {
         if !value.is_null() {
-            view.insert(name.to_owned(), value);
+            view.insert(name, text(&value));
         }
     };
+    say("type", job.job_type.into());
     say("name", schedule.id.name.as_str().into());
     say("cron", schedule.expression.as_str().into());
     say("expression", schedule.expression.as_str().into());
     say("timezone", schedule.zone.as_str().into());
-    for (name, value) in job.as_object().into_iter().flatten() {
-        say(name, value.clone());
-    }
-    say("job_template", job.clone());
     say("overlap_policy", overlap_word(schedule.overlap).into());
     say("catch_up", catch_up.into());
     say("catch_up_max", catch_up_max.into());
@@ -157,16 +176,12 @@ pub fn cron_view(schedule: &Schedule, next_runs: &[Time]) -> Map<String, Value> 
 
 /// The answer about one: published cases look for `cron`, SDKs for `cron_job`, and one of them for the members themselves, of which `cron` is
 /// the expression (D6).
-pub fn cron_answer(view: Map<String, Value>, of_sdk: bool, facts: &[(&str, Value)]) -> Value {
-    let mut answer = if of_sdk { view.clone() } else { Map::new() };
-    if !of_sdk {
-        answer.insert("cron".into(), view.clone().into());
-    }
-    answer.insert("cron_job".into(), view.into());
-    for (name, value) in facts {
-        answer.insert((*name).to_owned(), value.clone());
-    }
-    Value::Object(answer)
+pub fn cron_answer(view: CronMembers, of_sdk: bool, facts: &[(&'static str, Value)]) -> CronMembers {
+    let nested = text(&view);
+    let mut answer = if of_sdk { view } else { CronMembers::from([("cron", nested.clone())]) };
+    answer.insert("cron_job", nested);
+    answer.extend(facts.iter().map(|(name, value)| (*name, text(value))));
+    answer
 }
 
 #[cfg(test)]
@@ -199,6 +214,12 @@ mod tests {
         assert_eq!(request.template.args, b"[]");
         let kept = String::from_utf8(request.template.kept).unwrap();
         assert!(kept.contains("version") && !kept.contains("cron") && !kept.contains("enabled"), "{kept}");
+    }
+
+    #[test]
+    fn a_template_that_cannot_be_read_is_refused_with_the_place() {
+        let refused = read(r#"{"name":"a","cron":"@daily","type":"a.b","args":["\ud83d"]}"#).unwrap_err();
+        assert_eq!(refused.violations[0].pointer, "#/args/0");
     }
 
     #[test]

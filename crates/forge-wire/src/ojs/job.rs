@@ -12,7 +12,7 @@ use forge_core::state::{Cause, State};
 use forge_core::time::Time;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
 use super::envelope::is_job_type;
@@ -20,7 +20,7 @@ use super::kept::{Kept, ObjectWriter};
 use super::members::Members;
 use super::retry;
 use super::state::StateWord;
-use crate::{time, words};
+use crate::{readable, time, words};
 
 /// The version of OJS that this server speaks.
 pub const VERSION: &str = "1.0";
@@ -60,9 +60,9 @@ impl<'a> JobView<'a> {
         JobView { job, input, result: None, result_url: None, lease_token: None, parents: None }
     }
 
-    /// The same as a value, to be put together with others.
-    pub fn value(&self) -> Value {
-        serde_json::to_value(self).expect("our views have text keys")
+    /// The same as text, to be put together with others. No value is made of what clients gave: numbers keep their digits.
+    pub fn raw(&self) -> Box<RawValue> {
+        to_raw_value(self).expect("our views have text keys")
     }
 }
 
@@ -318,7 +318,8 @@ pub fn retry_delay_ms(job: &Job) -> Option<u64> {
 
 /// An entry of the error history: the worker's own words, and the canonical code beside them.
 pub fn error_view(error: &AttemptError) -> Value {
-    let said: Map<String, Value> = serde_json::from_slice(&error.details).unwrap_or_default();
+    let said: Map<String, Value> =
+        serde_json::from_slice(&readable::mended(&error.details)).unwrap_or_default();
     let details = said.get("details").filter(|details| details.is_object());
     let class_of_details = details.and_then(|details| details["error_class"].as_str());
     let class = error.class.as_deref().or(class_of_details).unwrap_or(&error.code);

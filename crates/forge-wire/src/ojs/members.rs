@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::language::Language;
 use crate::problem::{Refused, Violation, summary};
+use crate::readable;
 
 /// How deep what a client sends may be nested: what common readers still read.
 pub const DEPTH_MAX: usize = 128;
@@ -75,19 +76,25 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
 }
 
 impl<'a> Members<'a> {
-    /// The members of a body.
+    /// The members of a body of which values can be made.
     pub fn of_body(body: &'a [u8]) -> Result<Members<'a>, Box<Refused>> {
         let malformed = |detail: String| Box::new(Refused::new(Kind::MalformedRequest, detail));
         if body.trim_ascii().is_empty() {
             return Err(malformed("The body is empty; a JSON object is needed.".into()));
         }
-        if depth(body) > DEPTH_MAX {
+        let found = readable::walk(body);
+        if found.depth > DEPTH_MAX {
             return Err(malformed(format!("The body is nested deeper than {DEPTH_MAX} levels.")));
         }
         if body.trim_ascii_start().first() != Some(&b'{') {
             return Err(malformed("The body is not a JSON object.".into()));
         }
-        serde_json::from_slice(body).map_err(|error| malformed(format!("The body is not JSON: {error}.")))
+        let members = serde_json::from_slice(body)
+            .map_err(|error| malformed(format!("The body is not JSON: {error}.")))?;
+        match (found.unreadable, std::str::from_utf8(body)) {
+            (Some(place), Ok(body)) => Err(readable::refused(body, place)),
+            (_, Ok(_) | Err(_)) => Ok(members),
+        }
     }
 
     /// The members of a value, if it is an object.
@@ -105,26 +112,6 @@ impl<'a> Members<'a> {
     pub fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(known, _)| known == name)
     }
-}
-
-/// How deep the brackets of a JSON text are nested.
-pub fn depth(text: &[u8]) -> usize {
-    let (mut depth, mut deepest, mut quoted, mut escaped) = (0usize, 0, false, false);
-    for byte in text {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if quoted => escaped = true,
-            b'"' => quoted = !quoted,
-            _ if quoted => {}
-            b'{' | b'[' => {
-                depth += 1;
-                deepest = deepest.max(depth);
-            }
-            b'}' | b']' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    deepest
 }
 
 /// A refused value as its refusal repeats it: as it was, or its text where a problem object cannot carry it.
@@ -255,8 +242,10 @@ mod tests {
     }
 
     #[test]
-    fn brackets_in_strings_are_no_nesting() {
-        assert_eq!(depth(br#"{"[[[\"[[":[{}]}"#), 3);
-        assert_eq!(depth(b"]]]["), 1);
+    fn a_body_that_no_value_can_be_made_of_is_refused_with_the_place() {
+        for (body, pointer) in [(r#"{"a":{"b":["\ud83d"]}}"#, "#/a/b/0"), (r#"{"a":1,"b":1e400}"#, "#/b")] {
+            let refused = Members::of_body(body.as_bytes()).unwrap_err();
+            assert_eq!((refused.kind, &*refused.violations[0].pointer), (Kind::MalformedRequest, pointer));
+        }
     }
 }

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::duration;
 use super::members::{Members, Wrong};
+use crate::readable;
 
 /// Growth beyond this reaches any longest wait at once.
 const COEFFICIENT_MAX: f64 = 1000.0;
@@ -158,8 +159,9 @@ const fn strategy_word(strategy: Strategy) -> &'static str {
 
 /// The policy in full: what the client gave, as it gave it, and the rest as it counts.
 pub fn view(policy: &RetryPolicy, given: Option<&RawValue>) -> Value {
+    let given = given.map(|given| readable::mended(given.get().as_bytes()));
     let mut view: Map<String, Value> =
-        given.and_then(|given| serde_json::from_str(given.get()).ok()).unwrap_or_default();
+        given.and_then(|given| serde_json::from_slice(&given).ok()).unwrap_or_default();
     let mut say = |name: &str, value: Value| {
         view.entry(name).or_insert(value);
     };

@@ -16,6 +16,7 @@ use super::duration;
 use super::kept;
 use super::members::{Members, Wrong};
 use crate::problem::Refused;
+use crate::readable;
 
 /// How long a fetch may wait.
 pub const WAIT_MS_MAX: u64 = 30_000;
@@ -209,7 +210,9 @@ pub enum Nack {
 
 /// Reads a nack; `in_path` is the job's id where the path has it.
 pub fn read_nack(body: &[u8], in_path: Option<&str>) -> Result<NackRequest, Box<Refused>> {
-    let members = Members::of_body(body)?;
+    // A failure is told to whoever asks, even if not every character of it can be.
+    let body = readable::mended(body);
+    let members = Members::of_body(&body)?;
     let mut wrong = Wrong::default();
     let claimed = claimed(&members, in_path, &mut wrong);
     let requeue: Option<bool> = wrong.typed(BAD, "requeue", members.get("requeue"), "true or false");
@@ -318,7 +321,9 @@ pub fn parse_state(word: &str) -> Option<WorkerState> {
 
 /// Reads a heartbeat in either dialect: a list of ids, or a number and a list.
 pub fn read_heartbeat(body: &[u8]) -> Result<HeartbeatRequest, Box<Refused>> {
-    let members = Members::of_body(body)?;
+    // What a worker says of itself is no reason to take its jobs away.
+    let body = readable::mended(body);
+    let members = Members::of_body(&body)?;
     let mut wrong = Wrong::default();
     if members.get("worker_id").is_none() {
         wrong.add(BAD, "worker_id", "is a required field", "required");

@@ -131,7 +131,7 @@ fn read(reader: &mut BodyReader, members: Members, type_needed: bool) -> SubmitR
 fn parameters(reader: &mut BodyReader, parameters: Box<RawValue>) -> Option<Vec<u8>> {
     match parameters.get() {
         "null" => None,
-        text if text.starts_with('{') => Some(Box::<str>::from(parameters).into_string().into_bytes()),
+        text if text.starts_with('{') => reader.verbatim("parameters", parameters),
         _ => {
             reader.malformed("parameters", "must be an object", "type");
             None
@@ -192,6 +192,18 @@ mod tests {
             None
         );
         assert_eq!(read_submit(b"{}", UnknownMembers::Refuse, false).unwrap().job_type, None);
+    }
+
+    #[test]
+    fn a_parameters_that_no_value_can_be_made_of_is_refused_both_ways() {
+        for bad in [r#""\ud83d""#, "1e400"] {
+            for stranger in ["", r#","stranger":1"#] {
+                let body = format!(r#"{{"type":"EXECUTE","parameters":{{"a":[{bad}]}}{stranger}}}"#);
+                let refused = read_submit(body.as_bytes(), UnknownMembers::Ignore, true).unwrap_err();
+                assert_eq!(refused.kind, Kind::MalformedRequest, "{body}");
+                assert_eq!(refused.violations[0].pointer, "#/parameters/a/0", "{body}");
+            }
+        }
     }
 
     #[test]

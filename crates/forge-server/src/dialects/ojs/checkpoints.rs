@@ -1,5 +1,7 @@
 //! Checkpoints: what a worker saves of its work, for whoever tries the job again.
 
+use std::collections::BTreeMap;
+
 use axum::response::Response;
 use forge_core::catalog::Kind;
 use forge_core::checkpoint::Checkpoint;
@@ -11,7 +13,9 @@ use forge_wire::ojs::members::{Members, Wrong};
 use forge_wire::ojs::worker::holder;
 use forge_wire::problem::Refused;
 use forge_wire::time;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::json;
+use serde_json::value::RawValue;
 
 use super::scope::{CLIENT, Scope};
 use super::{refusals, reply, results};
@@ -60,22 +64,34 @@ fn held(call: &Call<'_>, owned: &Owned, in_body: Option<&str>) -> Held {
     Held { job: owned.job, holder: holder(Some(owned.job), token, None), client: owned.client }
 }
 
-/// A checkpoint, with what its worker said about it.
-fn view(checkpoint: &Checkpoint) -> Map<String, Value> {
-    let state: Value = serde_json::from_slice(&checkpoint.state).unwrap_or_default();
-    let mut view: Map<String, Value> = serde_json::from_slice(&checkpoint.notes).unwrap_or_default();
-    view.insert("job_id".into(), checkpoint.job.to_string().into());
-    view.insert("state".into(), state);
-    view.insert("sequence".into(), checkpoint.sequence.into());
-    view.insert("created_at".into(), time::millis(checkpoint.saved_at).into());
-    view
+/// A checkpoint, with what its worker said about it. What was saved is shown as it was written.
+#[derive(Serialize)]
+struct CheckpointView<'a> {
+    #[serde(flatten)]
+    notes: BTreeMap<&'a str, &'a RawValue>,
+    job_id: String,
+    state: &'a RawValue,
+    sequence: u64,
+    created_at: String,
+}
+
+#[derive(Serialize)]
+struct CheckpointAnswer<'a> {
+    #[serde(flatten)]
+    of: &'a CheckpointView<'a>,
+    has_checkpoint: bool,
+    checkpoint: &'a CheckpointView<'a>,
 }
 
 fn shown(checkpoint: &Checkpoint) -> Response {
-    let mut answer = view(checkpoint);
-    answer.insert("has_checkpoint".into(), true.into());
-    answer.insert("checkpoint".into(), view(checkpoint).into());
-    reply::ok(&answer)
+    let view = CheckpointView {
+        notes: serde_json::from_slice(&checkpoint.notes).unwrap_or_default(),
+        job_id: checkpoint.job.to_string(),
+        state: serde_json::from_slice(&checkpoint.state).unwrap_or(RawValue::NULL),
+        sequence: checkpoint.sequence,
+        created_at: time::millis(checkpoint.saved_at),
+    };
+    reply::ok(&CheckpointAnswer { of: &view, has_checkpoint: true, checkpoint: &view })
 }
 
 async fn known(call: &Call<'_>) -> Result<Option<Checkpoint>, ApiError> {
@@ -144,15 +160,7 @@ fn read(body: &[u8]) -> Result<SaveRequest, ApiError> {
             let detail = format!("and metadata must have at most {} KB", CHECKPOINT_BYTES_MAX / 1024);
             wrong.add(Kind::JobPayloadTooLarge, "state", detail, "maxLength");
         }
-        Some(state) => {
-            // It is read back as a value, so what no value can be would come back as something else.
-            for (name, text) in [("state", state.as_bytes()), ("metadata", notes.as_slice())] {
-                if let Some(error) = serde_json::from_slice::<Value>(text).err().filter(|_| !text.is_empty())
-                {
-                    wrong.add(Kind::MalformedRequest, name, format!("cannot be kept: {error}"), "format");
-                }
-            }
-        }
+        Some(_) => {}
     }
     Ok(SaveRequest { state: wrong.settle(state)?.as_bytes().to_vec(), notes, token })
 }

@@ -6,11 +6,11 @@ use axum::response::Response;
 use forge_core::job::Name;
 use forge_core::queue::Owner;
 use forge_core::schedule::{Schedule, ScheduleId};
-use forge_wire::ojs::cron::{cron_answer, cron_view, read_cron, read_enabled};
+use forge_wire::ojs::cron::{CronMembers, cron_answer, cron_view, read_cron, read_enabled};
 use forge_wire::ojs::envelope::Rules;
 use forge_wire::ojs::job::JobView;
 use forge_wire::ojs::server::Pagination;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
 
 use super::queues::offset;
 use super::reply;
@@ -52,7 +52,7 @@ pub(in crate::dialects) fn id_of(owner: Owner, name: &str) -> Result<ScheduleId,
     }
 }
 
-fn view(schedule: &Schedule) -> Map<String, Value> {
+fn view(schedule: &Schedule) -> CronMembers {
     cron_view(schedule, &schedules::next_runs(schedule))
 }
 
@@ -105,14 +105,22 @@ pub(in crate::dialects) async fn page(
     }
 }
 
+#[derive(Serialize)]
+struct CronPage<'a> {
+    crons: &'a [CronMembers],
+    cron_jobs: &'a [CronMembers],
+    count: usize,
+    pagination: Pagination,
+}
+
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     let query = QueryString::of(&call.exchange.uri, &["limit", "offset", "cursor", "page", "per_page"])?;
     let limit = query.limit()?;
     let offset = offset(&query, limit)?;
     let (crons, total) = page(call.app, &Scope::of(&call)?.owner()?, offset, limit).await?;
     let page = Pagination::new(total as u64, limit, offset);
-    let shown: Vec<Value> = crons.iter().map(|cron| view(cron).into()).collect();
-    Ok(reply::ok(&json!({"crons": shown, "cron_jobs": shown, "count": shown.len(), "pagination": page})))
+    let shown: Vec<CronMembers> = crons.iter().map(view).collect();
+    Ok(reply::ok(&CronPage { crons: &shown, cron_jobs: &shown, count: shown.len(), pagination: page }))
 }
 
 async fn get(call: Call<'_>) -> Result<Response, ApiError> {
@@ -140,6 +148,11 @@ async fn enable(call: Call<'_>, enabled: bool) -> Result<Response, ApiError> {
     Ok(reply::ok(&cron_answer(view(&schedule), scope.of_sdk, &[])))
 }
 
+#[derive(Serialize)]
+struct TriggeredView<'a> {
+    job: JobView<'a>,
+}
+
 async fn trigger(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, id) = (call.app, named(&call, &Scope::of(&call)?)?);
     let (job, existing) = schedules::trigger(app, &id).await?;
@@ -147,7 +160,7 @@ async fn trigger(call: Call<'_>) -> Result<Response, ApiError> {
     let found = app.engine.store().inputs(vec![job.id]).await?;
     let input = found.into_iter().next().map(|(_, input)| input).unwrap_or_default();
     let status = if existing { StatusCode::OK } else { StatusCode::CREATED };
-    Ok(reply::json(status, &json!({"job": JobView::new(&job, &input).value()})))
+    Ok(reply::json(status, &TriggeredView { job: JobView::new(&job, &input) }))
 }
 
 async fn delete(call: Call<'_>) -> Result<Response, ApiError> {

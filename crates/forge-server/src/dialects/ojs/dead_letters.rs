@@ -13,7 +13,8 @@ use forge_wire::ojs::job::JobView;
 use forge_wire::ojs::server::Pagination;
 use forge_wire::problem::Refused;
 use forge_wire::time;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 
 use super::jobs::Shown;
 use super::queues::offset;
@@ -100,6 +101,13 @@ pub(super) async fn oldest(
     Ok(found)
 }
 
+#[derive(Serialize)]
+struct DeadLetterList<'a> {
+    jobs: &'a [JobView<'a>],
+    items: &'a [JobView<'a>],
+    pagination: Pagination,
+}
+
 /// The dead letters of the caller, oldest first; `cursor` is the last job that was seen.
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     let query =
@@ -116,10 +124,10 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     }
     let found =
         read_page(&call, DeadLetterPage { queue, after, skipped, limit, bytes_max: PAGE_BYTES_MAX }).await?;
-    let views: Vec<Value> = found.jobs.iter().map(|(job, input)| JobView::new(job, input).value()).collect();
+    let views: Vec<JobView<'_>> = found.jobs.iter().map(|(job, input)| JobView::new(job, input)).collect();
     let mut page = Pagination::new(found.n_counted, limit, skipped);
     page.next_cursor = found.jobs.last().filter(|_| found.has_more).map(|(last, _)| last.id.to_string());
-    Ok(reply::ok(&json!({"jobs": views, "items": views, "pagination": page})))
+    Ok(reply::ok(&DeadLetterList { jobs: &views, items: &views, pagination: page }))
 }
 
 async fn stats(call: Call<'_>) -> Result<Response, ApiError> {

@@ -18,7 +18,8 @@ use forge_wire::ojs::job::JobView;
 use forge_wire::ojs::state::StateWord;
 use forge_wire::problem::Refused;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::scope::{CLIENT, Scope};
 use super::submission::{TERMS, from_envelope};
@@ -248,7 +249,7 @@ async fn bulk(call: Call<'_>) -> Result<Response, ApiError> {
         items.push(match job {
             Err(refused) => declined(&call, index, &refused),
             // All or none, and another is refused.
-            Ok(_) if request.atomic => json!({"index": index, "status": "skipped"}),
+            Ok(_) if request.atomic => BulkItem { index, status: "skipped", job: None, error: None },
             Ok(envelope) => {
                 // Each has a key of its own, so that a repetition meets what was taken the first time.
                 let key = key.map(|key| format!("{key}#{index}"));
@@ -262,24 +263,43 @@ async fn bulk(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(bulk_answer(items))
 }
 
-fn accepted(index: usize, taken: &SubmittedJob) -> Value {
+/// What became of one of many.
+#[derive(Serialize)]
+struct BulkItem {
+    index: usize,
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    job: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Value>,
+}
+
+fn accepted(index: usize, taken: &SubmittedJob) -> BulkItem {
     let status = if taken.existing { "duplicate" } else { "created" };
-    json!({"index": index, "status": status, "job": JobView::new(&taken.job, &taken.input).value()})
+    let job = Some(JobView::new(&taken.job, &taken.input).raw());
+    BulkItem { index, status, job, error: None }
 }
 
-fn declined(call: &Call<'_>, index: usize, refused: &Refused) -> Value {
-    let object = refusals::object(call.app, call.exchange, refused);
-    json!({"index": index, "status": "failed", "error": object["error"]})
+fn declined(call: &Call<'_>, index: usize, refused: &Refused) -> BulkItem {
+    let error = refusals::object(call.app, call.exchange, refused)["error"].take();
+    BulkItem { index, status: "failed", job: None, error: Some(error) }
 }
 
-fn bulk_answer(items: Vec<Value>) -> Response {
-    let succeeded = items.iter().filter(|item| item.get("job").is_some()).count();
+#[derive(Serialize)]
+struct BulkView {
+    total: usize,
+    succeeded: usize,
+    failed: usize,
+    items: Vec<BulkItem>,
+}
+
+fn bulk_answer(items: Vec<BulkItem>) -> Response {
+    let succeeded = items.iter().filter(|item| item.job.is_some()).count();
     let failed = items.len() - succeeded;
     let status = match (succeeded, failed) {
         (_, 0) => StatusCode::OK,
         (0, _) => StatusCode::UNPROCESSABLE_ENTITY,
         _ => StatusCode::MULTI_STATUS,
     };
-    let view = json!({"total": items.len(), "succeeded": succeeded, "failed": failed, "items": items});
-    reply::json(status, &view)
+    reply::json(status, &BulkView { total: items.len(), succeeded, failed, items })
 }

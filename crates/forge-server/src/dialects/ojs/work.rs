@@ -333,14 +333,19 @@ async fn run(call: &Call<'_>, command: Command) -> Result<Job, ApiError> {
     Ok(job)
 }
 
+#[derive(serde::Serialize)]
+struct SettledView<'a> {
+    #[serde(flatten)]
+    settled: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    job: Option<JobView<'a>>,
+}
+
 /// Says what became of the job. The whole of it is left out for whoever prefers a short answer: it costs a read.
 async fn answer(call: &Call<'_>, job: Job) -> Result<Response, ApiError> {
-    let mut view = settled(&job);
-    if !is_minimal(call) {
-        let shown = Shown::read(call.app, Arc::new(job)).await?;
-        view["job"] = shown.view().value();
-    }
-    Ok(reply::ok(&view))
+    let settled = settled(&job);
+    let shown = if is_minimal(call) { None } else { Some(Shown::read(call.app, Arc::new(job)).await?) };
+    Ok(reply::ok(&SettledView { settled, job: shown.as_ref().map(Shown::view) }))
 }
 
 /// Whether a short answer is preferred (RFC 7240).

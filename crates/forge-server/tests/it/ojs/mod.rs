@@ -17,6 +17,7 @@ mod sdks;
 mod submitting;
 mod tenants;
 mod uniqueness;
+mod unreadable;
 mod workers;
 mod workflows;
 mod working;

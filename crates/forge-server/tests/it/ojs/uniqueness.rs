@@ -103,7 +103,7 @@ async fn what_cannot_be_compared_cannot_be_unique() {
     let world = World::start().await;
     let body = r#"{"type":"a","args":[1e999],"options":{"unique":{"keys":["args"]}}}"#;
     let answer = call(&world.client, "POST", "jobs").body(body).send().await;
-    refused(&answer, 400, "INVALID_ARGS", "invalid_request");
+    refused(&answer, 400, "INVALID_PAYLOAD", "invalid_request");
 }
 
 #[tokio::test]

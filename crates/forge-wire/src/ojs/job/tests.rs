@@ -19,8 +19,12 @@ fn begun(attempts_max: u32) -> ExampleJob {
     })
 }
 
+fn value(view: &JobView<'_>) -> Value {
+    serde_json::from_str(view.raw().get()).unwrap()
+}
+
 fn shown(story: &ExampleJob) -> Value {
-    JobView::new(story.job(), &Input::default()).value()
+    value(&JobView::new(story.job(), &Input::default()))
 }
 
 fn fails(story: ExampleJob) -> ExampleJob {
@@ -193,4 +197,25 @@ fn a_moment_that_does_not_count_is_not_shown() {
 
 fn another(execution: ExecutionId) -> ExecutionId {
     ExecutionId::from_u128(execution.as_u128() + 1)
+}
+
+#[test]
+fn what_no_value_can_be_made_of_hides_nothing() {
+    let story = begun(3);
+    let input = Input {
+        payload: br#"["caf\ud83d",12345678901234567890123456789]"#.to_vec(),
+        meta: br#"{"a":1e400}"#.to_vec(),
+        extra: br#"{"retry":{"x":"\ud83d","max_attempts":3},"unknown":{"y":"\ud83d"}}"#.to_vec(),
+        items: Vec::new(),
+    };
+    let view = JobView::new(story.job(), &input);
+    let text = view.raw().get().to_owned();
+    for part in [
+        r#""args":["caf\ud83d",12345678901234567890123456789]"#,
+        r#""meta":{"a":1e400}"#,
+        r#""y":"\ud83d""#,
+        "\"x\":\"\u{fffd}\"",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
 }

@@ -174,3 +174,18 @@ fn progress_is_a_share_or_a_percentage_within_its_bounds() {
         assert!(read_progress(body.as_bytes(), Some(ID)).is_err(), "{body}");
     }
 }
+
+#[test]
+fn a_failure_is_taken_whatever_its_words_are_and_a_result_only_if_it_can_be_read() {
+    let nack = format!(
+        r#"{{"job_id":"{ID}","error":{{"code":"boom","message":"caf\ud83d","details":{{"error_class":"E\ude00","n":1e400}}}}}}"#
+    );
+    let Nack::Fail(error) = read_nack(nack.as_bytes(), None).unwrap().answer else { panic!("{nack}") };
+    assert_eq!((error.message.as_str(), error.class.as_deref()), ("caf\u{fffd}", Some("E\u{fffd}")));
+    assert_eq!(error.details, br#"{"details":{"error_class":"E\ufffd","n":"1e400"}}"#);
+    let ack = format!(r#"{{"job_id":"{ID}","result":{{"a":["\ud83d"]}}}}"#);
+    let refused = read_ack(ack.as_bytes(), None).unwrap_err();
+    assert_eq!((refused.kind, &*refused.violations[0].pointer), (BAD, "#/result/a/0"));
+    let beat = br#"{"worker_id":"w","active_jobs":[],"hostname":"\ud83d","x":1e400}"#;
+    assert_eq!(read_heartbeat(beat).unwrap().facts.hostname.as_deref(), Some("\u{fffd}"));
+}
