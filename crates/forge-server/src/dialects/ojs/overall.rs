@@ -8,6 +8,7 @@ use forge_core::queue::Owner;
 use forge_core::record::Stored as _;
 use forge_core::rows::{Activity, Counts, Minute};
 use forge_core::worker::{self, Worker};
+use forge_wire::body::quoted;
 use forge_wire::ojs::members::{Members, Wrong};
 use serde_json::json;
 
@@ -81,6 +82,20 @@ struct BulkRetry {
     queue: Option<Name>,
 }
 
+/// What such a request may say.
+const MEMBERS: [&str; 2] = ["filter", "confirm"];
+
+/// By what dead letters are chosen.
+const FILTERS: [&str; 2] = ["state", "queue"];
+
+/// Refuses members that are not known: a filter that is passed over chooses all jobs.
+fn refuse_strangers(members: &Members<'_>, at: &str, known: &[&str], wrong: &mut Wrong) {
+    for (name, _) in members.0.iter().filter(|(name, _)| !known.contains(&name.as_ref())) {
+        let detail = format!("is not known here; there are {}", known.join(" and "));
+        wrong.add(Kind::MalformedRequest, &format!("{at}{}", quoted(name)), detail, "unknown");
+    }
+}
+
 fn read_retry(body: &[u8]) -> Result<BulkRetry, ApiError> {
     let kind = Kind::MalformedRequest;
     let members = Members::of_body(body)?;
@@ -95,6 +110,12 @@ fn read_retry(body: &[u8]) -> Result<BulkRetry, ApiError> {
         })
     });
     let filter = filter.unwrap_or_default();
+    refuse_strangers(&members, "", &MEMBERS, &mut wrong);
+    refuse_strangers(&filter, "filter.", &FILTERS, &mut wrong);
+    if wrong.is_empty() && FILTERS.iter().all(|name| filter.get(name).is_none()) {
+        let detail = "must say which jobs: their state (discarded), their queue, or both";
+        wrong.add(kind, "filter", detail, "required");
+    }
     if let Some(state) = filter.get("state").filter(|state| state.get() != "\"discarded\"") {
         wrong.add_value(
             kind,

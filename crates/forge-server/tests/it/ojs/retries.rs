@@ -176,9 +176,22 @@ async fn dead_letters_are_tried_again_together_by_whoever_owns_them_and_means_it
         json!({"filter": {"state": "discarded"}, "confirm": false}),
         json!({"filter": {"state": "active"}, "confirm": true}),
         json!({"filter": {"queue": "Not A Name"}, "confirm": true}),
+        json!({"filter": {}, "confirm": true}),
+        json!({"filter": null, "confirm": true}),
+        json!({"confirm": true}),
     ] {
         assert_eq!(world.post(bulk, wrong.clone()).await.status, 400, "{wrong}");
     }
+    // A filter that is passed over would choose all.
+    for name in ["type", "job_type", "error_code", "ids", "queues"] {
+        let within = json!({"filter": {"state": "discarded", name: "x"}, "confirm": true});
+        let body = world.post(bulk, within).await.expect(400);
+        assert_eq!(body["details"]["field"], format!("filter.{name}"), "{body}");
+        assert!(body["message"].as_str().unwrap().contains("state and queue"), "{body}");
+        let beside = json!({"filter": {"state": "discarded"}, name: "x", "confirm": true});
+        assert_eq!(world.post(bulk, beside).await.expect(400)["details"]["field"], name);
+    }
+    assert_eq!(world.get("admin/stats").await.expect(200)["jobs"]["available"], 0, "none was tried again");
     let stranger = world.server.client().await;
     let confirmed = json!({"filter": {"state": "discarded", "queue": "default"}, "confirm": true});
     let of_stranger = call(&stranger, "POST", bulk).json(confirmed.clone()).send().await.expect(200);
