@@ -98,6 +98,12 @@ pub const PAGE_MAX: usize = 200;
 /// Dead letters that are counted for a scrape, which costs a walk over as many entries of an index. More need no number.
 pub const DEAD_LETTERS_COUNTED_MAX: usize = 10_000;
 
+/// Dead letters that are counted for the total of a page. Each is a row to read; `dead-letter/stats` counts further.
+pub const DEAD_LETTER_TOTAL_MAX: usize = 1_000;
+
+/// Workflows that a page may skip. Each is a row to read; a cursor goes further.
+pub const OFFSET_MAX: usize = 1_000;
+
 /// Rows set aside that are counted for a scrape. The first is reason enough to look.
 pub const SET_ASIDE_COUNTED_MAX: usize = 1_000;
 

@@ -56,13 +56,14 @@ impl QueryString {
         values.flat_map(|(_, value)| value.split(',')).map(str::trim).filter(|value| !value.is_empty())
     }
 
-    /// How many entries a page may have.
+    /// How many entries a page may have. `per_page` says it for lists that know this name.
     pub(crate) fn limit(&self) -> Result<usize, ApiError> {
-        let Some(limit) = self.get("limit") else { return Ok(PAGE_DEFAULT) };
+        let given = ["limit", "per_page"].into_iter().find_map(|name| Some((name, self.get(name)?)));
+        let Some((name, limit)) = given else { return Ok(PAGE_DEFAULT) };
         match limit.parse::<usize>() {
             Ok(limit @ 1..=PAGE_MAX) => Ok(limit),
             Ok(_) | Err(_) => {
-                Err(self.malformed("limit", &format!("must be a whole number from 1 to {PAGE_MAX}")))
+                Err(self.malformed(name, &format!("must be a whole number from 1 to {PAGE_MAX}")))
             }
         }
     }

@@ -125,8 +125,11 @@ pub fn health(health: HealthStatus<'_>) -> Value {
 /// Where a page ends and whether there is more.
 #[derive(Clone, Debug, Serialize)]
 pub struct Pagination {
-    /// How many there are in all, as far as they were counted.
+    /// How many there are in all.
     pub total: u64,
+    /// Whether there may be more than `total`: they were not all counted.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub total_is_minimum: bool,
     /// How many a page has at most.
     pub limit: usize,
     /// How many were skipped.
@@ -149,6 +152,7 @@ impl Pagination {
         let next_cursor = has_more.then(|| (offset + limit).to_string());
         Pagination {
             total,
+            total_is_minimum: false,
             limit,
             offset,
             has_more,
@@ -156,6 +160,13 @@ impl Pagination {
             per_page: limit,
             next_cursor,
         }
+    }
+
+    /// The same where nobody counted what follows, and it begins behind `cursor`.
+    pub fn and_more(self, cursor: String) -> Pagination {
+        let n_seen = (self.offset + self.limit) as u64;
+        let total = if self.total <= n_seen { self.total + 1 } else { self.total };
+        Pagination { total, total_is_minimum: true, has_more: true, next_cursor: Some(cursor), ..self }
     }
 }
 

@@ -128,7 +128,7 @@ pub(super) async fn list_dead_letters(
     let last = jobs.last().filter(|_| has_more);
     Ok(v1::ListDeadLetterResponse {
         next_cursor: last.map(|job| job.id.clone()).unwrap_or_default(),
-        total_count: found.n_counted as i64,
+        total_count: found.total as i64,
         jobs,
     })
 }

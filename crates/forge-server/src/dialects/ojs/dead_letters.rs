@@ -25,7 +25,7 @@ use crate::app::App;
 use crate::edge::ApiError;
 use crate::edge::query::QueryString;
 use crate::edge::routing::{Call, Route};
-use crate::limits::{DEAD_LETTERS_COUNTED_MAX, PAGE_BYTES_MAX};
+use crate::limits::{DEAD_LETTER_TOTAL_MAX, DEAD_LETTERS_COUNTED_MAX, PAGE_BYTES_MAX};
 use crate::traces::RequestSubject;
 
 /// The routes of dead letters.
@@ -46,8 +46,10 @@ pub(super) const ROUTES: &[Route] = &[
 /// Some of the dead letters of the caller, oldest first, each with what it worked on.
 pub(in crate::dialects) struct DeadLetters {
     pub(in crate::dialects) jobs: Vec<(Job, Input)>,
-    /// Those that were counted.
-    pub(in crate::dialects) n_counted: u64,
+    /// How many there are in all, before this page and behind it.
+    pub(in crate::dialects) total: u64,
+    /// Whether there may be more: they are counted up to a bound.
+    pub(in crate::dialects) total_is_minimum: bool,
     pub(in crate::dialects) has_more: bool,
 }
 
@@ -68,12 +70,18 @@ pub(in crate::dialects) async fn read_page(
 ) -> Result<DeadLetters, ApiError> {
     let (app, scope) = (call.app, Scope::of(call)?);
     let DeadLetterPage { queue, after, skipped, limit, bytes_max } = page;
-    let jobs = oldest(app, &scope, queue, after, skipped + limit + 1).await?;
-    let n_counted = jobs.len() as u64;
-    let shown: Vec<Job> = jobs.into_iter().skip(skipped).take(limit).collect();
+    let found = oldest(app, &scope, queue.clone(), after, skipped + limit + 1).await?;
+    let n_found = found.len();
+    let is_all = after.is_none() && n_found <= skipped + limit;
+    let n_all = match is_all {
+        true => n_found,
+        false => n_found.max(oldest(app, &scope, queue, None, DEAD_LETTER_TOTAL_MAX).await?.len()),
+    };
+    let shown: Vec<Job> = found.into_iter().skip(skipped).take(limit).collect();
     let jobs = with_inputs_within(app, shown, bytes_max).await?;
-    let has_more = n_counted > (skipped + jobs.len()) as u64;
-    Ok(DeadLetters { jobs, n_counted, has_more })
+    let has_more = n_found > skipped + jobs.len();
+    let total_is_minimum = !is_all && n_all >= DEAD_LETTER_TOTAL_MAX;
+    Ok(DeadLetters { jobs, total: n_all as u64, total_is_minimum, has_more })
 }
 
 /// The oldest dead letters of the caller behind `after`, at most `n` of them. Those of other tenants are passed over, up to a bound.
@@ -125,7 +133,8 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     let found =
         read_page(&call, DeadLetterPage { queue, after, skipped, limit, bytes_max: PAGE_BYTES_MAX }).await?;
     let views: Vec<JobView<'_>> = found.jobs.iter().map(|(job, input)| JobView::new(job, input)).collect();
-    let mut page = Pagination::new(found.n_counted, limit, skipped);
+    let mut page = Pagination::new(found.total, limit, skipped);
+    (page.total_is_minimum, page.has_more) = (found.total_is_minimum, found.has_more);
     page.next_cursor = found.jobs.last().filter(|_| found.has_more).map(|(last, _)| last.id.to_string());
     Ok(reply::ok(&DeadLetterList { jobs: &views, items: &views, pagination: page }))
 }

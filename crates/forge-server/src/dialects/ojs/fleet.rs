@@ -6,6 +6,7 @@ use forge_core::catalog::Kind;
 use forge_core::command::{Beat, Beaten, Extend, Held, WorkerCommand};
 use forge_core::id::JobId;
 use forge_core::job::Name;
+use forge_core::record::Stored as _;
 use forge_core::worker::{self, Worker, WorkerId, WorkerState};
 use forge_core::{Answer, Refusal};
 use forge_wire::ojs::server::Pagination;
@@ -14,12 +15,14 @@ use forge_wire::problem::Refused;
 use forge_wire::time;
 use serde_json::{Value, json};
 
+use super::queues::offset;
 use super::scope::{CLIENT, CLIENT_OR_OPERATOR, Scope};
 use super::{refusals, reply};
 use crate::app::App;
 use crate::edge::ApiError;
 use crate::edge::query::QueryString;
 use crate::edge::routing::{Call, RateCount, Route};
+use crate::limits::PAGE_MAX;
 
 /// The routes of workers as such.
 pub(super) const ROUTES: &[Route] = &[
@@ -141,16 +144,31 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     let owner = scope.owner()?;
     let query = QueryString::of(&call.exchange.uri, &["limit", "cursor", "offset", "page", "per_page"])?;
     let limit = query.limit()?;
-    let after = query.get("cursor").unwrap_or_default();
     // The cursor is the name of the last worker that was seen.
-    let after = if after.is_empty() { String::new() } else { format!("{}{after}", owner.prefix()) };
-    let group = Some(worker::group(owner.client));
-    let workers: Vec<Worker> = app.engine.store().records(group, after, limit + 1).await?;
-    let of_tenant = |worker: &&Worker| scope.tenant.is_none() || worker.id.owner.tenant == scope.tenant;
-    let shown: Vec<&Worker> = workers.iter().filter(of_tenant).take(limit).collect();
+    let cursor = query.get("cursor").map(|name| format!("{}{name}", owner.prefix()));
+    let skipped = if cursor.is_some() { 0 } else { offset(&query, limit)? };
+    let of_tenant = |worker: &Worker| scope.tenant.is_none() || worker.id.owner.tenant == scope.tenant;
+    let is_behind = |worker: &Worker| cursor.as_ref().is_none_or(|cursor| worker.key() > *cursor);
+    let (mut shown, mut n_behind, mut total): (Vec<Worker>, usize, u64) = (Vec::new(), 0, 0);
+    let mut after = String::new();
+    loop {
+        let group = Some(worker::group(owner.client));
+        let page: Vec<Worker> = app.engine.store().records(group, after, PAGE_MAX).await?;
+        let Some(last) = page.last() else { break };
+        after = last.key();
+        for worker in page.into_iter().filter(of_tenant) {
+            total += 1;
+            if is_behind(&worker) {
+                n_behind += 1;
+                if n_behind > skipped && shown.len() < limit {
+                    shown.push(worker);
+                }
+            }
+        }
+    }
     let views: Vec<Value> = shown.iter().map(|worker| view(app, worker)).collect();
-    let mut page = Pagination::new(views.len() as u64, limit, 0);
-    page.has_more = workers.len() > limit;
+    let mut page = Pagination::new(total, limit, skipped);
+    page.has_more = n_behind > skipped + shown.len();
     page.next_cursor = shown.last().filter(|_| page.has_more).map(|last| last.id.name.to_string());
     let count = |state: &str| views.iter().filter(|view| view["state"] == state).count();
     let summary = json!({"total": views.len(), "running": count("running"), "draining": count("draining")});

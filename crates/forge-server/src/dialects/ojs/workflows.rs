@@ -12,6 +12,7 @@ use forge_core::id::JobId;
 use forge_core::job::{Job, Name};
 use forge_wire::fingerprint::fingerprint;
 use forge_wire::ojs::envelope::Rules;
+use forge_wire::ojs::server::Pagination;
 use forge_wire::ojs::workflow::{StepArgs, WorkflowMembers, answer, view, workflow_word};
 use forge_wire::problem::Refused;
 use forge_wire::time;
@@ -19,6 +20,7 @@ use forge_wire::workflow::{self as wire, WorkflowRows};
 use serde_json::{Value, json};
 
 use super::jobs::reason;
+use super::queues::offset;
 use super::scope::{CLIENT, CLIENT_OR_OPERATOR, Scope};
 use super::{refusals, reply};
 use crate::app::Filter;
@@ -26,7 +28,7 @@ use crate::edge::accepted::{self, REPLAYED};
 use crate::edge::query::QueryString;
 use crate::edge::routing::{Call, Route};
 use crate::edge::{ApiError, respond};
-use crate::limits::{LIST_ROWS_MAX, OJS_BATCH_BYTES_MAX};
+use crate::limits::{LIST_ROWS_MAX, OFFSET_MAX, OJS_BATCH_BYTES_MAX};
 use crate::submission::Key;
 use crate::traces::RequestSubject;
 use crate::workflows::{self, Begun};
@@ -168,25 +170,38 @@ async fn retry(call: Call<'_>) -> Result<Response, ApiError> {
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     let scope = Scope::of(&call)?;
     let owner = scope.owner()?;
-    let query = QueryString::of(&call.exchange.uri, &["limit", "cursor"])?;
+    let query = QueryString::of(&call.exchange.uri, &["limit", "offset", "cursor", "page", "per_page"])?;
     let before = match query.get("cursor").map(str::parse::<JobId>) {
         Some(Ok(id)) => Some(id),
         Some(Err(_)) => return Err(query.malformed("cursor", "is no cursor of this list")),
         None => None,
     };
     let limit = query.limit()?;
-    let filter =
-        Filter { client: Some(owner.client), before, limit, look_max: LIST_ROWS_MAX, ..Filter::default() };
+    let skipped = if before.is_some() { 0 } else { offset(&query, limit)? };
+    if skipped > OFFSET_MAX {
+        return Err(query.malformed("offset", "is too far; go on with cursor"));
+    }
+    let filter = Filter {
+        client: Some(owner.client),
+        before,
+        limit: skipped + limit,
+        look_max: LIST_ROWS_MAX,
+        ..Filter::default()
+    };
     let (jobs, next) = workflows::list(call.app, filter).await?;
-    let mut found: Vec<WorkflowMembers> = Vec::with_capacity(jobs.len());
-    for job in jobs.into_iter().filter(|job| scope.tenant.is_none() || job.head.tenant == scope.tenant) {
+    let of_tenant = |job: &Job| scope.tenant.is_none() || job.head.tenant == scope.tenant;
+    let jobs: Vec<Job> = jobs.into_iter().filter(of_tenant).collect();
+    let mut page = Pagination::new(jobs.len() as u64, limit, skipped);
+    // Nobody counted those before the cursor.
+    page.total_is_minimum = before.is_some();
+    let mut found: Vec<WorkflowMembers> = Vec::with_capacity(limit);
+    for job in jobs.into_iter().skip(skipped) {
         if let Some(rows) = workflows::read(call.app, Arc::new(job)).await? {
             found.push(view(&rows, StepArgs::LeftOut));
         }
     }
-    let pagination = json!({
-        "limit": limit, "offset": 0, "total": found.len(), "has_more": next.is_some(),
-        "next_cursor": next.map(|id| id.to_string()),
-    });
-    Ok(reply::ok(&json!({"workflows": found, "pagination": pagination})))
+    if let Some(next) = next {
+        page = page.and_more(next.to_string());
+    }
+    Ok(reply::ok(&json!({"workflows": found, "pagination": page})))
 }

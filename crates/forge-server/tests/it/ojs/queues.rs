@@ -105,3 +105,58 @@ async fn a_queue_that_is_no_name_is_refused() {
     let long = "q".repeat(256);
     refused(&world.get(&format!("queues/{long}")).await, 400, "QUEUE_NAME_TOO_LONG", "invalid_request");
 }
+
+#[tokio::test]
+async fn every_list_turns_its_pages_in_both_ways() {
+    let world = World::start().await;
+    for n in 0..5 {
+        world.push(json!({"queue": format!("q{n}")})).await;
+        let cron = json!({"name": format!("c{n}"), "cron": "@daily", "type": "a.b"});
+        world.post("cron", cron).await.expect(201);
+        let beat = json!({"worker_id": format!("w{n}"), "active_jobs": []});
+        world.post("workers/heartbeat", beat).await.expect(200);
+        let step = json!({"type": "chain", "steps": [{"type": "a.b", "args": []}]});
+        world.post("workflows", step).await.expect(201);
+    }
+    for list in ["queues", "cron", "workers", "workflows"] {
+        let member = if list == "cron" { "crons" } else { list };
+        let all = world.get(list).await.expect(200);
+        let all = all[member].as_array().unwrap().clone();
+        let n = all.len();
+        assert!(n >= 5, "{list}");
+        for (query, offset) in [
+            ("limit=2", 0),
+            ("per_page=2", 0),
+            ("page=1&per_page=2", 0),
+            ("page=2&per_page=2", 2),
+            ("limit=2&offset=2", 2),
+            ("page=3&per_page=2", 4),
+        ] {
+            let answer = world.get(&format!("{list}?{query}")).await.expect(200);
+            let shown: Vec<Value> = all.iter().skip(offset).take(2).cloned().collect();
+            assert_eq!(names(&answer[member]), names(&json!(shown)), "{list}?{query}");
+            let page = &answer["pagination"];
+            assert_eq!((&page["per_page"], &page["page"]), (&json!(2), &json!(offset / 2 + 1)), "{page}");
+            assert_eq!(
+                (&page["offset"], &page["has_more"]),
+                (&json!(offset), &json!(offset + 2 < n)),
+                "{page}"
+            );
+            let total = page["total"].as_u64().unwrap() as usize;
+            match page["total_is_minimum"].as_bool() {
+                None => assert_eq!(total, n, "{list}?{query}: {page}"),
+                Some(_) => assert!(total > offset + 2 && total <= n, "{list}?{query}: {page}"),
+            }
+        }
+        assert_eq!(
+            world.get(&format!("{list}?per_page=0")).await.expect(400)["details"]["field"],
+            "per_page"
+        );
+    }
+}
+
+/// What the entries of a list are known by.
+fn names(list: &Value) -> Vec<Value> {
+    let name = |entry: &Value| entry.get("name").filter(|name| *name != "").unwrap_or(&entry["id"]).clone();
+    list.as_array().unwrap().iter().map(name).collect()
+}

@@ -140,9 +140,13 @@ async fn a_dead_letter_is_listed_retried_and_deleted() {
         (2, &json!(true))
     );
     assert!(listed["jobs"][0]["errors"].is_array());
+    assert_eq!(listed["pagination"]["total"], 3);
+    assert!(listed["pagination"].get("total_is_minimum").is_none(), "{listed}");
     let cursor = listed["pagination"]["next_cursor"].as_str().unwrap();
     let rest = world.get(&format!("dead-letter?limit=2&cursor={cursor}")).await.expect(200);
-    assert_eq!(rest["jobs"].as_array().unwrap().len(), 1);
+    assert_eq!((rest["jobs"].as_array().unwrap().len(), &rest["pagination"]["total"]), (1, &json!(3)));
+    let second = world.get("dead-letter?page=2&per_page=2").await.expect(200);
+    assert_eq!(second["jobs"], rest["jobs"]);
     let retried = world.post(&format!("dead-letter/{}/retry", ids[0]), json!({})).await.expect(200);
     assert_eq!((&retried["job"]["state"], &retried["job"]["attempt"]), (&json!("available"), &json!(0)));
     assert!(
