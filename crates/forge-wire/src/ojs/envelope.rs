@@ -80,8 +80,8 @@ pub struct Rules<'a> {
     pub test_hooks: bool,
 }
 
-/// Set by the server alone.
-const SYSTEM: [&str; 29] = [
+/// Set by the server alone: whatever views of jobs write.
+const SYSTEM: [&str; 33] = [
     "state",
     "attempt",
     "created_at",
@@ -95,6 +95,10 @@ const SYSTEM: [&str; 29] = [
     "next_attempt_at",
     "retry_delay_ms",
     "result",
+    "result_url",
+    "cancel_reason",
+    "discard_reason",
+    "re_enqueued_at",
     "error",
     "errors",
     "progress",
@@ -135,6 +139,11 @@ const OPTIONS: [&str; 18] = [
 ];
 
 const TOP: [&str; 7] = ["specversion", "id", "type", "args", "meta", "schema", "options"];
+
+/// Whether a member of a job is one of OJS's, or of this server's: no stranger that is kept.
+pub(super) fn is_known(name: &str) -> bool {
+    TOP.contains(&name) || OPTIONS.contains(&name) || SYSTEM.contains(&name)
+}
 
 /// Reads the envelope of a body.
 pub fn read(body: &[u8], rules: Rules<'_>) -> Result<JobEnvelope, Box<Refused>> {
@@ -370,10 +379,17 @@ impl<'a> EnvelopeReader<'a, '_> {
                 merged.put(name, value.get());
             }
         }
+        let mut bytes_max = META_BYTES_MAX;
         if let Some(tenant) = &tenant {
             merged.put("tenant_id", tenant);
+            bytes_max += tenant.len() + r#","tenant_id":"#.len();
         }
-        merged.finish()
+        let merged = merged.finish();
+        if merged.len() > bytes_max {
+            let detail = format!("must have at most {META_BYTES_MAX} bytes, with what options add to it");
+            self.wrong.add(Kind::MetadataTooLarge, &self.path("meta"), detail, "maxLength");
+        }
+        merged
     }
 
     fn tags(&mut self) -> Vec<String> {
@@ -422,10 +438,10 @@ impl<'a> EnvelopeReader<'a, '_> {
             Some((at, value)) => retry::read(&at, value, &mut self.wrong),
             None => retry::defaults(),
         };
-        if let Some((path, value)) = self.option(&["max_attempts"])
-            && self.retry_given().is_none()
-        {
+        if let Some((path, value)) = self.option(&["max_attempts"]) {
             match serde_json::from_str::<u32>(value.get()) {
+                // The policy itself is nearer.
+                Ok(_) if self.retry_given().is_some_and(retry::says_attempts) => {}
                 Ok(attempts) => policy.attempts_max = attempts.max(1),
                 Err(_) => {
                     let detail = "must be an integer of at least 0";
@@ -490,7 +506,7 @@ impl<'a> EnvelopeReader<'a, '_> {
         let mut unknown = kept::ObjectWriter::default();
         for (name, value) in &self.top.0 {
             let name = name.as_ref();
-            if !TOP.contains(&name) && !OPTIONS.contains(&name) && !SYSTEM.contains(&name) {
+            if !is_known(name) {
                 unknown.put(name, value.get());
             }
         }

@@ -15,7 +15,7 @@ use serde::ser::{SerializeMap, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
-use super::envelope::is_job_type;
+use super::envelope::{is_job_type, is_known};
 use super::kept::{Kept, ObjectWriter};
 use super::members::Members;
 use super::retry;
@@ -93,10 +93,7 @@ impl JobView<'_> {
         self.outcome(map, word)?;
         self.holder(map)?;
         self.place(map)?;
-        for (name, value) in &kept.unknown.0 {
-            map.serialize_entry(name, value)?;
-        }
-        Ok(())
+        strangers(map, &kept)
     }
 
     /// Its place in a workflow.
@@ -221,6 +218,15 @@ impl JobView<'_> {
     }
 }
 
+/// Members that OJS does not know, as they were given. A name of ours stands in the object once, whatever is stored.
+fn strangers<M: SerializeMap>(map: &mut M, kept: &Kept<'_>) -> Result<(), M::Error> {
+    kept.unknown
+        .0
+        .iter()
+        .filter(|(name, _)| !is_known(name))
+        .try_for_each(|(name, value)| map.serialize_entry(name, value))
+}
+
 /// A job as somebody could submit it again, with the attempt that failed: what messages of brokers carry. Nothing in it changes
 /// afterwards, whatever becomes of the job.
 pub struct FailedEnvelope<'a> {
@@ -244,9 +250,7 @@ impl Serialize for FailedEnvelope<'_> {
         // As it was submitted: a retry may come after the message.
         say_moment(&mut map, "expires_at", kept.expires_at, head.expires_at)?;
         map.serialize_entry("error", &error_view(self.error))?;
-        for (name, value) in &kept.unknown.0 {
-            map.serialize_entry(name, value)?;
-        }
+        strangers(&mut map, &kept)?;
         map.end()
     }
 }
@@ -265,6 +269,7 @@ impl Serialize for BothView<'_> {
         map.serialize_entry("job", &self.job)?;
         self.job.members(&mut map)?;
         for (name, value) in &self.facts {
+            debug_assert!(is_known(name), "clients could submit {name}");
             map.serialize_entry(name, value)?;
         }
         map.end()

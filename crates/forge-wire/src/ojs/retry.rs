@@ -47,6 +47,14 @@ pub fn read(at: &str, value: &RawValue, wrong: &mut Wrong) -> RetryPolicy {
     policy
 }
 
+/// Whether a policy says how often to try.
+pub fn says_attempts(given: &RawValue) -> bool {
+    Members::of_value(given).is_some_and(|members| ATTEMPTS.iter().any(|name| members.get(name).is_some()))
+}
+
+/// Spellings of how often to try.
+const ATTEMPTS: [&str; 2] = ["max_attempts", "maxAttempts"];
+
 struct RetryReader<'a, 'w> {
     at: &'a str,
     members: Members<'a>,
@@ -65,7 +73,7 @@ impl<'a> RetryReader<'a, '_> {
     }
 
     fn attempts(&mut self, policy: &mut RetryPolicy) {
-        let Some((name, value)) = self.get(&["max_attempts", "maxAttempts"]) else { return };
+        let Some((name, value)) = self.get(&ATTEMPTS) else { return };
         match serde_json::from_str::<u32>(value.get()) {
             // None at all means no retry, like one: what was accepted is tried once.
             Ok(attempts) => policy.attempts_max = attempts.max(1),

@@ -181,3 +181,32 @@ fn a_body_that_is_none_is_refused_without_a_field() {
         assert_eq!((refused.kind, refused.details.is_empty()), (Kind::MalformedRequest, true), "{body}");
     }
 }
+
+#[test]
+fn attempts_beside_a_policy_count_where_the_policy_does_not_say() {
+    let attempts = |options: Value| {
+        let read = good(&json!({"type": "a", "args": [], "options": options}));
+        read.retry.attempts_max
+    };
+    assert_eq!(attempts(json!({"max_attempts": 7, "retry": {"initial_interval": "PT2S"}})), 7);
+    assert_eq!(attempts(json!({"max_attempts": 7, "retry": {"max_attempts": 2}})), 2);
+    assert_eq!(attempts(json!({"max_attempts": 7, "retry": {"maxAttempts": 2}})), 2);
+    for policy in [json!({"initial_interval": "PT2S"}), json!({"max_attempts": 2})] {
+        let body = json!({"type": "a", "args": [], "options": {"max_attempts": "x", "retry": policy}});
+        let refused = read(body.to_string().as_bytes(), rules()).unwrap_err();
+        assert_eq!(refused.violations[0].pointer, "#/options/max_attempts");
+    }
+}
+
+#[test]
+fn metadata_has_its_bound_as_a_whole() {
+    let part = |n: usize| "x".repeat(n);
+    let body = |top: usize, within: usize| json!({"type": "a", "args": [], "meta": {"a": part(top)}, "options": {"metadata": {"b": part(within)}}});
+    let refused = read(body(60_000, 60_000).to_string().as_bytes(), rules()).unwrap_err();
+    assert_eq!((refused.kind, &*refused.violations[0].pointer), (Kind::MetadataTooLarge, "#/meta"));
+    assert!(good(&body(60_000, 5_000)).meta.len() <= META_BYTES_MAX);
+    // The tenant is ours to add.
+    let full = json!({"type": "a", "args": [], "meta": {"a": part(META_BYTES_MAX - 8)}}).to_string();
+    let of_tenant = Rules { tenant: Some("acme"), ..rules() };
+    assert!(read(full.as_bytes(), of_tenant).unwrap().meta.len() > META_BYTES_MAX);
+}

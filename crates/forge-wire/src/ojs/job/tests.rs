@@ -1,9 +1,14 @@
 //! Jobs in every state, as OJS shows them.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
 use forge_core::catalog::Kind;
 use forge_core::command::{Fail, Owned, Retry, Succeed, WorkError};
 use forge_core::id::ExecutionId;
 use forge_core::retry::{Exhaustion, RetryPolicy};
+use forge_core::workflow::WorkflowStep;
 use forge_core::{Command, job::Dialect};
 
 use super::*;
@@ -217,5 +222,60 @@ fn what_no_value_can_be_made_of_hides_nothing() {
         "\"x\":\"\u{fffd}\"",
     ] {
         assert!(text.contains(part), "{part} in {text}");
+    }
+}
+
+/// Whoever adds a member to the view adds it to what clients cannot submit.
+#[test]
+fn every_member_of_a_view_is_one_that_clients_cannot_forge() {
+    let result = RawValue::from_string("1".into()).unwrap();
+    let parents = ParentResults::default();
+    let step = WorkflowStep { workflow: JobId::from_u128(1), index: 0 };
+    let expired = {
+        let story = begun(3);
+        let mut job = story.job().clone();
+        (job.expired, job.state, job.finished_at) = (true, State::Canceled, Some(Time::ZERO));
+        job
+    };
+    let mut jobs: Vec<Job> = [begun(3), begun(3).begins(), fails(begun(3).begins()), begun(3).is_cancelled()]
+        .iter()
+        .map(|story| story.job().clone())
+        .collect();
+    jobs.extend([fails(begun(1).begins()).job().clone(), expired]);
+    let mut seen = BTreeSet::new();
+    for job in &mut jobs {
+        job.progress = Some(1);
+        (job.message, job.dead_lettered_at) = (Some("x".into()), Some(Time::ZERO));
+        let head = Arc::make_mut(&mut job.head);
+        head.workflow = Some(step);
+        (head.timeout, head.lease) = (Some(Duration::from_secs(1)), Some(Duration::from_secs(1)));
+        (head.execution_at, head.expires_at) = (Some(Time::ZERO), Some(Time::ZERO));
+        (head.traceparent, head.tracestate) = (Some("x".into()), Some("y".into()));
+        let input = Input {
+            extra: br#"{"unique":{},"rate_limit":{},"schema":"x","unknown":{"cancel_reason":1,"state":2,"mine":3}}"#.to_vec(),
+            ..Input::default()
+        };
+        let view = JobView {
+            result: Some(&result),
+            result_url: Some("http://a"),
+            lease_token: Some("t"),
+            parents: Some(&parents),
+            ..JobView::new(job, &input)
+        };
+        let Value::Object(members) = value(&view) else { panic!("an object") };
+        let text = view.raw().get().to_owned();
+        for name in members.keys().filter(|name| *name != "mine") {
+            assert!(is_known(name), "clients could submit {name}");
+        }
+        for name in ["cancel_reason", "state", "mine"] {
+            assert!(text.matches(&format!("\"{name}\":")).count() <= 1, "{name} twice in {text}");
+        }
+        assert_eq!(members["mine"], 3);
+        seen.extend(members.into_iter().map(|(name, _)| name));
+    }
+    for name in
+        ["cancel_reason", "discard_reason", "result_url", "next_attempt_at", "parent_jobs", "worker_id"]
+    {
+        assert!(seen.contains(name), "no job here has {name}");
     }
 }
