@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::moment::{duration, timestamp};
 use super::{LEASE_TOKEN_MEMBER, PARENT_RESULTS_MEMBER, json, v1};
 use crate::ojs::duration as iso;
-use crate::ojs::job::{JobView, VERSION, attempts, error_view, shown_meta, shown_type};
+use crate::ojs::job::{JobView, VERSION, attempts, completed_at, error_view, shown_meta, shown_type};
 use crate::ojs::kept::Kept;
 use crate::ojs::state::StateWord;
 use crate::readable;
@@ -70,7 +70,7 @@ pub fn message_with(view: &JobView<'_>, args: Vec<prost_types::Value>) -> v1::Jo
         enqueued_at: job.queued_at.map(timestamp),
         scheduled_at: head.execution_at.map(timestamp),
         started_at: job.started_at.map(timestamp),
-        completed_at: job.finished_at.map(timestamp),
+        completed_at: completed_at(job).map(timestamp),
         expires_at: head.expires_at.map(timestamp),
         timeout: head.timeout.map(duration),
         visibility_timeout: head.lease.map(duration),
@@ -213,6 +213,13 @@ mod tests {
         );
         assert_eq!(unique.period.unwrap().seconds, 3600);
         assert!(shown.completed_at.is_none() && shown.started_at.is_some());
+    }
+
+    #[test]
+    fn a_cancelled_job_has_completed_nothing() {
+        let story = ExampleJob::begin(Outcomes::default(), |_| {}).is_cancelled();
+        let shown = message(&JobView::new(story.job(), &Input::default()));
+        assert_eq!((shown.state(), shown.completed_at), (v1::JobState::Cancelled, None));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use forge_core::state::State;
 
 use super::moment::timestamp;
 use super::v1;
-use crate::ojs::job::shown_type;
+use crate::ojs::job::{completed_at, shown_type};
 use crate::workflow::{StepRows, WorkflowRows, step_word};
 
 /// A workflow as it stands.
@@ -16,7 +16,7 @@ pub fn message(rows: &WorkflowRows) -> v1::Workflow {
         state: state(job.state).into(),
         steps: rows.steps().map(|of| step(rows, &of)).collect(),
         created_at: Some(timestamp(job.head.created_at)),
-        completed_at: job.finished_at.map(timestamp),
+        completed_at: completed_at(job).map(timestamp),
     }
 }
 

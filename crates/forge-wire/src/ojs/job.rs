@@ -153,9 +153,7 @@ impl JobView<'_> {
         say("enqueued_at", job.queued_at)?;
         say("started_at", job.started_at)?;
         let ended = job.finished_at;
-        // Who was cancelled, or expired before it began, has completed nothing.
-        let completed = ended.filter(|_| matches!(job.state, State::Succeeded | State::Failed));
-        say("completed_at", completed)?;
+        say("completed_at", completed_at(job))?;
         say("cancelled_at", ended.filter(|_| word == StateWord::Cancelled))?;
         say("discarded_at", ended.filter(|_| word == StateWord::Discarded))?;
         say("dead_lettered_at", job.dead_lettered_at)?;
@@ -290,6 +288,11 @@ fn say_moment<M: SerializeMap>(
         Some(given) => map.serialize_entry(name, given),
         None => map.serialize_entry(name, &time::millis(at)),
     }
+}
+
+/// When a job was completed. One that was cancelled, or expired before it began, has completed nothing (C-98).
+pub fn completed_at(job: &Job) -> Option<Time> {
+    job.finished_at.filter(|_| matches!(job.state, State::Succeeded | State::Failed))
 }
 
 /// The attempts handed out so far; one that was handed back without an outcome does not count (C-104).

@@ -10,7 +10,7 @@ use forge_core::catalog::Kind;
 use forge_core::command::{Claim, Extend, Fail, Held, Note, Output, Succeed, WorkerKind};
 use forge_core::job::{Input, Job, Lane, Name};
 use forge_core::queue::{Owner, QueueId};
-use forge_wire::ojs::job::{JobView, ParentResults, attempts, retry_delay_ms};
+use forge_wire::ojs::job::{JobView, ParentResults, attempts, completed_at, retry_delay_ms};
 use forge_wire::ojs::state::StateWord;
 use forge_wire::ojs::worker::{
     AckRequest, Claimed, FetchRequest, Nack, NackRequest, lease_token, read_ack, read_fetch, read_nack,
@@ -368,7 +368,7 @@ fn settled(job: &Job) -> Value {
         "attempt": attempts(job),
         "max_attempts": job.head.retry.attempts_max,
     });
-    if let Some(at) = job.finished_at {
+    if let Some(at) = completed_at(job) {
         view["completed_at"] = time::millis(at).into();
         if word == StateWord::Discarded {
             view["discarded_at"] = time::millis(at).into();
