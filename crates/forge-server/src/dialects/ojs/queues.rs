@@ -140,7 +140,18 @@ pub(in crate::dialects) async fn all(call: &Call<'_>) -> Result<Vec<Found>, ApiE
             queues.entry(name).or_default().1 = Some(settings);
         }
     }
-    let found = |(name, (counts, own))| Found { name, counts, own, of_operator: None };
+    let mut of_operator: BTreeMap<Name, QueueSettings> = BTreeMap::new();
+    let mut after = String::new();
+    loop {
+        let page: Vec<QueueSettings> = store.records(Some(String::new()), after, PAGE_MAX).await?;
+        let Some(last) = page.last() else { break };
+        after = last.queue.as_str().to_owned();
+        of_operator.extend(page.into_iter().map(|settings| (settings.queue.clone(), settings)));
+    }
+    let found = |(name, (counts, own))| {
+        let of_operator = of_operator.remove(&name);
+        Found { name, counts, own, of_operator }
+    };
     Ok(queues.into_iter().map(found).collect())
 }
 

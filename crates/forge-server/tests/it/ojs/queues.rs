@@ -57,6 +57,8 @@ async fn a_pause_of_the_operator_is_lifted_by_the_operator_alone() {
     };
     operator("pause").send().await.expect(200);
     let id = world.push(json!({})).await;
+    assert_eq!(world.get("queues").await.expect(200)["queues"][0]["paused"], true);
+    assert_eq!(world.get("queues/default").await.expect(200)["queue"]["paused"], true);
     let still = world.post("queues/default/resume", json!({})).await.expect(200);
     assert_eq!(still["queue"]["paused"], true);
     let fetch = json!({"queues": ["default"]});
