@@ -142,12 +142,18 @@ pub(in crate::dialects) async fn activate_job(call: &Call<'_>) -> Result<Changed
     let (app, scope) = (call.app, Scope::of(call)?);
     let before = scope.job(app, call.job()).await?;
     let owned = Owned { job: before.id, client: scope.client };
-    let activated = app.engine.act(Command::Activate(owned)).await;
-    let (job, changed) = activated.map_err(|error| refusals::of_engine(app, error))?;
+    let (job, changed) = match app.engine.act(Command::Activate(owned)).await {
+        Ok(activated) => activated,
+        // The job itself knows more words for where it stands than its state.
+        Err(forge_engine::Error::Refused(forge_core::Refusal::WrongState(_))) => {
+            let job = scope.job(app, call.job()).await?;
+            return Err(refusals::wrong_state(StateWord::of(&job).as_str()));
+        }
+        Err(error) => return Err(refusals::of_engine(app, error)),
+    };
     call.exchange.is_about(RequestSubject::job(&job, false));
     if !changed {
-        let state = forge_engine::Error::Refused(forge_core::Refusal::WrongState(job.state));
-        return Err(refusals::of_engine(app, state));
+        return Err(refusals::wrong_state(StateWord::of(&job).as_str()));
     }
     Ok(ChangedJob { before: StateWord::of(&before), job })
 }

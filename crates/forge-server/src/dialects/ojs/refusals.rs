@@ -76,12 +76,7 @@ pub(in crate::dialects) fn of_engine(app: &App, error: Error) -> ApiError {
         Refusal::LeaseLost => refused(refusal.kind(), "The worker does not hold the job, or no longer.")
             .fact("reason", "lease_lost")
             .into(),
-        Refusal::WrongState(state) => {
-            let state = word(*state);
-            refused(refusal.kind(), &format!("The job is {state}, and this cannot be done to it now."))
-                .fact("current_state", state)
-                .into()
-        }
+        Refusal::WrongState(state) => wrong_state(word(*state)),
         Refusal::AlreadyCompleted(state) => {
             let state = word(*state);
             refused(refusal.kind(), &format!("The job has ended and is {state}."))
@@ -93,6 +88,12 @@ pub(in crate::dialects) fn of_engine(app: &App, error: Error) -> ApiError {
         }
         _ => error.into(),
     }
+}
+
+/// The job is in a state in which this cannot be done to it.
+pub(super) fn wrong_state(state: &str) -> ApiError {
+    let detail = format!("The job is {state}, and this cannot be done to it now.");
+    Refused::new(Kind::IllegalTransition, detail).fact("current_state", state).into()
 }
 
 /// The job has ended, so this cannot be done to it (C-22).

@@ -132,3 +132,12 @@ async fn a_job_of_another_dialect_is_shown_under_a_type_of_ours_and_worked_like_
     let result = world.client.get(&format!("/api/v1/jobs/{id}/result")).await.expect(200);
     assert_eq!(result, json!({"pages": 3}));
 }
+
+#[tokio::test]
+async fn an_expired_job_is_discarded_in_all_that_is_said_of_it() {
+    let world = World::start().await;
+    let id = world.push(json!({"expires_at": "1999-01-01T00:00:00Z"})).await;
+    let answer = world.post(&format!("jobs/{id}/activate"), json!({})).await.expect(409);
+    assert_eq!(answer["details"]["current_state"], "discarded", "{answer}");
+    assert!(answer["message"].as_str().unwrap().contains("is discarded"), "{answer}");
+}
