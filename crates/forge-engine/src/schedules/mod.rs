@@ -1,5 +1,6 @@
 //! Schedules that are due: their ticks are found and handed to the committer, which makes the jobs (`forge-core/src/schedule.rs`).
 
+mod cron;
 mod recurrence;
 
 use std::collections::VecDeque;

@@ -7,15 +7,15 @@
 //!   second pass is an hour like any other, and nobody who says every quarter of an hour wants to wait for an hour and a quarter.
 //! - An interval (`@every 90m`) does not look at the clock on the wall.
 //!
-//! Fields and names are read by `cronexpr`, zones by `jiff`: from the system's database, or from the one within the program where the system has
-//! none.
+//! Zones are read by `jiff`: from the system's database, or from the one within the program where the system has none.
 
-use cronexpr::{Crontab, MakeTimestamp, parse_crontab};
 use forge_core::limits::EXPRESSION_BYTES_MAX;
 use forge_core::schedule::Schedule;
 use forge_core::time::Time;
 use jiff::Timestamp;
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
+
+use super::cron::{CronFields, YEARS_LOOKED_AHEAD};
 
 const MICROS: i64 = 1_000_000;
 
@@ -37,16 +37,6 @@ enum Pattern {
     /// Every so many seconds.
     Every(i64),
     Cron(Box<CronFields>),
-}
-
-#[derive(Clone, Debug)]
-struct CronFields {
-    /// All but the seconds, read on the clock of UTC: zones are our own business.
-    minutes: Crontab,
-    /// The seconds that match, as bits.
-    seconds: u64,
-    /// Every hour of the day matches.
-    every_hour: bool,
 }
 
 /// Why there is no such recurrence.
@@ -78,7 +68,7 @@ impl Recurrence {
         self.zone.iana_name().unwrap_or("UTC")
     }
 
-    /// The first tick after a moment; intervals are counted from `anchor`. `None` if there is none within some years.
+    /// The first tick after a moment; intervals are counted from `anchor`. `None` if there is none within [`YEARS_LOOKED_AHEAD`].
     pub fn next_after(&self, anchor: Time, after: Time) -> Option<Time> {
         match &self.pattern {
             Pattern::Every(seconds) => {
@@ -102,17 +92,19 @@ impl Recurrence {
     /// Walks from one change of the clock on the wall to the next: between two of them it is as far from UTC all the time, so that
     /// moments and what it shows are the same sequence.
     fn next_second(&self, fields: &CronFields, after: i64) -> Option<i64> {
+        let last_year =
+            Offset::UTC.to_datetime(Timestamp::from_second(after).ok()?).year() + YEARS_LOOKED_AHEAD;
         let (mut period, mut after) = (after, after);
         for _ in 0..STEPS_MAX {
             let began = Timestamp::from_second(period).ok()?;
             let offset = self.zone.to_offset(began);
             let ahead = i64::from(offset.seconds());
-            let shown = fields.next_shown(after + ahead)?;
+            let shown = fields.next_shown(after + ahead, last_year)?;
             let found = shown - ahead;
             let change = self.zone.following(began).next().map(|change| change.timestamp().as_second());
             match change {
                 Some(change) if change <= found => (period, after) = (change, change - 1),
-                _ if !fields.every_hour && self.shows_again(shown, offset) => after = found,
+                _ if !fields.every_hour() && self.shows_again(shown, offset) => after = found,
                 _ => return Some(found),
             }
         }
@@ -124,19 +116,6 @@ impl Recurrence {
         let Ok(shown) = Timestamp::from_second(shown) else { return false };
         let shown = Offset::UTC.to_datetime(shown);
         matches!(self.zone.to_ambiguous_timestamp(shown).offset(), AmbiguousOffset::Fold { after, .. } if after == offset)
-    }
-}
-
-impl CronFields {
-    /// The first second after this one that matches, as the clock on the wall shows it.
-    fn next_shown(&self, after: i64) -> Option<i64> {
-        let minute = after.div_euclid(60) * 60;
-        let later = self.seconds & (u64::MAX << (after - minute) << 1);
-        if later != 0 && self.minutes.matches(MakeTimestamp::from_second(minute).ok()?).ok()? {
-            return Some(minute + i64::from(later.trailing_zeros()));
-        }
-        let next = self.minutes.find_next(MakeTimestamp::from_second(after).ok()?).ok()?;
-        Some(next.timestamp().as_second() + i64::from(self.seconds.trailing_zeros()))
     }
 }
 
@@ -177,42 +156,7 @@ fn pattern(expression: &str) -> Result<Pattern, String> {
         }
         plain => plain,
     };
-    Ok(Pattern::Cron(Box::new(fields(plain)?)))
-}
-
-/// Five fields, or six of which the first has the seconds.
-fn fields(expression: &str) -> Result<CronFields, String> {
-    let words: Vec<&str> = expression.split_ascii_whitespace().collect();
-    let (seconds, words) = match words.len() {
-        5 => ("0", &words[..]),
-        6 => (words[0], &words[1..]),
-        n => {
-            return Err(format!(
-                "must have five fields (minute, hour, day, month, day of the week), or six with the seconds in front; this has {n}"
-            ));
-        }
-    };
-    let minutes = read(&words.join(" "), "")?;
-    // Seconds have the grammar of minutes, and so has a field by itself.
-    let seconds = read(&format!("{seconds} * * * *"), "the seconds: ")?;
-    let hours = read(&format!("0 {} * * *", words[1]), "")?;
-    let shown = |second: i64, crontab: &Crontab| {
-        MakeTimestamp::from_second(second).is_ok_and(|at| crontab.matches(at).unwrap_or(false))
-    };
-    let bits = (0..60).filter(|second| shown(second * 60, &seconds)).map(|second| 1 << second);
-    Ok(CronFields {
-        minutes,
-        seconds: bits.sum(),
-        every_hour: (0..24).all(|hour| shown(hour * 3600, &hours)),
-    })
-}
-
-fn read(fields: &str, of: &str) -> Result<Crontab, String> {
-    parse_crontab(&format!("{fields} UTC")).map_err(|error| {
-        // It draws the expression with a mark below; what is said behind the mark can stand alone.
-        let text = error.to_string();
-        format!("cannot be read: {of}{}", text.rsplit("^ ").next().unwrap_or(&text))
-    })
+    Ok(Pattern::Cron(Box::new(CronFields::read(plain)?)))
 }
 
 /// An interval as Go writes it: `1h30m`, `45s`.

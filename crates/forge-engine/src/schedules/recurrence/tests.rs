@@ -205,6 +205,31 @@ fn a_day_that_never_comes_has_no_tick() {
     );
     let leap = Recurrence::parse("0 0 29 2 *", "Europe/Berlin").unwrap();
     assert_eq!(leap.next_after(Time::ZERO, time("2026-03-01T00:00:00Z")), Some(time("2028-02-28T23:00:00Z")));
+    // The clock on the wall never shows it: that is the hour which is left out.
+    let left_out = Recurrence::parse("30 2 * 3 0L", "Europe/Berlin").unwrap();
+    assert_eq!(left_out.next_after(Time::ZERO, time("2026-03-01T00:00:00Z")), None);
+}
+
+#[test]
+fn a_day_that_comes_once_in_many_years_is_found() {
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("0 0 L * *", "2026-11-01", &["2026-11-30", "2026-12-31", "2027-01-31"]),
+        ("0 0 L 12 *", "2026-11-01", &["2026-12-31", "2027-12-31"]),
+        ("0 0 * * 5L", "2026-11-01", &["2026-11-27", "2026-12-25", "2027-01-29"]),
+        ("0 0 * 12 5L", "2026-11-01", &["2026-12-25", "2027-12-31"]),
+        ("0 0 * 12 5#5", "2026-11-01", &["2027-12-31", "2028-12-29", "2032-12-31"]),
+        ("0 0 * 2 1#5", "2026-11-01", &["2044-02-29", "2072-02-29", "2112-02-29"]),
+        ("0 0 29 2 *", "2096-03-01", &["2104-02-29"]),
+    ];
+    for (expression, after, expected) in cases {
+        let recurrence = Recurrence::parse(expression, "UTC").unwrap();
+        let ticks = recurrence.upcoming(Time::ZERO, time(&format!("{after}T00:00:00Z")), expected.len());
+        let days: Vec<String> = ticks
+            .iter()
+            .map(|tick| Timestamp::from_microsecond(tick.as_micros()).unwrap().strftime("%F").to_string())
+            .collect();
+        assert_eq!(days, *expected, "{expression}");
+    }
 }
 
 #[test]

@@ -1,0 +1,170 @@
+//! The fields of a cron expression, as sets of days and times that a clock on the wall can show. Time zones are not known here.
+//!
+//! `cronexpr` reads the fields and says whether a day is in them. The search for the next moment is our own, for two reasons: the crate looks
+//! four years ahead, and a Monday that is the 29th of February may be forty years away; and it does not see that December has a last day, because
+//! it asks whether the month after it has a higher number.
+
+use cronexpr::{Crontab, MakeTimestamp, parse_crontab};
+use jiff::ToSpan;
+use jiff::civil::{Date, Weekday};
+
+const DAY_S: i64 = 24 * 3600;
+
+/// What no year in this many has never comes: the days of the week of the 29th of February repeat after 28 years, or after 40 if one of the years
+/// between is a 2100.
+pub(super) const YEARS_LOOKED_AHEAD: i16 = 41;
+
+/// The fields of an expression.
+#[derive(Clone, Debug)]
+pub(super) struct CronFields {
+    /// The days of the month and of the week; its other fields are stars.
+    days: Crontab,
+    /// Months, hours, minutes and seconds that match, as bits.
+    months: u64,
+    hours: u64,
+    minutes: u64,
+    seconds: u64,
+}
+
+impl CronFields {
+    /// Reads five fields, or six of which the first has the seconds.
+    pub(super) fn read(expression: &str) -> Result<CronFields, String> {
+        let words: Vec<&str> = expression.split_ascii_whitespace().collect();
+        let (second, words) = match words.len() {
+            5 => ("0", &words[..]),
+            6 => (words[0], &words[1..]),
+            n => {
+                return Err(format!(
+                    "must have five fields (minute, hour, day, month, day of the week), or six with the seconds in front; this has {n}"
+                ));
+            }
+        };
+        read(&words.join(" "), "")?;
+        let [minute, hour, day, month, weekday] = words else { unreachable!("five words were counted") };
+        // Seconds have the grammar of minutes, and a field by itself can be read like the whole.
+        let seconds = read(&format!("{second} * * * *"), "the seconds: ")?;
+        let minutes = read(&format!("{minute} * * * *"), "")?;
+        let hours = read(&format!("* {hour} * * *"), "")?;
+        let months = read(&format!("* * * {month} *"), "")?;
+        Ok(CronFields {
+            days: read(&format!("* * {day} * {weekday}"), "")?,
+            months: bits(1..13, |month| matches(&months, Date::constant(2000, month as i8, 1), 0)),
+            hours: bits(0..24, |hour| matches(&hours, EPOCH, hour * 3600)),
+            minutes: bits(0..60, |minute| matches(&minutes, EPOCH, minute * 60)),
+            seconds: bits(0..60, |second| matches(&seconds, EPOCH, second * 60)),
+        })
+    }
+
+    /// Whether every hour of the day matches.
+    pub(super) fn every_hour(&self) -> bool {
+        (0..24).all(|hour| has(self.hours, hour))
+    }
+
+    /// The first second after this one that matches, both as the clock on the wall shows them and counted as if it were that of UTC. `None` if
+    /// there is none up to the end of the year `last_year`.
+    pub(super) fn next_shown(&self, after: i64, last_year: i16) -> Option<i64> {
+        let day = after.div_euclid(DAY_S);
+        let mut date = EPOCH.checked_add(day.days()).ok()?;
+        if self.has_day(date)
+            && let Some(second) = self.later_that_day(after.rem_euclid(DAY_S))
+        {
+            return Some(day * DAY_S + second);
+        }
+        date = date.tomorrow().ok()?;
+        while date.year() <= last_year {
+            if !has(self.months, date.month().into()) {
+                date = date.last_of_month().tomorrow().ok()?;
+            } else if self.has_day(date) {
+                return Some(seconds_since_epoch(date) + self.time_of_day(first(self.hours)));
+            } else {
+                date = date.tomorrow().ok()?;
+            }
+        }
+        None
+    }
+
+    fn has_day(&self, date: Date) -> bool {
+        has(self.months, date.month().into()) && matches(&self.days, not_in_december(date), 0)
+    }
+
+    /// The first second of a day after this one that matches.
+    fn later_that_day(&self, after: i64) -> Option<i64> {
+        let (hour, minute, second) = (after / 3600, after / 60 % 60, after % 60);
+        if has(self.hours, hour) {
+            let this_hour = hour * 3600;
+            if has(self.minutes, minute)
+                && let Some(second) = above(self.seconds, second)
+            {
+                return Some(this_hour + minute * 60 + second);
+            }
+            if let Some(minute) = above(self.minutes, minute) {
+                return Some(this_hour + minute * 60 + first(self.seconds));
+            }
+        }
+        above(self.hours, hour).map(|hour| self.time_of_day(hour))
+    }
+
+    /// The first second of an hour that matches.
+    fn time_of_day(&self, hour: i64) -> i64 {
+        hour * 3600 + first(self.minutes) * 60 + first(self.seconds)
+    }
+}
+
+const EPOCH: Date = Date::constant(1970, 1, 1);
+
+/// The same day of a month that has as many days and begins on the same day of the week, and is no December. Whether a day is meant by `L`,
+/// `5L`, `5#3` or `15W` follows from these two alone.
+fn not_in_december(date: Date) -> Date {
+    if date.month() != 12 {
+        return date;
+    }
+    let year = match date.first_of_month().weekday() {
+        Weekday::Monday => 2018,
+        Weekday::Tuesday => 2019,
+        Weekday::Wednesday => 2020,
+        Weekday::Thursday => 2015,
+        Weekday::Friday => 2016,
+        Weekday::Saturday => 2011,
+        Weekday::Sunday => 2017,
+    };
+    Date::constant(year, 1, date.day())
+}
+
+fn matches(crontab: &Crontab, date: Date, second_of_day: i64) -> bool {
+    MakeTimestamp::from_second(seconds_since_epoch(date) + second_of_day)
+        .is_ok_and(|at| crontab.matches(at).unwrap_or(false))
+}
+
+fn seconds_since_epoch(date: Date) -> i64 {
+    date.duration_since(EPOCH).as_secs()
+}
+
+fn bits(numbers: std::ops::Range<i64>, is_in: impl Fn(i64) -> bool) -> u64 {
+    numbers.filter(|number| is_in(*number)).map(|number| 1 << number).sum()
+}
+
+fn has(bits: u64, number: i64) -> bool {
+    bits >> number & 1 == 1
+}
+
+/// No field is empty: each item of one has a number at least.
+fn first(bits: u64) -> i64 {
+    i64::from(bits.trailing_zeros())
+}
+
+/// The lowest number above this one, which is below 60.
+fn above(bits: u64, number: i64) -> Option<i64> {
+    let above = bits & (u64::MAX << number << 1);
+    (above != 0).then(|| first(above))
+}
+
+fn read(fields: &str, of: &str) -> Result<Crontab, String> {
+    parse_crontab(&format!("{fields} UTC")).map_err(|error| {
+        // It draws the expression with a mark below; what is said behind the mark can stand alone.
+        let text = error.to_string();
+        format!("cannot be read: {of}{}", text.rsplit("^ ").next().unwrap_or(&text))
+    })
+}
+
+#[cfg(test)]
+mod tests;
