@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use http::{HeaderName, Method};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
@@ -121,8 +121,8 @@ pub struct Taken {
     /// What to work on, as it was submitted.
     #[serde(default)]
     pub args: Option<Box<RawValue>>,
-    /// What was said about it.
-    #[serde(default)]
+    /// What was said about it. Members that a [`Value`] cannot hold, such as `1e400`, are left out.
+    #[serde(default, deserialize_with = "readable_members")]
     pub meta: Map<String, Value>,
     /// How long the attempt may take, in milliseconds.
     #[serde(default)]
@@ -145,6 +145,14 @@ impl Taken {
     pub fn traceparent(&self) -> Option<&str> {
         self.traceparent.as_deref().or_else(|| self.meta.get("traceparent")?.as_str())
     }
+}
+
+/// One member that cannot be read must not keep a worker from all the jobs that came with it.
+fn readable_members<'de, D: Deserializer<'de>>(members: D) -> Result<Map<String, Value>, D::Error> {
+    let members = BTreeMap::<String, Box<RawValue>>::deserialize(members)?;
+    let readable =
+        |(name, value): (String, Box<RawValue>)| Some((name, serde_json::from_str(value.get()).ok()?));
+    Ok(members.into_iter().filter_map(readable).collect())
 }
 
 #[derive(Deserialize)]
@@ -193,17 +201,35 @@ pub(crate) struct Held<'a> {
     pub(crate) job: &'a Taken,
 }
 
-impl Held<'_> {
-    fn body(&self, more: Value) -> Value {
-        let mut body = json!({"job_id": self.job.id, "worker_id": self.worker});
-        if let Some(token) = &self.job.lease_token {
-            body["lease_token"] = token.as_str().into();
+impl<'a> Held<'a> {
+    /// What every report begins with.
+    fn report(&self) -> JobReport<'a> {
+        JobReport {
+            job_id: &self.job.id,
+            worker_id: self.worker,
+            lease_token: self.job.lease_token.as_deref(),
+            ..JobReport::default()
         }
-        if let (Some(body), Value::Object(more)) = (body.as_object_mut(), more) {
-            body.extend(more);
-        }
-        body
     }
+}
+
+/// What a worker says of a job. It is written as it is and never becomes a [`Value`], which would change a result or could not hold it.
+#[derive(Default, Serialize)]
+struct JobReport<'a> {
+    job_id: &'a str,
+    worker_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lease_token: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requeue: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    percentage: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<&'a str>,
 }
 
 /// A file to be uploaded as a result.
@@ -301,24 +327,21 @@ impl Ojs<'_> {
     }
 
     pub(crate) async fn ack(&self, held: Held<'_>, result: Option<&RawValue>) -> Result<(), Error> {
-        let body = match result {
-            Some(result) => held.body(json!({"result": result})),
-            None => held.body(Value::Null),
-        };
-        self.client.send(&self.say("workers/ack")?.json(&body)?.harmless()).await?;
+        let report = JobReport { result, ..held.report() };
+        self.client.send(&self.say("workers/ack")?.json(&report)?.harmless()).await?;
         Ok(())
     }
 
     pub(crate) async fn nack(&self, held: Held<'_>, error: &Value) -> Result<(), Error> {
-        let call = self.say("workers/nack")?.json(&held.body(json!({"error": error})))?;
-        self.client.send(&call.harmless()).await?;
+        let report = JobReport { error: Some(error), ..held.report() };
+        self.client.send(&self.say("workers/nack")?.json(&report)?.harmless()).await?;
         Ok(())
     }
 
     pub(crate) async fn hand_back(&self, held: Held<'_>) -> Result<(), Error> {
-        let error = json!({"code": "handed_back", "message": "The worker stops."});
-        let body = held.body(json!({"requeue": true, "error": error}));
-        self.client.send(&self.say("workers/nack")?.json(&body)?.harmless()).await?;
+        let error = &json!({"code": "handed_back", "message": "The worker stops."});
+        let report = JobReport { requeue: Some(true), error: Some(error), ..held.report() };
+        self.client.send(&self.say("workers/nack")?.json(&report)?.harmless()).await?;
         Ok(())
     }
 
@@ -326,13 +349,10 @@ impl Ojs<'_> {
         &self,
         held: Held<'_>,
         percent: u8,
-        text: Option<&str>,
+        message: Option<&str>,
     ) -> Result<(), Error> {
-        let mut more = json!({"percentage": percent});
-        if let Some(text) = text {
-            more["message"] = text.into();
-        }
-        self.client.send(&self.post("workers/progress")?.json(&held.body(more))?.harmless()).await?;
+        let report = JobReport { percentage: Some(percent), message, ..held.report() };
+        self.client.send(&self.post("workers/progress")?.json(&report)?.harmless()).await?;
         Ok(())
     }
 

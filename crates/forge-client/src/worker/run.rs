@@ -1,9 +1,12 @@
 //! The loop of a worker.
 
 use std::any::Any;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::{SemaphorePermit, watch};
@@ -298,10 +301,18 @@ impl Shared {
         jobs.spawn(self.clone().work(Arc::new(job)));
     }
 
+    /// Whatever goes wrong, the job is not held any longer than that: heartbeats about it would keep it from everybody else for ever.
     async fn work(self: Arc<Self>, job: Arc<Taken>) {
+        if let Err(panic) = catch(self.work_on(&job)).await {
+            self.active.remove(&job);
+            let _ = self.report_failure(&job, &panicked("worker", &*panic)).await;
+        }
+    }
+
+    async fn work_on(&self, job: &Arc<Taken>) {
         let place = self.room.place();
-        if self.hand_back_others && self.handler(&job).is_none() {
-            let _ = self.hand_back(&job).await;
+        if self.hand_back_others && self.handler(job).is_none() {
+            let _ = self.hand_back(job).await;
             // Somebody else should have the chance to take it before we are given it again.
             self.client.clock().sleep(FETCH_PAUSE).await;
             return;
@@ -309,13 +320,13 @@ impl Shared {
         let canceled = self.active.add(job.clone());
         let context =
             Context { client: self.client.clone(), worker: self.id.clone(), job: job.clone(), canceled };
-        let Some(handler) = self.wait_for_handler(&job, &context).await else {
-            self.active.remove(&job);
+        let Some(handler) = self.wait_for_handler(job, &context).await else {
+            self.active.remove(job);
             return;
         };
-        (self.notes)(&Note::Took(&job));
+        (self.notes)(&Note::Took(job));
         let began_at = self.client.clock().now();
-        let outcome = self.run_handler(&job, &context).await;
+        let outcome = self.run_handler(job, &context).await;
         self.room.worked(self.client.clock().now().duration_since(began_at).unwrap_or_default());
         // The next job begins while the server hears of this one.
         let _report = self.room.report().await;
@@ -325,20 +336,20 @@ impl Shared {
             (Some(Canceled::ByServer), _) => Ok(Reported::Lost),
             (Some(Canceled::ByStop), Err(_)) => {
                 self.handed_back.fetch_add(1, Ordering::Relaxed);
-                (self.notes)(&Note::HandedBack(&job));
-                self.hand_back(&job).await
+                (self.notes)(&Note::HandedBack(job));
+                self.hand_back(job).await
             }
-            (_, Ok(output)) => self.succeeded(&job, output).await,
-            (None, Err(failure)) => self.failed(&job, failure).await,
+            (_, Ok(output)) => self.succeeded(job, output).await,
+            (None, Err(failure)) => self.failed(job, failure).await,
         };
-        self.active.remove(&job);
+        self.active.remove(job);
         if let Ok(Output::File { path, remove: true, .. }) = &outcome {
             let _ = tokio::fs::remove_file(path).await;
         }
         match reported {
             Ok(Reported::Heard) => {}
-            Ok(Reported::Lost) => (self.notes)(&Note::Lost(&job)),
-            Err(error) => (self.notes)(&Note::NotReported(&job, &error)),
+            Ok(Reported::Lost) => (self.notes)(&Note::Lost(job)),
+            Err(error) => (self.notes)(&Note::NotReported(job, &error)),
         }
     }
 
@@ -401,11 +412,10 @@ impl Shared {
             },
         };
         joined.unwrap_or_else(|error| {
-            let message = match error.try_into_panic() {
-                Ok(panic) => format!("the handler panicked: {}", said(&*panic)),
-                Err(_) => "the handler was dropped".to_owned(),
-            };
-            Err(Failure { code: "panic".to_owned(), ..Failure::new(message) })
+            Err(match error.try_into_panic() {
+                Ok(panic) => panicked("handler", &*panic),
+                Err(_) => Failure { code: "panic".to_owned(), ..Failure::new("the handler was dropped") },
+            })
         })
     }
 
@@ -446,7 +456,22 @@ impl Drop for Running {
     }
 }
 
-fn said(panic: &(dyn Any + Send)) -> &str {
+/// Awaits something and catches its panic.
+async fn catch<T>(work: impl Future<Output = T>) -> Result<T, Box<dyn Any + Send>> {
+    let mut work = pin!(work);
+    poll_fn(|context| {
+        // After a panic it is not polled again, and what it shares is behind locks and atomics.
+        match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
+            Ok(polled) => polled.map(Ok),
+            Err(panic) => Poll::Ready(Err(panic)),
+        }
+    })
+    .await
+}
+
+fn panicked(who: &str, panic: &(dyn Any + Send)) -> Failure {
     let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason given")
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let message = format!("the {who} panicked: {}", text.unwrap_or("no reason given"));
+    Failure { code: "panic".to_owned(), ..Failure::new(message) }
 }

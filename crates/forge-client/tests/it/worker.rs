@@ -108,6 +108,84 @@ async fn each_job_goes_to_the_handler_of_its_type_and_its_end_is_reported() {
 }
 
 #[tokio::test]
+async fn a_result_is_sent_as_it_was_printed_whatever_a_value_can_hold() {
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    let printed = [
+        r#"{"b":1,  "a":2.10, "n":123456789012345678901234567890,"b":3,"e":1E2}"#,
+        "[1e400]",
+        r#""\ud800""#,
+        &deep,
+    ];
+    let jobs = printed.iter().enumerate().map(|(n, _)| job(&n.to_string(), "a")).collect();
+    let server = server(jobs, &[]).await;
+    let results = printed.map(str::to_owned);
+    let handler = move |job: Taken, _: Context| {
+        let result = results[job.id.parse::<usize>().unwrap()].clone();
+        async move { Ok(Output::Json(serde_json::value::RawValue::from_string(result)?)) }
+    };
+    let worker = Worker::builder(client(&server)).handler("*", handler).id("w").build().unwrap();
+    let stopped = work(&server, worker, printed.len()).await;
+    assert_eq!((stopped.succeeded, stopped.failed), (4, 0));
+    for (n, result) in printed.iter().enumerate() {
+        let body =
+            format!(r#"{{"job_id":"{n}","worker_id":"w","lease_token":"{n}-token","result":{result}}}"#);
+        let sent = reports(&server).iter().any(|report| report.body == body.as_bytes());
+        assert!(sent, "{body}");
+    }
+}
+
+#[tokio::test]
+async fn a_panic_outside_of_the_handler_is_reported_and_ends_the_heartbeats_about_the_job() {
+    let server = server(vec![job("1", "a"), job("2", "a")], &[]).await;
+    let worker = Worker::builder(client(&server))
+        .handler("*", async |_, _| Ok(Output::Nothing))
+        .notes(|note| match note {
+            forge_client::worker::Note::Took(job) if job.id == "1" => panic!("no log"),
+            _ => {}
+        })
+        .lease(Duration::from_secs(1))
+        .build()
+        .unwrap();
+    // Both are reported, so the handler was free again; and a heartbeat after that names neither of them.
+    let stop = async {
+        while reports(&server).len() < 2 || named_by_last_heartbeat(&server) != json!([]) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), worker.run(stop)).await.expect("in time").unwrap();
+    let failed = reports(&server).into_iter().find(|report| report.path.ends_with("/nack")).unwrap().json();
+    assert_eq!(failed["error"], json!({"code": "panic", "message": "the worker panicked: no log"}));
+}
+
+/// The jobs in the last heartbeat after the last report.
+fn named_by_last_heartbeat(server: &Foreign) -> Value {
+    let requests = server.requests();
+    let beat = requests.iter().rev().take_while(|request| !request.path.ends_with("ack"));
+    let beat = beat.into_iter().find(|request| request.path.ends_with("/heartbeat"));
+    beat.map_or(Value::Null, |beat| beat.json()["active_jobs"].clone())
+}
+
+#[tokio::test]
+async fn a_job_whose_meta_cannot_be_held_is_worked_on() {
+    let text = r#"{"jobs":[{"id":"1","type":"a","meta":{"x":1e400,"y":7}}]}"#;
+    let taken = Mutex::new(false);
+    let server = Foreign::start(move |request, _| match request.path.as_str() {
+        "/ojs/v1/workers/fetch" if !std::mem::replace(&mut *taken.lock().unwrap(), true) => {
+            Reply::new(200, &[("content-type", "application/json")], text.as_bytes())
+        }
+        "/ojs/v1/workers/fetch" => Reply::json(200, &[], json!({"jobs": []})),
+        _ => Reply::json(200, &[], json!({"state": "running", "jobs_extended": ["1"]})),
+    })
+    .await;
+    let worker = Worker::builder(client(&server))
+        .handler("*", async |job: Taken, _| Output::json(&job.meta))
+        .build()
+        .unwrap();
+    assert_eq!(work(&server, worker, 1).await.succeeded, 1);
+    assert_eq!(reports(&server)[0].json()["result"], json!({"y": 7}));
+}
+
+#[tokio::test]
 async fn a_result_of_any_size_is_sent_before_the_ack() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("out.bin");
