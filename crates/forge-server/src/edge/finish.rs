@@ -177,7 +177,6 @@ fn worded(app: &App, exchange: &Exchange, mut refused: Refused) -> Refused {
         let hidden = match exchange.subject {
             Some(_) => Refusal::NotFound,
             None if exchange.parameter("webhook_id").is_some() => Refusal::WebhookNotFound,
-            None if exchange.parameter("workflow_id").is_some() => Refusal::NotFound,
             None => Refusal::ClientNotFound,
         };
         refused = ApiError::from(forge_engine::Error::Refused(hidden)).into_parts().0;

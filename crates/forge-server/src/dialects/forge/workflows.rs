@@ -104,7 +104,13 @@ fn not_found() -> ApiError {
 /// The own job of the workflow that a request is about, if it is the caller's.
 async fn own_job(call: &Call<'_>) -> Result<Arc<Job>, ApiError> {
     let job = ownership::job(call.app, call.caller(), call.id("workflow_id")).await;
-    let job = job.map_err(|error| if error.kind() == Kind::JobNotFound { not_found() } else { error })?;
+    let hidden = call.app.config.auth.hide_foreign;
+    let job = job.map_err(|error| match error.kind() {
+        Kind::JobNotFound => not_found(),
+        // Not a word must tell it from one that is not there (C-43).
+        Kind::ForeignResource if hidden => not_found(),
+        _ => error,
+    })?;
     call.exchange.is_about(RequestSubject::job(&job, false));
     if workflows::is_workflow(&job) { Ok(job) } else { Err(not_found()) }
 }
