@@ -1,10 +1,12 @@
 //! What the client can read. `application/problem+*` counts as consent to JSON: whoever reads a problem reads its
 //! neighbour (ruling C-48).
 
-use axum::http::header::ACCEPT;
+use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue};
+use axum::response::Response;
 use forge_core::catalog::Kind;
 
+use super::exchange::Exchange;
 use super::refusal::ApiError;
 
 /// Which form of a failed job is wanted.
@@ -39,6 +41,21 @@ pub fn require_one_of(headers: &HeaderMap, offers: &[&str]) -> Result<(), ApiErr
     require(headers, offers.first().copied().unwrap_or(JSON), consents)
 }
 
+/// Refuses a request that would read none of these types, nor a problem.
+pub fn require_own_or_problem(headers: &HeaderMap, own: &[&str]) -> Result<(), ApiError> {
+    let is_taken = |accept: &Accept<'_>| accept.takes(PROBLEM_JSON) || accept.takes(PROBLEM_XML);
+    match Accept::of(headers) {
+        Some(accept) if is_taken(&accept) => Ok(()),
+        _ => require_one_of(headers, own),
+    }
+}
+
+/// Whether an answer is a problem object.
+pub fn is_problem(answer: &Response) -> bool {
+    let is = |media_type: &str| answer.headers().get(CONTENT_TYPE).is_some_and(|value| value == media_type);
+    is(PROBLEM_JSON) || is(PROBLEM_XML)
+}
+
 /// Refuses a request that would not read a body of this type.
 pub fn require_type(headers: &HeaderMap, media_type: &str) -> Result<(), ApiError> {
     let essence = media_type.split(';').next().unwrap_or(media_type).trim();
@@ -62,24 +79,25 @@ fn require(headers: &HeaderMap, offer: &str, takes: impl Fn(&Accept<'_>) -> bool
     }
 }
 
-/// The form a client asks for by name; where it names none, the dialect's choice, unless that is the one form it does not
+/// The form of a failed job that a client asks for by name; where it names none, the dialect's choice, unless that is a form it does not
 /// take. The highest weight wins, then the first named.
-pub fn form(headers: &HeaderMap, unnamed: FailureFormat) -> FailureFormat {
+pub fn form(exchange: &Exchange, unnamed: FailureFormat) -> FailureFormat {
+    form_of(&exchange.headers, exchange.media_types(), unnamed)
+}
+
+fn form_of(headers: &HeaderMap, own: &[&str], unnamed: FailureFormat) -> FailureFormat {
     let Some(accept) = Accept::of(headers) else { return unnamed };
-    let forms = [
-        (JSON, FailureFormat::Json),
-        (PROBLEM_JSON, FailureFormat::ProblemJson),
-        (PROBLEM_XML, FailureFormat::ProblemXml),
-    ];
-    let named = forms.into_iter().filter_map(|(media_type, form)| Some((accept.named(media_type)?, form)));
+    let problems = [(PROBLEM_JSON, FailureFormat::ProblemJson), (PROBLEM_XML, FailureFormat::ProblemXml)];
+    let forms: Vec<_> = own.iter().map(|own| (*own, FailureFormat::Json)).chain(problems).collect();
+    let named = forms.iter().filter_map(|(media_type, form)| Some((accept.named(media_type)?, *form)));
     // Highest weight first; among equals the one that stands further to the front.
     let best = named.max_by_key(|((weight, place), _)| (*weight, std::cmp::Reverse(*place)));
-    let unnamed = if unnamed == FailureFormat::ProblemJson && accept.takes(PROBLEM_JSON) {
-        unnamed
-    } else {
-        FailureFormat::Json
+    let takes = |wanted: FailureFormat| {
+        forms.iter().any(|(media_type, form)| *form == wanted && accept.takes(media_type))
     };
-    best.map_or(unnamed, |(_, form)| form)
+    let taken = [unnamed, FailureFormat::Json, FailureFormat::ProblemJson, FailureFormat::ProblemXml];
+    let taken = taken.into_iter().find(|form| takes(*form)).unwrap_or(FailureFormat::Json);
+    best.map_or(taken, |(_, form)| form)
 }
 
 /// Whether a stream of events is asked for by name, and nothing that is a page is preferred to it.
@@ -191,10 +209,24 @@ mod tests {
             ("application/json;q=0.5, application/problem+xml", FailureFormat::ProblemXml),
             ("application/problem+json;q=0, application/json;q=0.1", FailureFormat::Json),
             ("application/problem+json;q=0, */*", FailureFormat::Json),
+            ("application/json;q=0, */*", FailureFormat::ProblemJson),
+            ("application/json;q=0, application/problem+json;q=0, */*", FailureFormat::ProblemXml),
         ] {
             for unnamed in [FailureFormat::Json, FailureFormat::ProblemJson] {
-                assert_eq!(form(&headers(accept), unnamed), expected, "{accept}");
+                assert_eq!(form_of(&headers(accept), &[JSON], unnamed), expected, "{accept}");
             }
+        }
+    }
+
+    #[test]
+    fn a_type_of_the_dialect_is_its_own_form_whichever_of_them_is_taken() {
+        for (accept, expected) in [
+            ("application/openjobspec+json, application/problem+json", FailureFormat::Json),
+            ("application/problem+json, application/openjobspec+json", FailureFormat::ProblemJson),
+            ("application/json;q=0, */*", FailureFormat::Json),
+            ("application/json;q=0, application/openjobspec+json;q=0, */*", FailureFormat::ProblemJson),
+        ] {
+            assert_eq!(form_of(&headers(accept), &[OJS, JSON], FailureFormat::Json), expected, "{accept}");
         }
     }
 
@@ -202,9 +234,9 @@ mod tests {
     fn who_names_no_form_gets_the_choice_of_the_dialect() {
         for unnamed in [FailureFormat::Json, FailureFormat::ProblemJson] {
             for accept in ["*/*", "application/*", "text/html, */*;q=0.1", ""] {
-                assert_eq!(form(&headers(accept), unnamed), unnamed, "{accept}");
+                assert_eq!(form_of(&headers(accept), &[JSON], unnamed), unnamed, "{accept}");
             }
-            assert_eq!(form(&HeaderMap::new(), unnamed), unnamed);
+            assert_eq!(form_of(&HeaderMap::new(), &[JSON], unnamed), unnamed);
         }
     }
 

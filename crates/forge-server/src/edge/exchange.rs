@@ -109,6 +109,11 @@ impl Exchange {
         }
     }
 
+    /// The media types that answers of its API come in.
+    pub(crate) fn media_types(&self) -> &'static [&'static str] {
+        self.api.map_or(&["application/json"][..], Api::media_types)
+    }
+
     /// A parameter of its path as it was sent, not decoded.
     pub fn parameter(&self, name: &str) -> Option<&str> {
         self.parameters.get(self.uri.path(), name)

@@ -15,14 +15,14 @@ use forge_wire::forge::{CanceledView, JobView, RetriedView};
 use crate::app::App;
 use crate::edge::accept::{self, FailureFormat};
 use crate::edge::prefer::{APPLIED, Prefer};
-use crate::edge::routing::{Call, Route};
+use crate::edge::routing::{Answers, Call, Route};
 use crate::edge::{ApiError, Caller, Exchange, body, failure, ownership, respond, results, wait};
 use crate::limits::POLL_AFTER_S;
 use crate::traces::RequestSubject;
 
 /// The routes of one job.
 pub(super) const ROUTES: &[Route] = &[
-    Route::get("/v1/jobs/{job_id}", "get", |call| Box::pin(get(call))),
+    Route::get("/v1/jobs/{job_id}", "get", |call| Box::pin(get(call))).answers(Answers::BodyOrFailure),
     Route::post("/v1/jobs/{job_id}/cancel", "cancel", |call| Box::pin(cancel(call))),
     Route::post("/v1/jobs/{job_id}/retry", "retry", |call| Box::pin(retry(call))).members(&["revive"]),
 ];
@@ -46,7 +46,7 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
 /// The last word on a job that ended badly, to whoever asks for it by name; otherwise the dialect's own JSON.
 async fn show(app: &App, exchange: &Exchange, job: &Arc<Job>) -> Result<Response, ApiError> {
     if matches!(job.state, State::Failed | State::Canceled) {
-        let form = accept::form(&exchange.headers, FailureFormat::Json);
+        let form = accept::form(exchange, FailureFormat::Json);
         if let Some(response) = failure::last_word(app, job, form).await? {
             return Ok(response);
         }

@@ -34,7 +34,8 @@ pub(super) const ROUTES: &[Route] = &[
         .members(WORKFLOW_MEMBERS)
         .body_max(|_| OJS_BATCH_BYTES_MAX),
     Route::get("/v1/workflows", "list", |call| Box::pin(list(call))),
-    Route::get("/v1/workflows/{workflow_id}", "get", |call| Box::pin(get(call))),
+    Route::get("/v1/workflows/{workflow_id}", "get", |call| Box::pin(get(call)))
+        .answers(Answers::BodyOrFailure),
     Route::post("/v1/workflows/{workflow_id}/cancel", "cancel", |call| Box::pin(cancel(call))),
     Route::post("/v1/workflows/{workflow_id}/retry", "retry", |call| Box::pin(retry(call))),
     Route::get("/v1/workflows/{workflow_id}/events", "events", |call| Box::pin(of_workflow(call)))
@@ -118,7 +119,7 @@ async fn own_job(call: &Call<'_>) -> Result<Arc<Job>, ApiError> {
 /// `GET /v1/workflows/{id}`. One that ended badly is shown as its failure object to whoever asks for that by name.
 async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     let job = own_job(&call).await?;
-    let form = accept::form(&call.exchange.headers, FailureFormat::Json);
+    let form = accept::form(call.exchange, FailureFormat::Json);
     let ended_badly = matches!(job.state, State::Failed | State::Canceled);
     let last_word = if ended_badly { failure::last_word(call.app, &job, form).await? } else { None };
     let mut response = match last_word {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use axum::http::HeaderValue;
+use axum::http::header::VARY;
 use axum::response::Response;
 use forge_core::Command;
 use forge_core::command::{Cancel, Content, Owned};
@@ -17,15 +19,20 @@ use serde_json::{Value, json};
 use super::scope::{CLIENT_OR_OPERATOR, Scope};
 use super::{refusals, reply};
 use crate::app::App;
-use crate::edge::ApiError;
-use crate::edge::routing::{Call, Route};
+use crate::edge::accept::{self, FailureFormat};
+use crate::edge::routing::{Answers, Call, Route};
+use crate::edge::{ApiError, failure};
 use crate::traces::RequestSubject;
 use crate::workflows::parents_of;
 
 /// The routes of a job.
 pub(super) const ROUTES: &[Route] = &[
-    Route::get("/ojs/v1/jobs/{job_id}", "get", |call| Box::pin(get(call))).access(CLIENT_OR_OPERATOR),
-    Route::get("/ojs/v1/admin/jobs/{job_id}", "get", |call| Box::pin(get(call))).access(CLIENT_OR_OPERATOR),
+    Route::get("/ojs/v1/jobs/{job_id}", "get", |call| Box::pin(get(call)))
+        .access(CLIENT_OR_OPERATOR)
+        .answers(Answers::BodyOrFailure),
+    Route::get("/ojs/v1/admin/jobs/{job_id}", "get", |call| Box::pin(get(call)))
+        .access(CLIENT_OR_OPERATOR)
+        .answers(Answers::BodyOrFailure),
     Route::delete("/ojs/v1/jobs/{job_id}", "cancel", |call| Box::pin(cancel(call)))
         .access(CLIENT_OR_OPERATOR),
     Route::post("/ojs/v1/jobs/{job_id}/cancel", "cancel", |call| Box::pin(cancel(call)))
@@ -85,10 +92,20 @@ impl Shown {
     }
 }
 
+/// A job, or the last word on one that ended badly for whoever asks for that by name (C-08).
 async fn get(call: Call<'_>) -> Result<Response, ApiError> {
-    let job = Scope::of(&call)?.job(call.app, call.job()).await?;
-    call.exchange.is_about(RequestSubject::job(&job, false));
-    Ok(Shown::read(call.app, job).await?.both(Vec::new()))
+    let (app, exchange) = (call.app, call.exchange);
+    let job = Scope::of(&call)?.job(app, call.job()).await?;
+    exchange.is_about(RequestSubject::job(&job, false));
+    let ended_badly = matches!(job.state, State::Failed | State::Canceled);
+    let form = accept::form(exchange, FailureFormat::Json);
+    let last_word = if ended_badly { failure::last_word(app, &job, form).await? } else { None };
+    let mut response = match last_word {
+        Some(response) => response,
+        None => Shown::read(app, job).await?.both(Vec::new()),
+    };
+    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
+    Ok(response)
 }
 
 /// A job, and where it stood before what was just done to it.

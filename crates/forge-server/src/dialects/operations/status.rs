@@ -20,13 +20,14 @@ use crate::app::{App, JobsAhead};
 use crate::edge::accept::{self, FailureFormat};
 use crate::edge::ownership::OwnedExecution;
 use crate::edge::prefer::{APPLIED, Prefer};
-use crate::edge::routing::{Call, Route};
+use crate::edge::routing::{Answers, Call, Route};
 use crate::edge::{ApiError, Exchange, failure, ownership, respond, wait};
 use crate::limits::QUEUE_PLACES_COUNTED;
 use crate::traces::RequestSubject;
 
 /// The route.
-pub(super) const ROUTES: &[Route] = &[Route::get("/api/v1/jobs/{jobId}", "get", |call| Box::pin(get(call)))];
+pub(super) const ROUTES: &[Route] =
+    &[Route::get("/api/v1/jobs/{jobId}", "get", |call| Box::pin(get(call))).answers(Answers::BodyOrFailure)];
 
 /// The type of JSON as the pattern's document has it.
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
@@ -49,7 +50,7 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
 
 /// An execution that ended badly is a problem to whoever does not ask for JSON by name (C-08).
 async fn show(app: &App, exchange: &Exchange, found: &OwnedExecution) -> Result<Response, ApiError> {
-    let form = || accept::form(&exchange.headers, FailureFormat::ProblemJson);
+    let form = || accept::form(exchange, FailureFormat::ProblemJson);
     let job = &found.job;
     match job.state {
         _ if !found.is_under_way() => of_past(app, found, form()).await,

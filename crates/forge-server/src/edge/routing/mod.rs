@@ -41,10 +41,13 @@ pub(super) async fn serve(
 ) -> Result<Response, ApiError> {
     let who = enter(app, exchange, route.access, route.rate).await?;
     let exchange = &*exchange;
-    let media_types = exchange.api.map_or(&["application/json"][..], Api::media_types);
-    let streams = || accept::wants_stream(&exchange.headers);
-    if route.answers == Answers::Body || (route.answers == Answers::BodyOrEvents && !streams()) {
-        accept::require_one_of(&exchange.headers, media_types)?;
+    let media_types = exchange.media_types();
+    match route.answers {
+        Answers::Body => accept::require_one_of(&exchange.headers, media_types)?,
+        Answers::BodyOrEvents if accept::wants_stream(&exchange.headers) => {}
+        Answers::BodyOrEvents => accept::require_one_of(&exchange.headers, media_types)?,
+        Answers::BodyOrFailure => accept::require_own_or_problem(&exchange.headers, media_types)?,
+        Answers::Any => {}
     }
     if route.verb != Verb::Get && !route.is_tagged {
         precondition::check_untagged(&exchange.headers)?;
@@ -68,7 +71,11 @@ pub(super) async fn serve(
                     body
                 }
             };
-            answer(Call { app, exchange, who, body }).await
+            let answer = answer(Call { app, exchange, who, body }).await?;
+            if route.answers == Answers::BodyOrFailure && !accept::is_problem(&answer) {
+                accept::require_one_of(&exchange.headers, media_types)?;
+            }
+            Ok(answer)
         }
     }
 }

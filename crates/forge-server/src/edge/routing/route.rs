@@ -99,6 +99,8 @@ pub enum Answers {
     Body,
     /// The same, or a stream of events for whoever asks for one.
     BodyOrEvents,
+    /// The same, or the failure object of a job that ended badly, as a problem. Which of them is known when the job is.
+    BodyOrFailure,
     /// In a type that only the handler knows.
     Any,
 }

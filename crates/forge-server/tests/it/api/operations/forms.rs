@@ -10,9 +10,10 @@ use crate::api::server::Server;
 const JSON: &str = "json";
 const PROBLEM: &str = "application/problem+json";
 const XML: &str = "application/problem+xml";
+const OJS: &str = "application/openjobspec+json";
 const REFUSED: &str = "406";
 
-/// `Accept`, and what an execution that ended badly comes as on `/v1` and on `/api/v1`. The empty one is not sent.
+/// `Accept`, and what an execution that ended badly comes as on `/v1` and `/ojs/v1`, and on `/api/v1`. The empty one is not sent.
 const ACCEPTS: &[(&str, &str, &str)] = &[
     ("", JSON, PROBLEM),
     ("*/*", JSON, PROBLEM),
@@ -67,9 +68,11 @@ async fn every_accept_gets_its_form_of_every_end_in_every_dialect() {
     for (end, id) in &ended {
         let badly = !matches!(*end, "live" | "completed");
         for (accept, on_v1, on_api) in ACCEPTS {
-            for (path, expected) in
-                [(format!("/v1/jobs/{id}"), on_v1), (format!("/api/v1/jobs/{id}"), on_api)]
-            {
+            for (path, expected) in [
+                (format!("/v1/jobs/{id}"), on_v1),
+                (format!("/api/v1/jobs/{id}"), on_api),
+                (format!("/ojs/v1/jobs/{id}"), on_v1),
+            ] {
                 let call = client.call("GET", &path);
                 let call = if accept.is_empty() { call } else { call.header("accept", accept) };
                 let answer = call.send().await;
@@ -78,10 +81,11 @@ async fn every_accept_gets_its_form_of_every_end_in_every_dialect() {
                     assert_eq!(answer.status, 406, "{what}");
                     continue;
                 }
-                let json_type = if path.starts_with("/api") {
-                    "application/json; charset=utf-8"
-                } else {
-                    "application/json"
+                let takes_ojs = accept.is_empty() || accept.contains('*');
+                let json_type = match path.split('/').nth(1) {
+                    Some("api") => "application/json; charset=utf-8",
+                    Some("ojs") if takes_ojs || !accept.to_lowercase().contains("/json") => OJS,
+                    _ => "application/json",
                 };
                 let form = if badly { *expected } else { JSON };
                 let content_type = if form == JSON { json_type } else { form };
@@ -89,11 +93,42 @@ async fn every_accept_gets_its_form_of_every_end_in_every_dialect() {
                 assert_eq!(answer.header("vary"), Some("Accept"), "{what}");
                 let live = *end == "live" && path.starts_with("/api");
                 assert_eq!(answer.status, if live { 202 } else { 200 }, "{what}");
-                assert_eq!(answer.header("problem").is_some(), badly && form == JSON, "{what}");
+                let has_field = badly && form == JSON && !path.starts_with("/ojs");
+                assert_eq!(answer.header("problem").is_some(), has_field, "{what}");
                 assert_eq!(answer.header("content-digest").is_some(), form == PROBLEM, "{what}");
             }
         }
     }
+}
+
+/// C-48: a problem is a success representation of a job that ended badly, and of no other.
+#[tokio::test]
+async fn who_takes_anything_but_json_gets_the_failure_of_a_job_and_nothing_of_one_that_has_none() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let failed = client.begun("SUCCESS_FAST").await;
+    server.fail(Kind::HandlerError).await;
+    let live = client.begun("SUCCESS_FAST").await;
+    let no_json = "application/json;q=0, application/openjobspec+json;q=0";
+    for dialect in ["/v1", "/api/v1", "/ojs/v1"] {
+        for (accept, form) in [
+            (format!("{no_json}, */*"), PROBLEM),
+            (format!("{no_json}, application/*;q=0.1"), PROBLEM),
+            (format!("{no_json}, application/problem+json;q=0, */*"), XML),
+        ] {
+            let get = async |id: &str| {
+                let path = format!("{dialect}/jobs/{id}");
+                client.call("GET", &path).header("accept", &accept).send().await
+            };
+            let answer = get(&failed).await;
+            let what = format!("{dialect} {accept}");
+            assert_eq!((answer.status, answer.header("content-type")), (200, Some(form)), "{what}");
+            assert_eq!(get(&live).await.status, 406, "{what}");
+        }
+    }
+    let both = format!("{OJS}, {PROBLEM}");
+    let answer = client.call("GET", &format!("/ojs/v1/jobs/{failed}")).header("accept", &both).send().await;
+    assert_eq!(answer.header("content-type"), Some(OJS), "the first that is named");
 }
 
 /// AJ §11.1, §11.2 and the cancelled form of it: the report of a failed execution, with our ids and times.
