@@ -209,11 +209,13 @@ impl Exchange {
         local::check(&app.config.server, told)
     }
 
-    /// Where a webhook may lead is judged when it is registered, and again with every delivery.
-    pub fn check_webhook_url(&self, app: &App, url: &str) -> Result<(), ApiError> {
-        let Err(objection) = Target::parse(url, self.private_targets(app)) else { return Ok(()) };
-        let wrong = violation("url", &objection.to_string(), "format");
-        Err(refused(Kind::InvalidCallbackUrl, vec![wrong], &["url"]).into())
+    /// The URL of a webhook as it is kept, if a webhook that this request asks for may lead there.
+    pub fn webhook_url(&self, app: &App, url: &str) -> Result<String, ApiError> {
+        let target = Target::parse_new(url, self.private_targets(app)).map_err(|objection| {
+            let wrong = violation("url", &objection.to_string(), "format");
+            refused(Kind::InvalidCallbackUrl, vec![wrong], &["url"])
+        })?;
+        Ok(target.as_str().to_owned())
     }
 
     /// Whether the webhooks it asks for may lead to private addresses.

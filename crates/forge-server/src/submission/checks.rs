@@ -93,7 +93,7 @@ impl Submission {
         if let Some(queue) = self.queue.take().and_then(|name| wrong.queue(terms, &name)) {
             self.head.queue = queue;
         }
-        wrong.callback(sent.private, terms, self.head.callback.as_deref());
+        self.head.callback = self.head.callback.and_then(|url| wrong.callback(sent.private, terms, &url));
         wrong.key(terms, sent.key);
         wrong.payload(
             (terms.payload_bytes_max)(&app.config.limits),
@@ -123,10 +123,14 @@ impl Violations {
         None
     }
 
-    /// Whether a job may report there.
-    fn callback(&mut self, private: PrivateTargets, terms: &SubmissionTerms, url: Option<&str>) {
-        if let Some(Err(objection)) = url.map(|url| Target::parse(url, private)) {
-            self.add(Kind::InvalidCallbackUrl, terms.callback, objection.to_string(), "format");
+    /// The URL as it is kept, if a job may report there. Webhooks are kept in the same spelling, so that one place hears of an event once.
+    fn callback(&mut self, private: PrivateTargets, terms: &SubmissionTerms, url: &str) -> Option<String> {
+        match Target::parse_new(url, private) {
+            Ok(target) => Some(target.as_str().to_owned()),
+            Err(objection) => {
+                self.add(Kind::InvalidCallbackUrl, terms.callback, objection.to_string(), "format");
+                None
+            }
         }
     }
 

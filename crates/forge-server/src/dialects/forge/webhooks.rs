@@ -71,8 +71,7 @@ async fn test(call: Call<'_>) -> Result<Response, ApiError> {
 async fn register(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, caller) = (call.app, call.caller());
     let request = read_webhook(&call.body)?;
-    let url = request.url.unwrap_or_default();
-    call.exchange.check_webhook_url(app, &url)?;
+    let url = call.exchange.webhook_url(app, &request.url.unwrap_or_default())?;
     let (now, secret) = (app.clock.now(), WebhookSecret::generate(|| app.clock.random()));
     let webhook = Webhook {
         id: app.engine.webhook_id(),
@@ -116,11 +115,9 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
 async fn update(call: Call<'_>) -> Result<Response, ApiError> {
     let app = call.app;
     let request = read_webhook_change(if call.body.is_empty() { b"{}" } else { &call.body })?;
-    if let Some(url) = &request.url {
-        call.exchange.check_webhook_url(app, url)?;
-    }
+    let url = request.url.map(|url| call.exchange.webhook_url(app, &url)).transpose()?;
     let change = WebhookChange {
-        url: request.url,
+        url,
         events: request.events,
         envelope: request.envelope,
         description: request.description,

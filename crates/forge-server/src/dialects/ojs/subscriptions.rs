@@ -86,8 +86,7 @@ async fn changed(app: &App, command: WebhookCommand) -> Result<Webhook, ApiError
 async fn create(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, client) = (call.app, client(&call)?);
     let request = read_subscription(&call.body)?;
-    let url = request.url.unwrap_or_default();
-    call.exchange.check_webhook_url(app, &url)?;
+    let url = call.exchange.webhook_url(app, &request.url.unwrap_or_default())?;
     let (now, secret) = (app.clock.now(), request.secret.unwrap_or_else(|| new_secret(app)));
     let webhook = Webhook {
         id: app.engine.webhook_id(),
@@ -134,11 +133,9 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
 
 async fn change(call: Call<'_>) -> Result<Response, ApiError> {
     let request = read_subscription_change(&call.body)?;
-    if let Some(url) = &request.url {
-        call.exchange.check_webhook_url(call.app, url)?;
-    }
+    let url = request.url.map(|url| call.exchange.webhook_url(call.app, &url)).transpose()?;
     let change = WebhookChange {
-        url: request.url,
+        url,
         events: request.events,
         envelope: None,
         description: request.metadata.map(Some),

@@ -103,10 +103,16 @@ async fn a_bad_url_or_event_is_refused_and_a_second_of_the_same_url_conflicts() 
     for body in [json!({}), json!({"url": "http://example.com/"}), json!({"url": 1, "events": ["*"]})] {
         post(body).await.refused(400, "RFA_REQUEST_MALFORMED");
     }
-    let made = register(&client, "http://127.0.0.1:9/").await;
-    let twice = post(json!({"url": "http://127.0.0.1:9/", "events": ["*"]})).await;
-    let problem = twice.refused(409, "RFA_JOB_CONFLICT");
-    assert_eq!(problem["details"]["existing_webhook_id"], made["webhook_id"]);
+    let made = register(&client, "http://127.0.0.1:9").await;
+    assert_eq!(made["url"], "http://127.0.0.1:9/", "as it is called and signed");
+    for spelling in ["http://127.0.0.1:9/", "http://127.0.0.1:9", "HTTP://127.1:9/a/..#part"] {
+        let twice = post(json!({"url": spelling, "events": ["*"]})).await;
+        let problem = twice.refused(409, "RFA_JOB_CONFLICT");
+        assert_eq!(problem["details"]["existing_webhook_id"], made["webhook_id"], "{spelling}");
+    }
+    let changed = json!({"url": "HTTPS://Example.com/ü"});
+    let changed = client.call("PATCH", &path(&made)).json(changed).send().await.expect(200);
+    assert_eq!(changed["url"], "https://example.com/%C3%BC");
     register(&server.client().await, "http://127.0.0.1:9/").await;
 }
 

@@ -229,8 +229,10 @@ async fn a_callback_with_the_url_of_a_webhook_hears_of_each_event_once() {
     let mut recorder = Recorder::start(|_| Temper::Answers(204)).await;
     let url = recorder.receiver.url();
     register(&client, json!({"url": url, "events": ["job_started", "job_failed"]})).await;
+    let spelled = url.replace("http://", "HTTP://") + "#again";
     let job =
-        client.job_like(json!({"type": "EXECUTE", "work_kind": "FAIL_IMMEDIATE", "callback": url})).await;
+        client.job_like(json!({"type": "EXECUTE", "work_kind": "FAIL_IMMEDIATE", "callback": spelled})).await;
+    assert_eq!(client.get(&format!("/v1/jobs/{job}")).await.expect(200)["callback"], url);
     let mut heard = Vec::new();
     for _ in 0..5 {
         let arrival = recorder.next().await;
