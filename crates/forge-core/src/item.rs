@@ -52,6 +52,20 @@ pub struct ItemError {
     pub retryable: bool,
 }
 
+impl ItemError {
+    const NOT_BEGUN: &str = "Not begun, because a step before it did not succeed.";
+
+    /// Of a step of a workflow that never had its turn.
+    pub fn not_begun() -> ItemError {
+        ItemError { kind: Kind::Cancelled, message: String::from(ItemError::NOT_BEGUN), retryable: false }
+    }
+
+    /// Whether it is that. The words tell: nothing else of it is stored.
+    pub fn is_not_begun(&self) -> bool {
+        self.kind == Kind::Cancelled && self.message == ItemError::NOT_BEGUN
+    }
+}
+
 /// How many items of a batch ended how, as of the newest attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {

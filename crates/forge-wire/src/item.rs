@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use forge_core::catalog::Kind;
+use forge_core::catalog::{Kind, ProcessingStage};
 use forge_core::item::{Item, ItemEnd, ItemError, Tally};
 use forge_core::job::Job;
 use forge_core::limits::{ITEM_ID_BYTES_MAX, ITEMS_MAX};
@@ -192,7 +192,16 @@ pub fn outcome(end: &ItemEnd, language: Language) -> ItemOutcome {
                 language::phrase(error.kind, said(error), language).unwrap_or_else(|| said(error).into()),
             )
             .with_retryable(error.retryable)
-            .with_processing_stage(error.kind.entry().stage.map_or("processing", |stage| stage.as_str())),
+            .with_processing_stage(stage(error).as_str()),
+    }
+}
+
+/// How far an item had come that did not end well.
+fn stage(error: &ItemError) -> ProcessingStage {
+    match error.kind.entry().stage {
+        None if error.is_not_begun() => ProcessingStage::Queuing,
+        None => ProcessingStage::Processing,
+        Some(stage) => stage,
     }
 }
 
@@ -301,6 +310,16 @@ mod tests {
         for language in Language::ALL {
             let meaning = language::words(Kind::HandlerError, language).meaning;
             assert_eq!(outcome(&end, language).detail(), Some(meaning));
+        }
+    }
+
+    #[test]
+    fn an_item_that_was_never_begun_waited_and_any_other_was_worked_on() {
+        let cancelled = ItemError { kind: Kind::Cancelled, message: "no".into(), retryable: false };
+        for (error, stage) in [(ItemError::not_begun(), "queuing"), (cancelled, "processing")] {
+            let end = ItemEnd { id: "a".into(), error: Some(error) };
+            assert_eq!(outcome(&end, Language::English).processing_stage(), Some(stage));
+            assert_eq!(ItemView::ended(&end).processing_stage.as_deref(), Some(stage));
         }
     }
 

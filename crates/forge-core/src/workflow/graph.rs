@@ -216,7 +216,7 @@ impl Workflow {
         for (step, end) in self.steps.iter().zip(&mut ends) {
             end.error = match (step.state, end.error.take()) {
                 (StepState::Skipped, _) if !well && step.when != StepCondition::AnyFailed => {
-                    Some(unsaid(Kind::Cancelled, "Not begun, because a step before it did not succeed."))
+                    Some(ItemError::not_begun())
                 }
                 (StepState::Failed, None) => Some(unsaid(Kind::HandlerError, "The step failed.")),
                 (StepState::Canceled, None) => Some(unsaid(Kind::Cancelled, "The step was cancelled.")),
