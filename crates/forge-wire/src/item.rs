@@ -239,8 +239,8 @@ pub struct ItemsView {
     pub failed: u32,
     /// The items of this page, in the order of the request.
     pub items: Vec<ItemView>,
-    /// Where the next page begins; absent on the last one.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
+    /// Where the next page begins; `None` on the last one.
+    #[serde(default)]
     pub next_cursor: Option<String>,
 }
 

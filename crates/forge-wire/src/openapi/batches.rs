@@ -10,7 +10,7 @@ use super::operations::{
     ANY, JOB, KEYED, OF_JOB, SUBMITTING, WRITING, accepted, answer, limit, of_jobs, path_parameter, query,
     refusals, submitting,
 };
-use super::schemas::{count, id, object, reference, text, work_kind};
+use super::schemas::{count, id, maybe, object, reference, text, work_kind};
 
 pub(super) fn all() -> Vec<Operation> {
     let mut listing = vec![path_parameter("job_id", "The batch.")];
@@ -62,6 +62,7 @@ pub(super) fn page() -> OperationAnswer {
                 "processingStage": "processing",
             },
         ],
+        "next_cursor": null,
     });
     answer(200, "A page.", "Items", example)
 }
@@ -147,14 +148,14 @@ pub(super) fn schemas() -> Value {
         },
         "Items": object(
             "A page of the items of a batch.",
-            &["jobId", "total", "completed", "failed", "items"],
+            &["jobId", "total", "completed", "failed", "items", "next_cursor"],
             json!({
                 "jobId": id("The execution they belong to."),
                 "total": count("How many items the batch has."),
                 "completed": count("How many ended well."),
                 "failed": count("How many did not."),
                 "items": {"type": "array", "items": reference("Item"), "maxItems": 200},
-                "next_cursor": text("Where the next page begins; absent on the last one."),
+                "next_cursor": maybe(text("Where the next page begins; null on the last one.")),
             }),
         ),
         "Item": object("One item.", &["itemId", "status"], json!({

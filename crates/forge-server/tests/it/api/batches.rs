@@ -147,6 +147,7 @@ async fn a_batch_under_way_shows_its_items_as_open() {
     let path = format!("/v1/jobs/{}/items", id.as_str().unwrap());
     let items = client.get(&path).await.expect(200);
     assert_eq!(items["items"], json!([{"itemId": "a", "status": "ACCEPTED"}]));
+    assert_eq!(items.get("next_cursor"), Some(&json!(null)), "the end, as in every list");
     server.claim(true).await;
     assert_eq!(client.get(&path).await.expect(200)["items"][0]["status"], "PROCESSING");
     client.call("POST", &path.replace("/items", "/cancel")).send().await.expect(200);
