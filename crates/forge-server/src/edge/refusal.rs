@@ -159,7 +159,7 @@ fn of_rules(refusal: &Refusal) -> Refused {
             refused(&format!("The job has {expected} items, and each must be told once."))
         }
         Refusal::NoDeadLetter => {
-            refused("The job is no dead letter, so it cannot be revived; a plain retry may do.")
+            refused("The job is no dead letter, so it cannot be revived; it can be retried only while it has retries left.")
                 .fact("state", "FAILED")
         }
         Refusal::RetryLimitReached { attempts } => {

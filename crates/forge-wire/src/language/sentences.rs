@@ -179,8 +179,8 @@ const SENTENCES: SentenceTable = &[
     ("The job was cancelled.", "Der Auftrag wurde abgebrochen."),
     ("The worker does not hold the job, or no longer.", "Der Worker hat den Auftrag nicht oder nicht mehr."),
     (
-        "The job is no dead letter, so it cannot be revived; a plain retry may do.",
-        "Der Auftrag ist nicht liegen geblieben und lässt sich daher nicht wiederbeleben; vielleicht genügt eine Wiederholung.",
+        "The job is no dead letter, so it cannot be revived; it can be retried only while it has retries left.",
+        "Der Auftrag ist nicht liegen geblieben und lässt sich daher nicht wiederbeleben; wiederholen lässt er sich nur, solange Wiederholungen übrig sind.",
     ),
     ("No retry is left after {1} attempts.", "Nach {1} Versuchen ist keine Wiederholung mehr übrig."),
     (
