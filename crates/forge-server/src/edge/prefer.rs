@@ -32,8 +32,7 @@ impl Prefer {
             // The first of two equal preferences counts.
             match name.trim().to_ascii_lowercase().as_str() {
                 "wait" if prefer.wait.is_none() => {
-                    let seconds = value.parse().ok().filter(|seconds| *seconds > 0);
-                    prefer.wait = seconds.map(|seconds| Duration::from_secs(seconds).min(wait_max));
+                    prefer.wait = seconds(value).map(|seconds| Duration::from_secs(seconds).min(wait_max));
                 }
                 "respond-async" => prefer.respond_async = true,
                 _ => {}
@@ -54,6 +53,12 @@ impl Prefer {
     }
 }
 
+/// A number of seconds that is not zero; one that no integer holds is a very long wait.
+fn seconds(value: &str) -> Option<u64> {
+    let is_number = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| value.parse().unwrap_or(u64::MAX)).filter(|seconds| *seconds > 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,6 +68,8 @@ mod tests {
         for (header, wait_s, respond_async, applied) in [
             ("wait=5", Some(5), false, Some("wait=5")),
             ("wait=9999", Some(30), false, Some("wait=30")),
+            ("wait=999999999999999999999", Some(30), false, Some("wait=30")),
+            ("wait=", None, false, None),
             ("respond-async", None, true, Some("respond-async")),
             ("respond-async, wait=10", Some(10), true, Some("respond-async, wait=10")),
             ("Wait = \"7\" ; foo=bar", Some(7), false, Some("wait=7")),
