@@ -9,6 +9,8 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio_rustls::rustls::RootCertStore;
 use url::Url;
 
@@ -284,6 +286,11 @@ impl Call {
         self.headers.insert(CONTENT_TYPE, JSON);
         Ok(self)
     }
+}
+
+/// A value as JSON that is sent as it is.
+pub(crate) fn raw(value: &Value) -> Box<RawValue> {
+    serde_json::value::to_raw_value(value).expect("a value has only strings as keys")
 }
 
 impl Builder {

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
-use crate::client::{Call, Client};
+use crate::client::{Call, Client, raw};
 use crate::error::Error;
 use crate::path::segment;
 use crate::transport::Body;
@@ -32,7 +32,7 @@ pub struct Ojs<'a> {
 pub struct NewJob {
     #[serde(rename = "type")]
     job_type: String,
-    args: Value,
+    args: Box<RawValue>,
     #[serde(skip_serializing_if = "Map::is_empty")]
     options: Map<String, Value>,
     #[serde(skip)]
@@ -42,7 +42,12 @@ pub struct NewJob {
 impl NewJob {
     /// A job of this type, with these arguments (an array or an object).
     pub fn new(job_type: impl Into<String>, args: impl Into<Value>) -> NewJob {
-        NewJob { job_type: job_type.into(), args: args.into(), options: Map::new(), key: None }
+        NewJob::raw(job_type, raw(&args.into()))
+    }
+
+    /// The same, with arguments that are sent as they are written: no number is rounded, whatever a [`Value`] can hold.
+    pub fn raw(job_type: impl Into<String>, args: Box<RawValue>) -> NewJob {
+        NewJob { job_type: job_type.into(), args, options: Map::new(), key: None }
     }
 
     /// An option of the envelope: `queue`, `priority`, `scheduled_at`, `retry`, …

@@ -54,6 +54,10 @@ async fn set(flags: &SetScheduleFlags) -> Result<Exit, Trouble> {
     let screen = Screen::of(&flags.connection);
     let client = flags.connection.client()?;
     let payload = flags.payload.as_deref().map(read_payload).transpose()?;
+    let payload: Option<Value> = payload
+        .map(|payload| serde_json::from_str(payload.get()))
+        .transpose()
+        .map_err(|error| Trouble::Usage(format!("the payload cannot be registered: {error}")))?;
     let mut body = terms(flags);
     match &flags.r#type {
         Some(job_type) => {

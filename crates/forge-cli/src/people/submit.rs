@@ -13,6 +13,7 @@ use forge_client::ojs::NewJob;
 use forge_client::operations::Submission;
 use forge_client::{Client, Error};
 use forge_problem::Timestamp;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::flags::SubmitFlags;
@@ -62,8 +63,8 @@ async fn send(client: &Client, road: &Road) -> Result<(String, String), Error> {
     }
 }
 
-/// JSON, the JSON of a file, or that of standard input.
-pub(super) fn read_payload(text: &str) -> Result<Value, Trouble> {
+/// JSON, the JSON of a file, or that of standard input, as it is written.
+pub(super) fn read_payload(text: &str) -> Result<Box<RawValue>, Trouble> {
     let wrong = |what: &str, reason: String| Trouble::Usage(format!("could not read {what}: {reason}"));
     let (what, text) = match text.strip_prefix('@') {
         Some(path) => {
@@ -81,7 +82,7 @@ pub(super) fn read_payload(text: &str) -> Result<Value, Trouble> {
     serde_json::from_str(&text).map_err(|error| wrong(&what, format!("it is no JSON: {error}")))
 }
 
-fn road(flags: &SubmitFlags, payload: Option<Value>) -> Result<Road, Trouble> {
+fn road(flags: &SubmitFlags, payload: Option<Box<RawValue>>) -> Result<Road, Trouble> {
     let at = flags.at.as_deref().map(moment).transpose()?;
     if let Some(operation) = &flags.operation {
         return Ok(Road::Operations(operations(Submission::operation(operation), flags, payload)?));
@@ -93,7 +94,7 @@ fn road(flags: &SubmitFlags, payload: Option<Value>) -> Result<Road, Trouble> {
         return forge(flags, form, payload, at).map(Road::Forge);
     }
     let job_type = flags.r#type.as_deref().unwrap_or(TYPE_DEFAULT);
-    let listed = payload.as_ref().is_some_and(Value::is_array);
+    let listed = payload.as_ref().is_some_and(|payload| payload.get().starts_with('['));
     match (&flags.kind, at) {
         (Some(_), Some(_)) => Err(Trouble::Usage(
             "--at with --kind goes without --type: /v1 schedules simulated work".to_owned(),
@@ -106,7 +107,7 @@ fn road(flags: &SubmitFlags, payload: Option<Value>) -> Result<Road, Trouble> {
 fn forge(
     flags: &SubmitFlags,
     form: Option<&str>,
-    payload: Option<Value>,
+    payload: Option<Box<RawValue>>,
     at: Option<String>,
 ) -> Result<Submit, Trouble> {
     let mut job = match (form, at) {
@@ -123,7 +124,7 @@ fn forge(
         job = job.queue(queue);
     }
     if let Some(payload) = payload {
-        job = job.payload(payload);
+        job = job.raw_payload(payload);
     }
     if let Some(key) = &flags.idempotency_key {
         job = job.idempotency_key(key);
@@ -134,13 +135,13 @@ fn forge(
 fn operations(
     mut job: Submission,
     flags: &SubmitFlags,
-    payload: Option<Value>,
+    payload: Option<Box<RawValue>>,
 ) -> Result<Submission, Trouble> {
     if let Some(payload) = payload {
-        if !payload.is_object() {
+        if !payload.get().starts_with('{') {
             return Err(Trouble::Usage(format!("the payload must be a JSON object, not {payload}")));
         }
-        job = job.parameters(payload);
+        job = job.raw_parameters(payload);
     }
     if let Some(queue) = &flags.queue {
         job = job.queue(queue);
@@ -157,14 +158,16 @@ fn operations(
 fn ojs(
     job_type: &str,
     flags: &SubmitFlags,
-    payload: Option<Value>,
+    payload: Option<Box<RawValue>>,
     at: Option<String>,
 ) -> Result<NewJob, Trouble> {
-    let args = payload.unwrap_or_else(|| json!([]));
-    if !args.is_object() && !args.is_array() {
-        return Err(Trouble::Usage(format!("the payload must be a JSON object or a list, not {args}")));
-    }
-    let mut job = NewJob::new(job_type, args);
+    let mut job = match payload {
+        None => NewJob::new(job_type, json!([])),
+        Some(args) if args.get().starts_with(['{', '[']) => NewJob::raw(job_type, args),
+        Some(args) => {
+            return Err(Trouble::Usage(format!("the payload must be a JSON object or a list, not {args}")));
+        }
+    };
     if let Some(queue) = &flags.queue {
         job = job.option("queue", queue.as_str());
     }
@@ -231,6 +234,12 @@ mod tests {
             (&["--queue", "q"], r#"/api {"type":"job","queue":"q"}"#),
             (&["--type", "t", "--payload", "{\"a\":1}"], r#"/api {"type":"t","parameters":{"a":1}}"#),
             (&["--type", "t", "--kind", "K"], r#"/api {"type":"t","work_kind":"K"}"#),
+            (
+                &["--type", "t", "--payload", r#"{"b":1.10, "n":123456789012345678901234567890,"e":1e400}"#],
+                r#"/api {"type":"t","parameters":{"b":1.10, "n":123456789012345678901234567890,"e":1e400}}"#,
+            ),
+            (&["--type", "t", "--payload", " [ 1.10 ] "], r#"/ojs {"type":"t","args":[ 1.10 ]}"#),
+            (&["--kind", "K", "--payload", "1E2"], r#"/v1 {"type":"EXECUTE","work_kind":"K","payload":1E2}"#),
             (&["--operation", "reports/generate"], "/api {}"),
             (&["--type", "t", "--payload", "[1]"], r#"/ojs {"type":"t","args":[1]}"#),
             (

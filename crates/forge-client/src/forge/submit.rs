@@ -3,8 +3,10 @@
 use forge_wire::forge::SubmittedView;
 use serde::Serialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::Forge;
+use crate::client::raw;
 use crate::error::Error;
 
 /// A job to be submitted. The idempotency key is made by the client for every call of [`Forge::submit`] unless one is given, and
@@ -19,7 +21,7 @@ pub struct Submit {
     #[serde(skip_serializing_if = "Option::is_none")]
     execution_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    payload: Option<Value>,
+    payload: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     queue: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,8 +70,13 @@ impl Submit {
     }
 
     /// Any JSON.
-    pub fn payload(mut self, payload: impl Into<Value>) -> Submit {
-        self.payload = Some(payload.into());
+    pub fn payload(self, payload: impl Into<Value>) -> Submit {
+        self.raw_payload(raw(&payload.into()))
+    }
+
+    /// Any JSON, sent as it is written: no number is rounded, whatever a [`Value`] can hold.
+    pub fn raw_payload(mut self, payload: Box<RawValue>) -> Submit {
+        self.payload = Some(payload);
         self
     }
 

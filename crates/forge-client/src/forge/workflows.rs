@@ -1,6 +1,6 @@
 //! Workflows of `/v1`: jobs that wait for each other.
 
-use serde_json::Value;
+use serde::Serialize;
 
 use super::{Filter, Forge, Workflow, WorkflowSummary, Workflows};
 use crate::error::Error;
@@ -14,7 +14,7 @@ impl Forge<'_> {
     /// [`Error::Validation`] if the description will not do; it names the place.
     pub async fn submit_workflow(
         &self,
-        description: &Value,
+        description: &impl Serialize,
         key: Option<&str>,
     ) -> Result<WorkflowSummary, Error> {
         let made = self.client.new_key();

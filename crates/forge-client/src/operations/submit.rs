@@ -2,10 +2,11 @@
 
 use http::header::LOCATION;
 use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::Operations;
-use crate::client::read;
+use crate::client::{raw, read};
 use crate::error::Error;
 use crate::limits::ANSWER_BYTES_MAX;
 use crate::wait;
@@ -20,7 +21,7 @@ pub struct Submission {
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     job_type: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    parameters: Option<Value>,
+    parameters: Option<Box<RawValue>>,
     #[serde(flatten)]
     more: Map<String, Value>,
     #[serde(skip)]
@@ -41,8 +42,13 @@ impl Submission {
     }
 
     /// What to do it with: a JSON object.
-    pub fn parameters(mut self, parameters: impl Into<Value>) -> Submission {
-        self.parameters = Some(parameters.into());
+    pub fn parameters(self, parameters: impl Into<Value>) -> Submission {
+        self.raw_parameters(raw(&parameters.into()))
+    }
+
+    /// The same, sent as it is written: no number is rounded, whatever a [`Value`] can hold.
+    pub fn raw_parameters(mut self, parameters: Box<RawValue>) -> Submission {
+        self.parameters = Some(parameters);
         self
     }
 
