@@ -1,6 +1,8 @@
 //! Downloads that break.
 
 use std::fs;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
+use std::path::Path;
 
 use forge_client::Error;
 use serde_json::json;
@@ -83,6 +85,94 @@ async fn a_wrong_digest_leaves_no_file() {
     let download = server.client(&Hurried::new()).forge().result("7").await.unwrap();
     assert!(matches!(download.save(&path, |_| {}).await, Err(Error::Protocol(_))));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+/// Saves the whole of it to this path.
+async fn save(path: &Path) -> Result<u64, Error> {
+    let server = Foreign::start(|_, _| Reply::new(200, &[("etag", TAG)], WHOLE)).await;
+    server.client(&Hurried::new()).forge().result("7").await.unwrap().save(path, |_| {}).await
+}
+
+#[tokio::test]
+async fn a_file_that_is_replaced_keeps_its_mode_and_is_read_by_nobody_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("result.txt");
+    for mode in [0o600, 0o640, 0o666, 0o400] {
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        // What an earlier download left may be open to all.
+        let stingy = Foreign::start(|_, _| Reply::cut(200, &[("etag", TAG)], 16, b"01234")).await;
+        let download = stingy.client(&Hurried::new()).forge().result("7").await.unwrap();
+        let parts = || fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+        let part = || parts().find(|part| *part != path).unwrap();
+        let saved = download.save(&path, |_| assert_eq!(mode_of(&part()), 0o600)).await;
+        assert!(saved.is_err() && fs::read(&path).unwrap() == b"old");
+        for part in parts().filter(|part| *part != path) {
+            fs::remove_file(part).unwrap();
+        }
+        assert_eq!(save(&path).await.unwrap(), 16);
+        assert_eq!((fs::read(&path).unwrap().as_slice(), mode_of(&path)), (WHOLE, mode), "{mode:o}");
+        fs::remove_file(&path).unwrap();
+    }
+}
+
+fn mode_of(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+#[tokio::test]
+async fn a_link_is_followed_and_stays_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, link) = (folder.path().join("file.txt"), folder.path().join("link.txt"));
+    symlink("file.txt", &link).unwrap();
+    for there in [None, Some("old")] {
+        if let Some(old) = there {
+            fs::write(&file, old).unwrap();
+        }
+        save(&link).await.unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read(&file).unwrap(), WHOLE);
+        fs::remove_file(&file).unwrap();
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left but the link");
+    let (a, b) = (folder.path().join("a"), folder.path().join("b"));
+    symlink(&a, &b).unwrap();
+    symlink(&b, &a).unwrap();
+    assert!(matches!(save(&a).await, Err(Error::File { .. })), "links in a circle lead nowhere");
+}
+
+#[tokio::test]
+async fn what_is_no_file_is_written_to_and_stays_what_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let reader = tokio::task::spawn_blocking({
+        let pipe = pipe.clone();
+        move || fs::read(pipe).unwrap()
+    });
+    assert_eq!(save(&pipe).await.unwrap(), 16);
+    assert_eq!(reader.await.unwrap(), WHOLE);
+    assert!(fs::metadata(&pipe).unwrap().file_type().is_fifo());
+    let error = save(folder.path()).await.unwrap_err();
+    assert!(error.to_string().contains("it is a folder"), "{error}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
+}
+
+#[tokio::test]
+async fn two_downloads_to_one_file_do_not_disturb_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("result.txt");
+    let server = Foreign::start(|request, _| partial(request, 5)).await;
+    let mut saving = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let (path, client) = (path.clone(), server.client(&Hurried::new()));
+        saving.spawn(async move { client.forge().result("7").await.unwrap().save(&path, |_| {}).await });
+    }
+    while let Some(saved) = saving.join_next().await {
+        assert_eq!(saved.unwrap().unwrap(), 16);
+    }
+    assert_eq!(fs::read(&path).unwrap(), WHOLE);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
 }
 
 #[tokio::test]

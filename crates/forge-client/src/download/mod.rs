@@ -1,7 +1,9 @@
 //! What a job left, in pieces. A download that breaks goes on where it ended, with the same content or not at all. A file
 //! appears whole or not at all, and a download that was broken off for good is continued by the next one.
 
-use std::path::{Path, PathBuf};
+mod target;
+
+use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,8 +11,8 @@ use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, ETAG, IF_RANGE, RANGE};
 use http::{HeaderName, Method, StatusCode};
 use sha2::{Digest as _, Sha256};
-use tokio::fs::{self, File, OpenOptions};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::fs::{File, OpenOptions};
+use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 use url::Url;
 
 use crate::client::{Call, Client};
@@ -19,6 +21,7 @@ use crate::error::{Error, Unreachable};
 use crate::limits::RESUMES_MAX;
 use crate::retry::RetryPolicy;
 use crate::transport::Answer;
+use target::{FileTarget, Target};
 
 const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
 
@@ -120,43 +123,80 @@ impl Download {
     /// Saves it as `path`, which appears once all is there and checked; bytes written. `progress` is told how many there are
     /// after each piece. What an earlier, broken download of the same content left beside `path` is gone on with.
     ///
+    /// Links are followed, and a file that is replaced keeps its mode. What is there and is no file, such as a pipe or a device, is
+    /// written to as the bytes come.
+    ///
     /// # Errors
     /// [`Error::File`] if the disk does not take it; as [`Download::chunk`].
-    pub async fn save(mut self, path: &Path, mut progress: impl FnMut(u64)) -> Result<u64, Error> {
-        let part = self.part_path(path);
-        let trouble =
-            |error: std::io::Error| Error::File { path: path.to_owned(), reason: error.to_string() };
-        let (mut file, mut digest) = self.continue_part(&part).await.map_err(trouble)?;
+    pub async fn save(self, path: &Path, progress: impl FnMut(u64)) -> Result<u64, Error> {
+        match Target::find(path).map_err(trouble(path))? {
+            Target::File(target) => self.save_file(path, &target, progress).await,
+            Target::Stream(stream) => self.write_to(&stream, progress).await,
+        }
+    }
+
+    async fn save_file(
+        mut self,
+        path: &Path,
+        target: &FileTarget,
+        progress: impl FnMut(u64),
+    ) -> Result<u64, Error> {
+        let random = self.client.clock().random();
+        let (file, part) = target.open_part(&self.content(), random).map_err(trouble(path))?;
+        let mut file = File::from_std(file);
+        let mut digest = self.read_part(&mut file).await.map_err(trouble(path))?;
         if self.at > 0 {
             self.answer = None;
         }
-        let written = async {
-            while self.answer.is_some() || self.head.size.is_none_or(|size| self.at < size) {
-                let Some(chunk) = self.chunk().await? else { break };
-                file.write_all(&chunk).await.map_err(trouble)?;
-                digest.update(&chunk);
-                progress(self.at);
-            }
-            Ok(())
-        };
-        let outcome: Result<(), Error> = written.await;
+        let outcome = self.copy(&mut file, &mut digest, path, progress).await;
         // What came before a break is worth keeping too.
-        let synced = async {
-            file.flush().await?;
-            file.sync_all().await
-        };
-        let outcome =
-            outcome.and(synced.await.map_err(trouble)).and_then(|()| self.check(&digest.finalize()));
+        let synced = file.sync_all().await.map_err(trouble(path));
+        let outcome = outcome.and(synced).and_then(|()| self.check(&digest.finalize()));
         if let Err(error) = outcome {
             // Only what can be gone on with is worth keeping.
             let keep = matches!(error, Error::Unreachable(_)) && self.head.etag.is_some();
-            if !keep {
-                let _ = fs::remove_file(&part).await;
+            if !keep || !part.is_found_again {
+                part.remove();
             }
             return Err(error);
         }
-        fs::rename(&part, path).await.map_err(trouble)?;
+        // It stays locked until it has its name.
+        target.appear(&part, &file.into_std().await).map_err(trouble(path))?;
         Ok(self.at)
+    }
+
+    /// Writes to what is there already. What turns out to be wrong at the end was written all the same.
+    async fn write_to(mut self, path: &Path, progress: impl FnMut(u64)) -> Result<u64, Error> {
+        let mut file = OpenOptions::new().write(true).open(path).await.map_err(trouble(path))?;
+        let mut digest = Sha256::new();
+        self.copy(&mut file, &mut digest, path, progress).await?;
+        self.check(&digest.finalize())?;
+        Ok(self.at)
+    }
+
+    /// Hands on what is still to come, and no less is written when it returns.
+    async fn copy(
+        &mut self,
+        file: &mut File,
+        digest: &mut Sha256,
+        path: &Path,
+        mut progress: impl FnMut(u64),
+    ) -> Result<(), Error> {
+        let mut copied = Ok(());
+        while self.answer.is_some() || self.head.size.is_none_or(|size| self.at < size) {
+            let chunk = match self.chunk().await {
+                Ok(Some(chunk)) => chunk,
+                Ok(None) => break,
+                Err(error) => {
+                    copied = Err(error);
+                    break;
+                }
+            };
+            file.write_all(&chunk).await.map_err(trouble(path))?;
+            digest.update(&chunk);
+            progress(self.at);
+        }
+        copied.and(file.flush().await.map_err(trouble(path)))
     }
 
     fn check(&self, digest: &[u8]) -> Result<(), Error> {
@@ -168,20 +208,16 @@ impl Download {
         }
     }
 
-    /// The file that grows beside the one that is wanted; the same for the same content only.
-    fn part_path(&self, path: &Path) -> PathBuf {
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let content = match &self.head.etag {
+    /// Names this content, and no other.
+    fn content(&self) -> String {
+        match &self.head.etag {
             Some(etag) => Sha256::digest(etag)[..8].iter().map(|byte| format!("{byte:02x}")).collect(),
             None => format!("{:016x}", self.client.clock().random() as u64),
-        };
-        path.with_file_name(format!(".{name}.{content}.part"))
+        }
     }
 
-    /// The file with what is there already, read once for its digest.
-    async fn continue_part(&mut self, part: &Path) -> std::io::Result<(File, Sha256)> {
-        let mut file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(part).await?;
+    /// Reads what is there already, for its digest and its length.
+    async fn read_part(&mut self, file: &mut File) -> std::io::Result<Sha256> {
         let mut digest = Sha256::new();
         let mut buffer = vec![0; 64 * 1024];
         loop {
@@ -195,10 +231,11 @@ impl Download {
         }
         if self.head.size.is_some_and(|size| self.at > size) {
             file.set_len(0).await?;
+            file.rewind().await?;
             self.at = 0;
-            return Ok((OpenOptions::new().write(true).open(part).await?, Sha256::new()));
+            return Ok(Sha256::new());
         }
-        Ok((file, digest))
+        Ok(digest)
     }
 
     /// Asks for the rest.
@@ -226,6 +263,10 @@ impl Download {
             other => Err(Error::Protocol(format!("a result was expected, not {other}"))),
         }
     }
+}
+
+fn trouble(path: &Path) -> impl Fn(std::io::Error) -> Error {
+    move |error| Error::File { path: path.to_owned(), reason: error.to_string() }
 }
 
 impl Head {
