@@ -71,6 +71,9 @@ pub const GRPC_PING_EVERY: Duration = Duration::from_secs(20);
 /// See [`GRPC_PING_EVERY`].
 pub const GRPC_PING_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// Tries to reach a gRPC server at the start, after the first one: about a second and a half.
+pub const GRPC_FIRST_TRIES: u32 = 3;
+
 /// How long a fetch that is under way may still take when the worker stops: what it brings goes back.
 pub const FETCH_GRACE: Duration = Duration::from_millis(300);
 

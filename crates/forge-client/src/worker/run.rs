@@ -391,9 +391,13 @@ impl Shared {
     }
 
     async fn failed(&self, job: &Taken, failure: &Failure) -> Result<Reported, Error> {
-        self.failed.fetch_add(1, Ordering::Relaxed);
-        (self.notes)(&Note::Failed(job, failure));
-        self.report_failure(job, failure).await
+        // Said once the server has heard it: of a job that it took back meanwhile, that is its end.
+        let reported = self.report_failure(job, failure).await?;
+        if reported == Reported::Heard {
+            self.failed.fetch_add(1, Ordering::Relaxed);
+            (self.notes)(&Note::Failed(job, failure));
+        }
+        Ok(reported)
     }
 
     /// Runs the handler in a task of its own, so that its panic is not ours.

@@ -11,7 +11,7 @@ use super::report::away;
 use super::run::{Directive, Note, Shared};
 use crate::error::Error;
 use crate::grpc::{JobSource, JobStream};
-use crate::limits::FETCH_GRACE;
+use crate::limits::{FETCH_GRACE, GRPC_FIRST_TRIES};
 
 impl Shared {
     /// Takes jobs until it is asked to stop.
@@ -24,6 +24,7 @@ impl Shared {
         let mut directive = self.directive.subscribe();
         let mut stop = pin!(stop);
         let mut tries = 0;
+        let mut was_open = false;
         loop {
             // What the wait gives is let go at once: it must not be held while something else is awaited.
             let wanted = async {
@@ -39,7 +40,7 @@ impl Shared {
             let broke = match source.open(self.stream_request()).await {
                 Err(error) => error,
                 Ok(mut stream) => {
-                    tries = 0;
+                    (tries, was_open) = (0, true);
                     let taken = self.take_from(&mut stream, jobs);
                     let unwanted = async {
                         let _ = directive.wait_for(|directive| *directive != Directive::Running).await;
@@ -59,7 +60,9 @@ impl Shared {
                     }
                 }
             };
-            if !broke.is_retryable() {
+            // A server that never was there is a wrong address.
+            let is_nowhere = !was_open && tries >= GRPC_FIRST_TRIES && matches!(broke, Error::Unreachable(_));
+            if is_nowhere || !broke.is_retryable() {
                 return Err(broke);
             }
             let asked = broke.api().and_then(|said| said.retry_after).unwrap_or_default();

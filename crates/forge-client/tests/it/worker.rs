@@ -305,3 +305,27 @@ fn a_worker_that_cannot_work_is_not_built() {
     let short = Worker::builder(client).handler("*", sum).lease(Duration::from_millis(10));
     assert!(matches!(short.build(), Err(Error::Usage(_))));
 }
+
+#[tokio::test]
+async fn a_job_that_fails_after_the_server_took_it_back_has_one_end() {
+    let server = Foreign::start(|request, n| match request.path.as_str() {
+        "/ojs/v1/workers/fetch" if n < 3 => Reply::json(200, &[], json!({"jobs": [job("1", "a")]})),
+        "/ojs/v1/workers/fetch" => Reply::json(200, &[], json!({"jobs": []})),
+        "/ojs/v1/workers/nack" => Reply::json(409, &[], json!({"code": "JOB_NOT_ACTIVE"})),
+        _ => Reply::json(200, &[], json!({"state": "running", "jobs_extended": []})),
+    })
+    .await;
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let notes = told.clone();
+    let worker = Worker::builder(client(&server))
+        .handler("*", async |_, _| Err(Failure::new("out of time")))
+        .notes(move |note| {
+            notes.lock().unwrap().push(format!("{note:?}").split('(').next().unwrap().to_owned())
+        })
+        .build()
+        .unwrap();
+    let stopped = work(&server, worker, 1).await;
+    assert_eq!((stopped.succeeded, stopped.failed), (0, 0));
+    let ends: Vec<String> = told.lock().unwrap().iter().filter(|note| *note != "Draining").cloned().collect();
+    assert_eq!(ends, ["Took", "Lost"]);
+}

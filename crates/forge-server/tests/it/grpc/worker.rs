@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use forge_client::worker::{Context, Failure, Note, Output, Taken};
 use forge_client::{Client as ForgeClient, Worker};
+use forge_store::testing::free_port;
 use serde_json::json;
 use tokio::sync::oneshot;
 
@@ -89,6 +90,19 @@ async fn a_worker_whose_key_is_refused_says_so_and_an_address_that_is_none_is_no
     let said = error.api().expect("the server said so");
     assert_eq!(said.canonical.as_deref(), Some("UNAUTHENTICATED"));
     assert!(build("127.0.0.1:9090".to_owned()).is_err() && build("ftp://a".to_owned()).is_err());
+}
+
+#[tokio::test]
+async fn a_grpc_server_that_is_not_there_stops_the_start_of_a_worker() {
+    let world = World::start().await;
+    let url = format!("http://{}", world.server.address);
+    let nowhere = format!("http://127.0.0.1:{}", free_port());
+    let arguments = ["worker", "exec", "--url", &url, "--grpc", &nowhere, "--", "/bin/true"];
+    let mut command = process::forgerun(&arguments);
+    command.env("FORGERUN_API_KEY", &world.client.key);
+    let ended = tokio::task::spawn_blocking(move || process::run(&mut command)).await.unwrap();
+    assert_eq!(ended.code, Some(6), "{}", ended.stderr);
+    assert!(ended.stderr.contains("could not reach"), "{}", ended.stderr);
 }
 
 #[tokio::test]
