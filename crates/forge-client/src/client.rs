@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio_rustls::rustls::RootCertStore;
-use url::Url;
+use url::{ParseError, Url};
 
 use crate::admin::Admin;
 use crate::clock::{Clock, SystemClock, fraction, uuid};
@@ -50,9 +50,13 @@ struct Shared {
     connector: Connector,
     transport: Transport,
     retry: RetryPolicy,
+    on_retry: OnRetry,
     schedule: Schedule,
     clock: Arc<dyn Clock>,
 }
+
+/// Told why a request is sent again, and after which wait.
+type OnRetry = Arc<dyn Fn(&Error, Duration) + Send + Sync>;
 
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -70,6 +74,7 @@ pub struct Builder {
     streams: usize,
     timeout: Duration,
     retry: RetryPolicy,
+    on_retry: OnRetry,
     schedule: Schedule,
     roots: Option<RootCertStore>,
     clock: Arc<dyn Clock>,
@@ -86,6 +91,7 @@ impl Client {
             streams: STREAMS_DEFAULT,
             timeout: REQUEST_TIMEOUT,
             retry: RetryPolicy::default(),
+            on_retry: Arc::new(|_, _| {}),
             schedule: Schedule::default(),
             roots: None,
             clock: Arc::new(SystemClock),
@@ -185,6 +191,7 @@ impl Client {
                 return Err(error);
             };
             tracing::debug!(%error, retries, wait_ms = wait.as_millis(), "a request is sent again");
+            (self.shared.on_retry)(&error, wait);
             self.clock().sleep(wait).await;
             retries += 1;
         }
@@ -331,6 +338,12 @@ impl Builder {
         self
     }
 
+    /// What is told before the wait, whenever a request is to be sent again: why, and how long it waits.
+    pub fn on_retry(mut self, told: impl Fn(&Error, Duration) + Send + Sync + 'static) -> Builder {
+        self.on_retry = Arc::new(told);
+        self
+    }
+
     /// How often a job is asked for while it is waited for.
     pub fn polling(mut self, schedule: Schedule) -> Builder {
         self.schedule = schedule;
@@ -375,6 +388,7 @@ impl Builder {
             connector: connector.clone(),
             transport: Transport::new(connector, bounds),
             retry: self.retry,
+            on_retry: self.on_retry,
             schedule: self.schedule,
             clock: self.clock,
         };
@@ -385,9 +399,13 @@ impl Builder {
 /// An address that routes can be appended to.
 fn parse_base(text: &str) -> Result<Url, Error> {
     let wrong = |reason: &str| Error::Usage(format!("{text:?} is no address of a server: {reason}"));
-    let mut url = Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
+    const SCHEME: &str = "it must begin with http:// or https://";
+    let mut url = Url::parse(text).map_err(|error| match error {
+        ParseError::RelativeUrlWithoutBase => wrong(SCHEME),
+        other => wrong(&other.to_string()),
+    })?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(wrong("it must begin with http:// or https://"));
+        return Err(wrong(SCHEME));
     }
     if !url.path().ends_with('/') {
         let path = format!("{}/", url.path());
@@ -411,8 +429,10 @@ mod tests {
         assert_eq!(url("https://a/jobs?x#y", "v1/jobs"), "https://a/jobs/v1/jobs");
         assert_eq!(url("https://a/jobs", "/api/v1/jobs/7"), "https://a/api/v1/jobs/7");
         assert_eq!(url("https://a", "https://b/c"), "https://b/c");
-        for bad in ["", "a:8080", "ftp://a", "http://"] {
-            assert!(matches!(Client::builder(bad).build(), Err(Error::Usage(_))), "{bad}");
+        for bad in ["", "a:8080", "127.0.0.1:8080", "ftp://a", "http://"] {
+            let error = Client::builder(bad).build().unwrap_err();
+            assert!(matches!(error, Error::Usage(_)), "{bad}");
+            assert!(bad == "http://" || error.to_string().contains("must begin with http://"), "{error}");
         }
         assert!(matches!(Client::builder("http://a").key("a\nb").build(), Err(Error::Usage(_))));
     }

@@ -1,10 +1,14 @@
 //! Where the server is and who calls, from flags and environment.
 
 use std::env;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
 use forge_client::{Client, Error, RetryPolicy};
+
+use crate::Exit;
+use crate::terminal::say;
 
 const URL_DEFAULT: &str = "http://127.0.0.1:8080";
 
@@ -15,6 +19,9 @@ const RETRY: RetryPolicy = RetryPolicy {
     longest: Duration::from_secs(1),
     patience: Duration::from_secs(20),
 };
+
+/// A shorter wait is over before its line is read.
+const WORTH_TELLING: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug, Args)]
 #[expect(missing_docs, reason = "it would be a text of --help")]
@@ -105,10 +112,24 @@ impl Connection {
     }
 
     fn build(&self, key: Option<String>) -> Result<Client, Error> {
-        let builder = Client::builder(self.url()).retry(RETRY);
+        let mut builder = Client::builder(self.url()).retry(RETRY);
+        if !self.quiet {
+            builder = builder.on_retry(tell_once());
+        }
         match key {
             Some(key) => builder.key(key).build(),
             None => builder.build(),
+        }
+    }
+}
+
+/// Says the first time that an answer is long in coming, and why.
+fn tell_once() -> impl Fn(&Error, Duration) + Send + Sync {
+    let told = AtomicBool::new(false);
+    move |error, wait| {
+        if wait >= WORTH_TELLING && !told.swap(true, Ordering::Relaxed) {
+            let text = format!("{error}; trying again in {} s", wait.as_secs());
+            say(&text, Exit::Done);
         }
     }
 }
