@@ -77,9 +77,9 @@ fn tell(flags: &ConformanceFlags, verdict: &Verdict) -> Exit {
     {
         return say(&format!("could not write {}: {error}", path.display()), Exit::Failure);
     }
-    match flags.json {
-        true => print(&format!("{}\n", verdict.to_json())),
-        false => print(&verdict.to_text()),
-    }
-    if verdict.is_ok() { Exit::Done } else { Exit::Failure }
+    let text = match flags.json {
+        true => format!("{}\n", verdict.to_json()),
+        false => verdict.to_text(),
+    };
+    print(&text, if verdict.is_ok() { Exit::Done } else { Exit::Failure })
 }

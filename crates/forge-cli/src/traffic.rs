@@ -93,10 +93,7 @@ pub fn traffic(flags: &TrafficFlags) -> Exit {
         Some(TrafficCommand::List) => return list(),
         Some(TrafficCommand::Show { name }) => {
             return match Scenario::built_in_text(name) {
-                Some(text) => {
-                    print(text);
-                    Exit::Done
-                }
+                Some(text) => print(text, Exit::Done),
                 None => say(&unknown(name), Exit::Usage),
             };
         }
@@ -153,11 +150,11 @@ async fn until_stopped<T>(playing: impl Future<Output = T>) -> Option<T> {
 }
 
 fn list() -> Exit {
-    for scenario in Scenario::built_in() {
+    let lines = Scenario::built_in().map(|scenario| {
         let about = scenario.about.trim().replace('\n', "\n  ");
-        print(&format!("{} ({} s)\n  {about}\n\n", scenario.name, scenario.duration().as_secs()));
-    }
-    Exit::Done
+        format!("{} ({} s)\n  {about}\n\n", scenario.name, scenario.duration().as_secs())
+    });
+    print(&lines.collect::<String>(), Exit::Done)
 }
 
 fn unknown(name: &str) -> String {
@@ -247,9 +244,9 @@ fn tell(flags: &TrafficFlags, summary: &Summary) -> Exit {
     if let Some(reason) = written.into_iter().flatten().find_map(Result::err) {
         return say(&reason, Exit::Failure);
     }
-    match to_stdout {
-        true => print(&format!("{}\n", summary.to_json())),
-        false => print(&summary.to_text()),
-    }
-    if summary.is_ok() { Exit::Done } else { Exit::Failure }
+    let text = match to_stdout {
+        true => format!("{}\n", summary.to_json()),
+        false => summary.to_text(),
+    };
+    print(&text, if summary.is_ok() { Exit::Done } else { Exit::Failure })
 }

@@ -4,6 +4,8 @@ use forge_problem::Problem;
 use serde_json::Value;
 use url::Url;
 
+use crate::terminal::clean;
+
 /// A failed job in a few lines.
 pub(super) fn explain(job: &Value, problem: &Problem, base: &Url) -> String {
     let job_id = job["job_id"].as_str().unwrap_or_default();
@@ -12,7 +14,7 @@ pub(super) fn explain(job: &Value, problem: &Problem, base: &Url) -> String {
     let status = problem.job().status().map_or("FAILED", |status| status.as_str());
     let title = problem.title().unwrap_or("The job ended badly");
     let code = extension("code").map(|code| format!(" ({code})")).unwrap_or_default();
-    let mut text = format!("{status}: {title}{code}\n");
+    let mut text = format!("{}\n", clean(&format!("{status}: {title}{code}")));
     let details = [problem.detail(), extension("message")];
     let mut said: Vec<&str> = details.into_iter().flatten().filter(|detail| *detail != title).collect();
     said.dedup();
@@ -47,12 +49,7 @@ pub(super) fn one_line(error: &Value) -> String {
     } else {
         format!("{message}: {detail}")
     };
-    format!("{} ({})", clean(&said), text("errorCode"))
-}
-
-/// Without what would draw on the screen.
-fn clean(text: &str) -> String {
-    text.replace(char::is_control, " ")
+    clean(&format!("{said} ({})", text("errorCode")))
 }
 
 #[cfg(test)]

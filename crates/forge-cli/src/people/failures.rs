@@ -12,6 +12,7 @@ use super::flags::{FailureCommand, FailuresFlags, RedriveFlags};
 use super::screen::{Screen, now, relative};
 use super::table::Table;
 use crate::Exit;
+use crate::terminal::clean;
 
 pub(super) async fn failures(flags: &FailuresFlags) -> Result<Exit, Trouble> {
     match &flags.command {
@@ -78,7 +79,7 @@ fn show(screen: &Screen, group: &FailureGroupView) -> Result<Exit, Trouble> {
         ("examples", group.examples.join(", ")),
     ] {
         // What a worker said must not draw on the screen.
-        screen.line(&format!("{name:<10}  {}", value.replace(char::is_control, " ")))?;
+        screen.line(&format!("{name:<10}  {}", clean(&value)))?;
     }
     Ok(Exit::Done)
 }

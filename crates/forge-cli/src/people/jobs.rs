@@ -11,6 +11,7 @@ use super::flags::{JobFlags, ListFlags, ResultFlags};
 use super::screen::{Screen, now, relative};
 use super::table::Table;
 use crate::Exit;
+use crate::terminal::clean;
 
 /// Jobs on one page of the server.
 const PAGE: usize = 200;
@@ -31,15 +32,15 @@ pub(super) async fn get(flags: &JobFlags) -> Result<Exit, Trouble> {
 fn show(screen: &Screen, job: &Value) -> std::io::Result<()> {
     let text = |name: &str| match &job[name] {
         Value::Null => None,
-        Value::String(text) => Some(text.clone()),
-        other => Some(other.to_string()),
+        Value::String(text) => Some(clean(text)),
+        other => Some(clean(&other.to_string())),
     };
     let time = |name: &str| text(name).map(|at| format!("{at}  ({})", relative(&at, now())));
     let state = text("state").unwrap_or_default();
     let facts = [
         ("id", text("job_id")),
         ("state", Some(screen.state(&state, &state))),
-        ("kind", Some(kind(job)).filter(|kind| !kind.is_empty())),
+        ("kind", Some(clean(&kind(job))).filter(|kind| !kind.is_empty())),
         ("queue", text("queue")),
         ("attempt", text("attempt")),
         ("progress", text("progress").map(|percent| format!("{percent} %"))),
@@ -51,7 +52,7 @@ fn show(screen: &Screen, job: &Value) -> std::io::Result<()> {
     ];
     for (name, fact) in facts {
         if let Some(fact) = fact {
-            screen.line(&format!("{name:<12}{}", fact.replace('\n', " ")))?;
+            screen.line(&format!("{name:<12}{fact}"))?;
         }
     }
     if job["error"].is_object() {
@@ -174,7 +175,9 @@ pub(super) async fn result(flags: &ResultFlags) -> Result<Exit, Trouble> {
     let saved = download.save(path, |at| bar.set_position(at)).await;
     bar.finish_and_clear();
     let saved = saved.inspect_err(|error| {
-        if matches!(error, forge_client::Error::Unreachable(_)) {
+        // A pipe or a device keeps nothing for the next time.
+        let is_file = std::fs::metadata(path).is_ok_and(|there| there.is_file()) || !path.exists();
+        if is_file && matches!(error, forge_client::Error::Unreachable(_)) {
             screen.note("What came so far is kept; run the command again to go on.");
         }
     })?;

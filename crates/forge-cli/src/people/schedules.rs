@@ -10,6 +10,7 @@ use super::screen::{Screen, now, relative};
 use super::submit::read_payload;
 use super::table::Table;
 use crate::Exit;
+use crate::terminal::clean;
 
 pub(super) async fn schedules(flags: &SchedulesFlags) -> Result<Exit, Trouble> {
     match &flags.command {
@@ -109,13 +110,8 @@ fn show(screen: &Screen, schedule: &Schedule) -> Result<Exit, Trouble> {
         screen.json(&json!(schedule))?;
         return Ok(Exit::Done);
     }
-    screen.line(&format!(
-        "{}: {} in {}, {}",
-        schedule.name,
-        schedule.cron,
-        schedule.timezone,
-        status(schedule)
-    ))?;
+    let Schedule { name, cron, timezone, .. } = schedule;
+    screen.line(&clean(&format!("{name}: {cron} in {timezone}, {}", status(schedule))))?;
     for run in &schedule.next_runs {
         screen.line(&format!("  next  {run}"))?;
     }

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::connection::Connection;
 use super::duration::short;
+use crate::terminal::clean_lines;
 
 /// The width of a terminal that does not say its own, and of none.
 const COLUMNS: usize = 80;
@@ -49,7 +50,7 @@ impl Screen {
     /// A line for people, on standard error.
     pub(crate) fn note(&self, text: &str) {
         if !self.quiet {
-            let _ = writeln!(io::stderr().lock(), "{text}");
+            let _ = writeln!(io::stderr().lock(), "{}", clean_lines(text));
         }
     }
 

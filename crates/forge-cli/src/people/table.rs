@@ -5,6 +5,7 @@ use std::io;
 use console::{measure_text_width, truncate_str};
 
 use super::screen::Screen;
+use crate::terminal::clean;
 
 /// The space between two columns.
 const GAP: usize = 2;
@@ -36,7 +37,7 @@ impl Table {
     pub(crate) fn row(&mut self, cells: Vec<String>) {
         debug_assert_eq!(cells.len(), self.heading.len());
         // A name with line breaks or escape sequences must not draw on the screen.
-        self.rows.push(cells.into_iter().map(|cell| cell.replace(char::is_control, " ")).collect());
+        self.rows.push(cells.into_iter().map(|cell| clean(&cell)).collect());
     }
 
     pub(crate) fn print(&self, screen: &Screen) -> io::Result<()> {

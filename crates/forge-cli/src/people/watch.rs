@@ -11,6 +11,7 @@ use super::flags::WatchFlags;
 use super::jobs::kind;
 use super::screen::Screen;
 use crate::Exit;
+use crate::terminal::clean;
 
 /// How often a server that went away is looked for before the watch ends, and how long between.
 const TRIES: u32 = 20;
@@ -110,7 +111,7 @@ fn line(screen: &Screen, event: &Event) -> String {
     let state = screen.state(name, &format!("{shown:<10}"));
     let plain = format!("{time:<8}  {id}  ").chars().count() + 12;
     let room = if screen.tables { screen.columns().saturating_sub(plain) } else { usize::MAX };
-    let about = about.replace(char::is_control, " ");
+    let about = clean(&about);
     let about =
         if room == usize::MAX { about } else { console::truncate_str(&about, room, "…").into_owned() };
     format!("{time:<8}  {id}  {state}  {about}").trim_end().to_owned()

@@ -31,6 +31,9 @@ fn a_wrong_command_line_ends_with_2_and_says_why() {
         (&["serve", "--lisen", "127.0.0.1:0"], "'--listen'"),
         (&["serve", "--listen"], "--listen <ADDR>"),
         (&["dev", "--database-url", "sqlite:a.db"], "--database-url"),
+        (&["cleanup", "--listen", "127.0.0.1:0"], "--listen"),
+        (&["migrate", "--listen", "127.0.0.1:0"], "--listen"),
+        (&["webhook", "rotate-key", "--listen", "127.0.0.1:0"], "--listen"),
     ] {
         let ended = run(&mut forgerun(arguments));
         assert_eq!(ended.code, Some(2), "{arguments:?}");

@@ -36,7 +36,7 @@ pub(crate) enum Command {
     /// Print the configuration in effect as TOML, with the origin of each value; secrets are hidden
     Config(ConfigFlags),
     /// Apply retention once, now, also while servers run, and say what was removed
-    Cleanup(ServeFlags),
+    Cleanup(DatabaseFlags),
     /// Bring the schema of the database up to this version, also while servers run; `serve` does so when it starts
     Migrate(MigrateFlags),
     /// Receive webhooks on this machine, or find out why a signature does not match
@@ -71,7 +71,7 @@ pub(crate) struct MigrateFlags {
     #[arg(long)]
     pub(crate) check: bool,
     #[command(flatten)]
-    pub(crate) serve: ServeFlags,
+    pub(crate) database: DatabaseFlags,
 }
 
 #[derive(Debug, Subcommand)]
@@ -196,6 +196,13 @@ pub(crate) struct ServeFlags {
     /// Where to listen; port 0 picks a free one [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
+    #[command(flatten)]
+    pub(crate) database: DatabaseFlags,
+}
+
+/// Which database a command works on, as `serve` is told.
+#[derive(Debug, Args)]
+pub(crate) struct DatabaseFlags {
     /// Folder for the SQLite file [default: ./forgerun-data]
     #[arg(long, value_name = "DIR")]
     data: Option<String>,
@@ -240,8 +247,14 @@ pub(crate) struct ConfigFlags {
 
 impl ServeFlags {
     pub(crate) fn given(&self) -> Vec<Flag> {
+        let listen = flag("server.listen", "--listen", &self.listen);
+        listen.into_iter().chain(self.database.given()).collect()
+    }
+}
+
+impl DatabaseFlags {
+    pub(crate) fn given(&self) -> Vec<Flag> {
         let flags = [
-            flag("server.listen", "--listen", &self.listen),
             flag("server.data", "--data", &self.data),
             flag("server.database_url", "--database-url", &self.database_url),
         ];

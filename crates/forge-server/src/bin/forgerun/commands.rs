@@ -17,38 +17,34 @@ use forge_server::config::{CommandMode, Config, File, Flag, Invalid, MANUAL, Sou
 use forge_server::{Ready, SchemaStatus, ServerAddresses, telemetry};
 use tokio::runtime::Runtime;
 
-use crate::cli::{Bench, BenchHttp, ConfigFlags, DevFlags, MigrateFlags, ServeFlags};
+use crate::cli::{Bench, BenchHttp, ConfigFlags, DatabaseFlags, DevFlags, MigrateFlags, ServeFlags};
 
 pub(crate) fn serve(flags: &ServeFlags) -> Exit {
     let mode = CommandMode::Serve;
-    run(load(flags.given(), &flags.config, mode), mode, Box::new(announce))
+    run(load(flags.given(), &flags.database.config, mode), mode, Box::new(announce))
 }
 
 pub(crate) fn dev(flags: &DevFlags) -> Exit {
     let mode = CommandMode::Dev;
     let ready = |addresses: ServerAddresses| {
         announce(addresses);
-        print(&first_steps(addresses.http));
+        print(&first_steps(addresses.http), Exit::Done);
     };
     run(load(flags.given(), &flags.config, mode), mode, Box::new(ready))
 }
 
 pub(crate) fn config(flags: &ConfigFlags) -> Exit {
     if flags.defaults {
-        print(MANUAL);
-        return Exit::Done;
+        return print(MANUAL, Exit::Done);
     }
     let mode = if flags.dev { CommandMode::Dev } else { CommandMode::Serve };
-    match load(flags.serve.given(), &flags.serve.config, mode) {
-        Ok(config) => {
-            print(&config.to_toml());
-            Exit::Done
-        }
+    match load(flags.serve.given(), &flags.serve.database.config, mode) {
+        Ok(config) => print(&config.to_toml(), Exit::Done),
         Err(invalid) => complain(&invalid, Exit::Usage),
     }
 }
 
-pub(crate) fn cleanup(flags: &ServeFlags) -> Exit {
+pub(crate) fn cleanup(flags: &DatabaseFlags) -> Exit {
     let config = match load(flags.given(), &flags.config, CommandMode::Serve) {
         Ok(config) => config,
         Err(invalid) => return complain(&invalid, Exit::Usage),
@@ -59,15 +55,14 @@ pub(crate) fn cleanup(flags: &ServeFlags) -> Exit {
     };
     match runtime.block_on(forge_server::cleanup(&config)) {
         Ok(removed) => {
-            print(&format!("removed {} jobs and {} old rows\n", removed.n_jobs, removed.n_rows));
-            Exit::Done
+            print(&format!("removed {} jobs and {} old rows\n", removed.n_jobs, removed.n_rows), Exit::Done)
         }
         Err(error) => complain(&error, Exit::Failure),
     }
 }
 
 pub(crate) fn migrate(flags: &MigrateFlags) -> Exit {
-    let config = match load(flags.serve.given(), &flags.serve.config, CommandMode::Serve) {
+    let config = match load(flags.database.given(), &flags.database.config, CommandMode::Serve) {
         Ok(config) => config,
         Err(invalid) => return complain(&invalid, Exit::Usage),
     };
@@ -81,8 +76,8 @@ pub(crate) fn migrate(flags: &MigrateFlags) -> Exit {
     };
     match found {
         Ok(status) => {
-            print(&schema_lines(&status, flags.check));
-            if flags.check && !status.pending.is_empty() { Exit::Failure } else { Exit::Done }
+            let is_missing = flags.check && !status.pending.is_empty();
+            print(&schema_lines(&status, flags.check), if is_missing { Exit::Failure } else { Exit::Done })
         }
         Err(error) if error.is_unreachable() => complain(&error, Exit::Unreachable),
         Err(error) => complain(&error, Exit::Failure),
@@ -228,7 +223,8 @@ fn run(config: Result<Config, Invalid>, mode: CommandMode, ready: Ready) -> Exit
 fn announce(addresses: ServerAddresses) {
     let ServerAddresses { http, grpc } = addresses;
     let grpc = grpc.map(|grpc| format!("forgerun listening for gRPC on {grpc}\n")).unwrap_or_default();
-    print(&format!("forgerun listening on http://{http}\n{grpc}"));
+    // A server whose standard output is full serves all the same.
+    print(&format!("forgerun listening on http://{http}\n{grpc}"), Exit::Done);
 }
 
 fn first_steps(address: SocketAddr) -> String {

@@ -5,7 +5,10 @@ mod commands;
 mod manual;
 mod webhook;
 
+use std::io::{self, Write};
+
 use clap::Parser;
+use forge_cli::terminal::printed;
 use forge_cli::{Exit, conformance, people, traffic, worker};
 
 use cli::{Cli, Command};
@@ -38,7 +41,6 @@ fn main() -> Exit {
 
 /// Help and version come as "errors" too, but are no failure.
 fn usage(error: &clap::Error) -> Exit {
-    // A closed pipe (`forgerun help | head -1`) is no reason to complain.
-    let _ = error.print();
-    if error.use_stderr() { Exit::Usage } else { Exit::Done }
+    let shown = error.print().and_then(|()| io::stdout().flush());
+    if error.use_stderr() { Exit::Usage } else { printed(shown, Exit::Done) }
 }

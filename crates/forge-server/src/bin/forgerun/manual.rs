@@ -1,13 +1,12 @@
 //! Completions and manual pages, made from the grammar.
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use forge_cli::Exit;
-use forge_cli::terminal::{complain, say};
+use forge_cli::terminal::{complain, print, say};
 
 use crate::cli::Cli;
 
@@ -29,11 +28,11 @@ pub(crate) struct ManFlags {
 pub(crate) fn completions(flags: &CompletionsFlags) -> Exit {
     let mut script = Vec::new();
     clap_complete::generate(flags.shell, &mut Cli::command(), "forgerun", &mut script);
-    written(io::stdout().lock().write_all(&script))
+    print(&String::from_utf8_lossy(&script), Exit::Done)
 }
 
 pub(crate) fn man(flags: &ManFlags) -> Exit {
-    let mut command = Cli::command();
+    let mut command = without_help(Cli::command());
     command.build();
     if let Some(dir) = &flags.dir {
         let made = std::fs::create_dir_all(dir).and_then(|()| clap_mangen::generate_to(command, dir));
@@ -49,13 +48,14 @@ pub(crate) fn man(flags: &ManFlags) -> Exit {
             None => return say(&format!("there is no command {name:?}"), Exit::Usage),
         }
     }
-    written(Man::new(page.clone()).render(&mut io::stdout().lock()))
+    let mut text = Vec::new();
+    match Man::new(page.clone()).render(&mut text) {
+        Ok(()) => print(&String::from_utf8_lossy(&text), Exit::Done),
+        Err(error) => complain(&error, Exit::Failure),
+    }
 }
 
-/// A reader who has had enough is no trouble.
-fn written(written: io::Result<()>) -> Exit {
-    match written {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => complain(&error, Exit::Failure),
-        Ok(()) | Err(_) => Exit::Done,
-    }
+/// The grammar without `help`, which is there for every command and would be a page for each.
+fn without_help(command: Command) -> Command {
+    command.disable_help_subcommand(true).mut_subcommands(without_help)
 }

@@ -23,7 +23,7 @@ use forge_server::webhooks::{ListenOptions, Target, WebhookListener, rotate_in};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::cli::ServeFlags;
+use crate::cli::DatabaseFlags;
 use crate::commands::load;
 
 #[derive(Debug, Subcommand)]
@@ -33,7 +33,7 @@ pub(crate) enum Webhook {
     /// Say step by step whether the signatures of a delivery hold, and if not, why; exit code 0 or 1
     Verify(VerifyFlags),
     /// Make a new key to sign webhooks with, also while servers run; the one before signs for another day and stays published
-    RotateKey(ServeFlags),
+    RotateKey(DatabaseFlags),
 }
 
 #[derive(Debug, Args)]
@@ -160,10 +160,10 @@ async fn receive(flags: &ListenFlags) -> Exit {
             Err(trouble) => return trouble.tell(),
         },
     };
-    print(&format!("forgerun webhook listening on http://{address}\n"));
+    print(&format!("forgerun webhook listening on http://{address}\n"), Exit::Done);
     let answer = StatusCode::from_u16(flags.answer).expect("within its range");
     let options = ListenOptions { secrets, keys, answer, forward, save: flags.save.clone() };
-    let ended = listener.receive(options, print, stop()).await;
+    let ended = listener.receive(options, |text| _ = print(text, Exit::Done), stop()).await;
     let removed = match registered {
         None => Exit::Done,
         Some(Registered { client, webhook }) => {
@@ -237,17 +237,19 @@ async fn explain(flags: &VerifyFlags) -> Exit {
         now,
         tolerance: Duration::from_secs(flags.tolerance),
     };
-    let mut holds = true;
+    let mut reports = Vec::new();
     if !keys.is_empty() {
-        holds &= show("RFC 9421 signature", &verify::message_signature(&delivery, &means));
+        reports.push(("RFC 9421 signature", verify::message_signature(&delivery, &means)));
     }
     if !secrets.is_empty() {
-        holds &= show("Standard Webhooks signature", &verify::standard_signature(&delivery, &means));
+        reports.push(("Standard Webhooks signature", verify::standard_signature(&delivery, &means)));
     }
-    if holds { Exit::Done } else { Exit::Failure }
+    let holds = reports.iter().all(|(_, report)| report.holds());
+    let text: String = reports.iter().map(|(name, report)| shown(name, report)).collect();
+    print(&text, if holds { Exit::Done } else { Exit::Failure })
 }
 
-async fn rotate(flags: &ServeFlags) -> Exit {
+async fn rotate(flags: &DatabaseFlags) -> Exit {
     let config = match load(flags.given(), &flags.config, CommandMode::Serve) {
         Ok(config) => config,
         Err(invalid) => return complain(&invalid, Exit::Usage),
@@ -256,18 +258,13 @@ async fn rotate(flags: &ServeFlags) -> Exit {
         return say("the keys are in the database, and memory: is another one for each server", Exit::Usage);
     }
     match rotate_in(&config).await {
-        Ok(keys) => {
-            print(&format!("{}\n", keys.document()));
-            Exit::Done
-        }
+        Ok(keys) => print(&format!("{}\n", keys.document()), Exit::Done),
         Err(error) => complain(&error, Exit::Failure),
     }
 }
 
-fn show(name: &str, report: &SignatureReport) -> bool {
-    let holds = report.holds();
-    print(&format!("{name}\n{report}  => {}\n", if holds { "holds" } else { "does not hold" }));
-    holds
+fn shown(name: &str, report: &SignatureReport) -> String {
+    format!("{name}\n{report}  => {}\n", if report.holds() { "holds" } else { "does not hold" })
 }
 
 fn read(path: &PathBuf) -> Result<Vec<u8>, String> {

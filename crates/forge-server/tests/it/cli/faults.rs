@@ -106,3 +106,54 @@ fn without_any_standard_stream_a_command_still_works() {
     let status = submit.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
     assert_eq!(status.code(), Some(0));
 }
+
+#[test]
+fn output_that_cannot_be_written_ends_with_1() {
+    let server = dev();
+    ask(&server, &["submit", "--kind", "SUCCESS_FAST"]).expect(0);
+    for arguments in [
+        &["list"][..],
+        &["config"],
+        &["config", "--defaults"],
+        &["traffic", "list"],
+        &["traffic", "show", "steady"],
+        &["--version"],
+        &["help"],
+        &["completions", "bash"],
+        &["man"],
+    ] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let child = command(&server, arguments).stdout(full).spawn().unwrap();
+        let ended = child.wait_with_output().unwrap();
+        let stderr = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(1), "{arguments:?} {stderr}");
+        assert!(stderr.contains("could not write the output"), "{arguments:?} {stderr}");
+    }
+}
+
+#[test]
+fn a_server_that_asks_for_patience_is_waited_for_and_people_are_told_once() {
+    const BUSY: &[u8] =
+        b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-type: application/json\r\n\
+        connection: close\r\n\r\n{\"code\":\"BACKEND_UNAVAILABLE\",\"message\":\"Later\"}";
+    let address = breaking(BUSY);
+    for (flags, n_told) in [(&["list"][..], 1), (&["list", "--quiet"], 0)] {
+        let ended = run(forgerun(flags).env("FORGERUN_URL", format!("http://{address}")));
+        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+        let told = ended
+            .stderr
+            .lines()
+            .filter(|line| line.contains("Later (BACKEND_UNAVAILABLE); trying again in 1 s"));
+        assert_eq!(told.count(), n_told, "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn what_others_wrote_does_not_draw_on_the_screen() {
+    let address = breaking(
+        b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n\
+          {\"job_id\":\"7\",\"state\":\"FAILED\",\"job_type\":\"a\\u202eb\\u001b[2Jc\",\"queue\":\"q\\u2066\"}",
+    );
+    let ended = run(forgerun(&["get", "7"]).env("FORGERUN_URL", format!("http://{address}")));
+    assert!(ended.expect(0).contains("a b [2Jc"), "{:?} {}", ended.stdout, ended.stderr);
+}

@@ -70,6 +70,10 @@ fn completions_and_manual_pages_know_every_command() {
     let folder = tempfile::tempdir().unwrap();
     run(&mut forgerun(&["man", "--dir", folder.path().to_str().unwrap()])).expect(0);
     assert!(folder.path().join("forgerun-submit.1").exists());
+    assert!(folder.path().join("forgerun-worker-exec.1").exists());
+    let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let about_help: Vec<_> = names.filter(|name| name.to_string_lossy().contains("help")).collect();
+    assert!(about_help.is_empty(), "{about_help:?}");
 }
 
 #[test]
