@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 
 use super::connection::Connection;
@@ -92,6 +93,7 @@ fn wait(text: &str) -> Result<Patience, String> {
 #[derive(Debug, Args)]
 pub struct JobFlags {
     /// The job
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) id: String,
     #[command(flatten)]
     pub(crate) connection: Connection,
@@ -115,6 +117,7 @@ pub struct ListFlags {
 #[derive(Debug, Args)]
 pub struct WaitFlags {
     /// The job
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) id: String,
     /// How long at most [default: as long as it takes]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
@@ -126,6 +129,7 @@ pub struct WaitFlags {
 #[derive(Debug, Args)]
 pub struct WatchFlags {
     /// Only this job, until it ends
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) id: Option<String>,
     #[command(flatten)]
     pub(crate) connection: Connection,
@@ -134,8 +138,9 @@ pub struct WatchFlags {
 #[derive(Debug, Args)]
 pub struct ResultFlags {
     /// The job
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) id: String,
-    /// Save it as this file, which appears once it is whole [default: standard output]
+    /// Save it as this file, which appears once it is whole; a pipe or a device is written to as it comes [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
@@ -162,6 +167,7 @@ pub(crate) enum QueueCommand {
 #[derive(Debug, Args)]
 pub(crate) struct QueueFlags {
     /// The queue
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) queue: String,
     #[command(flatten)]
     pub(crate) connection: Connection,
@@ -227,6 +233,7 @@ pub(crate) enum FailureCommand {
 #[derive(Debug, Args)]
 pub(crate) struct GroupFlags {
     /// The group
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) group: String,
     #[command(flatten)]
     pub(crate) connection: Connection,
@@ -235,6 +242,7 @@ pub(crate) struct GroupFlags {
 #[derive(Debug, Args)]
 pub struct RedriveFlags {
     /// The group
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) group: String,
     /// Only say how many jobs would be tried again
     #[arg(long)]
@@ -280,6 +288,7 @@ pub(crate) enum ScheduleCommand {
 #[derive(Debug, Args)]
 pub(crate) struct ScheduleFlags {
     /// The name of the schedule
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) connection: Connection,
@@ -288,6 +297,7 @@ pub(crate) struct ScheduleFlags {
 #[derive(Debug, Args)]
 pub(crate) struct SetScheduleFlags {
     /// The name of the schedule
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) name: String,
     /// When it ticks: five or six fields, @daily and the like, or '@every 1h30m'
     #[arg(long, value_name = "EXPRESSION", allow_hyphen_values = true)]
@@ -357,6 +367,7 @@ pub enum Keys {
 #[derive(Debug, Args)]
 pub struct IssueFlags {
     /// The client
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) client_id: String,
     /// Replace the key that the client has
     #[arg(long)]
@@ -368,6 +379,7 @@ pub struct IssueFlags {
 #[derive(Debug, Args)]
 pub struct ClientFlags {
     /// The client
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) client_id: String,
     #[command(flatten)]
     pub(crate) connection: Connection,
@@ -376,8 +388,10 @@ pub struct ClientFlags {
 #[derive(Debug, Args)]
 pub struct RevokeFlags {
     /// The client
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) client_id: String,
     /// The key, by its id
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) key_id: String,
     #[command(flatten)]
     pub(crate) connection: Connection,

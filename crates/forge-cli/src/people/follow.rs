@@ -13,6 +13,7 @@ use super::failure;
 use super::flags::WaitFlags;
 use super::screen::Screen;
 use crate::Exit;
+use crate::terminal::clean;
 
 /// How often a job is asked for where there is no stream of events.
 const POLLING: Schedule = Schedule {
@@ -21,6 +22,9 @@ const POLLING: Schedule = Schedule {
     // Whoever wants less says so; the wait is cut off from outside.
     total: Duration::MAX,
 };
+
+/// How long the server may take to say how a job stands once patience is over.
+const LAST_LOOK: Duration = Duration::from_secs(5);
 
 pub(super) async fn wait(flags: &WaitFlags) -> Result<Exit, Trouble> {
     let screen = Screen::of(&flags.connection);
@@ -99,12 +103,27 @@ async fn until_ended(
     };
     let ended = match patience {
         None => ended.await,
-        Some(patience) => timeout(patience, ended)
-            .await
-            .unwrap_or_else(|_| Err(Error::TimedOut { job_id: job_id.to_owned(), waited: patience })),
+        Some(patience) => match timeout(patience, ended).await {
+            Ok(ended) => ended,
+            Err(_) => last_look(client, job_id, patience).await,
+        },
     };
     bar.finish_and_clear();
     Ok(ended?)
+}
+
+/// The job, if it has ended: patience may be over before anything was heard of one that ended long ago.
+async fn last_look(client: &Client, job_id: &str, waited: Duration) -> Result<Value, Error> {
+    let timed_out = Err(Error::TimedOut { job_id: job_id.to_owned(), waited });
+    match timeout(LAST_LOOK, client.forge().get_json(job_id)).await {
+        Ok(Ok(job)) if has_ended(&job) => Ok(job),
+        Ok(Ok(_)) | Err(_) => timed_out,
+        Ok(Err(error)) => Err(error),
+    }
+}
+
+fn has_ended(job: &Value) -> bool {
+    matches!(job["state"].as_str(), Some("SUCCEEDED" | "FAILED" | "CANCELED"))
 }
 
 async fn follow(stream: &mut EventStream, bar: &ProgressBar) -> Result<(), Error> {
@@ -113,7 +132,7 @@ async fn follow(stream: &mut EventStream, bar: &ProgressBar) -> Result<(), Error
         let name = event.name.strip_prefix("job-").unwrap_or(&event.name).replace('-', " ");
         let message = data["message"].as_str().filter(|_| event.name == "job-progress").unwrap_or_default();
         bar.set_message(match data["progress"].as_u64() {
-            Some(percent) => format!("{percent} % {}", message.replace(char::is_control, " ")),
+            Some(percent) => format!("{percent} % {}", clean(message)),
             None => name,
         });
     }

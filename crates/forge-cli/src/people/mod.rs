@@ -26,6 +26,7 @@ pub use connection::Connection;
 pub(crate) use connection::{ServerConnection, given};
 pub(crate) use duration::parse as parse_duration;
 pub use flags::People;
+use flags::{Keys, QueueCommand};
 
 use crate::Exit;
 use crate::terminal::{complain, say};
@@ -40,7 +41,7 @@ pub fn run(command: &People) -> Exit {
 }
 
 async fn dispatch(command: &People) -> Result<Exit, Trouble> {
-    match command {
+    let done = match command {
         People::Submit(flags) => submit::submit(flags).await,
         People::Get(flags) => jobs::get(flags).await,
         People::List(flags) => jobs::list(flags).await,
@@ -58,6 +59,37 @@ async fn dispatch(command: &People) -> Result<Exit, Trouble> {
         People::Redrive(flags) => failures::redrive(flags).await,
         People::Workflows(flags) => workflows::workflows(flags).await,
         People::Keys(command) => admin::keys(command).await,
+    };
+    match is_for_operator(command) {
+        true => done.map_err(Trouble::of_operator),
+        false => done,
+    }
+}
+
+/// Whether a command calls with the operator's token.
+fn is_for_operator(command: &People) -> bool {
+    match command {
+        People::Failures(_) | People::Redrive(_) | People::Clients(_) => true,
+        People::Keys(command) => match command {
+            Keys::Issue(_) | Keys::Revoke(_) => true,
+            Keys::Renew(_) => false,
+        },
+        People::Queues(flags) => match &flags.command {
+            None => flags.connection.is_operator(),
+            Some(QueueCommand::Pause(named) | QueueCommand::Resume(named)) => named.connection.is_operator(),
+        },
+        People::Schedules(flags) => flags.command.is_none() && flags.connection.is_operator(),
+        People::Workers(flags) => flags.connection.is_operator(),
+        People::Submit(_)
+        | People::Get(_)
+        | People::List(_)
+        | People::Wait(_)
+        | People::Watch(_)
+        | People::Cancel(_)
+        | People::Retry(_)
+        | People::Report(_)
+        | People::Result(_)
+        | People::Workflows(_) => false,
     }
 }
 
@@ -70,6 +102,10 @@ pub enum Trouble {
     Usage(String),
     /// Standard output does not take more.
     Output(std::io::Error),
+    /// The operator's token is missing, or is not the server's.
+    NotOperator(Error),
+    /// The server refused, and we know better than it what is wrong.
+    Refused(String),
 }
 
 impl From<Error> for Trouble {
@@ -85,6 +121,14 @@ impl From<std::io::Error> for Trouble {
 }
 
 impl Trouble {
+    /// The same about a call that needs the operator's token.
+    fn of_operator(self) -> Trouble {
+        match self {
+            Trouble::Call(error @ Error::Auth(_)) => Trouble::NotOperator(error),
+            other => other,
+        }
+    }
+
     /// Says so, to people.
     pub fn tell(&self) -> Exit {
         match self {
@@ -92,20 +136,29 @@ impl Trouble {
             // Whoever reads us has had enough (`forgerun list | head`).
             Trouble::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Exit::Done,
             Trouble::Output(error) => say(&format!("could not write the output: {error}"), Exit::Failure),
-            Trouble::Call(error) => tell(error),
+            Trouble::Refused(text) => say(text, Exit::Failure),
+            Trouble::Call(error) => tell(error, hint(error)),
+            Trouble::NotOperator(error) => tell(
+                error,
+                "\n  --admin-token or FORGERUN_ADMIN_TOKEN names the operator's token, `auth.admin_token` of the server.",
+            ),
         }
     }
 }
 
-fn tell(error: &Error) -> Exit {
-    let exit = exit_of(error);
-    let hint = match error {
+/// What to try.
+fn hint(error: &Error) -> &'static str {
+    match error {
         Error::Unreachable(_) => "\n  Is the server running there? --url or FORGERUN_URL says where it is.",
         Error::Auth(_) => {
             "\n  --key or FORGERUN_API_KEY names the API key; `forgerun keys issue CLIENT_ID` makes one."
         }
         _ => "",
-    };
+    }
+}
+
+fn tell(error: &Error, hint: &str) -> Exit {
+    let exit = exit_of(error);
     let request = error.api().and_then(|said| said.request_id.as_deref());
     let request = request.map(|id| format!("\n  Request {id}")).unwrap_or_default();
     say(&format!("{error}{hint}{request}"), exit)

@@ -37,7 +37,7 @@ pub(super) async fn submit(flags: &SubmitFlags) -> Result<Exit, Trouble> {
     let payload = flags.payload.as_deref().map(read_payload).transpose()?;
     let client = flags.connection.client()?;
     let road = road(flags, payload)?;
-    let (job_id, state) = send(&client, &road).await?;
+    let (job_id, state) = send(&client, &road).await.map_err(|error| explained(error, flags))?;
     let Some(patience) = flags.wait else {
         if screen.json {
             screen.json(&json!({"job_id": job_id, "state": state}))?;
@@ -60,6 +60,16 @@ async fn send(client: &Client, road: &Road) -> Result<(String, String), Error> {
             (accepted.job_id, status.to_ascii_uppercase())
         }),
         Road::Ojs(job) => client.ojs().submit(job).await.map(|job| (job.id, job.state.to_ascii_uppercase())),
+    }
+}
+
+/// What is below an operation's address may be read but not posted to, and so says the server of an operation that it does not have.
+fn explained(error: Error, flags: &SubmitFlags) -> Trouble {
+    match (&flags.operation, error.api().and_then(|said| said.status)) {
+        (Some(operation), Some(404 | 405)) => {
+            Trouble::Refused(format!("the server has no operation {operation:?}; its operator declares them"))
+        }
+        (Some(_) | None, _) => error.into(),
     }
 }
 

@@ -73,6 +73,10 @@ fn a_wait_that_takes_too_long_ends_with_4_and_cancel_ends_the_job() {
     assert_eq!(ask(&server, &["cancel", &id]).expect(0), "CANCELED");
     assert_eq!(ask(&server, &["cancel", &id, "--json"]).json(0)["state"], "CANCELED");
     ask(&server, &["wait", &id]).expect(3);
+    for timeout in ["0s", "1ms"] {
+        assert_eq!(ask(&server, &["wait", &id, "--timeout", timeout]).expect(3), "CANCELED");
+    }
+    ask(&server, &["wait", "019a0000-0000-7000-8000-000000000000", "--timeout", "0s"]).expect(1);
     ask(&server, &["result", &id]).expect(1);
 }
 
@@ -152,12 +156,23 @@ fn what_cannot_be_meant_ends_with_2() {
         (&["list", "--limit", "0"], "1..="),
         (&["get"], "<ID>"),
         (&["list", "--url", "ftp://a"], "http://"),
+        (&["list", "--url", "127.0.0.1:8080"], "must begin with http://"),
+        (&["get", ""], "<ID>"),
+        (&["watch", ""], "[ID]"),
+        (&["schedules", "show", ""], "<NAME>"),
+        (&["workflows", "show", ""], "<ID>"),
+        (&["queues", "pause", ""], "<QUEUE>"),
+        (&["failures", "show", ""], "<GROUP>"),
+        (&["keys", "issue", ""], "<CLIENT_ID>"),
         (&["man", "nothing"], "nothing"),
     ] {
         let ended = ask(&server, arguments);
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{arguments:?} {}", ended.stderr);
         assert!(ended.stderr.contains(words), "{words} in {}", ended.stderr);
     }
+    let unknown = ask(&server, &["submit", "--operation", "reports/nope"]);
+    assert!(unknown.expect(1).is_empty());
+    assert!(unknown.stderr.contains("no operation \"reports/nope\""), "{}", unknown.stderr);
     let missing = ask(&server, &["get", "019a0000-0000-7000-8000-000000000000"]);
     assert!(
         missing.expect(1).is_empty() && missing.stderr.contains("RFA_JOB_NOT_FOUND"),

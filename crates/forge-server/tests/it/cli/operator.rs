@@ -60,3 +60,25 @@ fn the_operators_token_shows_queues_and_workers_of_all_clients() {
     assert_eq!(operator(&["workers", "--json"]).json(0)["items"], serde_json::json!([]));
     ask(&server, &["failures"]).expect(5);
 }
+
+#[test]
+fn whoever_lacks_the_operators_token_is_told_how_to_give_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut serve =
+        forgerun(&["serve", "--listen", "127.0.0.1:0", "--data", folder.path().to_str().unwrap()]);
+    let server = Server::start(serve.env("FORGERUN_AUTH__ADMIN_TOKEN", TOKEN));
+    for arguments in [
+        &["failures"][..],
+        &["failures", "--admin-token", "another-token-than-the-right-one"],
+        &["clients"],
+        &["redrive", "0000000000000001", "--yes"],
+        &["workers", "--admin-token", "another-token-than-the-right-one"],
+    ] {
+        let denied = ask(&server, arguments);
+        assert!(denied.expect(5).is_empty());
+        assert!(denied.stderr.contains("--admin-token or FORGERUN_ADMIN_TOKEN"), "{}", denied.stderr);
+        assert!(!denied.stderr.contains("FORGERUN_API_KEY"), "{}", denied.stderr);
+    }
+    let denied = ask(&server, &["workers"]);
+    assert!(denied.expect(5).is_empty() && denied.stderr.contains("FORGERUN_API_KEY"), "{}", denied.stderr);
+}
