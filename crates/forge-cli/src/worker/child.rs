@@ -5,6 +5,8 @@
 //! - What is left of its process group when the program has ended is killed, and pipes that somebody outside the group keeps open
 //!   are not waited for.
 
+use std::env;
+use std::ffi::OsStr;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
@@ -19,6 +21,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use super::JOB_VARIABLES;
 use super::exec::Exec;
 use super::lines::{Lines, Progress};
 
@@ -67,15 +70,15 @@ impl Child {
         let mut command = Command::new(&exec.program);
         command.args(&exec.arguments).process_group(0).kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.env("FORGERUN_JOB_ID", &job.id).env("FORGERUN_JOB_TYPE", &job.job_type);
-        command.env("FORGERUN_QUEUE", &job.queue).env("FORGERUN_ATTEMPT", job.attempt.to_string());
-        // Credentials of the worker are none of the program's business.
-        for variable in ["FORGERUN_API_KEY", "FORGERUN_ADMIN_TOKEN", "FORGERUN_WORKER_SECRET"] {
+        for variable in env::vars_os().map(|(name, _)| name).filter(|name| is_kept_back(name)) {
             command.env_remove(variable);
         }
+        let [id, job_type, queue, attempt, trace] = JOB_VARIABLES;
+        command.env(id, &job.id).env(job_type, &job.job_type);
+        command.env(queue, &job.queue).env(attempt, job.attempt.to_string());
         match job.traceparent() {
-            Some(trace) => command.env("FORGERUN_TRACEPARENT", trace),
-            None => command.env_remove("FORGERUN_TRACEPARENT"),
+            Some(traceparent) => command.env(trace, traceparent),
+            None => command.env_remove(trace),
         };
         let process = command.spawn()?;
         let group = Group(process.id().and_then(|id| Pid::from_raw(id as i32)));
@@ -149,6 +152,14 @@ impl Child {
         self.group.signal(Signal::KILL);
         self.process.wait().await
     }
+}
+
+/// Whether a variable is none of the program's business: credentials of the worker, and the configuration of a server.
+fn is_kept_back(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    let is_credential =
+        ["FORGERUN_API_KEY", "FORGERUN_ADMIN_TOKEN", "FORGERUN_WORKER_SECRET"].contains(&&*name);
+    is_credential || name.strip_prefix("FORGERUN_").is_some_and(|rest| rest.contains("__"))
 }
 
 fn ends(status: ExitStatus) -> (Option<i32>, Option<i32>) {

@@ -10,14 +10,18 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use forge_client::Worker as Work;
-use forge_client::worker::{HttpHandler, Note, Sign, WorkerBuilder};
+use forge_client::worker::{HttpHandler, Note, Sign, WorkerBuilder, may_fit};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::Exit;
 use crate::people::{Connection, ServerConnection, Trouble, exit_of, given, parse_duration};
-use crate::terminal::{complain, say};
+use crate::terminal::{clean, complain, say};
+
+/// What a program finds about its job in its environment: id, type, queue, attempt, trace. A server that it starts passes over them.
+pub const JOB_VARIABLES: [&str; 5] =
+    ["FORGERUN_JOB_ID", "FORGERUN_JOB_TYPE", "FORGERUN_QUEUE", "FORGERUN_ATTEMPT", "FORGERUN_TRACEPARENT"];
 
 /// How much longer than a child's grace its worker waits for it: the time to kill it, and to read what it said.
 const BEYOND_GRACE: Duration = Duration::from_secs(5);
@@ -34,7 +38,8 @@ pub enum Worker {
 }
 
 const EXEC_HELP: &str = "\
-The program finds FORGERUN_JOB_ID, FORGERUN_JOB_TYPE, FORGERUN_QUEUE, FORGERUN_ATTEMPT and FORGERUN_TRACEPARENT in its environment.
+The program finds FORGERUN_JOB_ID, FORGERUN_JOB_TYPE, FORGERUN_QUEUE, FORGERUN_ATTEMPT and, if the job was submitted with a
+traceparent, FORGERUN_TRACEPARENT in its environment.
 Exit code 0 succeeds, 75 asks for a retry, 65 fails for good; any other code, and a signal, fail as the retry policy says.
 A line `forgerun: progress N [text]` on standard error is progress; its last lines are the message of a failure.
 Cancelled or out of time, its process group gets SIGTERM, and SIGKILL after --grace.";
@@ -54,7 +59,7 @@ pub struct Common {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     concurrency: u16,
     /// Only jobs whose type fits, such as image.*; others are handed back
-    #[arg(long = "type", value_name = "GLOB")]
+    #[arg(long = "type", value_name = "GLOB", value_parser = job_type)]
     job_type: Option<String>,
     /// How long a job is ours without a sign of life
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
@@ -79,7 +84,7 @@ pub struct ExecFlags {
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     grace: Duration,
     /// The media type of output that is not JSON [default: application/octet-stream]
-    #[arg(long, value_name = "MEDIA")]
+    #[arg(long, value_name = "MEDIA", value_parser = media_type)]
     result_type: Option<String>,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
@@ -99,6 +104,29 @@ pub struct HttpFlags {
     /// What to sign with, whsec_… [env: FORGERUN_WORKER_SECRET]
     #[arg(long, value_name = "SECRET")]
     secret: Option<String>,
+}
+
+/// A pattern that some type fits. One that none fits would hand back every job.
+fn job_type(text: &str) -> Result<String, String> {
+    match may_fit(text) {
+        true => Ok(text.to_owned()),
+        false => Err("no job has such a type for a worker: types are words of small letters, digits, _ and -, joined by dots, and a job \
+            submitted with any other comes as forgerun.execute"
+            .to_owned()),
+    }
+}
+
+/// A media type, with parameters or without.
+fn media_type(text: &str) -> Result<String, String> {
+    let is_word = |word: &str| {
+        !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&b))
+    };
+    let essence = text.split(';').next().unwrap_or_default().trim_end();
+    let is_media = essence.split_once('/').is_some_and(|(kind, subtype)| is_word(kind) && is_word(subtype));
+    match is_media && text.bytes().all(|b| b == b' ' || b.is_ascii_graphic()) {
+        true => Ok(text.to_owned()),
+        false => Err("it is no media type, such as text/csv".to_owned()),
+    }
 }
 
 /// Makes a signature out of a secret, after Standard Webhooks; `None` if the text is no secret.
@@ -175,24 +203,17 @@ async fn work(common: &Common, connection: &Connection, builder: WorkerBuilder) 
         .drain(*drain)
         .notes(move |note| tell(note, json, quiet))
         .build()?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut stops = Stops::listen()?;
     if !quiet {
         let queues = if queues.is_empty() { "default".to_owned() } else { queues.join(", ") };
         let _ = writeln!(std::io::stderr().lock(), "forgerun: working on {queues} at {}", connection.url());
     }
     let hurried = worker.clone();
     let stop = async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
+        stops.next().await;
         // Whoever says it twice means it.
         tokio::spawn(async move {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
+            stops.next().await;
             hurried.hurry();
         });
     };
@@ -212,6 +233,48 @@ async fn work(common: &Common, connection: &Connection, builder: WorkerBuilder) 
             Ok(complain(&error, exit))
         }
     }
+}
+
+/// The signals that stop a worker.
+struct Stops {
+    terminate: Signal,
+    interrupt: Signal,
+    /// The terminal is gone; `None` where we were told not to mind.
+    hang_up: Option<Signal>,
+}
+
+impl Stops {
+    fn listen() -> std::io::Result<Stops> {
+        let hang_up = match ignores_hang_up() {
+            true => None,
+            false => Some(signal(SignalKind::hangup())?),
+        };
+        let (terminate, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        Ok(Stops { terminate, interrupt, hang_up })
+    }
+
+    async fn next(&mut self) {
+        let Stops { terminate, interrupt, hang_up } = self;
+        let hung_up = async {
+            match hang_up {
+                Some(signal) => drop(signal.recv().await),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            () = hung_up => {}
+        }
+    }
+}
+
+/// Whether we were started to outlive the terminal, as `nohup` does it: listening would undo that. Known where there is `/proc`.
+fn ignores_hang_up() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    // The first signal is the lowest bit, and SIGHUP is the first.
+    ignored.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).is_ok_and(|mask| mask & 1 == 1))
 }
 
 /// One line per note: for people on standard error, for programs on standard output.
@@ -242,7 +305,22 @@ fn tell(note: &Note<'_>, json: bool, quiet: bool) {
         return;
     }
     let about = job.map(|job| format!("{} {} ", job.id, job.job_type)).unwrap_or_default();
-    let text = text.lines().last().unwrap_or_default().replace(char::is_control, " ");
-    let line = format!("forgerun: {about}{}  {text}", event.replace('_', " "));
+    let text = text.lines().last().unwrap_or_default();
+    let line = clean(&format!("forgerun: {about}{}  {text}", event.replace('_', " ")));
     let _ = writeln!(std::io::stderr().lock(), "{}", line.trim_end());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_media_type_has_two_words() {
+        for text in ["text/csv", "application/vnd.a+json", "text/plain; charset=utf-8", "text/plain ;a=b"] {
+            assert_eq!(media_type(text).as_deref(), Ok(text));
+        }
+        for text in ["", "foo", "text/", "/csv", "text/csv/x", "te xt/csv", "text/csv\r\nx: y", "text/ä"] {
+            assert!(media_type(text).is_err(), "{text}");
+        }
+    }
 }

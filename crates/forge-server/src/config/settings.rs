@@ -15,6 +15,7 @@ use super::complaint::{Complaint, Origin};
 use super::secret::{HIDDEN, is_secret, shown};
 use super::sections::operation_key;
 use super::sources::{CommandMode, File, Flag, Sources};
+use forge_cli::worker::JOB_VARIABLES;
 use forge_wire::hint::nearest;
 
 /// What variables of ours begin with.
@@ -143,11 +144,8 @@ impl Settings {
     }
 
     fn lay_environment(&mut self, sources: &Sources, complaints: &mut Vec<Complaint>) {
-        let ours = |name: &OsStr| {
-            let name = name.to_string_lossy();
-            name.starts_with(PREFIX) && !OF_CLIENTS.contains(&&*name)
-        };
-        let mut variables: Vec<_> = sources.environment.iter().filter(|(name, _)| ours(name)).collect();
+        let mut variables: Vec<_> =
+            sources.environment.iter().filter(|(name, value)| is_meant(name, value)).collect();
         // The process has its variables in any order; messages should not.
         variables.sort();
         for (name, value) in variables {
@@ -183,6 +181,27 @@ impl Settings {
         };
         (setting.value, setting.origin) = (typed.unwrap_or_else(|| Value::String(text.to_owned())), origin);
     }
+}
+
+/// Whether a variable is meant for the configuration. Those of our own clients and workers are not, nor are those that Kubernetes sets.
+fn is_meant(name: &OsStr, value: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    let Some(rest) = name.strip_prefix(PREFIX) else { return false };
+    let is_of_others = OF_CLIENTS.contains(&&*name) || JOB_VARIABLES.contains(&&*name);
+    !is_of_others && !is_service_link(rest, &value.to_string_lossy())
+}
+
+/// Whether a variable tells where a service is: Kubernetes sets `FORGERUN_SERVICE_HOST`, `FORGERUN_PORT=tcp://…`,
+/// `FORGERUN_PORT_8080_TCP_ADDR` and the like in every pod beside a service `forgerun`, and `FORGERUN_DB_…` beside `forgerun-db`.
+fn is_service_link(rest: &str, value: &str) -> bool {
+    let words: Vec<&str> = rest.split('_').collect();
+    let is_number = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+    let is_protocol = |word: &str| matches!(word, "TCP" | "UDP" | "SCTP");
+    let has_place = words.ends_with(&["SERVICE", "HOST"])
+        || words.windows(2).any(|pair| pair == ["SERVICE", "PORT"])
+        || words.windows(3).any(|three| three[0] == "PORT" && is_number(three[1]) && is_protocol(three[2]));
+    let is_url = words.ends_with(&["PORT"]) && value.contains("://");
+    !rest.contains("__") && (has_place || is_url)
 }
 
 /// Every key of the manual.

@@ -48,6 +48,40 @@ fn what_is_set_for_the_commands_of_a_client_does_not_stop_a_server() {
 }
 
 #[test]
+fn what_a_worker_and_kubernetes_set_does_not_stop_a_server() {
+    let mut command = forgerun(&["config"]);
+    for variable in forge_cli::worker::JOB_VARIABLES {
+        command.env(variable, "x");
+    }
+    for (variable, value) in [
+        ("FORGERUN_SERVICE_HOST", "10.0.0.7"),
+        ("FORGERUN_SERVICE_PORT", "8080"),
+        ("FORGERUN_SERVICE_PORT_HTTP", "8080"),
+        ("FORGERUN_PORT", "tcp://10.0.0.7:8080"),
+        ("FORGERUN_PORT_8080_TCP", "tcp://10.0.0.7:8080"),
+        ("FORGERUN_PORT_8080_TCP_PROTO", "tcp"),
+        ("FORGERUN_PORT_8080_TCP_PORT", "8080"),
+        ("FORGERUN_PORT_8080_TCP_ADDR", "10.0.0.7"),
+        ("FORGERUN_DB_SERVICE_HOST", "10.0.0.8"),
+        ("FORGERUN_DB_PORT", "tcp://10.0.0.8:5432"),
+    ] {
+        command.env(variable, value);
+    }
+    let ended = run(&mut command);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    check_golden("defaults.toml", &ended.stdout);
+    for (variable, value) in [
+        ("FORGERUN_PORT", "8080"),
+        ("FORGERUN_SERVER_PORT", "8080"),
+        ("FORGERUN_LISTEN", "127.0.0.1:1"),
+        ("FORGERUN_SERVER__SERVICE_HOST", "10.0.0.7"),
+        ("FORGERUN_JOB", "x"),
+    ] {
+        assert_eq!(run(forgerun(&["config"]).env(variable, value)).code, Some(2), "{variable}");
+    }
+}
+
+#[test]
 fn config_can_print_the_manual() {
     let ended = run(&mut forgerun(&["config", "--defaults"]));
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), include_str!("../../forgerun.default.toml")));

@@ -323,3 +323,76 @@ fn a_url_does_the_work_and_is_told_whose_it_is() {
         "{request}"
     );
 }
+
+#[test]
+fn a_program_may_call_us_and_does_not_see_what_a_server_is_configured_with() {
+    let server = dev();
+    let forgerun = env!("CARGO_BIN_EXE_forgerun");
+    let script =
+        format!("{forgerun} config > /dev/null || exit 65; env | grep ^FORGERUN_ | cut -d= -f1 | sort");
+    let arguments = ["worker", "exec", "--queue", "q", "--json", "--", "sh", "-c", &script];
+    let mut worker = command(&server, &arguments);
+    for (name, value) in [
+        ("FORGERUN_WORKER_SECRET", "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"),
+        ("FORGERUN_AUTH__ADMIN_TOKEN", "sixteen-letters!"),
+        ("FORGERUN_SERVER__DATABASE_URL", "postgres://forge:hunter2@db.example/jobs"),
+        ("FORGERUN_TRACEPARENT", "of somebody else"),
+    ] {
+        worker.env(name, value);
+    }
+    let mut child = worker.stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let done = submit_and_wait(&server, &[]);
+    let _ = child.kill();
+    let _ = child.wait();
+    let seen: Vec<&str> = done.expect(0).lines().collect();
+    assert_eq!(
+        seen,
+        ["FORGERUN_ATTEMPT", "FORGERUN_JOB_ID", "FORGERUN_JOB_TYPE", "FORGERUN_QUEUE", "FORGERUN_URL"]
+    );
+}
+
+#[test]
+fn a_terminal_that_goes_away_stops_a_worker_like_sigterm_unless_it_was_told_not_to_mind() {
+    let server = dev();
+    let folder = tempfile::tempdir().unwrap();
+    let go = folder.path().join("go");
+    let script = format!("while [ ! -e {} ]; do sleep 0.05; done; echo 7", go.display());
+    let mut worker = Worker::exec(&server, &[], &script);
+    let id = ask(&server, &["submit", "--type", "t", "--queue", "q"]).expect(0).to_owned();
+    worker.wait_for("took");
+    worker.signal("HUP");
+    worker.wait_for("draining");
+    fs::write(&go, "").unwrap();
+    worker.wait_for("succeeded");
+    assert_eq!(worker.child.wait().unwrap().code(), Some(0));
+    assert_eq!(ask(&server, &["result", &id]).expect(0), "7");
+
+    let inner = format!(
+        "trap '' HUP; exec {} worker exec --queue q --json -- echo 8",
+        env!("CARGO_BIN_EXE_forgerun")
+    );
+    let mut nohup = std::process::Command::new("sh");
+    nohup.args(["-c", &inner]).env("FORGERUN_URL", format!("http://{}", server.address));
+    let mut child = nohup.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let notes = std::io::BufReader::new(child.stdout.take().unwrap());
+    let mut worker = Worker { child, notes };
+    for _ in 0..2 {
+        ask(&server, &["submit", "--type", "t", "--queue", "q"]).expect(0);
+        worker.wait_for("succeeded");
+        worker.signal("HUP");
+    }
+    assert_eq!(worker.end(), Some(0));
+}
+
+#[test]
+fn a_type_that_no_job_can_have_and_a_result_type_that_is_none_stop_the_start() {
+    let server = dev();
+    for (flags, words) in [
+        (["--type", "Invoice"], "forgerun.execute"),
+        (["--type", "an invoice"], "forgerun.execute"),
+        (["--result-type", "foo"], "text/csv"),
+    ] {
+        let refused = ask(&server, &[&["worker", "exec"][..], &flags, &["--", "/bin/true"]].concat());
+        assert!(refused.expect(2).is_empty() && refused.stderr.contains(words), "{}", refused.stderr);
+    }
+}
