@@ -96,7 +96,7 @@ impl Section {
 pub(super) fn page(call: &Call<'_>, section: Section, title: &str, main: &Markup) -> Response {
     let note = access::note_of(call.exchange);
     let body = framed(call.app, call.exchange, Some(section), note.as_deref(), main);
-    let mut response = respond::with_type(StatusCode::OK, HTML, document(title, &body).into_string());
+    let mut response = respond::with_type(StatusCode::OK, HTML, document(title, &body));
     if note.is_some() {
         access::forget_note(call.app, &mut response);
     }
@@ -105,7 +105,7 @@ pub(super) fn page(call: &Call<'_>, section: Section, title: &str, main: &Markup
 
 /// A page without navigation.
 pub(super) fn bare(code: StatusCode, title: &str, main: &Markup) -> Response {
-    respond::with_type(code, HTML, document(title, main).into_string())
+    respond::with_type(code, HTML, document(title, main))
 }
 
 /// A page that loads itself again: what comes from a page of ours brings the cookie along.
@@ -133,7 +133,7 @@ pub(super) fn refusal(app: &App, exchange: &Exchange, code: StatusCode, refused:
         p { a href="/dashboard" { "Back to the overview" } }
     };
     let body = framed(app, exchange, None, None, &main);
-    respond::with_type(code, HTML, document(title, &body).into_string())
+    respond::with_type(code, HTML, document(title, &body))
 }
 
 /// The heading of a page.
@@ -146,8 +146,8 @@ pub(super) fn heading_with(title: &Markup, actions: &Markup) -> Markup {
     html! { header .heading { h1 { (title) } div .actions { (actions) } } }
 }
 
-fn document(title: &str, body: &Markup) -> Markup {
-    html! {
+fn document(title: &str, body: &Markup) -> String {
+    let page = html! {
         (DOCTYPE)
         html lang="en" {
             head {
@@ -161,7 +161,8 @@ fn document(title: &str, body: &Markup) -> Markup {
             }
             body { (body) }
         }
-    }
+    };
+    parts::directed(page.into_string())
 }
 
 fn framed(

@@ -106,7 +106,7 @@ impl Api for Dashboard {
     }
 }
 
-/// Leads a browser elsewhere after a form.
+/// Leads a browser elsewhere, after a form or from an address with a slash too many.
 fn see_other(path: &str) -> Response {
     let mut response = respond::with_type(
         StatusCode::SEE_OTHER,

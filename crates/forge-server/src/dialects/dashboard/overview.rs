@@ -10,15 +10,19 @@ use super::chart;
 use super::failures;
 use super::layout::{self, Section};
 use super::parts::{self, counted, number, rate};
+use super::see_other;
 use super::workers;
 use crate::dialects::admin;
 use crate::edge::ApiError;
-use crate::edge::routing::{Call, Route};
+use crate::edge::routing::{Answers, Call, Route, RouteAccess};
 
 /// The routes of the overview, and of what keeps pages up to date.
 pub(super) const ROUTES: &[Route] = &[
     page("/dashboard", "overview", |call| Box::pin(show(call))),
     page("/dashboard/events", "events", |call| Box::pin(events(call))),
+    Route::get("/dashboard/", "overview", |_| Box::pin(async { Ok(see_other("/dashboard")) }))
+        .access(RouteAccess::Anyone)
+        .answers(Answers::Any),
 ];
 
 /// Groups of failures that are shown.

@@ -189,9 +189,46 @@ pub(super) fn pretty(value: &serde_json::Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
+/// The page with every character that would turn the direction of the text around it spelt out: what a client wrote must not make the
+/// page read otherwise than it is. Attributes stay as they are, because forms and the script give them back.
+pub(super) fn directed(page: String) -> String {
+    if !page.contains(turns) {
+        return page;
+    }
+    let mut shown = String::with_capacity(page.len() + 64);
+    let mut is_text = true;
+    for sign in page.chars() {
+        match sign {
+            // Neither stands for itself in a text or an attribute: both are escaped there.
+            '<' => is_text = false,
+            '>' => is_text = true,
+            _ => {}
+        }
+        match is_text && turns(sign) {
+            true => shown += &format!("[U+{:04X}]", u32::from(sign)),
+            false => shown.push(sign),
+        }
+    }
+    shown
+}
+
+/// Marks, embeddings, overrides and isolates of the bidirectional algorithm.
+fn turns(sign: char) -> bool {
+    matches!(sign, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_turns_the_direction_of_a_text_is_spelt_out() {
+        let page = |text: &str| html! { p title=(text) { (text) } }.into_string();
+        assert_eq!(directed(page("<שלום> é")), page("<שלום> é"));
+        let text = "invoice\u{202e}fdp.exe\u{2069}";
+        let expected = format!("<p title=\"{text}\">invoice[U+202E]fdp.exe[U+2069]</p>");
+        assert_eq!(directed(page(text)), expected);
+    }
 
     #[test]
     fn numbers_and_spans_are_easy_to_read() {

@@ -55,6 +55,8 @@ async fn a_session_opens_the_dashboard_and_nothing_else() {
     let linked = server.call("GET", "/dashboard").header("sec-fetch-site", "cross-site").send().await;
     assert_eq!(linked.status, 200, "a link from elsewhere comes without the cookie at first");
     assert!(linked.text().contains("http-equiv=\"refresh\""), "{}", linked.text());
+    let slash = server.call("GET", "/dashboard/").send().await;
+    assert_eq!((slash.status, slash.header("location")), (303, Some("/dashboard")));
     let cookie = session(&server).await;
     page(&server, "/dashboard", &cookie).await;
     let api = server.call("GET", "/admin/v1/queues").header("cookie", &cookie).send().await;
@@ -201,4 +203,15 @@ async fn events_end_with_the_session() {
     let out = form(out, &format!("csrf={}", form_token(&shown)));
     let (events, out) = tokio::join!(events.send(), out.send());
     assert_eq!((events.status, out.status), (200, 303), "all of the stream was read, so it has ended");
+}
+
+#[tokio::test]
+async fn what_a_client_wrote_does_not_turn_the_direction_of_a_page() {
+    let server = server().await;
+    let client = server.client().await;
+    let body = json!({"type": "invoice\u{202e}fdp.exe", "queue": "q"});
+    client.call("POST", "/api/v1/jobs").json(body).send().await.expect(202);
+    let cookie = session(&server).await;
+    let shown = page(&server, "/dashboard/jobs", &cookie).await;
+    assert!(shown.contains("invoice[U+202E]fdp.exe"), "{shown}");
 }
