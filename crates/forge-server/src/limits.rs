@@ -337,6 +337,9 @@ pub const NODE_BEAT: Duration = Duration::from_secs(30);
 /// How often a list of failures is read again because some were added to their groups meanwhile.
 pub const FAILURE_READS_MAX: usize = 4;
 
+/// Jobs that are read to see which of them the workers of a list still hold.
+pub const HELD_JOBS_LOOKED_AT_MAX: usize = 2000;
+
 /// Workers that are looked at to find one by its name alone.
 pub const WORKERS_SEARCHED_MAX: usize = 10_000;
 

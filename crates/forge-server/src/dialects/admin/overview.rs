@@ -14,6 +14,7 @@ use forge_wire::time;
 use forge_wire::words::forge_state;
 
 use super::queues::Queues;
+use super::workers;
 use crate::app::App;
 use crate::edge::query::QueryString;
 use crate::edge::routing::{Call, Route, RouteAccess};
@@ -47,7 +48,8 @@ pub(in crate::dialects) async fn overview(app: &App) -> Result<Overview, ApiErro
         shown.push(queues.show(app, &name).await?.into());
     }
     let now = app.clock.now();
-    let workers: Vec<Worker> = store.records(None, String::new(), PAGE_MAX).await?;
+    let mut workers: Vec<Worker> = store.records(None, String::new(), PAGE_MAX).await?;
+    workers::keep_held(app, &mut workers).await?;
     let nodes: Vec<Node> = store.records(None, String::new(), PAGE_MAX).await?;
     let node = |node: &Node| NodeView {
         id: node.id.clone(),

@@ -1,10 +1,12 @@
 //! Workers outside, of all clients: who is alive, what they hold; and telling one to take no more.
 
+use std::collections::HashMap;
+
 use axum::http::StatusCode;
 use axum::response::Response;
 use forge_core::catalog::Kind;
 use forge_core::command::WorkerCommand;
-use forge_core::id::ClientId;
+use forge_core::id::{ClientId, JobId};
 use forge_core::worker::{Worker, WorkerState};
 use forge_core::{Command, Refusal};
 use forge_wire::admin::{AdminPage, AdminWorker};
@@ -15,7 +17,7 @@ use crate::app::App;
 use crate::edge::query::QueryString;
 use crate::edge::routing::{Call, Route, RouteAccess};
 use crate::edge::{ApiError, respond};
-use crate::limits::{PAGE_MAX, WORKERS_SEARCHED_MAX};
+use crate::limits::{HELD_JOBS_LOOKED_AT_MAX, PAGE_MAX, WORKERS_SEARCHED_MAX};
 
 /// The routes of workers.
 pub(super) const ROUTES: &[Route] = &[
@@ -37,10 +39,29 @@ pub(in crate::dialects) async fn listed(call: &Call<'_>) -> Result<AdminPage<Adm
     let mut workers: Vec<Worker> = call.app.engine.store().records(None, after, limit + 1).await?;
     let more = workers.len() > limit;
     workers.truncate(limit);
+    keep_held(call.app, &mut workers).await?;
     let next_cursor = workers.last().filter(|_| more).map(|worker| worker.id.key());
     let now = call.app.clock.now();
     let items = workers.iter().map(|worker| AdminWorker::new(worker, now)).collect();
     Ok(AdminPage { items, next_cursor })
+}
+
+/// Leaves of the jobs of workers those that they hold. A worker's record has what its newest heartbeat listed and what it fetched since;
+/// some of these may have ended, or be another's by now.
+pub(in crate::dialects) async fn keep_held(app: &App, workers: &mut [Worker]) -> Result<(), ApiError> {
+    let ids: Vec<JobId> = workers.iter().flat_map(|worker| worker.jobs.iter().copied()).collect();
+    // So many are not worth reading for a list; it then says what the workers said.
+    if ids.is_empty() || ids.len() > HELD_JOBS_LOOKED_AT_MAX {
+        return Ok(());
+    }
+    let jobs = app.engine.store().jobs_by_id(ids).await?;
+    let held = jobs.iter().filter_map(|job| Some((job.id, (job.head.client, &job.lease.as_ref()?.worker))));
+    let held: HashMap<_, _> = held.collect();
+    for worker in workers {
+        let of_worker = (worker.id.owner.client, &worker.id.name);
+        worker.jobs.retain(|job| held.get(job) == Some(&of_worker));
+    }
+    Ok(())
 }
 
 /// `POST /admin/v1/workers/{id}/quiet`: it finishes what it has and is given no more. A name that several clients have needs
@@ -70,6 +91,7 @@ pub(in crate::dialects) async fn quieten(
     }
     audit::note(call.exchange, "quiet", &worker.id.key());
     worker.directive = to;
+    keep_held(call.app, std::slice::from_mut(&mut worker)).await?;
     Ok(AdminWorker::new(&worker, call.app.clock.now()))
 }
 

@@ -47,3 +47,28 @@ async fn a_name_that_two_clients_use_needs_the_client_too() {
     let next = get(&server, &format!("/admin/v1/workers?limit=1&cursor={cursor}")).await;
     assert_eq!((next["items"].as_array().unwrap().len(), &next["next_cursor"]), (1, &json!(null)));
 }
+
+#[tokio::test]
+async fn a_worker_is_listed_with_the_jobs_that_it_still_holds() {
+    let server = server().await;
+    let client = server.client().await;
+    let call = async |path: &str, body: serde_json::Value| {
+        client.call("POST", &format!("/ojs/v1/{path}")).json(body).send().await
+    };
+    let fetch = async |worker: &str| {
+        call("jobs", json!({"type": "t", "args": []})).await.expect(201);
+        let fetch = json!({"queues": ["default"], "worker_id": worker});
+        call("workers/fetch", fetch).await.expect(200)["jobs"][0].clone()
+    };
+    beat(&client, "w-1").await;
+    beat(&client, "w-2").await;
+    let (done, kept, other) = (fetch("w-1").await, fetch("w-1").await, fetch("w-2").await);
+    let ack = json!({"job_id": done["id"], "worker_id": "w-1", "lease_token": done["lease_token"]});
+    call("workers/ack", ack).await.expect(200);
+    let held = |page: &serde_json::Value| {
+        page.as_array().unwrap().iter().map(|worker| worker["jobs"].clone()).collect::<Vec<_>>()
+    };
+    let expected = [json!([kept["id"]]), json!([other["id"]])];
+    assert_eq!(held(&get(&server, "/admin/v1/workers").await["items"]), expected);
+    assert_eq!(held(&get(&server, "/admin/v1/overview").await["workers"]), expected);
+}
