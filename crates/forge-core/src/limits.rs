@@ -58,6 +58,10 @@ pub const DUE_JOBS_MAX: usize = 256;
 /// nodes: its submissions wait for each other.
 pub const QUEUE_JOBS: u64 = 10_000;
 
+/// Jobs that one batch may bring to a queue by counts that are not exact. While a dozen batches are under way together they bring less than half of
+/// [`QUEUE_JOBS`].
+pub const UNCOUNTED_ARRIVALS_MAX: u64 = 256;
+
 /// Jobs that workers may hold, unless the operator says otherwise. With a lower bound the claims that it concerns wait for each
 /// other.
 pub const ACTIVE_JOBS: u64 = 1_000;

@@ -208,9 +208,13 @@ impl WorkingSet<'_> {
     }
 
     /// A bound that may be reached needs to know exactly how many jobs wait. Halfway to the default, what others are about to add
-    /// cannot reach it.
+    /// cannot reach it, unless each of them brings many.
     fn ask_for_exact_count(&mut self, queue: &Name, waiting: u64, queue_max: u64) {
-        let near = queue_max < limits::QUEUE_JOBS || waiting >= queue_max / 2;
+        let arrived = self.changes.counts.get(queue).map_or(0, |more| more.of(State::Queued)).max(0) as u64;
+        let arriving = waiting.saturating_sub(self.waiting(queue)) + arrived;
+        let near = queue_max < limits::QUEUE_JOBS
+            || waiting >= queue_max / 2
+            || arriving > limits::UNCOUNTED_ARRIVALS_MAX;
         if near && self.uncertain.queues.contains(queue) {
             self.changes.exact.queues.insert(queue.clone());
         }

@@ -69,6 +69,15 @@ fn a_submission_asks_how_many_wait_where_the_bound_is_small_or_near() {
     let mut world = World::new();
     world.ask(set(QueueChange { waiting_max: Some(Some(5)), ..QueueChange::default() }));
     assert_eq!(asked_for(&world, with_room_for(None)), of_queue(), "the queue has a bound of its own");
+    let bringing = |n_jobs: u64| {
+        let jobs = (1..=u128::from(n_jobs)).map(plain).collect();
+        let queue_max = Some(limits::QUEUE_JOBS);
+        Command::Submit(Submit { jobs, idempotency: None, queue_max, refuse_paused: false })
+    };
+    for (n_more, expected) in [(1, CountSet::default()), (2, of_queue())] {
+        let many = bringing(limits::UNCOUNTED_ARRIVALS_MAX + n_more);
+        assert_eq!(asked_for(&World::new(), many), expected, "others may bring as many");
+    }
 }
 
 #[test]
