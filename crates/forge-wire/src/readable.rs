@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use crate::body::quoted;
 use crate::language::Language;
 use crate::members;
-use crate::ojs::members::Members;
+use crate::ojs::members::{DEPTH_MAX, Members};
 use crate::problem::{Refused, Violation, summary};
 
 /// What a walk over a JSON text finds.
@@ -34,11 +34,16 @@ pub(crate) fn walk(text: &[u8]) -> Findings {
     Findings { depth: walk.deepest, unreadable }
 }
 
-/// Refuses a JSON text that no value can be made of; `at` is the member whose value it is, or empty for a whole body.
+/// Refuses a JSON text that no value can be made of, or that common readers do not read because it is nested too deeply; `at` is the member whose
+/// value it is.
 pub fn check(text: &str, at: &str) -> Result<(), Violation> {
-    match UnreadablePlaces::over(text.as_bytes()).next() {
-        None => Ok(()),
-        Some(place) => Err(violation(text, place, at)),
+    match walk(text.as_bytes()) {
+        Findings { depth, .. } if depth > DEPTH_MAX => {
+            let detail = format!("is nested deeper than {DEPTH_MAX} levels");
+            Err(Violation { pointer: format!("#/{at}"), detail, constraint: "depth" })
+        }
+        Findings { unreadable: Some(place), .. } => Err(violation(text, place, at)),
+        Findings { unreadable: None, .. } => Ok(()),
     }
 }
 

@@ -174,6 +174,21 @@ mod tests {
     }
 
     #[test]
+    fn a_payload_that_is_nested_too_deeply_is_refused() {
+        let nested = |depth: usize| {
+            let body =
+                format!(r#"{{"type":"EXECUTE","payload":{}1{}}}"#, "[".repeat(depth), "]".repeat(depth));
+            read_submit(body.as_bytes(), UnknownMembers::Ignore)
+        };
+        assert!(nested(128).is_ok());
+        for depth in [129, 100_000] {
+            let refused = nested(depth).unwrap_err();
+            assert_eq!(refused.violations[0].detail, "is nested deeper than 128 levels");
+            assert_eq!(refused.violations[0].pointer, "#/payload");
+        }
+    }
+
+    #[test]
     fn both_ways_of_reading_understand_the_same() {
         let body = r#"{"type":"EMIT_EVENT","execution_at":"2030-01-01T00:00:00Z","callback":"http://a","idempotency_key":"k",
             "work_kind":"SUCCESS_FAST","queue":"q","priority":-7,"retry_mode":"auto","correlation_id":null,

@@ -71,7 +71,7 @@ pub fn message_with(view: &JobView<'_>, args: Vec<prost_types::Value>) -> v1::Jo
         scheduled_at: head.execution_at.map(timestamp),
         started_at: job.started_at.map(timestamp),
         completed_at: completed_at(job).map(timestamp),
-        expires_at: head.expires_at.map(timestamp),
+        expires_at: job.expires_at().map(timestamp),
         timeout: head.timeout.map(duration),
         visibility_timeout: head.lease.map(duration),
         tags: head.tags.clone(),

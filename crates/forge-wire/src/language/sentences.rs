@@ -278,6 +278,7 @@ const CLAUSES: SentenceTable = &[
         "has the number {1}, which is too large for a double",
         "enthält die Zahl {1}, die für eine Gleitkommazahl zu groß ist",
     ),
+    ("is nested deeper than {1} levels", "ist tiefer als {1} Ebenen verschachtelt"),
     ("is mandatory", "ist eine Pflichtangabe"),
     ("is mandatory for a DEFERRED job", "ist eine Pflichtangabe für einen Auftrag vom Typ DEFERRED"),
     ("must be a string", "muss eine Zeichenkette sein"),

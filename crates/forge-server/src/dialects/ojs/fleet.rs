@@ -19,6 +19,7 @@ use super::queues::offset;
 use super::scope::{CLIENT, CLIENT_OR_OPERATOR, Scope};
 use super::{refusals, reply};
 use crate::app::App;
+use crate::dialects::admin::workers::keep_held;
 use crate::edge::ApiError;
 use crate::edge::query::QueryString;
 use crate::edge::routing::{Call, RateCount, Route};
@@ -166,6 +167,7 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
             }
         }
     }
+    keep_held(app, &mut shown).await?;
     let views: Vec<Value> = shown.iter().map(|worker| view(app, worker)).collect();
     let mut page = Pagination::new(total, limit, skipped);
     page.has_more = n_behind > skipped + shown.len();

@@ -178,7 +178,7 @@ fn what_a_client_gave_is_shown_as_it_was_given() {
 fn a_moment_that_does_not_count_is_not_shown() {
     let extra = br#"{"scheduled_at":"2099-12-31T23:59:59Z","expires_at":"2026-05-28T12:00:03Z"}"#.to_vec();
     let input = Input { extra, ..Input::default() };
-    let shown = |story: &ExampleJob| JobView::new(story.job(), &input).value();
+    let shown = |story: &ExampleJob| value(&JobView::new(story.job(), &input));
     let story = ExampleJob::begin(Outcomes::default(), |head| {
         head.retry = RetryPolicy { attempts_max: 1, on_exhaustion: Exhaustion::DeadLetter, ..defaults() };
         // As the job had it whose schedule this one keeps.
