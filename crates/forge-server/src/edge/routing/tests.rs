@@ -34,7 +34,10 @@ fn every_route_is_found_at_its_path_and_below_its_prefix_and_nowhere_else() {
             let (pattern, allow) = at(&tables, &path).expect(&path);
             assert_eq!(pattern, route.path);
             assert!(allow.split(", ").any(|word| word == route.verb.word()), "{path}: {allow}");
-            assert_eq!(at(&tables, &format!("{path}/")), None, "{path}/");
+            let with_slash = format!("{path}/");
+            if !rows().any(|other| other.path == with_slash) {
+                assert_eq!(at(&tables, &with_slash), None, "{with_slash}");
+            }
             assert_eq!(at(&tables, &format!("{path}/more/and/more")), None);
         }
         for path in ["", "/", "/nothing", "/Jobs", "//jobs", "/jobs/"] {

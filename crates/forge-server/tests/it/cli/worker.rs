@@ -100,7 +100,7 @@ fn a_program_gets_its_input_and_its_output_is_the_result() {
 fn json_that_a_program_prints_is_kept_to_the_byte() {
     let server = dev();
     let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
-    for printed in [r#"{"b":1,  "a":2.10, "n":123456789012345678901234567890,"e":1E2}"#, "[1e400]", &deep] {
+    for printed in [r#"{"b":1,  "a":2.10, "n":123456789012345678901234567890,"e":1E2}"#, &deep] {
         let _worker = Worker::exec(&server, &[], &format!("cat > /dev/null; printf '%s' '{printed}'"));
         assert_eq!(submit_and_wait(&server, &[]).expect(0), printed);
     }
@@ -110,13 +110,11 @@ fn json_that_a_program_prints_is_kept_to_the_byte() {
 fn a_job_whose_result_no_reader_may_like_ends_all_the_same() {
     let server = dev();
     let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
-    for printed in [r#""\ud800""#, &deep] {
+    for printed in [r#""\ud800""#, "[1e400]", &deep] {
         let _worker = Worker::exec(&server, &[], &format!("cat > /dev/null; printf '%s' '{printed}'"));
         let ended = submit_and_wait(&server, &[]);
-        match ended.code {
-            Some(0) => assert_eq!(ended.stdout.trim_end(), printed),
-            _ => assert!(ended.stderr.contains("the result was not taken"), "{printed}: {}", ended.stderr),
-        }
+        assert_eq!(ended.code, Some(3), "{printed}: {}", ended.stderr);
+        assert!(ended.stderr.contains("the result was not taken"), "{printed}: {}", ended.stderr);
     }
 }
 
