@@ -340,7 +340,7 @@ pub const FAILURE_READS_MAX: usize = 4;
 /// Jobs that are read to see which of them the workers of a list still hold.
 pub const HELD_JOBS_LOOKED_AT_MAX: usize = 2000;
 
-/// Workers that are looked at to find one by its name alone.
+/// Workers that are looked at to find one by its name alone, or to count those of a client.
 pub const WORKERS_SEARCHED_MAX: usize = 10_000;
 
 /// Pages of the journal that one page of OJS events looks through.

@@ -23,7 +23,7 @@ use crate::dialects::admin::workers::keep_held;
 use crate::edge::ApiError;
 use crate::edge::query::QueryString;
 use crate::edge::routing::{Call, RateCount, Route};
-use crate::limits::PAGE_MAX;
+use crate::limits::{PAGE_MAX, WORKERS_SEARCHED_MAX};
 
 /// The routes of workers as such.
 pub(super) const ROUTES: &[Route] = &[
@@ -149,28 +149,28 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     let cursor = query.get("cursor").map(|name| format!("{}{name}", owner.prefix()));
     let skipped = if cursor.is_some() { 0 } else { offset(&query, limit)? };
     let of_tenant = |worker: &Worker| scope.tenant.is_none() || worker.id.owner.tenant == scope.tenant;
-    let is_behind = |worker: &Worker| cursor.as_ref().is_none_or(|cursor| worker.key() > *cursor);
-    let (mut shown, mut n_behind, mut total): (Vec<Worker>, usize, u64) = (Vec::new(), 0, 0);
-    let mut after = String::new();
-    loop {
+    let mut after = cursor.clone().or(scope.tenant.as_ref().map(|_| owner.prefix())).unwrap_or_default();
+    let (mut shown, mut n_found, mut is_all): (Vec<Worker>, usize, bool) = (Vec::new(), 0, false);
+    for _ in 0..WORKERS_SEARCHED_MAX / PAGE_MAX {
         let group = Some(worker::group(owner.client));
         let page: Vec<Worker> = app.engine.store().records(group, after, PAGE_MAX).await?;
-        let Some(last) = page.last() else { break };
+        let Some(last) = page.last() else {
+            is_all = true;
+            break;
+        };
         after = last.key();
         for worker in page.into_iter().filter(of_tenant) {
-            total += 1;
-            if is_behind(&worker) {
-                n_behind += 1;
-                if n_behind > skipped && shown.len() < limit {
-                    shown.push(worker);
-                }
+            n_found += 1;
+            if n_found > skipped && shown.len() < limit {
+                shown.push(worker);
             }
         }
     }
     keep_held(app, &mut shown).await?;
     let views: Vec<Value> = shown.iter().map(|worker| view(app, worker)).collect();
-    let mut page = Pagination::new(total, limit, skipped);
-    page.has_more = n_behind > skipped + shown.len();
+    let mut page = Pagination::new(n_found as u64, limit, skipped);
+    page.total_is_minimum = cursor.is_some() || !is_all;
+    page.has_more = n_found > skipped + shown.len();
     page.next_cursor = shown.last().filter(|_| page.has_more).map(|last| last.id.name.to_string());
     let count = |state: &str| views.iter().filter(|view| view["state"] == state).count();
     let summary = json!({"total": views.len(), "running": count("running"), "draining": count("draining")});
