@@ -21,6 +21,7 @@ use forge_core::rows::{Activity, Counts, KeyRow, LimitRow, Minute, MoreRows, New
 use forge_core::set_aside::RowId;
 use forge_core::state::State;
 use forge_core::time::Time;
+use forge_core::workflow::WorkflowHead;
 use forge_core::{Changes, Rows, Wants, limits, related};
 use tokio::sync::broadcast;
 
@@ -46,6 +47,8 @@ struct Tables {
     /// Jobs on a shelf, in shelf order: highest priority first, then oldest.
     shelves: BTreeMap<Shelf, BTreeSet<(std::cmp::Reverse<i16>, JobId)>>,
     due: BTreeSet<(Time, JobId)>,
+    /// Own jobs of workflows.
+    workflows: BTreeSet<JobId>,
     inputs: BTreeMap<JobId, Input>,
     executions: BTreeMap<ExecutionId, JobId>,
     outcomes: BTreeMap<ExecutionId, Outcome>,
@@ -304,11 +307,15 @@ impl Tables {
         if let Some(due) = job.due_at() {
             self.due.insert((due, job.id));
         }
+        if job.head.job_type == WorkflowHead::JOB_TYPE {
+            self.workflows.insert(job.id);
+        }
         self.jobs.insert(job.id, job.clone());
     }
 
     fn remove(&mut self, id: JobId) {
         self.take_away(id);
+        self.workflows.remove(&id);
         self.jobs.remove(&id);
     }
 
@@ -455,9 +462,12 @@ impl Tables {
                 && filter.job_type.as_ref().is_none_or(|job_type| job.head.job_type == *job_type)
                 && filter.dead.is_none_or(|dead| job.dead_lettered_at.is_some() == dead)
         };
-        let older = self.jobs.range(..end).rev();
-        let own = older.filter(|(_, job)| filter.client.is_none_or(|client| job.head.client == client));
-        let passed = own.map(|(id, _)| (*id, self.readable(id).filter(fits).cloned()));
+        let older: Box<dyn Iterator<Item = &JobId>> = match filter.is_for_workflows() {
+            true => Box::new(self.workflows.range(..end).rev()),
+            false => Box::new(self.jobs.range(..end).rev().map(|(id, _)| id)),
+        };
+        let is_own = |id: &&JobId| filter.client.is_none_or(|client| self.jobs[*id].head.client == client);
+        let passed = older.filter(is_own).map(|id| (*id, self.readable(id).filter(fits).cloned()));
         listed(passed, filter.limit, filter.look_max)
     }
 

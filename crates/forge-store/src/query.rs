@@ -20,6 +20,7 @@ use forge_core::set_aside::SetAside;
 use forge_core::state::State;
 use forge_core::time::Time;
 use forge_core::webhook::{SigningKey, Webhook};
+use forge_core::workflow::WorkflowHead;
 
 use crate::operator::OperatorQuery;
 use crate::{Error, Store};
@@ -133,6 +134,13 @@ pub struct Filter {
     pub limit: usize,
     /// Rows that the page may look at. Past that it ends, full or not.
     pub look_max: usize,
+}
+
+impl Filter {
+    /// Whether only workflows pass: these have an index of their own in every store.
+    pub(crate) fn is_for_workflows(&self) -> bool {
+        self.job_type.as_deref() == Some(WorkflowHead::JOB_TYPE)
+    }
 }
 
 impl Default for Filter {

@@ -91,6 +91,7 @@ macro_rules! conformance_suite {
             workflows::two_nodes_that_end_the_steps_of_a_workflow_make_what_follows_once,
             workflows::a_workflow_that_is_cancelled_while_its_steps_end_leaves_nothing,
             workflows::a_forgotten_workflow_leaves_no_record,
+            workflows::workflows_are_listed_whatever_else_there_is,
             outcome::every_end_leaves_the_rendered_outcome,
             outcome::an_outcome_never_changes_after_a_manual_retry,
             outcome::a_batch_keeps_the_list_of_every_execution,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use forge_core::Batch;
+use forge_core::client::Client;
 use forge_core::command::{Command, NewJob, NewStep, NewWorkflow, Submit};
 use forge_core::id::JobId;
 use forge_core::job::{Input, Job};
@@ -14,10 +15,10 @@ use forge_core::workflow::{
 };
 
 use super::Fixture;
-use super::harness::{accepted, ask, at_once, claimed, commit_until_done, done, n_due};
-use super::make::{START, at, cancel, client, fail, id, job, succeed, take};
+use super::harness::{accepted, ask, at_once, claimed, commit_until_done, done, n_due, run};
+use super::make::{START, at, cancel, client, fail, id, job, submit_all, succeed, take};
 use super::snapshot::snapshot;
-use crate::Store;
+use crate::{Filter, Store};
 
 pub(super) fn step(n: u64, after: &[u32], when: StepCondition) -> NewStep {
     let NewJob { head, input, .. } = job(n, "steps");
@@ -151,4 +152,46 @@ pub async fn a_forgotten_workflow_leaves_no_record(fixture: &dyn Fixture) {
     while n_due(ask(&store, later, Command::Due(100)).await) > 0 {}
     assert_eq!(parts().await.unwrap().len(), 0);
     assert!(store.record::<Workflow>(id(900).to_string()).await.unwrap().is_none());
+}
+
+/// A page of workflows looks at workflows alone: newer jobs, however many, do not use up what it may look at.
+pub async fn workflows_are_listed_whatever_else_there_is(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let own = |n: u64, of: u128| {
+        let Command::Workflow(mut new) = workflow(n, vec![step(n, &[], StepCondition::AllSucceeded)]) else {
+            unreachable!("the command that begins one")
+        };
+        let begun = &mut new.submit.jobs[0];
+        Arc::make_mut(&mut begun.head).client = client(of);
+        Command::Workflow(new)
+    };
+    run(&store, START, [1, 2].map(|n| Command::Register(Client::new(client(n), START))).to_vec()).await;
+    for (n, of) in [(1, 1), (11, 2), (21, 1)] {
+        accepted(ask(&store, START, own(n, of)).await);
+    }
+    accepted(ask(&store, START, submit_all((100..160).map(|n| job(n, "q")).collect())).await);
+    run(&store, at(1), (100..140).map(cancel).chain([cancel(21)]).collect()).await;
+    let all =
+        Filter { job_type: Some(WorkflowHead::JOB_TYPE.into()), limit: 4, look_max: 5, ..Filter::default() };
+    for (filter, expected) in [
+        (all.clone(), vec![21, 11, 1]),
+        (Filter { limit: 2, ..all.clone() }, vec![21, 11]),
+        (Filter { before: Some(id(11)), ..all.clone() }, vec![1]),
+        (Filter { client: Some(client(1)), ..all.clone() }, vec![21, 1]),
+        (Filter { client: Some(client(2)), ..all.clone() }, vec![11]),
+        (Filter { states: vec![State::Canceled], ..all.clone() }, vec![21]),
+        (Filter { client: Some(client(1)), states: vec![State::Canceled], ..all.clone() }, vec![21]),
+        (Filter { client: Some(client(1)), states: vec![State::Running], ..all.clone() }, vec![1]),
+    ] {
+        let page = fixture.second().list_jobs(filter.clone()).await.unwrap();
+        let found: Vec<JobId> = page.rows.iter().map(|job| job.id).collect();
+        assert_eq!(found, expected.into_iter().map(id).collect::<Vec<_>>(), "{filter:?}");
+        if filter.limit == 4 {
+            assert_eq!(page.next, None, "all were looked at: {filter:?}");
+        }
+    }
+    let later = at(2) + limits::RETENTION * 2;
+    while n_due(ask(&store, later, Command::Due(100)).await) > 0 {}
+    let left = store.jobs(Filter { limit: 9, ..all }).await.unwrap();
+    assert_eq!(left.iter().map(|job| job.id).collect::<Vec<_>>(), [id(11), id(1)], "one was forgotten");
 }

@@ -79,6 +79,21 @@ pub(super) const JOBS_OF_CLIENT: &str = page_of_jobs!(
       ORDER BY id DESC
       LIMIT $3::bigint"
 );
+/// Along `jobs_workflow`, which has nothing but workflows.
+pub(super) const WORKFLOWS: &str = page_of_jobs!(
+    "SELECT id, state, queue, job_type, lane
+       FROM jobs
+      WHERE job_type = 'forgerun.workflow' AND id < $1::uuid
+      ORDER BY id DESC
+      LIMIT $3::bigint"
+);
+pub(super) const WORKFLOWS_OF_CLIENT: &str = page_of_jobs!(
+    "SELECT id, state, queue, job_type, lane
+       FROM jobs
+      WHERE job_type = 'forgerun.workflow' AND client = $8::uuid AND id < $1::uuid
+      ORDER BY id DESC
+      LIMIT $3::bigint"
+);
 /// Along `jobs_state`, which does not have those that have succeeded.
 pub(super) const JOBS_IN_STATES: &str = page_of_jobs!(
     "SELECT own.*
@@ -123,7 +138,9 @@ impl ReadConnection<'_> {
         let states = (!states.is_empty()).then_some(states);
         let passes_all =
             states.is_none() && filter.queue.is_none() && filter.job_type.is_none() && filter.dead.is_none();
-        let is_rare = !filter.states.is_empty() && !filter.states.contains(&State::Succeeded);
+        let is_for_workflows = filter.is_for_workflows();
+        let is_rare =
+            !is_for_workflows && !filter.states.is_empty() && !filter.states.contains(&State::Succeeded);
         let n_clients = if is_rare && filter.client.is_none() { self.n_clients().await? } else { None };
         // Of each list as much is looked at as of one, so many lists are looked at less.
         let look_max = match n_clients {
@@ -137,8 +154,13 @@ impl ReadConnection<'_> {
         let sql = match &client {
             Some(client) => {
                 values.push(client);
-                if is_rare { Sql::ListJobsInStates } else { Sql::ListJobsOfClient }
+                match () {
+                    () if is_for_workflows => Sql::ListWorkflowsOfClient,
+                    () if is_rare => Sql::ListJobsInStates,
+                    () => Sql::ListJobsOfClient,
+                }
             }
+            None if is_for_workflows => Sql::ListWorkflows,
             None if n_clients.is_some() => Sql::ListJobsInStatesOfAll,
             None => Sql::ListJobs,
         };

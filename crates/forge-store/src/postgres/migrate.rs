@@ -41,6 +41,7 @@ const MIGRATIONS: &[Migration] = &[
         include_str!("../../migrations/postgres/0015_journal_inline.sql"),
         11,
     ),
+    Migration::expanding(16, "workflows", include_str!("../../migrations/postgres/0016_workflows.sql"), 11),
 ];
 
 /// An arbitrary number, unlikely to be anybody else's.

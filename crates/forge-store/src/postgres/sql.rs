@@ -366,6 +366,8 @@ statements! {
     ReadTombstone = "SELECT client, at, kept FROM tombstones WHERE execution = $1::uuid";
     ListJobs = list::JOBS;
     ListJobsOfClient = list::JOBS_OF_CLIENT;
+    ListWorkflows = list::WORKFLOWS;
+    ListWorkflowsOfClient = list::WORKFLOWS_OF_CLIENT;
     ListJobsInStates = list::JOBS_IN_STATES;
     ListJobsInStatesOfAll = list::JOBS_IN_STATES_OF_ALL;
     CountClients = list::COUNT_CLIENTS;

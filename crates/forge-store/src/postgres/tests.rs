@@ -37,13 +37,14 @@ async fn the_level_of_transactions_is_ours_not_that_of_the_database() {
     assert_eq!(level().await, "read committed");
 }
 
-/// Ended jobs and settled deliveries, and some that wait, without telling the planner.
+/// Ended jobs, workflows and settled deliveries, and some that wait, without telling the planner.
 async fn fill(client: &Client) {
     let insert = "
         INSERT INTO jobs (id, client, due_at, state, priority, lane, shelf, queue, job_type, head, body)
         SELECT gen_random_uuid(), 'c0000000-0000-4000-8000-000000000000', n,
                CASE WHEN n % 50 = 0 THEN 1 ELSE 4 END, 0,
-               CASE WHEN n % 50 = 0 THEN 1 END, CASE WHEN n % 50 = 0 THEN 'q' END, 'q', '', '\\x00', '\\x00'
+               CASE WHEN n % 50 = 0 THEN 1 END, CASE WHEN n % 50 = 0 THEN 'q' END, 'q',
+               CASE WHEN n % 20 = 7 THEN 'forgerun.workflow' ELSE '' END, '\\x00', '\\x00'
           FROM generate_series(1, 20000) AS n";
     client.batch_execute(insert).await.unwrap();
     let insert = "
@@ -113,6 +114,8 @@ async fn check_plans(client: &Client) {
         (Sql::ReadFront, "using jobs_shelf"),
         (Sql::ListJobs, "Backward using jobs_pkey"),
         (Sql::ListJobsOfClient, "Backward using jobs_client"),
+        (Sql::ListWorkflows, "Backward using jobs_workflow on"),
+        (Sql::ListWorkflowsOfClient, "Backward using jobs_workflow_client"),
         (Sql::ListJobsInStates, "Backward using jobs_state"),
         (Sql::ListJobsInStatesOfAll, "Backward using jobs_state"),
         (Sql::ReadShelf, "using jobs_shelf"),

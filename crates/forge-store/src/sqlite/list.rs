@@ -42,6 +42,21 @@ statements! {
         ORDER BY id DESC
     ";
 
+    /// Along `jobs_workflow`, which has nothing but workflows.
+    WORKFLOWS = "
+        SELECT id, state, queue, job_type, lane, head, body
+        FROM jobs INDEXED BY jobs_workflow
+        WHERE job_type = 'forgerun.workflow' AND id < ?1
+        ORDER BY id DESC
+    ";
+
+    WORKFLOWS_OF_CLIENT = "
+        SELECT id, state, queue, job_type, lane, head, body
+        FROM jobs INDEXED BY jobs_workflow_client
+        WHERE job_type = 'forgerun.workflow' AND client = ?2 AND id < ?1
+        ORDER BY id DESC
+    ";
+
     /// The ids of the next jobs of one client in a state, in `jobs_state` alone.
     IDS_IN_STATE = "
         SELECT id
@@ -99,7 +114,14 @@ pub(super) fn jobs(db: &Connection, filter: &Filter) -> Result<ListPage<Job, Job
     };
     let (limit, look_max) = (filter.limit, filter.look_max);
     let is_rare = !filter.states.is_empty() && !filter.states.contains(&State::Succeeded);
-    let Some(client) = filter.client.map(|client| client.to_bytes()) else {
+    let client = filter.client.map(|client| client.to_bytes());
+    if filter.is_for_workflows() {
+        return match client {
+            Some(client) => walk(db, WORKFLOWS_OF_CLIENT, params![before, client], limit, look_max, read),
+            None => walk(db, WORKFLOWS, params![before], limit, look_max, read),
+        };
+    }
+    let Some(client) = client else {
         let clients = if is_rare { clients(db)? } else { None };
         return match clients {
             Some(clients) => merge(db, filter, before, &clients, read),

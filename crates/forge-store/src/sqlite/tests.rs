@@ -108,6 +108,8 @@ fn deliveries_are_found_along_their_indexes_and_nothing_is_sorted() {
 fn lists_go_along_an_index_and_sort_nothing() {
     for (name, plan) in [
         ("JOBS", "SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (id<?)"),
+        ("WORKFLOWS", "SEARCH jobs USING INDEX jobs_workflow (id<?)"),
+        ("WORKFLOWS_OF_CLIENT", "SEARCH jobs USING INDEX jobs_workflow_client (client=? AND id<?)"),
         ("JOBS_OF_CLIENT", "SEARCH jobs USING INDEX jobs_client (client=? AND id<?)"),
         ("JOBS_IN_STATE", "SEARCH jobs USING INDEX jobs_state (client=? AND state=? AND id<?)"),
         ("IDS_IN_STATE", "SEARCH jobs USING COVERING INDEX jobs_state (client=? AND state=? AND id<?)"),
