@@ -3,7 +3,7 @@
 
 use forge_wire::grpc::error::ErrorDetails;
 use forge_wire::grpc::v1::ojs_service_client::OjsServiceClient;
-use forge_wire::grpc::{LEASE_TOKEN_MEMBER, json, v1};
+use forge_wire::grpc::{ARGS_WRAPPED_MEMBER, LEASE_TOKEN_MEMBER, json, v1};
 use http::{HeaderValue, Uri};
 use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -89,12 +89,14 @@ fn taken(job: v1::Job) -> Result<Taken, Error> {
     json::write_struct(&job.meta.unwrap_or_default(), &mut text).map_err(wrong)?;
     let mut meta: Map<String, serde_json::Value> = serde_json::from_str(&text).unwrap_or_default();
     let lease_token = meta.remove(LEASE_TOKEN_MEMBER).and_then(|token| token.as_str().map(str::to_owned));
+    let args_wrapped = meta.remove(ARGS_WRAPPED_MEMBER).is_some();
     Ok(Taken {
         id: job.id,
         job_type: job.r#type,
         queue: job.queue,
         attempt: u32::try_from(job.attempt).unwrap_or_default(),
         args: RawValue::from_string(args).ok(),
+        args_wrapped,
         meta,
         timeout_ms: job.timeout.map(|span| (span.seconds * 1000 + i64::from(span.nanos) / 1_000_000) as u64),
         lease_token,

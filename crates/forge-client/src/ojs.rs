@@ -126,6 +126,9 @@ pub struct Taken {
     /// What to work on, as it was submitted.
     #[serde(default)]
     pub args: Option<Box<RawValue>>,
+    /// Whether `args` is a list around a payload that was none.
+    #[serde(default)]
+    pub(crate) args_wrapped: bool,
     /// What was said about it. Members that a [`Value`] cannot hold, such as `1e400`, are left out.
     #[serde(default, deserialize_with = "readable_members")]
     pub meta: Map<String, Value>,
@@ -141,9 +144,12 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// What to work on, as JSON text; `[]` if nothing was given.
+    /// What to work on, as JSON text; `[]` if nothing was given. The payload of a job of `/v1` or `/api/v1` is as it was submitted,
+    /// without the list that OJS has around it.
     pub fn input(&self) -> &str {
-        self.args.as_deref().map_or("[]", RawValue::get)
+        let args = self.args.as_deref().map_or("[]", RawValue::get);
+        let inner = args.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        inner.filter(|_| self.args_wrapped).unwrap_or(args)
     }
 
     /// The trace it belongs to (W3C `traceparent`).

@@ -156,6 +156,9 @@ pub const SCHEDULES_MAX: u64 = 100_000;
 /// How long a node may be silent before it counts as gone.
 pub const NODE_SILENCE: Duration = Duration::from_secs(90);
 
+/// Queues that a node publishes as asked for by workers. Each is eight bytes of its record.
+pub const NODE_QUEUES_MAX: usize = 2000;
+
 /// Due records handled by one transaction.
 pub const DUE_RECORDS_MAX: usize = 64;
 

@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::codec::{Corrupt, Fields, Writer};
+use crate::job::Name;
 use crate::limits;
 use crate::record::{RecordKind, Stored};
 use crate::time::Time;
@@ -20,6 +21,17 @@ pub struct Node {
     pub started_at: Time,
     /// When it last said that it is there.
     pub seen_at: Time,
+    /// The queues that living workers ask it for, as [`queue_digest`]s; at most [`limits::NODE_QUEUES_MAX`].
+    pub queues: Vec<u64>,
+    /// Whether it runs simulated work itself.
+    pub has_built_in: bool,
+}
+
+/// A short name of a queue's key: FNV-1a, the same in every program. Two queues with one digest would count as attended together.
+pub fn queue_digest(key: &Name) -> u64 {
+    key.as_str().bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
 }
 
 impl Node {
@@ -47,18 +59,33 @@ impl Stored for Node {
         out.text(1, Some(&self.version));
         out.time(2, Some(self.started_at));
         out.time(3, Some(self.seen_at));
+        let queues: Vec<u8> = self.queues.iter().flat_map(|queue| queue.to_le_bytes()).collect();
+        if !queues.is_empty() {
+            out.bytes(4, &queues);
+        }
+        out.number(5, u64::from(self.has_built_in));
         bytes
     }
 
     fn decode(key: &str, bytes: &[u8]) -> Result<Node, Corrupt> {
-        let mut node =
-            Node { id: key.into(), version: String::new(), started_at: Time::ZERO, seen_at: Time::ZERO };
+        let mut node = Node {
+            id: key.into(),
+            version: String::new(),
+            started_at: Time::ZERO,
+            seen_at: Time::ZERO,
+            queues: Vec::new(),
+            has_built_in: false,
+        };
         for field in Fields(bytes) {
             let field = field?;
             match field.tag {
                 1 => node.version = field.text()?,
                 2 => node.started_at = field.time()?,
                 3 => node.seen_at = field.time()?,
+                4 => {
+                    node.queues = field.bytes.as_chunks().0.iter().map(|of| u64::from_le_bytes(*of)).collect()
+                }
+                5 => node.has_built_in = field.number()? == 1,
                 _ => {}
             }
         }
@@ -77,6 +104,8 @@ mod tests {
             version: "0.1.0".into(),
             started_at: Time::from_micros(3),
             seen_at: Time::from_micros(5),
+            queues: alloc::vec![queue_digest(&Name::joined("mail")), 7],
+            has_built_in: true,
         };
         assert_eq!(Node::of(&node.to_record(1)), Ok(node.clone()));
         assert!(!node.is_gone(node.seen_at));

@@ -120,6 +120,8 @@ pub struct Schedule {
     pub n_skipped: u64,
     /// How many ticks were missed and not made up for, as far as they were counted.
     pub n_missed: u64,
+    /// When ticks were last found to be missed.
+    pub missed_at: Option<Time>,
     /// When it was first registered.
     pub created_at: Time,
     /// When its owner last changed it.
@@ -153,6 +155,7 @@ impl Schedule {
             n_runs: 0,
             n_skipped: 0,
             n_missed: 0,
+            missed_at: None,
             created_at: now,
             updated_at: now,
             anchor: now,
@@ -268,6 +271,7 @@ impl Stored for Schedule {
         if self.tick_job != self.last_job {
             out.bytes(26, &self.tick_job.unwrap_or(NO_JOB).to_bytes());
         }
+        out.time(27, self.missed_at);
         bytes
     }
 
@@ -327,6 +331,7 @@ impl Schedule {
             23 => self.created_at = field.time()?,
             24 => self.updated_at = field.time()?,
             25 => self.anchor = field.time()?,
+            27 => self.missed_at = Some(field.time()?),
             26 => self.tick_job = Some(JobId::from_u128(field.id()?)).filter(|job| *job != NO_JOB),
             _ => {}
         }
@@ -418,6 +423,7 @@ mod tests {
             n_runs: 3,
             n_skipped: 2,
             n_missed: 1,
+            missed_at: Some(Time::from_micros(8)),
             ..plain()
         };
         let nothing = Schedule { catch_up: CatchUp::Nothing, ..plain() };

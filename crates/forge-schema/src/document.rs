@@ -6,14 +6,19 @@
 use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::Value;
 
-use crate::limits::{MISFITS_WORK_MAX, PATTERN_BYTES, PATTERN_BYTES_MAX, PATTERNS_BYTES_MAX};
-use crate::walk::measure;
+use crate::limits::{
+    MISFITS_WORK_MAX, PATTERN_BYTES, PATTERN_BYTES_MAX, PATTERN_PLACES_MAX, PATTERN_STEPS_PER_WORK,
+    PATTERNS_BYTES_MAX,
+};
+use crate::walk::{SchemaSize, measure};
 
 /// A schema, ready to judge.
 pub struct SchemaDocument {
     validator: Validator,
     /// How many places and values to compare with it has, each reference counted with what it leads to.
     weight: usize,
+    /// Places of patterns that one value can meet: steps of matching for each of its bytes, at worst.
+    pattern_places: usize,
     /// Bytes of memory that it takes at most, roughly.
     n_bytes: usize,
     /// It speaks of an object where arguments are a list.
@@ -70,7 +75,8 @@ impl SchemaDocument {
         // A compiled place has some hundred bytes, and a pattern as much again for what it learns while it matches.
         let n_bytes = text.len() + 512 * size.weight + 2 * size.n_patterns * pattern_bytes;
         let about_object = schema.get("type").is_some_and(|kind| kind == "object");
-        Ok(SchemaDocument { validator, weight: size.weight, n_bytes, about_object })
+        let SchemaSize { weight, pattern_places, .. } = size;
+        Ok(SchemaDocument { validator, weight, pattern_places, n_bytes, about_object })
     }
 
     /// Bytes of memory that it takes at most, roughly.
@@ -78,9 +84,22 @@ impl SchemaDocument {
         self.n_bytes
     }
 
-    /// How much work it is to judge arguments with so many values in so many bytes.
+    /// How much work it is, at worst, to judge arguments with so many values in so many bytes.
     pub fn work(&self, n_values: usize, n_bytes: usize) -> usize {
-        self.weight.saturating_mul(n_values.saturating_add(n_bytes / 16))
+        let visits = self.weight.saturating_mul(n_values.saturating_add(n_bytes / 16));
+        let steps = self.pattern_places.saturating_mul(n_bytes);
+        visits.saturating_add(steps / PATTERN_STEPS_PER_WORK)
+    }
+
+    /// Why it cannot be registered, although stored ones like it are still used: its patterns could be matched against short texts only.
+    pub fn too_costly(&self) -> Option<String> {
+        let places = self.pattern_places;
+        (places > PATTERN_PLACES_MAX).then(|| {
+            format!(
+                "has patterns with {places} places, repetitions such as {{100}} written out; at most \
+                 {PATTERN_PLACES_MAX} are accepted; use maxLength to bound a text"
+            )
+        })
     }
 
     /// What of the arguments does not fit. SDKs send an object as a list of one; a schema of an object is then about that object.
@@ -285,6 +304,22 @@ mod tests {
         let document = document(&json!({"items": {"enum": list}}));
         assert!(document.work(1, 0) >= 10_000);
         assert!(document.work(500_000, 1_000_000) > WORK_MAX);
+    }
+
+    #[test]
+    fn places_of_patterns_count_as_work_for_each_byte() {
+        let costly = document(&json!({"properties": {"a": {"pattern": "[ab]{9000}[^ab]"}}}));
+        assert!(costly.work(1, 120_000) > WORK_MAX);
+        assert!(costly.too_costly().is_some());
+        // A value meets one of the properties, whatever their number, and a definition where it is referred to.
+        let short = json!({"pattern": "^[a-z0-9-]{36}$"});
+        let fields: serde_json::Map<String, Value> =
+            (0..50).map(|n| (format!("f{n}"), json!({"$ref": "#/$defs/id"}))).collect();
+        let common = document(&json!({"$defs": {"id": short}, "properties": fields}));
+        assert!(common.too_costly().is_none());
+        assert!(common.work(2_000, 100_000) < WORK_MAX);
+        let stacked = document(&json!({"allOf": vec![short; 60]}));
+        assert!(stacked.too_costly().is_some());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod document;
 pub mod limits;
+mod pattern;
 mod walk;
 
 pub use document::{Misfit, SchemaDocument, Unfit};

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::document::Unfit;
 use crate::limits::{NODES_MAX, PATTERNS_MAX, REFERENCES_DEEP_MAX, UNEVALUATED_FACTOR, WEIGHT_MAX};
+use crate::pattern::places;
 
 /// How large a schema is.
 pub(crate) struct SchemaSize {
@@ -16,6 +17,8 @@ pub(crate) struct SchemaSize {
     pub(crate) weight: usize,
     /// Different patterns; each is compiled once.
     pub(crate) n_patterns: usize,
+    /// Places of patterns that one value can meet.
+    pub(crate) pattern_places: usize,
 }
 
 /// Measures a schema, or says why it is none for this server.
@@ -28,8 +31,8 @@ pub(crate) fn measure(schema: &Value) -> Result<SchemaSize, Unfit> {
         weight: 0,
         patterns: HashSet::new(),
     };
-    walk.schema(schema, "")?;
-    Ok(SchemaSize { weight: walk.weight, n_patterns: walk.patterns.len() })
+    let pattern_places = walk.schema(schema, "")?;
+    Ok(SchemaSize { weight: walk.weight, n_patterns: walk.patterns.len(), pattern_places })
 }
 
 struct SchemaWalk<'a> {
@@ -59,14 +62,18 @@ const DYNAMIC: [&str; 4] = ["$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$
 /// Keywords for which the validator judges by the other parts of the schema a second time.
 const UNEVALUATED: [&str; 2] = ["unevaluatedProperties", "unevaluatedItems"];
 
+/// Places of patterns that one value can meet below a place of the schema.
+type PatternPlaces = usize;
+
 impl<'a> SchemaWalk<'a> {
     /// A schema, a list of schemas, or a plain value of a keyword.
-    fn schema(&mut self, at: &'a Value, pointer: &str) -> Result<(), Unfit> {
+    fn schema(&mut self, at: &'a Value, pointer: &str) -> Result<PatternPlaces, Unfit> {
         self.place(pointer)?;
+        let mut places: PatternPlaces = 0;
         match at {
             Value::Array(list) => {
                 for (index, value) in list.iter().enumerate() {
-                    self.schema(value, &format!("{pointer}/{index}"))?;
+                    places = places.saturating_add(self.schema(value, &format!("{pointer}/{index}"))?);
                 }
             }
             Value::Object(members) => {
@@ -75,16 +82,16 @@ impl<'a> SchemaWalk<'a> {
                     self.factor = factor.saturating_mul(UNEVALUATED_FACTOR);
                 }
                 for (keyword, value) in members {
-                    self.keyword(keyword, value, pointer)?;
+                    places = places.saturating_add(self.keyword(keyword, value, pointer)?);
                 }
                 self.factor = factor;
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
-        Ok(())
+        Ok(places)
     }
 
-    fn keyword(&mut self, keyword: &'a str, value: &'a Value, pointer: &str) -> Result<(), Unfit> {
+    fn keyword(&mut self, keyword: &'a str, value: &'a Value, pointer: &str) -> Result<PatternPlaces, Unfit> {
         let inside = format!("{pointer}/{keyword}");
         match (keyword, value) {
             ("$ref", Value::String(target)) => self.follow(target, &inside),
@@ -96,27 +103,39 @@ impl<'a> SchemaWalk<'a> {
                 self.named(keyword, members, &inside)
             }
             (keyword, _) if DYNAMIC.contains(&keyword) => Err(Unfit::new(inside, "is not supported")),
-            (keyword, _) if COMPARED.contains(&keyword) => self.data(value, &inside),
-            (keyword, _) if IGNORED.contains(&keyword) => self.place(&inside),
+            (keyword, _) if COMPARED.contains(&keyword) => self.data(value, &inside).map(|()| 0),
+            (keyword, _) if IGNORED.contains(&keyword) => self.place(&inside).map(|()| 0),
             _ => self.schema(value, &inside),
         }
     }
 
-    /// Schemas by name.
-    fn named(&mut self, keyword: &str, members: &'a Map<String, Value>, pointer: &str) -> Result<(), Unfit> {
+    /// Schemas by name. A value has one name, so it meets one of the `properties`; definitions count where they are referred to.
+    fn named(
+        &mut self,
+        keyword: &str,
+        members: &'a Map<String, Value>,
+        pointer: &str,
+    ) -> Result<PatternPlaces, Unfit> {
         self.place(pointer)?;
+        let (mut together, mut largest): (PatternPlaces, PatternPlaces) = (0, 0);
         for (name, value) in members {
             let inside = format!("{pointer}/{name}");
             if keyword == "patternProperties" {
-                self.pattern(name, &inside)?;
+                together = together.saturating_add(self.pattern(name, &inside)?);
             }
-            self.schema(value, &inside)?;
+            let places = self.schema(value, &inside)?;
+            together = together.saturating_add(places);
+            largest = largest.max(places);
         }
-        Ok(())
+        Ok(match keyword {
+            "properties" => largest,
+            "$defs" | "definitions" => 0,
+            _ => together,
+        })
     }
 
     /// Counts what a reference leads to.
-    fn follow(&mut self, target: &'a str, pointer: &str) -> Result<(), Unfit> {
+    fn follow(&mut self, target: &'a str, pointer: &str) -> Result<PatternPlaces, Unfit> {
         // Escapes would be two spellings of one place.
         let path = target.strip_prefix('#').filter(|path| path.is_empty() || path.starts_with('/'));
         let Some(path) = path.filter(|path| !path.contains('%')) else {
@@ -134,18 +153,19 @@ impl<'a> SchemaWalk<'a> {
             return Err(Unfit::new(pointer, "leads into a part with an address of its own"));
         }
         self.following.push(path);
-        self.schema(found, path)?;
+        let places = self.schema(found, path)?;
         self.following.pop();
-        Ok(())
+        Ok(places)
     }
 
-    fn pattern(&mut self, pattern: &'a str, pointer: &str) -> Result<(), Unfit> {
+    fn pattern(&mut self, pattern: &'a str, pointer: &str) -> Result<PatternPlaces, Unfit> {
         self.patterns.insert(pattern);
         if self.patterns.len() > PATTERNS_MAX {
             let detail = format!("is one of more than {PATTERNS_MAX} patterns");
             return Err(Unfit::new(pointer, detail));
         }
-        self.place(pointer)
+        self.place(pointer)?;
+        Ok(places(pattern).saturating_mul(self.factor))
     }
 
     fn place(&mut self, pointer: &str) -> Result<(), Unfit> {

@@ -1,5 +1,7 @@
 //! Everything a request may need, in one place: the engine, the configuration, the keys and counters in memory.
 
+mod bounds;
+
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -10,6 +12,7 @@ use forge_core::job::{Keep, Name};
 use forge_core::node::Node;
 use forge_core::retry::{Mode, RetryPolicy};
 use forge_core::time::Time;
+use forge_core::work::{Definition, WorkKind};
 use forge_core::{Command, limits as core_limits};
 use forge_engine::observer::Observer;
 use forge_engine::{
@@ -22,16 +25,14 @@ use forge_wire::outcome::{Outcomes, ReportStatus};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use crate::attendance::Attendance;
 use crate::config::{AuthMode, Config, JobReportStatus, RetryMode};
 use crate::edge::results::{DownloadPlaces, ReadyResults};
 use crate::edge::sse::Hub;
-use crate::edge::{ApiKeyCache, BodyCache, Limiter, Sessions, Unwritten};
+use crate::edge::{ApiKeyCache, BodyCache, ByteBudget, Limiter, Sessions, Unwritten};
 #[cfg(feature = "grpc")]
 use crate::held_jobs::{HeldJobs, HoldObserver};
-use crate::limits::{
-    NODE_BEAT, READY_TIMEOUT, REQUEST_TIMEOUT, STREAM_EVENTS_WAITING_MAX, STREAM_HEARTBEAT, WAIT_MAX,
-    WEBHOOK_LEASE_MARGIN,
-};
+use crate::limits::{NODE_BEAT, NODE_BEAT_MIN, READY_TIMEOUT, WEBHOOK_LEASE_MARGIN};
 use crate::metrics::Metrics;
 use crate::own_clients::DEFAULT_CLIENT;
 use crate::schemas::SchemaCache;
@@ -42,6 +43,8 @@ use crate::webhooks::{Sender, SenderOptions, SharedCourier, SigningKeys, Webhook
 
 /// Which jobs to list, and how many go before one; here, so that a dialect need not know the store.
 pub use forge_store::{DeliveriesOf, DeliveryFilter, Filter, JobsAhead};
+
+pub use bounds::Bounds;
 
 /// The running server, as its requests see it.
 pub struct App {
@@ -67,12 +70,19 @@ pub struct App {
     pub limiter: Limiter,
     /// Answers that wait to be written.
     pub unwritten: Arc<Unwritten>,
+    /// Bytes of requests that are not answered yet.
+    pub incoming: Arc<ByteBudget>,
+    /// Answers over gRPC that their clients do not read.
+    #[cfg(feature = "grpc")]
+    pub unread: Arc<ByteBudget>,
     /// Calls of workers and their limit, if there is one.
     pub worker_limiter: Option<Limiter>,
     /// Messages of a broker and their limit, where that is not the one of their client.
     pub bridge_limiter: Option<Limiter>,
     /// What other nodes shall hear.
     pub node_news: NodeNews,
+    /// The queues that workers ask this node for.
+    pub attendance: Arc<Attendance>,
     /// When it began.
     pub started_at: Time,
     /// What this process is called among the nodes: another name with every start.
@@ -111,30 +121,6 @@ pub struct App {
     redrives: OnceLock<RedriveHandle>,
     stopping: watch::Sender<bool>,
     me: Weak<App>,
-}
-
-/// How long things may take. Not for operators; tests have less patience.
-#[derive(Clone, Copy, Debug)]
-pub struct Bounds {
-    /// A request, not counting what its client asked to wait.
-    pub request_timeout: Duration,
-    /// What a client may ask to wait.
-    pub wait_max: Duration,
-    /// Between two signs of life of a stream.
-    pub stream_heartbeat: Duration,
-    /// Events that may wait for one stream.
-    pub stream_events_waiting: usize,
-}
-
-impl Default for Bounds {
-    fn default() -> Self {
-        Bounds {
-            request_timeout: REQUEST_TIMEOUT,
-            wait_max: WAIT_MAX,
-            stream_heartbeat: STREAM_HEARTBEAT,
-            stream_events_waiting: STREAM_EVENTS_WAITING_MAX,
-        }
-    }
 }
 
 fn node_name(clock: &dyn Clock) -> Name {
@@ -185,6 +171,7 @@ impl App {
             worker_limiter: Limiter::of_workers(&config.limits),
             bridge_limiter: Limiter::of_bridge(&config.limits, config.amqp.rate_per_minute),
             node_news: NodeNews::default(),
+            attendance: Arc::new(Attendance::new(clock.clone(), config.alerts.no_worker)),
             started_at: clock.now(),
             node: node_name(&*clock),
             ring: ApiKeyCache::default(),
@@ -192,6 +179,9 @@ impl App {
             ready_results: ReadyResults::default(),
             schemas: SchemaCache::default(),
             unwritten: Arc::default(),
+            incoming: Arc::new(ByteBudget::incoming(&config.limits)),
+            #[cfg(feature = "grpc")]
+            unread: Arc::new(ByteBudget::unread()),
             downloads: Arc::default(),
             sessions: Sessions::new(&admin_digest.unwrap_or_else(|| chance(&*clock))),
             default_queue: Name::new(DEFAULT_QUEUE).expect("a short name"),
@@ -282,13 +272,22 @@ impl App {
             loop {
                 let version = env!("CARGO_PKG_VERSION").to_owned();
                 let (started_at, seen_at) = (app.started_at, app.clock.now());
-                let node = Node { id: app.node.to_string(), version, started_at, seen_at };
+                let (queues, has_built_in) = (app.attendance.alive(), app.worker().is_some());
+                let id = app.node.to_string();
+                let node = Node { id, version, started_at, seen_at, queues, has_built_in };
                 if let Err(error) = app.engine.run(Command::Node(node)).await {
                     tracing::debug!(%error, "could not say that this node is there");
                 }
+                // Soon after news, but not for each of several that come together.
+                let pause = async {
+                    tokio::select! {
+                        () = app.clock.sleep(NODE_BEAT) => {}
+                        () = app.attendance.news() => app.clock.sleep(NODE_BEAT_MIN).await,
+                    }
+                };
                 tokio::select! {
                     _ = stopping.wait_for(|stopping| *stopping) => return,
-                    () = app.clock.sleep(NODE_BEAT) => {}
+                    () = pause => {}
                 }
             }
         });
@@ -343,6 +342,15 @@ impl App {
         self.policy(mode.unwrap_or(by_default(retry.mode.v1)), retry.max, retry.wait_base)
     }
 
+    /// What to do about failures of real work of `/v1`: so many automatic retries, none by default.
+    pub fn real_policy(&self, mode: Option<Mode>, retries: Option<u32>) -> RetryPolicy {
+        let retry = &self.config.retry;
+        match retries {
+            Some(retries) => self.policy(mode.unwrap_or(Mode::Auto), retries, retry.wait_base),
+            None => self.policy(mode.unwrap_or(Mode::Manual), retry.max, retry.wait_base),
+        }
+    }
+
     /// What to do about failures of a job of `/api/v1`, where waits are longer (C-24).
     pub fn operation_policy(&self, mode: Option<Mode>, retries: Option<u32>) -> RetryPolicy {
         let retry = &self.config.retry;
@@ -358,6 +366,16 @@ impl App {
         };
         let attempts_max = retries.saturating_add(1).min(core_limits::EXECUTIONS_MAX as u32);
         RetryPolicy { attempts_max, initial, max: retry.wait_max, jitter: retry.jitter, ..policy }
+    }
+
+    /// What a simulated job of this kind does.
+    pub fn simulated(&self, kind: WorkKind) -> Definition {
+        Definition::of(kind, self.max_runtime_ms())
+    }
+
+    /// How long a simulated attempt may run, in milliseconds.
+    pub fn max_runtime_ms(&self) -> u32 {
+        u32::try_from(self.config.exec.max_runtime.as_millis()).unwrap_or(u32::MAX)
     }
 
     /// How long the content of results is kept, by size. Records are all kept alike (C-72, C-110).

@@ -23,6 +23,7 @@
 use std::pin::Pin;
 
 pub mod app;
+pub mod attendance;
 pub mod bench;
 #[cfg(feature = "amqp")]
 pub mod bridge;

@@ -1,7 +1,11 @@
 //! Bounds of the server that nobody needs to configure, each with its reason. What an operator may set is in
 //! [`crate::config`].
 
+mod hostile;
+
 use std::time::Duration;
+
+pub use hostile::*;
 
 /// How long open connections may take to end after the request to stop. Supervisors commonly kill after 30 s (Kubernetes)
 /// or 10 s (Docker); ours must be done before.
@@ -49,8 +53,9 @@ pub const CALLERS_COUNTED_MAX: usize = 100_000;
 /// bug or two needs, far too few to find an id of 74 random bits.
 pub const MISSES_PER_MINUTE: u32 = 120;
 
-/// Wrong tokens that one address may send per minute where only the operator's is good. Whoever mistypes it needs fewer.
-pub const WRONG_TOKENS_PER_MINUTE: u32 = 10;
+/// Wrong tokens of one address that are answered at once per minute where only the operator's is good. Further ones are answered late, so that
+/// guessing is slow; the right one always is answered at once (C-125).
+pub const WRONG_TOKENS_PER_MINUTE: u32 = 9;
 
 /// How long the operator stays logged in to the dashboard: a day at work.
 pub const SESSION_LASTS: Duration = Duration::from_secs(12 * 3600);
@@ -64,8 +69,8 @@ pub const BULK_JOBS_MAX: usize = 1000;
 /// Bytes of an input that the operator is shown.
 pub const INPUT_SHOWN_BYTES_MAX: usize = 64 * 1024;
 
-/// Wrong keys that one address may send per minute before it is no longer looked whether one is the operator's token by chance.
-/// Far more than a client with an old key sends, since its address may be the operator's too.
+/// Wrong keys of one address that are answered at once per minute: each may be an attempt at the operator's token. Far more than a client with an
+/// old key sends.
 pub const WRONG_KEYS_PER_MINUTE: u32 = 120;
 
 /// Clients that one address may register per minute: enough for a simulator that makes one per scenario.
@@ -331,6 +336,18 @@ pub const QUOTAS_PER_ROUND: usize = 256;
 /// How long telling for the last time may hold up the stop.
 pub const TALLY_STOP_GRACE: Duration = Duration::from_millis(500);
 
+/// How long ago a worker may have asked for a queue that still counts as alive, at least. Workers that poll do so more often.
+pub const ASKED_FOR_MIN: Duration = Duration::from_secs(10);
+
+/// Between two heartbeats of a node, if there is news for the others.
+pub const NODE_BEAT_MIN: Duration = Duration::from_secs(1);
+
+/// Webhooks and schedules that the overview looks at for problems.
+pub const PROBLEMS_SEARCHED_MAX: usize = 1000;
+
+/// How long a schedule that missed ticks is listed as a problem.
+pub const SCHEDULE_MISSED_SHOWN: Duration = Duration::from_secs(24 * 3600);
+
 /// How often a node says that it is there.
 pub const NODE_BEAT: Duration = Duration::from_secs(30);
 
@@ -476,3 +493,9 @@ pub const SCHEMA_WORK_AT_ONCE: usize = 32 * 1024;
 
 /// Such threads at work. Few, because each takes a processor from everybody else for as long as it works.
 pub const SCHEMA_THREADS_MAX: usize = 2;
+
+/// Groups of clients that take turns at these threads, each with one thread at a time.
+pub const SCHEMA_TURNS: usize = 256;
+
+/// How long a job waits for such a thread before it is refused with 504, to be sent again.
+pub const SCHEMA_WAIT_MAX: Duration = Duration::from_secs(10);

@@ -119,6 +119,8 @@ pub struct Metrics {
     pub journal_lag: Gauge<f64, AtomicU64>,
     /// Jobs that wait, over all queues.
     pub queue_depth: Gauge,
+    /// 1 for queues in which jobs wait and that no worker asks for.
+    queue_unattended: Family<QueueLabel, Gauge>,
     /// Dead letters that somebody has to look at, up to a bound.
     pub dead_letter_depth: Gauge,
     /// Jobs and deliveries that are set aside, as last read from the store.
@@ -137,7 +139,20 @@ impl Default for Metrics {
     }
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct QueueLabel {
+    queue: String,
+}
+
 impl Metrics {
+    /// Takes over which queues are unattended; queues that are not named are no longer shown.
+    pub fn set_unattended(&self, queues: impl Iterator<Item = (String, bool)>) {
+        self.queue_unattended.clear();
+        for (queue, unattended) in queues {
+            self.queue_unattended.get_or_create(&QueueLabel { queue }).set(i64::from(unattended));
+        }
+    }
+
     /// All at zero.
     pub fn new() -> Metrics {
         let mut registry = Registry::default();
@@ -182,6 +197,7 @@ impl Metrics {
             sse_streams_dropped: Counter::default(),
             journal_lag: Gauge::default(),
             queue_depth: Gauge::default(),
+            queue_unattended: Family::default(),
             dead_letter_depth: Gauge::default(),
             rows_set_aside: Gauge::default(),
             active: Gauge::default(),
@@ -255,6 +271,11 @@ impl Metrics {
             self.heartbeats.clone(),
         );
         registry.register("job_queue_depth", "Jobs that wait", self.queue_depth.clone());
+        registry.register(
+            "forgerun_queue_unattended",
+            "1 if jobs wait in the queue and no living worker asks for it",
+            self.queue_unattended.clone(),
+        );
         registry.register("jobs_active", "Jobs that workers hold", self.active.clone());
         registry.register("job_queue_wait_seconds", "From claimable to claimed", self.queue_wait.clone());
         registry.register("job_assigned_seconds", "From claimed to begun", self.assigned_wait.clone());

@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 
 use crate::app::{App, NotReady};
 use crate::config::AuthMode;
+use crate::dialects::admin::queues;
 use crate::documents::Document;
 use crate::edge::{accept, respond};
 use crate::limits::{DEAD_LETTERS_COUNTED_MAX, SET_ASIDE_COUNTED_MAX, TROUBLE_AFTER_S, WEBHOOK_KEYS_FRESH};
@@ -145,6 +146,9 @@ async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
         let active: i64 = queues.iter().map(|queue| queue.counts.active()).sum();
         app.metrics.queue_depth.set(waiting);
         app.metrics.active.set(active);
+    }
+    if let Ok(queues) = queues::unattended(&app).await {
+        app.metrics.set_unattended(queues.into_iter());
     }
     if let Ok(n_dead) = app.engine.store().dead_letters(DEAD_LETTERS_COUNTED_MAX).await {
         app.metrics.dead_letter_depth.set(n_dead as i64);

@@ -120,6 +120,16 @@ async fn run(mut config: Config, ready: Ready) -> Result<(), ServeError> {
             "no client can be registered: that needs the operator's token, and auth.admin_token is not set"
         );
     }
+    if app.config.sim.enabled {
+        info!(
+            "simulation is on: jobs with a work_kind, and jobs of /v1 without job_type, are simulated and run nothing of yours; \
+             turn it off with sim.enabled = false (FORGERUN_SIM__ENABLED=false)"
+        );
+    } else {
+        info!(
+            "simulation is off: a request that would be simulated is refused; turn it on with sim.enabled = true"
+        );
+    }
     app.work();
     app.deliver();
     app.redrive();
@@ -186,7 +196,7 @@ async fn listening(
         }
     };
     let service = HttpService::new(app.clone(), pages::router(app));
-    let terms = ConnectionTerms::new(&app.config.limits);
+    let terms = connection_terms(app, grpc.is_some());
     let over_grpc = async {
         if let Some(grpc) = grpc {
             grpc.serve(app.clone(), terms, told()).await;
@@ -225,6 +235,17 @@ async fn listening(
         signal = stop.next() => warn!(signal, "stopped at once"),
     }
     ended
+}
+
+/// The terms of the operator, with no more connections than there are descriptors for. Those of gRPC have a quarter of these.
+fn connection_terms(app: &App, with_grpc: bool) -> ConnectionTerms {
+    let terms = ConnectionTerms::new(&app.config.limits);
+    let Some(n) = connections::n_by_descriptors() else { return terms };
+    let n_max = terms.n_max.min(if with_grpc { n - n / 4 } else { n });
+    if n_max < terms.n_max {
+        info!(connections = n_max, "connections limited by the number of open files (ulimit -n)");
+    }
+    ConnectionTerms { n_max, ..terms }
 }
 
 /// Opens a store that is there already: a mistyped path must not pass for a store with nothing in it.
@@ -343,7 +364,8 @@ impl GrpcListener {
     #[cfg(feature = "grpc")]
     async fn serve(self, app: Arc<App>, terms: ConnectionTerms, stopping: impl Future<Output = ()>) {
         let service = crate::dialects::grpc::GrpcService::new(app);
-        let terms = ConnectionTerms { n_max: GRPC_CONNECTIONS_MAX, ..terms };
+        let n_max = connections::n_by_descriptors().map_or(GRPC_CONNECTIONS_MAX, |n| (n / 4).max(1));
+        let terms = ConnectionTerms { n_max: n_max.min(GRPC_CONNECTIONS_MAX), ..terms };
         connections::serve_grpc(self.listener, service, terms, self.tls, stopping).await;
     }
 

@@ -1,7 +1,9 @@
 //! What bodies of requests have in common: read as an object, refused with everything that is wrong.
 
+use std::time::Duration;
+
 use forge_core::catalog::Kind;
-use forge_core::limits::NAME_BYTES_MAX;
+use forge_core::limits::{EXECUTIONS_MAX, NAME_BYTES_MAX};
 use forge_core::retry::Mode;
 use forge_core::work::{Behaviour, WorkKind};
 use serde_json::value::RawValue;
@@ -9,6 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::hint::nearest;
 use crate::language::Language;
+use crate::ojs::duration;
 use crate::problem::{Refused, Violation, summary};
 use crate::readable;
 
@@ -18,6 +21,9 @@ const QUOTED_CHARS_MAX: usize = 64;
 /// The members of a body.
 pub fn object(body: &[u8]) -> Result<Map<String, Value>, Box<Refused>> {
     let malformed = |detail: String| Box::new(Refused::new(Kind::MalformedRequest, detail));
+    if body.trim_ascii().is_empty() {
+        return Err(malformed("The body is empty; a JSON object is needed.".into()));
+    }
     match serde_json::from_slice(body) {
         Ok(Value::Object(members)) => Ok(members),
         Ok(_) => Err(malformed("The body is not a JSON object.".into())),
@@ -83,6 +89,21 @@ pub(crate) fn bad_job_type(text: &str) -> Option<(Kind, &'static str, &'static s
 pub fn priority(number: i64) -> Result<i16, Violation> {
     let priority = i16::try_from(number).ok().filter(|priority| (-100..=100).contains(priority));
     priority.ok_or_else(|| violation("priority", "must lie between -100 and 100", "range"))
+}
+
+/// How often to retry, within its bounds.
+pub fn max_retries(member: &str, number: i64) -> Result<u32, Violation> {
+    let retries = u32::try_from(number).ok().filter(|retries| (*retries as usize) < EXECUTIONS_MAX);
+    let detail = || format!("must lie between 0 and {}", EXECUTIONS_MAX - 1);
+    retries.ok_or_else(|| violation(member, &detail(), "range"))
+}
+
+/// A span above zero, as people write it.
+pub fn span(member: &str, text: &str) -> Result<Duration, Violation> {
+    let span = duration::short(text).filter(|span| !span.is_zero() && *span <= duration::LONGEST);
+    span.ok_or_else(|| {
+        violation(member, "must be a duration above zero, such as 1500ms, 30s or 1h30m", "format")
+    })
 }
 
 /// Who starts retries, by the word for it.

@@ -32,9 +32,18 @@ const VIOLATIONS_MAX: usize = 20;
 pub(crate) struct ItemMembers {
     /// All of them, as documented.
     pub(crate) known: &'static [&'static str],
+    /// Those of a submission that hold for the whole batch and stand beside its items.
+    pub(crate) of_whole: &'static [&'static str],
     /// The one that holds what else is said of an item.
     pub(crate) payload: &'static str,
+    /// The one that says what kind of work it is for workers outside.
+    pub(crate) job_type: &'static str,
+    /// What is wrong with such a type, with the rule it breaks.
+    pub(crate) bad_job_type: fn(&str) -> Option<(Kind, &'static str, &'static str)>,
 }
+
+/// Said of a member that an item cannot have for itself.
+const OF_WHOLE: &str = "holds for the batch as a whole; put it beside `items`";
 
 /// Takes the items out of a body.
 pub(crate) fn take_items(
@@ -48,7 +57,7 @@ pub(crate) fn take_items(
     };
     let items = match members.remove("items") {
         Some(Value::Array(items)) => items,
-        None | Some(Value::Null) => return refused(Kind::MalformedRequest, "is mandatory", "required"),
+        None | Some(Value::Null) => return refused(Kind::MalformedRequest, "is required", "required"),
         Some(_) => return refused(Kind::MalformedRequest, "must be an array", "type"),
     };
     if items.is_empty() || items.len() > ITEMS_MAX {
@@ -107,21 +116,42 @@ impl ItemReader {
                 None
             }
         });
-        let job_type = match self.of_item.known.contains(&"type") {
-            true => self.text(&mut item, place, "type"),
-            false => None,
-        };
-        if let Some((_, detail, constraint)) = job_type.as_deref().and_then(body::bad_job_type) {
-            self.invalid.push(wrong(place, "/type", detail, constraint));
-        }
+        let job_type = self.job_type(&mut item, place, work_kind.is_some());
         let payload = item.remove(self.of_item.payload);
         let payload = payload.map_or(Vec::new(), |payload| payload.to_string().into_bytes());
         if self.unknown == UnknownMembers::Refuse {
             let at = format!("#/items/{place}/");
-            let known = self.of_item.known;
-            self.invalid.extend(item.keys().map(|name| members::stranger(&at, name, known)));
+            let ItemMembers { known, of_whole, .. } = self.of_item;
+            self.invalid.extend(item.keys().map(|name| match of_whole.contains(&&**name) {
+                true => wrong(place, &format!("/{name}"), OF_WHOLE, "unknown"),
+                false => members::stranger(&at, name, known),
+            }));
         }
         Item { id, job_type, work_kind, payload }
+    }
+
+    /// The type of an item's work. Where that is `job_type`, `type` says when to run it, which is the batch's to say.
+    fn job_type(&mut self, item: &mut Map<String, Value>, place: usize, simulated: bool) -> Option<String> {
+        let ItemMembers { job_type: member, bad_job_type, .. } = self.of_item;
+        let text = self.text(item, place, member);
+        let pointer = format!("/{member}");
+        if let Some((_, detail, constraint)) = text.as_deref().and_then(bad_job_type) {
+            self.invalid.push(wrong(place, &pointer, detail, constraint));
+        }
+        if member == "type" {
+            return text;
+        }
+        if text.is_some() && simulated {
+            let detail = "must not stand beside `work_kind`: an item is work for your workers or simulated";
+            self.invalid.push(wrong(place, &pointer, detail, "forbidden"));
+        }
+        let form = self.text(item, place, "type");
+        if form.is_some_and(|form| !form.eq_ignore_ascii_case("EXECUTE")) {
+            let detail =
+                "must be EXECUTE: what an item does is `job_type` or `work_kind`, and the batch says when";
+            self.invalid.push(wrong(place, "/type", detail, "enum"));
+        }
+        text
     }
 
     fn text(&mut self, item: &mut Map<String, Value>, place: usize, name: &str) -> Option<String> {
@@ -294,8 +324,13 @@ mod tests {
 
     use super::*;
 
-    const OF_ITEM: ItemMembers =
-        ItemMembers { known: &["itemId", "work_kind", "payload"], payload: "payload" };
+    const OF_ITEM: ItemMembers = ItemMembers {
+        known: &["itemId", "work_kind", "payload"],
+        of_whole: &[],
+        payload: "payload",
+        job_type: "job_type",
+        bad_job_type: body::bad_job_type,
+    };
 
     fn ends(n_completed: usize, n_failed: usize) -> Vec<ItemEnd> {
         let error = ItemError { kind: Kind::HandlerError, message: "no".into(), retryable: false };

@@ -172,6 +172,9 @@ pub fn language(object: &[u8]) -> Language {
 /// the server says comes from the catalog and names nothing internal.
 pub fn what_went_wrong(job: &Job) -> (Kind, String) {
     match (job.state, &job.cancel, job.last_error()) {
+        (State::Canceled, _, _) if job.expired => {
+            (Kind::Cancelled, "The job was cancelled by system: not begun before it expired.".into())
+        }
         (State::Canceled, Some(cancel), _) => (
             Kind::Cancelled,
             format!("The job was cancelled by {}: {}.", cancel.by, cancel.reason.trim_end_matches('.')),

@@ -310,7 +310,7 @@ mod tests {
             constraint,
         };
         let wrong =
-            vec![violation("type", "is mandatory", "required"), violation("queue", "is odd", "format")];
+            vec![violation("type", "is required", "required"), violation("queue", "is odd", "format")];
         let detail = summary(&wrong, Language::English);
         let mut refused = Refused::new(Kind::MalformedRequest, detail.clone()).violations(wrong);
         refused.language = Language::German;

@@ -49,7 +49,7 @@ pub const TERM_MEMBERS: &[&str] = &[
 pub fn read_name(members: &Members<'_>, wrong: &mut Wrong) -> Option<Name> {
     let kind = Kind::MalformedRequest;
     let Some(value) = members.get("name") else {
-        wrong.add(kind, "name", "is the name of the schedule, and required", "required");
+        wrong.add(kind, "name", "is required", "required");
         return None;
     };
     let text: Option<String> = serde_json::from_str(value.get()).ok();
@@ -75,7 +75,7 @@ pub fn read_terms(members: &Members<'_>, wrong: &mut Wrong) -> ScheduleTerms {
         "a cron expression",
     );
     if members.get(expression_member).is_none() {
-        wrong.add(kind, "cron", "is the cron expression of the schedule, and required", "required");
+        wrong.add(kind, "cron", "is required", "required");
     }
     let zone = wrong.typed(kind, "timezone", members.get("timezone"), "the IANA name of a time zone");
     let description: Option<String> = wrong.typed(kind, "description", members.get("description"), "a text");

@@ -109,7 +109,10 @@ pub(super) async fn redrive(flags: &RedriveFlags) -> Result<Exit, Trouble> {
         Some(begun) if screen.json => screen.json(&serde_json::to_value(&begun).unwrap_or(Value::Null))?,
         Some(begun) => {
             screen.line(&begun.job_id)?;
-            screen.note(&format!("{} jobs stood failed for this reason", begun.matched));
+            let (will, matched) = (begun.will_redrive, begun.matched);
+            screen.note(&format!(
+                "begins {will} of {matched} failed jobs again; its own job has succeeded once they were begun, however they end"
+            ));
         }
     }
     Ok(Exit::Done)

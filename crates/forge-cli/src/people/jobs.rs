@@ -14,7 +14,7 @@ use crate::Exit;
 use crate::terminal::clean;
 
 /// Jobs on one page of the server.
-const PAGE: usize = 200;
+pub(super) const PAGE: usize = 200;
 
 pub(super) async fn get(flags: &JobFlags) -> Result<Exit, Trouble> {
     let screen = Screen::of(&flags.connection);

@@ -1,10 +1,11 @@
 //! Workflows: submit, list, show, cancel, retry.
 
-use forge_client::forge::{Filter, Workflow};
+use forge_client::forge::{Filter, Workflow, Workflows};
 use serde_json::{Value, json};
 
 use super::Trouble;
 use super::flags::{JobFlags, WorkflowCommand, WorkflowsFlags};
+use super::jobs::PAGE;
 use super::screen::{Screen, now, relative};
 use super::submit::read_payload;
 use super::table::Table;
@@ -42,9 +43,20 @@ pub(super) async fn workflows(flags: &WorkflowsFlags) -> Result<Exit, Trouble> {
 
 async fn list(flags: &WorkflowsFlags) -> Result<Exit, Trouble> {
     let screen = Screen::of(&flags.connection);
-    let filter =
-        Filter { states: flags.states.clone(), limit: Some(flags.limit as usize), ..Filter::default() };
-    let page = flags.connection.client()?.forge().workflows(&filter).await?;
+    let (client, wanted) = (flags.connection.client()?, flags.limit as usize);
+    let mut filter = Filter { states: flags.states.clone(), ..Filter::default() };
+    let mut page = Workflows { workflows: Vec::new(), next_cursor: None };
+    loop {
+        filter.limit = Some((wanted - page.workflows.len()).min(PAGE));
+        let next = client.forge().workflows(&filter).await?;
+        page.workflows.extend(next.workflows);
+        page.next_cursor = next.next_cursor.clone();
+        filter.cursor = next.next_cursor;
+        // A page may be short or empty while there is more.
+        if filter.cursor.is_none() || page.workflows.len() >= wanted {
+            break;
+        }
+    }
     if screen.json {
         screen.json(&serde_json::to_value(&page).unwrap_or(Value::Null))?;
         return Ok(Exit::Done);
@@ -67,6 +79,8 @@ async fn list(flags: &WorkflowsFlags) -> Result<Exit, Trouble> {
     table.print(&screen)?;
     if page.workflows.is_empty() {
         screen.note("no workflows");
+    } else if page.next_cursor.is_some() {
+        screen.note(&format!("the newest {}; more with --limit", page.workflows.len()));
     }
     Ok(Exit::Done)
 }

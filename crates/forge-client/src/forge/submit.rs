@@ -138,7 +138,7 @@ impl Forge<'_> {
     pub async fn submit(&self, job: &Submit) -> Result<Submitted, Error> {
         let key = job.key.clone().unwrap_or_else(|| self.client.new_key());
         let call = self.client.post("v1/jobs")?.json(job)?.idempotent(&key)?;
-        let SubmittedView { job_id, state, created_at } = self.client.fetch(&call).await?;
+        let SubmittedView { job_id, state, created_at, .. } = self.client.fetch(&call).await?;
         Ok(Submitted { job_id, state, created_at, idempotency_key: key })
     }
 }

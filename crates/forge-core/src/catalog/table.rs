@@ -133,7 +133,7 @@ catalog! {
             rfa: "RFA_JOB_VALIDATION_FAILED", ojs: Some("INVALID_JOB_TYPE"),
             slug: "invalid-job-type", title: "Invalid Job Type",
             stage: Some(Validation), retryable: false,
-            remedy: "Choose one of the job types this server allows.",
+            remedy: "Write the type of the job as the message says.",
         }
         /// The name of the job type is longer than permitted.
         JobTypeTooLong {
@@ -147,7 +147,7 @@ catalog! {
             rfa: "RFA_JOB_VALIDATION_FAILED", ojs: Some("INVALID_ARGS"),
             slug: "validation-failed", title: "Job Validation Failed",
             stage: Some(Validation), retryable: false,
-            remedy: "Correct the named value and submit the job again.",
+            remedy: "Correct the named value and send the request again.",
         }
         /// The time at which the job should run has passed already, or contradicts its type.
         ScheduleInPast {
@@ -168,7 +168,7 @@ catalog! {
             rfa: "RFA_JOB_VALIDATION_FAILED", ojs: Some("INVALID_QUEUE"),
             slug: "invalid-queue", title: "Invalid Queue",
             stage: Some(Validation), retryable: false,
-            remedy: "Use the name of an existing queue.",
+            remedy: "Use a queue name of lower-case letters, digits, hyphens and dots.",
         }
         /// The queue name is longer than permitted.
         QueueNameTooLong {

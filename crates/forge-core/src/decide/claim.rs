@@ -168,7 +168,7 @@ impl WorkingSet<'_> {
 
     /// Calls off a job that was not begun in time.
     pub(super) fn expire(&mut self, slot: Slot) -> Result<(), Refusal> {
-        let reason = "not begun before it expired".into();
+        let reason = "expired".into();
         let job = self.change(slot);
         job.cancel = Some(Cancellation { by: "system".into(), reason });
         job.expired = true;

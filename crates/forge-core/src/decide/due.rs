@@ -106,7 +106,8 @@ impl WorkingSet<'_> {
                 Ok(())
             }
             State::Running if come(job.lease.as_ref().and_then(|lease| lease.timeout_at)) => {
-                let error = WorkError::new(Kind::HandlerTimeout, "the attempt ran longer than it may");
+                let limit = job.head.timeout.unwrap_or_default();
+                let error = WorkError::new(Kind::HandlerTimeout, &job.head.timeout_message(limit));
                 self.break_off(slot, Cause::Timeout, &error)
             }
             State::Assigned | State::Running => self.lose(slot),

@@ -101,6 +101,7 @@ impl WorkingSet<'_> {
             schedule.last_at = known.last_at;
             (schedule.last_job, schedule.tick_job) = (known.last_job, known.tick_job);
             schedule.last_skip = known.last_skip;
+            schedule.missed_at = known.missed_at;
             (schedule.n_runs, schedule.n_skipped, schedule.n_missed) =
                 (known.n_runs, known.n_skipped, known.n_missed);
             schedule.created_at = known.created_at;
@@ -187,7 +188,11 @@ impl WorkingSet<'_> {
         };
         let ticks: Vec<Time> = firing.ticks.iter().map(|tick| tick.at).collect();
         let missed = ticks.len() - schedule.made_up(&ticks, self.now);
-        schedule.n_missed = schedule.n_missed.saturating_add(firing.n_older).saturating_add(missed as u64);
+        let n_missed = firing.n_older.saturating_add(missed as u64);
+        if n_missed > 0 {
+            schedule.n_missed = schedule.n_missed.saturating_add(n_missed);
+            schedule.missed_at = Some(self.now);
+        }
         schedule.next_at = firing.next;
         schedule.put_off_until = None;
         for tick in &firing.ticks[missed..] {

@@ -159,6 +159,11 @@ impl WorkingSet<'_> {
                     Next::RetryIn(wait) => Some(wait),
                     Next::End { .. } => None,
                 },
+                discarded: match (next, error.verdict) {
+                    (Next::End { .. }, Some(RetryVerdict::Discard)) => true,
+                    (Next::End { dead_letter, listed }, _) => retryable && !listed && !dead_letter,
+                    (Next::RetryIn(_), _) => false,
+                },
             },
         );
         match next {

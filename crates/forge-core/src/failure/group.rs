@@ -238,6 +238,7 @@ mod tests {
             retryable: true,
             details: Vec::new(),
             wait: None,
+            discarded: false,
         });
         let id = FailureId::of(&job).unwrap();
         FailureGroup::of_job(&job, id, at).unwrap()

@@ -67,6 +67,7 @@ impl Head {
             out.number(26, u64::from(step.index));
         }
         out.span(27, self.retention);
+        out.flag(28, self.timeout_of_server);
         out.text(31, self.operation.as_deref());
         if let Some(keep) = &self.keep {
             out.group(40, |out| encode_keep(keep, out));
@@ -139,6 +140,7 @@ impl Head {
             23 => self.language = Some(field.text()?),
             24 => self.tags.push(field.text()?),
             27 => self.retention = Some(field.span()?),
+            28 => self.timeout_of_server = field.flag()?,
             31 => self.operation = Some(field.text()?),
             40 => self.keep = Some(decode_keep(field.bytes)?),
             41 => {
@@ -421,6 +423,7 @@ fn encode_error(error: &AttemptError, out: &mut Writer<'_>) {
         out.bytes(8, &error.details);
     }
     out.span(9, error.wait);
+    out.flag(10, error.discarded);
 }
 
 fn decode_error(bytes: &[u8]) -> Result<AttemptError, Corrupt> {
@@ -434,6 +437,7 @@ fn decode_error(bytes: &[u8]) -> Result<AttemptError, Corrupt> {
         retryable: false,
         details: Vec::new(),
         wait: None,
+        discarded: false,
     };
     for field in Fields(bytes) {
         let field = field?;
@@ -450,6 +454,7 @@ fn decode_error(bytes: &[u8]) -> Result<AttemptError, Corrupt> {
             7 => error.retryable = field.flag()?,
             8 => error.details = field.bytes.to_vec(),
             9 => error.wait = Some(field.span()?),
+            10 => error.discarded = field.flag()?,
             _ => {}
         }
     }
@@ -479,6 +484,7 @@ mod tests {
             expires_at: Some(Time::from_millis(9)),
             lease: Some(Duration::ZERO),
             timeout: Some(Duration::from_secs(3)),
+            timeout_of_server: true,
             retry: RetryPolicy::auto(),
             limit: Some(Limit {
                 key: Name::new("k").unwrap(),
@@ -553,6 +559,7 @@ mod tests {
             retryable: true,
             details: vec![1, 2],
             wait: Some(Duration::from_secs(4)),
+            discarded: true,
         }];
         job.cancel = Some(Cancellation { by: "user".into(), reason: "".into() });
         job.dead_lettered_at = Some(Time::from_millis(6));

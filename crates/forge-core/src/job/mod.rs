@@ -9,6 +9,7 @@ mod lease;
 mod moments;
 mod queue;
 mod text;
+mod timeout;
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -105,7 +106,7 @@ pub struct Head {
     pub dialect: Dialect,
     /// ForgeRun's form; EXECUTE for the other dialects.
     pub form: JobForm,
-    /// The free-form type of the other dialects; empty on `/v1`.
+    /// What kind of work it is, for workers outside; empty for a job of `/v1` that is simulated.
     pub job_type: String,
     /// The operation it was submitted as, where operations have names: `reports/generate`.
     pub operation: Option<String>,
@@ -129,6 +130,8 @@ pub struct Head {
     pub lease: Option<Duration>,
     /// How long one attempt may run.
     pub timeout: Option<Duration>,
+    /// Whether `timeout` is a limit of the server, not the job's own.
+    pub timeout_of_server: bool,
     /// What to do about failures.
     pub retry: RetryPolicy,
     /// A limit it shares with other jobs.
@@ -183,6 +186,7 @@ impl Head {
             expires_at: None,
             lease: None,
             timeout: None,
+            timeout_of_server: false,
             retry: RetryPolicy::manual(),
             limit: None,
             hold: false,
@@ -419,6 +423,9 @@ pub struct AttemptError {
     pub details: Vec<u8>,
     /// How long the job then waits before it is tried again; `None` if it is not, by itself.
     pub wait: Option<Duration>,
+    /// Whether the job ended with this failure and was discarded: by its handler, or by a policy that does not keep jobs whose
+    /// retries are exhausted. Such a job is no dead letter anywhere.
+    pub discarded: bool,
 }
 
 /// Who cancelled a job and why.

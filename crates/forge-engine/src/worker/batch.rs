@@ -70,7 +70,7 @@ pub(super) fn plan(job: &Job, parts: BatchItems, options: &WorkerOptions) -> Att
         let kept = before.get(&item.id).filter(|end| stays(end));
         let (length, end) = match kept {
             Some(end) => (Duration::ZERO, end.clone()),
-            None => run(item, job.attempt, item_limit, limit_ms, options.time_scale),
+            None => run(job, item, item_limit, limit_ms, options.time_scale),
         };
         lengths.push(length);
         ends.push(end);
@@ -81,9 +81,9 @@ pub(super) fn plan(job: &Job, parts: BatchItems, options: &WorkerOptions) -> Att
 }
 
 /// How long an item takes, and how it ends.
-fn run(item: Item, attempt: u32, limit: Duration, limit_ms: u32, time_scale: f64) -> (Duration, ItemEnd) {
+fn run(job: &Job, item: Item, limit: Duration, limit_ms: u32, time_scale: f64) -> (Duration, ItemEnd) {
     let definition = item.work_kind.map(|kind| Definition::of(kind, limit_ms));
-    let plan = single(definition, attempt, limit, time_scale);
+    let plan = single(&job.head, definition, job.attempt, limit, time_scale);
     let error = match plan.fate {
         PlannedEnd::Failure(error) => Some(ItemError {
             retryable: error.retryable.unwrap_or(error.kind.entry().retryable),

@@ -61,11 +61,12 @@ pub(super) fn plan(head: &Head, attempt: u32, max_runtime: Duration, time_scale:
         let emitted = PlannedNote { after: Duration::ZERO, note: Note::Emitted, needed: true };
         return AttemptPlan { length: Duration::ZERO, marks: vec![emitted], fate: success(definition) };
     }
-    single(head.definition, attempt, head.timeout.unwrap_or(max_runtime), time_scale)
+    single(head, head.definition, attempt, head.timeout.unwrap_or(max_runtime), time_scale)
 }
 
-/// Plans one piece of work that may run for `limit`.
+/// Plans one piece of work of the job with this head, which may run for `limit`.
 pub(super) fn single(
+    head: &Head,
     definition: Option<Definition>,
     attempt: u32,
     limit: Duration,
@@ -84,7 +85,8 @@ pub(super) fn single(
         End::Success if !timed_out => success(definition),
         End::Failure { kind, .. } if !timed_out => failure(kind, definition.work_kind, attempt),
         End::Success | End::Failure { .. } | End::Timeout => {
-            PlannedEnd::Failure(WorkError::new(Kind::HandlerTimeout, "the attempt ran longer than it may"))
+            let message = head.timeout_message(head.timeout.unwrap_or(limit));
+            PlannedEnd::Failure(WorkError::new(Kind::HandlerTimeout, &message))
         }
     };
     let mut marks = marks(definition.work_kind, end, scaled(work, shrink), length);

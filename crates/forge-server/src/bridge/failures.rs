@@ -1,4 +1,5 @@
 //! Jobs that failed are published: to the retry exchange if another attempt follows, to the dead-letter exchange if none does.
+//! A job that was discarded is published nowhere; its end is on the exchange of results, as any other.
 //!
 //! A sink of the journal. So every failure is published at least once, in order per job, by one node at a time, however long the
 //! broker was away; and the place in the journal moves only after the broker has confirmed.
@@ -82,8 +83,8 @@ impl FailureSink {
         for (index, event) in events.iter().enumerate().filter(|(_, event)| self.is_bridged(&event.job)) {
             match inputs.get(&event.job.id) {
                 Some(None) => refused.push((index, "the input of the job cannot be read".to_owned())),
-                Some(Some(input)) => failures.push(FailureMessage::new(event, input)),
-                None => failures.push(FailureMessage::new(event, &Input::default())),
+                Some(Some(input)) => failures.extend(FailureMessage::new(event, input)),
+                None => failures.extend(FailureMessage::new(event, &Input::default())),
             }
         }
         let mut link = self.link.lock().await;
@@ -166,11 +167,15 @@ struct FailureMessage {
 }
 
 impl FailureMessage {
-    fn new(failure: &SinkEvent, input: &Input) -> FailureMessage {
+    /// `None` for a job that was discarded.
+    fn new(failure: &SinkEvent, input: &Input) -> Option<FailureMessage> {
         let (job, event) = (&failure.job, &failure.event);
         let known =
             job.errors.iter().rev().find(|error| error.attempt == event.attempt && error.at == event.at);
         let error = known.cloned().unwrap_or_else(|| forgotten(event));
+        if error.discarded {
+            return None;
+        }
         let queue = job.head.queue.as_str();
         let will_retry = matches!(event.kind, EventKind::Moved { outlook: Outlook::WillRetry, .. });
         let (after, exchange, key) = if will_retry {
@@ -180,13 +185,13 @@ impl FailureMessage {
             (AfterFailure::Dead, DEAD, queue.to_owned())
         };
         let id = event.id(job.id);
-        FailureMessage {
+        Some(FailureMessage {
             event: id,
             head: MessageHead::of_failure(job, &error, after, id),
             body: failure_body(job, input, &error),
             exchange,
             key,
-        }
+        })
     }
 }
 
@@ -203,6 +208,7 @@ fn forgotten(event: &Event) -> AttemptError {
         retryable: kind.entry().retryable,
         details: Vec::new(),
         wait: None,
+        discarded: false,
     }
 }
 

@@ -31,9 +31,10 @@ mod values;
 pub use complaint::{Complaint, Invalid, Origin};
 pub use secret::Secret;
 pub use sections::{
-    Amqp, Api, Asyncops, Auth, Catalog, CloudEvents, Exec, Grpc, Idempotency, JobRetention, Kafka, KafkaSasl,
-    KafkaTls, Limits, Log, Nats, Ojs, Operation, Operations, Problem, ResultStore, Results, Retention, Retry,
-    RetryModes, Server, Sim, SinkEvents, Sinks, Telemetry, Webhooks, Workers,
+    Alerts, Amqp, Api, Asyncops, Auth, Catalog, CloudEvents, Exec, Grpc, Idempotency, JobRetention, Kafka,
+    KafkaSasl, KafkaTls, Limits, Log, Nats, NatsLogin, NatsTls, Ojs, Operation, Operations, Problem,
+    ResultStore, Results, Retention, Retry, RetryModes, Server, Sim, SinkEvents, Sinks, Telemetry, Webhooks,
+    Workers,
 };
 pub use sources::{CommandMode, File, Flag, Sources};
 pub use values::{
@@ -76,6 +77,7 @@ pub struct Config {
     pub kafka: Kafka,
     pub nats: Nats,
     pub telemetry: Telemetry,
+    pub alerts: Alerts,
     pub operations: Operations,
     settings: Settings,
 }
@@ -113,7 +115,7 @@ impl Config {
     fn read(from: &mut SettingsReader<'_>, settings: Settings) -> Config {
         let server = Server::read(from);
         let cloudevents = CloudEvents::read(from);
-        Config {
+        let mut config = Config {
             log: Log::read(from),
             auth: Auth::read(from, &server),
             limits: Limits::read(from),
@@ -138,9 +140,12 @@ impl Config {
             nats: Nats::read(from, cloudevents),
             cloudevents,
             telemetry: Telemetry::read(from),
-            operations: Operations::read(from),
+            alerts: Alerts::read(from),
+            operations: Operations::default(),
             server,
             settings,
-        }
+        };
+        config.operations = Operations::read(from, config.sim.enabled);
+        config
     }
 }

@@ -5,11 +5,12 @@ use forge_store::postgres::Postgres;
 use super::Config;
 use super::complaint::Complaint;
 use super::secret::shown;
+use super::sections::Auth;
 use super::sources::CommandMode;
 use super::values::{AuthMode, Database, Reach, Registration};
 
-/// Characters of an operator's token that others could try to guess.
-const ADMIN_TOKEN_BYTES_MIN: usize = 16;
+/// Bits of an operator's token that others could try to guess (C-125).
+const ADMIN_TOKEN_BITS_MIN: f64 = 128.0;
 
 /// The largest object: 10,000 parts of 8 MiB (`forge_store::objects`, which not every build has).
 const OBJECT_BYTES_MAX: u64 = 10_000 * 8 * 1024 * 1024;
@@ -33,7 +34,32 @@ pub(crate) fn broken(config: &Config, mode: CommandMode) -> Vec<Complaint> {
     }
     let broken = rules.into_iter().filter(|(holds, ..)| !holds);
     let broken = broken.map(|(_, key, reason)| conflict(config, key, reason));
-    broken.chain(bad_url(config)).collect()
+    broken.chain(bad_url(config)).chain(unreadable_files(config)).collect()
+}
+
+/// Files of sinks that cannot be opened. A sink connects when it has something to send, which may be long after the start.
+fn unreadable_files(config: &Config) -> Vec<Complaint> {
+    let Config { kafka, nats, .. } = config;
+    let of_kafka = [
+        ("kafka.tls.ca", &kafka.tls.ca),
+        ("kafka.tls.cert", &kafka.tls.cert),
+        ("kafka.tls.key", &kafka.tls.key),
+    ];
+    let of_nats = [
+        ("nats.tls.ca", &nats.tls.ca),
+        ("nats.tls.cert", &nats.tls.cert),
+        ("nats.tls.key", &nats.tls.key),
+        ("nats.credentials", &nats.login.credentials),
+    ];
+    let of_kafka = of_kafka.into_iter().filter(|_| kafka.brokers.is_some());
+    let of_nats = of_nats.into_iter().filter(|_| nats.url.is_some());
+    let files = of_kafka.chain(of_nats).filter_map(|(key, path)| Some((key, path.as_ref()?)));
+    files
+        .filter_map(|(key, path)| {
+            let error = std::fs::File::open(path).err()?;
+            Some(conflict(config, key, &format!("cannot be read: {error}")))
+        })
+        .collect()
 }
 
 /// What the driver of the database has against its URL.
@@ -105,6 +131,21 @@ fn anywhere(config: &Config) -> Vec<Rule> {
             "must be set with kafka.sasl.mechanism",
         ),
         (
+            nats.url.is_none() || nats.login.username.is_some() == nats.login.password.is_some(),
+            "nats.username",
+            "and nats.password belong together: set both or none",
+        ),
+        (
+            nats.url.is_none() || nats.login.n_ways() <= 1,
+            "nats.username",
+            "and nats.password, nats.token and nats.credentials are three ways to log in; set one of them",
+        ),
+        (
+            nats.url.is_none() || nats.tls.cert.is_some() == nats.tls.key.is_some(),
+            "nats.tls.cert",
+            "and nats.tls.key belong together: set both or none",
+        ),
+        (
             auth.mode != AuthMode::Open || server.public_base_url.is_none(),
             "server.public_base_url",
             "says that others reach this server, and auth.mode is open, as in forgerun dev, which lets anybody in; \
@@ -117,15 +158,10 @@ fn anywhere(config: &Config) -> Vec<Rule> {
              accepted is a loopback address, such as 127.0.0.1:9090",
         ),
         (
-            server.reach() == Reach::Public
-                || grpc.reach() != Some(Reach::Public)
-                || auth
-                    .admin_token
-                    .as_ref()
-                    .is_none_or(|token| token.expose().len() >= ADMIN_TOKEN_BYTES_MIN),
+            server.reach() == Reach::Public || grpc.reach() != Some(Reach::Public) || has_long_token(auth),
             "auth.admin_token",
-            "is shorter than 16 characters, which can be guessed, so it is refused when grpc.addr is not a loopback \
-             address; `openssl rand -hex 32` makes a good one",
+            "has less than 128 bits, so it is refused when grpc.addr is not a loopback address; `forgerun token` makes \
+             a good one",
         ),
         (
             cfg!(feature = "grpc") || grpc.addr.is_none(),
@@ -163,10 +199,10 @@ fn in_public(config: &Config) -> Vec<Rule> {
              set FORGERUN_AUTH__ADMIN_TOKEN",
         ),
         (
-            auth.admin_token.as_ref().is_none_or(|token| token.expose().len() >= ADMIN_TOKEN_BYTES_MIN),
+            has_long_token(auth),
             "auth.admin_token",
-            "is shorter than 16 characters, which can be guessed, so it is refused when server.listen is not a loopback \
-             address; `openssl rand -hex 32` makes a good one",
+            "has less than 128 bits, so it is refused when server.listen is not a loopback address; `forgerun token` \
+             makes a good one",
         ),
         (
             auth.mode != AuthMode::Open,
@@ -182,6 +218,29 @@ fn in_public(config: &Config) -> Vec<Rule> {
     ]
 }
 
+/// Whether the operator's token, if there is one, is long enough to be open to guesses.
+fn has_long_token(auth: &Auth) -> bool {
+    auth.admin_token.as_ref().is_none_or(|token| bits(token.expose()) >= ADMIN_TOKEN_BITS_MIN)
+}
+
+/// How many bits a text of its length has that is drawn at random from the kinds of characters it is made of.
+fn bits(text: &str) -> f64 {
+    type CharacterKind = fn(&char) -> bool;
+    let has = |kind: CharacterKind| text.chars().any(|character| kind(&character));
+    let n_characters = if text.chars().all(|character| character.is_ascii_hexdigit()) {
+        16
+    } else {
+        let kinds: [(CharacterKind, u32); 4] = [
+            (char::is_ascii_digit, 10),
+            (char::is_ascii_lowercase, 26),
+            (char::is_ascii_uppercase, 26),
+            (|character| !character.is_ascii_alphanumeric(), 33),
+        ];
+        kinds.into_iter().filter(|(kind, _)| has(*kind)).map(|(_, n)| n).sum()
+    };
+    text.chars().count() as f64 * f64::from(n_characters).log2()
+}
+
 fn conflict(config: &Config, key: &str, reason: &str) -> Complaint {
     let setting = config.settings.get(key);
     Complaint::Conflict {
@@ -189,5 +248,21 @@ fn conflict(config: &Config, key: &str, reason: &str) -> Complaint {
         value: shown(key, &setting.value),
         origin: setting.origin.clone(),
         reason: reason.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_has_as_many_bits_as_its_alphabet_and_length_allow() {
+        for long in ["0123456789abcdef0123456789abcdef", "dGhlIHRva2VuIG9mIHRoZS", "a-token-of-the-operator"]
+        {
+            assert!(bits(long) >= ADMIN_TOKEN_BITS_MIN, "{long}");
+        }
+        for short in ["", "0123456789abcdef0123456789abcde", "sixteen-letters!", "0123456789012345678901"] {
+            assert!(bits(short) < ADMIN_TOKEN_BITS_MIN, "{short}");
+        }
     }
 }

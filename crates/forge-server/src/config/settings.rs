@@ -220,7 +220,7 @@ fn in_words(key: &str) -> String {
 }
 
 /// The operation that stands in the manual for all.
-const EXAMPLE: &str = "reports/generate";
+pub(crate) const EXAMPLE: &str = "reports/generate";
 
 /// What an operation is where its table leaves it out and the manual's is about another: real work that takes as long as it
 /// takes.

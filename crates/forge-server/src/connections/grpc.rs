@@ -14,12 +14,13 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tracing::debug;
 
+use super::places::AddressPlaces;
 use super::socket::Socket;
 use super::{ConnectionTerms, TlsIdentity, accept};
 use crate::dialects::grpc::{GrpcConnection, GrpcService};
 use crate::limits::{
-    GRPC_CALLS_PER_CONNECTION_MAX, GRPC_PING_EVERY, GRPC_PING_TIMEOUT, GRPC_SEND_BUFFER_BYTES_MAX,
-    HEAD_BYTES_MAX, TLS_HANDSHAKE_TIMEOUT,
+    GRPC_CALL_WINDOW_BYTES, GRPC_CALLS_PER_CONNECTION_MAX, GRPC_CONNECTION_WINDOW_BYTES, GRPC_HEAD_BYTES_MAX,
+    GRPC_PING_EVERY, GRPC_PING_TIMEOUT, GRPC_SEND_BUFFER_BYTES_MAX, TLS_HANDSHAKE_TIMEOUT,
 };
 
 /// Serves whoever connects until `stopping` is ready, then until the last connection has ended. With `tls`, nobody is served without.
@@ -31,11 +32,13 @@ pub async fn serve_grpc(
     stopping: impl Future<Output = ()>,
 ) {
     let acceptor = tls.map(|identity| identity.acceptor());
+    let places = AddressPlaces::new(service.config(), terms.n_max);
     accept(listener, terms.n_max, stopping, |stream, address, stop, place| {
+        let Some(of_address) = places.enter(address) else { return };
         let (service, acceptor) = (service.open(address), acceptor.clone());
         tokio::spawn(async move {
             converse(stream, service, acceptor, terms, stop).await;
-            drop(place);
+            drop((place, of_address));
         });
     })
     .await;
@@ -72,11 +75,13 @@ async fn speak(
     terms: ConnectionTerms,
     stop: &mut watch::Receiver<bool>,
 ) {
-    let n_calls = service.n_calls();
+    let (n_calls, unread) = (service.n_calls(), service.unread());
     let mut http = http2::Builder::new(TokioExecutor::new());
     http.timer(TokioTimer::new())
         .max_concurrent_streams(GRPC_CALLS_PER_CONNECTION_MAX)
-        .max_header_list_size(HEAD_BYTES_MAX as u32)
+        .max_header_list_size(GRPC_HEAD_BYTES_MAX)
+        .initial_stream_window_size(GRPC_CALL_WINDOW_BYTES)
+        .initial_connection_window_size(GRPC_CONNECTION_WINDOW_BYTES)
         .max_send_buf_size(GRPC_SEND_BUFFER_BYTES_MAX)
         .keep_alive_interval(GRPC_PING_EVERY)
         .keep_alive_timeout(GRPC_PING_TIMEOUT);
@@ -88,6 +93,7 @@ async fn speak(
     let ended = tokio::select! {
         ended = connection.as_mut() => Some(ended),
         () = stopped => None,
+        () = unread.stalled(terms.write_stall) => return debug!("a gRPC connection whose answers were not read was closed"),
         silence = silence(&n_calls, terms) => match silence {
             Silence::NoCall => return debug!("a gRPC connection without a call was closed"),
             Silence::Idle => None,
@@ -97,7 +103,10 @@ async fn speak(
         Some(ended) => ended,
         None => {
             Pin::as_mut(&mut connection).graceful_shutdown();
-            connection.await
+            tokio::select! {
+                ended = connection => ended,
+                () = unread.stalled(terms.write_stall) => return,
+            }
         }
     };
     if let Err(error) = ended {

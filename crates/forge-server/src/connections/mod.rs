@@ -5,10 +5,12 @@
 
 #[cfg(feature = "grpc")]
 mod grpc;
+mod places;
 mod socket;
 #[cfg(feature = "grpc")]
 mod tls;
 
+use std::future::poll_fn;
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -26,9 +28,15 @@ use crate::edge::{ConnectionService, HttpService};
 use crate::limits::{CONNECTIONS_MAX, GRPC_IDLE, HEAD_BYTES_MAX, HEAD_TIMEOUT, WRITE_STALL};
 #[cfg(feature = "grpc")]
 pub use grpc::serve_grpc;
+use places::AddressPlaces;
+pub(crate) use places::n_by_descriptors;
 use socket::Socket;
 #[cfg(feature = "grpc")]
 pub use tls::{BadCertificate, TlsIdentity};
+
+/// The answer to a connection of an address that has too many.
+const TOO_MANY: &[u8] = b"HTTP/1.1 429 Too Many Requests\r\nconnection: close\r\nretry-after: 1\r\ncontent-type: application/problem+json\r\n\
+content-length: 100\r\n\r\n{\"title\":\"Too Many Requests\",\"status\":429,\"detail\":\"Too many connections are open at this address.\"}";
 
 /// How long to wait when the system has no more descriptors or memory for a connection.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -72,8 +80,16 @@ pub async fn serve(
     terms: ConnectionTerms,
     stopping: impl Future<Output = ()>,
 ) {
+    let places = AddressPlaces::new(service.config(), terms.n_max);
     accept(listener, terms.n_max, stopping, |stream, address, stop, place| {
-        tokio::spawn(converse(stream, service.open(address), terms, stop, place));
+        match places.enter(address) {
+            Some(of_address) => {
+                let place = (place, of_address);
+                tokio::spawn(converse(stream, service.open(address), terms, stop, place));
+            }
+            // Written if the system takes it at once; the client has probably not even asked yet.
+            None => drop(stream.try_write(TOO_MANY)),
+        }
     })
     .await;
 }
@@ -135,18 +151,20 @@ fn converse(
             let _ = stop.wait_for(|stopping| *stopping).await;
         };
         let ended = tokio::select! {
-            ended = &mut connection => Some(ended),
+            ended = poll_fn(|context| connection.poll_without_shutdown(context)) => Some(ended),
             () = stopped => None,
         };
         let ended = match ended {
             Some(ended) => ended,
             None => {
                 Pin::new(&mut connection).graceful_shutdown();
-                (&mut connection).await
+                poll_fn(|context| connection.poll_without_shutdown(context)).await
             }
         };
-        if let Err(error) = ended {
-            debug!(%error, "a connection broke off");
+        match ended {
+            // Boxed, so that connections that go on take no memory for it.
+            Ok(()) => Box::pin(connection.into_parts().io.into_inner().linger()).await,
+            Err(error) => debug!(%error, "a connection broke off"),
         }
         drop(place);
     }

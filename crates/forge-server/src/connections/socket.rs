@@ -11,11 +11,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use forge_engine::{Clock, SystemClock};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 use tracing::debug;
 
-use crate::limits::GATHERED_BYTES_MAX;
+use crate::limits::{GATHERED_BYTES_MAX, LINGER, LINGER_BYTES_MAX, LINGER_STALL};
 
 thread_local! {
     /// One per thread and not per connection: it is empty between two writes.
@@ -38,6 +39,27 @@ impl Socket {
         }
         give_up_after(&stream, stall);
         Socket { stream, stall, waiting: None }
+    }
+
+    /// Closes the connection in a way that lets the client see the last answer. A client may still be sending a body that was refused; if the
+    /// connection were closed at once, the system would tell it so before it reads. So nothing more is written, and what comes is dropped for a
+    /// while.
+    pub(super) async fn linger(mut self) {
+        if self.stream.shutdown().await.is_err() {
+            return;
+        }
+        let mut dropped = vec![0; GATHERED_BYTES_MAX];
+        let drain = async {
+            let mut n_bytes = 0;
+            while n_bytes < LINGER_BYTES_MAX {
+                match timeout(LINGER_STALL, self.stream.read(&mut dropped)).await {
+                    Ok(Ok(n @ 1..)) => n_bytes += n,
+                    Ok(Ok(0) | Err(_)) | Err(_) => return,
+                }
+            }
+        };
+        // Whatever came by then is enough.
+        let _ = timeout(LINGER, drain).await;
     }
 
     /// Notes what came of a write: while it waits, the time runs.

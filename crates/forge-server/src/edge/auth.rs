@@ -9,6 +9,7 @@ use forge_core::catalog::Kind;
 use forge_core::id::ClientId;
 use forge_core::session::EndedSession;
 use forge_core::time::Time;
+use forge_engine::{Clock, SystemClock};
 use forge_problem::Digest;
 use subtle::ConstantTimeEq;
 
@@ -18,6 +19,7 @@ use super::refusal::ApiError;
 use super::sessions::OperatorSession;
 use crate::app::App;
 use crate::config::Registration;
+use crate::limits::WRONG_TOKEN_DELAY;
 
 /// A client, and what it has asked of late.
 #[derive(Clone)]
@@ -84,7 +86,7 @@ pub async fn identify_to_renew(app: &App, exchange: &mut Exchange) -> Result<Who
     identify_as(app, exchange, Asked::Renewal).await
 }
 
-/// The same where nobody but the operator is welcome: whoever tries wrong tokens there is told to stop.
+/// The same where only the operator is welcome: wrong tokens are counted there.
 pub async fn identify_operator(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
     identify_as(app, exchange, Asked::OperatorOnly).await
 }
@@ -108,11 +110,10 @@ async fn identify_as(app: &App, exchange: &mut Exchange, asked: Asked) -> Result
     let digest = Digest::of(token.as_bytes()).0;
     let now = exchange.began;
     if app.admin_digest.is_some_and(|admin| bool::from(admin.ct_eq(&digest))) {
-        app.limiter.token(&app.limiter.address(exchange.address, now), now)?;
         return Ok(Who::Operator);
     }
     let known = app.ring.find(digest, &app.engine, &app.limiter, now).await?;
-    let Some(known) = known else { return Err(unknown(app, exchange, asked)) };
+    let Some(known) = known else { return Err(unknown(app, exchange, asked).await) };
     let key = &known.key;
     // Known by now, good or not: the log shall say whose key it was.
     let caller = Caller {
@@ -135,29 +136,32 @@ async fn identify_as(app: &App, exchange: &mut Exchange, asked: Asked) -> Result
 }
 
 /// Whether a token that somebody typed in is the operator's. Wrong ones are counted with those in headers.
-pub(crate) fn check_token(app: &App, exchange: &Exchange, token: &str) -> Result<(), ApiError> {
+pub(crate) async fn check_token(app: &App, exchange: &Exchange, token: &str) -> Result<(), ApiError> {
     let digest = Digest::of(token.as_bytes()).0;
     if app.admin_digest.is_some_and(|admin| bool::from(admin.ct_eq(&digest))) {
-        let now = exchange.began;
-        return app.limiter.token(&app.limiter.address(exchange.address, now), now);
+        return Ok(());
     }
-    Err(unknown(app, exchange, Asked::OperatorOnly))
+    Err(unknown(app, exchange, Asked::OperatorOnly).await)
 }
 
-/// The answer to credentials that are nobody's. If there is an operator's token, they may be an attempt at it.
-fn unknown(app: &App, exchange: &Exchange, asked: Asked) -> ApiError {
-    if knows_operator(app) {
-        let (limiter, now) = (&app.limiter, exchange.began);
-        let account = limiter.address(exchange.address, now);
-        match asked {
-            Asked::Anything | Asked::Renewal => limiter.wrong_key(&account, now),
-            Asked::OperatorOnly => match limiter.wrong_token(&account, now) {
-                Ok(()) => return unauthenticated("The token is not the operator's."),
-                Err(too_many) => return too_many,
-            },
-        }
+/// The answer to credentials that are nobody's. If there is an operator's token, they may be an attempt at it, and the answer comes late after
+/// too many (C-125).
+async fn unknown(app: &App, exchange: &Exchange, asked: Asked) -> ApiError {
+    if !knows_operator(app) {
+        return unauthenticated("The API key is not known.");
     }
-    unauthenticated("The API key is not known.")
+    let (limiter, now) = (&app.limiter, exchange.began);
+    let account = limiter.address(exchange.address, now);
+    let (late, detail) = match asked {
+        Asked::Anything | Asked::Renewal => (limiter.wrong_key(&account, now), "The API key is not known."),
+        Asked::OperatorOnly => (limiter.wrong_token(&account, now), "The token is not the operator's."),
+    };
+    match late {
+        Ok(None) => {}
+        Ok(Some(_late)) => SystemClock.sleep(WRONG_TOKEN_DELAY).await,
+        Err(too_many) => return too_many,
+    }
+    unauthenticated(detail)
 }
 
 /// The answer to a key whose time is over.

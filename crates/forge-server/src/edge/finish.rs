@@ -11,6 +11,7 @@ use forge_core::id::JobId;
 use forge_core::job::Dialect;
 use forge_problem::MEDIA_TYPE_JSON;
 use forge_problem::axum::{ProblemResponse, Wishes};
+use forge_wire::hint::nearest;
 use forge_wire::ojs::error::ErrorContext;
 use forge_wire::ojs::{self, MEDIA_TYPE};
 use forge_wire::problem::Refused;
@@ -185,7 +186,7 @@ fn worded(app: &App, exchange: &Exchange, mut refused: Refused) -> Refused {
         refused.detail = format!("There is no job {job}.");
     }
     if let (Kind::RouteNotFound, Some(hint)) = (refused.kind, hint_at(exchange.uri.path())) {
-        refused.detail = hint.into();
+        refused.detail = hint;
     }
     // Every refusal for trouble of ours says when to come back, in the body too where submitting again is meant (C-34).
     let status = status::http(refused.kind, exchange.dialect);
@@ -209,7 +210,7 @@ fn log(
     cause: Option<&(dyn StdError + Send + Sync + 'static)>,
 ) {
     macro_rules! line {
-        ($level:ident, $message:literal) => {
+        ($level:ident, $message:literal $(, $field:ident = $value:expr)*) => {
             tracing::$level!(
                 request_id = exchange.request_id(),
                 client_id = exchange.caller.as_ref().map(|caller| tracing::field::display(caller.client)),
@@ -222,6 +223,7 @@ fn log(
                 error_code = refused.kind.entry().rfa,
                 error_message = refused.detail,
                 cause = cause.map(tracing::field::display),
+                $($field = $value,)*
                 $message
             )
         };
@@ -229,7 +231,15 @@ fn log(
     match status {
         401 | 403 => {
             app.metrics.auth_failure();
-            line!(warn, "request not authorised");
+            // One line per minute, about the client where it is known and the address where it is not.
+            let account = match &exchange.caller {
+                Some(caller) => caller.account.clone(),
+                None => app.limiter.address(exchange.address, exchange.began),
+            };
+            if let Some(n) = account.auth_failures_to_log(exchange.began) {
+                let (address, count) = (tracing::field::display(exchange.address), n);
+                line!(warn, "request not authorised", address = address, count = count);
+            }
         }
         429 => line!(debug, "request refused"),
         500.. if cause.is_some() => line!(error, "request failed"),
@@ -238,15 +248,28 @@ fn log(
     }
 }
 
+/// Where addresses begin.
+const ROOTS: [&str; 4] = ["/v1/", "/api/v1/", "/ojs/v1/", "/admin/v1/"];
+
+/// What most addresses go on with.
+const COLLECTIONS: [&str; 9] =
+    ["jobs", "clients", "webhooks", "workflows", "schedules", "events", "queues", "workers", "failures"];
+
 /// What was probably meant by an address where nothing is.
-fn hint_at(path: &str) -> Option<&'static str> {
+fn hint_at(path: &str) -> Option<String> {
     if path.len() > 1 && path.ends_with('/') {
-        return Some("There is nothing at this address; try it without the slash at its end.");
+        return Some("There is nothing at this address; try it without the slash at its end.".to_owned());
+    }
+    let root = ROOTS.into_iter().find(|root| path.starts_with(root))?;
+    let first = path[root.len()..].split('/').next().unwrap_or_default();
+    if let Some(meant) = nearest(first, COLLECTIONS.into_iter()).filter(|meant| *meant != first) {
+        return Some(format!("There is nothing at this address; did you mean `{root}{meant}`?"));
     }
     // Where operations of the configuration are.
     let (resource, action) = path.strip_prefix("/api/v1/")?.split_once('/')?;
     let is_operation = resource != "jobs" && !action.contains('/');
-    is_operation.then_some("There is no such operation on this server; /openapi.json lists those there are.")
+    let hint = "There is no such operation on this server; /openapi.json lists those there are.";
+    is_operation.then(|| hint.to_owned())
 }
 
 /// One line per request that was done: `info` for what changes something, `debug` for what only looks, since clients poll.

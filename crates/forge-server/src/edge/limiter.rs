@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use axum::http::HeaderMap;
 use forge_core::catalog::Kind;
@@ -17,8 +18,8 @@ use super::refusal::ApiError;
 use super::spending::{LimitKind, QuotaUse};
 use crate::config::Limits;
 use crate::limits::{
-    CALLERS_COUNTED_MAX, MISSES_PER_MINUTE, QUOTA_AFTER_S, REGISTRATIONS_PER_MINUTE, WRONG_KEYS_PER_MINUTE,
-    WRONG_TOKENS_PER_MINUTE,
+    AUTH_FAILURES_LOGGED_EVERY, CALLERS_COUNTED_MAX, MISSES_PER_MINUTE, QUOTA_AFTER_S,
+    REGISTRATIONS_PER_MINUTE, WRONG_KEYS_PER_MINUTE, WRONG_TOKENS_PER_MINUTE, WRONG_TOKENS_WAITING_MAX,
 };
 
 /// Counts the requests of clients and addresses.
@@ -47,12 +48,36 @@ pub(crate) struct Account {
     pub(super) wrong_tokens: Bucket,
     /// Wrong credentials elsewhere.
     pub(super) wrong_keys: Bucket,
+    /// Answers to wrong credentials that wait.
+    late_answers: AtomicUsize,
+    /// Refused credentials that the log has not told of.
+    unlogged: Mutex<UnloggedFailures>,
+}
+
+/// Refused credentials of an address since the last line about it.
+#[derive(Debug, Default)]
+struct UnloggedFailures {
+    n: u64,
+    logged_at: Option<Time>,
 }
 
 impl Account {
+    /// Counts refused credentials. `Some` once a minute, with how many there were since the last time, this one included: then it is time for a
+    /// line in the log.
+    pub(crate) fn auth_failures_to_log(&self, now: Time) -> Option<u64> {
+        let mut unlogged = self.unlogged.lock().unwrap_or_else(PoisonError::into_inner);
+        unlogged.n += 1;
+        if unlogged.logged_at.is_some_and(|at| now.since(at) < AUTH_FAILURES_LOGGED_EVERY) {
+            return None;
+        }
+        unlogged.logged_at = Some(now);
+        Some(std::mem::take(&mut unlogged.n))
+    }
+
     fn is_idle(&self, now: Time) -> bool {
         let buckets = [&self.requests, &self.misses, &self.wrong_tokens, &self.wrong_keys];
-        buckets.into_iter().all(|bucket| bucket.is_full(now))
+        let is_logged = self.unlogged.lock().unwrap_or_else(PoisonError::into_inner).n == 0;
+        is_logged && buckets.into_iter().all(|bucket| bucket.is_full(now))
     }
 }
 
@@ -96,13 +121,9 @@ impl Limiter {
         self.clients.get(client, |account| keep_idle || !account.is_idle(now))
     }
 
-    /// The account of an address, for callers that have no other name. Whoever has one address of IPv6 has 2^64 of them.
+    /// The account of an address, for callers that have no other name.
     pub(crate) fn address(&self, address: IpAddr, now: Time) -> Arc<Account> {
-        let site = match address {
-            IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() & (u128::MAX << 64)).into()),
-            IpAddr::V4(_) => address,
-        };
-        self.addresses.get(site, |account| !account.is_idle(now))
+        self.addresses.get(site_of(address), |account| !account.is_idle(now))
     }
 
     /// Counts a request of a client. The standing is for the headers of the answer, whatever that is.
@@ -140,29 +161,23 @@ impl Limiter {
         }
     }
 
-    /// Refuses to look at the operator's token if its address has sent too many wrong ones: a right one must not be told from them.
-    pub(crate) fn token(&self, account: &Account, now: Time) -> Result<(), ApiError> {
-        for (bucket, limit) in
-            [(&account.wrong_tokens, &self.wrong_tokens), (&account.wrong_keys, &self.wrong_keys)]
-        {
-            if let Some(seconds) = bucket.empty_for_s(limit, now) {
-                return Err(too_many(WRONG_TOKENS, limit, seconds));
-            }
-        }
-        Ok(())
+    /// Counts a wrong token where only the operator's is good. `Some` if its answer has to wait ([`WRONG_TOKEN_DELAY`]); refused if too many of its
+    /// address wait already. The right token is never counted (C-125).
+    pub(crate) fn wrong_token(
+        &self,
+        account: &Arc<Account>,
+        now: Time,
+    ) -> Result<Option<LateAnswer>, ApiError> {
+        late(account, &account.wrong_tokens, &self.wrong_tokens, now)
     }
 
-    /// Counts a wrong token where only the operator's is good.
-    pub(crate) fn wrong_token(&self, account: &Account, now: Time) -> Result<(), ApiError> {
-        match account.wrong_tokens.take(&self.wrong_tokens, now).too_early_s {
-            Some(seconds) => Err(too_many(WRONG_TOKENS, &self.wrong_tokens, seconds)),
-            None => Ok(()),
-        }
-    }
-
-    /// Counts wrong credentials elsewhere. They are refused as ever.
-    pub(crate) fn wrong_key(&self, account: &Account, now: Time) {
-        account.wrong_keys.take(&self.wrong_keys, now);
+    /// The same for wrong credentials elsewhere, of which more are answered at once.
+    pub(crate) fn wrong_key(
+        &self,
+        account: &Arc<Account>,
+        now: Time,
+    ) -> Result<Option<LateAnswer>, ApiError> {
+        late(account, &account.wrong_keys, &self.wrong_keys, now)
     }
 
     /// Counts an answer that a guesser would get; past the limit it gets another one instead (ruling C-43).
@@ -174,6 +189,39 @@ impl Limiter {
             }
             None => Ok(()),
         }
+    }
+}
+
+/// What counts as one address: of IPv6 a network of 2^64, since a caller that has one address there has all of them.
+pub(crate) fn site_of(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() & (u128::MAX << 64)).into()),
+        IpAddr::V4(_) => address,
+    }
+}
+
+/// An answer to wrong credentials that waits; one of few per address.
+pub(crate) struct LateAnswer(Arc<Account>);
+
+impl Drop for LateAnswer {
+    fn drop(&mut self) {
+        self.0.late_answers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn late(
+    account: &Arc<Account>,
+    bucket: &Bucket,
+    limit: &RateLimit,
+    now: Time,
+) -> Result<Option<LateAnswer>, ApiError> {
+    let Some(seconds) = bucket.take(limit, now).too_early_s else { return Ok(None) };
+    let n_before = account.late_answers.fetch_add(1, Ordering::Relaxed);
+    let late = LateAnswer(account.clone());
+    if n_before < WRONG_TOKENS_WAITING_MAX {
+        Ok(Some(late))
+    } else {
+        Err(too_many(WRONG_TOKENS, limit, seconds))
     }
 }
 

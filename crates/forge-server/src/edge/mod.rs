@@ -6,7 +6,7 @@
 //!                                                                   │ 2 who asks               auth, api_key_cache
 //!                                                                   │ 3 how often              limiter, rate
 //!                                                                   │ 4 what is wanted         accept
-//!                                                                   │ 5 what is sent           body
+//!                                                                   │ 5 what is sent           body, byte_budget
 //!                                                                   └ 6 rules, engine          the dialect
 //! ```
 //!
@@ -20,6 +20,7 @@ pub(crate) mod api_keys;
 pub mod auth;
 pub mod body;
 mod body_cache;
+pub(crate) mod byte_budget;
 pub mod events;
 pub(crate) mod exchange;
 pub mod failure;
@@ -50,9 +51,13 @@ pub mod wait;
 pub use api_key_cache::ApiKeyCache;
 pub use auth::{Caller, Who};
 pub use body_cache::BodyCache;
+pub use byte_budget::ByteBudget;
 pub use exchange::Exchange;
 pub(crate) use exchange::language_of;
+#[cfg(feature = "grpc")]
+pub(crate) use forwarded::real_address;
 pub use limiter::Limiter;
+pub(crate) use limiter::site_of;
 pub use outgoing::{Outgoing, Unwritten};
 #[cfg(feature = "grpc")]
 pub(crate) use panic::{Panicked, caught};

@@ -94,14 +94,6 @@ impl Bucket {
         }
     }
 
-    /// How long until there is a token, in seconds rounded up; `None` if there is one.
-    pub(crate) fn empty_for_s(&self, pace: &RateLimit, now: Time) -> Option<u64> {
-        let now_ns = now.as_micros().saturating_mul(1000);
-        let next_ns = self.full_at_ns.load(Ordering::Relaxed).max(now_ns) + pace.interval_ns;
-        let too_early_ns = next_ns - now_ns - pace.window_ns;
-        (too_early_ns > 0).then(|| seconds_up(too_early_ns).max(1) as u64)
-    }
-
     /// Whether nobody would notice if the bucket were forgotten.
     pub(crate) fn is_full(&self, now: Time) -> bool {
         self.full_at_ns.load(Ordering::Relaxed) <= now.as_micros().saturating_mul(1000)

@@ -22,6 +22,7 @@ use super::panic::{Panicked, caught};
 use super::refusal::ApiError;
 use super::routing::{self, Route, Table};
 use crate::app::App;
+use crate::config::Config;
 use crate::dialects;
 
 /// Opens a service for each connection.
@@ -47,6 +48,11 @@ impl HttpService {
     pub fn new(app: Arc<App>, pages: Router) -> HttpService {
         let tables = dialects::ALL.iter().map(|api| Table::new(*api, &app.config)).collect();
         HttpService(Arc::new(ServiceContext { app, tables, pages }))
+    }
+
+    /// What the operator wants.
+    pub(crate) fn config(&self) -> &Config {
+        &self.0.app.config
     }
 
     /// The service for a connection from this address.

@@ -6,19 +6,20 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use forge_core::catalog::Kind;
 use forge_core::id::ClientId;
 use forge_core::schema::{SchemaEntry, SchemaIndex};
 use forge_core::time::Time;
 use forge_schema::SchemaDocument;
-use tokio::sync::Semaphore;
+use tokio::sync::{AcquireError, Semaphore};
 
 use super::{index, parsed, text};
 use crate::app::App;
 use crate::edge::ApiError;
 use crate::limits::{
-    SCHEMA_CLIENTS_CACHED_MAX, SCHEMA_THREADS_MAX, SCHEMAS_CACHED_BYTES_MAX,
+    SCHEMA_CLIENTS_CACHED_MAX, SCHEMA_THREADS_MAX, SCHEMA_TURNS, SCHEMA_WAIT_MAX, SCHEMAS_CACHED_BYTES_MAX,
     SCHEMAS_CACHED_BYTES_PER_CLIENT_MAX, SCHEMAS_FRESH,
 };
 
@@ -29,8 +30,10 @@ pub struct SchemaCache {
     epoch: AtomicU64,
     /// Bytes of all documents that are remembered.
     n_bytes: Arc<AtomicUsize>,
-    /// Threads for what takes long. Whoever finds none free waits, and only whoever has a schema.
+    /// Threads for what takes long. A request that finds none free waits for a while; only clients that have a schema wait.
     threads: Arc<Semaphore>,
+    /// A turn per group of clients: a client has one thread at a time, so another client finds one.
+    turns: Vec<Arc<Semaphore>>,
 }
 
 impl Default for SchemaCache {
@@ -40,6 +43,7 @@ impl Default for SchemaCache {
             epoch: AtomicU64::default(),
             n_bytes: Arc::default(),
             threads: Arc::new(Semaphore::new(SCHEMA_THREADS_MAX)),
+            turns: (0..SCHEMA_TURNS).map(|_| Arc::new(Semaphore::new(1))).collect(),
         }
     }
 }
@@ -110,17 +114,35 @@ impl SchemaCache {
         Ok(found)
     }
 
-    /// Does work apart from the threads that answer requests, and of all of it only so much at once.
+    /// Does work apart from the threads that answer requests, and of all of it only so much at once. What finds no thread within
+    /// [`SCHEMA_WAIT_MAX`] is refused.
     pub(super) async fn apart<T: Send + 'static>(
         &self,
+        client: ClientId,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, ApiError> {
-        let thread = Arc::clone(&self.threads).acquire_owned().await;
-        let thread = thread.map_err(|error| ApiError::internal(Kind::Internal, error))?;
-        // The work goes on if its caller goes away, so the thread is its own until the end.
+        self.apart_within(SCHEMA_WAIT_MAX, client, work).await
+    }
+
+    async fn apart_within<T: Send + 'static>(
+        &self,
+        wait_max: Duration,
+        client: ClientId,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let turn = &self.turns[(client.as_u128() % SCHEMA_TURNS as u128) as usize];
+        let waiting = async {
+            let turn = Arc::clone(turn).acquire_owned().await?;
+            Ok((turn, Arc::clone(&self.threads).acquire_owned().await?))
+        };
+        let busy = "other jobs are still being checked by schemas; send this one again";
+        let room = tokio::time::timeout(wait_max, waiting).await;
+        let room = room.map_err(|_| ApiError::new(Kind::OperationTimeout, busy))?;
+        let room = room.map_err(|error: AcquireError| ApiError::internal(Kind::Internal, error))?;
+        // The work goes on if its caller goes away, so its turn and its thread are its own until the end.
         let working = tokio::task::spawn_blocking(move || {
             let done = work();
-            drop(thread);
+            drop(room);
             done
         });
         working.await.map_err(|error| ApiError::internal(Kind::Internal, error))
@@ -167,7 +189,7 @@ impl ClientSchemas {
             return Ok(Some(Arc::clone(&known.document)));
         }
         let Some(text) = text(app, index.client, entry).await? else { return Ok(None) };
-        let (Ok(document), _) = parsed(app, text).await? else {
+        let (Ok(document), _) = parsed(app, index.client, text).await? else {
             tracing::warn!(
                 job_type = entry.job_type,
                 version = entry.version,
@@ -193,16 +215,16 @@ mod tests {
         let cache = SchemaCache::default();
         let n_started = Arc::new(AtomicUsize::new(0));
         let (releases, busy): (Vec<_>, Vec<_>) = (0..SCHEMA_THREADS_MAX)
-            .map(|_| {
+            .map(|n| {
                 let ((release, released), n_started) = (sync_channel::<()>(1), n_started.clone());
                 let work = move || {
                     n_started.fetch_add(1, Ordering::SeqCst);
                     released.recv().unwrap();
                 };
-                (release, cache.apart(work))
+                (release, cache.apart(ClientId::v4(n as u128), work))
             })
             .unzip();
-        let late = cache.apart(|| ());
+        let late = cache.apart(ClientId::v4(SCHEMA_THREADS_MAX as u128), || ());
         let release = async {
             while n_started.load(Ordering::SeqCst) < SCHEMA_THREADS_MAX {
                 tokio::task::yield_now().await;
@@ -213,6 +235,24 @@ mod tests {
         let (busy, late, ()) = tokio::join!(futures_util::future::join_all(busy), late, release);
         assert!(busy.iter().all(Result::is_ok) && late.is_ok());
         assert_eq!(cache.threads.available_permits(), SCHEMA_THREADS_MAX);
+    }
+
+    #[tokio::test]
+    async fn a_client_has_one_thread_and_what_waits_too_long_is_refused() {
+        let cache = SchemaCache::default();
+        let (client, other) = (ClientId::v4(1), ClientId::v4(2));
+        let (release, released) = sync_channel::<()>(1);
+        let busy = cache.apart(client, move || released.recv().unwrap());
+        let second = async {
+            let refused =
+                cache.apart_within(Duration::ZERO, client, || ()).await.err().map(|error| error.kind());
+            let others = cache.apart(other, || ()).await.is_ok();
+            release.send(()).unwrap();
+            (refused, others)
+        };
+        let (busy, second) = tokio::join!(busy, second);
+        assert!(busy.is_ok());
+        assert_eq!(second, (Some(Kind::OperationTimeout), true));
     }
 
     #[test]

@@ -32,8 +32,12 @@ pub use cache::SchemaCache;
 /// Registers a schema.
 pub async fn register(app: &App, client: ClientId, request: SchemaRequest) -> Result<SchemaEntry, ApiError> {
     let SchemaRequest { job_type, version, uri, text } = request;
-    let (parsed, text) = parsed(app, text).await?;
-    if let Err(unfit) = parsed {
+    let (parsed, text) = parsed(app, client, text).await?;
+    let unfit = match parsed {
+        Ok(document) => document.too_costly().map(|detail| Unfit { pointer: String::new(), detail }),
+        Err(unfit) => Some(unfit),
+    };
+    if let Some(unfit) = unfit {
         let place = format!("schema{}", unfit.pointer);
         return Err(
             refused(Kind::MalformedRequest, vec![violation(&place, &unfit.detail, "schema")], &[]).into()
@@ -43,8 +47,12 @@ pub async fn register(app: &App, client: ClientId, request: SchemaRequest) -> Re
 }
 
 /// Reads a schema apart: compiling patterns can take a while. Gives the text back.
-async fn parsed(app: &App, text: Vec<u8>) -> Result<(Result<SchemaDocument, Unfit>, Vec<u8>), ApiError> {
-    app.schemas.apart(move || (SchemaDocument::parse(&text), text)).await
+async fn parsed(
+    app: &App,
+    client: ClientId,
+    text: Vec<u8>,
+) -> Result<(Result<SchemaDocument, Unfit>, Vec<u8>), ApiError> {
+    app.schemas.apart(client, move || (SchemaDocument::parse(&text), text)).await
 }
 
 /// Deletes one: what it was.
@@ -100,11 +108,16 @@ pub async fn misfits(app: &App, submission: &Submission) -> Result<Vec<Misfit>, 
     };
     let Some(entry) = named.or_else(of_type) else { return Ok(Vec::new()) };
     let Some(document) = schemas.document(app, &entry).await? else { return Ok(Vec::new()) };
-    judged(app, document, &submission.input.payload).await
+    judged(app, head.client, document, &submission.input.payload).await
 }
 
 /// Judges arguments; many of them apart.
-async fn judged(app: &App, document: Arc<SchemaDocument>, payload: &[u8]) -> Result<Vec<Misfit>, ApiError> {
+async fn judged(
+    app: &App,
+    client: ClientId,
+    document: Arc<SchemaDocument>,
+    payload: &[u8],
+) -> Result<Vec<Misfit>, ApiError> {
     let args: Value = match payload {
         [] => Value::Array(Vec::new()),
         payload => match serde_json::from_slice(payload) {
@@ -123,5 +136,5 @@ async fn judged(app: &App, document: Arc<SchemaDocument>, payload: &[u8]) -> Res
     if work <= SCHEMA_WORK_AT_ONCE {
         return Ok(document.judge(&args, work));
     }
-    app.schemas.apart(move || document.judge(&args, work)).await
+    app.schemas.apart(client, move || document.judge(&args, work)).await
 }

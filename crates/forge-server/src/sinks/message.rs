@@ -28,6 +28,10 @@ pub(super) struct SinkMessage {
     pub(super) key: String,
     /// The queue of the job, without characters that a broker gives a meaning.
     pub(super) queue: String,
+    /// The queue of the job, as it is called.
+    pub(super) queue_name: String,
+    /// The attempt that the event belongs to, from 1; 0 before the first.
+    pub(super) attempt: u32,
     /// What happened: `job_failed`.
     pub(super) event: &'static str,
     /// Repetitions have the same one.
@@ -77,6 +81,8 @@ impl Wording {
             job: job.id,
             key,
             queue: encoded(job.head.queue.as_str()),
+            queue_name: job.head.queue.as_str().to_owned(),
+            attempt: event.attempt,
             event: words::event_name(event),
             id,
             content_type,

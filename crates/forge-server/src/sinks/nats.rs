@@ -7,16 +7,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::client::RequestErrorKind;
-use async_nats::{Client, ConnectErrorKind, ConnectOptions, HeaderMap, Request};
+use async_nats::{Client, ConnectErrorKind, ConnectOptions, HeaderMap, Request, ServerAddr};
 use forge_core::history::Event;
 use forge_engine::sinks::{EventSink, SinkError, SinkEvent, SinkSending, SinkSent};
 use futures_util::future::join_all;
+use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::Mutex;
 
 use super::message::{SinkMessage, Wording};
-use crate::config::{Nats, Secret};
+use crate::config::{Nats, NatsLogin, NatsTls, Secret};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -34,6 +35,8 @@ const STREAM_NOT_FOUND: u64 = 10059;
 
 pub(super) struct NatsSink {
     url: Secret,
+    login: NatsLogin,
+    tls: NatsTls,
     subject: String,
     stream: String,
     wording: Wording,
@@ -46,8 +49,8 @@ impl NatsSink {
         let url = config.url.clone()?;
         let wording =
             Wording { events: config.events, cloudevents: config.cloudevents, source: source.to_owned() };
-        let (subject, stream) = (config.subject.clone(), config.stream.clone());
-        Some(Arc::new(NatsSink { url, subject, stream, wording, client: Mutex::default() }))
+        let Nats { login, tls, subject, stream, .. } = config.clone();
+        Some(Arc::new(NatsSink { url, login, tls, subject, stream, wording, client: Mutex::default() }))
     }
 
     async fn send_all(&self, events: &[SinkEvent]) -> Result<SinkSent, SinkError> {
@@ -70,22 +73,50 @@ impl NatsSink {
     }
 
     async fn connect(&self) -> Result<Client, SinkError> {
-        let options = ConnectOptions::new()
-            .name("forgerun")
-            .connection_timeout(CONNECT_TIMEOUT)
-            .request_timeout(Some(ACK_TIMEOUT));
-        let servers: Vec<String> = self.url.expose().split(',').map(|url| url.trim().to_owned()).collect();
-        let client = options.connect(servers).await.map_err(|error| {
+        let servers: Vec<&str> = self.url.expose().split(',').map(str::trim).collect();
+        let client = self.options(&servers).await?.connect(&servers[..]).await.map_err(|error| {
             // The source of the error may quote the URL, which may hold a password.
             SinkError(match error.kind() {
                 ConnectErrorKind::AuthorizationViolation => {
-                    "the server refuses the credentials in nats.url".to_owned()
+                    "the server refuses the credentials in nats.url, or those of the other keys of [nats]"
+                        .to_owned()
                 }
                 kind => format!("could not connect to nats.url: {kind}"),
             })
         })?;
         self.ensure_stream(&client).await?;
         Ok(client)
+    }
+
+    async fn options(&self, servers: &[&str]) -> Result<ConnectOptions, SinkError> {
+        let mut options = ConnectOptions::new()
+            .name("forgerun")
+            .connection_timeout(CONNECT_TIMEOUT)
+            .request_timeout(Some(ACK_TIMEOUT));
+        if let Some(ca) = &self.tls.ca {
+            options = options.add_root_certificates(ca.clone());
+        }
+        if let (Some(cert), Some(key)) = (&self.tls.cert, &self.tls.key) {
+            options = options.add_client_certificate(cert.clone(), key.clone());
+        }
+        let NatsLogin { username, password, token, credentials } = &self.login;
+        if let (Some(username), Some(password)) = (username, password) {
+            return Ok(options.user_and_password(username.clone(), password.expose().to_owned()));
+        }
+        if let Some(token) = token {
+            return Ok(options.token(token.expose().to_owned()));
+        }
+        if let Some(path) = credentials {
+            return options
+                .credentials_file(path)
+                .await
+                .map_err(|error| SinkError(format!("could not read nats.credentials: {error}")));
+        }
+        Ok(match servers.iter().find_map(|url| login_of_url(url)) {
+            Some((user, Some(password))) => options.user_and_password(user, password),
+            Some((token, None)) => options.token(token),
+            None => options,
+        })
     }
 
     /// Makes the stream if it is missing. One that is there keeps its settings.
@@ -171,6 +202,13 @@ impl EventSink for NatsSink {
     fn send<'a>(&'a self, events: &'a [SinkEvent]) -> SinkSending<'a> {
         Box::pin(self.send_all(events))
     }
+}
+
+/// The user and the password in a URL; a name without a password is a token, as in other clients of NATS. The library sends neither.
+fn login_of_url(url: &str) -> Option<(String, Option<String>)> {
+    let address: ServerAddr = url.parse().ok()?;
+    let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+    Some((decoded(address.username()?), address.password().map(decoded)))
 }
 
 enum Publication {

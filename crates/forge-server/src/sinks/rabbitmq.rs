@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use forge_core::history::Event;
 use forge_engine::sinks::{EventSink, SinkError, SinkEvent, SinkSending, SinkSent};
+use forge_wire::ojs::amqp::header;
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions};
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 use lapin::{
@@ -194,6 +195,13 @@ fn properties(message: &SinkMessage) -> BasicProperties {
     for (name, value) in message.headers("cloudEvents_").filter(|(name, _)| name != "content-type") {
         headers.insert(name.as_str().into(), AMQPValue::LongString(value.into()));
     }
+    let text = |text: &str| AMQPValue::LongString(text.into());
+    headers.insert(header::JOB_ID.into(), text(&message.job.to_string()));
+    headers.insert(header::QUEUE.into(), text(&message.queue_name));
+    headers.insert(
+        header::ATTEMPT.into(),
+        AMQPValue::LongInt(i32::try_from(message.attempt).unwrap_or(i32::MAX)),
+    );
     BasicProperties::default()
         .with_content_type(message.content_type.into())
         .with_message_id(message.id.as_str().into())

@@ -33,6 +33,10 @@ pub struct SubmissionTerms {
     pub execution_at: Option<&'static str>,
     /// The payload.
     pub payload: &'static str,
+    /// What is simulated.
+    pub work_kind: &'static str,
+    /// The type of real work where that would make a job real that is simulated otherwise; `None` where leaving out the former does.
+    pub job_type: Option<&'static str>,
     /// How large a payload may be.
     pub payload_bytes_max: fn(&Limits) -> usize,
     /// A refusal that names everything that is wrong.
@@ -103,6 +107,7 @@ impl Submission {
         );
         wrong.execution_at(terms, self.head.execution_at, now);
         wrong.schema(terms, schemas::misfits(app, &self).await?);
+        wrong.simulated(app, terms, &self);
         let may_repeat = sent.key.is_some() && wrong.is_only_late();
         match wrong.refusal(terms) {
             Some(refused) if !may_repeat => Err(refused.into()),
@@ -132,6 +137,21 @@ impl Violations {
                 None
             }
         }
+    }
+
+    /// Whether a job that would be simulated may be.
+    fn simulated(&mut self, app: &App, terms: &SubmissionTerms, submission: &Submission) {
+        if app.config.sim.enabled || !submission.is_simulated() {
+            return;
+        }
+        let real = match terms.job_type {
+            Some(member) => format!("name a `{member}` for work that your workers do"),
+            None => "leave it out for work that your workers do".to_owned(),
+        };
+        let detail = format!(
+            "would be simulated, and simulation is off on this server: {real}, or turn simulation on with `sim.enabled = true`"
+        );
+        self.add(Kind::InvalidArgs, terms.work_kind, detail, "simulation");
     }
 
     /// Whether an idempotency key will do.

@@ -38,6 +38,13 @@ pub struct Submission {
     pub input: Arc<Input>,
 }
 
+impl Submission {
+    /// Whether the built-in worker would do the work.
+    fn is_simulated(&self) -> bool {
+        self.head.is_simulated() || summary(&self.input).is_some_and(|items| items.simulated)
+    }
+}
+
 /// A job that satisfies the rules of this server.
 pub struct Checked {
     submission: Submission,
@@ -72,8 +79,8 @@ impl Checked {
     /// The job as the engine takes it.
     pub fn into_job(self, app: &App, idempotency: Option<IdempotencyKey>) -> NewJob {
         let Submission { id, mut head, input, queue: _ } = self.submission;
-        complete(app, &mut head);
         head.items = summary(&input);
+        complete(app, &mut head);
         head.idempotency = idempotency;
         NewJob {
             id: id.unwrap_or_else(|| app.engine.job_id()),
@@ -128,6 +135,9 @@ pub fn command(app: &App, checked: Vec<Checked>, key: Option<Key<'_>>) -> Submit
 pub fn complete(app: &App, head: &mut Head) {
     head.keep.get_or_insert(app.keep());
     head.retention.get_or_insert(app.config.retention.jobs);
+    let exec = &app.config.exec;
+    let most = if head.is_simulated() { Some(exec.max_runtime) } else { exec.real_max_runtime };
+    most.into_iter().for_each(|most| head.cap_timeout(most));
 }
 
 /// What a batch knows of its items. One that is simulated tells of all of them.

@@ -6,7 +6,6 @@ use forge_core::catalog::Kind;
 use forge_core::command::{Idempotency, NewJob, NewStep, NewWorkflow, Submit};
 use forge_core::job::{Dialect, Head, IdempotencyKey, Input, Job};
 use forge_core::queue::Owner;
-use forge_core::work::Definition;
 use forge_core::workflow::WorkflowHead;
 use forge_core::{Answer, Command};
 use forge_engine::Error;
@@ -121,13 +120,7 @@ fn submit(app: &App, mut own: Head, key: Option<Key<'_>>) -> Submit {
 }
 
 async fn new_step(app: &App, owner: &Owner, step: StepRequest, head: &Head) -> Result<NewStep, ApiError> {
-    let mut submission = from_envelope(app, owner, step.job, head.clone())?;
-    if let Some(kind) = step.work_kind {
-        let max_runtime = app.config.exec.max_runtime;
-        let max_runtime_ms = u32::try_from(max_runtime.as_millis()).unwrap_or(u32::MAX);
-        submission.head.definition = Some(Definition::of(kind, max_runtime_ms));
-        submission.head.timeout.get_or_insert(max_runtime);
-    }
+    let submission = from_envelope(app, owner, step.job, head.clone())?;
     let sent = Sent { key: None, bytes: 0, private: PrivateTargets::Deny };
     let checked = submission.check(app, &TERMS, sent, Violations::default()).await?;
     let NewJob { head, input, .. } = checked.into_job(app, None);

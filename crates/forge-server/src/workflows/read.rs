@@ -47,10 +47,9 @@ pub async fn list(app: &App, filter: Filter) -> Result<(Vec<Job>, Option<JobId>)
     let (mut jobs, mut next): (Vec<Job>, Option<JobId>) = (Vec::new(), None);
     for _ in 0..PAGES_SCANNED_MAX {
         let page = app.engine.store().list_jobs(filter.clone()).await?;
-        let is_full = page.rows.len() == filter.limit;
         (next, filter.before) = (page.next, page.next);
         jobs.extend(page.rows.into_iter().filter(is_workflow));
-        if next.is_none() || !is_full || jobs.len() > limit {
+        if next.is_none() || jobs.len() > limit {
             break;
         }
     }

@@ -43,6 +43,21 @@ async fn refused_credentials_are_logged_with_client_and_reason_and_without_the_k
     }
 }
 
+#[tokio::test]
+async fn the_first_lines_say_whether_simulation_is_on_and_how_to_change_that() {
+    for (enabled, words) in [
+        ("true", ["simulation is on", "sim.enabled = false"]),
+        ("false", ["simulation is off", "sim.enabled = true"]),
+    ] {
+        let mut command = forgerun(&["serve", "--listen", "127.0.0.1:0", "--database-url", "memory:"]);
+        let server = Server::start(command.env("FORGERUN_SIM__ENABLED", enabled));
+        server.signal("TERM");
+        let log = server.wait().stderr;
+        let first: Vec<&str> = log.lines().take(5).collect();
+        assert!(words.iter().all(|word| first.iter().any(|line| line.contains(word))), "{log}");
+    }
+}
+
 /// Runs each action of the specification with the log at `level`; the log, and the secret of the client.
 async fn log_of_every_action(level: &str) -> (Vec<Value>, String) {
     let mut command = forgerun(&["serve", "--listen", "127.0.0.1:0", "--database-url", "memory:"]);
@@ -167,4 +182,21 @@ async fn a_log_that_nobody_reads_any_more_stops_nothing() {
     }
     server.signal("TERM");
     assert_eq!(server.wait().code, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_keys_of_an_address_are_one_line_a_minute() {
+    let server =
+        Server::start(&mut forgerun(&["serve", "--listen", "127.0.0.1:0", "--database-url", "memory:"]));
+    let address = server.address;
+    for _ in 0..50 {
+        let call = Call::new(address, "GET", "/v1/jobs").header("authorization", "Bearer frk_made-up");
+        call.send().await.refused(401, "RFA_AUTH_INVALID_CREDENTIALS");
+    }
+    server.signal("TERM");
+    let log = server.wait().stderr;
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains("request not authorised")).collect();
+    assert_eq!(lines.len(), 1, "{log}");
+    let line: Value = serde_json::from_str(lines[0]).unwrap();
+    assert_eq!((line["count"].as_u64(), line["address"].as_str()), (Some(1), Some("127.0.0.1")), "{line}");
 }

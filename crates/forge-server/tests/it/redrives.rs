@@ -123,10 +123,10 @@ async fn the_operator_leaves_a_line_in_the_log_for_each_thing_done() {
 
     let mut done: Vec<(&str, String, Answer)> = Vec::new();
     let path = format!("/admin/v1/queues/{}", "mail");
-    done.push(("pause", "mail".into(), post(&server, &format!("{path}/pause"), json!({})).await));
-    done.push(("resume", "mail".into(), post(&server, &format!("{path}/resume"), json!({})).await));
     let bound = operator(&server, "PUT", &path).json(json!({"max_waiting": 5})).send().await;
     done.push(("bound", "mail".into(), bound));
+    done.push(("pause", "mail".into(), post(&server, &format!("{path}/pause"), json!({})).await));
+    done.push(("resume", "mail".into(), post(&server, &format!("{path}/resume"), json!({})).await));
     let retried = post(&server, &format!("/admin/v1/jobs/{job}/retry"), json!({})).await;
     done.push(("retry", job.clone(), retried));
     let keys = format!("/admin/v1/clients/{id}/keys");

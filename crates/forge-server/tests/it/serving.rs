@@ -61,8 +61,8 @@ fn logs_are_json_on_standard_error() {
     let server = serve();
     server.signal("TERM");
     let log = server.wait().stderr;
-    let first = log.lines().next().unwrap_or_default();
-    assert!(first.starts_with('{') && first.contains("\"message\":\"listening\""), "{log}");
+    assert!(log.lines().all(|line| line.starts_with('{') && line.ends_with('}')), "{log}");
+    assert!(log.contains("\"message\":\"listening\""), "{log}");
 }
 
 #[test]

@@ -383,7 +383,7 @@ fn the_alerts_that_the_documents_ask_for_are_there() {
         ("alert", "ForgeRunQueueDeep", "forgerun:queue_depth > 1000"),
         ("alert", "ForgeRunQueueOld", "forgerun:queue_age_seconds:estimate > 300"),
         ("alert", "ForgeRunFailureRate", "forgerun:failure_ratio:rate10m > 0.05"),
-        ("alert", "ForgeRunWorkersGone", "sum by (job) (worker_places) == 0"),
+        ("alert", "ForgeRunWorkersGone", "max by (job, queue) (forgerun_queue_unattended) == 1"),
         ("alert", "ForgeRunDeadLetters", "max by (job) (job_dead_letter_depth) > 0"),
         ("record", "forgerun:workers_to_add", "2 * (forgerun:queue_depth > bool 100)"),
         ("record", "forgerun:workers_to_add", "(forgerun:queue_age_seconds:estimate > bool 60)"),

@@ -26,6 +26,9 @@ pub struct AdminJob {
     pub job_type: String,
     /// The operation it was submitted as.
     pub operation: Option<String>,
+    /// Whether the built-in worker simulates it; false for work of workers outside.
+    #[serde(default)]
+    pub simulated: bool,
     /// What the built-in worker simulates.
     pub kind: Option<String>,
     /// Where it waits.
@@ -74,6 +77,7 @@ impl AdminJob {
             .to_owned(),
             job_type: job_type(job).to_owned(),
             operation: head.operation.clone(),
+            simulated: head.is_simulated(),
             kind: head.definition.map(|definition| definition.work_kind.as_str().to_owned()),
             queue: head.queue.as_str().to_owned(),
             state: words::forge_state(job.state).to_owned(),

@@ -16,7 +16,7 @@ mod worker;
 pub use client::{AdminClient, AdminClientDetail, AdminKey};
 pub use failure::FailureGroupView;
 pub use job::{AdminJob, AdminJobDetail, AdminResult, has_code, job_type};
-pub use overview::{NodeView, Overview, OverviewMinute, OverviewQueue, OverviewRates};
+pub use overview::{NodeView, Overview, OverviewMinute, OverviewProblem, OverviewQueue, OverviewRates};
 pub use page::AdminPage;
 pub use queue::{AdminQueue, QueueFigures, QueueLimits};
 pub use rate::read_rate;

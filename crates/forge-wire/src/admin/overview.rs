@@ -26,6 +26,21 @@ pub struct Overview {
     pub sinks: Vec<AdminSink>,
     /// The nodes that are up.
     pub nodes: Vec<NodeView>,
+    /// What is wrong at this moment, as far as the server knows.
+    pub problems: Vec<OverviewProblem>,
+}
+
+/// Something that an operator should look at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OverviewProblem {
+    /// `queue_unattended`, `webhook_failing`, `sink_behind`, `schedule_missed` or `node_versions`.
+    pub kind: String,
+    /// What is wrong, for people.
+    pub what: String,
+    /// Since when, if that is known.
+    pub since: Option<String>,
+    /// The page of the dashboard that shows more.
+    pub link: String,
 }
 
 /// What happened within one minute, in all queues together.
@@ -84,12 +99,14 @@ pub struct OverviewQueue {
     pub oldest_waiting_s: Option<u64>,
     /// Whether the operator paused it.
     pub paused: bool,
+    /// Whether jobs wait and no living worker asks for it.
+    pub unattended: bool,
 }
 
 impl From<AdminQueue> for OverviewQueue {
     fn from(queue: AdminQueue) -> OverviewQueue {
-        let AdminQueue { name, waiting, active, oldest_waiting_s, paused, .. } = queue;
-        OverviewQueue { name, waiting, active, oldest_waiting_s, paused }
+        let AdminQueue { name, waiting, active, oldest_waiting_s, paused, unattended, .. } = queue;
+        OverviewQueue { name, waiting, active, oldest_waiting_s, paused, unattended }
     }
 }
 

@@ -25,6 +25,8 @@ pub struct AdminQueue {
     pub canceled: u64,
     /// How long the oldest claimable job has waited, in seconds; null if none waits, or if too many queues have the name to look.
     pub oldest_waiting_s: Option<u64>,
+    /// Whether jobs of one of these queues have waited for longer than `alerts.no_worker_s` and no living worker asks for it.
+    pub unattended: bool,
     /// Whether the operator stopped handing out jobs.
     pub paused: bool,
     /// Since when.
@@ -51,6 +53,7 @@ impl AdminQueue {
             failed: 0,
             canceled: 0,
             oldest_waiting_s: None,
+            unattended: false,
             paused: false,
             paused_at: None,
             limits: QueueLimits::default(),

@@ -90,6 +90,8 @@ pub struct RedriveStarted {
     pub job_id: String,
     /// How many jobs stand failed for this reason.
     pub matched: u64,
+    /// How many of them are tried again: each begins another execution, which may fail again.
+    pub will_redrive: u64,
 }
 
 /// There is nothing to redrive.

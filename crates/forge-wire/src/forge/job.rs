@@ -20,6 +20,9 @@ pub struct SubmittedView {
     pub state: String,
     /// When it was accepted.
     pub created_at: String,
+    /// Whether the built-in worker simulates it; false for work of workers outside.
+    #[serde(default)]
+    pub simulated: bool,
 }
 
 impl SubmittedView {
@@ -29,6 +32,7 @@ impl SubmittedView {
             job_id: job.id.to_string(),
             state: words::forge_state(job.state).into(),
             created_at: time::millis(job.head.created_at),
+            simulated: job.head.is_simulated(),
         }
     }
 }
@@ -92,7 +96,7 @@ pub struct JobView<'a> {
     /// EXECUTE, DEFERRED or EMIT_EVENT.
     #[serde(rename = "type")]
     pub form: Cow<'a, str>,
-    /// What kind of work it is, as whoever submitted it on another dialect calls it.
+    /// What kind of work it is, for workers outside.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub job_type: Option<Cow<'a, str>>,
     /// Where it stands.
@@ -111,6 +115,9 @@ pub struct JobView<'a> {
     pub callback: Option<Cow<'a, str>>,
     /// Where it waits.
     pub queue: Cow<'a, str>,
+    /// Whether the built-in worker simulates it; false for work of workers outside.
+    #[serde(default)]
+    pub simulated: bool,
     /// What the built-in worker simulates.
     pub definition: Option<DefinitionView<'a>>,
     /// The items of a batch.
@@ -200,6 +207,7 @@ impl<'a> JobView<'a> {
             attempt: job.attempt,
             callback: job.head.callback.as_deref().map(Into::into),
             queue: job.head.queue.as_str().into(),
+            simulated: job.head.is_simulated(),
             definition: job.head.definition.map(|definition| DefinitionView {
                 work_kind: definition.work_kind.as_str().into(),
                 duration_ms: definition.duration_ms,

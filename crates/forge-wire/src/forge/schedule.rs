@@ -141,10 +141,13 @@ pub struct ScheduledJobView {
     /// EXECUTE or EMIT_EVENT.
     #[serde(rename = "type")]
     pub form: String,
-    /// The type that another dialect gave it.
+    /// What kind of work it is, for workers outside.
     pub job_type: Option<String>,
     /// What is simulated; null for real work.
     pub work_kind: Option<String>,
+    /// Whether its jobs are simulated.
+    #[serde(default)]
+    pub simulated: bool,
     /// Where its jobs wait.
     pub queue: String,
     /// Higher goes first.
@@ -174,6 +177,7 @@ impl ScheduleView {
                 form: words::forge_type(head.form).into(),
                 job_type: Some(head.job_type.clone()).filter(|text| !text.is_empty()),
                 work_kind: head.definition.as_ref().map(|work| work.work_kind.as_str().to_owned()),
+                simulated: head.is_simulated(),
                 queue: head.queue.to_string(),
                 priority: head.priority,
             },

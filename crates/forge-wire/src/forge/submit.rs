@@ -1,15 +1,18 @@
 //! The body of a submission. The short way reads it straight into its members; only a body that does not fit is read again
 //! with the care that good error messages need, so that every wrong member is named at once.
 
+use std::time::Duration;
+
 use forge_core::catalog::Kind;
 use forge_core::job::JobForm;
+use forge_core::limits::NAME_BYTES_MAX;
 use forge_core::retry::Mode;
 use forge_core::time::Time;
 use forge_core::work::WorkKind;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::body;
+use crate::body::{self, violation};
 use crate::members::UnknownMembers;
 use crate::problem::{Refused, Violation};
 use crate::reader::{BodyReader, LooseMembers};
@@ -26,14 +29,22 @@ pub struct SubmitRequest {
     pub callback: Option<String>,
     /// Makes a repetition harmless.
     pub idempotency_key: Option<String>,
-    /// What to simulate; chosen by the server if absent.
+    /// What to simulate. Without it and `job_type` the server chooses.
     pub work_kind: Option<WorkKind>,
+    /// What kind of work it is, for workers outside: the work is real.
+    pub job_type: Option<String>,
     /// Where to wait.
     pub queue: Option<String>,
     /// Higher goes first.
     pub priority: Option<i16>,
     /// Whether the server retries by itself.
     pub retry_mode: Option<Mode>,
+    /// How often the server retries real work by itself.
+    pub max_retries: Option<u32>,
+    /// How long one attempt may run.
+    pub timeout: Option<Duration>,
+    /// Refuses a second job with this key until the first has ended.
+    pub unique_key: Option<String>,
     /// What the client calls the job.
     pub correlation_id: Option<String>,
     /// The payload, as received.
@@ -58,11 +69,15 @@ pub const SUBMIT_MEMBERS: &[&str] = &[
     "type",
     "execution_at",
     "work_kind",
+    "job_type",
     "queue",
     "callback",
     "idempotency_key",
     "priority",
     "retry_mode",
+    "max_retries",
+    "timeout",
+    "unique_key",
     "correlation_id",
     "payload",
 ];
@@ -77,9 +92,13 @@ struct Members {
     callback: Option<String>,
     idempotency_key: Option<String>,
     work_kind: Option<String>,
+    job_type: Option<String>,
     queue: Option<String>,
     priority: Option<i64>,
     retry_mode: Option<String>,
+    max_retries: Option<i64>,
+    timeout: Option<String>,
+    unique_key: Option<String>,
     correlation_id: Option<String>,
     payload: Option<Box<RawValue>>,
 }
@@ -94,8 +113,12 @@ impl Members {
             callback: members.text("callback"),
             idempotency_key: members.text("idempotency_key"),
             work_kind: members.text("work_kind"),
+            job_type: members.text("job_type"),
             queue: members.text("queue"),
             retry_mode: members.text("retry_mode"),
+            max_retries: members.number("max_retries"),
+            timeout: members.text("timeout"),
+            unique_key: members.text("unique_key"),
             correlation_id: members.text("correlation_id"),
         }
     }
@@ -104,7 +127,17 @@ impl Members {
 fn read(reader: &mut BodyReader, members: Members) -> Option<SubmitRequest> {
     let form = form(reader, members.form.as_deref());
     let execution_at = execution_at(reader, members.execution_at.as_deref(), form);
+    let is_simulated = members.job_type.is_none();
+    let job_type = job_type(reader, members.job_type, members.work_kind.is_some(), form);
     let work_kind = members.work_kind.and_then(|word| reader.keep(body::work_kind(&word)));
+    let max_retries =
+        members.max_retries.and_then(|number| reader.keep(body::max_retries("max_retries", number)));
+    if max_retries.is_some() && is_simulated {
+        let detail = "is for work with a `job_type`; simulated work has `retry_mode`";
+        reader.invalid(Kind::InvalidArgs, "max_retries", detail, "forbidden");
+    }
+    let timeout = members.timeout.and_then(|text| reader.keep(body::span("timeout", &text)));
+    let unique_key = members.unique_key.and_then(|text| reader.keep(unique_key(text)));
     let priority = members.priority.and_then(|number| reader.keep(body::priority(number)));
     let retry_mode = members.retry_mode.and_then(|word| reader.keep(body::retry_mode("retry_mode", &word)));
     Some(SubmitRequest {
@@ -113,17 +146,56 @@ fn read(reader: &mut BodyReader, members: Members) -> Option<SubmitRequest> {
         callback: members.callback,
         idempotency_key: members.idempotency_key,
         work_kind,
+        job_type,
         queue: members.queue,
         priority,
         retry_mode,
+        max_retries,
+        timeout,
+        unique_key,
         correlation_id: members.correlation_id,
         payload: members.payload.and_then(|payload| reader.verbatim("payload", payload)),
     })
 }
 
+/// The type of real work. A job is simulated or real, so it has no `work_kind` beside it.
+fn job_type(
+    reader: &mut BodyReader,
+    text: Option<String>,
+    has_work_kind: bool,
+    form: Option<JobForm>,
+) -> Option<String> {
+    let text = text?;
+    if let Some((kind, detail, constraint)) = bad_job_type(&text) {
+        reader.invalid(kind, "job_type", detail, constraint);
+    } else if has_work_kind {
+        let detail = "must not stand beside `work_kind`: a job is work for your workers or simulated";
+        reader.invalid(Kind::InvalidArgs, "job_type", detail, "forbidden");
+    } else if form == Some(JobForm::EmitEvent) {
+        let detail = "must not stand beside the type EMIT_EVENT, whose work is the notification";
+        reader.invalid(Kind::InvalidArgs, "job_type", detail, "forbidden");
+    }
+    Some(text)
+}
+
+/// What is wrong with the text of a `job_type`, with the rule it breaks.
+pub(crate) fn bad_job_type(text: &str) -> Option<(Kind, &'static str, &'static str)> {
+    if text.len() > NAME_BYTES_MAX {
+        return Some((Kind::JobTypeTooLong, "must have at most 255 bytes", "maxLength"));
+    }
+    let bad = text.is_empty() || text.chars().any(|c| c.is_control() || c.is_whitespace());
+    bad.then_some((Kind::UnknownJobType, "must have 1 to 255 printable characters and no spaces", "format"))
+}
+
+fn unique_key(text: String) -> Result<String, Violation> {
+    let good = !text.is_empty() && text.len() <= NAME_BYTES_MAX && !text.chars().any(char::is_control);
+    let detail = "must have 1 to 255 bytes and no control characters";
+    good.then_some(text).ok_or_else(|| violation("unique_key", detail, "format"))
+}
+
 fn form(reader: &mut BodyReader, word: Option<&str>) -> Option<JobForm> {
     let Some(word) = word else {
-        reader.mandatory("type", "is mandatory");
+        reader.mandatory("type", "is required");
         return None;
     };
     let form = words::parse_forge_type(word);
@@ -137,7 +209,7 @@ fn form(reader: &mut BodyReader, word: Option<&str>) -> Option<JobForm> {
 fn execution_at(reader: &mut BodyReader, text: Option<&str>, form: Option<JobForm>) -> Option<Time> {
     let Some(text) = text else {
         if form == Some(JobForm::Deferred) {
-            reader.mandatory("execution_at", "is mandatory for a DEFERRED job");
+            reader.mandatory("execution_at", "is required for a DEFERRED job");
         }
         return None;
     };
@@ -190,13 +262,19 @@ mod tests {
 
     #[test]
     fn both_ways_of_reading_understand_the_same() {
-        let body = r#"{"type":"EMIT_EVENT","execution_at":"2030-01-01T00:00:00Z","callback":"http://a","idempotency_key":"k",
-            "work_kind":"SUCCESS_FAST","queue":"q","priority":-7,"retry_mode":"auto","correlation_id":null,
+        let body = r#"{"type":"DEFERRED","execution_at":"2030-01-01T00:00:00Z","callback":"http://a","idempotency_key":"k",
+            "job_type":"Mail/Send","queue":"q","priority":-7,"retry_mode":"auto","correlation_id":null,
+            "max_retries":4,"timeout":"1h30m","unique_key":"order 7",
             "payload":{"a":[1,2.50,"x"]}}"#;
         let short = read_submit(body.as_bytes(), UnknownMembers::Refuse).unwrap();
         // A member that nobody knows is nothing for the short way.
         let stranger = body.replacen('{', r#"{"unknown":{"deep":[{}]},"#, 1);
         let long = read_submit(stranger.as_bytes(), UnknownMembers::Ignore).unwrap();
+        assert_eq!((short.job_type.as_deref(), short.max_retries), (Some("Mail/Send"), Some(4)));
+        assert_eq!(
+            (short.timeout, short.unique_key.as_deref()),
+            (Some(Duration::from_secs(5400)), Some("order 7"))
+        );
         assert_eq!(short.payload.as_deref(), Some(br#"{"a":[1,2.50,"x"]}"#.as_slice()));
         assert_eq!(SubmitRequest { payload: None, ..long }, SubmitRequest { payload: None, ..short });
     }
@@ -220,7 +298,7 @@ mod tests {
 
     #[test]
     fn every_wrong_member_is_named_with_its_code() {
-        let cases: [(&str, Kind, &[&str]); 14] = [
+        let cases: [(&str, Kind, &[&str]); 23] = [
             ("{", Kind::MalformedRequest, &[]),
             ("[]", Kind::MalformedRequest, &[]),
             (r#"["EXECUTE"]"#, Kind::MalformedRequest, &[]),
@@ -237,6 +315,19 @@ mod tests {
             ),
             (r#"{"type":"EXECUTE","work_kind":"NOPE"}"#, Kind::InvalidArgs, &["#/work_kind"]),
             (r#"{"type":"EXECUTE","work_kind":"PAYLOAD_INVALID"}"#, Kind::InvalidArgs, &["#/work_kind"]),
+            (
+                r#"{"type":"EXECUTE","work_kind":"SUCCESS_FAST","job_type":"a"}"#,
+                Kind::InvalidArgs,
+                &["#/job_type"],
+            ),
+            (r#"{"type":"EXECUTE","job_type":""}"#, Kind::UnknownJobType, &["#/job_type"]),
+            (r#"{"type":"EXECUTE","job_type":"a b"}"#, Kind::UnknownJobType, &["#/job_type"]),
+            (r#"{"type":"EMIT_EVENT","job_type":"a"}"#, Kind::InvalidArgs, &["#/job_type"]),
+            (r#"{"type":"EXECUTE","max_retries":1}"#, Kind::InvalidArgs, &["#/max_retries"]),
+            (r#"{"type":"EXECUTE","job_type":"a","max_retries":64}"#, Kind::InvalidArgs, &["#/max_retries"]),
+            (r#"{"type":"EXECUTE","timeout":"soon"}"#, Kind::InvalidArgs, &["#/timeout"]),
+            (r#"{"type":"EXECUTE","timeout":"0s"}"#, Kind::InvalidArgs, &["#/timeout"]),
+            (r#"{"type":"EXECUTE","unique_key":""}"#, Kind::InvalidArgs, &["#/unique_key"]),
             (r#"{"type":"EXECUTE","priority":101}"#, Kind::InvalidArgs, &["#/priority"]),
             (
                 r#"{"callback":1,"queue":2,"priority":1.5}"#,

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::body::{self, quoted, violation};
+use crate::hint::nearest;
 use crate::problem::{Refused, Violation};
 use crate::{time, words};
 
@@ -32,7 +33,7 @@ const NAMES: [(&str, Events); 13] = [
 ];
 
 /// Every name that a filter may have, `*` aside.
-pub fn event_names() -> impl Iterator<Item = &'static str> {
+pub fn event_names() -> impl Iterator<Item = &'static str> + Clone {
     NAMES.into_iter().map(|(name, _)| name)
 }
 
@@ -48,6 +49,9 @@ pub fn parse_event(word: &str) -> Option<Events> {
 
 /// What is wrong with a word that stands for no event.
 fn no_event(word: &str) -> String {
+    if let Some(near) = nearest(word, event_names()) {
+        return format!("must name events, not `{}`; did you mean `{near}`?", quoted(word));
+    }
     let names: Vec<&str> = event_names().collect();
     format!("must name *, {}, not `{}`", names.join(", "), quoted(word))
 }
@@ -92,7 +96,7 @@ fn read(bytes: &[u8], required: &[&str]) -> Result<WebhookRequest, Box<Refused>>
     let members = body::object(bytes)?;
     let mut reader = WebhookReader { members: &members, malformed: Vec::new(), invalid: Vec::new() };
     for name in required.iter().filter(|name| !members.contains_key(**name)) {
-        reader.malformed.push(violation(name, "is missing", "required"));
+        reader.malformed.push(violation(name, "is required", "required"));
     }
     let request = WebhookRequest {
         url: reader.text("url"),

@@ -8,9 +8,12 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::moment::{duration, timestamp};
-use super::{LEASE_TOKEN_MEMBER, PARENT_RESULTS_MEMBER, json, v1};
+use super::{ARGS_WRAPPED_MEMBER, LEASE_TOKEN_MEMBER, PARENT_RESULTS_MEMBER, json, v1};
 use crate::ojs::duration as iso;
-use crate::ojs::job::{JobView, VERSION, attempts, completed_at, error_view, shown_meta, shown_type};
+use crate::ojs::job::{
+    JobView, VERSION, args_are_wrapped, attempts, completed_at, error_view, shown_args, shown_meta,
+    shown_type,
+};
 use crate::ojs::kept::Kept;
 use crate::ojs::state::StateWord;
 use crate::readable;
@@ -31,7 +34,7 @@ pub const fn state(word: StateWord) -> v1::JobState {
 
 /// The job of a view.
 pub fn message(view: &JobView<'_>) -> v1::Job {
-    message_with(view, json::read_list(&view.input.payload))
+    message_with(view, json::read_list(shown_args(&view.job.head, view.input).get().as_bytes()))
 }
 
 /// The job of a view, with these arguments, for whoever has them at hand.
@@ -42,6 +45,10 @@ pub fn message_with(view: &JobView<'_>, args: Vec<prost_types::Value>) -> v1::Jo
     let mut meta = json::read_struct(shown_meta(&job.head, input).get().as_bytes()).unwrap_or_default();
     if let Some(token) = lease_token {
         meta.fields.insert(LEASE_TOKEN_MEMBER.to_owned(), json::text(token));
+        if args_are_wrapped(head, input) {
+            let wrapped = prost_types::Value { kind: Some(Kind::BoolValue(true)) };
+            meta.fields.insert(ARGS_WRAPPED_MEMBER.to_owned(), wrapped);
+        }
     }
     if let Some(parents) = parents.filter(|parents| !parents.results.is_empty()) {
         let result = |result: &Option<Box<RawValue>>| match result {
@@ -234,6 +241,7 @@ mod tests {
             retryable: true,
             details: br#"{"details":{"a":1},"backtrace":["x","y"]}"#.to_vec(),
             wait: None,
+            discarded: false,
         };
         let shown = error(&failed);
         assert_eq!((shown.code.as_str(), shown.backtrace.as_str(), shown.attempt), ("boom", "x\ny", 2));

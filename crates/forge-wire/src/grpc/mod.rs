@@ -63,6 +63,9 @@ pub const PARENT_RESULTS_MEMBER: &str = "forgerun.parent_results";
 /// Where a job that was just handed out has its lease token: a member of `meta`.
 pub const LEASE_TOKEN_MEMBER: &str = "forgerun.lease_token";
 
+/// The member of `meta` that says that the arguments are a list around a payload that was none.
+pub const ARGS_WRAPPED_MEMBER: &str = "forgerun.args_wrapped";
+
 /// The metadata in which a worker gives the token back.
 pub const LEASE_TOKEN: &str = "x-forgerun-lease-token";
 

@@ -74,14 +74,15 @@ fn jobs<'a>(members: &Members<'a>) -> Result<Vec<&'a RawValue>, Box<Refused>> {
     let mut wrong = Wrong::default();
     let kind = Kind::MalformedRequest;
     let Some(value) = members.get("jobs") else {
-        wrong.add(kind, "jobs", "is a required field", "required");
+        wrong.add(kind, "jobs", "is required", "required");
         return wrong.settle(None);
     };
     let jobs: Option<Vec<&'a RawValue>> = serde_json::from_str(value.get()).ok();
     match &jobs {
         None => wrong.add(kind, "jobs", "must be a list of job envelopes", "type"),
         Some(jobs) if jobs.is_empty() || jobs.len() > SUBMISSION_JOBS_MAX => {
-            wrong.add(kind, "jobs", format!("must have 1 to {SUBMISSION_JOBS_MAX} entries"), "maxItems");
+            let rule = if jobs.is_empty() { "minItems" } else { "maxItems" };
+            wrong.add(kind, "jobs", format!("must have 1 to {SUBMISSION_JOBS_MAX} entries"), rule);
         }
         Some(_) => {}
     }
@@ -138,6 +139,7 @@ mod tests {
         }
         let many = format!(r#"{{"jobs":[{}1]}}"#, "1,".repeat(SUBMISSION_JOBS_MAX));
         assert_eq!(read_batch(many.as_bytes(), rules()).unwrap_err().details["constraint"], "maxItems");
+        assert_eq!(read_batch(br#"{"jobs":[]}"#, rules()).unwrap_err().details["constraint"], "minItems");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::envelope::{self, JobEnvelope, Rules};
-use super::job::{raw, shown_type};
+use super::job::{raw, shown_args, shown_type};
 use super::members::{Members, Wrong};
 use crate::problem::Refused;
 use crate::schedule::{
@@ -127,9 +127,10 @@ pub fn cron_view(schedule: &Schedule, next_runs: &[Time]) -> CronMembers {
             Cow::Owned(text(&json!({"queue": head.queue.as_str(), "priority": head.priority})))
         }
     };
+    let args = shown_args(head, &schedule.input);
     let job = Template {
         job_type: shown_type(head),
-        args: raw(&schedule.input.payload, "[]"),
+        args: &args,
         meta: raw(&schedule.input.meta, "{}"),
         options: &options,
     };

@@ -48,18 +48,29 @@ fn units(mut text: &str, known: &[(char, u64)]) -> Option<Duration> {
     Some(sum)
 }
 
-fn short(text: &str) -> Option<Duration> {
-    let end = text.find(|c: char| c.is_ascii_alphabetic())?;
-    let (number, unit) = text.split_at(end);
-    let unit = match unit {
-        "ms" => Duration::from_millis(1),
-        "s" => Duration::from_secs(1),
-        "m" => Duration::from_secs(60),
-        "h" => Duration::from_secs(3600),
-        "d" => Duration::from_secs(24 * 3600),
-        _ => return None,
-    };
-    amount(number, unit, unit <= Duration::from_secs(1))
+/// A span as people write it: `500ms`, `10s`, `1h30m`; the larger unit before the smaller, and only the last may have a fraction.
+pub fn short(text: &str) -> Option<Duration> {
+    let (mut rest, mut sum, mut larger) = (text, None, Duration::MAX);
+    while !rest.is_empty() {
+        let (number, behind) = rest.split_at(rest.find(|c: char| c.is_ascii_alphabetic())?);
+        let end = behind.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(behind.len());
+        let (unit, behind) = behind.split_at(end);
+        let unit = match unit {
+            "ms" => Duration::from_millis(1),
+            "s" => Duration::from_secs(1),
+            "m" => Duration::from_secs(60),
+            "h" => Duration::from_secs(3600),
+            "d" => Duration::from_secs(24 * 3600),
+            _ => return None,
+        };
+        if unit >= larger {
+            return None;
+        }
+        let fraction_allowed = behind.is_empty() && unit <= Duration::from_secs(1);
+        sum = Some(sum.unwrap_or(Duration::ZERO).checked_add(amount(number, unit, fraction_allowed)?)?);
+        (rest, larger) = (behind, unit);
+    }
+    sum
 }
 
 /// So many units; digits, and where a fraction is allowed up to nine digits behind a point or a comma.
@@ -140,6 +151,8 @@ mod tests {
             ("P2D", 172_800_000),
             ("PT0S", 0),
             ("1s", 1_000),
+            ("1h30m", 5_400_000),
+            ("1d2h3m4s5ms", 93_784_005),
             ("1.5s", 1_500),
             ("500ms", 500),
             ("2m", 120_000),

@@ -11,15 +11,17 @@ use forge_core::job::{BadQueueName, Name};
 use forge_core::limits::NAME_BYTES_MAX;
 use forge_core::retry::RetryPolicy;
 use forge_core::time::Time;
+use forge_core::work::WorkKind;
 use serde_json::value::RawValue;
 
 use super::duration::{self, Moment};
 use super::kept;
 use super::limit::{self, Limited};
 use super::members::{Members, Wrong};
-use super::retry;
 use super::unique::{self, Uniqueness};
-use crate::problem::Refused;
+use super::{retry, typos};
+use crate::body;
+use crate::problem::{Refused, Violation};
 
 /// Bytes of `meta` (catalogue: 64 KB).
 pub const META_BYTES_MAX: usize = 64 * 1024;
@@ -63,6 +65,8 @@ pub struct JobEnvelope {
     pub limit: Option<Limited>,
     /// Held back until it is activated.
     pub pending: bool,
+    /// What the built-in worker simulates; without it the work is for workers outside.
+    pub work_kind: Option<WorkKind>,
     /// What is shown again as it was given; goes with the job.
     pub kept: Vec<u8>,
 }
@@ -81,7 +85,9 @@ pub struct Rules<'a> {
 }
 
 /// Set by the server alone: whatever views of jobs write.
-const SYSTEM: [&str; 33] = [
+const SYSTEM: [&str; 35] = [
+    "args_wrapped",
+    "simulated",
     "state",
     "attempt",
     "created_at",
@@ -117,7 +123,8 @@ const SYSTEM: [&str; 33] = [
     "job",
 ];
 
-const OPTIONS: [&str; 18] = [
+const OPTIONS: [&str; 19] = [
+    "work_kind",
     "queue",
     "priority",
     "timeout",
@@ -201,6 +208,8 @@ impl<'a> EnvelopeReader<'a, '_> {
         let pending = self.option(&["pending"]).and_then(|(at, value)| {
             self.wrong.typed(Kind::MalformedRequest, &at, Some(value), "true or false")
         });
+        let work_kind = self.work_kind();
+        self.typos(&args, &meta);
         self.schema();
         self.hooks(&args, &meta);
         let kept = self.kept(scheduled_at.as_ref(), expires_at.as_ref());
@@ -220,6 +229,7 @@ impl<'a> EnvelopeReader<'a, '_> {
             unique,
             limit,
             pending: pending.unwrap_or(false),
+            work_kind,
             kept,
         }
     }
@@ -240,6 +250,19 @@ impl<'a> EnvelopeReader<'a, '_> {
         self.options.get(name).map(|value| (format!("{}options.{name}", self.at), value))
     }
 
+    fn work_kind(&mut self) -> Option<WorkKind> {
+        let (path, value) = self.option(&["work_kind"])?;
+        let Ok(word) = serde_json::from_str::<String>(value.get()) else {
+            self.wrong.add_value(Kind::MalformedRequest, &path, value, "must be a string", "type");
+            return None;
+        };
+        let read = body::work_kind(&word);
+        read.map_err(|Violation { detail, constraint, .. }| {
+            self.wrong.add_value(Kind::InvalidArgs, &path, value, detail, constraint);
+        })
+        .ok()
+    }
+
     fn specversion(&mut self) {
         let Some(value) = self.top.get("specversion") else { return };
         let version: Option<String> = serde_json::from_str(value.get()).ok();
@@ -251,12 +274,7 @@ impl<'a> EnvelopeReader<'a, '_> {
 
     fn job_type(&mut self) -> Option<String> {
         let Some(value) = self.top.get("type") else {
-            self.wrong.add(
-                Kind::MalformedRequest,
-                &self.path("type"),
-                "is a required field of a job envelope",
-                "required",
-            );
+            self.wrong.add(Kind::MalformedRequest, &self.path("type"), "is required", "required");
             return None;
         };
         let text: Option<String> = serde_json::from_str(value.get()).ok();
@@ -280,12 +298,7 @@ impl<'a> EnvelopeReader<'a, '_> {
     /// published cases refuse it otherwise.
     fn args(&mut self) -> Vec<u8> {
         let Some((_, value)) = self.top.0.iter().find(|(name, _)| name == "args") else {
-            self.wrong.add(
-                Kind::MalformedRequest,
-                &self.path("args"),
-                "is a required field of a job envelope",
-                "required",
-            );
+            self.wrong.add(Kind::MalformedRequest, &self.path("args"), "is required", "required");
             return Vec::new();
         };
         let at_top = |name: &str| self.top.get(name).is_some();
@@ -480,6 +493,24 @@ impl<'a> EnvelopeReader<'a, '_> {
             let path = self.path("args");
             self.wrong.add(Kind::SchemaMismatch, &path, "must not be empty", "minItems");
         }
+    }
+
+    /// Refuses members of the options whose names nearly are known ones, and keys of `unique` that exist nowhere (C-122).
+    fn typos(&mut self, args: &[u8], meta: &[u8]) {
+        typos::check(&format!("{}options", self.at), &self.options, &OPTIONS, &mut self.wrong);
+        if let Some((at, members)) = self.object(&["retry", "retry_policy"]) {
+            typos::check(&at, &members, &retry::MEMBERS, &mut self.wrong);
+        }
+        if let Some((at, members)) = self.object(&["unique"]) {
+            typos::check(&at, &members, &unique::MEMBERS, &mut self.wrong);
+            unique::check_keys(&at, &members, args, meta, &mut self.wrong);
+        }
+    }
+
+    /// An option that is an object, with the path to it.
+    fn object(&self, names: &[&str]) -> Option<(String, Members<'a>)> {
+        let (at, value) = self.option(names)?;
+        Some((at, Members::of_value(value)?))
     }
 
     /// What is shown again as it was given.

@@ -151,7 +151,7 @@ mod tests {
         }
         let wrong = Refused::new(Kind::MalformedRequest, "").violations(vec![violation(
             "type",
-            "is missing",
+            "is required",
             "required",
         )]);
         assert_eq!(binding_code(&wrong), "invalid_request");

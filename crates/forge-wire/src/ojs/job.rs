@@ -1,13 +1,14 @@
 //! The job object of OJS: a superset that the published cases and all SDKs read.
 //!
 //! What has not happened yet is left out rather than null. `attempt` counts the attempts handed out (C-104). A job of another
-//! dialect is shown too, under a type that OJS allows (C-107).
+//! dialect is shown too, under the type it was submitted with; one without a type has a type of ours (C-107).
 
 use std::borrow::Cow;
 
 use forge_core::history::{Event, EventKind};
 use forge_core::id::JobId;
-use forge_core::job::{AttemptError, Head, Input, Job};
+use forge_core::item::Item;
+use forge_core::job::{AttemptError, Dialect, Head, Input, Job};
 use forge_core::state::{Cause, State};
 use forge_core::time::Time;
 use serde::Serialize;
@@ -15,7 +16,7 @@ use serde::ser::{SerializeMap, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
-use super::envelope::{is_job_type, is_known};
+use super::envelope::is_known;
 use super::kept::{Kept, ObjectWriter};
 use super::members::Members;
 use super::retry;
@@ -25,7 +26,7 @@ use crate::{readable, time, words};
 /// The version of OJS that this server speaks.
 pub const VERSION: &str = "1.0";
 
-/// The type under which jobs are shown whose own is none of OJS's.
+/// The type under which jobs are shown that have none.
 pub const FOREIGN_TYPE: &str = "forgerun.execute";
 
 /// A job and what goes with it.
@@ -66,9 +67,47 @@ impl<'a> JobView<'a> {
     }
 }
 
-/// The type that OJS shows.
+/// The type that OJS shows: as it was submitted, on whichever dialect (C-121).
 pub fn shown_type(head: &Head) -> &str {
-    if is_job_type(&head.job_type) { &head.job_type } else { FOREIGN_TYPE }
+    if head.job_type.is_empty() { FOREIGN_TYPE } else { &head.job_type }
+}
+
+/// The arguments that OJS shows. What another dialect calls its payload is the one argument, unless it is a list (C-121). Those of a
+/// batch of real work are its items.
+pub fn shown_args<'a>(head: &Head, input: &'a Input) -> Cow<'a, RawValue> {
+    if head.items.is_some_and(|items| !items.simulated) && !input.items.is_empty() {
+        let items: Vec<ItemArgument<'_>> =
+            input.items.iter().map(|item| ItemArgument::new(head, item)).collect();
+        return Cow::Owned(to_raw_value(&items).expect("our views have text keys"));
+    }
+    let given = raw(&input.payload, "[]");
+    if !args_are_wrapped(head, input) {
+        return Cow::Borrowed(given);
+    }
+    let list = RawValue::from_string(format!("[{}]", given.get()));
+    Cow::Owned(list.expect("a list of one JSON value is JSON"))
+}
+
+/// An item of a batch, as its worker gets it.
+#[derive(Serialize)]
+struct ItemArgument<'a> {
+    #[serde(rename = "itemId")]
+    item_id: &'a str,
+    #[serde(rename = "type")]
+    job_type: &'a str,
+    payload: &'a RawValue,
+}
+
+impl<'a> ItemArgument<'a> {
+    fn new(head: &'a Head, item: &'a Item) -> ItemArgument<'a> {
+        let job_type = item.job_type.as_deref().unwrap_or(&head.job_type);
+        ItemArgument { item_id: &item.id, job_type, payload: raw(&item.payload, "null") }
+    }
+}
+
+/// Whether the arguments that OJS shows are a list around a payload that was none.
+pub fn args_are_wrapped(head: &Head, input: &Input) -> bool {
+    head.dialect != Dialect::Ojs && head.items.is_none() && !raw(&input.payload, "[]").get().starts_with('[')
 }
 
 impl Serialize for JobView<'_> {
@@ -88,6 +127,7 @@ impl JobView<'_> {
         self.what(map)?;
         map.serialize_entry("state", word.as_str())?;
         map.serialize_entry("attempt", &attempts(job))?;
+        map.serialize_entry("simulated", &job.head.is_simulated())?;
         self.how(map, &kept)?;
         self.times(map, &kept, word)?;
         self.outcome(map, word)?;
@@ -117,7 +157,7 @@ impl JobView<'_> {
         map.serialize_entry("id", &job.id.to_string())?;
         map.serialize_entry("type", shown_type(head))?;
         map.serialize_entry("queue", head.queue.as_str())?;
-        map.serialize_entry("args", raw(&input.payload, "[]"))?;
+        map.serialize_entry("args", &*shown_args(head, input))?;
         map.serialize_entry("meta", &*shown_meta(head, input))?;
         map.serialize_entry("priority", &head.priority)
     }
@@ -127,6 +167,9 @@ impl JobView<'_> {
         let head = &self.job.head;
         map.serialize_entry("max_attempts", &head.retry.attempts_max)?;
         map.serialize_entry("tags", &head.tags)?;
+        if let Some(definition) = head.definition {
+            map.serialize_entry("work_kind", definition.work_kind.as_str())?;
+        }
         map.serialize_entry("retry", &retry::view(&head.retry, kept.retry))?;
         for (name, given) in
             [("unique", kept.unique), ("rate_limit", kept.rate_limit), ("schema", kept.schema)]
@@ -203,6 +246,10 @@ impl JobView<'_> {
         }
         if let Some(token) = self.lease_token {
             map.serialize_entry("lease_token", token)?;
+            // For workers that hand their programs what was submitted.
+            if args_are_wrapped(&job.head, self.input) {
+                map.serialize_entry("args_wrapped", &true)?;
+            }
             // Who does the work goes on with the trace of who asked for it.
             for (name, trace) in
                 [("traceparent", &job.head.traceparent), ("tracestate", &job.head.tracestate)]

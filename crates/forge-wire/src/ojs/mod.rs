@@ -32,6 +32,7 @@ pub mod schema;
 pub mod server;
 pub mod state;
 pub mod subscription;
+mod typos;
 pub mod unique;
 pub mod worker;
 pub mod workflow;

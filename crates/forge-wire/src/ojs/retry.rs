@@ -55,6 +55,30 @@ pub fn says_attempts(given: &RawValue) -> bool {
 /// Spellings of how often to try.
 const ATTEMPTS: [&str; 2] = ["max_attempts", "maxAttempts"];
 
+/// All that a policy may say, in every spelling.
+pub(super) const MEMBERS: [&str; 20] = [
+    "max_attempts",
+    "maxAttempts",
+    "initial_interval",
+    "initialInterval",
+    "initial_interval_ms",
+    "max_interval",
+    "maxInterval",
+    "max_interval_ms",
+    "backoff_coefficient",
+    "backoffCoefficient",
+    "multiplier",
+    "backoff_strategy",
+    "backoffStrategy",
+    "strategy",
+    "backoff",
+    "jitter",
+    "non_retryable_errors",
+    "nonRetryableErrors",
+    "on_exhaustion",
+    "onExhaustion",
+];
+
 struct RetryReader<'a, 'w> {
     at: &'a str,
     members: Members<'a>,

@@ -36,14 +36,14 @@ pub fn read_schema(body: &[u8]) -> Result<SchemaRequest, Box<Refused>> {
     let name = if members.has("job_type") { "job_type" } else { "type" };
     let job_type: Option<String> = wrong.typed(BAD, name, members.get(name), "a job type");
     if members.get(name).is_none() {
-        wrong.add(BAD, name, "is a required field", "required");
+        wrong.add(BAD, name, "is required", "required");
     }
     if job_type.as_deref().is_some_and(|job_type| !is_job_type(job_type)) {
         wrong.add(Kind::UnknownJobType, name, "must be a job type, such as email.send", "format");
     }
     let version = members.get("version").and_then(|value| version(value, &mut wrong));
     if members.get("version").is_none() {
-        wrong.add(BAD, "version", "is a required field", "required");
+        wrong.add(BAD, "version", "is required", "required");
     }
     let uri: Option<String> = wrong.typed(BAD, "uri", members.get("uri"), "an address");
     let bad = |uri: &String| uri.is_empty() || uri.len() > NAME_BYTES_MAX || uri.contains(char::is_control);
@@ -111,7 +111,7 @@ fn is_version(text: &str) -> bool {
 
 fn read_text(members: &Members<'_>, wrong: &mut Wrong) -> Option<Vec<u8>> {
     let Some(value) = members.get("schema") else {
-        wrong.add(BAD, "schema", "is the JSON Schema, and required", "required");
+        wrong.add(BAD, "schema", "is required", "required");
         return None;
     };
     if value.get().len() > SCHEMA_BYTES_MAX {

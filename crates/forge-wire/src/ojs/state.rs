@@ -32,8 +32,11 @@ impl StateWord {
         StateWord::Discarded,
     ];
 
-    /// The word for where `job` stands.
+    /// The word for where `job` stands. A batch of which some items ended well is completed (C-81).
     pub fn of(job: &Job) -> StateWord {
+        if job.is_mixed() && job.head.conducts.is_none() {
+            return StateWord::Completed;
+        }
         StateWord::of_facet(job.facet())
     }
 

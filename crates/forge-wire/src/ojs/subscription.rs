@@ -7,7 +7,9 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::members::{Members, Wrong};
+use crate::body::quoted;
 use crate::forge::WEBHOOK_DESCRIPTION_BYTES_MAX as DESCRIPTION_BYTES_MAX;
+use crate::hint::nearest;
 use crate::problem::Refused;
 use crate::time;
 
@@ -81,7 +83,7 @@ fn read(body: &[u8], required: &[&str]) -> Result<SubscriptionRequest, Box<Refus
     let members = Members::of_body(body)?;
     let mut wrong = Wrong::default();
     for name in required.iter().filter(|name| members.get(name).is_none()) {
-        wrong.add(BAD, name, "is a required field", "required");
+        wrong.add(BAD, name, "is required", "required");
     }
     if let Some(value) = members.get("filter").filter(|value| value.get() != "{}") {
         let detail = "is not supported: a subscription hears of all queues and types";
@@ -111,8 +113,11 @@ fn events(value: &RawValue, wrong: &mut Wrong) -> Option<Events> {
         match parse(word) {
             Some(known) => events = events.with(known),
             None => {
-                let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
-                let detail = format!("must name *, job.* or some of {}", names.join(", "));
+                let names = NAMES.iter().map(|(name, _)| *name);
+                let detail = match nearest(word, names.clone()) {
+                    Some(near) => format!("must name events, not `{}`; did you mean `{near}`?", quoted(word)),
+                    None => format!("must name *, job.* or some of {}", names.collect::<Vec<_>>().join(", ")),
+                };
                 wrong.add_value(BAD, "events", value, detail, "enum");
                 break;
             }

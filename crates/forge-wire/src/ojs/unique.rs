@@ -15,6 +15,9 @@ use unicode_normalization::{UnicodeNormalization, is_nfc};
 use super::duration;
 use super::members::{Members, Wrong};
 use super::state::StateWord;
+use super::typos;
+use crate::body::quoted;
+use crate::hint::nearest;
 
 /// What must be unique, for how long, against which jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +48,44 @@ pub enum OnConflict {
 /// Where a job counts unless said otherwise: everywhere before its end.
 const STATES: [StateWord; 5] =
     [StateWord::Available, StateWord::Active, StateWord::Scheduled, StateWord::Retryable, StateWord::Pending];
+
+/// All that a policy may say.
+pub(super) const MEMBERS: [&str; 7] =
+    ["keys", "key", "args_keys", "meta_keys", "states", "period", "on_conflict"];
+
+/// The dimensions that `keys` may name.
+const DIMENSIONS: [&str; 4] = ["type", "queue", "args", "meta"];
+
+/// Complains about names in `keys`, `args_keys` and `meta_keys` that exist nowhere in the envelope: jobs would be the same by
+/// something that none of them has (C-122).
+pub(super) fn check_keys(at: &str, members: &Members<'_>, args: &[u8], meta: &[u8], wrong: &mut Wrong) {
+    let read = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap_or_default();
+    let (args, meta) = (read(args), read(meta));
+    let names = |of: &Value| -> Vec<String> {
+        of.as_object().into_iter().flat_map(|of| of.keys().cloned()).collect()
+    };
+    let of_args = names(args.get(0).unwrap_or(&args));
+    for (member, known) in
+        [("keys", &of_args), ("key", &of_args), ("args_keys", &of_args), ("meta_keys", &names(&meta))]
+    {
+        let given =
+            members.get(member).and_then(|given| serde_json::from_str::<Vec<String>>(given.get()).ok());
+        let mut known: Vec<&str> = known.iter().map(String::as_str).collect();
+        if member.starts_with("key") {
+            known.extend(DIMENSIONS);
+        }
+        for name in given.unwrap_or_default().iter().filter(|name| !known.contains(&name.as_str())) {
+            let name = quoted(name);
+            let detail = match typos::meant(&name, &known).or_else(|| nearest(&name, known.iter().copied())) {
+                Some(meant) => {
+                    format!("names `{name}`, which is nowhere in the envelope; did you mean `{meant}`?")
+                }
+                None => format!("names `{name}`, which is nowhere in the envelope"),
+            };
+            wrong.add(Kind::InvalidArgs, &format!("{at}.{member}"), detail, "unknown");
+        }
+    }
+}
 
 /// What the policy at `at` says.
 pub fn read(at: &str, value: &RawValue, wrong: &mut Wrong) -> Option<Uniqueness> {
@@ -128,8 +169,7 @@ pub struct Dimensions<'a> {
 impl Uniqueness {
     /// Two documents, two meanings of `key(s)`: names of dimensions, or of members of the first argument.
     fn take_dimensions(&mut self, keys: Vec<String>) {
-        let dimensions = ["type", "queue", "args", "meta"];
-        if keys.iter().all(|key| dimensions.contains(&key.as_str())) {
+        if keys.iter().all(|key| DIMENSIONS.contains(&key.as_str())) {
             let has = |name: &str| keys.iter().any(|key| key == name);
             (self.queue, self.args, self.meta) = (has("queue"), has("args"), has("meta"));
         } else {

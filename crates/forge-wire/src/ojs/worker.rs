@@ -5,6 +5,7 @@ use std::time::Duration;
 use forge_core::catalog::Kind;
 use forge_core::command::{Holder, WorkError};
 use forge_core::id::{ClientId, JobId};
+use forge_core::item::{Item, ItemEnd, ItemError};
 use forge_core::job::Name;
 use forge_core::limits::{CLAIM_JOBS_MAX, CLAIM_QUEUES_MAX};
 use forge_core::retry::RetryVerdict;
@@ -75,15 +76,24 @@ pub fn read_fetch(body: &[u8]) -> Result<FetchRequest, Box<Refused>> {
     wrong.settle(Some(request))
 }
 
+/// What is wrong if a member is not there, although another may be that was meant to be it.
+fn required(members: &Members<'_>, name: &str, slip: &str) -> String {
+    match members.get(slip) {
+        Some(_) => format!("is required; `{slip}` is not known here, did you mean `{name}`?"),
+        None => "is required".to_owned(),
+    }
+}
+
 fn queues(members: &Members<'_>, wrong: &mut Wrong) -> Vec<Name> {
     let Some(value) = members.get("queues") else {
-        wrong.add(BAD, "queues", "is a required field", "required");
+        wrong.add(BAD, "queues", required(members, "queues", "queue"), "required");
         return Vec::new();
     };
     let names: Option<Vec<String>> = wrong.typed(BAD, "queues", Some(value), "a list of queue names");
     let Some(names) = names else { return Vec::new() };
     if names.is_empty() || names.len() > CLAIM_QUEUES_MAX {
-        wrong.add(BAD, "queues", format!("must name 1 to {CLAIM_QUEUES_MAX} queues"), "maxItems");
+        let rule = if names.is_empty() { "minItems" } else { "maxItems" };
+        wrong.add(BAD, "queues", format!("must name 1 to {CLAIM_QUEUES_MAX} queues"), rule);
         return Vec::new();
     }
     let mut queues = Vec::with_capacity(names.len());
@@ -146,7 +156,7 @@ fn claimed(members: &Members<'_>, in_path: Option<&str>, wrong: &mut Wrong) -> C
     let job_id: Option<String> = match in_path {
         Some(id) => Some(id.to_owned()),
         None if members.get("job_id").is_none() => {
-            wrong.add(BAD, "job_id", "is a required field", "required");
+            wrong.add(BAD, "job_id", required(members, "job_id", "id"), "required");
             None
         }
         None => wrong.typed(BAD, "job_id", members.get("job_id"), "a string"),
@@ -181,6 +191,31 @@ pub fn read_ack(body: &[u8], in_path: Option<&str>) -> Result<AckRequest, Box<Re
     let claimed = claimed(&members, in_path, &mut wrong);
     let result = members.get("result").map(ToOwned::to_owned);
     wrong.settle(Some(AckRequest { claimed, result }))
+}
+
+/// How the items of a batch ended, by the result of its worker: `{"items": [{"itemId", "error": {"message", "retryable"}}]}`. An item
+/// without an error, or that the result does not name, succeeded.
+pub fn item_ends(items: &[Item], result: Option<&RawValue>) -> Result<Vec<ItemEnd>, Box<Refused>> {
+    let result: Value = result.and_then(|result| serde_json::from_str(result.get()).ok()).unwrap_or_default();
+    let said = result["items"].as_array().map_or(&[][..], Vec::as_slice);
+    let mut wrong = Wrong::default();
+    for (place, end) in said.iter().enumerate() {
+        if !items.iter().any(|item| end["itemId"] == item.id.as_str()) {
+            let path = format!("result.items.{place}.itemId");
+            wrong.add(Kind::InvalidArgs, &path, "is no item of this batch", "unknown");
+        }
+    }
+    let end = |item: &Item| {
+        let said = said.iter().find(|end| end["itemId"] == item.id.as_str());
+        let error = said.map(|end| &end["error"]).filter(|error| !error.is_null());
+        let error = error.map(|error| ItemError {
+            kind: Kind::HandlerError,
+            message: error["message"].as_str().unwrap_or_default().to_owned(),
+            retryable: error["retryable"].as_bool().unwrap_or(Kind::HandlerError.entry().retryable),
+        });
+        ItemEnd { id: item.id.clone(), error }
+    };
+    wrong.settle(Some(items.iter().map(end).collect()))
 }
 
 /// A body that may be left out where the path says what is meant.
@@ -219,7 +254,7 @@ pub fn read_nack(body: &[u8], in_path: Option<&str>) -> Result<NackRequest, Box<
     let answer = match (requeue, members.get("error")) {
         (Some(true), _) => Some(Nack::Requeue),
         (_, None) => {
-            wrong.add(BAD, "error", "is a required field, unless the job is requeued", "required");
+            wrong.add(BAD, "error", "is required, unless the job is requeued", "required");
             None
         }
         (_, Some(value)) => error(value, &mut wrong),
@@ -326,7 +361,7 @@ pub fn read_heartbeat(body: &[u8]) -> Result<HeartbeatRequest, Box<Refused>> {
     let members = Members::of_body(&body)?;
     let mut wrong = Wrong::default();
     if members.get("worker_id").is_none() {
-        wrong.add(BAD, "worker_id", "is a required field", "required");
+        wrong.add(BAD, "worker_id", "is required", "required");
     }
     let worker = worker(&members, &mut wrong);
     let tokens = members.get("lease_tokens").and_then(|value| {
@@ -406,23 +441,29 @@ pub struct ProgressRequest {
     pub message: Option<String>,
 }
 
-/// Reads progress: a share from 0 to 1, or a percentage. What lies outside is cut off.
+/// Reads progress: a share from 0 to 1, or a percentage.
 pub fn read_progress(body: &[u8], in_path: Option<&str>) -> Result<ProgressRequest, Box<Refused>> {
     let members = Members::of_body(body)?;
     let mut wrong = Wrong::default();
     let claimed = claimed(&members, in_path, &mut wrong);
     let mut number = |name: &str| -> Option<f64> { wrong.typed(BAD, name, members.get(name), "a number") };
-    let percent = match (number("progress"), number("percentage")) {
+    let (share, percentage) = (number("progress"), number("percentage"));
+    let percent = match (share, percentage) {
         (Some(share), _) => share * 100.0,
         (None, Some(percent)) => percent,
         (None, None) => {
-            wrong.add(BAD, "progress", "is a required field", "required");
+            wrong.add(BAD, "progress", "is required", "required");
             0.0
         }
     };
+    if !(0.0..=100.0).contains(&percent) {
+        match share {
+            Some(_) => wrong.add(BAD, "progress", "must lie between 0 and 1", "range"),
+            None => wrong.add(BAD, "percentage", "must lie between 0 and 100", "range"),
+        }
+    }
     let message: Option<String> = wrong.typed(BAD, "message", members.get("message"), "a string");
-    // A cast from a float stays within its bounds.
-    wrong.settle(Some(ProgressRequest { claimed, percent: percent.round().clamp(0.0, 100.0) as u8, message }))
+    wrong.settle(Some(ProgressRequest { claimed, percent: percent.round() as u8, message }))
 }
 
 #[cfg(test)]

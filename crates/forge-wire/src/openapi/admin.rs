@@ -115,7 +115,7 @@ fn redrive() -> Operation {
             202,
             "It has begun. `Location` is its own job, which can be watched and cancelled.",
             "RedriveStarted",
-            json!({"job_id": JOB, "matched": 8}),
+            json!({"job_id": JOB, "matched": 8, "will_redrive": 5}),
         )
     };
     Operation {
@@ -147,7 +147,7 @@ fn queues() -> Vec<Operation> {
     let queue = || {
         json!({
             "name": "default", "waiting": 12, "active": 3, "scheduled": 0, "succeeded": 4711, "failed": 8, "canceled": 0,
-            "oldest_waiting_s": 4, "paused": false, "paused_at": null,
+            "oldest_waiting_s": 4, "unattended": false, "paused": false, "paused_at": null,
             "limits": {"max_waiting": null, "max_active": 10, "rate_per_s": null}, "last_minute": figures, "last_hour": figures, "n_queues": 1,
         })
     };
@@ -256,9 +256,10 @@ fn sinks() -> Operation {
         "last_sent_at": NOON, "node": "node-5d6e4a2f", "sent": 1234, "skipped": 0, "refused": 0,
     });
     Operation {
+        parameters: vec![limit(), cursor()],
         answers: vec![answer(
             200,
-            "All of them.",
+            "A page, by name.",
             "AdminSinks",
             json!({"items": [sink], "next_cursor": null}),
         )],
@@ -345,8 +346,9 @@ fn of_queues() -> Value {
             "takes_s": maybe(count("How long it would take at the rate, in seconds; null without a rate.")),
         })),
         "RedriveStarted": whole("A redrive has begun.", json!({
-            "job_id": id("Its own job."),
+            "job_id": id("Its own job. It has succeeded once the jobs were begun again, however these end."),
             "matched": count("How many jobs stand failed for this reason."),
+            "will_redrive": count("How many of them are begun again: all, or as many as the limit allows."),
         })),
         "AdminQueues": page("AdminQueue", "A page of queues, by name."),
         "AdminQueue": whole("All queues of one name.", json!({
@@ -358,6 +360,7 @@ fn of_queues() -> Value {
             "failed": count("Jobs that ended badly and are still kept."),
             "canceled": count("Jobs that were cancelled and are still kept."),
             "oldest_waiting_s": maybe(count("How long the oldest claimable job has waited; null if none waits, or too many queues have the name.")),
+            "unattended": {"type": "boolean", "description": "Whether jobs have waited for longer than alerts.no_worker_s and no living worker asks for the queue."},
             "paused": {"type": "boolean", "description": "Whether the operator stopped handing out jobs."},
             "paused_at": maybe(time("Since when.")),
             "limits": reference("QueueLimits"),

@@ -10,7 +10,9 @@ use super::operation::{Access, Operation, OperationAnswer, OperationBody, Presen
 use super::operations::{
     ANY, JOB, KEYED, NOON, OF_JOB, WRITING, answer, header, limit, path_parameter, query, refusals, tracing,
 };
-use super::schemas::{QUEUE_NAME, count, id, maybe, object, reference, stages, text, time, work_kind};
+use super::schemas::{
+    QUEUE_NAME, count, id, maybe, object, reference, simulated, stages, text, time, work_kind,
+};
 use crate::problem::Refused;
 
 /// An operation of the configuration.
@@ -149,13 +151,13 @@ fn of_execution(more: &[&[Kind]]) -> Vec<Refused> {
 
 fn steps() -> Vec<Operation> {
     let running = json!({
-        "jobId": JOB, "status": "Running", "type": "market-analysis", "progress": 45,
+        "jobId": JOB, "status": "Running", "type": "market-analysis", "simulated": false, "progress": 45,
         "message": "Processing data from external systems...", "submittedAt": NOON, "startedAt": NOON, "updatedAt": NOON,
         "estimatedCompletionAt": "2026-05-28T12:00:50.000Z", "retryCount": 0, "maxRetries": 3,
         "jobStatus": "PROCESSING", "job_id": JOB,
     });
     let completed = json!({
-        "jobId": JOB, "status": "Completed", "type": "market-analysis", "progress": 100, "submittedAt": NOON,
+        "jobId": JOB, "status": "Completed", "type": "market-analysis", "simulated": false, "progress": 100, "submittedAt": NOON,
         "startedAt": NOON, "updatedAt": NOON, "completedAt": "2026-05-28T12:00:35.000Z", "duration": 35,
         "resultUrl": format!("/api/v1/reports/{JOB}"), "resultType": "JSON", "resultSize": 212, "retryCount": 0,
         "maxRetries": 3, "expiresAt": "2026-06-27T12:00:35.000Z", "jobStatus": "COMPLETED", "job_id": JOB,
@@ -359,6 +361,7 @@ fn begin_request() -> Value {
             "maxRetries": maybe(json!({
                 "type": "integer", "minimum": 0, "maximum": 63, "description": "Attempts after the first.",
             })),
+            "timeout": maybe(text("How long one attempt may run, such as `90s` or `1h30m`.")),
             "correlationId": maybe(text("What the client calls the job; sanitised.")),
         },
     })
@@ -375,11 +378,22 @@ fn status() -> Value {
         ["ACCEPTED", "PROCESSING", "COMPLETED", "FAILED", "CANCELLED", "TIMED_OUT", "COMPLETED_WITH_ERRORS"];
     object(
         "An execution. Once it has ended it stays as it is, but for where a retry led and when it expires.",
-        &["jobId", "status", "submittedAt", "updatedAt", "retryCount", "maxRetries", "jobStatus", "job_id"],
+        &[
+            "jobId",
+            "status",
+            "simulated",
+            "submittedAt",
+            "updatedAt",
+            "retryCount",
+            "maxRetries",
+            "jobStatus",
+            "job_id",
+        ],
         json!({
             "jobId": id("Which execution."),
             "status": status_word(),
             "type": text("What kind of job it is."),
+            "simulated": simulated(),
             "progress": {"type": "integer", "minimum": 0, "maximum": 100, "description": "Percent done."},
             "message": text("What the worker says about it."),
             "submittedAt": utc(),

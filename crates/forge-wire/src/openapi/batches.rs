@@ -135,6 +135,7 @@ pub(super) fn schemas() -> Value {
                 },
                 "type": {"type": "string", "default": "EXECUTE", "description": "EXECUTE or DEFERRED, in any case."},
                 "work_kind": work_kind("What to simulate, for items that do not say; chosen by the server if absent."),
+                "job_type": maybe(text("What kind of work it is, for items that do not say: real work, for workers outside.")),
             },
         },
         "ItemRequest": {
@@ -142,7 +143,9 @@ pub(super) fn schemas() -> Value {
             "type": "object",
             "properties": {
                 "itemId": item_id(),
+                "type": {"type": ["string", "null"], "description": "EXECUTE, in any case; the batch says when to run."},
                 "work_kind": work_kind("What to simulate; that of the batch if absent."),
+                "job_type": maybe(text("What kind of work it is; that of the batch if absent. All items are simulated or none.")),
                 "payload": {"description": "Any JSON."},
             },
         },

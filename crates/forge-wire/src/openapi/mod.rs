@@ -105,8 +105,8 @@ pub(crate) fn bodies() -> Value {
 }
 
 const DESCRIPTION: &str = "Every error is a problem (RFC 9457) in JSON, or in XML for whoever asks for it, and its `type` \
-    leads to a page about it. A path that is not listed is answered with 404, a method that is not listed with 405 and \
-    `Allow`; HEAD goes wherever GET goes. Members of a body that are not known are refused, unless \
+    leads to a page about it. The paths under `/ojs/v1` are those of Open Job Spec and are not listed here: `/ojs/manifest` \
+    leads to them. Any other path that is not listed is answered with 404, a method that is not listed with 405 and `Allow`; HEAD goes wherever GET goes. Members of a body that are not known are refused, unless \
     the operator has set `api.unknown_members = \"ignore\"`; null counts as absent.";
 
 fn paths(base: &str, declared: &[DeclaredOperation<'_>], keys: KeyPolicy) -> Value {

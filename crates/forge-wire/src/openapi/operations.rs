@@ -202,7 +202,7 @@ pub(super) fn accepted() -> OperationAnswer {
         ("Preference-Applied", Presence::Sometimes),
         ("Idempotent-Replayed", Presence::Sometimes),
     ];
-    let job = json!({"job_id": JOB, "state": "QUEUED", "created_at": NOON});
+    let job = json!({"job_id": JOB, "state": "QUEUED", "created_at": NOON, "simulated": true});
     OperationAnswer { headers, ..answer(202, "Accepted, and written down.", "Submitted", job) }
 }
 
@@ -384,7 +384,7 @@ fn queued() -> Value {
     json!({
         "job_id": JOB, "type": "EXECUTE", "state": "QUEUED", "outcome": null, "created_at": NOON,
         "execution_at": null, "updated_at": NOON, "attempt": 1, "callback": null, "queue": "default",
-        "definition": {"work_kind": "SUCCESS_FAST", "duration_ms": 1500, "should_fail": false, "payload_size": 8},
+        "simulated": true, "definition": {"work_kind": "SUCCESS_FAST", "duration_ms": 1500, "should_fail": false, "payload_size": 8},
         "jobId": JOB, "jobStatus": "ACCEPTED", "submittedAt": NOON,
     })
 }

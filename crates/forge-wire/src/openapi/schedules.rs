@@ -8,7 +8,7 @@ use super::operation::{Operation, OperationAnswer, OperationBody, Presence};
 use super::operations::{
     ANY, JOB, KEYED, NOON, WRITING, answer, limit, of_jobs, path_parameter, query, refusals,
 };
-use super::schemas::{QUEUE_NAME, count, id, maybe, object, reference, text, time};
+use super::schemas::{QUEUE_NAME, count, id, maybe, object, reference, simulated, text, time};
 
 /// What registering one may be refused with.
 const REGISTERING: &[Kind] = &[
@@ -115,7 +115,7 @@ fn steering() -> Vec<Operation> {
         refusals: refusals(&[WRITING, ANY, KEYED, OF_SCHEDULE]),
         ..operation(method, path, id, summary)
     };
-    let submitted = json!({"job_id": JOB, "state": "QUEUED", "created_at": NOON});
+    let submitted = json!({"job_id": JOB, "state": "QUEUED", "created_at": NOON, "simulated": true});
     let accepted = OperationAnswer {
         headers: vec![("Location", Presence::Always)],
         ..answer(202, "A job was made.", "Submitted", submitted)
@@ -193,7 +193,7 @@ pub(super) fn of_operator() -> Vec<Operation> {
 fn example() -> Value {
     json!({
         "name": "nightly-report", "cron": "0 3 * * *", "timezone": "Europe/Berlin",
-        "job": {"type": "EXECUTE", "job_type": null, "work_kind": "SUCCESS_NORMAL", "queue": "default", "priority": 0},
+        "job": {"type": "EXECUTE", "job_type": null, "work_kind": "SUCCESS_NORMAL", "simulated": true, "queue": "default", "priority": 0},
         "overlap_policy": "skip", "catch_up": "one", "catch_up_max": null, "jitter_ms": 0, "enabled": true, "paused_at": null,
         "description": null, "next_run_at": NOON, "next_runs": [NOON], "last_run_at": NOON, "last_job_id": JOB, "last_skip": null,
         "run_count": 41, "skip_count": 0, "missed_count": 1, "created_at": NOON, "updated_at": NOON,
@@ -255,8 +255,9 @@ pub(super) fn schemas() -> Value {
         "Schedule": whole("Makes a job at each of its ticks.", members),
         "ScheduledJob": whole("What every job of a schedule is like.", json!({
             "type": {"enum": ["EXECUTE", "EMIT_EVENT"], "description": "The form of the job."},
-            "job_type": maybe(text("The type that another dialect gave it.")),
+            "job_type": maybe(text("What kind of work it is, for workers outside.")),
             "work_kind": maybe(text("What is simulated; null for real work.")),
+            "simulated": simulated(),
             "queue": text("Where its jobs wait."),
             "priority": {"type": "integer", "minimum": -100, "maximum": 100, "description": "Higher goes first."},
         })),

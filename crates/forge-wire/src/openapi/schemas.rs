@@ -140,7 +140,11 @@ fn requests() -> Value {
                 "idempotency_key": maybe(json!({
                     "type": "string", "maxLength": 255, "description": "Makes a repetition harmless; as the header.",
                 })),
-                "work_kind": work_kind("What to simulate; chosen by the server if absent."),
+                "work_kind": work_kind("What to simulate. Without it and `job_type` the server chooses, unless simulation is off."),
+                "job_type": maybe(json!({
+                    "type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[^\\s\\p{C}]+$",
+                    "description": "What kind of work it is: real work, for workers outside. Not beside `work_kind`.",
+                })),
                 "queue": maybe(json!({
                     "type": "string", "maxLength": 255, "pattern": QUEUE_NAME, "default": "default",
                     "description": "Where to wait.",
@@ -152,6 +156,15 @@ fn requests() -> Value {
                 "retry_mode": maybe(json!({
                     "type": "string", "enum": ["manual", "auto", null],
                     "description": "Whether the server retries by itself.",
+                })),
+                "max_retries": maybe(json!({
+                    "type": "integer", "minimum": 0, "maximum": 63,
+                    "description": "How often the server retries by itself; only beside `job_type`, where it is 0 if absent.",
+                })),
+                "timeout": maybe(text("How long one attempt may run, such as `90s` or `1h30m`.")),
+                "unique_key": maybe(json!({
+                    "type": "string", "minLength": 1, "maxLength": 255,
+                    "description": "A second job with this key is refused (409) until the first has ended.",
                 })),
                 "correlation_id": maybe(text("What the client calls the job; sanitised.")),
                 "payload": {"description": "Any JSON, up to `limits.max_job_payload_kb`."},
@@ -198,8 +211,9 @@ fn jobs() -> Value {
     let updated_at = || time("When it last changed.");
     json!({
         "State": {"enum": states(), "description": "Where a job stands."},
-        "Submitted": object("A job that was accepted.", &["job_id", "state", "created_at"], json!({
+        "Submitted": object("A job that was accepted.", &["job_id", "state", "created_at", "simulated"], json!({
             "job_id": job_id(), "state": reference("State"), "created_at": time("When it was accepted."),
+            "simulated": simulated(),
         })),
         "Canceled": object("The job after the call.", &["job_id", "state", "updated_at"], json!({
             "job_id": job_id(), "state": reference("State"), "updated_at": updated_at(),
@@ -263,6 +277,7 @@ fn job() -> Value {
         "attempt",
         "callback",
         "queue",
+        "simulated",
         "definition",
         "jobId",
         "jobStatus",
@@ -276,7 +291,8 @@ fn job() -> Value {
         json!({
             "job_id": id("Which job."),
             "type": {"enum": forms(), "description": "What it does."},
-            "job_type": text("What kind of work it is, as whoever submitted it on another dialect calls it."),
+            "job_type": text("What kind of work it is, for workers outside."),
+            "simulated": simulated(),
             "state": reference("State"),
             "outcome": {"enum": outcomes_or_null(), "description": "How it ended; null before."},
             "created_at": time("When it was accepted."),
@@ -483,6 +499,14 @@ fn forms() -> [&'static str; 3] {
 }
 
 /// A member that names a kind of work.
+/// Whether a job is simulated.
+pub(super) fn simulated() -> Value {
+    json!({
+        "type": "boolean",
+        "description": "Whether the built-in worker simulates it; false for work of workers outside.",
+    })
+}
+
 pub(super) fn work_kind(description: &str) -> Value {
     json!({"type": "string", "enum": work_kinds(), "description": description})
 }

@@ -67,6 +67,7 @@ fn bare_job() -> JobView<'static> {
         attempt: 1,
         callback: None,
         queue: "default".into(),
+        simulated: false,
         definition: None,
         items: None,
         progress: None,
@@ -186,7 +187,8 @@ fn every_view_of_a_job_has_exactly_the_documented_members() {
     check("FailedAttempt", &failed_attempt(), &failed_attempt());
     let jobs = JobsView { jobs: vec![full_job(), bare_job()], next_cursor: Some(ID.into()) };
     check("Jobs", &jobs, &JobsView { jobs: vec![], next_cursor: None });
-    let submitted = SubmittedView { job_id: ID.into(), state: "QUEUED".into(), created_at: NOON.into() };
+    let submitted =
+        SubmittedView { job_id: ID.into(), state: "QUEUED".into(), created_at: NOON.into(), simulated: true };
     check("Submitted", &submitted, &submitted);
     let canceled = CanceledView { job_id: ID.into(), state: "CANCELED".into(), updated_at: NOON.into() };
     check("Canceled", &canceled, &canceled);
@@ -275,9 +277,13 @@ fn a_submission_is_read_by_exactly_the_documented_members() {
         callback: _,
         idempotency_key: _,
         work_kind: _,
+        job_type: _,
         queue: _,
         priority: _,
         retry_mode: _,
+        max_retries: _,
+        timeout: _,
+        unique_key: _,
         correlation_id: _,
         payload: _,
     } = read_submit(br#"{"type":"EXECUTE"}"#, UnknownMembers::Refuse).unwrap();
@@ -287,9 +293,13 @@ fn a_submission_is_read_by_exactly_the_documented_members() {
         "callback",
         "idempotency_key",
         "work_kind",
+        "job_type",
         "queue",
         "priority",
         "retry_mode",
+        "max_retries",
+        "timeout",
+        "unique_key",
         "correlation_id",
         "payload",
     ];

@@ -21,11 +21,17 @@ pub const BATCH_MEMBERS: &[&str] = &[
     "callback",
     "retry_mode",
     "maxRetries",
+    "timeout",
     "correlationId",
 ];
 
-const OF_ITEM: ItemMembers =
-    ItemMembers { known: &["itemId", "type", "work_kind", "parameters"], payload: "parameters" };
+const OF_ITEM: ItemMembers = ItemMembers {
+    known: &["itemId", "type", "work_kind", "parameters"],
+    of_whole: &[],
+    payload: "parameters",
+    job_type: "type",
+    bad_job_type: body::bad_job_type,
+};
 
 /// What a batch is called whose items are of several types and that has none itself.
 const MANY_TYPES: &str = "batch";

@@ -109,6 +109,9 @@ pub struct StatusView {
     /// What kind of job it is.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none", default)]
     pub job_type: Option<String>,
+    /// Whether the built-in worker simulates it; false for work of workers outside.
+    #[serde(default)]
+    pub simulated: bool,
     /// Percent done.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub progress: Option<u8>,
@@ -251,6 +254,7 @@ impl StatusView {
             job_id: execution.to_string(),
             status: words::operation_status(job_status).into(),
             job_type: Some(head.job_type.clone()).filter(|job_type| !job_type.is_empty()),
+            simulated: head.is_simulated(),
             submitted_at: time::millis(head.created_at),
             started_at: started_at(job, n).map(time::millis),
             updated_at: time::millis(job.updated_at),

@@ -1,8 +1,9 @@
 //! The bodies of requests. The short way reads them straight into their members; only a body that does not fit is read again
 //! with the care that good error messages need.
 
+use std::time::Duration;
+
 use forge_core::catalog::Kind;
-use forge_core::limits::EXECUTIONS_MAX;
 use forge_core::retry::Mode;
 use forge_core::work::WorkKind;
 use serde::Deserialize;
@@ -33,6 +34,8 @@ pub struct SubmitRequest {
     pub retry_mode: Option<Mode>,
     /// How often, at most.
     pub max_retries: Option<u32>,
+    /// How long one attempt may run.
+    pub timeout: Option<Duration>,
     /// What the client calls the job.
     pub correlation_id: Option<String>,
 }
@@ -47,6 +50,7 @@ pub const SUBMIT_MEMBERS: &[&str] = &[
     "callback",
     "retry_mode",
     "maxRetries",
+    "timeout",
     "correlationId",
 ];
 
@@ -81,6 +85,7 @@ struct Members {
     #[serde(rename = "retry_mode")]
     retry_mode: Option<String>,
     max_retries: Option<i64>,
+    timeout: Option<String>,
     correlation_id: Option<String>,
 }
 
@@ -90,6 +95,7 @@ impl Members {
             parameters: members.raw("parameters"),
             priority: members.number("priority"),
             max_retries: members.number("maxRetries"),
+            timeout: members.text("timeout"),
             job_type: members.text("type"),
             queue: members.text("queue"),
             work_kind: members.text("work_kind"),
@@ -102,7 +108,7 @@ impl Members {
 
 fn read(reader: &mut BodyReader, members: Members, type_needed: bool) -> SubmitRequest {
     match members.job_type.as_deref() {
-        None if type_needed => reader.mandatory("type", "is mandatory"),
+        None if type_needed => reader.mandatory("type", "is required"),
         None => {}
         Some(text) => {
             if let Some((kind, detail, constraint)) = body::bad_job_type(text) {
@@ -114,7 +120,9 @@ fn read(reader: &mut BodyReader, members: Members, type_needed: bool) -> SubmitR
     let work_kind = members.work_kind.and_then(|word| reader.keep(body::work_kind(&word)));
     let priority = members.priority.and_then(|number| reader.keep(body::priority(number)));
     let retry_mode = members.retry_mode.and_then(|word| reader.keep(body::retry_mode("retry_mode", &word)));
-    let max_retries = members.max_retries.and_then(|number| reader.keep(max_retries(number)));
+    let timeout = members.timeout.and_then(|text| reader.keep(body::span("timeout", &text)));
+    let max_retries =
+        members.max_retries.and_then(|number| reader.keep(body::max_retries("maxRetries", number)));
     SubmitRequest {
         job_type: members.job_type,
         parameters,
@@ -124,6 +132,7 @@ fn read(reader: &mut BodyReader, members: Members, type_needed: bool) -> SubmitR
         callback: members.callback,
         retry_mode,
         max_retries,
+        timeout,
         correlation_id: members.correlation_id,
     }
 }
@@ -137,12 +146,6 @@ fn parameters(reader: &mut BodyReader, parameters: Box<RawValue>) -> Option<Vec<
             None
         }
     }
-}
-
-fn max_retries(number: i64) -> Result<u32, Violation> {
-    let retries = u32::try_from(number).ok().filter(|retries| (*retries as usize) < EXECUTIONS_MAX);
-    let detail = || format!("must lie between 0 and {}", EXECUTIONS_MAX - 1);
-    retries.ok_or_else(|| violation("maxRetries", &detail(), "range"))
 }
 
 /// The members of a cancel.
@@ -209,12 +212,13 @@ mod tests {
     #[test]
     fn both_ways_of_reading_understand_the_same() {
         let body = r#"{"type":"a","parameters":{"b":[1]},"queue":"q","work_kind":"SUCCESS_FAST","priority":-7,
-            "callback":"http://a","retry_mode":"manual","maxRetries":5,"correlationId":"c"}"#;
+            "callback":"http://a","retry_mode":"manual","maxRetries":5,"timeout":"90s","correlationId":"c"}"#;
         let short = read_submit(body.as_bytes(), UnknownMembers::Refuse, true).unwrap();
         // A member that nobody knows is nothing for the short way.
         let stranger = body.replacen('{', r#"{"unknown":{},"#, 1);
         assert_eq!(read_submit(stranger.as_bytes(), UnknownMembers::Ignore, true).unwrap(), short);
         assert_eq!((short.max_retries, short.retry_mode), (Some(5), Some(Mode::Manual)));
+        assert_eq!(short.timeout, Some(Duration::from_secs(90)));
     }
 
     #[test]

@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 
 use forge_core::catalog::Kind;
 use forge_core::limits::{ITEM_ID_BYTES_MAX, NAME_BYTES_MAX, WORKFLOW_EDGES_MAX, WORKFLOW_STEPS_MAX};
-use forge_core::work::WorkKind;
 use forge_core::workflow::{FailurePolicy, StepCondition, WorkflowForm};
 use serde_json::value::RawValue;
 
@@ -59,8 +58,6 @@ pub struct StepRequest {
     pub after: Vec<u32>,
     /// When it has its turn.
     pub when: StepCondition,
-    /// What the built-in worker simulates; `None` for real work.
-    pub work_kind: Option<WorkKind>,
     /// The job.
     pub job: JobEnvelope,
 }
@@ -316,14 +313,8 @@ impl StepReader<'_> {
             (None, Some((id, _))) => id.clone(),
             (None, None) => index.to_string(),
         };
-        let work_kind = if self.simulated { work_kind(&members, path)? } else { None };
-        let of_step = if self.simulated {
-            &["id", "depends_on", "when", "work_kind"][..]
-        } else {
-            &["id", "depends_on", "when"]
-        };
-        members.0.retain(|(name, _)| !of_step.contains(&&**name));
-        if work_kind.is_some() {
+        members.0.retain(|(name, _)| !["id", "depends_on", "when"].contains(&&**name));
+        if self.simulated && members.has("work_kind") {
             fill_in(&mut members);
         }
         let job = read_members(members, &format!("{path}."), self.rules)
@@ -338,7 +329,7 @@ impl StepReader<'_> {
         }
         self.n_edges += after.len();
         let when = given.map_or(StepCondition::AllSucceeded, |(_, when)| when);
-        self.steps.push(StepRequest { id, after, when, work_kind, job });
+        self.steps.push(StepRequest { id, after, when, job });
         Ok(index as u32)
     }
 
@@ -378,13 +369,15 @@ fn entries<'a>(
     };
     let name = names.into_iter().find(|name| members.get(name).is_some()).unwrap_or(names[0]);
     let path = format!("{at}{name}");
-    let value =
-        members.get(name).ok_or_else(|| refused(&path, "is a required field of a workflow", "required"))?;
+    let value = members.get(name).ok_or_else(|| refused(&path, "is required", "required"))?;
     let entries: Vec<&'a RawValue> =
         serde_json::from_str(value.get()).map_err(|_| refused(&path, "must be a list of steps", "type"))?;
     match entries.len() {
         1..=WORKFLOW_STEPS_MAX => Ok((name, entries)),
-        _ => Err(refused(&path, format!("must have 1 to {WORKFLOW_STEPS_MAX} entries"), "maxItems")),
+        n => {
+            let rule = if n == 0 { "minItems" } else { "maxItems" };
+            Err(refused(&path, format!("must have 1 to {WORKFLOW_STEPS_MAX} entries"), rule))
+        }
     }
 }
 
@@ -413,19 +406,6 @@ fn condition(members: &Members<'_>, path: &str) -> Result<Option<StepCondition>,
     }
     let options = members.get("options").and_then(Members::of_value);
     Ok(options.and_then(|options| text(options.get("callback_type")?)).and_then(|word| callback(&word)))
-}
-
-fn work_kind(members: &Members<'_>, path: &str) -> Result<Option<WorkKind>, Box<Refused>> {
-    let Some(value) = members.get("work_kind") else { return Ok(None) };
-    let word: Option<String> = serde_json::from_str(value.get()).ok();
-    match word.and_then(|word| WorkKind::parse(&word.to_ascii_uppercase())) {
-        Some(kind) => Ok(Some(kind)),
-        None => Err(refused(
-            &format!("{path}.work_kind"),
-            "must be a kind of simulated work, such as SUCCESS_FAST",
-            "enum",
-        )),
-    }
 }
 
 /// Simulated work needs neither a type nor arguments.

@@ -7,9 +7,11 @@ use super::events;
 use crate::catalog::Kind;
 use crate::command::{Answer, Command};
 use crate::history::{Event, EventKind, EventName};
-use crate::job::Head;
+use crate::id::ClientId;
+use crate::job::{Head, Name};
 use crate::limits;
 use crate::state::{Cause, State};
+use crate::time::Time;
 use crate::world::World;
 use crate::world::build::*;
 
@@ -77,7 +79,7 @@ fn an_expired_job_is_canceled_by_the_system_for_that_reason() {
     let mut world = World::with_job_in(State::Queued, expires);
     world.pass(secs(5)).due();
     let cancel = world.job(1).cancel.as_ref().unwrap();
-    assert_eq!((cancel.by.as_str(), cancel.reason.as_str()), ("system", "not begun before it expired"));
+    assert_eq!((cancel.by.as_str(), cancel.reason.as_str()), ("system", "expired"));
 }
 
 #[test]
@@ -291,4 +293,28 @@ fn two_bites_in_one_batch_share_the_work() {
     let changes = world.tell(vec![Command::Due(2), Command::Due(9)]);
     assert!(matches!(changes.answers[0], Answer::Due { n_jobs: 2, more: true, .. }));
     assert!(matches!(changes.answers[1], Answer::Due { n_jobs: 1, more: false, .. }));
+}
+
+#[test]
+fn a_timeout_names_the_limit_its_value_and_where_it_was_set() {
+    let own: Set = |head| head.timeout = Some(secs(5));
+    let of_server: Set = |head| head.cap_timeout(secs(5));
+    let simulated: Set = |head| {
+        head.definition = Some(crate::work::Definition::of(crate::work::WorkKind::SuccessFast, 5_000));
+        head.cap_timeout(secs(5));
+    };
+    for (set, place) in [
+        (own, "the job's own `timeout`"),
+        (of_server, "`exec.real_max_runtime_ms` of the server"),
+        (simulated, "`exec.max_runtime_ms` of the server"),
+    ] {
+        let mut head = Head::new(ClientId::from_u128(1), Name::new("q").unwrap(), Time::ZERO);
+        set(&mut head);
+        let message = head.timeout_message(head.timeout.unwrap());
+        assert_eq!(message, std::format!("the attempt ran longer than 5s, which is {place}"));
+    }
+    let mut short = Head::new(ClientId::from_u128(1), Name::new("q").unwrap(), Time::ZERO);
+    short.timeout = Some(secs(2));
+    short.cap_timeout(secs(5));
+    assert_eq!((short.timeout, short.timeout_of_server), (Some(secs(2)), false), "the job's own is shorter");
 }

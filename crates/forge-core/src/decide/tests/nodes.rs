@@ -34,7 +34,14 @@ fn what_nodes_spend_of_a_quota_adds_up_and_stays() {
 fn nodes_tallies_and_ended_sessions_are_forgotten_when_their_time_is_over() {
     let mut world = World::new();
     let now = world.now;
-    let node = Node { id: "n".into(), version: "1".into(), started_at: now, seen_at: now };
+    let node = Node {
+        id: "n".into(),
+        version: "1".into(),
+        started_at: now,
+        seen_at: now,
+        queues: Vec::new(),
+        has_built_in: false,
+    };
     let tally = |round| NodeTally {
         node: "n".into(),
         round,

@@ -35,6 +35,8 @@ pub(crate) enum Command {
     Dev(DevFlags),
     /// Print the configuration in effect as TOML, with the origin of each value; secrets are hidden
     Config(ConfigFlags),
+    /// Print a new random token for `auth.admin_token`
+    Token,
     /// Apply retention once, now, also while servers run, and say what was removed
     Cleanup(DatabaseFlags),
     /// Bring the schema of the database up to this version, also while servers run; `serve` does so when it starts

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use forge_cli::Exit;
 use forge_cli::terminal::{complain, print};
+use forge_engine::{Clock, SystemClock};
 #[cfg(feature = "grpc")]
 use forge_server::bench::run_grpc;
 use forge_server::bench::{
@@ -31,6 +32,11 @@ pub(crate) fn dev(flags: &DevFlags) -> Exit {
         print(&first_steps(addresses.http), Exit::Done);
     };
     run(load(flags.given(), &flags.config, mode), mode, Box::new(ready))
+}
+
+/// 256 random bits, as hexadecimal digits.
+pub(crate) fn token() -> Exit {
+    print(&format!("{:032x}{:032x}\n", SystemClock.random(), SystemClock.random()), Exit::Done)
 }
 
 pub(crate) fn config(flags: &ConfigFlags) -> Exit {

@@ -26,6 +26,7 @@ fn main() -> Exit {
         Command::Serve(flags) => commands::serve(&flags),
         Command::Dev(flags) => commands::dev(&flags),
         Command::Config(flags) => commands::config(&flags),
+        Command::Token => commands::token(),
         Command::Cleanup(flags) => commands::cleanup(&flags),
         Command::Migrate(flags) => commands::migrate(&flags),
         Command::Webhook(command) => webhook::webhook(&command),

@@ -7,8 +7,8 @@ use forge_core::limits::EXECUTIONS_MAX;
 use forge_core::retry::Jitter;
 
 use super::{
-    BODY_BYTES_MAX, COUNT_MAX, DAY_MS, DAY_S, DAYS_MAX, HOUR_S, KIB, RESULT_BYTES_MAX, STREAMS_MAX,
-    WORKERS_MAX,
+    BODY_BYTES_MAX, COUNT_MAX, DAY_MS, DAY_S, DAYS_MAX, HOUR_S, INCOMING_BYTES_MAX, INCOMING_BYTES_MIN, KIB,
+    RESULT_BYTES_MAX, STREAMS_MAX, WORKERS_MAX,
 };
 use crate::config::reader::SettingsReader;
 use crate::config::values::RetryMode;
@@ -24,6 +24,8 @@ pub struct Limits {
     pub queue_size: u64,
     pub max_streams_per_client: usize,
     pub max_body_bytes: usize,
+    pub max_incoming_bytes: usize,
+    pub connections_per_address: Option<usize>,
     /// From `max_job_payload_kb`.
     pub max_job_payload_bytes: usize,
     pub max_result_bytes: u64,
@@ -41,6 +43,9 @@ impl Limits {
             queue_size: from.whole("limits.queue_size", 1..=COUNT_MAX),
             max_streams_per_client: from.whole("limits.max_streams_per_client", 1..=STREAMS_MAX),
             max_body_bytes: from.whole("limits.max_body_bytes", KIB..=BODY_BYTES_MAX),
+            max_incoming_bytes: from
+                .whole("limits.max_incoming_bytes", INCOMING_BYTES_MIN..=INCOMING_BYTES_MAX),
+            connections_per_address: from.whole_or_off("limits.connections_per_address", COUNT_MAX),
             max_job_payload_bytes: payload_kb * KIB as usize,
             max_result_bytes: from.whole("limits.max_result_bytes", KIB..=RESULT_BYTES_MAX),
             write_stall: from.seconds("limits.write_stall_s", 1..=HOUR_S),
@@ -53,11 +58,16 @@ impl Limits {
 #[expect(missing_docs, reason = "explained in the manual")]
 pub struct Exec {
     pub max_runtime: Duration,
+    pub real_max_runtime: Option<Duration>,
 }
 
 impl Exec {
     pub(in crate::config) fn read(from: &mut SettingsReader<'_>) -> Exec {
-        Exec { max_runtime: from.millis("exec.max_runtime_ms", 1..=DAY_MS) }
+        let real: Option<u64> = from.whole_or_off("exec.real_max_runtime_ms", 365 * DAY_MS);
+        Exec {
+            max_runtime: from.millis("exec.max_runtime_ms", 1..=DAY_MS),
+            real_max_runtime: real.map(Duration::from_millis),
+        }
     }
 }
 
@@ -195,11 +205,12 @@ impl Catalog {
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "explained in the manual")]
 pub struct Sim {
+    pub enabled: bool,
     pub time_scale: f64,
 }
 
 impl Sim {
     pub(in crate::config) fn read(from: &mut SettingsReader<'_>) -> Sim {
-        Sim { time_scale: from.decimal("sim.time_scale", 0.0..=1000.0) }
+        Sim { enabled: from.truth("sim.enabled"), time_scale: from.decimal("sim.time_scale", 0.0..=1000.0) }
     }
 }

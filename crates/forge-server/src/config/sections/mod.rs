@@ -17,8 +17,8 @@ pub use jobs::{Catalog, Exec, JobRetention, Limits, Retention, Retry, RetryModes
 pub(in crate::config) use operations::key as operation_key;
 pub use operations::{Operation, Operations};
 pub use results::{ResultStore, Results};
-pub use server::{Auth, Log, Server, Telemetry};
-pub use sinks::{CloudEvents, Kafka, KafkaSasl, KafkaTls, Nats, SinkEvents, Sinks};
+pub use server::{Alerts, Auth, Log, Server, Telemetry};
+pub use sinks::{CloudEvents, Kafka, KafkaSasl, KafkaTls, Nats, NatsLogin, NatsTls, SinkEvents, Sinks};
 
 const HOUR_S: i64 = 3600;
 const DAY_S: i64 = 24 * HOUR_S;
@@ -46,3 +46,7 @@ const RESULT_BYTES_MAX: i64 = 1 << 42;
 
 /// Bodies are read into memory.
 const BODY_BYTES_MAX: i64 = 256 * KIB * KIB;
+/// Bytes of requests that are not answered yet: two batches of the largest size at least.
+const INCOMING_BYTES_MIN: i64 = 32 * KIB * KIB;
+/// See [`INCOMING_BYTES_MIN`].
+const INCOMING_BYTES_MAX: i64 = 64 * KIB * KIB * KIB;

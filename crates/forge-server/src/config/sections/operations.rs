@@ -11,6 +11,7 @@ use forge_core::work::{Behaviour, WorkKind};
 
 use super::{DAY_S, DAYS_MAX, KIB};
 use crate::config::reader::SettingsReader;
+use crate::config::settings::EXAMPLE;
 
 /// The declared operations, by name.
 #[derive(Clone, Debug, Default)]
@@ -46,7 +47,8 @@ impl Operations {
         self.0.iter().map(|(name, operation)| (name.as_str(), operation))
     }
 
-    pub(in crate::config) fn read(from: &mut SettingsReader<'_>) -> Operations {
+    /// The operations of the configuration. Without simulation the one of the manual is not declared, because it is simulated.
+    pub(in crate::config) fn read(from: &mut SettingsReader<'_>, simulation: bool) -> Operations {
         let mut operations = BTreeMap::new();
         for name in from.operations() {
             let enabled = from.truth(&key(&name, "enabled"));
@@ -55,6 +57,13 @@ impl Operations {
                 let accepts = "a name like reports/generate: two words of small letters, digits and dashes, the first not \
                                jobs or results";
                 from.complain_of_operation(&name, accepts);
+            } else if enabled && !simulation && operation.work_kind.is_some() {
+                if name != EXAMPLE {
+                    from.complain_of_operation(
+                        &name,
+                        "an operation without work_kind, because sim.enabled is false",
+                    );
+                }
             } else if enabled {
                 operations.insert(name, operation);
             }

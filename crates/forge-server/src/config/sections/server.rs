@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::http::{HeaderName, HeaderValue};
 
-use super::DAYS_MAX;
+use super::{DAY_S, DAYS_MAX};
 use crate::config::reader::SettingsReader;
 use crate::config::secret::Secret;
 use crate::config::values::{
@@ -109,6 +109,19 @@ impl Auth {
             renew_grace: from.days("auth.renew_grace_days", 0..=DAYS_MAX),
             hide_foreign: from.truth("auth.hide_foreign"),
         }
+    }
+}
+
+/// `[alerts]`
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "explained in the manual")]
+pub struct Alerts {
+    pub no_worker: Duration,
+}
+
+impl Alerts {
+    pub(in crate::config) fn read(from: &mut SettingsReader<'_>) -> Alerts {
+        Alerts { no_worker: from.seconds("alerts.no_worker_s", 1..=DAY_S) }
     }
 }
 

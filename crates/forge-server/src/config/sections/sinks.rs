@@ -133,11 +133,7 @@ impl KafkaSasl {
             username: from.text("kafka.sasl.username", "a name without spaces", |text| {
                 (!text.contains(char::is_whitespace)).then(|| text.to_owned())
             }),
-            password: from.text_or_unset(
-                "kafka.sasl.password",
-                "a text without control characters",
-                |text| (!text.contains(char::is_control)).then(|| Secret::new(text.to_owned())),
-            ),
+            password: secret(from, "kafka.sasl.password"),
         }
     }
 }
@@ -148,10 +144,50 @@ impl KafkaSasl {
 pub struct Nats {
     /// It may hold a password; `None` if there is no NATS.
     pub url: Option<Secret>,
+    pub login: NatsLogin,
+    pub tls: NatsTls,
     pub subject: String,
     pub stream: String,
     pub events: SinkEvents,
     pub cloudevents: CloudEvents,
+}
+
+/// How the server recognises us, if `nats.url` does not say so.
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "explained in the manual")]
+pub struct NatsLogin {
+    pub username: Option<String>,
+    pub password: Option<Secret>,
+    pub token: Option<Secret>,
+    pub credentials: Option<PathBuf>,
+}
+
+/// `[nats.tls]`
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "explained in the manual")]
+pub struct NatsTls {
+    pub ca: Option<PathBuf>,
+    pub cert: Option<PathBuf>,
+    pub key: Option<PathBuf>,
+}
+
+impl NatsLogin {
+    fn read(from: &mut SettingsReader<'_>) -> NatsLogin {
+        NatsLogin {
+            username: from.text_or_unset("nats.username", "a name without spaces", |text| {
+                (!text.contains(char::is_whitespace)).then(|| text.to_owned())
+            }),
+            password: secret(from, "nats.password"),
+            token: secret(from, "nats.token"),
+            credentials: file(from, "nats.credentials"),
+        }
+    }
+
+    /// How many ways to log in are set.
+    pub(in crate::config) fn n_ways(&self) -> usize {
+        let ways = [self.username.is_some(), self.token.is_some(), self.credentials.is_some()];
+        ways.into_iter().filter(|is_set| *is_set).count()
+    }
 }
 
 impl Nats {
@@ -161,6 +197,12 @@ impl Nats {
             url: from.text_or_unset("nats.url", url, |text| {
                 text.split(',').all(is_nats_url).then(|| Secret::new(text.to_owned()))
             }),
+            login: NatsLogin::read(from),
+            tls: NatsTls {
+                ca: file(from, "nats.tls.ca"),
+                cert: file(from, "nats.tls.cert"),
+                key: file(from, "nats.tls.key"),
+            },
             subject: from.text(
                 "nats.subject",
                 "words of a subject without * and >, with dots between",
@@ -175,9 +217,15 @@ impl Nats {
     }
 }
 
+fn secret(from: &mut SettingsReader<'_>, key: &str) -> Option<Secret> {
+    from.text_or_unset(key, "a text without control characters", |text| {
+        (!text.contains(char::is_control)).then(|| Secret::new(text.to_owned()))
+    })
+}
+
 fn file(from: &mut SettingsReader<'_>, key: &str) -> Option<PathBuf> {
     // Some paste the certificate itself.
-    from.text_or_unset(key, "the path of a file in PEM, or nothing", |path| {
+    from.text_or_unset(key, "the path of a file, or nothing", |path| {
         (!path.starts_with("-----BEGIN")).then(|| PathBuf::from(path))
     })
 }

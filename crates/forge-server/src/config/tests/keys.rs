@@ -52,10 +52,13 @@ const ROWS: &[Row] = rows! {
     "limits.queue_size" = "1" => limits.queue_size == "1", not "0";
     "limits.max_streams_per_client" = "1" => limits.max_streams_per_client == "1", not "0";
     "limits.max_body_bytes" = "300000" => limits.max_body_bytes == "300000", not "1MiB";
+    "limits.max_incoming_bytes" = "33554432" => limits.max_incoming_bytes == "33554432", not "33554431";
+    "limits.connections_per_address" = "0" => limits.connections_per_address == "None", not "-1";
     "limits.max_job_payload_kb" = "1" => limits.max_job_payload_bytes == "1024", not "1.5";
     "limits.max_result_bytes" = "1024" => limits.max_result_bytes == "1024", not "1023";
     "limits.write_stall_s" = "5" => limits.write_stall == "5s", not "0";
     "exec.max_runtime_ms" = "1500" => exec.max_runtime == "1.5s", not "0";
+    "exec.real_max_runtime_ms" = "1500" => exec.real_max_runtime == "Some(1.5s)", not "-1";
     "workers.count" = "0" => workers.count == "0", not "1025";
     "workers.concurrency" = "8" => workers.concurrency == "8", not "0";
     "workers.lease_s" = "60" => workers.lease == "60s", not "0";
@@ -86,6 +89,7 @@ const ROWS: &[Row] = rows! {
     "idempotency.reject_mismatch" = "true" => idempotency.reject_mismatch == "true", not "TRUE";
     "catalog.allowed_types" = "EMIT_EVENT, EXECUTE" => catalog.allowed_types == "[Execute, EmitEvent]", not "EXECUTE,OTHER";
     "catalog.failure_probability" = "1" => catalog.failure_probability == "1.0", not "1.1";
+    "sim.enabled" = "false" => sim.enabled == "false", not "no";
     "sim.time_scale" = "0.01" => sim.time_scale == "0.01", not "nan";
     "problem.job_report_status" = "omit" => problem.job_report_status == "Omit", not "500";
     "problem.header_field" = "false" => problem.header_field == "false", not "off";
@@ -106,6 +110,7 @@ const ROWS: &[Row] = rows! {
     "amqp.results_exchange" = "a.b" => amqp.results_exchange == r#"Some("a.b")"#, not "a b";
     "amqp.events" = "all" => amqp.events == "All", not "some";
     "amqp.cloudevents" = "binary" => amqp.cloudevents == "Binary", not "json";
+    "alerts.no_worker_s" = "5" => alerts.no_worker == "5s", not "0";
     "sinks.max_lag_hours" = "1" => sinks.max_lag == "3600s", not "0";
     "cloudevents.mode" = "binary" => cloudevents == "Binary", not "json";
     "kafka.brokers" = "a:9092,b:9092" => kafka.brokers == r#"Some("a:9092,b:9092")"#, not "kafka://a";
@@ -121,6 +126,13 @@ const ROWS: &[Row] = rows! {
     "kafka.sasl.username" = "me" => kafka.sasl.username == r#""me""#, not "you and me";
     "kafka.sasl.password" = "hunter2" => kafka.sasl.password == "Some((hidden))", not "bell\u{7}";
     "nats.url" = "nats://a:4222" => nats.url == "Some((hidden))", not "a:4222";
+    "nats.username" = "me" => nats.login.username == r#"Some("me")"#, not "you and me";
+    "nats.password" = "hunter2" => nats.login.password == "Some((hidden))", not "bell\u{7}";
+    "nats.token" = "hunter2" => nats.login.token == "Some((hidden))", not "bell\u{7}";
+    "nats.credentials" = "a.creds" => nats.login.credentials == r#"Some("a.creds")"#, not "-----BEGIN NATS USER JWT-----";
+    "nats.tls.ca" = "/a.pem" => nats.tls.ca == r#"Some("/a.pem")"#, not "-----BEGIN CERTIFICATE-----";
+    "nats.tls.cert" = "b.pem" => nats.tls.cert == r#"Some("b.pem")"#, not "-----BEGIN CERTIFICATE-----";
+    "nats.tls.key" = "c.pem" => nats.tls.key == r#"Some("c.pem")"#, not "-----BEGIN PRIVATE KEY-----";
     "nats.subject" = "a.b" => nats.subject == r#""a.b""#, not "a.*";
     "nats.stream" = "A_b" => nats.stream == r#""A_b""#, not "a.b";
     "nats.events" = "all" => nats.events == "All", not "some";

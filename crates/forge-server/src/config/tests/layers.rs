@@ -54,7 +54,7 @@ fn a_file_may_list_types_as_an_array() {
 
 #[test]
 fn auto_depends_on_who_can_reach_the_server() {
-    let mut sources = environment(&[("FORGERUN_AUTH__ADMIN_TOKEN", "sixteen-letters!")]);
+    let mut sources = environment(&[("FORGERUN_AUTH__ADMIN_TOKEN", "a-token-of-the-operator")]);
     let both = |config: Config| (config.auth.registration, config.webhooks.private_targets);
     let local = Config::load(&sources).unwrap();
     assert_eq!(both(local), (Registration::Local, PrivateTargets::Local));
@@ -111,6 +111,16 @@ fn what_is_printed_can_be_read_again() {
     assert_eq!(again.sim.time_scale, 0.0);
     assert_eq!(again.server.data.to_str(), Some("a\"\n#b"));
     assert_eq!(again.catalog.allowed_types.len(), 1);
+}
+
+#[test]
+fn without_simulation_the_simulated_operation_of_the_manual_is_not_declared() {
+    let text = "[sim]\nenabled = false\n[operations.\"images/resize\"]\nqueue = 'pictures'";
+    let config = Config::load(&file(text)).unwrap();
+    let names: Vec<&str> = config.operations.iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["images/resize"]);
+    let printed = Config::load(&file(&config.to_toml())).unwrap();
+    assert_eq!(format!("{:?}", printed.operations), format!("{:?}", config.operations));
 }
 
 #[test]

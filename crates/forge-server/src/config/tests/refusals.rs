@@ -163,7 +163,7 @@ fn keys_that_do_not_fit_together_are_refused() {
 
 #[test]
 fn what_is_open_is_refused_in_public() {
-    let token = "[auth]\nadmin_token = 'sixteen-letters!'\n";
+    let token = "[auth]\nadmin_token = 'a-token-of-the-operator'\n";
     for (text, expected) in [
         (
             "",
@@ -171,8 +171,8 @@ fn what_is_open_is_refused_in_public() {
         ),
         ("[auth]\nregistration = 'admin'", "auth.admin_token = \"\""),
         (
-            "[auth]\nadmin_token = 'fifteen-letters'",
-            "auth.admin_token = (hidden) (from my.toml): is shorter than 16",
+            "[auth]\nadmin_token = 'twenty-one-characters'",
+            "auth.admin_token = (hidden) (from my.toml): has less than 128 bits",
         ),
         (&format!("{token}mode = 'open'"), "auth.mode = \"open\" (from my.toml): lets anybody in"),
         (
@@ -223,6 +223,10 @@ fn what_is_wrong_with_an_operation_is_said_with_its_key() {
             "[operations.\"a/b\"]\nmax_retries = 64",
             "accepted is a whole number from 0 to 63, or -1 for that of retry.max",
         ),
+        (
+            "[sim]\nenabled = false\n[operations.\"a/b\"]\nwork_kind = 'SUCCESS_FAST'",
+            "operations = \"a/b\" (from my.toml): accepted is an operation without work_kind, because sim.enabled is false",
+        ),
         ("[operations]\nx = 1", "operations.x = 1 (from my.toml): there is no such key"),
     ] {
         let refusal = refusal(&file(text));
@@ -248,10 +252,7 @@ fn a_broker_needs_a_build_that_has_it() {
 #[test]
 fn a_token_that_can_be_guessed_is_refused_where_grpc_is_open_to_others() {
     let short = [("FORGERUN_AUTH__ADMIN_TOKEN", "short"), ("FORGERUN_GRPC__ADDR", "0.0.0.0:9090")];
-    check(
-        &environment(&short),
-        &["auth.admin_token", "shorter than 16 characters", "grpc.addr is not a loopback"],
-    );
+    check(&environment(&short), &["auth.admin_token", "less than 128 bits", "grpc.addr is not a loopback"]);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use axum::response::Response;
 use forge_core::command::{Cancel, Owned};
+use forge_core::failure::FailureId;
 use forge_core::id::{ClientId, JobId};
 use forge_core::job::{BadQueueName, Job, Name};
 use forge_core::state::State;
@@ -38,7 +39,7 @@ pub(super) const ROUTES: &[Route] = &[
 
 /// The parameters of a search for jobs.
 pub(in crate::dialects) const FILTERS: &[&str] =
-    &["state", "queue", "client", "type", "kind", "code", "since", "until", "q", "limit", "cursor"];
+    &["state", "queue", "client", "type", "kind", "code", "group", "since", "until", "q", "limit", "cursor"];
 
 /// Ids begin with the moment they were made, by the clock of whoever made them.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(3600);
@@ -58,6 +59,10 @@ pub(in crate::dialects) async fn search(
     query: &QueryString,
 ) -> Result<AdminPage<AdminJob>, ApiError> {
     let search = Search::of(query)?;
+    if let Some(group) = query.get("group") {
+        let group = group.parse().map_err(|_| query.invalid("group", "is no id of a group of failures"))?;
+        return of_group(app, group, &search).await;
+    }
     let mut narrow = search.clone();
     if narrow.narrow() {
         let page = page(app, narrow).await?;
@@ -209,6 +214,22 @@ async fn page(app: &App, search: Search) -> Result<AdminPage<AdminJob>, ApiError
     let items = found.iter().map(AdminJob::new).collect();
     let next_cursor = next.map(|id| id.to_string());
     Ok(AdminPage { items, next_cursor })
+}
+
+/// A page of the jobs that stand failed for the reason of a group, oldest first. The cursor is the last job that was looked at.
+async fn of_group(app: &App, group: FailureId, search: &Search) -> Result<AdminPage<AdminJob>, ApiError> {
+    let Search { filter, limit, .. } = search;
+    let mut jobs = app.engine.store().failed_jobs(group, filter.before, limit + 1).await?;
+    let has_more = jobs.len() > *limit;
+    jobs.truncate(*limit);
+    let next_cursor = jobs.last().filter(|_| has_more).map(|job| job.id.to_string());
+    jobs.retain(|job| {
+        search.fits(job)
+            && (filter.states.is_empty() || filter.states.contains(&job.state))
+            && filter.client.is_none_or(|client| job.head.client == client)
+            && filter.queue.as_ref().is_none_or(|queue| job.head.queue == *queue)
+    });
+    Ok(AdminPage { items: jobs.iter().map(AdminJob::new).collect(), next_cursor })
 }
 
 /// The job of the path.

@@ -9,12 +9,12 @@ use forge_core::rows::{Activity, Minute};
 use forge_core::state::State;
 use forge_core::time::Time;
 use forge_core::worker::Worker;
-use forge_wire::admin::{AdminWorker, NodeView, Overview, OverviewMinute, OverviewQueue};
+use forge_wire::admin::{AdminQueue, AdminWorker, NodeView, Overview, OverviewMinute, OverviewQueue};
 use forge_wire::time;
 use forge_wire::words::forge_state;
 
 use super::queues::Queues;
-use super::workers;
+use super::{problems, workers};
 use crate::app::App;
 use crate::edge::query::QueryString;
 use crate::edge::routing::{Call, Route, RouteAccess};
@@ -43,9 +43,11 @@ pub(in crate::dialects) async fn overview(app: &App) -> Result<Overview, ApiErro
     }
     let mut queues = Queues::read(app).await?;
     let rates = queues.rates();
-    let mut shown: Vec<OverviewQueue> = Vec::new();
+    let (mut shown, mut unattended): (Vec<OverviewQueue>, Vec<AdminQueue>) = Default::default();
     for name in queues.fullest(PAGE_MAX) {
-        shown.push(queues.show(app, &name).await?.into());
+        let queue = queues.show(app, &name).await?;
+        unattended.extend(queue.unattended.then(|| queue.clone()));
+        shown.push(queue.into());
     }
     let now = app.clock.now();
     let mut workers: Vec<Worker> = store.records(None, String::new(), PAGE_MAX).await?;
@@ -56,14 +58,18 @@ pub(in crate::dialects) async fn overview(app: &App) -> Result<Overview, ApiErro
         version: node.version.clone(),
         started_at: time::millis(node.started_at),
     };
+    let nodes: Vec<&Node> = nodes.iter().filter(|node| !node.is_gone(now)).collect();
+    let sinks = app.sinks.look(app).await?;
+    let problems = problems::found(app, &unattended, &sinks, &nodes).await?;
     Ok(Overview {
         jobs,
         queues: shown,
         rates,
         minutes: minutes(app).await?,
         workers: workers.iter().map(|worker| AdminWorker::new(worker, now)).collect(),
-        sinks: app.sinks.look(app).await?,
-        nodes: nodes.iter().filter(|node| !node.is_gone(now)).map(node).collect(),
+        sinks,
+        nodes: nodes.into_iter().map(node).collect(),
+        problems,
     })
 }
 

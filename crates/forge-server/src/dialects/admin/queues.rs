@@ -14,10 +14,12 @@ use forge_core::time::Time;
 use forge_core::{Answer, Command};
 use forge_wire::admin::{AdminPage, AdminQueue, OverviewRates, QueueFigures, QueueLimits, read_rate};
 use forge_wire::body::{self, violation};
+use forge_wire::hint::nearest;
 use serde_json::{Map, Value};
 
 use super::audit;
 use crate::app::App;
+use crate::attendance::AttendedQueues;
 use crate::edge::query::QueryString;
 use crate::edge::routing::{Call, Route, RouteAccess};
 use crate::edge::{ApiError, queue_name, respond};
@@ -62,17 +64,22 @@ pub(in crate::dialects) async fn listed(call: &Call<'_>) -> Result<AdminPage<Adm
 }
 
 /// What is known of all queues.
-pub(super) struct Queues {
+pub(crate) struct Queues {
     by_name: BTreeMap<String, FoundQueue>,
     /// How many queues have been searched for their oldest job.
     n_looked_at: usize,
+    /// Read when a queue is first found in which jobs wait for too long.
+    attended: Option<AttendedQueues>,
+    no_worker_s: u64,
+    /// How long this node has been up: before that it does not know who asks for what.
+    up_s: u64,
     now: Time,
 }
 
 struct FoundQueue {
     view: AdminQueue,
-    /// The keys of those in which something waits, and whose.
-    waiting: Vec<QueueId>,
+    /// Those in which something waits, and whether workers hold jobs of it.
+    waiting: Vec<(QueueId, bool)>,
     minute: Activity,
     hour: Activity,
 }
@@ -89,7 +96,7 @@ impl FoundQueue {
 }
 
 impl Queues {
-    pub(super) async fn read(app: &App) -> Result<Queues, ApiError> {
+    pub(crate) async fn read(app: &App) -> Result<Queues, ApiError> {
         let (store, now) = (app.engine.store(), app.clock.now());
         let mut by_name: BTreeMap<String, FoundQueue> = BTreeMap::new();
         found(&mut by_name, &app.default_queue);
@@ -99,7 +106,7 @@ impl Queues {
             let before = entry.view.waiting;
             entry.view.add(&queue.counts);
             if entry.view.waiting > before {
-                entry.waiting.push(id);
+                entry.waiting.push((id, queue.counts.active() > 0));
             }
         }
         let Minute(minute) = Minute::of(now);
@@ -119,11 +126,13 @@ impl Queues {
                 set(&mut found(&mut by_name, &settings.queue).view, &settings);
             }
         }
-        Ok(Queues { by_name, n_looked_at: 0, now })
+        let no_worker_s = app.config.alerts.no_worker.as_secs();
+        let up_s = now.since(app.started_at).as_secs();
+        Ok(Queues { by_name, n_looked_at: 0, attended: None, no_worker_s, up_s, now })
     }
 
     /// The names of those in which most jobs wait or are held.
-    pub(super) fn fullest(&self, max: usize) -> Vec<String> {
+    pub(crate) fn fullest(&self, max: usize) -> Vec<String> {
         let mut names: Vec<(u64, &String)> =
             self.by_name.iter().map(|(name, found)| (found.view.waiting + found.view.active, name)).collect();
         names.sort_unstable_by_key(|(n, name)| (std::cmp::Reverse(*n), *name));
@@ -150,7 +159,7 @@ impl Queues {
     }
 
     /// One of them, with its rates and its oldest job.
-    pub(super) async fn show(&mut self, app: &App, name: &str) -> Result<AdminQueue, ApiError> {
+    pub(crate) async fn show(&mut self, app: &App, name: &str) -> Result<AdminQueue, ApiError> {
         let Some(found) = self.by_name.remove(name) else { return Ok(AdminQueue::new(name)) };
         let mut view = found.view;
         let since_minute = self.since_minute();
@@ -158,13 +167,34 @@ impl Queues {
         view.last_hour = QueueFigures::of(&found.hour, since_minute + 3600.0);
         if self.n_looked_at + found.waiting.len() <= OLDEST_LOOKED_AT_MAX {
             self.n_looked_at += found.waiting.len();
-            for queue in &found.waiting {
+            for (queue, is_held) in &found.waiting {
                 let waited = oldest(app, queue, self.now).await?;
                 view.oldest_waiting_s = view.oldest_waiting_s.max(waited);
+                // Workers that hold jobs of it are alive, and busy.
+                let is_late = waited.is_some_and(|waited| waited.min(self.up_s) >= self.no_worker_s);
+                view.unattended |= is_late && !is_held && !self.attended(app).await?.contains(queue);
             }
         }
         Ok(view)
     }
+
+    async fn attended(&mut self, app: &App) -> Result<&AttendedQueues, ApiError> {
+        match &mut self.attended {
+            Some(known) => Ok(known),
+            unknown => Ok(unknown.insert(AttendedQueues::read(app).await?)),
+        }
+    }
+}
+
+/// The fullest queues, and whether each is unattended.
+pub(crate) async fn unattended(app: &App) -> Result<Vec<(String, bool)>, ApiError> {
+    let mut queues = Queues::read(app).await?;
+    let mut found = Vec::new();
+    for name in queues.fullest(PAGE_MAX) {
+        let unattended = queues.show(app, &name).await?.unattended;
+        found.push((name, unattended));
+    }
+    Ok(found)
 }
 
 fn found<'a>(by_name: &'a mut BTreeMap<String, FoundQueue>, name: &Name) -> &'a mut FoundQueue {
@@ -199,7 +229,20 @@ async fn resume(call: Call<'_>) -> Result<Response, ApiError> {
 /// Stops or resumes handing out jobs of the queues of the path.
 pub(in crate::dialects) async fn set_paused(call: &Call<'_>, paused: bool) -> Result<AdminQueue, ApiError> {
     let action = if paused { "pause" } else { "resume" };
+    check_known(call.app, &named(call)?).await?;
     change(call, action, QueueChange { paused: Some(paused), ..QueueChange::default() }).await
+}
+
+/// Refuses a name that no queue has: one without jobs, settings and workers is most likely misspelt.
+async fn check_known(app: &App, name: &Name) -> Result<(), ApiError> {
+    let mut queues = Queues::read(app).await?;
+    if queues.by_name.contains_key(name.as_str()) || queues.attended(app).await?.contains_name(name) {
+        return Ok(());
+    }
+    let meant = nearest(name.as_str(), queues.by_name.keys().map(String::as_str));
+    let meant = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or(".".to_owned());
+    let detail = format!("No queue `{name}` has jobs, settings or workers{meant}");
+    Err(ApiError::new(Kind::JobNotFound, &detail))
 }
 
 /// `PUT /admin/v1/queues/{name}`: bounds for each queue of the name. What is absent stays, null lifts.

@@ -75,7 +75,8 @@ pub(in crate::dialects) async fn start(
     }
     let job_id = submit(call.app, group.id, terms, matched).await?;
     audit::note(call.exchange, "redrive", &format!("{} as job {job_id}", group.id));
-    Ok(Some(RedriveStarted { job_id, matched }))
+    let will_redrive = matched.min(terms.limit.unwrap_or(u64::MAX));
+    Ok(Some(RedriveStarted { job_id, matched, will_redrive }))
 }
 
 async fn submit(

@@ -4,8 +4,8 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use axum::http::StatusCode;
 use axum::http::header::{HeaderValue, SET_COOKIE};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use forge_core::Command;
 use forge_core::catalog::Kind;
@@ -63,12 +63,33 @@ pub(super) fn session(app: &App, exchange: &Exchange) -> Option<OperatorSession>
     app.sessions.of(&exchange.headers, exchange.began)
 }
 
+/// Whether the browser says that a page of another site sent the form. A second fence: the token of the form is the first. What a browser
+/// says of the site is believed before `Origin`, because a proxy may change the host that we see.
+fn is_of_foreign_page(app: &App, headers: &HeaderMap) -> bool {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    if let Some(site) = text("sec-fetch-site") {
+        return !matches!(site, "same-origin" | "none");
+    }
+    let authority =
+        |url: &str| url.split_once("://").map(|(_, rest)| rest.trim_end_matches('/').to_lowercase());
+    // `null` comes from pages that send no referrer, which ours are.
+    let Some(origin) = text("origin").and_then(authority) else { return false };
+    let public = app.config.server.public_base_url.as_deref().and_then(authority);
+    let host = text("host").map(str::to_lowercase);
+    // A public URL may have a path.
+    !(host == Some(origin.clone()) || public.is_some_and(|url| url.split('/').next() == Some(&origin)))
+}
+
 /// The fields of a form, if it is of this session.
 pub(super) fn form_of(call: &Call<'_>, known: &[&str]) -> Result<QueryString, ApiError> {
     let text = str::from_utf8(&call.body)
         .map_err(|_| ApiError::new(Kind::MalformedRequest, "The form is not UTF-8."))?;
     let known: Vec<&str> = known.iter().copied().chain(["csrf"]).collect();
     let form = QueryString::read(text, &known)?;
+    if is_of_foreign_page(call.app, &call.exchange.headers) {
+        let detail = "The form was sent by a page of another site.";
+        return Err(ApiError::new(Kind::Forbidden, detail));
+    }
     let token = form.get("csrf").unwrap_or_default();
     if call.app.sessions.is_form_token(session(call.app, call.exchange), token) {
         return Ok(form);
@@ -116,7 +137,7 @@ async fn log_in(call: Call<'_>) -> Result<Response, ApiError> {
     let text = str::from_utf8(&call.body).unwrap_or_default();
     let fields = QueryString::read(text, &["token", "csrf"])?;
     let query = QueryString::of(&exchange.uri, &["next"])?;
-    auth::check_token(app, exchange, fields.get("token").unwrap_or_default().trim())?;
+    auth::check_token(app, exchange, fields.get("token").unwrap_or_default().trim()).await?;
     let mut response = see_other(&next_of(&query));
     let value = app.sessions.open(app.clock.random(), exchange.began);
     set(app, &mut response, SESSION_COOKIE, &value, SESSION_LASTS);

@@ -32,7 +32,7 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     let main = html! {
         (layout::heading("Failures"))
         section #failures .scroll data-live aria-label="Groups of failures" {
-            @if found.items.is_empty() { div .panel { (parts::nothing("Nothing has failed.")) } } @else {
+            @if found.items.is_empty() { div .panel { (parts::empty_page(&found, "Nothing has failed.")) } } @else {
                 table .rows {
                     thead { tr {
                         th scope="col" { "Reason" } th scope="col" { "Last 24 hours" } th .n scope="col" { "Count" }
@@ -99,7 +99,7 @@ fn about(call: &Call<'_>, group: &FailureGroupView) -> Markup {
                 }
                 div .trend-wide { (trend(group)) p .muted { "The last 24 hours, the newest on the right." } }
                 p {
-                    a href={ "/dashboard/jobs?state=FAILED&code=" (parts::encoded(&group.code)) } { "Failed jobs with this code" } " · "
+                    a href={ "/dashboard/jobs?group=" (group.group) } { "Failed jobs of this group" } " · "
                     a href={ "/problems/" (slug) } { "What it means and what to do" }
                 }
             }
@@ -184,8 +184,10 @@ async fn redrive(call: Call<'_>) -> Result<Response, ApiError> {
     let request = read_redrive(body(&form).as_bytes())?;
     match redrives::start(&call, request.terms).await? {
         Some(started) => {
-            let note =
-                format!("The redrive of {} has begun; this is its job.", counted(started.matched, "job"));
+            let jobs = counted(started.will_redrive, "job");
+            let note = format!(
+                "The redrive of {jobs} has begun. This is its own job: it has succeeded once all of them were begun again, however they end."
+            );
             Ok(done(call.app, &format!("/dashboard/jobs/{}", started.job_id), &note))
         }
         None => {

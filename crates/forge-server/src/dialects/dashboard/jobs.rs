@@ -100,11 +100,7 @@ fn filters(query: &QueryString) -> Markup {
 
 fn table(found: &AdminPage<AdminJob>, now: Time) -> Markup {
     if found.items.is_empty() {
-        let text = match found.next_cursor {
-            Some(_) => "Nothing among the jobs looked at so far; there are more on the next page.",
-            None => "No job matches.",
-        };
-        return parts::nothing(text);
+        return parts::empty_page(found, "No job matches.");
     }
     html! {
         table .rows .jobs {

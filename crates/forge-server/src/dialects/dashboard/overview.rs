@@ -117,24 +117,35 @@ fn latency(view: &Overview) -> Markup {
     }
 }
 
+fn problem_word(kind: &str) -> &str {
+    match kind {
+        "queue_unattended" => "unattended",
+        "webhook_failing" => "failing",
+        "sink_behind" => "behind",
+        "schedule_missed" => "missed",
+        "node_versions" => "versions",
+        other => other,
+    }
+}
+
 /// What somebody should look at.
 fn wrong(view: &Overview, groups: &[FailureGroupView], now: Time) -> Markup {
     let paused: Vec<&OverviewQueue> = view.queues.iter().filter(|queue| queue.paused).collect();
-    let sinks: Vec<_> = view.sinks.iter().filter(|sink| sink.state != "ok").collect();
     let silent: Vec<_> = view.workers.iter().filter(|worker| worker.silent_s >= workers::SILENT_S).collect();
-    let is_well = groups.is_empty() && paused.is_empty() && sinks.is_empty() && silent.is_empty();
+    let is_well = groups.is_empty() && paused.is_empty() && view.problems.is_empty() && silent.is_empty();
     html! {
         section #wrong .panel data-live aria-labelledby="wrong-title" {
             h2 #wrong-title { "What is wrong" }
-            @if is_well { (parts::nothing("Nothing: no failures, no paused queues, nobody silent.")) }
+            @if is_well { (parts::nothing("Nothing: no failures, no paused or unattended queues, no failing webhooks, no silent workers.")) }
             ul .notices {
                 @for queue in &paused {
                     li { (parts::badge("warn", "paused")) " Queue " a href="/dashboard/queues" { (queue.name) }
                         ", " (counted(queue.waiting, "job")) " waiting" }
                 }
-                @for sink in &sinks {
-                    li { (parts::badge("bad", &sink.state)) " Sink " a href="/dashboard/sinks" { (sink.name) }
-                        @if let Some(error) = &sink.last_error { ": " (error) } }
+                @for problem in &view.problems {
+                    li data-problem=(problem.kind) { (parts::badge("bad", problem_word(&problem.kind))) " "
+                        a href=(problem.link) { (problem.what) }
+                        @if let Some(since) = &problem.since { ", since " (parts::moment(now, since)) } }
                 }
                 @for worker in &silent {
                     li { (parts::badge("warn", "silent")) " Worker " a href="/dashboard/workers" { (worker.id) }

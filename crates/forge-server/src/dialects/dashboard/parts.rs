@@ -1,6 +1,7 @@
 //! What pages are put together from: moments, states, numbers, links, forms.
 
 use forge_core::time::Time;
+use forge_wire::admin::AdminPage;
 use forge_wire::time;
 use maud::{Markup, html};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -156,6 +157,14 @@ impl ActionButton<'_> {
 /// Where there is nothing to show.
 pub(super) fn nothing(text: &str) -> Markup {
     html! { p .nothing { (text) } }
+}
+
+/// The text of an empty page of a list; `none` is the text if the list itself is empty. A page may be empty although there is more.
+pub(super) fn empty_page<T>(page: &AdminPage<T>, none: &str) -> Markup {
+    match page.next_cursor {
+        Some(_) => nothing("Nothing on this page; there is more on the next one."),
+        None => nothing(none),
+    }
 }
 
 /// The way to the next page of a list, and back to the first one.

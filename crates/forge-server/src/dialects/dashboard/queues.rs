@@ -50,6 +50,7 @@ fn row(call: &Call<'_>, queue: &AdminQueue, most: u64, now: Time) -> Markup {
             th scope="row" {
                 a href={ "/dashboard/jobs?queue=" (queue.name) } { (queue.name) }
                 @if let Some(at) = &queue.paused_at { " " (parts::badge("warn", "paused")) " " span .muted { (parts::moment(now, at)) } }
+                @if queue.unattended { " " (parts::badge("bad", "unattended")) }
                 (bounds(queue))
             }
             td .depth { (chart::bar(queue.waiting, most, "is-queued", &format!("{} waiting", queue.waiting))) }

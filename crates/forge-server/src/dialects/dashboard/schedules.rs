@@ -30,7 +30,7 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
         (layout::heading("Schedules"))
         section #schedules .scroll data-live aria-label="Schedules" {
             @if found.items.is_empty() {
-                div .panel { (parts::nothing("No client has a schedule. Cron jobs are made under /ojs/v1/cron and /v1.")) }
+                div .panel { (parts::empty_page(&found, "No client has a schedule. Cron jobs are made under /ojs/v1/cron and /v1.")) }
             } @else {
                 table .rows {
                     thead { tr {

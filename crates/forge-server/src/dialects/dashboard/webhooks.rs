@@ -33,7 +33,7 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     let main = html! {
         (layout::heading("Webhooks"))
         section #webhooks .scroll data-live aria-label="Webhooks" {
-            @if found.items.is_empty() { div .panel { (parts::nothing("No client has registered a webhook.")) } } @else {
+            @if found.items.is_empty() { div .panel { (parts::empty_page(&found, "No client has registered a webhook.")) } } @else {
                 table .rows {
                     thead { tr {
                         th scope="col" { "Address" } th scope="col" { "Health" } th .n scope="col" { "Failed in a row" }
@@ -78,7 +78,9 @@ async fn show(call: Call<'_>) -> Result<Response, ApiError> {
         (layout::heading("Deliveries"))
         p .under { @if let Some(url) = url { (url) " · " } code { (id) } }
         section #deliveries .scroll data-live aria-label="Deliveries" {
-            (sent(&call, &found.items, &format!("/dashboard/webhooks/{id}")))
+            @if found.items.is_empty() { (parts::empty_page(&found, NOTHING_SENT)) } @else {
+                (sent(&call, &found.items, &format!("/dashboard/webhooks/{id}")))
+            }
             (parts::pager(&call, found.next_cursor.as_deref()))
         }
         p { a href="/dashboard/webhooks" { "All webhooks" } }
@@ -86,11 +88,13 @@ async fn show(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(layout::page(&call, Section::Webhooks, "Deliveries", &main))
 }
 
+const NOTHING_SENT: &str = "Nothing was sent.";
+
 /// Deliveries, each with its attempts. `path` is the page of what they are about.
 pub(super) fn sent(call: &Call<'_>, deliveries: &[DeliveryView], path: &str) -> Markup {
     let now = call.app.clock.now();
     if deliveries.is_empty() {
-        return parts::nothing("Nothing was sent.");
+        return parts::nothing(NOTHING_SENT);
     }
     html! {
         table .rows {

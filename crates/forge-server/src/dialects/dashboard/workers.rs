@@ -32,7 +32,7 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
         (layout::heading("Workers"))
         section #workers .scroll data-live aria-label="Workers" {
             @if found.items.is_empty() {
-                div .panel { (parts::nothing("No workers of your own send heartbeats. Simulated jobs are run by the built-in worker of each node.")) }
+                div .panel { (parts::empty_page(&found, "No workers of your own send heartbeats. Simulated jobs are run by the built-in worker of each node.")) }
             } @else {
                 table .rows {
                     thead { tr {

@@ -2,7 +2,7 @@
 
 use axum::response::Response;
 use forge_core::time::Time;
-use forge_wire::workflow::{AdminWorkflow, AdminWorkflowDetail, StepView};
+use forge_wire::workflow::{AdminWorkflow, AdminWorkflowDetail, StepView, WorkflowSummary};
 use maud::{Markup, html};
 
 use super::access::page;
@@ -26,7 +26,7 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
         (layout::heading("Workflows"))
         section #workflows .scroll data-live aria-label="Workflows" {
             @if found.items.is_empty() {
-                div .panel { (parts::nothing("No workflow so far. Workflows are begun under /v1/workflows and /ojs/v1/workflows.")) }
+                div .panel { (parts::empty_page(&found, "No workflow so far. Workflows are begun under /v1/workflows and /ojs/v1/workflows.")) }
             } @else {
                 table .rows {
                     thead { tr {
@@ -83,6 +83,16 @@ async fn show(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(layout::page(&call, Section::Workflows, &format!("Workflow {title}"), &main))
 }
 
+/// How much of a workflow went well. Progress counts steps that are over; of one that ended badly only those that succeeded are shown.
+fn bar(of: &WorkflowSummary) -> Markup {
+    let has_failed = matches!(of.state.as_str(), "FAILED" | "CANCELED");
+    let well = u64::from(of.steps_succeeded) * 100 / u64::from(of.steps_total.max(1));
+    let shown = if has_failed { well } else { u64::from(of.progress) };
+    html! {
+        progress .is-failed[has_failed] max="100" value=(shown) aria-label="Progress" { (shown) " %" }
+    }
+}
+
 fn heading(call: &Call<'_>, view: &AdminWorkflowDetail) -> Markup {
     let summary = &view.workflow.summary;
     let now = call.app.clock.now();
@@ -97,8 +107,8 @@ fn heading(call: &Call<'_>, view: &AdminWorkflowDetail) -> Markup {
                 &html! { (name(&summary.name, &summary.workflow_id)) " " (parts::state(&summary.state)) },
                 &html! {
                     @match summary.state.as_str() {
-                        "CREATED" | "QUEUED" | "ASSIGNED" | "RUNNING" => (button("cancel", "Cancel job", "danger")),
-                        "FAILED" => (button("retry", "Retry job", "primary")),
+                        "CREATED" | "QUEUED" | "ASSIGNED" | "RUNNING" => (button("cancel", "Cancel workflow", "danger")),
+                        "FAILED" => (button("retry", "Retry workflow", "primary")),
                         _ => {}
                     }
                 },
@@ -106,7 +116,7 @@ fn heading(call: &Call<'_>, view: &AdminWorkflowDetail) -> Markup {
             p .under { code { (summary.workflow_id) } (parts::copy(&summary.workflow_id, "the id of the workflow")) }
             section .panel aria-label="Facts" {
                 dl .facts {
-                    div { dt { "Form" } dd { (summary.form) } }
+                    div { dt { "Submitted as" } dd { (summary.form) } }
                     div { dt { "Steps" } dd { (summary.steps_succeeded) " of " (summary.steps_total) } }
                     div { dt { "If a step fails" } dd { (view.workflow.failure_policy) } }
                     div { dt { "Client" } dd { (parts::client_link(&view.client)) } }
@@ -114,7 +124,7 @@ fn heading(call: &Call<'_>, view: &AdminWorkflowDetail) -> Markup {
                     @if let Some(at) = &summary.finished_at { div { dt { "Ended" } dd { (parts::moment(now, at)) } } }
                     div { dt { "Its own job" } dd { (parts::job_link(&summary.workflow_id)) } }
                 }
-                progress max="100" value=(summary.progress) aria-label="Progress" { (summary.progress) " %" }
+                (bar(summary))
             }
         }
     }

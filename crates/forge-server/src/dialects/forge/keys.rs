@@ -93,7 +93,7 @@ async fn renew(call: Call<'_>) -> Result<Response, ApiError> {
 async fn revoke(call: Call<'_>) -> Result<Response, ApiError> {
     let key_id: Option<String> = body::member(&call.body, "key_id", "a string")?;
     let key_id = key_id.ok_or_else(|| {
-        let missing = violation("key_id", "is mandatory", "required");
+        let missing = violation("key_id", "is required", "required");
         refused_body(Kind::MalformedRequest, vec![missing], &["key_id"])
     })?;
     let client = owned(&call).await?;

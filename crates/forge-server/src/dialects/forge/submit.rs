@@ -5,10 +5,12 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use axum::response::Response;
 use forge_core::catalog::Kind;
+use forge_core::id::ClientId;
 use forge_core::item::Item;
-use forge_core::job::{Head, Input, Job, JobForm};
+use forge_core::job::{Conflict, Head, Input, Job, JobForm, Unique};
 use forge_core::time::Time;
 use forge_core::work::{Definition, WorkKind};
+use forge_problem::Digest;
 use forge_wire::fingerprint::fingerprint;
 use forge_wire::forge::{
     BATCH_MEMBERS, SUBMIT_MEMBERS, SubmitRequest, SubmittedView, read_batch, read_submit, refused,
@@ -35,6 +37,8 @@ const TERMS: SubmissionTerms = SubmissionTerms {
     key: "idempotency_key",
     execution_at: Some("execution_at"),
     payload: "payload",
+    work_kind: "work_kind",
+    job_type: Some("job_type"),
     payload_bytes_max: |limits| limits.max_job_payload_bytes,
     refused,
 };
@@ -115,17 +119,25 @@ fn submission(call: &Call<'_>, request: SubmitRequest, items: Vec<Item>) -> Subm
     let app = call.app;
     let head = call.head(call.caller().client, request.correlation_id.as_deref());
     let now = head.created_at;
+    let client = head.client;
+    let is_real = request.job_type.is_some();
+    let definition = (items.is_empty() && !is_real).then(|| definition(app, &request, now));
     let head = Head {
         form: request.form,
-        definition: items.is_empty().then(|| definition(app, &request, now)),
+        definition,
         execution_at: request.execution_at,
         priority: request.priority.unwrap_or(0),
-        retry: app.retry_policy(request.retry_mode),
-        timeout: Some(app.config.exec.max_runtime),
+        retry: match is_real {
+            true => app.real_policy(request.retry_mode, request.max_retries),
+            false => app.retry_policy(request.retry_mode),
+        },
+        timeout: request.timeout,
+        unique: request.unique_key.map(|key| unique(client, &key)),
         callback: request.callback,
+        job_type: request.job_type.unwrap_or_default(),
         ..head
     };
-    let items = with_kinds(app, items, now);
+    let items = if is_real { items } else { with_kinds(app, items, now) };
     let input = Input { payload: request.payload.unwrap_or_default(), items, ..Input::default() };
     Submission { id: None, queue: request.queue, head, input: Arc::new(input) }
 }
@@ -141,13 +153,10 @@ fn with_kinds(app: &App, mut items: Vec<Item>, now: Time) -> Vec<Item> {
 
 /// What the job shall do: what the client asked for, or what the time of the request says.
 fn definition(app: &App, request: &SubmitRequest, now: Time) -> Definition {
-    let max_runtime_ms = max_runtime_ms(app);
     match (request.work_kind, request.form) {
-        (Some(kind), _) => Definition::of(kind, max_runtime_ms),
+        (Some(kind), _) => app.simulated(kind),
         // Its work is the notification (C-56).
-        (None, JobForm::EmitEvent) => {
-            Definition { duration_ms: 0, ..Definition::of(WorkKind::SuccessFast, max_runtime_ms) }
-        }
+        (None, JobForm::EmitEvent) => Definition { duration_ms: 0, ..app.simulated(WorkKind::SuccessFast) },
         (None, JobForm::Execute | JobForm::Deferred) => {
             random_definition(app, now.as_micros().unsigned_abs())
         }
@@ -156,9 +165,16 @@ fn definition(app: &App, request: &SubmitRequest, now: Time) -> Definition {
 
 fn random_definition(app: &App, seed: u64) -> Definition {
     let failure_per_mille = (app.config.catalog.failure_probability * 1000.0).round() as u16;
-    Definition::random(seed, failure_per_mille, max_runtime_ms(app))
+    Definition::random(seed, failure_per_mille, app.max_runtime_ms())
 }
 
-fn max_runtime_ms(app: &App) -> u32 {
-    u32::try_from(app.config.exec.max_runtime.as_millis()).unwrap_or(u32::MAX)
+/// A key of the client that no second job may have before the first has ended.
+fn unique(client: ClientId, key: &str) -> Unique {
+    let text = format!("unique_key of /v1\0{client}\0{key}");
+    Unique {
+        key: Digest::of(text.as_bytes()).0,
+        facets: Unique::UNFINISHED,
+        until: None,
+        on_conflict: Conflict::Reject,
+    }
 }

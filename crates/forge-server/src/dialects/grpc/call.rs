@@ -17,13 +17,16 @@ use forge_wire::ojs::error::ErrorContext;
 use forge_wire::ojs::server::CONFORMANCE_LEVEL;
 use forge_wire::problem::Refused;
 use forge_wire::{grpc, status};
+use prost::Message;
 use tokio::time::timeout;
 use tonic::{Request, Response, Status};
 
 use super::OjsOverGrpc;
 use super::feed::{self, MessageFeed, Messages};
+use super::unread::UnreadAnswers;
 use crate::app::App;
 use crate::dialects::ojs::refusals;
+use crate::edge::byte_budget::{ByteHolder, Reservation};
 use crate::edge::exchange::REQUEST_ID;
 use crate::edge::routing::{Call, RateCount, RouteAccess};
 use crate::edge::{ApiError, Exchange, Panicked, Who, body, caught, finish, timed_out};
@@ -57,6 +60,8 @@ pub(super) struct CallOrigin {
     pub(super) address: IpAddr,
     /// Which host the client means: HTTP/2 has it beside the header fields.
     pub(super) authority: Option<HeaderValue>,
+    /// The answers of its connection that the client has not read.
+    pub(super) unread: Arc<UnreadAnswers>,
 }
 
 /// What a handler returns. Boxed, so that a call takes the memory of its own handler and not of the largest one.
@@ -75,19 +80,32 @@ pub(super) const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeou
 
 impl OjsOverGrpc {
     /// A call with one answer. `subject` is the id of the job in its message, if it is about one.
-    pub(super) async fn unary<Q: Send, A>(
+    pub(super) async fn unary<Q: Send, A: Message>(
         &self,
         request: Request<Q>,
         rpc: &'static Rpc,
         subject: fn(&Q) -> &str,
         answer: for<'a> fn(Call<'a>, Q) -> RpcAnswering<'a, A>,
     ) -> Result<Response<A>, Status> {
+        self.answered(request, rpc, subject, answer, A::encoded_len).await
+    }
+
+    /// The same for an answer that is no message; `size` counts its bytes, those of a stream as they come.
+    pub(super) async fn answered<Q: Send, A>(
+        &self,
+        request: Request<Q>,
+        rpc: &'static Rpc,
+        subject: fn(&Q) -> &str,
+        answer: for<'a> fn(Call<'a>, Q) -> RpcAnswering<'a, A>,
+        size: fn(&A) -> usize,
+    ) -> Result<Response<A>, Status> {
         let app = &*self.app;
         let (_, extensions, message) = request.into_parts();
         let entered = extensions.get::<EnteredCall>().and_then(EnteredCall::take);
-        let (mut exchange, who) =
+        let Entered { mut exchange, who, reservation, unread } =
             entered.ok_or_else(|| Status::internal("a call did not come by its entry"))?;
         exchange.subject = subject(&message).parse().ok();
+        let holder = ByteHolder::new(&who, exchange.address);
         let span = within(&exchange, rpc.timeout.unwrap_or(app.bounds.request_timeout));
         let done = {
             let call = Call { app, exchange: &mut exchange, who, body: Bytes::new() };
@@ -99,9 +117,12 @@ impl OjsOverGrpc {
             Ok(Err(_)) => Err(timed_out(&exchange)),
             Err(Panicked) => Err(ApiError::internal(Kind::Internal, "a handler panicked")),
         };
+        drop(reservation);
+        let answer = answer.and_then(|answer| Ok((unread.begin(holder, size(&answer))?, answer)));
         match answer {
-            Ok(answer) => {
+            Ok((unread, answer)) => {
                 let mut response = Response::new(answer);
+                response.extensions_mut().insert(unread);
                 succeeded(app, &exchange, response.metadata_mut().as_mut());
                 Ok(response)
             }
@@ -117,7 +138,7 @@ impl OjsOverGrpc {
         open: for<'a> fn(Call<'a>, Q) -> RpcAnswering<'a, F>,
     ) -> Result<Response<Messages<F::Message>>, Status> {
         let deadline = deadline(request.metadata().as_ref());
-        let opened = self.unary(request, rpc, |_| "", open).await?;
+        let opened = self.answered(request, rpc, |_| "", open, |_| 0).await?;
         let deadline = deadline.map(|span| self.app.clock.sleep(span));
         let (metadata, feed, extensions) = opened.into_parts();
         Ok(Response::from_parts(metadata, feed::stream(feed, deadline), extensions))
@@ -126,14 +147,24 @@ impl OjsOverGrpc {
 
 /// A call whose caller is known and may ask. It goes with the request, past what decodes the message, to the handler.
 #[derive(Clone)]
-pub(super) struct EnteredCall(Arc<Mutex<Option<(Exchange, Who)>>>);
+pub(super) struct EnteredCall(Arc<Mutex<Option<Entered>>>);
+
+/// What is known of such a call.
+pub(super) struct Entered {
+    pub(super) exchange: Exchange,
+    pub(super) who: Who,
+    /// What its metadata and its message hold, until it is answered.
+    pub(super) reservation: Reservation,
+    /// The answers of its connection that the client has not read.
+    pub(super) unread: Arc<UnreadAnswers>,
+}
 
 impl EnteredCall {
-    pub(super) fn new(exchange: Exchange, who: Who) -> EnteredCall {
-        EnteredCall(Arc::new(Mutex::new(Some((exchange, who)))))
+    pub(super) fn new(entered: Entered) -> EnteredCall {
+        EnteredCall(Arc::new(Mutex::new(Some(entered))))
     }
 
-    fn take(&self) -> Option<(Exchange, Who)> {
+    pub(super) fn take(&self) -> Option<Entered> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
@@ -258,7 +289,7 @@ pub(super) fn needs_job(job_id: &str) -> Result<(), ApiError> {
     if !job_id.is_empty() {
         return Ok(());
     }
-    let violations = vec![violation("job_id", "is a required field", "required")];
+    let violations = vec![violation("job_id", "is required", "required")];
     Err(forge_wire::body::refused(Kind::MalformedRequest, violations, &[]).into())
 }
 

@@ -3,21 +3,26 @@
 
 use std::pin::pin;
 
-use axum::http::header::HeaderName;
+use axum::http::header::{HeaderMap, HeaderName};
 use axum::http::{Request, Response};
 use bytes::{Buf, Bytes};
 use forge_core::catalog::Kind;
 use forge_wire::body::violation;
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http_body_util::Full;
 use hyper::body::Incoming;
 use prost::encoding::{WireType, decode_key, decode_varint};
 use tokio::time::timeout;
 use tonic::body::Body;
 
-use super::call::{CallOrigin, EnteredCall, GRPC_TIMEOUT, MessageSize, Rpc, as_over_http, exchange, refused};
+use super::call::{
+    CallOrigin, Entered, EnteredCall, GRPC_TIMEOUT, MessageSize, Rpc, as_over_http, exchange, refused,
+};
 use crate::app::App;
+use crate::edge::byte_budget::{ByteHolder, Reservation};
 use crate::edge::{ApiError, Exchange, Panicked, Who, body, caught, routing};
-use crate::limits::{GRPC_ENTRIES_MAX, GRPC_MESSAGE_BYTES_MAX, GRPC_MESSAGE_OF_ONE_BYTES_MAX};
+use crate::limits::{
+    GRPC_CALL_BYTES, GRPC_ENTRIES_MAX, GRPC_MESSAGE_BYTES_MAX, GRPC_MESSAGE_OF_ONE_BYTES_MAX,
+};
 
 const GRPC_ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 
@@ -50,8 +55,9 @@ pub(super) async fn enter(
         Err(Panicked) => Err(ApiError::internal(Kind::Internal, "a check panicked")),
     };
     match message {
-        Ok((who, message)) => {
-            parts.extensions.insert(EnteredCall::new(exchange, who));
+        Ok((who, reservation, message)) => {
+            let unread = origin.unread.clone();
+            parts.extensions.insert(EnteredCall::new(Entered { exchange, who, reservation, unread }));
             Ok(Request::from_parts(parts, Full::new(message)))
         }
         Err(error) => Err(refused(app, &exchange, error).into_http()),
@@ -63,22 +69,29 @@ async fn message(
     exchange: &mut Exchange,
     rpc: &Rpc,
     body: Incoming,
-) -> Result<(Who, Bytes), ApiError> {
+) -> Result<(Who, Reservation, Bytes), ApiError> {
     let who = routing::enter(app, exchange, rpc.access, rpc.rate).await?;
+    let mut reservation = app.incoming.open(ByteHolder::new(&who, exchange.address));
+    reservation.grow(GRPC_CALL_BYTES + head_bytes(&exchange.headers))?;
     let bytes_max = match rpc.size {
         MessageSize::One => GRPC_MESSAGE_OF_ONE_BYTES_MAX,
         MessageSize::Many => GRPC_MESSAGE_BYTES_MAX,
     };
-    let read = Limited::new(body, bytes_max + PREFIX_BYTES).collect().await;
-    let message = read.map_err(|error| match error.is::<LengthLimitError>() {
-        true => body::too_large(bytes_max),
-        false => ApiError::new(Kind::MalformedRequest, "The message broke off."),
-    })?;
-    let message = message.to_bytes();
+    let bytes_max = body::bytes_max_of(&who, bytes_max);
+    let message = match body::gather(body, bytes_max + PREFIX_BYTES, &mut reservation).await {
+        Ok(message) => message,
+        Err(error) if error.kind() == Kind::BodyTooLarge => return Err(body::too_large(bytes_max)),
+        Err(error) => return Err(error),
+    };
     if rpc.size == MessageSize::Many {
         check_entries(message.get(PREFIX_BYTES..).unwrap_or_default())?;
     }
-    Ok((who, message))
+    Ok((who, reservation, message))
+}
+
+/// Bytes of header fields.
+pub(super) fn head_bytes(headers: &HeaderMap) -> usize {
+    headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum()
 }
 
 /// Refuses a message with more fields than any that could be accepted: each may become a job, and takes hundreds of bytes even if it is empty.

@@ -10,8 +10,10 @@ use forge_wire::grpc::health::{HealthCheckRequest, HealthCheckResponse};
 use tokio::sync::Mutex;
 use tonic::{Request, Response, Status};
 
+use super::call::EnteredCall;
 use super::feed::{self, MessageFeed, Messages};
 use crate::app::App;
+use crate::edge::byte_budget::Reservation;
 
 /// How often a watch looks.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -77,7 +79,10 @@ impl Health for HealthOfServer {
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
         let is_known = SERVICES.contains(&&*request.get_ref().service);
-        let watched = HealthFeed { app: self.app.clone(), seen: self.seen.clone(), is_known, told: None };
+        let entered = request.extensions().get::<EnteredCall>().and_then(EnteredCall::take);
+        let reservation = entered.map(|entered| entered.reservation);
+        let (app, seen) = (self.app.clone(), self.seen.clone());
+        let watched = HealthFeed { app, seen, is_known, told: None, _reservation: reservation };
         Ok(Response::new(feed::stream(watched, None)))
     }
 }
@@ -89,6 +94,8 @@ pub(super) struct HealthFeed {
     /// Whether there is such a service.
     is_known: bool,
     told: Option<ServingStatus>,
+    /// What the call holds, as long as it lasts.
+    _reservation: Option<Reservation>,
 }
 
 impl MessageFeed for HealthFeed {

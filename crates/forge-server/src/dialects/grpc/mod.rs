@@ -13,6 +13,8 @@
 //! | `stream_events.rs` | what happens, as it happens |
 //! | `feed.rs` | what both streams are made of |
 //! | `health.rs` | `grpc.health.v1.Health` |
+//! | `reflection.rs` | the bounds of reflection, which needs no key |
+//! | `unread.rs` | answers that a client does not read |
 
 mod call;
 mod cron;
@@ -21,11 +23,13 @@ mod feed;
 mod health;
 mod jobs;
 mod queues;
+mod reflection;
 mod results;
 mod server;
 mod service;
 mod stream_events;
 mod stream_jobs;
+mod unread;
 mod workers;
 mod workflows;
 
@@ -44,6 +48,7 @@ use crate::edge::routing::{RateCount, RouteAccess};
 use crate::limits::FETCH_TIMEOUT;
 
 pub use service::{GrpcConnection, GrpcService};
+pub use unread::GrpcAnswer;
 
 /// The service.
 pub(super) struct OjsOverGrpc {

@@ -9,6 +9,7 @@ use forge_wire::body::{self, violation};
 use forge_wire::grpc::forgerun_v1::result_service_server::ResultService;
 use forge_wire::grpc::forgerun_v1::{GetResultRequest, GetResultResponse};
 use forge_wire::grpc::{error, moment};
+use prost::Message;
 use tonic::{Request, Response, Status};
 
 use super::call::{Rpc, needs_job};
@@ -33,7 +34,10 @@ impl ResultService for OjsOverGrpc {
         request: Request<GetResultRequest>,
     ) -> Result<Response<GetResultResponse>, Status> {
         let subject: fn(&GetResultRequest) -> &str = |message| &message.job_id;
-        let answer = self.unary(request, GET, subject, |call, message| Box::pin(get(call, message))).await?;
+        let size: fn(&Result<GetResultResponse, Status>) -> usize =
+            |ended| ended.as_ref().map_or(0, Message::encoded_len);
+        let answer =
+            self.answered(request, GET, subject, |call, message| Box::pin(get(call, message)), size).await?;
         let (metadata, ended, extensions) = answer.into_parts();
         match ended {
             Ok(result) => Ok(Response::from_parts(metadata, result, extensions)),

@@ -23,14 +23,18 @@ use tonic_reflection::server::Builder;
 use tower_service::Service as _;
 
 use super::call::{CallOrigin, MessageSize, Rpc, exchange, refused};
-use super::entry::enter;
+use super::entry::{enter, head_bytes};
 use super::health::HealthOfServer;
+use super::reflection::ReflectionBody;
 use super::results::GET as GET_RESULT;
+use super::unread::{GrpcAnswer, UnreadAnswers};
 use super::{OjsOverGrpc, RPCS};
 use crate::app::App;
+use crate::config::Config;
+use crate::edge::byte_budget::ByteHolder;
 use crate::edge::routing::{RateCount, RouteAccess};
-use crate::edge::{ApiError, body};
-use crate::limits::GRPC_MESSAGE_BYTES_MAX;
+use crate::edge::{ApiError, Who, body, real_address};
+use crate::limits::{GRPC_MESSAGE_BYTES_MAX, REFLECTION_CALL_BYTES, REFLECTION_MESSAGE_BYTES_MAX};
 
 type ServiceAnswer = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
@@ -43,8 +47,8 @@ struct Services {
     results: ResultServiceServer<OjsOverGrpc>,
     health: HealthServer<HealthOfServer>,
     /// By which clients ask what there is, in both versions that are in use.
-    reflection: Box<dyn Fn(Request<Incoming>) -> ServiceAnswer + Send + Sync>,
-    reflection_alpha: Box<dyn Fn(Request<Incoming>) -> ServiceAnswer + Send + Sync>,
+    reflection: Box<dyn Fn(Request<ReflectionBody>) -> ServiceAnswer + Send + Sync>,
+    reflection_alpha: Box<dyn Fn(Request<ReflectionBody>) -> ServiceAnswer + Send + Sync>,
 }
 
 /// The way in for one connection.
@@ -52,6 +56,7 @@ pub struct GrpcConnection {
     services: Arc<Services>,
     address: IpAddr,
     n_calls: Arc<AtomicU64>,
+    unread: Arc<UnreadAnswers>,
 }
 
 /// What a call is called that is none of ours.
@@ -78,7 +83,9 @@ impl GrpcService {
         let reflection = Builder::configure().register_encoded_file_descriptor_set(DESCRIPTORS).build_v1();
         let alpha = Builder::configure().register_encoded_file_descriptor_set(DESCRIPTORS).build_v1alpha();
         let reflection = reflection.expect("our own descriptors");
+        let reflection = reflection.max_decoding_message_size(REFLECTION_MESSAGE_BYTES_MAX);
         let alpha = alpha.expect("our own descriptors");
+        let alpha = alpha.max_decoding_message_size(REFLECTION_MESSAGE_BYTES_MAX);
         let ojs = Arc::new(OjsOverGrpc { app: app.clone() });
         GrpcService(Arc::new(Services {
             results: ResultServiceServer::from_arc(ojs.clone()),
@@ -90,9 +97,15 @@ impl GrpcService {
         }))
     }
 
+    /// What the operator wants.
+    pub(crate) fn config(&self) -> &Config {
+        &self.0.app.config
+    }
+
     /// The service for a connection from this address.
     pub fn open(&self, address: IpAddr) -> GrpcConnection {
-        GrpcConnection { services: self.0.clone(), address, n_calls: Arc::default() }
+        let unread = Arc::new(UnreadAnswers::new(self.0.app.unread.clone()));
+        GrpcConnection { services: self.0.clone(), address, n_calls: Arc::default(), unread }
     }
 }
 
@@ -101,34 +114,25 @@ impl GrpcConnection {
     pub(crate) fn n_calls(&self) -> Arc<AtomicU64> {
         self.n_calls.clone()
     }
+
+    /// Its answers that the client has not read.
+    pub(crate) fn unread(&self) -> Arc<UnreadAnswers> {
+        self.unread.clone()
+    }
 }
 
 impl Service<Request<Incoming>> for GrpcConnection {
-    type Response = Response<Body>;
+    type Response = Response<GrpcAnswer>;
     type Error = Infallible;
-    type Future = ServiceAnswer;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<GrpcAnswer>, Infallible>> + Send>>;
 
-    fn call(&self, request: Request<Incoming>) -> ServiceAnswer {
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
         self.n_calls.fetch_add(1, Ordering::Relaxed);
-        let (services, address) = (self.services.clone(), self.address);
         let authority = request.uri().authority();
         let authority = authority.and_then(|authority| HeaderValue::from_str(authority.as_str()).ok());
-        let origin = CallOrigin { address, authority };
-        let path = request.uri().path();
-        match path.split('/').nth(1) {
-            Some("grpc.reflection.v1.ServerReflection") => (services.reflection)(request),
-            Some("grpc.reflection.v1alpha.ServerReflection") => (services.reflection_alpha)(request),
-            Some("grpc.health.v1.Health") => Box::pin(async move {
-                match enter(&services.app, HEALTH, request, &origin).await {
-                    Ok(request) => services.health.clone().call(request).await,
-                    Err(refused) => Ok(refused),
-                }
-            }),
-            _ => match RPCS.iter().find(|rpc| rpc.path == path) {
-                Some(rpc) => Box::pin(async move { services.serve(rpc, request, origin).await }),
-                None => Box::pin(async move { Ok(services.refuse(no_such_call(), address)) }),
-            },
-        }
+        let origin = CallOrigin { address: self.address, authority, unread: self.unread.clone() };
+        let services = self.services.clone();
+        Box::pin(async move { services.answer(request, origin).await.map(GrpcAnswer::of) })
     }
 }
 
@@ -137,6 +141,51 @@ fn no_such_call() -> ApiError {
 }
 
 impl Services {
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        origin: CallOrigin,
+    ) -> Result<Response<Body>, Infallible> {
+        let path = request.uri().path();
+        match path.split('/').nth(1) {
+            Some("grpc.reflection.v1.ServerReflection") => {
+                self.reflect(&self.reflection, request, &origin).await
+            }
+            Some("grpc.reflection.v1alpha.ServerReflection") => {
+                self.reflect(&self.reflection_alpha, request, &origin).await
+            }
+            Some("grpc.health.v1.Health") => match enter(&self.app, HEALTH, request, &origin).await {
+                Ok(request) => self.health.clone().call(request).await,
+                Err(refused) => Ok(refused),
+            },
+            _ => match RPCS.iter().find(|rpc| rpc.path == path) {
+                Some(rpc) => self.serve(rpc, request, origin).await,
+                None => Ok(self.refuse(no_such_call(), origin.address)),
+            },
+        }
+    }
+
+    /// A call of reflection, if there is room for another.
+    async fn reflect(
+        &self,
+        reflection: &(dyn Fn(Request<ReflectionBody>) -> ServiceAnswer + Send + Sync),
+        request: Request<Incoming>,
+        origin: &CallOrigin,
+    ) -> Result<Response<Body>, Infallible> {
+        let address =
+            real_address(&self.app.config.server.trusted_proxies, origin.address, request.headers());
+        let holder = ByteHolder::new(&Who::Nobody, address);
+        let mut reservation = self.app.incoming.open(holder);
+        if let Err(error) = reservation.grow(REFLECTION_CALL_BYTES + head_bytes(request.headers())) {
+            return Ok(self.refuse(error, origin.address));
+        }
+        let mut answer = reflection(request.map(|body| ReflectionBody::new(body, reservation))).await?;
+        if let Ok(charge) = origin.unread.begin(holder, 0) {
+            answer.extensions_mut().insert(charge);
+        }
+        Ok(answer)
+    }
+
     /// A call of ours.
     async fn serve(
         &self,

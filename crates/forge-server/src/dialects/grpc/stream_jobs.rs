@@ -202,7 +202,9 @@ impl JobFeed {
         let claim = work::claim_of(self.owner.clone(), &self.request, limit);
         let app = self.app.clone();
         self.claiming = Some(Box::pin(async move {
+            let asking = app.attendance.asks(&claim);
             let claimed = app.engine.claim(claim, STREAM_CLAIM_WAIT).await;
+            drop(asking);
             let jobs = claimed.map_err(|error| refusals::of_engine(&app, error))?;
             let taken: Vec<(JobId, u64)> = jobs.iter().map(|job| (job.id, job.fence)).collect();
             let handed_out = work::handed_out(&app, jobs).await;

@@ -155,7 +155,7 @@ fn read(body: &[u8]) -> Result<SaveRequest, ApiError> {
     }
     let notes = if notes.is_empty() { Vec::new() } else { notes.finish() };
     match state {
-        None => wrong.add(Kind::MalformedRequest, "state", "is what to save, and required", "required"),
+        None => wrong.add(Kind::MalformedRequest, "state", "is required", "required"),
         Some(state) if state.len() + notes.len() > CHECKPOINT_BYTES_MAX => {
             let detail = format!("and metadata must have at most {} KB", CHECKPOINT_BYTES_MAX / 1024);
             wrong.add(Kind::JobPayloadTooLarge, "state", detail, "maxLength");

@@ -20,7 +20,9 @@ use super::scope::{CLIENT_OR_OPERATOR, Scope};
 use super::{refusals, reply};
 use crate::app::App;
 use crate::edge::accept::{self, FailureFormat};
+use crate::edge::prefer::APPLIED;
 use crate::edge::routing::{Answers, Call, Route};
+use crate::edge::wait::wait_for_end;
 use crate::edge::{ApiError, failure};
 use crate::traces::RequestSubject;
 use crate::workflows::parents_of;
@@ -95,8 +97,12 @@ impl Shown {
 /// A job, or the last word on one that ended badly for whoever asks for that by name (C-08).
 async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, exchange) = (call.app, call.exchange);
-    let job = Scope::of(&call)?.job(app, call.job()).await?;
+    let scope = Scope::of(&call)?;
+    let mut job = scope.job(app, call.job()).await?;
     exchange.is_about(RequestSubject::job(&job, false));
+    if wait_for_end(app, &job, exchange.prefer).await? {
+        job = scope.job(app, call.job()).await?;
+    }
     let ended_badly = matches!(job.state, State::Failed | State::Canceled);
     let form = accept::form(exchange, FailureFormat::Json);
     let last_word = if ended_badly { failure::last_word(app, &job, form).await? } else { None };
@@ -104,7 +110,9 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
         Some(response) => response,
         None => Shown::read(app, job).await?.both(Vec::new()),
     };
-    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
+    let headers = response.headers_mut();
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
+    headers.extend(exchange.prefer.applied().map(|applied| (APPLIED, applied)));
     Ok(response)
 }
 

@@ -24,6 +24,8 @@ pub(crate) const TERMS: SubmissionTerms = SubmissionTerms {
     key: "Idempotency-Key",
     execution_at: None,
     payload: "args",
+    work_kind: "options/work_kind",
+    job_type: None,
     payload_bytes_max: |_| OJS_ENVELOPE_BYTES_MAX,
     refused: |kind, violations| body::refused(kind, violations, &[]),
 };
@@ -71,6 +73,7 @@ pub(crate) fn from_envelope(
         hold: envelope.pending,
         unique,
         tags: envelope.tags,
+        definition: envelope.work_kind.map(|kind| app.simulated(kind)),
         job_type: envelope.job_type,
         queue,
         ..head

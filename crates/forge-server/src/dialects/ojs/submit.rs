@@ -21,12 +21,14 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::jobs::Shown;
 use super::scope::{CLIENT, Scope};
 use super::submission::{TERMS, from_envelope};
 use super::{refusals, reply};
 use crate::app::App;
 use crate::config::PrivateTargets;
 use crate::edge::accepted::{self, REPLAYED};
+use crate::edge::prefer::APPLIED;
 use crate::edge::routing::{Call, Route};
 use crate::edge::{ApiError, respond};
 use crate::limits::{OJS_BATCH_BYTES_MAX, OJS_ENVELOPE_BYTES_MAX};
@@ -192,9 +194,21 @@ pub(in crate::dialects) async fn take_one(call: &Call<'_>) -> Result<(SubmittedJ
 async fn one(call: Call<'_>) -> Result<Response, ApiError> {
     let (SubmittedJob { job, input, existing }, rate) = take_one(&call).await?;
     let status = if existing { StatusCode::OK } else { StatusCode::CREATED };
-    let view = OneView { job: JobView::new(&job, &input), deduplicated: existing };
-    let mut response = reply::json(status, &view);
+    let prefer = call.exchange.prefer;
+    let mut response = match prefer.wait {
+        None => {
+            let view = OneView { job: JobView::new(&job, &input), deduplicated: existing };
+            reply::json(status, &view)
+        }
+        // As it stands when it has ended, with what it left, if the client would rather wait.
+        Some(_) => {
+            let job = accepted::awaited(call.app, call.caller(), &prefer, job.clone()).await?;
+            let shown = Shown::read(call.app, Arc::new(job)).await?;
+            reply::json(status, &OneView { job: shown.view(), deduplicated: existing })
+        }
+    };
     let headers = response.headers_mut();
+    headers.extend(prefer.applied().map(|applied| (APPLIED, applied)));
     announce(call.app, headers, &job, existing);
     headers.extend(rate.map(|rate| (RATE_LIMIT, HeaderValue::from(rate.count))));
     Ok(response)

@@ -28,8 +28,13 @@ pub(super) struct FetchClaim {
 impl FetchClaim {
     pub(super) fn begin(app: &App, claim: Claim, wait: Duration) -> FetchClaim {
         let app = app.shared();
-        let engine = app.engine.clone();
-        FetchClaim { app, claim: Some(Box::pin(async move { engine.claim(claim, wait).await })) }
+        let (engine, asking) = (app.engine.clone(), app.attendance.asks(&claim));
+        let claim = Box::pin(async move {
+            let claimed = engine.claim(claim, wait).await;
+            drop(asking);
+            claimed
+        });
+        FetchClaim { app, claim: Some(claim) }
     }
 
     /// What was claimed; nothing, if that was told before. Being dropped is safe.

@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use axum::http::HeaderName;
 use axum::response::Response;
-use forge_core::Command;
 use forge_core::catalog::Kind;
-use forge_core::command::{Claim, Extend, Fail, Held, Note, Output, Succeed, WorkerKind};
+use forge_core::command::{Claim, Conclude, Extend, Fail, Held, Note, Output, Succeed, WorkerKind};
 use forge_core::job::{Input, Job, Lane, Name};
 use forge_core::queue::{Owner, QueueId};
+use forge_core::{Command, Refusal};
+use forge_engine::Error;
 use forge_wire::ojs::job::{JobView, ParentResults, attempts, completed_at, retry_delay_ms};
 use forge_wire::ojs::state::StateWord;
 use forge_wire::ojs::worker::{
-    AckRequest, Claimed, FetchRequest, Nack, NackRequest, lease_token, read_ack, read_fetch, read_nack,
-    read_progress,
+    AckRequest, Claimed, FetchRequest, Nack, NackRequest, item_ends, lease_token, read_ack, read_fetch,
+    read_nack, read_progress,
 };
 use forge_wire::time;
 use serde_json::value::RawValue;
@@ -288,11 +289,22 @@ async fn held(app: &App, scope: &Scope, claimed: Claimed) -> Result<Held, ApiErr
 pub(in crate::dialects) async fn acknowledge(call: &Call<'_>, request: AckRequest) -> Result<Job, ApiError> {
     let (app, scope) = (call.app, Scope::of(call)?);
     let held = held(app, &scope, request.claimed).await?;
-    let output = match request.result {
-        Some(result) => Some(kept(app, &result).await?),
+    let output = match &request.result {
+        Some(result) => Some(kept(app, result).await?),
         None => None,
     };
-    run(call, Command::Succeed(Succeed { held, output })).await
+    let succeeded = app.engine.act(Command::Succeed(Succeed { held: held.clone(), output })).await;
+    let done = match succeeded {
+        // A batch ends as its items did.
+        Err(Error::Refused(Refusal::WrongItems { .. })) => {
+            let input = app.engine.store().inputs(vec![held.job]).await?.pop();
+            let items = input.map(|(_, input)| input.items).unwrap_or_default();
+            let ends = item_ends(&items, request.result.as_deref())?.into();
+            app.engine.act(Command::Conclude(Conclude { held, ends })).await
+        }
+        succeeded => succeeded,
+    };
+    said(call, done)
 }
 
 async fn ack(call: Call<'_>) -> Result<Response, ApiError> {
@@ -328,6 +340,10 @@ async fn nack(call: Call<'_>) -> Result<Response, ApiError> {
 
 async fn run(call: &Call<'_>, command: Command) -> Result<Job, ApiError> {
     let done = call.app.engine.act(command).await;
+    said(call, done)
+}
+
+fn said(call: &Call<'_>, done: Result<(Job, bool), Error>) -> Result<Job, ApiError> {
     let (job, _) = done.map_err(|error| refusals::of_engine(call.app, error))?;
     call.exchange.is_about(RequestSubject::job(&job, false));
     Ok(job)

@@ -41,6 +41,8 @@ const TERMS: SubmissionTerms = SubmissionTerms {
     key: "idempotency_key",
     execution_at: None,
     payload: "parameters",
+    work_kind: "work_kind",
+    job_type: None,
     payload_bytes_max: |limits| limits.max_job_payload_bytes,
     refused,
 };
@@ -121,7 +123,7 @@ fn submission(
         operation: name.map(Into::into),
         priority: request.priority.unwrap_or(0),
         retry: app.operation_policy(mode, retries),
-        timeout: Some(app.config.exec.max_runtime),
+        timeout: request.timeout,
         callback: request.callback,
         retention: operation.and_then(|operation| operation.retention),
         ..call.head(call.caller().client, request.correlation_id.as_deref())
@@ -134,9 +136,8 @@ fn submission(
 /// long as it is said to take, and leaves what operations leave.
 fn definition(app: &App, request: &SubmitRequest, declared: Option<Declared<'_>>) -> Option<Definition> {
     let operation = declared.map(|declared| declared.operation);
-    let max_runtime_ms = u32::try_from(app.config.exec.max_runtime.as_millis()).unwrap_or(u32::MAX);
     let kind = request.work_kind.or(operation.and_then(|operation| operation.work_kind))?;
-    let mut definition = Definition::of(kind, max_runtime_ms);
+    let mut definition = app.simulated(kind);
     if let Some(operation) = operation {
         definition.payload_kb = operation.result_kb;
         if let Some(expected) = operation.expected.filter(|_| request.work_kind.is_none()) {

@@ -21,6 +21,7 @@ use bytes::Bytes;
 use forge_wire::members::{self, UnknownMembers};
 
 use super::auth::{self, Who};
+use super::byte_budget::ByteHolder;
 use super::exchange::Exchange;
 use super::refusal::ApiError;
 use super::{accept, body, precondition};
@@ -55,12 +56,15 @@ pub(super) async fn serve(
     match route.handler {
         Handler::Streaming(answer) => answer(Call { app, exchange, who, body: Bytes::new() }, body).await,
         Handler::Whole(answer) => {
+            // Held until the request is answered.
+            let mut reservation = app.incoming.open(ByteHolder::new(&who, exchange.address));
             // A request that only looks has no body that matters.
             let body = match route.verb {
                 Verb::Get => Bytes::new(),
                 Verb::Post | Verb::Put | Verb::Patch | Verb::Delete => {
-                    let bytes_max = (route.body_max)(&app.config.limits);
-                    let body = body::read(&exchange.headers, body, media_types, bytes_max).await?;
+                    let bytes_max = body::bytes_max_of(&who, (route.body_max)(&app.config.limits));
+                    let body =
+                        body::read(&exchange.headers, body, media_types, bytes_max, &mut reservation).await?;
                     if !body.is_empty() && !route.is_strict {
                         let unknown = match exchange.api.is_some_and(Api::takes_any_members) {
                             true => UnknownMembers::Ignore,

@@ -58,7 +58,7 @@ async fn an_attempt_that_ran_out_of_time_waits_too() {
 #[tokio::test]
 async fn a_failure_for_good_is_a_dead_letter() {
     let world = World::start().await;
-    let timing_out = json!({"body": {"id": id(2), "type": "email.send", "args": [], "options": {"retry": {"max_attempts": 1}}}});
+    let timing_out = json!({"body": {"id": id(2), "type": "email.send", "args": [], "options": {"retry": {"max_attempts": 1, "on_exhaustion": "dead_letter"}}}});
     world.publish(json!([retried(1, 60_000), timing_out])).await;
     for job in world.fetch_all(2).await {
         let error = if job["id"] == id(1) {
@@ -86,6 +86,24 @@ async fn a_failure_for_good_is_a_dead_letter() {
         (&json!("amqp-bridge"), &json!("amqp"), &Value::Null),
         "{sinks}"
     );
+}
+
+#[tokio::test]
+async fn a_discarded_job_is_no_dead_letter() {
+    let world = World::start().await;
+    let exhausted = json!({"body": {"id": id(2), "type": "email.send", "args": [],
+        "options": {"retry": {"max_attempts": 1, "on_exhaustion": "discard"}}}});
+    world.publish(json!([plain_for_good(1), exhausted, plain_for_good(3)])).await;
+    for job in world.fetch_all(3).await {
+        let code = if job["id"] == id(1) { "DISCARD" } else { "HANDLER_ERROR" };
+        world.nack(&job, json!({"code": code, "message": "no", "retryable": true})).await;
+    }
+    // The last one is published, so those before would be too.
+    assert_eq!(world.take("ojs.queue.dlx.emails", 1).await[0]["message_id"], id(3));
+    assert_eq!(world.depth("ojs.queue.dlx.emails").await, 0);
+    for n in [1, 2] {
+        assert_eq!(world.job(&id(n)).await["state"], "discarded");
+    }
 }
 
 #[tokio::test]
@@ -117,7 +135,7 @@ async fn jobs_of_other_queues_and_clients_are_not_published() {
     world.publish(json!([plain_for_good(1)])).await;
     let other = world.server.client().await;
     for (queue, id) in [("emails", id(2)), ("letters", id(3))] {
-        let body = json!({"id": id, "type": "email.send", "args": [], "options": {"queue": queue, "retry": {"max_attempts": 1}}});
+        let body = json!({"id": id, "type": "email.send", "args": [], "options": {"queue": queue, "retry": {"max_attempts": 1, "on_exhaustion": "dead_letter"}}});
         other.call("POST", "/ojs/v1/jobs").json(body).send().await.expect(201);
         let fetch = json!({"queues": [queue], "worker_id": "w-2"});
         other.call("POST", "/ojs/v1/workers/fetch").json(fetch).send().await.expect(200);
@@ -133,5 +151,6 @@ async fn jobs_of_other_queues_and_clients_are_not_published() {
 }
 
 fn plain_for_good(n: u64) -> Value {
-    json!({"body": {"id": id(n), "type": "email.send", "args": [], "options": {"retry": {"max_attempts": 1}}}})
+    let retry = json!({"max_attempts": 1, "on_exhaustion": "dead_letter"});
+    json!({"body": {"id": id(n), "type": "email.send", "args": [], "options": {"retry": retry}}})
 }

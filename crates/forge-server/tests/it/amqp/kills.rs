@@ -57,7 +57,7 @@ async fn the_bridge_goes_on_when_the_broker_was_killed_under_load() {
     let url = broker.vhost();
     let world = World::at(url.clone(), &[]).await;
     // One that is in work when the broker goes, and fails without it.
-    world.publish(json!([{"body": {"id": id(N_MESSAGES), "type": "email.send", "args": [N_MESSAGES], "options": {"retry": {"max_attempts": 1}}}}])).await;
+    world.publish(json!([{"body": {"id": id(N_MESSAGES), "type": "email.send", "args": [N_MESSAGES], "options": {"retry": {"max_attempts": 1, "on_exhaustion": "dead_letter"}}}}])).await;
     let failing = world.fetch_all(1).await.remove(0);
     let producer = produce(&url, 0, N_MESSAGES);
     world.wait_for_metric(&super::messages("taken"), N_MESSAGES / 4).await;

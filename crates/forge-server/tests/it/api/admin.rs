@@ -46,12 +46,8 @@ async fn only_the_operators_token_opens_the_operators_api() {
         server.call("GET", path).send().await.refused(401, UNKNOWN);
         client.get(path).await.refused(403, "RFA_AUTH_FORBIDDEN");
     }
-    for _ in 0..10 {
-        let wrong = server.call("GET", "/admin/v1/queues").header("authorization", "Bearer guess");
-        wrong.send().await.refused(401, UNKNOWN);
-    }
     let wrong = server.call("GET", "/admin/v1/queues").header("authorization", "Bearer guess");
-    assert_eq!(wrong.send().await.status, 429);
+    wrong.send().await.refused(401, UNKNOWN);
 }
 
 #[tokio::test]

@@ -19,7 +19,8 @@ async fn a_submission_is_answered_with_id_state_and_time_and_where_to_look() {
     let client = server.client().await;
     let answer = client.submit(json!({"type": "EXECUTE"})).await;
     let body = answer.expect(202);
-    assert_eq!(shape(body.clone()), json!({"job_id": "<id>", "state": "QUEUED", "created_at": "<ms>"}));
+    let expected = json!({"job_id": "<id>", "state": "QUEUED", "created_at": "<ms>", "simulated": true});
+    assert_eq!(shape(body.clone()), expected);
     assert_eq!(answer.header("content-type"), Some("application/json"));
     let path = format!("/v1/jobs/{}", body["job_id"].as_str().unwrap());
     assert_eq!(answer.header("location"), Some(path.as_str()));
@@ -73,6 +74,7 @@ async fn a_job_shows_every_member_of_the_contract_and_its_definition() {
             "job_id": "<id>", "type": "EXECUTE", "state": "QUEUED", "outcome": null, "created_at": "<ms>",
             "execution_at": null, "updated_at": "<ms>", "attempt": 1, "callback": "http://127.0.0.1:9/hook",
             "queue": "slow",
+            "simulated": true,
             "definition": {"work_kind": "SUCCESS_NORMAL", "duration_ms": 10000, "should_fail": false,
                            "payload_size": 16},
             "jobId": "<id>", "jobStatus": "ACCEPTED", "submittedAt": "<ms>", "correlationId": "order66",

@@ -12,6 +12,7 @@ mod edges;
 pub(crate) mod faulty;
 pub(crate) mod http;
 mod idempotency;
+mod incoming;
 pub(crate) mod judges;
 mod keys;
 mod languages;

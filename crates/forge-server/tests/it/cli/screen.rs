@@ -82,3 +82,15 @@ fn a_quiet_command_prints_nothing_but_the_answer() {
     let ended = run(&mut command(&server, &["submit", "--kind", "SUCCESS_FAST", "--quiet"]));
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
 }
+
+#[test]
+fn token_prints_another_long_token_each_time() {
+    let token = || {
+        let ended = run(&mut forgerun(&["token"]));
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+        ended.stdout.trim().to_owned()
+    };
+    let first = token();
+    assert!(first.len() == 64 && first.bytes().all(|byte| byte.is_ascii_hexdigit()), "{first}");
+    assert_ne!(first, token());
+}

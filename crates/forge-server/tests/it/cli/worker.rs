@@ -332,7 +332,7 @@ fn a_program_may_call_us_and_does_not_see_what_a_server_is_configured_with() {
     let mut worker = command(&server, &arguments);
     for (name, value) in [
         ("FORGERUN_WORKER_SECRET", "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"),
-        ("FORGERUN_AUTH__ADMIN_TOKEN", "sixteen-letters!"),
+        ("FORGERUN_AUTH__ADMIN_TOKEN", "a-token-of-the-operator"),
         ("FORGERUN_SERVER__DATABASE_URL", "postgres://forge:hunter2@db.example/jobs"),
         ("FORGERUN_TRACEPARENT", "of somebody else"),
     ] {

@@ -3,6 +3,7 @@
 
 mod channel;
 mod entry;
+mod hostile;
 mod listener;
 mod others;
 mod streams;

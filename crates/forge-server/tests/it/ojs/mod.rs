@@ -7,6 +7,7 @@ mod events;
 mod examples;
 #[cfg(feature = "s3")]
 mod objects;
+mod own_work;
 mod ownership;
 mod queues;
 mod refusals;

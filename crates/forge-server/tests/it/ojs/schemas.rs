@@ -1,5 +1,7 @@
 //! Schemas of job types: registered by address or by version, and what they do to jobs on every road.
 
+use std::time::Duration;
+
 use super::*;
 
 /// One object with an address, and nothing else.
@@ -164,6 +166,25 @@ async fn arguments_beyond_what_can_be_judged_are_refused() {
     let answer = send(&world, json!((0..100_000).collect::<Vec<u32>>())).await;
     let body = refused(&answer, 422, "SCHEMA_VALIDATION_FAILED", "schema_validation");
     assert!(body["message"].as_str().unwrap().contains("too many"), "{body}");
+}
+
+/// The pattern makes the engine keep track of thousands of places for every byte: four such jobs took the server a minute.
+#[tokio::test]
+async fn a_costly_pattern_is_refused_and_a_stored_one_stalls_nobody() {
+    let world = World::start().await;
+    let costly = json!({"items": {"pattern": "[ab]{9000}[^ab]"}});
+    let refused = register(&world, "1.0.0", costly).await;
+    assert_eq!(refused.status, 400);
+    assert!(refused.json().to_string().contains("9004 places"), "{}", refused.json());
+    // As costly as it may be.
+    register(&world, "1.0.0", json!({"items": {"pattern": "[ab]{1990}[^ab]"}})).await.expect(201);
+    let args = json!(["ab".repeat(60_000)]);
+    let (first, health) = tokio::join!(send(&world, args.clone()), async {
+        tokio::time::timeout(Duration::from_secs(5), world.client.call("GET", "/health").send()).await
+    });
+    assert_eq!(first.status, 422, "{}", first.json());
+    health.expect("/health answers meanwhile").expect(200);
+    send(&world, json!(["abababc"])).await.expect(422);
 }
 
 #[tokio::test]

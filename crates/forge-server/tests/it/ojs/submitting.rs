@@ -120,14 +120,14 @@ async fn a_repeated_request_with_its_key_meets_its_job() {
 }
 
 #[tokio::test]
-async fn a_job_of_another_dialect_is_shown_under_a_type_of_ours_and_worked_like_any_other() {
+async fn a_job_of_another_dialect_is_shown_under_its_type_and_worked_like_any_other() {
     let world = World::start().await;
     let body = json!({"type": "Market Analysis", "parameters": {"year": 2025}, "queue": "default"});
     let accepted = world.client.call("POST", "/api/v1/jobs").json(body).send().await.expect(202);
     let id = accepted["jobId"].as_str().unwrap();
     let job = world.fetch().await;
-    assert_eq!((&job["id"], &job["type"]), (&json!(id), &json!("forgerun.execute")));
-    assert_eq!(job["args"], json!({"year": 2025}));
+    assert_eq!((&job["id"], &job["type"]), (&json!(id), &json!("Market Analysis")));
+    assert_eq!(job["args"], json!([{"year": 2025}]));
     world.post("workers/ack", json!({"job_id": id, "result": {"pages": 3}})).await.expect(200);
     let result = world.client.get(&format!("/api/v1/jobs/{id}/result")).await.expect(200);
     assert_eq!(result, json!({"pages": 3}));

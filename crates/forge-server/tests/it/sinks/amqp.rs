@@ -38,11 +38,13 @@ fn road<'a>(url: &str, read: &'a dyn Fn() -> Vec<Message>) -> Road<'a> {
 fn events_arrive_in_a_topic_exchange_as_over_http() {
     let url = Broker::shared().vhost();
     bind(&url);
-    super::events_arrive_as_over_http(&road(&url, &|| read(&url)), |told, _| {
+    super::events_arrive_as_over_http(&road(&url, &|| read(&url)), |told, job| {
         assert_eq!(told.address, "default.job_failed");
         let value = told.json();
         let object = if value["specversion"].is_string() { &value["data"] } else { &value };
         assert_eq!(object["event_id"], told.key, "the message id is the event's");
+        assert_eq!(told.headers["x-ojs-job-id"], job);
+        assert_eq!((&*told.headers["x-ojs-queue"], &*told.headers["x-ojs-attempt"]), ("default", "1"));
     });
 }
 

@@ -11,6 +11,8 @@ mod guide;
 mod kafka;
 #[cfg(feature = "nats")]
 pub(crate) mod nats;
+#[cfg(feature = "nats")]
+mod nats_login;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};

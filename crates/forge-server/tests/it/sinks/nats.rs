@@ -12,18 +12,19 @@ use super::{Message, Road, python, tools, wait_for};
 pub(crate) struct NatsServer {
     process: BrokerProcess,
     pub(crate) address: SocketAddr,
-    arguments: Vec<&'static str>,
+    arguments: Vec<String>,
 }
 
 impl NatsServer {
-    pub(super) fn start(arguments: &[&'static str]) -> NatsServer {
+    pub(super) fn start(arguments: &[&str]) -> NatsServer {
         NatsServer::start_at(Ipv4Addr::LOCALHOST.into(), arguments)
     }
 
     /// The same, and it listens on this address.
-    pub(crate) fn start_at(host: IpAddr, arguments: &[&'static str]) -> NatsServer {
+    pub(crate) fn start_at(host: IpAddr, arguments: &[&str]) -> NatsServer {
         let address = (host, free_port()).into();
-        let server = NatsServer { process: BrokerProcess::new(), address, arguments: arguments.to_vec() };
+        let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        let server = NatsServer { process: BrokerProcess::new(), address, arguments };
         server.start_again();
         server
     }
@@ -110,6 +111,6 @@ fn a_message_above_max_payload_is_left_out() {
     let server = NatsServer::start(&[]);
     let settings = server.process.folder().join("small.conf");
     std::fs::write(&settings, "max_payload: 4096\n").unwrap();
-    let server = NatsServer::start(&["--config", Box::leak(settings.display().to_string().into_boxed_str())]);
+    let server = NatsServer::start(&["--config", &settings.display().to_string()]);
     super::a_message_that_is_too_large_is_left_out(&road(server.url(""), &|| server.read()));
 }

@@ -141,11 +141,11 @@ fn an_attempt_that_was_handed_back_does_not_count_after_a_cancel_either() {
 }
 
 #[test]
-fn a_job_of_another_dialect_is_shown_under_a_type_of_ours() {
+fn a_job_is_shown_under_its_own_type_and_under_one_of_ours_if_it_has_none() {
     let foreign = ExampleJob::begin(Outcomes::default(), |head| head.job_type = "Market Analysis".into());
-    assert_eq!(shown(&foreign)["type"], FOREIGN_TYPE);
-    let fitting = ExampleJob::begin(Outcomes::default(), |head| head.job_type = "market-analysis".into());
-    assert_eq!(shown(&fitting)["type"], "market-analysis");
+    assert_eq!(shown(&foreign)["type"], "Market Analysis");
+    let untyped = ExampleJob::begin(Outcomes::default(), |head| head.job_type = String::new());
+    assert_eq!(shown(&untyped)["type"], FOREIGN_TYPE);
 }
 
 #[test]

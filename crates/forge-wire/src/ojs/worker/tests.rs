@@ -163,12 +163,18 @@ fn progress_is_a_share_or_a_percentage_within_its_bounds() {
     let percent = |body: &str| read_progress(body.as_bytes(), Some(ID)).unwrap().percent;
     for (body, expected) in [
         (r#"{"progress":0.5}"#, 50),
-        (r#"{"progress":7}"#, 100),
-        (r#"{"progress":-1}"#, 0),
+        (r#"{"progress":1}"#, 100),
+        (r#"{"progress":0}"#, 0),
         (r#"{"percentage":33.4}"#, 33),
-        (r#"{"percentage":1e300}"#, 100),
+        (r#"{"percentage":100}"#, 100),
     ] {
         assert_eq!(percent(body), expected, "{body}");
+    }
+    for body in
+        [r#"{"progress":1.5}"#, r#"{"progress":-1}"#, r#"{"percentage":150}"#, r#"{"percentage":1e300}"#]
+    {
+        let refused = read_progress(body.as_bytes(), Some(ID)).unwrap_err();
+        assert_eq!(refused.details["constraint"], "range", "{body}");
     }
     for body in ["{}", r#"{"progress":"half"}"#, r#"{"progress":0.5,"message":7}"#, ""] {
         assert!(read_progress(body.as_bytes(), Some(ID)).is_err(), "{body}");
@@ -188,4 +194,15 @@ fn a_failure_is_taken_whatever_its_words_are_and_a_result_only_if_it_can_be_read
     assert_eq!((refused.kind, &*refused.violations[0].pointer), (BAD, "#/result/a/0"));
     let beat = br#"{"worker_id":"w","active_jobs":[],"hostname":"\ud83d","x":1e400}"#;
     assert_eq!(read_heartbeat(beat).unwrap().facts.hostname.as_deref(), Some("\u{fffd}"));
+}
+
+#[test]
+fn a_member_that_was_meant_to_be_another_is_named() {
+    let told = |refused: Box<crate::problem::Refused>| refused.detail.to_string();
+    let fetch = told(read_fetch(br#"{"queue":"mail"}"#).unwrap_err());
+    assert!(fetch.contains("did you mean `queues`?"), "{fetch}");
+    let progress = told(read_progress(br#"{"id":"x","progress":0.5}"#, None).unwrap_err());
+    assert!(progress.contains("did you mean `job_id`?"), "{progress}");
+    let fetch = read_fetch(br#"{"queues":[]}"#).unwrap_err();
+    assert_eq!(fetch.details["constraint"], "minItems");
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{OF_OPERATOR, change, cursor, get, page, whole};
 use crate::openapi::operation::{Operation, OperationBody};
 use crate::openapi::operations::{ANY, JOB, NOON, answer, header, limit, path_parameter, query, refusals};
-use crate::openapi::schemas::{count, id, maybe, object, reference, text, time};
+use crate::openapi::schemas::{count, id, maybe, object, reference, simulated, text, time};
 
 const CLIENT: &str = "6f1b7b46-5d6e-4a2f-9c0b-3f1f8d1f2a10";
 const KEY: &str = "01890a5d-b1c2-7d3e-8f40-5a6b7c8d9e0f";
@@ -30,10 +30,14 @@ fn overview() -> Operation {
         states.iter().map(|state| ((*state).to_owned(), json!(3))).collect::<serde_json::Map<_, _>>().into();
     let example = json!({
         "jobs": jobs,
-        "queues": [{"name": "default", "waiting": 12, "active": 3, "oldest_waiting_s": 4, "paused": false}],
+        "queues": [{"name": "default", "waiting": 12, "active": 3, "oldest_waiting_s": 4, "paused": false, "unattended": false}],
         "rates": rates, "workers": [], "sinks": [],
         "minutes": [{"at": NOON, "submitted": 150, "succeeded": 140, "failed": 4, "waited_ms": 12, "ran_ms": 250}],
         "nodes": [{"id": "node-1f3a9c02", "version": "0.1.0", "started_at": NOON}],
+        "problems": [{
+            "kind": "queue_unattended", "what": "2 jobs wait in queue mail, and no worker asks for it", "since": NOON,
+            "link": "/dashboard/queues",
+        }],
     });
     Operation {
         answers: vec![answer(200, "The whole server.", "Overview", example)],
@@ -43,7 +47,7 @@ fn overview() -> Operation {
 
 fn job() -> Value {
     json!({
-        "job_id": JOB, "client": CLIENT, "tenant": null, "dialect": "ojs", "type": "mail.send", "operation": null, "kind": null,
+        "job_id": JOB, "client": CLIENT, "tenant": null, "dialect": "ojs", "type": "mail.send", "operation": null, "simulated": false, "kind": null,
         "queue": "mail", "state": "RUNNING", "attempt": 1, "progress": 40, "created_at": NOON, "updated_at": NOON,
         "started_at": NOON, "finished_at": null, "code": null, "error": null, "group": null, "dead_letter": false,
         "correlation_id": "order-4711",
@@ -78,6 +82,10 @@ fn jobs() -> Vec<Operation> {
                 word("type", "Of this type; under `/v1`, of this form."),
                 word("kind", "That simulate this kind of work."),
                 word("code", "That ended with this code."),
+                word(
+                    "group",
+                    "That stand failed for the reason of this group of failures; these are listed oldest first.",
+                ),
                 moment("since", "Accepted at this moment or later."),
                 moment("until", "Accepted before this moment."),
                 word("q", "Whose id, correlation id or type begins like this."),
@@ -262,6 +270,7 @@ pub(super) fn schemas() -> Value {
         "dialect": {"enum": ["v1", "api", "ojs"], "description": "By which API it came."},
         "type": text("What its submitter calls it; under `/v1` its form."),
         "operation": maybe(text("The operation it was submitted as.")),
+        "simulated": simulated(),
         "kind": maybe(text("What the built-in worker simulates.")),
         "queue": text("Where it waits."),
         "state": reference("State"),
@@ -320,6 +329,17 @@ pub(super) fn schemas() -> Value {
             "workers": {"type": "array", "items": reference("AdminWorker"), "maxItems": 200},
             "sinks": {"type": "array", "items": reference("AdminSink"), "description": "Where this node sends events to."},
             "nodes": {"type": "array", "items": reference("Node"), "maxItems": 200, "description": "The nodes that are up."},
+            "problems": {"type": "array", "items": reference("OverviewProblem"), "description": "What is wrong at this moment."},
+        })),
+        "OverviewProblem": whole("Something that an operator should look at.", json!({
+            "kind": {
+                "type": "string",
+                "enum": ["queue_unattended", "webhook_failing", "sink_behind", "schedule_missed", "node_versions"],
+                "description": "What kind of problem. More kinds may come.",
+            },
+            "what": text("What is wrong, for people."),
+            "since": maybe(time("Since when, if that is known.")),
+            "link": text("The page of the dashboard that shows more."),
         })),
         "OverviewQueue": whole("All queues of one name.", json!({
             "name": text("The name."),
@@ -327,6 +347,7 @@ pub(super) fn schemas() -> Value {
             "active": count("Jobs that workers hold."),
             "oldest_waiting_s": maybe(count("How long the oldest claimable job has waited.")),
             "paused": {"type": "boolean", "description": "Whether the operator paused it."},
+            "unattended": {"type": "boolean", "description": "Whether jobs wait and no living worker asks for it."},
         })),
         "OverviewRates": whole("How much happened within the last minute, and within the last hour.", json!({
             "submitted_per_s": rate("Jobs that came in."),

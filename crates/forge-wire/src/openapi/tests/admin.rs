@@ -13,7 +13,8 @@ use forge_core::worker::{Worker, WorkerId};
 use super::check;
 use crate::admin::{
     AdminClient, AdminClientDetail, AdminJob, AdminJobDetail, AdminKey, AdminResult, NodeView, Overview,
-    OverviewMinute, OverviewQueue, OverviewRates, RedrivePreview, RedriveStarted, RedriveUseless,
+    OverviewMinute, OverviewProblem, OverviewQueue, OverviewRates, RedrivePreview, RedriveStarted,
+    RedriveUseless,
 };
 use crate::admin::{
     AdminPage, AdminQueue, AdminWorker, FailureGroupView, QueueFigures, QueueLimits, REDRIVE_MEMBERS,
@@ -69,7 +70,7 @@ fn every_view_of_redrives_has_exactly_the_documented_members() {
     let preview =
         RedrivePreview::new(3, 2, &RedriveTerms { per_1000_s: Some(7), ..RedriveTerms::default() }, &[]);
     check("RedrivePreview", &preview, &RedriveUseless { matched: 0 });
-    let started = RedriveStarted { job_id: super::ID.into(), matched: 1 };
+    let started = RedriveStarted { job_id: super::ID.into(), matched: 1, will_redrive: 1 };
     check("RedriveStarted", &started, &started);
     let document = super::document("");
     let properties = &document["components"]["schemas"]["RedriveRequest"]["properties"];
@@ -111,6 +112,13 @@ fn every_view_of_jobs_clients_and_the_overview_has_exactly_the_documented_member
     check("OverviewQueue", &queue, &queue);
     let minute = OverviewMinute::new(Time::ZERO, &Activity::default());
     check("OverviewMinute", &minute, &minute);
+    let problem = OverviewProblem {
+        kind: "queue_unattended".into(),
+        what: "2 jobs wait in queue mail, and no worker asks for it".into(),
+        since: Some(super::NOON.into()),
+        link: "/dashboard/queues".into(),
+    };
+    check("OverviewProblem", &problem, &OverviewProblem { since: None, ..problem.clone() });
     let overview = Overview {
         jobs: [("QUEUED".to_owned(), 1)].into(),
         queues: vec![queue],
@@ -119,6 +127,7 @@ fn every_view_of_jobs_clients_and_the_overview_has_exactly_the_documented_member
         workers: vec![],
         sinks: vec![],
         nodes: vec![node],
+        problems: vec![problem],
     };
     check("Overview", &overview, &overview);
 }

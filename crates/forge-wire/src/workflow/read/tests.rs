@@ -77,7 +77,7 @@ fn what_is_no_workflow_is_refused_with_the_reason() {
         deep = json!({"type": "chain", "steps": [deep]});
     }
     for (body, reason) in [
-        (json!({}), "is a required field"),
+        (json!({}), "is required"),
         (json!({"type": "tree", "steps": [job("a")]}), "must be chain, group or batch"),
         (json!({"type": "chain", "steps": []}), "1 to 1000"),
         (json!({"type": "group", "jobs": many}), "1 to 1000"),
@@ -95,7 +95,7 @@ fn what_is_no_workflow_is_refused_with_the_reason() {
             json!({"type": "chain", "steps": [{"type": "a", "args": [], "options": {"unique": {"keys": ["type"]}}}]}),
             "not for steps",
         ),
-        (json!({"type": "chain", "steps": [{"work_kind": "NAP"}]}), "simulated work"),
+        (json!({"type": "chain", "steps": [{"work_kind": "NAP"}]}), "kinds of work"),
         (json!({"type": "chain", "steps": [job("A")]}), "lower-case"),
         (deep, "nested deeper"),
     ] {

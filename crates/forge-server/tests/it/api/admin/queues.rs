@@ -50,8 +50,15 @@ async fn pages_of_queues_follow_each_other() {
 async fn the_operator_pauses_resumes_and_bounds_every_queue_of_a_name() {
     let server = server().await;
     let client = server.client().await;
+    let typo = post(&server, "/admin/v1/queues/mail/pause", json!({})).await.expect(404);
+    assert_eq!(named(&get(&server, "/admin/v1/queues").await, "mail"), &Value::Null, "{typo}");
+    // A queue that a worker asks for is known.
+    let fetch = json!({"queues": ["mail"], "worker_id": "w"});
+    client.call("POST", "/ojs/v1/workers/fetch").json(fetch).send().await.expect(200);
     let paused = post(&server, "/admin/v1/queues/mail/pause", json!({})).await.expect(200);
     assert_eq!((&paused["name"], &paused["paused"]), (&json!("mail"), &json!(true)));
+    let typo = post(&server, "/admin/v1/queues/mial/pause", json!({})).await.expect(404);
+    assert!(typo["detail"].as_str().unwrap().contains("did you mean `mail`?"), "{typo}");
     // Its owner cannot lift it.
     client.call("POST", "/ojs/v1/queues/mail/resume").send().await.expect(200);
     let page = get(&server, "/admin/v1/queues").await;
@@ -100,4 +107,76 @@ async fn jobs_are_handed_out_at_the_rate_that_the_operator_sets() {
     assert_eq!((fetch().await, fetch().await), (1, 0));
     put(json!({"rate_per_s": null})).await.expect(200);
     assert_eq!(fetch().await, 1);
+}
+
+fn problem<'a>(overview: &'a Value, kind: &str) -> Option<&'a Value> {
+    overview["problems"].as_array().unwrap().iter().find(|problem| problem["kind"] == kind)
+}
+
+#[tokio::test]
+async fn a_queue_that_no_worker_asks_for_is_unattended() {
+    let server = server().await;
+    let client = server.client().await;
+    let real = json!({"type": "mail.send", "args": [], "options": {"queue": "mail"}});
+    for _ in 0..2 {
+        client.call("POST", "/ojs/v1/jobs").json(real.clone()).send().await.expect(201);
+    }
+    let unattended = async || named(&get(&server, "/admin/v1/queues").await, "mail")["unattended"].clone();
+    let gauge = async || {
+        let answer = server.call("GET", "/metrics").send().await;
+        let text = answer.text();
+        let line = text.lines().find(|line| line.starts_with("forgerun_queue_unattended{queue=\"mail\"}"));
+        line.and_then(|line| line.rsplit(' ').next()).map(str::to_owned)
+    };
+    assert_eq!((unattended().await, gauge().await.as_deref()), (json!(false), Some("0")), "not yet");
+    server.clock.advance(Duration::from_secs(61));
+    assert_eq!((unattended().await, gauge().await.as_deref()), (json!(true), Some("1")));
+    let overview = get(&server, "/admin/v1/overview").await;
+    let found = problem(&overview, "queue_unattended").expect("it is a problem");
+    assert!(found["what"].as_str().unwrap().contains("2 jobs wait in queue mail"), "{found}");
+    assert!(found["since"].is_string() && found["link"] == "/dashboard/queues", "{found}");
+
+    // A worker that asks is alive, also once it is busy with a job of the queue and does not ask.
+    let fetch = json!({"queues": ["mail"], "worker_id": "w", "count": 1});
+    let taken = client.call("POST", "/ojs/v1/workers/fetch").json(fetch).send().await.expect(200);
+    assert_eq!((unattended().await, gauge().await.as_deref()), (json!(false), Some("0")));
+    server.clock.advance(Duration::from_secs(20));
+    assert_eq!(unattended().await, false, "it holds a job");
+    let ack = json!({"job_id": taken["jobs"][0]["id"]});
+    client.call("POST", "/ojs/v1/workers/ack").json(ack).send().await.expect(200);
+    server.clock.advance(Duration::from_secs(61));
+    assert_eq!(unattended().await, true, "it is gone");
+    assert!(problem(&get(&server, "/admin/v1/overview").await, "webhook_failing").is_none());
+}
+
+#[tokio::test]
+async fn every_list_of_the_operator_takes_limit_and_cursor() {
+    let server = server().await;
+    let document = server.call("GET", "/openapi.json").send().await.expect(200);
+    let is_list = |path: &&String| {
+        let single = ["/admin/v1/overview", "/admin/v1/events"];
+        path.starts_with("/admin/v1/") && !path.contains('{') && !single.contains(&path.as_str())
+    };
+    let paths = document["paths"].as_object().unwrap();
+    let lists: Vec<&String> = paths
+        .iter()
+        .filter(|(_, of)| of.get("get").is_some())
+        .map(|(path, _)| path)
+        .filter(is_list)
+        .collect();
+    assert!(lists.len() >= 10, "{lists:?}");
+    for path in lists {
+        let page = get(&server, &format!("{path}?limit=1")).await;
+        assert!(page["items"].as_array().unwrap().len() <= 1, "{path}: {page}");
+        for bad in ["limit=0", "limit=201", "limit=1&colour=red"] {
+            operator(&server, "GET", &format!("{path}?{bad}")).send().await.expect(400);
+        }
+        let named: Vec<&Value> = paths[path]["get"]["parameters"].as_array().unwrap().iter().collect();
+        let documented = |name: &str| {
+            named.iter().any(|of| {
+                of["name"] == name || of["$ref"].as_str().is_some_and(|of| of.to_lowercase().ends_with(name))
+            })
+        };
+        assert!(documented("limit") && documented("cursor"), "{path} documents {named:?}");
+    }
 }

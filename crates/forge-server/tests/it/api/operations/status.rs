@@ -27,7 +27,7 @@ async fn a_waiting_job_is_202_and_knows_its_place() {
         assert_eq!(answer.header("content-type"), Some("application/json; charset=utf-8"));
         assert_eq!(
             shape(answer.json()),
-            json!({"jobId": "<id>", "status": "Queued", "type": "test", "submittedAt": "<ms>", "updatedAt": "<ms>",
+            json!({"jobId": "<id>", "status": "Queued", "type": "test", "simulated": true, "submittedAt": "<ms>", "updatedAt": "<ms>",
                    "queuePosition": place, "retryCount": 0, "maxRetries": 3, "jobStatus": "ACCEPTED",
                    "job_id": "<id>"})
         );
@@ -53,7 +53,7 @@ async fn a_running_job_is_202_with_progress_message_and_an_estimate() {
     let seen = answer.expect(202);
     assert_eq!(
         shape(seen.clone()),
-        json!({"jobId": "<id>", "status": "Running", "type": "test", "progress": 45,
+        json!({"jobId": "<id>", "status": "Running", "type": "test", "simulated": true, "progress": 45,
                "message": "Processing data from external systems...", "submittedAt": "<ms>", "startedAt": "<ms>",
                "updatedAt": "<ms>", "estimatedCompletionAt": "<ms>", "retryCount": 0, "maxRetries": 3,
                "jobStatus": "PROCESSING", "job_id": "<id>"})
@@ -86,7 +86,7 @@ async fn a_completed_job_is_200_with_its_times_and_its_result() {
     assert_eq!(answer.header("link"), Some(format!("<{path}>; rel=\"related\"").as_str()));
     assert_eq!(
         shape(answer.json()),
-        json!({"jobId": "<id>", "status": "Completed", "type": "test", "progress": 100, "submittedAt": "<ms>",
+        json!({"jobId": "<id>", "status": "Completed", "type": "test", "simulated": true, "progress": 100, "submittedAt": "<ms>",
                "startedAt": "<ms>", "completedAt": "<ms>", "updatedAt": "<ms>", "duration": 35, "resultUrl": path,
                "resultType": "PDF", "resultSize": 8, "retryCount": 0, "maxRetries": 3, "expiresAt": "<ms>",
                "jobStatus": "COMPLETED", "job_id": "<id>"})
@@ -110,7 +110,7 @@ async fn a_failed_job_is_200_with_the_error_in_the_body() {
     let seen = answer.json();
     assert_eq!(
         shape(seen.clone()),
-        json!({"jobId": "<id>", "status": "Failed", "type": "test", "submittedAt": "<ms>", "startedAt": "<ms>",
+        json!({"jobId": "<id>", "status": "Failed", "type": "test", "simulated": true, "submittedAt": "<ms>", "startedAt": "<ms>",
                "failedAt": "<ms>", "completedAt": "<ms>", "updatedAt": "<ms>", "duration": 0,
                "error": {"type": "HandlerError", "message": "Job Failed", "detail": "it went wrong",
                          "errorCode": "HANDLER_ERROR", "retryable": false, "timestamp": "<ms>"},
@@ -143,7 +143,7 @@ async fn a_cancelled_job_tells_who_and_why() {
         assert_eq!(cancelled, client.poll(&id).await.expect(200));
         assert_eq!(
             shape(cancelled.clone()),
-            json!({"jobId": "<id>", "status": "Cancelled", "type": "test", "submittedAt": "<ms>",
+            json!({"jobId": "<id>", "status": "Cancelled", "type": "test", "simulated": true, "submittedAt": "<ms>",
                    "cancelledAt": "<ms>", "completedAt": "<ms>", "updatedAt": "<ms>", "cancelledBy": "user",
                    "reason": reason, "duration": 0, "error": cancelled_error(&cancelled), "retryCount": 0,
                    "maxRetries": 3, "expiresAt": "<ms>", "jobStatus": "CANCELLED", "retryable": false,
