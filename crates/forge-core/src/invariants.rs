@@ -2,7 +2,7 @@
 
 use crate::delivery::{Delivery, DeliveryStage};
 use crate::history::{Event, EventKind};
-use crate::job::{Job, Parked};
+use crate::job::{AttemptError, Job, Parked};
 use crate::limits;
 use crate::state::{State, is_legal};
 
@@ -22,7 +22,8 @@ pub fn job(job: &Job) -> Result<(), Broken> {
 pub fn rules(job: &Job) -> [(&'static str, bool); 26] {
     let waits = matches!(job.parked, Parked::ForPlace | Parked::ForTurn);
     let first_execution = *job.executions_past.first().unwrap_or(&job.execution);
-    let error_attempts = || job.errors.iter().map(|error| error.attempt);
+    let order_of_errors = job.errors.iter().map(|error| (error.execution, error.attempt));
+    let of_now = |error: &&AttemptError| error.execution == 0 || error.execution == job.execution_n();
     [
         (
             "a worker holds a job exactly while it is assigned or running",
@@ -43,8 +44,11 @@ pub fn rules(job: &Job) -> [(&'static str, bool); 26] {
         ("attempts count from one", job.attempt >= 1),
         ("attempts stay within the budget", job.attempt <= job.head.retry.attempts_max.max(1)),
         ("no attempt was handed out before its time", job.attempt_handed <= job.attempt),
-        ("errors are kept in the order of attempts", error_attempts().is_sorted_by(|a, b| a < b)),
-        ("no error is of an attempt to come", error_attempts().all(|attempt| attempt <= job.attempt)),
+        ("errors are kept in the order of attempts", order_of_errors.is_sorted_by(|a, b| a < b)),
+        (
+            "no error is of an attempt to come",
+            job.errors.iter().filter(of_now).all(|error| error.attempt <= job.attempt),
+        ),
         ("the error history is bounded", job.errors.len() <= limits::ERRORS_MAX),
         ("the first execution has the id of the job", first_execution == job.id.first_execution()),
         ("no execution comes back", !job.executions_past.contains(&job.execution)),

@@ -8,7 +8,7 @@ use crate::JobsAhead;
 
 /// The jobs that will be taken first from a shelf, as they stood when they were read.
 pub(crate) struct ShelfFront {
-    /// Where they stand, by priority and id, in the order in which they will be taken.
+    /// Their priorities and places, in the order in which they will be taken.
     places: Vec<(i16, JobId)>,
     /// At most so many were looked for: more may stand behind them.
     pub(crate) depth: usize,
@@ -22,9 +22,9 @@ impl ShelfFront {
         ShelfFront { places, depth, n_waiting }
     }
 
-    /// How many of them will be taken before a job of this priority and id: of the same priority, the older comes first.
-    pub(crate) fn ahead(&self, priority: i16, id: JobId) -> JobsAhead {
-        let is_before = |place: &(i16, JobId)| (Reverse(place.0), place.1) < (Reverse(priority), id);
+    /// How many of them will be taken before a job that stands there.
+    pub(crate) fn ahead(&self, order: (Reverse<i16>, JobId)) -> JobsAhead {
+        let is_before = |(priority, place): &(i16, JobId)| (Reverse(*priority), *place) < order;
         let n = self.places.partition_point(is_before);
         JobsAhead::counted(n as u64, self.depth, || self.n_waiting)
     }

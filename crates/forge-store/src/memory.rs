@@ -45,7 +45,7 @@ pub struct Memory {
 struct Tables {
     jobs: BTreeMap<JobId, Job>,
     /// Jobs on a shelf, in shelf order: highest priority first, then oldest.
-    shelves: BTreeMap<Shelf, BTreeSet<(std::cmp::Reverse<i16>, JobId)>>,
+    shelves: BTreeMap<Shelf, BTreeSet<((std::cmp::Reverse<i16>, JobId), JobId)>>,
     due: BTreeSet<(Time, JobId)>,
     /// Own jobs of workflows.
     workflows: BTreeSet<JobId>,
@@ -302,7 +302,7 @@ impl Tables {
     fn put(&mut self, job: &Job) {
         self.remove(job.id);
         if let Some(shelf) = job.shelf() {
-            self.shelves.entry(shelf).or_default().insert((std::cmp::Reverse(job.head.priority), job.id));
+            self.shelves.entry(shelf).or_default().insert((job.order(), job.id));
         }
         if let Some(due) = job.due_at() {
             self.due.insert((due, job.id));
@@ -323,7 +323,7 @@ impl Tables {
     fn take_away(&mut self, id: JobId) {
         let Some(job) = self.jobs.get(&id) else { return };
         if let Some(shelf) = job.shelf().and_then(|shelf| self.shelves.get_mut(&shelf)) {
-            shelf.remove(&(std::cmp::Reverse(job.head.priority), id));
+            shelf.remove(&(job.order(), id));
         }
         if let Some(due) = job.due_at() {
             self.due.remove(&(due, id));
@@ -352,16 +352,18 @@ impl Tables {
                 Page::Jobs(ids.iter().take(limit).filter_map(|id| self.readable(id)).cloned().collect())
             }
             Query::Oldest(shelf) => {
-                let oldest = self.shelves.get(&shelf).into_iter().flatten().map(|&(_, id)| id).min();
-                Page::Job(oldest.and_then(|id| self.readable(&id)).cloned().map(Arc::new))
+                let on_shelf = self.shelves.get(&shelf).into_iter().flatten();
+                let oldest = on_shelf.min_by_key(|((_, place), _)| *place);
+                Page::Job(oldest.and_then(|(_, id)| self.readable(id)).cloned().map(Arc::new))
             }
             Query::DeadLetters { limit } => {
                 let dead = self.shelves.iter().filter(|(shelf, _)| shelf.lane == Lane::Dead);
                 Page::Count(dead.flat_map(|(_, jobs)| jobs).take(limit).count() as u64)
             }
-            Query::Ahead { shelf, priority, id, limit } => {
-                let place = (std::cmp::Reverse(priority), id);
-                let n = self.shelves.get(&shelf).map_or(0, |jobs| jobs.range(..place).take(limit).count());
+            Query::Ahead { shelf, order, limit } => {
+                let is_before = |(other, _): &&((std::cmp::Reverse<i16>, JobId), JobId)| *other < order;
+                let on_shelf = self.shelves.get(&shelf).into_iter().flatten();
+                let n = on_shelf.take_while(is_before).take(limit).count();
                 let waiting = || self.counts.get(&shelf.name).map_or(0, |counts| counts.of(State::Queued));
                 Page::Ahead(JobsAhead::counted(n as u64, limit, waiting))
             }

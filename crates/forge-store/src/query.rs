@@ -1,6 +1,7 @@
 //! What can be read without locking. [`Store::read`] takes a [`Query`] and gives a [`Page`]; the methods on `dyn Store`
 //! below give each query its own type back.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ pub enum Query {
     Shelf { shelf: Shelf, after: Option<JobId>, limit: usize },
     Oldest(Shelf),
     DeadLetters { limit: usize },
-    Ahead { shelf: Shelf, priority: i16, id: JobId, limit: usize },
+    Ahead { shelf: Shelf, order: (Reverse<i16>, JobId), limit: usize },
     NextDue,
     Queues { prefix: String },
     Counts(Name),
@@ -338,7 +339,7 @@ impl dyn Store {
         page!(self, Query::Shelf { shelf, after, limit }, Jobs)
     }
 
-    /// The job on a shelf with the lowest id, whatever its priority: one step in an index per priority that occurs, of which
+    /// The job on a shelf that was accepted first, whatever its priority: one step in an index per priority that occurs, of which
     /// [`PRIORITIES_LOOKED_AT_MAX`] are looked at.
     pub async fn oldest(&self, shelf: Shelf) -> Result<Option<Arc<Job>>, Error> {
         page!(self, Query::Oldest(shelf), Job)
@@ -357,8 +358,8 @@ impl dyn Store {
             Lane::Parked | Lane::Dead | Lane::Failed => false,
         };
         let Some(shelf) = job.shelf().filter(claimable) else { return Ok(None) };
-        let (priority, id) = (job.head.priority, job.id);
-        let ahead: Result<JobsAhead, Error> = page!(self, Query::Ahead { shelf, priority, id, limit }, Ahead);
+        let order = job.order();
+        let ahead: Result<JobsAhead, Error> = page!(self, Query::Ahead { shelf, order, limit }, Ahead);
         ahead.map(Some)
     }
 

@@ -64,6 +64,9 @@ impl ErrorView<'static> {
 pub struct FailedAttemptView<'a> {
     /// Which attempt, from 1.
     pub attempt: u32,
+    /// Which execution it was part of; unknown of failures that an older version kept.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub execution: Option<String>,
     /// Why.
     #[serde(flatten)]
     pub error: ErrorView<'a>,
@@ -74,6 +77,7 @@ impl FailedAttemptView<'static> {
     pub fn all(job: &Job) -> Vec<FailedAttemptView<'static>> {
         let view = |error: &AttemptError| FailedAttemptView {
             attempt: error.attempt,
+            execution: job.execution_id(error.execution).map(|id| id.to_string()),
             error: ErrorView::of(error.kind, said(error), error.retryable, time::millis(error.at)),
         };
         job.errors.iter().map(view).collect()

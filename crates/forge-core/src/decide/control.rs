@@ -54,12 +54,16 @@ impl WorkingSet<'_> {
         let job = self.change(slot);
         let wait = job.head.retry.delay(job.attempt, random);
         job.available_at = (!retry.afresh && !wait.is_zero()).then(|| now + wait);
+        let n_execution = job.execution_n();
+        job.errors
+            .iter_mut()
+            .filter(|error| error.execution == 0)
+            .for_each(|error| error.execution = n_execution);
         job.executions_past.push(job.execution);
         job.execution = retry.execution;
         job.attempt = if retry.afresh { 1 } else { job.attempt + 1 };
         if retry.afresh {
             job.attempt_handed = 0;
-            job.errors.clear();
         }
         job.started_at = None;
         job.finished_at = None;

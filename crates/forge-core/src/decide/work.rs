@@ -164,6 +164,7 @@ impl WorkingSet<'_> {
                     (Next::End { dead_letter, listed }, _) => retryable && !listed && !dead_letter,
                     (Next::RetryIn(_), _) => false,
                 },
+                execution: self.job(slot).execution_n(),
             },
         );
         match next {

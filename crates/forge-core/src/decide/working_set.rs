@@ -81,11 +81,11 @@ struct WorkingJob {
 /// What is known of a shelf.
 #[derive(Default)]
 struct LoadedShelf {
-    jobs: BTreeSet<(Reverse<i16>, JobId)>,
+    jobs: BTreeSet<((Reverse<i16>, JobId), JobId)>,
     /// The store may have more behind what it loaded.
     more: bool,
     /// The last job loaded, where the store may have more behind it; `None` too where none of those it found can be read.
-    cut: Option<(Reverse<i16>, JobId)>,
+    cut: Option<((Reverse<i16>, JobId), JobId)>,
 }
 
 impl<'a> WorkingSet<'a> {
@@ -112,7 +112,7 @@ impl<'a> WorkingSet<'a> {
         let mut shelves: BTreeMap<Shelf, LoadedShelf> = BTreeMap::new();
         for (shelf, ids) in rows.shelves {
             let limit = asked.get(&shelf).copied().unwrap_or(limits::UNPARK_MAX);
-            let key = |id: &JobId| Some((Reverse(jobs[*index.get(id)?].job.head.priority), *id));
+            let key = |id: &JobId| Some((jobs[*index.get(id)?].job.order(), *id));
             let jobs: BTreeSet<_> = ids.iter().filter_map(key).collect();
             let more = ids.len() >= limit;
             let cut = if more { jobs.last().copied() } else { None };
@@ -336,7 +336,7 @@ impl<'a> WorkingSet<'a> {
         if shelf == entry.shelf {
             return;
         }
-        let key = (Reverse(entry.job.head.priority), entry.job.id);
+        let key = (entry.job.order(), entry.job.id);
         if let Some(stock) = entry.shelf.as_ref().and_then(|old| self.shelves.get_mut(old)) {
             stock.jobs.remove(&key);
         }

@@ -239,6 +239,7 @@ mod tests {
             details: Vec::new(),
             wait: None,
             discarded: false,
+            execution: 1,
         });
         let id = FailureId::of(&job).unwrap();
         FailureGroup::of_job(&job, id, at).unwrap()

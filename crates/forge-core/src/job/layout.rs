@@ -68,6 +68,9 @@ impl Head {
         }
         out.span(27, self.retention);
         out.flag(28, self.timeout_of_server);
+        if let Some(place) = self.place {
+            out.bytes(44, &place.to_bytes());
+        }
         out.text(31, self.operation.as_deref());
         if let Some(keep) = &self.keep {
             out.group(40, |out| encode_keep(keep, out));
@@ -141,6 +144,7 @@ impl Head {
             24 => self.tags.push(field.text()?),
             27 => self.retention = Some(field.span()?),
             28 => self.timeout_of_server = field.flag()?,
+            44 => self.place = Some(JobId::from_u128(field.id()?)),
             31 => self.operation = Some(field.text()?),
             40 => self.keep = Some(decode_keep(field.bytes)?),
             41 => {
@@ -424,6 +428,9 @@ fn encode_error(error: &AttemptError, out: &mut Writer<'_>) {
     }
     out.span(9, error.wait);
     out.flag(10, error.discarded);
+    if error.execution != 0 {
+        out.number(11, u64::from(error.execution));
+    }
 }
 
 fn decode_error(bytes: &[u8]) -> Result<AttemptError, Corrupt> {
@@ -438,6 +445,7 @@ fn decode_error(bytes: &[u8]) -> Result<AttemptError, Corrupt> {
         details: Vec::new(),
         wait: None,
         discarded: false,
+        execution: 0,
     };
     for field in Fields(bytes) {
         let field = field?;
@@ -455,6 +463,7 @@ fn decode_error(bytes: &[u8]) -> Result<AttemptError, Corrupt> {
             8 => error.details = field.bytes.to_vec(),
             9 => error.wait = Some(field.span()?),
             10 => error.discarded = field.flag()?,
+            11 => error.execution = field.small()?,
             _ => {}
         }
     }
@@ -474,6 +483,7 @@ mod tests {
             form: JobForm::EmitEvent,
             job_type: "mail.send".into(),
             priority: -7,
+            place: Some(JobId::from_u128(77)),
             definition: Some(Definition {
                 work_kind: WorkKind::ALL[3],
                 duration_ms: 5,
@@ -560,6 +570,7 @@ mod tests {
             details: vec![1, 2],
             wait: Some(Duration::from_secs(4)),
             discarded: true,
+            execution: 1,
         }];
         job.cancel = Some(Cancellation { by: "user".into(), reason: "".into() });
         job.dead_lettered_at = Some(Time::from_millis(6));

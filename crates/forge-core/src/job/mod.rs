@@ -14,6 +14,7 @@ mod timeout;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 use core::fmt;
 use core::time::Duration;
 
@@ -116,6 +117,9 @@ pub struct Head {
     pub queue: Name,
     /// Higher goes first within its queue.
     pub priority: i16,
+    /// Its place in the queue, as an id that was made when it was accepted. `None` if its own id was; an id that a client chose
+    /// says nothing about when.
+    pub place: Option<JobId>,
     /// What the built-in worker simulates; `None` for real work, and for a batch, whose items say it themselves.
     pub definition: Option<Definition>,
     /// What a batch knows of its items; `None` for a job that is none.
@@ -179,6 +183,7 @@ impl Head {
             tenant: None,
             queue,
             priority: 0,
+            place: None,
             definition: None,
             items: None,
             created_at,
@@ -369,7 +374,7 @@ pub struct Job {
     pub message: Option<String>,
     /// How the items of a batch stand, as of the newest attempt that said so.
     pub tally: Tally,
-    /// Why attempts failed, oldest first; bounded by [`limits::ERRORS_MAX`].
+    /// Why attempts failed, of all executions, oldest first; bounded by [`limits::ERRORS_MAX`].
     pub errors: Vec<AttemptError>,
     /// Who cancelled it and why.
     pub cancel: Option<Cancellation>,
@@ -426,6 +431,8 @@ pub struct AttemptError {
     /// Whether the job ended with this failure and was discarded: by its handler, or by a policy that does not keep jobs whose
     /// retries are exhausted. Such a job is no dead letter anywhere.
     pub discarded: bool,
+    /// The number of its execution, from 1; 0 where an older version wrote it.
+    pub execution: u32,
 }
 
 /// Who cancelled a job and why.
@@ -496,6 +503,11 @@ impl Job {
             forget_at: None,
             history: History::default(),
         }
+    }
+
+    /// Where it stands among the jobs of its shelf, first the one that is handed out first: by priority, then in the order of acceptance.
+    pub fn order(&self) -> (Reverse<i16>, JobId) {
+        (Reverse(self.head.priority), self.head.place.unwrap_or(self.id))
     }
 
     /// The shelf the job stands on. Always follows from the rest of the job.
@@ -574,9 +586,10 @@ impl Job {
         self.head.retention.unwrap_or(limits::RETENTION)
     }
 
-    /// The newest failure.
+    /// The newest failure since the job was last begun anew.
     pub fn last_error(&self) -> Option<&AttemptError> {
-        self.errors.last()
+        let is_of_now = |execution| execution == 0 || execution == self.execution_n();
+        self.errors.last().filter(|error| is_of_now(error.execution) || error.attempt < self.attempt)
     }
 
     /// Whether the job is a batch of which some items ended well and some did not.

@@ -209,6 +209,7 @@ fn forgotten(event: &Event) -> AttemptError {
         details: Vec::new(),
         wait: None,
         discarded: false,
+        execution: event.execution,
     }
 }
 

@@ -82,6 +82,7 @@ impl Checked {
         head.items = summary(&input);
         complete(app, &mut head);
         head.idempotency = idempotency;
+        head.place = id.map(|_| app.engine.job_id());
         NewJob {
             id: id.unwrap_or_else(|| app.engine.job_id()),
             id_given: id.is_some(),

@@ -230,6 +230,24 @@ pub async fn a_waiting_job_knows_how_many_go_before_it(fixture: &dyn Fixture) {
     assert_eq!(ahead(&store, 3, 100).await, Some(JobsAhead::Exactly(0)));
 }
 
+/// Jobs are handed out in the order of acceptance, whatever ids their clients chose.
+pub async fn a_chosen_id_jumps_nothing(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let chosen = |n, place| job_with(n, "q", |head| head.place = Some(id(place)));
+    accepted(ask(&store, START, submit_all(vec![job(50, "q"), chosen(2, 51)])).await);
+    accepted(ask(&store, START, submit_all(vec![job(52, "q"), chosen(1, 53), job(54, "q")])).await);
+    for (n, expected) in [(50, 0), (2, 1), (52, 2), (1, 3), (54, 4)] {
+        assert_eq!(ahead(&store, n, 100).await, Some(JobsAhead::Exactly(expected)), "job {n}");
+    }
+    let shelf = store.job(id(1)).await.unwrap().and_then(|job| job.shelf()).unwrap();
+    assert_eq!(store.oldest(shelf).await.unwrap().unwrap().id, id(50));
+    let in_one_batch = run(&store, at(1), vec![submit_all(vec![chosen(3, 55)]), take(&["q"], 3)]).await;
+    let first: Vec<JobId> = claimed(in_one_batch[1].clone()).iter().map(|job| job.id).collect();
+    let rest: Vec<JobId> =
+        claimed(ask(&store, at(2), take(&["q"], 9)).await).iter().map(|job| job.id).collect();
+    assert_eq!([first, rest].concat(), [50, 2, 52, 1, 54, 3].map(id));
+}
+
 /// Counting stops at the bound; what is told then follows from the numbers of the queue.
 pub async fn beyond_the_bound_the_place_of_a_job_is_an_estimate(fixture: &dyn Fixture) {
     let store = fixture.store();

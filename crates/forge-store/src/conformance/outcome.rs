@@ -110,7 +110,8 @@ pub async fn a_dead_letter_is_listed_until_it_is_revived(fixture: &dyn Fixture) 
     assert_eq!(second.shelf(shelf.clone(), None, 9).await.unwrap(), [dead]);
     assert_eq!(second.dead_letters(9).await.unwrap(), 1);
     let revived = done(ask(&second, at(3), revive(1, execution(1))).await);
-    assert_eq!((revived.state, revived.attempt, revived.errors.len()), (State::Queued, 1, 0));
+    assert_eq!((revived.state, revived.attempt, revived.errors.len()), (State::Queued, 1, 1));
+    assert_eq!((revived.errors[0].execution, revived.last_error()), (1, None), "it is begun anew");
     assert_eq!(store.shelf(shelf, None, 9).await.unwrap(), []);
     assert_eq!(store.dead_letters(9).await.unwrap(), 0);
     assert_eq!(the_one(ask(&store, at(4), take(&["q"], 1)).await).execution, execution(1));

@@ -147,6 +147,7 @@ macro_rules! conformance_suite {
             list::a_page_ends_where_it_may_look_no_further,
             list::shelves_are_read_in_pages_oldest_first,
             list::a_waiting_job_knows_how_many_go_before_it,
+            list::a_chosen_id_jumps_nothing,
             list::beyond_the_bound_the_place_of_a_job_is_an_estimate,
             list::queues_are_listed_by_name_with_their_numbers,
             list::counts_equal_a_recount_however_many_write,

@@ -23,6 +23,7 @@ pub(super) struct InsertedColumns<'a> {
     job_types: Vec<&'a str>,
     priorities: Vec<i16>,
     heads: Vec<Vec<u8>>,
+    places: Vec<Option<Uuid>>,
     rest: UpdatedColumns,
     input_jobs: Vec<Uuid>,
     inputs: Vec<Vec<u8>>,
@@ -40,6 +41,7 @@ impl<'a> InsertedColumns<'a> {
             job_types: jobs().map(|job| job.head.job_type.as_str()).collect(),
             priorities: jobs().map(|job| job.head.priority).collect(),
             heads: jobs().map(|job| job.head.encode()).collect(),
+            places: jobs().map(|job| job.head.place.map(Uuid::from)).collect(),
             rest: UpdatedColumns::new(jobs()),
             input_jobs: with_input().map(|(job, _)| job.id.into()).collect(),
             inputs: with_input().map(|(_, input)| input.encode()).collect(),
@@ -51,13 +53,13 @@ impl<'a> InsertedColumns<'a> {
     }
 
     /// What the statements take, in their order.
-    pub(super) fn values(&self) -> [&(dyn ToSql + Sync); 13] {
+    pub(super) fn values(&self) -> [&(dyn ToSql + Sync); 14] {
         let UpdatedColumns { ids, states, lanes, shelves, due_at, bodies } = &self.rest;
         let InsertedColumns { clients, queues, job_types, priorities, heads, .. } = self;
-        let InsertedColumns { input_jobs, inputs, .. } = self;
+        let InsertedColumns { input_jobs, inputs, places, .. } = self;
         [
             ids, clients, queues, job_types, states, priorities, lanes, shelves, due_at, heads, bodies,
-            input_jobs, inputs,
+            input_jobs, inputs, places,
         ]
     }
 

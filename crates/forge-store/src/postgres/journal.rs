@@ -61,21 +61,21 @@ pub(super) const CONCLUDE: &str = concat!("WITH", conclusion!(""));
 /// matter in which order the parts are done.
 ///
 /// It writes if its queues are plain, as they were taken to be, and says so with the number in the journal: there is no webhook, none of the records
-/// `$21` and `$22` is there, and in no queue of `$23` there wait more jobs than in `$24`.
+/// `$22` and `$23` is there, and in no queue of `$24` there wait more jobs than in `$25`.
 pub(super) const SUBMIT: &str = concat!(
     "
     WITH plain AS MATERIALIZED (
          SELECT
           WHERE NOT EXISTS (SELECT FROM webhooks)
-            AND NOT EXISTS (SELECT FROM unnest($21::smallint[], $22::text[]) AS want (kind, key)
+            AND NOT EXISTS (SELECT FROM unnest($22::smallint[], $23::text[]) AS want (kind, key)
                                    JOIN records USING (kind, key))
-            AND NOT EXISTS (SELECT FROM unnest($23::text[], $24::bigint[]) AS seen (queue, most)
+            AND NOT EXISTS (SELECT FROM unnest($24::text[], $25::bigint[]) AS seen (queue, most)
                              WHERE (SELECT sum(queued) FROM counts WHERE counts.queue = seen.queue) > most)),
          born AS (
-         INSERT INTO jobs (id, client, queue, job_type, state, priority, lane, shelf, due_at, head, body)
+         INSERT INTO jobs (id, client, queue, job_type, state, priority, lane, shelf, due_at, head, body, place)
          SELECT new.*
            FROM plain, unnest($8::uuid[], $9::uuid[], $10::text[], $11::text[], $12::smallint[], $13::smallint[],
-                              $14::smallint[], $15::text[], $16::bigint[], $17::bytea[], $18::bytea[]) AS new),
+                              $14::smallint[], $15::text[], $16::bigint[], $17::bytea[], $18::bytea[], $21::uuid[]) AS new),
          with_inputs AS (
          INSERT INTO inputs (job, input)
          SELECT new.* FROM plain, unnest($19::uuid[], $20::bytea[]) AS new),",

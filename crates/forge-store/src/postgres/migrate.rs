@@ -42,6 +42,7 @@ const MIGRATIONS: &[Migration] = &[
         11,
     ),
     Migration::expanding(16, "workflows", include_str!("../../migrations/postgres/0016_workflows.sql"), 11),
+    Migration::expanding(17, "place", include_str!("../../migrations/postgres/0017_place.sql"), 11),
 ];
 
 /// An arbitrary number, unlikely to be anybody else's.

@@ -30,20 +30,20 @@ pub(super) const ACTIVITY_BY_MINUTE: &str = "
 /// From priority to priority of a shelf, a step in the index each; then the oldest of those found.
 pub(super) const OLDEST: &str = "
     WITH RECURSIVE front AS (
-        (SELECT priority, id FROM jobs
+        (SELECT priority, coalesce(place, id) AS place, id FROM jobs
           WHERE lane = $1::smallint AND shelf = $2::text
-          ORDER BY priority DESC, id
+          ORDER BY priority DESC, coalesce(place, id)
           LIMIT 1)
         UNION ALL
-        SELECT next.priority, next.id
+        SELECT next.priority, next.place, next.id
           FROM front,
-               LATERAL (SELECT priority, id FROM jobs
+               LATERAL (SELECT priority, coalesce(place, id) AS place, id FROM jobs
                          WHERE lane = $1::smallint AND shelf = $2::text AND priority < front.priority
-                         ORDER BY priority DESC, id
+                         ORDER BY priority DESC, coalesce(place, id)
                          LIMIT 1) AS next)
     SELECT id, head, body
       FROM jobs
-     WHERE id = (SELECT id FROM (SELECT id FROM front LIMIT $3::bigint) AS looked_at ORDER BY id LIMIT 1)";
+     WHERE id = (SELECT id FROM (SELECT place, id FROM front LIMIT $3::bigint) AS looked_at ORDER BY place LIMIT 1)";
 
 pub(super) const CLIENTS: &str = "
     SELECT id, created_at, keyed

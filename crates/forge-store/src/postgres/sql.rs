@@ -76,7 +76,7 @@ statements! {
         SELECT id, head, body
           FROM jobs
          WHERE lane = $1::smallint AND shelf = $2::text
-         ORDER BY priority DESC, id
+         ORDER BY priority DESC, coalesce(place, id)
          LIMIT $3::bigint
            FOR UPDATE SKIP LOCKED";
     CountShelf = "
@@ -217,9 +217,9 @@ statements! {
     /// With their inputs, of those that have one.
     InsertJobs = "
         WITH with_inputs AS (INSERT INTO inputs (job, input) SELECT * FROM unnest($12::uuid[], $13::bytea[]))
-        INSERT INTO jobs (id, client, queue, job_type, state, priority, lane, shelf, due_at, head, body)
+        INSERT INTO jobs (id, client, queue, job_type, state, priority, lane, shelf, due_at, head, body, place)
         SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::smallint[], $6::smallint[],
-                             $7::smallint[], $8::text[], $9::bigint[], $10::bytea[], $11::bytea[])";
+                             $7::smallint[], $8::text[], $9::bigint[], $10::bytea[], $11::bytea[], $14::uuid[])";
     UpdateJobs = "
         UPDATE jobs
            SET state = new.state, lane = new.lane, shelf = new.shelf, due_at = new.due_at, body = new.body
@@ -388,10 +388,10 @@ statements! {
     CountDead = "SELECT count(*) FROM (SELECT FROM jobs WHERE lane = 4 LIMIT $1::bigint) AS dead";
     /// Along the index from which claims take: of one priority, the older comes first.
     ReadFront = "
-        SELECT priority, id
+        SELECT priority, coalesce(place, id)
           FROM jobs
          WHERE lane = $1::smallint AND shelf = $2::text
-         ORDER BY priority DESC, id
+         ORDER BY priority DESC, coalesce(place, id)
          LIMIT $3::bigint";
     ReadWaiting = "SELECT coalesce(sum(queued), 0)::bigint FROM counts WHERE queue = $1::text";
     ReadNextDue = "

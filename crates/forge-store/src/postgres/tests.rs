@@ -1,5 +1,6 @@
 //! The statements on a real server: all of them are understood, and the hot ones use their index however large the table.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
@@ -179,7 +180,7 @@ async fn what_every_job_must_have_cannot_be_missing() {
          WHERE attrelid IN ('jobs'::regclass, 'inputs'::regclass) AND attnum > 0 AND NOT attnotnull
          ORDER BY 1";
     let optional: Vec<String> = client.query(sql, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
-    assert_eq!(optional, ["jobs.due_at", "jobs.lane", "jobs.shelf"]);
+    assert_eq!(optional, ["jobs.due_at", "jobs.lane", "jobs.place", "jobs.shelf"]);
 }
 
 #[tokio::test]
@@ -227,8 +228,7 @@ async fn a_read_that_nobody_waits_for_any_more_leaves_its_connection() {
     let before = sessions().await;
     let front = Query::Ahead {
         shelf: Shelf { lane: Lane::External, name: Name::new("q").unwrap() },
-        priority: 0,
-        id: JobId::from_u128(1),
+        order: (Reverse(0), JobId::from_u128(1)),
         limit: 10,
     };
     for query in [Query::SigningKeys, front] {

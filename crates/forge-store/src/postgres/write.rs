@@ -110,7 +110,7 @@ impl<'a> Writes<'a> {
     pub(super) fn push_submit<'p>(&'p self, plain: &'p PlainColumns<'_>, pipeline: &mut Pipeline<'p>) {
         let (conclusion, born, plain) = (self.conclusion.values(), self.born.values(), plain.values());
         let mut values = conclusion.into_iter().chain(born).chain(plain);
-        let values: [_; 24] = std::array::from_fn(|_| values.next().expect("as many as that"));
+        let values: [_; 25] = std::array::from_fn(|_| values.next().expect("as many as that"));
         pipeline.push(Sql::Submit, values);
         self.push_notice(pipeline);
     }

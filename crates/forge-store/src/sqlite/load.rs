@@ -30,7 +30,7 @@ statements! {
         SELECT n, id, head, body
         FROM jobs INDEXED BY jobs_shelf
         WHERE lane = ?1 AND shelf = ?2
-        ORDER BY priority DESC, id
+        ORDER BY priority DESC, coalesce(place, id)
         LIMIT ?3
     ";
 

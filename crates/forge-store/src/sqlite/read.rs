@@ -84,19 +84,19 @@ statements! {
 
     /// In the order in which they will be taken, in the index alone.
     FRONT = "
-        SELECT priority, id
+        SELECT priority, coalesce(place, id)
         FROM jobs INDEXED BY jobs_shelf
         WHERE lane = ?1 AND shelf = ?2
-        ORDER BY priority DESC, id
+        ORDER BY priority DESC, coalesce(place, id)
         LIMIT ?3
     ";
 
     /// The first job of the next lower priority: one step in the index.
     FRONT_BELOW = "
-        SELECT priority, id
+        SELECT priority, coalesce(place, id), id
         FROM jobs INDEXED BY jobs_shelf
         WHERE lane = ?1 AND shelf = ?2 AND priority < ?3
-        ORDER BY priority DESC, id
+        ORDER BY priority DESC, coalesce(place, id)
         LIMIT 1
     ";
 
@@ -211,10 +211,10 @@ pub(super) fn read(db: &Connection, recent: &ReadCache, query: &Query) -> Result
             let n = first(db, DEAD_LETTERS, params, |row| Ok(row.get::<_, i64>(0)?))?.unwrap_or(0);
             Page::Count(n.unsigned_abs())
         }
-        Query::Ahead { shelf, priority, id, limit } => {
+        Query::Ahead { shelf, order, limit } => {
             let reading = recent.reading();
             let front = recent.keep_front(reading, shelf, front(db, shelf, *limit)?);
-            Page::Ahead(front.ahead(*priority, *id))
+            Page::Ahead(front.ahead(*order))
         }
         Query::NextDue => {
             let due: Option<i64> = first(db, NEXT_DUE, [RecordKind::KNOWN], |row| Ok(row.get(0)?))?.flatten();
@@ -290,17 +290,18 @@ fn front(db: &Connection, shelf: &Shelf, limit: usize) -> Result<ShelfFront, Err
     Ok(ShelfFront::new(places, limit, n_waiting.unwrap_or(0)))
 }
 
-/// The lowest id on a shelf.
+/// The job on a shelf that was accepted first.
 fn oldest(db: &Connection, shelf: &Shelf) -> Result<Option<JobId>, Error> {
     let (lane, name) = (shelf.lane as u8, shelf.name.as_str());
     let (mut oldest, mut above) = (None, i64::MAX);
     for _ in 0..PRIORITIES_LOOKED_AT_MAX {
-        let place = |row: &Row<'_>| Ok((row.get(0)?, cells::job_id(row, 1)?));
-        let Some((priority, id)) = first(db, FRONT_BELOW, params![lane, name, above], place)? else { break };
+        let place = |row: &Row<'_>| Ok((row.get(0)?, (cells::job_id(row, 1)?, cells::job_id(row, 2)?)));
+        let found: Option<(i64, (JobId, JobId))> = first(db, FRONT_BELOW, params![lane, name, above], place)?;
+        let Some((priority, next)) = found else { break };
         above = priority;
-        oldest = Some(oldest.map_or(id, |oldest: JobId| oldest.min(id)));
+        oldest = Some(oldest.map_or(next, |oldest: (JobId, JobId)| oldest.min(next)));
     }
-    Ok(oldest)
+    Ok(oldest.map(|(_, id)| id))
 }
 
 /// Every job that the statement finds and that can be read: one that cannot does not hide the others.

@@ -62,8 +62,8 @@ impl ReadCache {
     pub(super) fn page(&self, query: &Query) -> Option<Page> {
         match query {
             Query::Job(id) => self.job(*id).map(|job| Page::Job(Some(job))),
-            Query::Ahead { shelf, priority, id, limit } => {
-                self.front(shelf, *limit).map(|front| Page::Ahead(front.ahead(*priority, *id)))
+            Query::Ahead { shelf, order, limit } => {
+                self.front(shelf, *limit).map(|front| Page::Ahead(front.ahead(*order)))
             }
             _ => None,
         }

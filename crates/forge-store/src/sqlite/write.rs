@@ -29,8 +29,8 @@ statements! {
     /// An id that is taken violates the unique index: the batch is rejected. SQLite gives the next numbers, in order;
     /// given by us, it would check each and keep what it needs to undo the statement.
     INSERT_JOB = "
-        INSERT OR FAIL INTO jobs (id, client, queue, job_type, state, priority, lane, shelf, due_at, head, body)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        INSERT OR FAIL INTO jobs (id, client, queue, job_type, state, priority, lane, shelf, due_at, head, body, place)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ";
 
     INSERT_INPUT = "
@@ -212,7 +212,8 @@ fn insert_jobs(
         row.put(shelf.as_ref().map(|shelf| shelf.name.as_str()))?;
         row.put(job.due_at().map(|due| due.as_micros()))?;
         row.put(job.head.encode())?;
-        row.put(job.encode())
+        row.put(job.encode())?;
+        row.put(job.head.place.map(|place| place.to_bytes()))
     })?;
     if db.last_insert_rowid() != before + inserted.len() as i64 {
         return Err(Error::new(Fault::Corrupt, "new jobs are not numbered one after the other"));

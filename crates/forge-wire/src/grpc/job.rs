@@ -242,6 +242,7 @@ mod tests {
             details: br#"{"details":{"a":1},"backtrace":["x","y"]}"#.to_vec(),
             wait: None,
             discarded: false,
+            execution: 1,
         };
         let shown = error(&failed);
         assert_eq!((shown.code.as_str(), shown.backtrace.as_str(), shown.attempt), ("boom", "x\ny", 2));

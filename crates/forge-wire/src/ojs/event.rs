@@ -2,7 +2,7 @@
 
 use forge_core::history::{Event, EventKind};
 use forge_core::id::EventId;
-use forge_core::job::Job;
+use forge_core::job::{AttemptError, Job};
 use forge_core::state::State;
 use forge_core::webhook::Events;
 use forge_core::workflow::WorkflowHead;
@@ -70,7 +70,10 @@ fn told(event: &Event, job: &Job, name: &'static str, nth: usize) -> OjsEvent {
         data["progress"] = (f64::from(percent) / 100.0).into();
     }
     let failed = matches!(name, "job.failed" | "job.retrying" | "job.discarded");
-    if let Some(error) = job.errors.iter().rfind(|error| failed && error.attempt == event.attempt) {
+    let is_meant = |error: &&AttemptError| {
+        error.attempt == event.attempt && (error.execution == 0 || error.execution == event.execution)
+    };
+    if let Some(error) = job.errors.iter().rfind(is_meant).filter(|_| failed) {
         data["error"] = error_view(error);
     }
     let body = json!({

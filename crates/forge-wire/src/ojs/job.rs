@@ -220,7 +220,7 @@ impl JobView<'_> {
             map.serialize_entry("error", &error_view(error))?;
         }
         if !job.errors.is_empty() {
-            let errors: Vec<Value> = job.errors.iter().map(error_view).collect();
+            let errors: Vec<Value> = job.errors.iter().map(|error| past_error(job, error)).collect();
             map.serialize_entry("errors", &errors)?;
         }
         if let Some(cancel) = job.cancel.as_ref().filter(|_| word == StateWord::Cancelled) {
@@ -369,6 +369,15 @@ pub fn attempts_at(event: &Event) -> u32 {
 /// How long the server chose to wait before the next attempt, from the newest failure on.
 pub fn retry_delay_ms(job: &Job) -> Option<u64> {
     job.last_error()?.wait.map(|wait| wait.as_millis() as u64)
+}
+
+/// An entry of the history: of which execution it is, too, because attempts are counted anew when a job is begun anew.
+fn past_error(job: &Job, error: &AttemptError) -> Value {
+    let mut view = error_view(error);
+    if let Some(execution) = job.execution_id(error.execution) {
+        view["execution"] = execution.to_string().into();
+    }
+    view
 }
 
 /// An entry of the error history: the worker's own words, and the canonical code beside them.

@@ -250,6 +250,7 @@ fn jobs() -> Value {
             &["attempt", "type", "message", "detail", "errorCode", "retryable", "timestamp"],
             json!({
                 "attempt": {"type": "integer", "minimum": 1, "description": "Which attempt."},
+                "execution": id("Which execution it was part of: attempts are counted anew when a job is begun anew."),
                 "type": text("The kind of failure."),
                 "message": text("In English."),
                 "detail": text("More about it."),

@@ -108,7 +108,7 @@ fn error() -> ErrorView<'static> {
 }
 
 fn failed_attempt() -> FailedAttemptView<'static> {
-    FailedAttemptView { attempt: 1, error: error() }
+    FailedAttemptView { attempt: 1, execution: Some(ID.into()), error: error() }
 }
 
 fn full_job() -> JobView<'static> {
@@ -184,7 +184,7 @@ fn every_view_of_a_job_has_exactly_the_documented_members() {
     check("Job", &full_job(), &bare_job());
     check("Definition", &definition(), &definition());
     check("JobError", &error(), &error());
-    check("FailedAttempt", &failed_attempt(), &failed_attempt());
+    check("FailedAttempt", &failed_attempt(), &FailedAttemptView { execution: None, ..failed_attempt() });
     let jobs = JobsView { jobs: vec![full_job(), bare_job()], next_cursor: Some(ID.into()) };
     check("Jobs", &jobs, &JobsView { jobs: vec![], next_cursor: None });
     let submitted =

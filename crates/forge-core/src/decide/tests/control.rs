@@ -7,7 +7,7 @@ use super::events;
 use crate::command::{Answer, Command, Refusal, Retry};
 use crate::history::{EventKind, EventName};
 use crate::id::ExecutionId;
-use crate::job::{Cancellation, Conflict, Lane, Unique};
+use crate::job::{Cancellation, Conflict, Job, Lane, Unique};
 use crate::limits;
 use crate::state::{Cause, State};
 use crate::world::World;
@@ -164,7 +164,7 @@ fn a_job_that_the_server_retries_by_itself_needs_no_retry_call() {
 }
 
 #[test]
-fn a_dead_letter_is_revived_with_a_full_budget_and_a_clean_record() {
+fn a_dead_letter_is_revived_with_a_full_budget_and_its_history() {
     let mut world = World::new();
     world.ask(submit([job(1, |head| {
         auto(head);
@@ -180,10 +180,16 @@ fn a_dead_letter_is_revived_with_a_full_budget_and_a_clean_record() {
     world.ask(revive(1, 100));
     let job = world.job(1);
     assert_eq!((job.state, job.attempt, job.dead_lettered_at), (State::Queued, 1, None));
-    assert_eq!((job.errors.len(), job.available_at), (0, None));
+    assert_eq!((job.last_error(), job.available_at), (None, None));
+    let history =
+        |job: &Job| job.errors.iter().map(|error| (error.execution, error.attempt)).collect::<Vec<_>>();
+    assert_eq!(history(job), [(1, 1), (1, 2)], "the failures of the first execution");
     assert!(matches!(world.ask(revive(1, 101)), Answer::Unchanged(_)), "reviving twice is safe");
-    world.ask(claim("q", 1));
+    world.ask(claim_as("q", 1, |claim| claim.start = true));
     assert_eq!((world.job(1).fence, world.job(1).attempt), (3, 1), "tokens go on where they were");
+    assert_eq!(world.job(1).last_error(), None, "nothing has failed since");
+    world.ask(fail_as(1, 3, |_| {}));
+    assert_eq!(history(world.job(1)), [(1, 1), (1, 2), (2, 1)]);
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! What a job did when: a bar per attempt, of spans that it waited, was held and ran.
 
+use std::time::Duration;
+
 use forge_core::time::Time;
 use forge_wire::admin::AdminJobDetail;
-use forge_wire::forge::EventView;
+use forge_wire::forge::{EventView, FailedAttemptView};
 use forge_wire::time;
 use maud::{Markup, html};
 
@@ -79,7 +81,12 @@ pub(super) fn show(job: &AdminJobDetail, now: Time) -> Markup {
 
 fn row(n: usize, attempt: &[StateSpan], job: &AdminJobDetail, first: Time, whole: f64) -> Markup {
     let n_attempt = attempt.last().map_or(0, |span| span.attempt);
-    let error = job.errors.iter().find(|error| error.attempt == n_attempt);
+    // Attempts are counted anew when a job is begun anew, so the moment counts too. Errors have milliseconds.
+    let begun = attempt.first().map_or(Time::ZERO, |span| span.from);
+    let is_since = |at: &str| time::parse(at).is_none_or(|at| at + Duration::from_millis(1) > begun);
+    let is_meant =
+        |error: &&FailedAttemptView<'_>| error.attempt == n_attempt && is_since(&error.error.timestamp);
+    let error = job.errors.iter().find(is_meant);
     let ran: f64 = attempt.iter().filter(|span| span.state == "RUNNING").map(StateSpan::seconds).sum();
     let waited: f64 = attempt.iter().filter(|span| span.state == "QUEUED").map(StateSpan::seconds).sum();
     html! {

@@ -39,6 +39,19 @@ async fn a_given_id_is_kept_and_a_second_job_with_it_is_refused() {
 }
 
 #[tokio::test]
+async fn an_old_id_that_a_client_chose_jumps_no_queue() {
+    let world = World::start().await;
+    let first = world.push(json!({})).await;
+    let old = json!({"type": "a", "args": [], "id": "01900000-0000-7000-8000-000000000001"});
+    let older = json!({"type": "a", "args": [], "id": "01900000-0000-7000-8000-000000000000"});
+    world.post("jobs/batch", json!({"jobs": [old, older]})).await.expect(201);
+    let last = world.push(json!({})).await;
+    let taken = world.post("workers/fetch", json!({"queues": ["default"], "count": 9})).await.expect(200);
+    let order: Vec<&Value> = taken["jobs"].as_array().unwrap().iter().map(|job| &job["id"]).collect();
+    assert_eq!(order, [&json!(first), &old["id"], &older["id"], &json!(last)]);
+}
+
+#[tokio::test]
 async fn scheduled_and_pending_jobs_wait_until_their_time_or_word() {
     let world = World::start().await;
     let scheduled = world.push(json!({"scheduled_at": "2099-01-01T00:00:00Z"})).await;

@@ -33,7 +33,7 @@ async fn every_sdk_finds_dead_letters_and_deals_with_them() {
         let again =
             sdk.send(&world, "POST", &format!("dead-letter/{}/retry", ids[0]), None).await.expect(200);
         let job: Job = if sdk == Sdk::Rust { read(&again) } else { read(&part(&again, "job")) };
-        assert_eq!((job.state, job.attempt, job.errors.len()), (JobState::Available, 0, 0));
+        assert_eq!((job.state, job.attempt, job.errors.len()), (JobState::Available, 0, 1));
         sdk.delete(&world, &format!("dead-letter/{}", ids[1])).await.expect(200);
         let missing = sdk.delete(&world, &format!("dead-letter/{}", ids[1])).await.expect(404);
         assert_eq!(read::<ServerError>(&missing["error"]).code, "not_found");
