@@ -3,7 +3,9 @@
 
 use forge_wire::grpc::error::ErrorDetails;
 use forge_wire::grpc::v1::ojs_service_client::OjsServiceClient;
-use forge_wire::grpc::{ARGS_WRAPPED_MEMBER, LEASE_TOKEN_MEMBER, json, v1};
+use forge_wire::grpc::{
+    ARGS_WRAPPED_MEMBER, LEASE_TOKEN_MEMBER, PARENT_RESULTS_MEMBER, PARENT_STEPS_MEMBER, json, v1,
+};
 use http::{HeaderValue, Uri};
 use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -90,6 +92,9 @@ fn taken(job: v1::Job) -> Result<Taken, Error> {
     let mut meta: Map<String, serde_json::Value> = serde_json::from_str(&text).unwrap_or_default();
     let lease_token = meta.remove(LEASE_TOKEN_MEMBER).and_then(|token| token.as_str().map(str::to_owned));
     let args_wrapped = meta.remove(ARGS_WRAPPED_MEMBER).is_some();
+    let parents = meta.remove(PARENT_RESULTS_MEMBER);
+    let steps = meta.remove(PARENT_STEPS_MEMBER);
+    let raw_results = parents.and_then(|list| serde_json::from_value(list).ok());
     Ok(Taken {
         id: job.id,
         job_type: job.r#type,
@@ -101,6 +106,8 @@ fn taken(job: v1::Job) -> Result<Taken, Error> {
         timeout_ms: job.timeout.map(|span| (span.seconds * 1000 + i64::from(span.nanos) / 1_000_000) as u64),
         lease_token,
         traceparent: Some(job.trace_id).filter(|trace| !trace.is_empty()),
+        parent_steps: steps.and_then(|list| serde_json::from_value(list).ok()).unwrap_or_default(),
+        parent_results: raw_results.unwrap_or_default(),
     })
 }
 

@@ -141,6 +141,10 @@ pub struct Taken {
     /// The trace it belongs to.
     #[serde(default)]
     pub(crate) traceparent: Option<String>,
+    #[serde(default)]
+    pub(crate) parent_steps: Vec<String>,
+    #[serde(default)]
+    pub(crate) parent_results: Vec<Option<Box<RawValue>>>,
 }
 
 impl Taken {
@@ -150,6 +154,16 @@ impl Taken {
         let args = self.args.as_deref().map_or("[]", RawValue::get);
         let inner = args.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
         inner.filter(|_| self.args_wrapped).unwrap_or(args)
+    }
+
+    /// The results of the steps that it waited for, by their names; empty for a job that waited for none. `None` for a step that left
+    /// nothing, no JSON, or too much to be handed on.
+    pub fn parents(&self) -> BTreeMap<&str, Option<&RawValue>> {
+        self.parent_steps
+            .iter()
+            .map(String::as_str)
+            .zip(self.parent_results.iter().map(Option::as_deref))
+            .collect()
     }
 
     /// The trace it belongs to (W3C `traceparent`).
@@ -235,6 +249,8 @@ struct JobReport<'a> {
     result: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delay_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     requeue: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -343,8 +359,14 @@ impl Ojs<'_> {
         Ok(())
     }
 
-    pub(crate) async fn nack(&self, held: Held<'_>, error: &Value) -> Result<(), Error> {
-        let report = JobReport { error: Some(error), ..held.report() };
+    pub(crate) async fn nack(
+        &self,
+        held: Held<'_>,
+        error: &Value,
+        delay: Option<Duration>,
+    ) -> Result<(), Error> {
+        let delay_ms = delay.map(|delay| u64::try_from(delay.as_millis()).unwrap_or(u64::MAX));
+        let report = JobReport { error: Some(error), delay_ms, ..held.report() };
         self.client.send(&self.say("workers/nack")?.json(&report)?.harmless()).await?;
         Ok(())
     }

@@ -397,6 +397,8 @@ pub struct WorkError {
     pub verdict: Option<RetryVerdict>,
     /// Whatever else it sent.
     pub details: Vec<u8>,
+    /// How long to wait before the retry; `None` leaves it to the policy.
+    pub delay: Option<Duration>,
 }
 
 impl WorkError {
@@ -410,6 +412,7 @@ impl WorkError {
             retryable: None,
             verdict: None,
             details: Vec::new(),
+            delay: None,
         }
     }
 }

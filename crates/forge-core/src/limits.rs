@@ -153,6 +153,9 @@ pub const SCHEMA_BYTES_MAX: usize = 64 * 1024;
 /// Schedules of a client. Those that are not due cost room on the disk and nothing else.
 pub const SCHEDULES_MAX: u64 = 100_000;
 
+/// The longest wait before a retry that a worker may ask for.
+pub const RETRY_DELAY_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
+
 /// How long a node may be silent before it counts as gone.
 pub const NODE_SILENCE: Duration = Duration::from_secs(90);
 

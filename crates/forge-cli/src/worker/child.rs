@@ -23,6 +23,7 @@ use tokio::time::timeout;
 
 use super::JOB_VARIABLES;
 use super::exec::Exec;
+use super::files::JobFiles;
 use super::lines::{Lines, Progress};
 
 /// How long the pipes may stay open once the program has ended: for what it started and did not wait for.
@@ -66,20 +67,25 @@ impl Drop for Group {
 }
 
 impl Child {
-    pub(super) fn start(exec: &Exec, job: &Taken) -> io::Result<Child> {
+    pub(super) fn start(exec: &Exec, job: &Taken, files: &JobFiles) -> io::Result<Child> {
         let mut command = Command::new(&exec.program);
         command.args(&exec.arguments).process_group(0).kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         for variable in env::vars_os().map(|(name, _)| name).filter(|name| is_kept_back(name)) {
             command.env_remove(variable);
         }
-        let [id, job_type, queue, attempt, trace] = JOB_VARIABLES;
+        let [id, job_type, queue, attempt, trace, parents, result_type] = JOB_VARIABLES;
         command.env(id, &job.id).env(job_type, &job.job_type);
         command.env(queue, &job.queue).env(attempt, job.attempt.to_string());
         match job.traceparent() {
             Some(traceparent) => command.env(trace, traceparent),
             None => command.env_remove(trace),
         };
+        match &files.parents {
+            Some(file) => command.env(parents, file),
+            None => command.env_remove(parents),
+        };
+        command.env(result_type, &files.result_type);
         let process = command.spawn()?;
         let group = Group(process.id().and_then(|id| Pid::from_raw(id as i32)));
         Ok(Child { process, group })

@@ -7,6 +7,7 @@ use std::time::Duration;
 use forge_client::worker::{Context, Failure, Handler, Output, Taken};
 
 use super::child::{Child, Ended};
+use super::files::JobFiles;
 
 /// Exit codes of `sysexits.h`: try again later, and the input is wrong.
 const TEMPFAIL: i32 = 75;
@@ -36,13 +37,16 @@ impl Handler for Exec {
 
 impl Exec {
     async fn work(&self, job: &Taken, context: &Context) -> Result<Output, Failure> {
-        let child = Child::start(self, job).map_err(|error| {
+        let not_started = |error| {
             Failure::new(format!("could not start {}: {error}", self.program.display())).please_again()
-        })?;
+        };
+        let files = JobFiles::create(job).map_err(not_started)?;
+        let child = Child::start(self, job, &files).map_err(not_started)?;
         let Ended { code, signal, message, output } = child.wait(self, job, context).await;
         let spool = output?;
         if code == Some(0) {
-            return Ok(spool.finish(self.result_type.as_deref()).await?);
+            let written = files.written_type()?;
+            return Ok(spool.finish(written.or_else(|| self.result_type.clone()).as_deref()).await?);
         }
         Err(failed(code, signal, message))
     }

@@ -2,6 +2,7 @@
 
 mod child;
 mod exec;
+mod files;
 mod lines;
 mod program;
 
@@ -19,9 +20,17 @@ use crate::Exit;
 use crate::people::{Connection, ServerConnection, Trouble, exit_of, given, parse_duration};
 use crate::terminal::{clean, complain, say};
 
-/// What a program finds about its job in its environment: id, type, queue, attempt, trace. A server that it starts passes over them.
-pub const JOB_VARIABLES: [&str; 5] =
-    ["FORGERUN_JOB_ID", "FORGERUN_JOB_TYPE", "FORGERUN_QUEUE", "FORGERUN_ATTEMPT", "FORGERUN_TRACEPARENT"];
+/// What a program finds about its job in its environment: id, type, queue, attempt, trace, and the files of [`files::JobFiles`]. A server
+/// that it starts passes over them.
+pub const JOB_VARIABLES: [&str; 7] = [
+    "FORGERUN_JOB_ID",
+    "FORGERUN_JOB_TYPE",
+    "FORGERUN_QUEUE",
+    "FORGERUN_ATTEMPT",
+    "FORGERUN_TRACEPARENT",
+    "FORGERUN_PARENT_RESULTS",
+    "FORGERUN_RESULT_TYPE_FILE",
+];
 
 /// How much longer than a child's grace its worker waits for it: the time to kill it, and to read what it said.
 const BEYOND_GRACE: Duration = Duration::from_secs(5);
@@ -39,7 +48,8 @@ pub enum Worker {
 
 const EXEC_HELP: &str = "\
 The program finds FORGERUN_JOB_ID, FORGERUN_JOB_TYPE, FORGERUN_QUEUE, FORGERUN_ATTEMPT and, if the job was submitted with a
-traceparent, FORGERUN_TRACEPARENT in its environment.
+traceparent, FORGERUN_TRACEPARENT in its environment. For a step of a workflow FORGERUN_PARENT_RESULTS names a file with the results of the
+steps before it, {\"step\": result}. It may write the media type of its result to the file FORGERUN_RESULT_TYPE_FILE.
 Exit code 0 succeeds, 75 asks for a retry, 65 fails for good; any other code, and a signal, fail as the retry policy says.
 A line `forgerun: progress N [text]` on standard error is progress; its last lines are the message of a failure.
 Cancelled or out of time, its process group gets SIGTERM, and SIGKILL after --grace.";
@@ -47,7 +57,7 @@ Cancelled or out of time, its process group gets SIGTERM, and SIGKILL after --gr
 const HTTP_HELP: &str = "\
 The request carries Forgerun-Job-Id, Forgerun-Job-Type, Forgerun-Queue, Forgerun-Attempt and traceparent, and is signed after
 Standard Webhooks if there is a secret. 2xx succeeds; a problem object fails as its members say; 429 and 503 ask for a retry; other
-4xx fail for good; other 5xx and no answer ask for a retry.";
+4xx fail for good; other 5xx and no answer ask for a retry, after Retry-After or the member retryAfter if there is one.";
 
 #[derive(Debug, Args)]
 #[expect(missing_docs, reason = "it would be a text of --help")]
@@ -101,6 +111,9 @@ pub struct HttpFlags {
     /// Where to post
     #[arg(long, value_name = "URL")]
     url: String,
+    /// Post {"job", "input", "parents"} instead of the bare input; parents has the results of the steps before
+    #[arg(long)]
+    envelope: bool,
     /// What to sign with, whsec_… [env: FORGERUN_WORKER_SECRET]
     #[arg(long, value_name = "SECRET")]
     secret: Option<String>,
@@ -110,9 +123,7 @@ pub struct HttpFlags {
 fn job_type(text: &str) -> Result<String, String> {
     match may_fit(text) {
         true => Ok(text.to_owned()),
-        false => Err("no job has such a type for a worker: types are words of small letters, digits, _ and -, joined by dots, and a job \
-            submitted with any other comes as forgerun.execute"
-            .to_owned()),
+        false => Err("no job has such a type: types have no spaces".to_owned()),
     }
 }
 
@@ -172,7 +183,8 @@ fn http_worker(flags: &HttpFlags, sign_with: SignWith) -> Result<WorkerBuilder, 
         sign_with(&text).ok_or_else(|| Trouble::Usage(wrong.to_owned()))
     });
     let sign = sign.transpose()?;
-    let handler = HttpHandler::new(&flags.url, flags.common.concurrency.into(), sign)?;
+    let handler =
+        HttpHandler::new(&flags.url, flags.common.concurrency.into(), sign)?.envelope(flags.envelope);
     let client = flags.connection.connection().worker()?;
     Ok(with_type(Work::builder(client), &flags.common, handler))
 }

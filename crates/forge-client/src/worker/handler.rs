@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -101,6 +102,8 @@ pub struct Failure {
     pub class: Option<String>,
     /// Whether it is worth another try.
     pub retry: RetryAdvice,
+    /// How long to wait before that; `None` leaves it to the retry policy of the job.
+    pub retry_after: Option<Duration>,
     /// Facts.
     pub details: Box<Map<String, Value>>,
 }
@@ -113,6 +116,7 @@ impl Failure {
             code: "handler_error".to_owned(),
             class: None,
             retry: RetryAdvice::Policy,
+            retry_after: None,
             details: Box::default(),
         }
     }
@@ -128,6 +132,13 @@ impl Failure {
     #[must_use]
     pub fn please_again(mut self) -> Failure {
         self.retry = RetryAdvice::Please;
+        self
+    }
+
+    /// A retry, if there is one, comes after this long.
+    #[must_use]
+    pub fn retry_after(mut self, wait: Duration) -> Failure {
+        self.retry_after = Some(wait);
         self
     }
 

@@ -3,6 +3,7 @@
 //! 2xx succeeds with the body as result. A problem object fails as its members say. 429 and 503 ask for a retry; other 4xx fail for
 //! good; other 5xx, and no answer, ask for a retry.
 
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -11,6 +12,9 @@ use bytes::Bytes;
 use forge_problem::read::Reader;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use url::Url;
 
 use super::handler::{Context, Failure, Handler, Output};
@@ -29,6 +33,7 @@ pub struct HttpHandler {
     url: Url,
     transport: Arc<Transport>,
     sign: Option<Sign>,
+    envelope: bool,
 }
 
 impl HttpHandler {
@@ -40,7 +45,19 @@ impl HttpHandler {
         let parsed = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         let url = parsed.ok_or_else(|| Error::Usage(format!("{url:?} is no http or https URL")))?;
         let bounds = Bounds { connections: concurrency, streams: concurrency, timeout: HTTP_WORK_MAX };
-        Ok(HttpHandler { url, transport: Arc::new(Transport::new(Connector::new(None), bounds)), sign })
+        Ok(HttpHandler {
+            url,
+            transport: Arc::new(Transport::new(Connector::new(None), bounds)),
+            sign,
+            envelope: false,
+        })
+    }
+
+    /// Whether to post `{"job", "input", "parents"}` instead of the bare input.
+    #[must_use]
+    pub fn envelope(mut self, envelope: bool) -> HttpHandler {
+        self.envelope = envelope;
+        self
     }
 
     async fn call(&self, job: &Taken, context: &Context) -> Result<Output, Failure> {
@@ -72,7 +89,10 @@ impl HttpHandler {
     }
 
     fn request(&self, job: &Taken, now: SystemTime) -> Result<Request<Body>, Failure> {
-        let body = Bytes::copy_from_slice(job.input().as_bytes());
+        let body = match self.envelope {
+            true => enveloped(job)?.into(),
+            false => Bytes::copy_from_slice(job.input().as_bytes()),
+        };
         let mut headers = HeaderMap::new();
         let mut put = |name: &'static str, value: &str| {
             // What cannot be a header is left out; the body says it all.
@@ -119,6 +139,19 @@ impl Handler for HttpHandler {
     }
 }
 
+/// A job with its input and the results of the steps that it waited for.
+fn enveloped(job: &Taken) -> Result<Vec<u8>, Failure> {
+    #[derive(Serialize)]
+    struct Envelope<'a> {
+        job: Value,
+        input: &'a RawValue,
+        parents: BTreeMap<&'a str, Option<&'a RawValue>>,
+    }
+    let facts = json!({"id": job.id, "type": job.job_type, "queue": job.queue, "attempt": job.attempt});
+    let input: &RawValue = serde_json::from_str(job.input())?;
+    Ok(serde_json::to_vec(&Envelope { job: facts, input, parents: job.parents() })?)
+}
+
 async fn refusal(answer: Answer, now: SystemTime) -> Failure {
     let content_type = answer.content_type().to_owned();
     let after = answer.header(RETRY_AFTER).and_then(|text| parse_retry_after(text, now));
@@ -141,8 +174,8 @@ fn judge(status: StatusCode, content_type: &str, after: Option<Duration>, body: 
         false => failure.never_again(),
     };
     let member = problem.as_ref().and_then(|problem| problem.job().retry_after_s());
-    match member.or(after.map(|after| after.as_secs())) {
-        Some(seconds) => failure.detail("retry_after_seconds", seconds),
+    match member.map(Duration::from_secs).or(after) {
+        Some(wait) => failure.retry_after(wait),
         None => failure,
     }
 }
@@ -170,6 +203,9 @@ mod tests {
             assert_eq!((failure.retry, failure.message.as_str()), (retry, message), "{status} {body}");
         }
         let after = judge(StatusCode::TOO_MANY_REQUESTS, "", Some(Duration::from_secs(7)), b"");
-        assert_eq!(after.details["retry_after_seconds"], 7);
+        assert_eq!(after.retry_after, Some(Duration::from_secs(7)));
+        let member =
+            judge(StatusCode::SERVICE_UNAVAILABLE, problem, None, br#"{"title":"Busy","retryAfter":2}"#);
+        assert_eq!(member.retry_after, Some(Duration::from_secs(2)));
     }
 }

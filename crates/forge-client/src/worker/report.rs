@@ -43,7 +43,8 @@ impl Shared {
 
     pub(super) async fn report_failure(&self, job: &Taken, failure: &Failure) -> Result<Reported, Error> {
         let error: &Value = &failure.to_json();
-        self.insist(move || async move { self.ojs().nack(self.held(job), error).await }).await
+        self.insist(move || async move { self.ojs().nack(self.held(job), error, failure.retry_after).await })
+            .await
     }
 
     pub(super) async fn hand_back(&self, job: &Taken) -> Result<Reported, Error> {

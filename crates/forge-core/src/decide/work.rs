@@ -128,7 +128,10 @@ impl WorkingSet<'_> {
             code: code(error, error.kind),
             class: error.class.as_deref(),
         };
-        let next = job.head.retry.after(failure, random);
+        let next = match (job.head.retry.after(failure, random), error.delay) {
+            (Next::RetryIn(_), Some(delay)) => Next::RetryIn(delay.min(limits::RETRY_DELAY_MAX)),
+            (next, _) => next,
+        };
         let outlook = match next {
             Next::RetryIn(_) => Outlook::WillRetry,
             Next::End { .. } if job.can_retry() => Outlook::Open,

@@ -59,5 +59,6 @@ async fn of_step(app: &App, workflow: &Workflow, index: u32) -> Result<ParentRes
         let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
         results.push(text.and_then(|text| RawValue::from_string(text).ok()));
     }
-    Ok(ParentResults { jobs: ids, results })
+    let steps = after.iter().filter_map(|&before| workflow.steps.get(before as usize));
+    Ok(ParentResults { steps: steps.map(|step| step.id.clone()).collect(), jobs: ids, results })
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::moment::{duration, timestamp};
-use super::{ARGS_WRAPPED_MEMBER, LEASE_TOKEN_MEMBER, PARENT_RESULTS_MEMBER, json, v1};
+use super::{ARGS_WRAPPED_MEMBER, LEASE_TOKEN_MEMBER, PARENT_RESULTS_MEMBER, PARENT_STEPS_MEMBER, json, v1};
 use crate::ojs::duration as iso;
 use crate::ojs::job::{
     JobView, VERSION, args_are_wrapped, attempts, completed_at, error_view, shown_args, shown_meta,
@@ -58,6 +58,9 @@ pub fn message_with(view: &JobView<'_>, args: Vec<prost_types::Value>) -> v1::Jo
         let values = parents.results.iter().map(result).collect();
         let list = Kind::ListValue(prost_types::ListValue { values });
         meta.fields.insert(PARENT_RESULTS_MEMBER.to_owned(), prost_types::Value { kind: Some(list) });
+        let values = parents.steps.iter().map(|step| json::text(step)).collect();
+        let list = Kind::ListValue(prost_types::ListValue { values });
+        meta.fields.insert(PARENT_STEPS_MEMBER.to_owned(), prost_types::Value { kind: Some(list) });
     }
     v1::Job {
         id: job.id.to_string(),

@@ -60,6 +60,9 @@ pub const DESCRIPTORS: &[u8] = include_bytes!("../../generated/descriptors.bin")
 /// Where `Job.meta` carries what the steps left that a step of a workflow waited for.
 pub const PARENT_RESULTS_MEMBER: &str = "forgerun.parent_results";
 
+/// The member of `meta` that has the names of these steps, in the same order.
+pub const PARENT_STEPS_MEMBER: &str = "forgerun.parent_steps";
+
 /// Where a job that was just handed out has its lease token: a member of `meta`.
 pub const LEASE_TOKEN_MEMBER: &str = "forgerun.lease_token";
 

@@ -49,6 +49,8 @@ pub struct JobView<'a> {
 /// What the steps left that a step waited for, in the order in which it names them.
 #[derive(Clone, Debug, Default)]
 pub struct ParentResults {
+    /// Their names.
+    pub steps: Vec<String>,
     /// Their jobs.
     pub jobs: Vec<JobId>,
     /// What each left: `None` where that is nothing, no JSON, or too large to be handed on.
@@ -144,6 +146,7 @@ impl JobView<'_> {
         if let Some(parents) = self.parents {
             let jobs: Vec<String> = parents.jobs.iter().map(JobId::to_string).collect();
             map.serialize_entry("parent_jobs", &jobs)?;
+            map.serialize_entry("parent_steps", &parents.steps)?;
             map.serialize_entry("parent_results", &parents.results)?;
         }
         Ok(())

@@ -259,6 +259,21 @@ pub fn read_nack(body: &[u8], in_path: Option<&str>) -> Result<NackRequest, Box<
         }
         (_, Some(value)) => error(value, &mut wrong),
     };
+    let delay_ms: Option<u64> =
+        wrong.typed(BAD, "delay_ms", members.get("delay_ms"), "a whole number from 0 on");
+    let delay = delay_ms.map(Duration::from_millis);
+    if matches!(answer, Some(Nack::Requeue)) && delay.is_some() {
+        wrong.add(
+            BAD,
+            "delay_ms",
+            "is the wait before the retry of a failure, and not for `requeue`",
+            "forbidden",
+        );
+    }
+    let answer = answer.map(|answer| match answer {
+        Nack::Fail(error) => Nack::Fail(Box::new(WorkError { delay, ..*error })),
+        other => other,
+    });
     wrong.settle(answer.map(|answer| NackRequest { claimed, answer }))
 }
 
@@ -303,6 +318,7 @@ fn error(value: &RawValue, wrong: &mut Wrong) -> Option<Nack> {
         // A verdict is no error code.
         code: if verdict.is_some() { String::new() } else { code },
         details: if said.is_empty() { Vec::new() } else { said.finish() },
+        delay: None,
     })))
 }
 

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use forge_store::testing::free_port;
 use serde_json::Value;
@@ -322,6 +322,72 @@ fn a_url_does_the_work_and_is_told_whose_it_is() {
     );
 }
 
+/// Answers the requests that come with these texts, in turn, and tells when each came and what it brought.
+fn answering(answers: &'static [&'static str]) -> (String, std::sync::mpsc::Receiver<(SystemTime, String)>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/work", listener.local_addr().unwrap());
+    let (tell, told) = std::sync::mpsc::sync_channel(8);
+    thread::spawn(move || {
+        for (connection, answer) in listener.incoming().zip(answers) {
+            let mut connection = connection.unwrap();
+            let mut request = vec![0; 64 * 1024];
+            let mut n_read = 0;
+            // Head and body come one after the other, and bodies of these tests end with a brace.
+            while !request[..n_read].ends_with(b"}") {
+                n_read += connection.read(&mut request[n_read..]).unwrap();
+            }
+            let _ = tell.try_send((SystemTime::now(), String::from_utf8_lossy(&request[..n_read]).into_owned()));
+            connection.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    (url, told)
+}
+
+#[test]
+fn a_handler_that_names_a_wait_is_asked_again_after_it() {
+    const LATER: &str = "HTTP/1.1 503 Later\r\nretry-after: 2\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    const DONE: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n42";
+    let server = dev();
+    let (url, told) = answering(&[LATER, DONE]);
+    let _worker = Worker::start(&server, &["worker", "http", "--queue", "q", "--url", &url, "--json"]);
+    assert_eq!(submit_and_wait(&server, &["--payload", "{}"]).expect(0), "42");
+    let [(first, _), (second, _)] = [told.recv().unwrap(), told.recv().unwrap()];
+    assert!(second.duration_since(first).unwrap() >= Duration::from_millis(1900));
+}
+
+#[test]
+fn results_of_the_steps_before_reach_programs_and_urls() {
+    const DONE: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n42";
+    let server = dev();
+    let folder = tempfile::tempdir().unwrap();
+    let chain = folder.path().join("chain.json");
+    let step = |queue: &str| serde_json::json!({"type": "t", "args": [], "options": {"queue": queue}});
+    let steps = serde_json::json!({"type": "chain", "steps": [step("q"), step("q"), step("posted")]});
+    fs::write(&chain, steps.to_string()).unwrap();
+    let script = "echo text/csv > $FORGERUN_RESULT_TYPE_FILE; \
+        if [ -n \"$FORGERUN_PARENT_RESULTS\" ]; then cat $FORGERUN_PARENT_RESULTS; else echo '{\"n\": 1.50}'; fi";
+    let _program = Worker::exec(&server, &[], script);
+    let (url, told) = answering(&[DONE]);
+    let _url = Worker::start(&server, &["worker", "http", "--queue", "posted", "--url", &url, "--envelope", "--json"]);
+    ask(&server, &["workflows", "submit", chain.to_str().unwrap()]).expect(0);
+    let (_, request) = told.recv_timeout(Duration::from_secs(60)).unwrap();
+    let body: Value = serde_json::from_str(request.split("\r\n\r\n").nth(1).unwrap()).unwrap();
+    assert_eq!(body["parents"], serde_json::json!({"1": {"0": {"n": 1.5}}}));
+    assert_eq!((&body["job"]["queue"], &body["input"]), (&"posted".into(), &serde_json::json!([])));
+}
+
+#[test]
+fn a_program_names_the_media_type_of_its_result() {
+    let server = dev();
+    let _worker = Worker::exec(&server, &[], "echo text/csv > $FORGERUN_RESULT_TYPE_FILE; echo a,b");
+    let id = ask(&server, &["submit", "--type", "t", "--queue", "q", "--wait=60s", "--json"]).json(0)["job_id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let answer = server.get(&format!("/v1/jobs/{id}/result"));
+    assert!(answer.to_lowercase().contains("content-type: text/csv"), "{answer}");
+}
+
 #[test]
 fn a_program_may_call_us_and_does_not_see_what_a_server_is_configured_with() {
     let server = dev();
@@ -345,7 +411,14 @@ fn a_program_may_call_us_and_does_not_see_what_a_server_is_configured_with() {
     let seen: Vec<&str> = done.expect(0).lines().collect();
     assert_eq!(
         seen,
-        ["FORGERUN_ATTEMPT", "FORGERUN_JOB_ID", "FORGERUN_JOB_TYPE", "FORGERUN_QUEUE", "FORGERUN_URL"]
+        [
+            "FORGERUN_ATTEMPT",
+            "FORGERUN_JOB_ID",
+            "FORGERUN_JOB_TYPE",
+            "FORGERUN_QUEUE",
+            "FORGERUN_RESULT_TYPE_FILE",
+            "FORGERUN_URL"
+        ]
     );
 }
 

@@ -104,6 +104,7 @@ async fn a_graph_of_the_sdks_runs_each_step_once_those_before_it_are_done() {
     world.nothing_to_do_but("c").await;
     let last = world.done("d", json!("d")).await;
     assert_eq!(last["parent_results"], json!(["c", "b"]), "in the order in which they are named");
+    assert_eq!(last["parent_steps"], json!(["c", "b"]));
     assert_eq!(world.workflow(&begun["id"]).await["state"], "completed");
 }
 
