@@ -34,8 +34,8 @@ use crate::workflow::WorkflowHead;
 pub use keep::{Keep, ResultNote};
 pub use lease::Lease;
 pub use queue::BadQueueName;
-pub use text::is_json;
 pub(crate) use text::{bounded, cut};
+pub use text::{is_json, is_media_type};
 
 pub use crate::workflow::WorkflowStep;
 

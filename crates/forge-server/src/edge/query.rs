@@ -30,14 +30,28 @@ impl QueryString {
                 return Err(ApiError::new(Kind::MalformedRequest, "The query is not percent-encoded UTF-8."));
             };
             if !known.contains(&name.as_str()) {
-                let detail = format!(
-                    "The query parameter `{}` is not known here; there are {}.",
-                    plain(&name),
-                    known.join(", ")
-                );
+                let detail = match known {
+                    [] => format!(
+                        "The query parameter `{}` is not known here: this route takes none.",
+                        plain(&name)
+                    ),
+                    known => format!(
+                        "The query parameter `{}` is not known here; there are {}.",
+                        plain(&name),
+                        known.join(", ")
+                    ),
+                };
                 return Err(Refused::new(Kind::MalformedRequest, detail)
                     .fact("constraint", "unknown")
                     .into());
+            }
+            if value.contains('\0') {
+                return Err(refused(
+                    Kind::MalformedRequest,
+                    &name,
+                    "must not contain a NUL character",
+                    "format",
+                ));
             }
             parameters.push((name, value));
         }

@@ -10,6 +10,7 @@ use axum::response::Response;
 use forge_core::Command;
 use forge_core::catalog::Kind;
 use forge_core::command::{Held, Output, Upload};
+use forge_core::job::is_media_type;
 use forge_engine::KeepError;
 use forge_wire::ojs::worker::holder;
 use forge_wire::problem::Refused;
@@ -87,7 +88,11 @@ fn still_held(job: &forge_core::job::Job, held: &Held, app: &App) -> Result<(), 
 
 async fn received(app: &App, headers: &HeaderMap, mut body: Body) -> Result<Output, ApiError> {
     let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
-    let media_type = text(CONTENT_TYPE).filter(|media_type| media_type.contains('/'));
+    let media_type = text(CONTENT_TYPE);
+    if media_type.is_some_and(|media_type| !is_media_type(media_type)) {
+        let detail = "The Content-Type header is not a media type, such as text/csv; charset=utf-8.";
+        return Err(Refused::new(Kind::MalformedRequest, detail).fact("field", "Content-Type").into());
+    }
     let file_name = text(CONTENT_DISPOSITION).and_then(disposition::file_name);
     let mut intake = app.engine.keep(media_type.unwrap_or("application/octet-stream"), file_name);
     loop {
@@ -96,7 +101,10 @@ async fn received(app: &App, headers: &HeaderMap, mut body: Body) -> Result<Outp
             Ok(None) => break,
             Ok(Some(Ok(frame))) => frame,
             Ok(Some(Err(_))) | Err(_) => {
-                return Err(ApiError::new(Kind::MalformedRequest, "The body broke off."));
+                return Err(ApiError::new(
+                    Kind::MalformedRequest,
+                    "The connection closed before the whole body arrived.",
+                ));
             }
         };
         if let Ok(bytes) = frame.into_data() {

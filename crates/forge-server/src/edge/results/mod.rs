@@ -17,13 +17,13 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::header::{
-    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
-    IF_NONE_MATCH, VARY, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE,
+    CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use forge_core::catalog::Kind;
-use forge_core::job::{Dialect, Job, is_json};
+use forge_core::job::{Dialect, Job, is_json, is_media_type};
 use forge_core::state::State;
 use forge_core::time::Time;
 use forge_wire::problem::Refused;
@@ -187,15 +187,19 @@ fn labelled(media_type: &str, dialect: Dialect) -> &str {
 fn describe(headers: &mut HeaderMap, job: &Job, result: &ReadyResult, dialect: Dialect, form: ResultFormat) {
     let media_type = labelled(&result.media_type, dialect);
     // What a worker calls its output is not ours to trust.
-    let own_type = HeaderValue::try_from(media_type).ok().filter(|_| media_type.contains('/'));
+    let own_type = HeaderValue::try_from(media_type).ok().filter(|_| is_media_type(media_type));
     let content_type = match form {
         ResultFormat::AsAsked => own_type.unwrap_or(HeaderValue::from_static(FILE)),
         ResultFormat::File => HeaderValue::from_static(FILE),
     };
-    if form == ResultFormat::File || result.file_name.is_some() || !is_json(media_type) {
-        let name = disposition::name(result.file_name.as_deref(), job.id, media_type);
-        headers.insert(CONTENT_DISPOSITION, disposition::attachment(&name));
-    }
+    let is_plain_json = form != ResultFormat::File && result.file_name.is_none() && is_json(media_type);
+    let disposition = match is_plain_json {
+        true => HeaderValue::from_static("inline"),
+        false => disposition::attachment(&disposition::name(result.file_name.as_deref(), job.id, media_type)),
+    };
+    headers.insert(CONTENT_DISPOSITION, disposition);
+    // A browser that shows it all the same runs nothing of it.
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
     headers.insert(CONTENT_TYPE, content_type);
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));

@@ -116,7 +116,11 @@ async fn json_is_shown_in_place_unless_it_has_a_name_and_small_results_have_tags
     let path = left(&server, &client, Output::inline("application/json", br#"{"a":1}"#)).await;
     let answer = client.get(&path).await;
     assert_eq!((answer.status, answer.text()), (200, r#"{"a":1}"#));
-    assert_eq!((answer.header("content-length"), answer.header("content-disposition")), (Some("7"), None));
+    assert_eq!(
+        (answer.header("content-length"), answer.header("content-disposition")),
+        (Some("7"), Some("inline"))
+    );
+    assert_eq!(answer.header("content-security-policy"), Some("sandbox"));
     assert_eq!(answer.header("content-digest"), Some(digest_field(&answer.body).as_str()));
     let part = get(&client, &path, &[("range", "bytes=-3")]).await;
     assert_eq!((part.status, part.text(), part.header("content-range")), (206, ":1}", Some("bytes 4-6/7")));

@@ -336,7 +336,8 @@ fn answering(answers: &'static [&'static str]) -> (String, std::sync::mpsc::Rece
             while !request[..n_read].ends_with(b"}") {
                 n_read += connection.read(&mut request[n_read..]).unwrap();
             }
-            let _ = tell.try_send((SystemTime::now(), String::from_utf8_lossy(&request[..n_read]).into_owned()));
+            let _ =
+                tell.try_send((SystemTime::now(), String::from_utf8_lossy(&request[..n_read]).into_owned()));
             connection.write_all(answer.as_bytes()).unwrap();
         }
     });
@@ -345,7 +346,8 @@ fn answering(answers: &'static [&'static str]) -> (String, std::sync::mpsc::Rece
 
 #[test]
 fn a_handler_that_names_a_wait_is_asked_again_after_it() {
-    const LATER: &str = "HTTP/1.1 503 Later\r\nretry-after: 2\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    const LATER: &str =
+        "HTTP/1.1 503 Later\r\nretry-after: 2\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
     const DONE: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n42";
     let server = dev();
     let (url, told) = answering(&[LATER, DONE]);
@@ -368,7 +370,10 @@ fn results_of_the_steps_before_reach_programs_and_urls() {
         if [ -n \"$FORGERUN_PARENT_RESULTS\" ]; then cat $FORGERUN_PARENT_RESULTS; else echo '{\"n\": 1.50}'; fi";
     let _program = Worker::exec(&server, &[], script);
     let (url, told) = answering(&[DONE]);
-    let _url = Worker::start(&server, &["worker", "http", "--queue", "posted", "--url", &url, "--envelope", "--json"]);
+    let _url = Worker::start(
+        &server,
+        &["worker", "http", "--queue", "posted", "--url", &url, "--envelope", "--json"],
+    );
     ask(&server, &["workflows", "submit", chain.to_str().unwrap()]).expect(0);
     let (_, request) = told.recv_timeout(Duration::from_secs(60)).unwrap();
     let body: Value = serde_json::from_str(request.split("\r\n\r\n").nth(1).unwrap()).unwrap();
@@ -380,10 +385,11 @@ fn results_of_the_steps_before_reach_programs_and_urls() {
 fn a_program_names_the_media_type_of_its_result() {
     let server = dev();
     let _worker = Worker::exec(&server, &[], "echo text/csv > $FORGERUN_RESULT_TYPE_FILE; echo a,b");
-    let id = ask(&server, &["submit", "--type", "t", "--queue", "q", "--wait=60s", "--json"]).json(0)["job_id"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let id =
+        ask(&server, &["submit", "--type", "t", "--queue", "q", "--wait=60s", "--json"]).json(0)["job_id"]
+            .as_str()
+            .unwrap()
+            .to_owned();
     let answer = server.get(&format!("/v1/jobs/{id}/result"));
     assert!(answer.to_lowercase().contains("content-type: text/csv"), "{answer}");
 }

@@ -34,6 +34,25 @@ async fn a_result_that_was_sent_before_the_ack_is_kept_and_served_on_every_road(
 }
 
 #[tokio::test]
+async fn what_a_browser_would_have_to_guess_is_refused_and_nothing_served_can_run() {
+    let world = World::start().await;
+    let id = world.push(json!({})).await;
+    let token = world.fetch().await["lease_token"].as_str().unwrap().to_owned();
+    for guessed in ["text/html +json", "text/html, a/json", "html"] {
+        let refused = put(&world, &id, &token).header("content-type", guessed).body("<script>").send().await;
+        assert_eq!(refused.status, 400, "{guessed}");
+    }
+    put(&world, &id, &token).header("content-type", "text/html").body("<script>").send().await.expect(200);
+    world.post("workers/ack", json!({"job_id": id, "lease_token": token})).await.expect(200);
+    for dialect in ["ojs/v1", "api/v1", "v1"] {
+        let answer = world.client.get(&format!("/{dialect}/jobs/{id}/result")).await;
+        assert!(answer.header("content-disposition").unwrap().starts_with("attachment"), "{dialect}");
+        assert_eq!(answer.header("content-security-policy"), Some("sandbox"), "{dialect}");
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{dialect}");
+    }
+}
+
+#[tokio::test]
 async fn a_result_with_the_ack_wins_and_one_of_a_failed_attempt_is_gone() {
     let world = World::start().await;
     let retry = json!({"retry": {"initial_interval": "PT0.01S", "jitter": false}});
