@@ -10,7 +10,7 @@ use std::time::Duration;
 use forge_core::Changes;
 use forge_core::history::{Event, EventKind, EventName, JournalEntry, JournalSubject, Outlook};
 use forge_core::id::{ClientId, JobId};
-use forge_core::job::Job;
+use forge_core::job::{AttemptError, Job};
 use forge_core::state::{Cause, State};
 use forge_core::time::Time;
 use forge_core::webhook::Notice;
@@ -486,9 +486,15 @@ fn log(job: &Job, event: &Event) {
         expected_outcome = simulated.map(|definition| expected_outcome(definition.work_kind, event.attempt)),
         correlation_id = job.head.correlation_id.as_deref(),
         error_code = error.map(|error| error.kind.entry().rfa),
-        error_message = error.map(|error| error.kind.entry().title),
+        error_message = error.map(reason),
         "job changed state"
     );
+}
+
+/// The worker's own reason for a failure, or the catalog's words where it gave none.
+fn reason(error: &AttemptError) -> &str {
+    let own = error.message.lines().next().unwrap_or_default();
+    if own.is_empty() { error.kind.entry().title } else { own }
 }
 
 fn log_disabled(client_id: ClientId, notice: &Notice) {

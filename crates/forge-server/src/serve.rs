@@ -60,7 +60,7 @@ pub enum ServeError {
     #[error("could not start: {0}")]
     Start(#[source] forge_engine::Error),
     /// The address is taken, or is not ours.
-    #[error("could not listen on {address}: {source}")]
+    #[error("could not listen on {address}: {source}{}", listen_hint(source))]
     Listen {
         /// What was asked for.
         address: SocketAddr,
@@ -308,6 +308,14 @@ async fn objects(results: &Results) -> Result<Option<Arc<dyn ObjectPlace>>, forg
 #[cfg(not(feature = "s3"))]
 async fn objects(_: &Results) -> Result<Option<Arc<dyn ObjectPlace>>, forge_store::Error> {
     Ok(None)
+}
+
+/// What to do about an address that cannot be listened on.
+fn listen_hint(source: &std::io::Error) -> &'static str {
+    match source.kind() {
+        std::io::ErrorKind::AddrInUse => "; choose another with --listen, such as --listen 127.0.0.1:8081",
+        _ => "",
+    }
 }
 
 async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {

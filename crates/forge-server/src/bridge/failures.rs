@@ -195,7 +195,7 @@ impl FailureMessage {
     }
 }
 
-/// A failure of which the job knows no more: it has failed too often since, or was revived with a clean record.
+/// A failure of which the job knows no more, because it has failed too often since.
 fn forgotten(event: &Event) -> AttemptError {
     let kind = if event.name() == EventName::TimedOut { Kind::HandlerTimeout } else { Kind::HandlerError };
     AttemptError {

@@ -272,7 +272,8 @@ fn hint_at(path: &str) -> Option<String> {
     is_operation.then(|| hint.to_owned())
 }
 
-/// One line per request that was done: `info` for what changes something, `debug` for what only looks, since clients poll.
+/// One line per request that was done: `info` for what changes something, `debug` for what only looks and for heartbeats, which come
+/// every few seconds.
 /// Nothing is put together for a level that is not written.
 pub(crate) fn log_done(exchange: &Exchange, status: StatusCode) {
     if exchange.action.is_empty() {
@@ -292,7 +293,8 @@ pub(crate) fn log_done(exchange: &Exchange, status: StatusCode) {
             )
         };
     }
-    if exchange.is_read() { line!(debug) } else { line!(info) }
+    let is_routine = exchange.is_read() || exchange.action == "heartbeat";
+    if is_routine { line!(debug) } else { line!(info) }
 }
 
 fn subject(exchange: &Exchange) -> Option<JobId> {

@@ -200,3 +200,24 @@ async fn wrong_keys_of_an_address_are_one_line_a_minute() {
     let line: Value = serde_json::from_str(lines[0]).unwrap();
     assert_eq!((line["count"].as_u64(), line["address"].as_str()), (Some(1), Some("127.0.0.1")), "{line}");
 }
+
+#[tokio::test]
+async fn a_failure_is_logged_with_the_workers_own_reason_and_heartbeats_are_not() {
+    let server = Server::start(&mut forgerun(&["dev", "--listen", "127.0.0.1:0"]));
+    let post =
+        async |path: &str, body: Value| Call::new(server.address, "POST", path).json(body).send().await;
+    post("/ojs/v1/jobs", json!({"type": "a", "args": []})).await.expect(201);
+    let taken =
+        post("/ojs/v1/workers/fetch", json!({"queues": ["default"], "worker_id": "w"})).await.expect(200);
+    let (id, token) = (&taken["jobs"][0]["id"], &taken["jobs"][0]["lease_token"]);
+    let beat = json!({"worker_id": "w", "active_jobs": [id], "lease_tokens": {id.as_str().unwrap(): token}});
+    post("/ojs/v1/workers/heartbeat", beat).await.expect(200);
+    let error = json!({"code": "no_paper", "message": "The printer has no paper.", "retryable": false});
+    post("/ojs/v1/workers/nack", json!({"job_id": id, "lease_token": token, "error": error}))
+        .await
+        .expect(200);
+    server.signal("TERM");
+    let log = server.wait().stderr;
+    assert!(log.contains("The printer has no paper."), "{log}");
+    assert!(!log.contains("heartbeat"), "{log}");
+}

@@ -88,6 +88,7 @@ fn an_address_that_is_taken_ends_with_1() {
     let ended = run(&mut forgerun(&["serve", "--listen", &address, "--database-url", "memory:"]));
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
     assert!(ended.stderr.contains(&format!("could not listen on {address}")), "{}", ended.stderr);
+    assert!(ended.stderr.contains("--listen"), "{}", ended.stderr);
 }
 
 #[test]

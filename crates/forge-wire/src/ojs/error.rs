@@ -43,7 +43,7 @@ pub fn body(refused: &Refused, context: ErrorContext<'_>) -> Value {
         "code": code,
         "type": code.to_ascii_lowercase(),
         "message": message,
-        "retryable": entry.retryable,
+        "retryable": body["retryable"],
         "details": details,
         "request_id": context.request_id,
         "canonical_code": entry.ojs_or_custom(),
@@ -116,6 +116,8 @@ mod tests {
             assert_eq!((&error["message"], &body["message"]), (&json!("So it is."), &json!("So it is.")));
             assert_eq!(error["retryable"], body["retryable"], "{kind:?}");
             assert!(error["details"].is_object() && body["details"].is_object());
+            let early = super::body(&Refused::new(*kind, "So it is.").early(2), context());
+            assert_eq!((&early["retryable"], &early["error"]["retryable"]), (&json!(true), &json!(true)));
             for name in ["hint", "docs_url", "code", "type", "request_id"] {
                 assert!(error[name].as_str().is_some_and(|text| !text.is_empty()), "{kind:?} {name}");
             }
