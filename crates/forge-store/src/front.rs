@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use forge_core::id::JobId;
+use forge_core::job::QueueOrder;
 
 use crate::JobsAhead;
 
@@ -23,7 +24,7 @@ impl ShelfFront {
     }
 
     /// How many of them will be taken before a job that stands there.
-    pub(crate) fn ahead(&self, order: (Reverse<i16>, JobId)) -> JobsAhead {
+    pub(crate) fn ahead(&self, order: QueueOrder) -> JobsAhead {
         let is_before = |(priority, place): &(i16, JobId)| (Reverse(*priority), *place) < order;
         let n = self.places.partition_point(is_before);
         JobsAhead::counted(n as u64, self.depth, || self.n_waiting)

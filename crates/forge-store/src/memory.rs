@@ -14,7 +14,7 @@ use forge_core::command::Content;
 use forge_core::history::JournalEntry;
 use forge_core::id::{BlobId, ClientId, ExecutionId, JobId, KeyId};
 use forge_core::item::ItemEnd;
-use forge_core::job::{IdempotencyKey, Input, Job, Lane, Name, Shelf};
+use forge_core::job::{IdempotencyKey, Input, Job, Lane, Name, QueueOrder, Shelf};
 use forge_core::queue::QueueId;
 use forge_core::record::{Record, RecordKey};
 use forge_core::rows::{Activity, Counts, KeyRow, LimitRow, Minute, MoreRows, NewResult, Outcome};
@@ -45,7 +45,7 @@ pub struct Memory {
 struct Tables {
     jobs: BTreeMap<JobId, Job>,
     /// Jobs on a shelf, in shelf order: highest priority first, then oldest.
-    shelves: BTreeMap<Shelf, BTreeSet<((std::cmp::Reverse<i16>, JobId), JobId)>>,
+    shelves: BTreeMap<Shelf, BTreeSet<(QueueOrder, JobId)>>,
     due: BTreeSet<(Time, JobId)>,
     /// Own jobs of workflows.
     workflows: BTreeSet<JobId>,
@@ -361,7 +361,7 @@ impl Tables {
                 Page::Count(dead.flat_map(|(_, jobs)| jobs).take(limit).count() as u64)
             }
             Query::Ahead { shelf, order, limit } => {
-                let is_before = |(other, _): &&((std::cmp::Reverse<i16>, JobId), JobId)| *other < order;
+                let is_before = |(other, _): &&(QueueOrder, JobId)| *other < order;
                 let on_shelf = self.shelves.get(&shelf).into_iter().flatten();
                 let n = on_shelf.take_while(is_before).take(limit).count();
                 let waiting = || self.counts.get(&shelf.name).map_or(0, |counts| counts.of(State::Queued));

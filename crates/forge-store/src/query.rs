@@ -1,7 +1,6 @@
 //! What can be read without locking. [`Store::read`] takes a [`Query`] and gives a [`Page`]; the methods on `dyn Store`
 //! below give each query its own type back.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use forge_core::history::decode_entries;
 use forge_core::history::{Event, JournalEntry};
 use forge_core::id::{ClientId, DeliveryId, ExecutionId, JobId, WebhookId};
 use forge_core::item::ItemEnd;
-use forge_core::job::{Input, Job, Lane, Name, Shelf};
+use forge_core::job::{Input, Job, Lane, Name, QueueOrder, Shelf};
 use forge_core::queue::Owner;
 use forge_core::record::{Record, RecordKey, RecordKind, Stored};
 use forge_core::rows::{Activity, Counts, LimitRow, Minute, Outcome};
@@ -41,7 +40,7 @@ pub enum Query {
     Shelf { shelf: Shelf, after: Option<JobId>, limit: usize },
     Oldest(Shelf),
     DeadLetters { limit: usize },
-    Ahead { shelf: Shelf, order: (Reverse<i16>, JobId), limit: usize },
+    Ahead { shelf: Shelf, order: QueueOrder, limit: usize },
     NextDue,
     Queues { prefix: String },
     Counts(Name),

@@ -3,7 +3,6 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::cmp::Reverse;
 use core::time::Duration;
 
 use super::outbox::Outbox;
@@ -16,7 +15,7 @@ use crate::failure::{FailureGroup, FailureId};
 use crate::history::{Event, EventKind, JournalEntry, Outlook};
 use crate::id::{ClientId, JobId, KeyId};
 use crate::invariants;
-use crate::job::{IdempotencyKey, Input, Job, Lane, Name, Parked, Shelf};
+use crate::job::{IdempotencyKey, Input, Job, Lane, Name, Parked, QueueOrder, Shelf};
 use crate::limits;
 use crate::random::SplitMix64;
 use crate::record::{RecordKey, Stored};
@@ -81,11 +80,11 @@ struct WorkingJob {
 /// What is known of a shelf.
 #[derive(Default)]
 struct LoadedShelf {
-    jobs: BTreeSet<((Reverse<i16>, JobId), JobId)>,
+    jobs: BTreeSet<(QueueOrder, JobId)>,
     /// The store may have more behind what it loaded.
     more: bool,
     /// The last job loaded, where the store may have more behind it; `None` too where none of those it found can be read.
-    cut: Option<((Reverse<i16>, JobId), JobId)>,
+    cut: Option<(QueueOrder, JobId)>,
 }
 
 impl<'a> WorkingSet<'a> {

@@ -435,6 +435,9 @@ pub struct AttemptError {
     pub execution: u32,
 }
 
+/// Where a job stands among those of its shelf: by priority, then by place.
+pub type QueueOrder = (Reverse<i16>, JobId);
+
 /// Who cancelled a job and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cancellation {
@@ -506,7 +509,7 @@ impl Job {
     }
 
     /// Where it stands among the jobs of its shelf, first the one that is handed out first: by priority, then in the order of acceptance.
-    pub fn order(&self) -> (Reverse<i16>, JobId) {
+    pub fn order(&self) -> QueueOrder {
         (Reverse(self.head.priority), self.head.place.unwrap_or(self.id))
     }
 
