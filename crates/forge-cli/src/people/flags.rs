@@ -51,11 +51,11 @@ pub enum People {
 
 #[derive(Debug, Args)]
 pub struct SubmitFlags {
-    /// Type of the job: work for your own workers. EXECUTE, DEFERRED and EMIT_EVENT are the forms of /v1 [default: job]
+    /// Type of the job: work for your own workers. EXECUTE, DEFERRED and EMIT_EVENT are the forms of /v1
     #[arg(long, value_name = "TYPE")]
     pub(crate) r#type: Option<String>,
     /// An operation that the server declares, such as reports/generate
-    #[arg(long, value_name = "RESOURCE/ACTION", conflicts_with_all = ["type", "kind", "at"])]
+    #[arg(long, value_name = "RESOURCE/ACTION", conflicts_with_all = ["kind", "at", "delay", "unique"])]
     pub(crate) operation: Option<String>,
     /// What the built-in worker simulates, such as SUCCESS_FAST
     #[arg(long, value_name = "WORK_KIND")]
@@ -72,6 +72,21 @@ pub struct SubmitFlags {
     /// When to begin: 2030-01-31T12:00:00Z, or +10m
     #[arg(long, value_name = "TIME")]
     pub(crate) at: Option<String>,
+    /// Begin so long from now
+    #[arg(long, value_name = "DURATION", value_parser = duration_text, conflicts_with = "at")]
+    pub(crate) delay: Option<String>,
+    /// Higher goes first, -100 to 100 [default: 0]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i16).range(-100..=100))]
+    pub(crate) priority: Option<i16>,
+    /// How often it is tried again after a failure; not with --kind alone [default: 3]
+    #[arg(long, value_name = "N")]
+    pub(crate) retries: Option<u32>,
+    /// How long one attempt may run
+    #[arg(long, value_name = "DURATION", value_parser = duration_text)]
+    pub(crate) timeout: Option<String>,
+    /// Refuse it while another job with this key has not ended
+    #[arg(long, value_name = "KEY")]
+    pub(crate) unique: Option<String>,
     /// Wait for the end, at most this long, and print the result; without a duration as long as it takes
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = wait)]
     pub(crate) wait: Option<Patience>,
@@ -82,6 +97,11 @@ pub struct SubmitFlags {
 /// How long to wait; `None` for as long as it takes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience(pub(crate) Option<Duration>);
+
+/// A duration, sent as it is written.
+fn duration_text(text: &str) -> Result<String, String> {
+    duration::parse(text).map(|_| text.to_owned())
+}
 
 fn wait(text: &str) -> Result<Patience, String> {
     match text {

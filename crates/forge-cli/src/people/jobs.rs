@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use forge_client::forge::Filter;
+use forge_problem::Timestamp;
 use serde_json::{Value, json};
 
 use super::Trouble;
@@ -143,7 +144,11 @@ pub(super) async fn report(flags: &JobFlags) -> Result<Exit, Trouble> {
         return Ok(Exit::Done);
     }
     let outcome = screen.state(&report.outcome, &report.outcome);
-    screen.line(&format!("{outcome} after {} ms, {} attempts", report.duration_ms, report.attempts))?;
+    let mut times = report.events.iter().map(|event| event.timestamp.as_str());
+    let took_ms = span_ms(times.next(), times.next_back())
+        .unwrap_or_else(|| i64::try_from(report.duration_ms).unwrap_or(i64::MAX));
+    let attempts = if report.attempts == 1 { "attempt" } else { "attempts" };
+    screen.line(&format!("{outcome} after {took_ms} ms, {} {attempts}", report.attempts))?;
     let mut table = Table::new(&["TIME", "EVENT", "STATE", "TRY", "CAUSE"], &[4]).with_state(2);
     for event in report.events {
         let cause = event.cause.unwrap_or_default();
@@ -157,6 +162,12 @@ pub(super) async fn report(flags: &JobFlags) -> Result<Exit, Trouble> {
     }
     table.print(&screen)?;
     Ok(Exit::Done)
+}
+
+/// Milliseconds from the first event of a job to its last: `duration_ms` of a report is that of the last attempt.
+fn span_ms(first: Option<&str>, last: Option<&str>) -> Option<i64> {
+    let (first, last) = (Timestamp::parse(first?).ok()?, Timestamp::parse(last?).ok()?);
+    Some((last.unix_micros() - first.unix_micros()) / 1000)
 }
 
 pub(super) async fn result(flags: &ResultFlags) -> Result<Exit, Trouble> {

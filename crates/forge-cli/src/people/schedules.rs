@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::Trouble;
 use super::flags::{ScheduleCommand, SchedulesFlags, SetScheduleFlags};
 use super::screen::{Screen, now, relative};
-use super::submit::read_payload;
+use super::submit::{NOTHING_TO_DO, read_payload};
 use super::table::Table;
 use crate::Exit;
 use crate::terminal::clean;
@@ -53,6 +53,9 @@ pub(super) async fn schedules(flags: &SchedulesFlags) -> Result<Exit, Trouble> {
 /// Work with a type is for workers outside, and registered on `/ojs/v1`; any other is simulated, and registered on `/v1`.
 async fn set(flags: &SetScheduleFlags) -> Result<Exit, Trouble> {
     let screen = Screen::of(&flags.connection);
+    if flags.r#type.is_none() && flags.kind.is_none() {
+        return Err(Trouble::Usage(NOTHING_TO_DO.to_owned()));
+    }
     let client = flags.connection.client()?;
     let payload = flags.payload.as_deref().map(read_payload).transpose()?;
     let payload: Option<Value> = payload

@@ -1,15 +1,13 @@
-//! `submit`: which road a job takes follows from what is said of it.
+//! `submit`: which dialect a job is submitted on follows from its flags.
 //!
 //! - `--operation` is an operation of `/api/v1`.
-//! - `--kind` is simulated: on `/v1`, or on `/api/v1` where a `--type` is given too.
-//! - Anything else is work for workers outside: on `/api/v1`, or on `/ojs/v1` where it is to begin later or its payload is a list.
-//! - Nothing at all is a job of `/v1` whose work the server chooses.
+//! - `--kind` is simulated: on `/v1`, or on `/api/v1` if a `--type` is given too.
+//! - `--type` is work for workers outside: on `/api/v1`, or on `/v1` if it begins later, is unique, or its payload is a list.
 
 use std::io::Read;
 use std::time::UNIX_EPOCH;
 
 use forge_client::forge::Submit;
-use forge_client::ojs::NewJob;
 use forge_client::operations::Submission;
 use forge_client::{Client, Error};
 use forge_problem::Timestamp;
@@ -21,15 +19,18 @@ use super::screen::{Screen, now};
 use super::{Trouble, duration, follow};
 use crate::Exit;
 
-/// The type of work that has none.
-const TYPE_DEFAULT: &str = "job";
+/// Retries of real work on `/v1`, where a job has none unless it says so; as many as `/api/v1` has by default.
+const RETRIES_DEFAULT: u32 = 3;
+
+/// Nothing is simulated because a flag is missing (C-119).
+pub(super) const NOTHING_TO_DO: &str = "say what to do: --type TYPE for work of your own workers, --kind WORK_KIND for \
+     simulated work";
 
 /// What is submitted, and where.
 #[derive(Debug)]
 enum Road {
     Forge(Submit),
     Operations(Submission),
-    Ojs(NewJob),
 }
 
 pub(super) async fn submit(flags: &SubmitFlags) -> Result<Exit, Trouble> {
@@ -59,7 +60,6 @@ async fn send(client: &Client, road: &Road) -> Result<(String, String), Error> {
             let status = accepted.members.get("status").and_then(Value::as_str).unwrap_or("Queued");
             (accepted.job_id, status.to_ascii_uppercase())
         }),
-        Road::Ojs(job) => client.ojs().submit(job).await.map(|job| (job.id, job.state.to_ascii_uppercase())),
     }
 }
 
@@ -93,25 +93,43 @@ pub(super) fn read_payload(text: &str) -> Result<Box<RawValue>, Trouble> {
 }
 
 fn road(flags: &SubmitFlags, payload: Option<Box<RawValue>>) -> Result<Road, Trouble> {
-    let at = flags.at.as_deref().map(moment).transpose()?;
+    let at = match (&flags.at, &flags.delay) {
+        (Some(at), _) => Some(moment(at)?),
+        (None, Some(delay)) => Some(moment(&format!("+{delay}"))?),
+        (None, None) => None,
+    };
     if let Some(operation) = &flags.operation {
-        return Ok(Road::Operations(operations(Submission::operation(operation), flags, payload)?));
+        let mut job = Submission::operation(operation);
+        if let Some(job_type) = &flags.r#type {
+            job = job.job_type(job_type);
+        }
+        return operations(job, flags, payload).map(Road::Operations);
     }
     let form = flags.r#type.as_deref().filter(|word| ["EXECUTE", "DEFERRED", "EMIT_EVENT"].contains(word));
-    let nothing = flags.r#type.is_none() && flags.queue.is_none() && payload.is_none() && at.is_none();
-    if form.is_some() || (flags.kind.is_some() && flags.r#type.is_none()) || (flags.kind.is_none() && nothing)
-    {
-        return forge(flags, form, payload, at).map(Road::Forge);
-    }
-    let job_type = flags.r#type.as_deref().unwrap_or(TYPE_DEFAULT);
-    let listed = payload.as_ref().is_some_and(|payload| payload.get().starts_with('['));
-    match (&flags.kind, at) {
-        (Some(_), Some(_)) => Err(Trouble::Usage(
-            "--at with --kind goes without --type: /v1 schedules simulated work".to_owned(),
+    let job_type = flags.r#type.as_deref().filter(|_| form.is_none());
+    match (job_type, &flags.kind) {
+        (None, None) if form != Some("EMIT_EVENT") => {
+            Err(Trouble::Usage(format!("{NOTHING_TO_DO}, or --operation RESOURCE/ACTION")))
+        }
+        (None, _) => forge(flags, form, payload, at).map(Road::Forge),
+        (Some(_), Some(_)) if at.is_some() || flags.unique.is_some() => Err(Trouble::Usage(
+            "--at, --delay and --unique with --kind go without --type: /v1 schedules simulated work"
+                .to_owned(),
         )),
-        (None, at) if listed || at.is_some() => ojs(job_type, flags, payload, at).map(Road::Ojs),
-        (_, _) => Ok(Road::Operations(operations(Submission::job(job_type), flags, payload)?)),
+        (Some(job_type), None) if at.is_some() || flags.unique.is_some() || is_list(payload.as_deref()) => {
+            if let Some(other) = payload.as_ref().filter(|payload| !payload.get().starts_with(['{', '['])) {
+                let text = format!("the payload must be a JSON object or a list, not {other}");
+                return Err(Trouble::Usage(text));
+            }
+            let job = forge(flags, None, payload, at)?.job_type(job_type);
+            Ok(Road::Forge(job.max_retries(flags.retries.unwrap_or(RETRIES_DEFAULT))))
+        }
+        (Some(job_type), _) => operations(Submission::job(job_type), flags, payload).map(Road::Operations),
     }
+}
+
+fn is_list(payload: Option<&RawValue>) -> bool {
+    payload.is_some_and(|payload| payload.get().starts_with('['))
 }
 
 fn forge(
@@ -127,19 +145,14 @@ fn forge(
         (Some("DEFERRED"), None) => return Err(Trouble::Usage("a DEFERRED job needs --at".to_owned())),
         (Some(form), _) => return Err(Trouble::Usage(format!("--at is for DEFERRED jobs, not for {form}"))),
     };
-    if let Some(kind) = &flags.kind {
-        job = job.work_kind(kind);
-    }
-    if let Some(queue) = &flags.queue {
-        job = job.queue(queue);
-    }
-    if let Some(payload) = payload {
-        job = job.raw_payload(payload);
-    }
-    if let Some(key) = &flags.idempotency_key {
-        job = job.idempotency_key(key);
-    }
-    Ok(job)
+    job = flags.kind.iter().fold(job, Submit::work_kind);
+    job = flags.queue.iter().fold(job, Submit::queue);
+    job = payload.into_iter().fold(job, Submit::raw_payload);
+    job = flags.idempotency_key.iter().fold(job, Submit::idempotency_key);
+    job = flags.priority.into_iter().fold(job, Submit::priority);
+    job = flags.retries.into_iter().fold(job, Submit::max_retries);
+    job = flags.timeout.iter().fold(job, Submit::timeout);
+    Ok(flags.unique.iter().fold(job, Submit::unique_key))
 }
 
 fn operations(
@@ -153,41 +166,16 @@ fn operations(
         }
         job = job.raw_parameters(payload);
     }
-    if let Some(queue) = &flags.queue {
-        job = job.queue(queue);
-    }
-    if let Some(kind) = &flags.kind {
-        job = job.work_kind(kind);
-    }
-    if let Some(key) = &flags.idempotency_key {
-        job = job.idempotency_key(key);
-    }
-    Ok(job)
-}
-
-fn ojs(
-    job_type: &str,
-    flags: &SubmitFlags,
-    payload: Option<Box<RawValue>>,
-    at: Option<String>,
-) -> Result<NewJob, Trouble> {
-    let mut job = match payload {
-        None => NewJob::new(job_type, json!([])),
-        Some(args) if args.get().starts_with(['{', '[']) => NewJob::raw(job_type, args),
-        Some(args) => {
-            return Err(Trouble::Usage(format!("the payload must be a JSON object or a list, not {args}")));
-        }
-    };
-    if let Some(queue) = &flags.queue {
-        job = job.option("queue", queue.as_str());
-    }
-    if let Some(at) = at {
-        job = job.option("scheduled_at", at);
-    }
-    if let Some(key) = &flags.idempotency_key {
-        job = job.idempotency_key(key);
-    }
-    Ok(job)
+    job = flags.queue.iter().fold(job, Submission::queue);
+    job = flags.kind.iter().fold(job, Submission::work_kind);
+    job = flags.idempotency_key.iter().fold(job, Submission::idempotency_key);
+    let members = [
+        ("priority", flags.priority.map(Value::from)),
+        ("maxRetries", flags.retries.map(Value::from)),
+        ("timeout", flags.timeout.clone().map(Value::from)),
+    ];
+    let given = members.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    Ok(given.fold(job, |job, (name, value)| job.member(name, value)))
 }
 
 /// A time as it is written, or so long from now: `+10m`.
@@ -224,7 +212,6 @@ mod tests {
         match road(&flags, payload) {
             Ok(Road::Forge(job)) => format!("/v1 {}", serde_json::to_string(&job).unwrap()),
             Ok(Road::Operations(job)) => format!("/api {}", serde_json::to_string(&job).unwrap()),
-            Ok(Road::Ojs(job)) => format!("/ojs {}", serde_json::to_string(&job).unwrap()),
             Err(Trouble::Usage(text)) => text,
             Err(other) => panic!("{other:?}"),
         }
@@ -234,33 +221,54 @@ mod tests {
     fn what_is_said_of_a_job_decides_where_it_is_submitted() {
         let at = "2030-01-31T12:00:00Z";
         for (arguments, expected) in [
-            (&[][..], r#"/v1 {"type":"EXECUTE"}"#),
-            (&["--kind", "K"], r#"/v1 {"type":"EXECUTE","work_kind":"K"}"#),
+            (&["--kind", "K"][..], r#"/v1 {"type":"EXECUTE","work_kind":"K"}"#),
             (
                 &["--kind", "K", "--at", at],
                 r#"/v1 {"type":"DEFERRED","work_kind":"K","execution_at":"2030-01-31T12:00:00Z"}"#,
             ),
             (&["--type", "EMIT_EVENT"], r#"/v1 {"type":"EMIT_EVENT"}"#),
-            (&["--queue", "q"], r#"/api {"type":"job","queue":"q"}"#),
             (&["--type", "t", "--payload", "{\"a\":1}"], r#"/api {"type":"t","parameters":{"a":1}}"#),
             (&["--type", "t", "--kind", "K"], r#"/api {"type":"t","work_kind":"K"}"#),
             (
                 &["--type", "t", "--payload", r#"{"b":1.10, "n":123456789012345678901234567890,"e":1e400}"#],
                 r#"/api {"type":"t","parameters":{"b":1.10, "n":123456789012345678901234567890,"e":1e400}}"#,
             ),
-            (&["--type", "t", "--payload", " [ 1.10 ] "], r#"/ojs {"type":"t","args":[ 1.10 ]}"#),
+            (
+                &["--type", "t", "--payload", " [ 1.10 ] "],
+                r#"/v1 {"type":"EXECUTE","job_type":"t","payload":[ 1.10 ],"max_retries":3}"#,
+            ),
             (&["--kind", "K", "--payload", "1E2"], r#"/v1 {"type":"EXECUTE","work_kind":"K","payload":1E2}"#),
             (&["--operation", "reports/generate"], "/api {}"),
-            (&["--type", "t", "--payload", "[1]"], r#"/ojs {"type":"t","args":[1]}"#),
+            (&["--operation", "a/b", "--type", "t"], r#"/api {"type":"t"}"#),
             (
                 &["--type", "t", "--at", at],
-                r#"/ojs {"type":"t","args":[],"options":{"scheduled_at":"2030-01-31T12:00:00Z"}}"#,
+                r#"/v1 {"type":"DEFERRED","job_type":"t","execution_at":"2030-01-31T12:00:00Z","max_retries":3}"#,
             ),
-            (&["--type", "DEFERRED"], "a DEFERRED job needs --at"),
+            (
+                &["--type", "t", "--priority", "-7", "--retries", "0", "--timeout", "90s"],
+                r#"/api {"type":"t","priority":-7,"maxRetries":0,"timeout":"90s"}"#,
+            ),
+            (
+                &["--type", "Big.Job", "--unique", "order 7", "--retries", "1"],
+                r#"/v1 {"type":"EXECUTE","job_type":"Big.Job","max_retries":1,"unique_key":"order 7"}"#,
+            ),
+            (&["--kind", "K", "--type", "DEFERRED"], "a DEFERRED job needs --at"),
             (&["--type", "t", "--payload", "7"], "the payload must be a JSON object, not 7"),
-            (&["--at", "tomorrow"], "\"tomorrow\" is no time; write 2030-01-31T12:00:00Z or +10m"),
+            (
+                &["--type", "t", "--at", "tomorrow"],
+                "\"tomorrow\" is no time; write 2030-01-31T12:00:00Z or +10m",
+            ),
         ] {
             assert_eq!(road_of(arguments), expected, "{arguments:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_simulated_because_a_flag_is_missing() {
+        for arguments in [&[][..], &["--queue", "q"], &["--payload", "{}"], &["--type", "EXECUTE"]] {
+            let hint = road_of(arguments);
+            let flags = ["--type", "--kind", "--operation"];
+            assert!(flags.iter().all(|flag| hint.contains(flag)), "{arguments:?}: {hint}");
         }
     }
 

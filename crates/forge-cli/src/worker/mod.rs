@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use forge_client::Worker as Work;
-use forge_client::worker::{HttpHandler, Note, Sign, WorkerBuilder, may_fit};
+use forge_client::worker::{HttpHandler, Note, Sign, WorkerBuilder};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -121,9 +121,9 @@ pub struct HttpFlags {
 
 /// A pattern that some type fits. One that none fits would hand back every job.
 fn job_type(text: &str) -> Result<String, String> {
-    match may_fit(text) {
-        true => Ok(text.to_owned()),
-        false => Err("no job has such a type: types have no spaces".to_owned()),
+    match text.is_empty() || text.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        false => Ok(text.to_owned()),
+        true => Err("no job has such a type: types have no spaces".to_owned()),
     }
 }
 

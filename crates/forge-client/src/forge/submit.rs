@@ -19,6 +19,8 @@ pub struct Submit {
     #[serde(skip_serializing_if = "Option::is_none")]
     work_kind: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    job_type: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     execution_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<Box<RawValue>>,
@@ -31,6 +33,12 @@ pub struct Submit {
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_mode: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    max_retries: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timeout: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unique_key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     correlation_id: Option<String>,
     #[serde(skip)]
     key: Option<String>,
@@ -42,12 +50,16 @@ impl Submit {
         Submit {
             form: "EXECUTE",
             work_kind: None,
+            job_type: None,
             execution_at: None,
             payload: None,
             queue: None,
             priority: None,
             callback: None,
             retry_mode: None,
+            max_retries: None,
+            timeout: None,
+            unique_key: None,
             correlation_id: None,
             key: None,
         }
@@ -63,7 +75,13 @@ impl Submit {
         Submit { form: "EMIT_EVENT", ..Submit::execute() }
     }
 
-    /// What the built-in worker simulates; without it the server chooses.
+    /// What kind of work it is, for workers outside: the work is real.
+    pub fn job_type(mut self, job_type: impl Into<String>) -> Submit {
+        self.job_type = Some(job_type.into());
+        self
+    }
+
+    /// What the built-in worker simulates; without it and a [`Submit::job_type`] the server chooses.
     pub fn work_kind(mut self, kind: impl Into<String>) -> Submit {
         self.work_kind = Some(kind.into());
         self
@@ -101,6 +119,24 @@ impl Submit {
     /// The server retries by itself what is worth it.
     pub fn retry_by_server(mut self) -> Submit {
         self.retry_mode = Some("auto");
+        self
+    }
+
+    /// How often the server retries real work by itself.
+    pub fn max_retries(mut self, retries: u32) -> Submit {
+        self.max_retries = Some(retries);
+        self
+    }
+
+    /// How long one attempt may run, such as `1h30m`.
+    pub fn timeout(mut self, span: impl Into<String>) -> Submit {
+        self.timeout = Some(span.into());
+        self
+    }
+
+    /// A second job with this key is refused until the first has ended.
+    pub fn unique_key(mut self, key: impl Into<String>) -> Submit {
+        self.unique_key = Some(key.into());
         self
     }
 

@@ -41,6 +41,12 @@ impl Submission {
         Submission { route, job_type: None, parameters: None, more: Map::new(), key: None }
     }
 
+    /// The type that jobs of an operation have, if it is not the operation's name.
+    pub fn job_type(mut self, job_type: impl Into<String>) -> Submission {
+        self.job_type = Some(job_type.into());
+        self
+    }
+
     /// What to do it with: a JSON object.
     pub fn parameters(self, parameters: impl Into<Value>) -> Submission {
         self.raw_parameters(raw(&parameters.into()))

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use forge_wire::ojs::envelope::is_job_type;
-
 use super::handler::Handler;
 use super::run::{Note, Worker};
 use crate::client::Client;
@@ -46,13 +44,6 @@ impl Worker {
             notes: Arc::new(|_| {}),
         }
     }
-}
-
-/// Whether a job may come whose type this pattern fits. Types are those of the Open Job Spec; a job of another dialect whose type is
-/// none comes as `forgerun.execute`.
-pub fn may_fit(pattern: &str) -> bool {
-    // Wherever any text may stand, a letter may.
-    is_job_type(&pattern.replace('*', "x"))
 }
 
 impl WorkerBuilder {
@@ -155,17 +146,7 @@ pub(super) fn fits(pattern: &str, job_type: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{fits, may_fit};
-
-    #[test]
-    fn a_pattern_that_fits_no_type_is_found() {
-        for pattern in ["*", "invoice", "image.*", "*.resize", "a*b", "*1", "forgerun.execute"] {
-            assert!(may_fit(pattern), "{pattern}");
-        }
-        for pattern in ["", "Invoice", "Image.*", "an invoice", "größe", "a..b", ".a", "a.", "1a", "a.1*"] {
-            assert!(!may_fit(pattern), "{pattern}");
-        }
-    }
+    use super::fits;
 
     #[test]
     fn a_star_stands_for_any_text() {

@@ -20,7 +20,7 @@ mod spool;
 mod stream;
 
 pub use self::http::{HttpHandler, Sign};
-pub use builder::{WorkerBuilder, may_fit};
+pub use builder::WorkerBuilder;
 pub use handler::{Canceled, Context, Failure, Handler, Output, RetryAdvice};
 pub use run::{Note, Stopped, Worker};
 pub use spool::{Spool, SpoolError};

@@ -12,7 +12,7 @@ use crate::process::{forgerun, run};
 
 /// Every command that talks to a server.
 const COMMANDS: [&[&str]; 13] = [
-    &["submit"],
+    &["submit", "--operation", "a/b"],
     &["submit", "--kind", "SUCCESS_FAST", "--wait"],
     &["submit", "--type", "t", "--queue", "q"],
     &["get", "7"],

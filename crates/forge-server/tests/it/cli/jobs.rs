@@ -21,6 +21,8 @@ fn a_job_is_submitted_waited_for_and_fetched() {
     assert_eq!(listed["jobs"][0]["job_id"], id.as_str());
     let report = ask(&server, &["report", &id, "--json"]).json(0);
     assert_eq!((&report["outcome"], &report["attempts"]), (&"SUCCESS".into(), &1.into()));
+    let told = ask(&server, &["report", &id]);
+    assert!(told.expect(0).lines().next().unwrap().ends_with(", 1 attempt"), "{}", told.stdout);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("result.json");
     let saved = ask(&server, &["result", &id, "-o", file.to_str().unwrap()]);
@@ -149,7 +151,9 @@ fn what_cannot_be_meant_ends_with_2() {
     for (arguments, words) in [
         (&["submit", "--payload", "{", "--type", "t"][..], "is no JSON"),
         (&["submit", "--payload", "@/nowhere.json"], "/nowhere.json"),
-        (&["submit", "--at", "tomorrow"], "+10m"),
+        (&["submit", "--type", "t", "--at", "tomorrow"], "+10m"),
+        (&["submit", "--queue", "q"], "--operation"),
+        (&["schedules", "set", "s", "--cron", "@daily"], "--type"),
         (&["submit", "--wait=soon"], "1h30m"),
         (&["submit", "--operation", "a/b", "--kind", "K"], "--kind"),
         (&["wait", "x", "--timeout", "5"], "500ms"),
