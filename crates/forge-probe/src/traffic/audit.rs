@@ -42,7 +42,7 @@ async fn look(world: &Rc<World>, id: &str, job: &Acknowledged) {
     let state = answer.object().get("state").and_then(|state| State::parse(state.as_str()?));
     match (job.end, state) {
         (Some(end), Some(state)) if end != state => {
-            let what = format!("{end:?} was seen as the end, and in the end it is {state:?}");
+            let what = format!("{end} was seen as the end, and in the end it is {state}");
             world.violate("FR-STM-19", what, &call, Some(&answer));
         }
         (None, Some(state)) => match follow_quietly(world, id, &job.key, state).await {

@@ -61,7 +61,7 @@ async fn submit_and_follow(world: Rc<World>, plan: &Plan, intended: Instant) {
         let call = job.status_call();
         world.violate(
             "FR-CAN-06",
-            format!("the answer to a cancellation said {said:?}, and it became {end:?}"),
+            format!("the answer to a cancellation said {said}, and it became {end}"),
             &call,
             None,
         );
@@ -203,7 +203,8 @@ async fn cancel(job: &Watched, after: Duration) -> Option<State> {
     let answer = job.world.send(&call, now()).await.ok()?;
     let state = answer.object().get("state").and_then(Value::as_str).and_then(State::parse);
     if answer.status == 200 && !state.is_some_and(State::is_final) {
-        job.violate("FR-CAN-01", format!("a cancellation is answered with {state:?}"), &call, &answer);
+        let word = state.map_or("no state", State::word);
+        job.violate("FR-CAN-01", format!("a cancellation is answered with {word}"), &call, &answer);
     }
     state
 }

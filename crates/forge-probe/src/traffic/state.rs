@@ -1,5 +1,7 @@
 //! The states of a job, as `/v1` names them, and which may be seen after which.
 
+use std::fmt;
+
 /// A state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
@@ -12,7 +14,25 @@ pub(super) enum State {
     Canceled,
 }
 
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
 impl State {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            State::Created => "CREATED",
+            State::Queued => "QUEUED",
+            State::Assigned => "ASSIGNED",
+            State::Running => "RUNNING",
+            State::Succeeded => "SUCCEEDED",
+            State::Failed => "FAILED",
+            State::Canceled => "CANCELED",
+        }
+    }
+
     pub(super) fn parse(word: &str) -> Option<State> {
         match word {
             "CREATED" => Some(State::Created),

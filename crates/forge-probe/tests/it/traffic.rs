@@ -90,8 +90,11 @@ async fn faults_are_found_by_their_ids() {
 
 #[tokio::test]
 async fn an_end_that_is_undone_is_seen_by_the_audit() {
-    let found = ids(&play(Fault::EndIsUndone).await);
+    let summary = play(Fault::EndIsUndone).await;
+    let found = ids(&summary);
     assert!(found.contains(&"FR-STM-19"), "{found:?}");
+    assert!(summary.jobs.doubled > 0, "what the violations say is counted\n{}", summary.to_text());
+    assert!(!summary.to_text().contains("Some("), "{}", summary.to_text());
 }
 
 #[tokio::test]
