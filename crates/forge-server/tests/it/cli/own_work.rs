@@ -2,8 +2,13 @@
 
 use std::io::{Read, Write};
 
+use std::process::{Command, Stdio};
+
+use forge_store::testing::free_port;
+
 use super::worker::Worker;
 use super::{ask, dev};
+use crate::process::{Server, forgerun, send};
 
 const INVOICE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/invoice.sh");
 
@@ -23,6 +28,43 @@ fn the_first_example_makes_an_invoice_and_explains_why_it_cannot() {
     let failed = ask(&server, &[&submit[..], &["{}"]].concat());
     assert_eq!(failed.expect(3), "");
     assert!(failed.stderr.contains("\"customer\" and \"amount\""), "{}", failed.stderr);
+}
+
+/// A worker of `examples` outlives its server, reports what it cannot do, and stops when it is asked to.
+fn outlives_its_server(program: &str, script: &str) {
+    let found = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if !found.is_ok_and(|status| status.success()) {
+        eprintln!("{program} is not installed; {script} is not tried");
+        return;
+    }
+    let address = format!("127.0.0.1:{}", free_port());
+    let start = || Server::start(&mut forgerun(&["dev", "--listen", &address]));
+    let server = start();
+    let path = format!("{}/../../examples/{script}", env!("CARGO_MANIFEST_DIR"));
+    let mut worker =
+        Command::new(program).arg(path).env("FORGERUN_URL", format!("http://{address}")).spawn().unwrap();
+    let submit = ["submit", "--type", "text.upper", "--wait=60s", "--retries", "0", "--payload"];
+    let done = ask(&server, &[&submit[..], &[r#"["hello"]"#]].concat());
+    assert!(done.expect(0).contains("HELLO"), "{}", done.stdout);
+    server.signal("KILL");
+    server.wait();
+    let server = start();
+    let done = ask(&server, &[&submit[..], &[r#"["again"]"#]].concat());
+    assert!(done.expect(0).contains("AGAIN"), "{}", done.stdout);
+    // An object comes as the one argument, which is no text: a failure, and no wrong result.
+    ask(&server, &[&submit[..], &[r#"{"text":"hello"}"#]].concat()).expect(3);
+    send("TERM", worker.id());
+    assert_eq!(worker.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn the_worker_in_python_outlives_its_server_and_stops_when_asked() {
+    outlives_its_server("python3", "worker.py");
+}
+
+#[test]
+fn the_worker_in_javascript_outlives_its_server_and_stops_when_asked() {
+    outlives_its_server("node", "worker.js");
 }
 
 #[test]
