@@ -11,10 +11,13 @@ use forge_core::command::{Blob, Content, Output};
 use forge_core::id::BlobId;
 use forge_core::limits;
 use forge_core::time::Time;
-use forge_store::Sink;
+use forge_store::{Sink, Sweep};
 use sha2::{Digest, Sha256};
 
 use crate::committer::CommitContext;
+
+/// Blobs that are deleted together with one that is discarded, if their own turn failed.
+const DISCARDED_AT_ONCE_MAX: usize = 64;
 
 /// A result on its way in.
 pub struct Intake {
@@ -107,6 +110,18 @@ impl Intake {
         Ok(())
     }
 
+    /// Deletes what came in, because nobody will report it.
+    pub async fn discard(self) -> Result<(), forge_store::Error> {
+        match self.buffer {
+            ResultBuffer::InMemory(_) => Ok(()),
+            ResultBuffer::InBlob(stream) => {
+                drop(stream);
+                discard(&self.context, self.blob).await
+            }
+            ResultBuffer::Broken => discard(&self.context, self.blob).await,
+        }
+    }
+
     /// What came in, ready to be reported. Durable, but for what travels with the report.
     pub async fn finish(self) -> Result<Output, KeepError> {
         let content = match self.buffer {
@@ -120,6 +135,16 @@ impl Intake {
         };
         Ok(Output { media_type: self.media_type, file_name: self.file_name, content })
     }
+}
+
+/// A moment before any clock: blobs that are loose since then are deleted, and no others.
+const DISCARDED: Time = Time::from_micros(0);
+
+/// Deletes a blob that no result names, without the hour that others may be at it.
+async fn discard(context: &CommitContext, blob: BlobId) -> Result<(), forge_store::Error> {
+    context.store.blobs().touch(blob, DISCARDED).await?;
+    let sweep = Sweep { loose_before: Time::from_micros(1), ..Sweep::nothing(DISCARDED_AT_ONCE_MAX) };
+    context.store.sweep(sweep).await.map(drop)
 }
 
 impl BlobStream {

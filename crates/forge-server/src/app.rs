@@ -27,7 +27,7 @@ use tokio::time::timeout;
 
 use crate::attendance::Attendance;
 use crate::config::{AuthMode, Config, JobReportStatus, RetryMode};
-use crate::edge::results::{DownloadPlaces, ReadyResults};
+use crate::edge::results::{DownloadPlaces, ReadyResults, UploadPlaces};
 use crate::edge::sse::Hub;
 use crate::edge::{ApiKeyCache, BodyCache, ByteBudget, Limiter, Sessions, Unwritten};
 #[cfg(feature = "grpc")]
@@ -89,6 +89,8 @@ pub struct App {
     pub node: Name,
     /// Places for downloads of large results.
     pub downloads: Arc<DownloadPlaces>,
+    /// Places for uploads of results.
+    pub uploads: Arc<UploadPlaces>,
     /// Jobs as they were last written out.
     pub body_cache: BodyCache,
     /// Small results that were just fetched.
@@ -183,6 +185,7 @@ impl App {
             #[cfg(feature = "grpc")]
             unread: Arc::new(ByteBudget::unread()),
             downloads: Arc::default(),
+            uploads: Arc::default(),
             sessions: Sessions::new(&admin_digest.unwrap_or_else(|| chance(&*clock))),
             default_queue: Name::new(DEFAULT_QUEUE).expect("a short name"),
             problem_field: problem_field(),

@@ -69,3 +69,8 @@ pub const WRONG_TOKENS_WAITING_MAX: usize = 64;
 
 /// How often the log tells of refused credentials of one address.
 pub const AUTH_FAILURES_LOGGED_EVERY: Duration = Duration::from_secs(60);
+
+/// Results that are uploaded at once, and those of one client; a job has one. Each may be as large as results may be.
+pub const UPLOADS_MAX: usize = 256;
+/// See [`UPLOADS_MAX`].
+pub const UPLOADS_PER_CLIENT_MAX: usize = 32;

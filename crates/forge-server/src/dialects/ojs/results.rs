@@ -11,7 +11,7 @@ use forge_core::Command;
 use forge_core::catalog::Kind;
 use forge_core::command::{Held, Output, Upload};
 use forge_core::job::is_media_type;
-use forge_engine::KeepError;
+use forge_engine::{Intake, KeepError};
 use forge_wire::ojs::worker::holder;
 use forge_wire::problem::Refused;
 use http_body_util::BodyExt;
@@ -49,7 +49,12 @@ async fn put(call: Call<'_>, body: Body) -> Result<Response, ApiError> {
     let token = token(&call.exchange.headers)?;
     let held = Held { job: job.id, holder: holder(Some(job.id), Some(token), None), client: scope.client };
     still_held(&job, &held, app)?;
-    let output = Arc::new(received(app, &call.exchange.headers, body).await?);
+    let place = app.uploads.take(job.id, job.head.client)?;
+    let upload = intake(app, &call.exchange.headers)?;
+    // A task of its own, which ends by itself when its client is gone: what came in is then deleted.
+    let receiving = tokio::spawn(async move { (receive(upload, body).await, place) });
+    let (received, _place) = receiving.await.map_err(|error| ApiError::internal(Kind::Internal, error))?;
+    let output = Arc::new(received?);
     let (size, media_type) = (output.content.size(), output.media_type.clone());
     let kept = app.engine.act(Command::Upload(Upload { held, output })).await;
     kept.map_err(|error| refusals::of_engine(app, error))?;
@@ -86,32 +91,47 @@ fn still_held(job: &forge_core::job::Job, held: &Held, app: &App) -> Result<(), 
     }
 }
 
-async fn received(app: &App, headers: &HeaderMap, mut body: Body) -> Result<Output, ApiError> {
-    let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
-    let media_type = text(CONTENT_TYPE);
-    if media_type.is_some_and(|media_type| !is_media_type(media_type)) {
-        let detail = "The Content-Type header is not a media type, such as text/csv; charset=utf-8.";
-        return Err(Refused::new(Kind::MalformedRequest, detail).fact("field", "Content-Type").into());
+/// Where the bytes of an upload go. Refuses a type that is none, because browsers guess what it means.
+fn intake(app: &App, headers: &HeaderMap) -> Result<Intake, ApiError> {
+    let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default().trim());
+    let media_type = text(CONTENT_TYPE).unwrap_or("application/octet-stream");
+    if !is_media_type(media_type) {
+        let detail = "The Content-Type is not a media type, such as text/plain; charset=utf-8.";
+        let refused = Refused::new(Kind::MalformedRequest, detail).fact("field", "Content-Type");
+        return Err(refused.fact("constraint", "format").into());
     }
     let file_name = text(CONTENT_DISPOSITION).and_then(disposition::file_name);
-    let mut intake = app.engine.keep(media_type.unwrap_or("application/octet-stream"), file_name);
+    Ok(app.engine.keep(media_type, file_name))
+}
+
+/// Takes a body in; what came of one that breaks off is deleted.
+async fn receive(mut intake: Intake, body: Body) -> Result<Output, ApiError> {
+    match write_all(&mut intake, body).await {
+        Ok(()) => intake.finish().await.map_err(of_intake),
+        Err(error) => {
+            if let Err(error) = intake.discard().await {
+                tracing::warn!(%error, "could not delete an upload that broke off; a sweep will");
+            }
+            Err(error)
+        }
+    }
+}
+
+async fn write_all(intake: &mut Intake, mut body: Body) -> Result<(), ApiError> {
     loop {
         let piece = tokio::time::timeout(PIECE_TIMEOUT, body.frame()).await;
         let frame = match piece {
-            Ok(None) => break,
+            Ok(None) => return Ok(()),
             Ok(Some(Ok(frame))) => frame,
             Ok(Some(Err(_))) | Err(_) => {
-                return Err(ApiError::new(
-                    Kind::MalformedRequest,
-                    "The connection closed before the whole body arrived.",
-                ));
+                let detail = "The connection closed before the whole body arrived.";
+                return Err(ApiError::new(Kind::MalformedRequest, detail));
             }
         };
         if let Ok(bytes) = frame.into_data() {
             intake.write(bytes).await.map_err(of_intake)?;
         }
     }
-    intake.finish().await.map_err(of_intake)
 }
 
 pub(super) fn of_intake(error: KeepError) -> ApiError {

@@ -12,6 +12,7 @@ mod download;
 mod places;
 mod range;
 mod ready;
+mod upload_places;
 
 use std::sync::Arc;
 
@@ -39,6 +40,7 @@ pub use places::{DownloadPlace, DownloadPlaces};
 use range::{ByteRange, RangeRequest};
 pub use ready::ReadyResults;
 pub(crate) use ready::{ReadyContent, ReadyResult};
+pub use upload_places::UploadPlaces;
 
 const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
 const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");

@@ -158,6 +158,19 @@ async fn real_work_of_v1_is_retried_as_often_as_it_says_and_not_by_default() {
 }
 
 #[tokio::test]
+async fn a_nack_with_a_delay_is_retried_after_it() {
+    let world = World::with(&[("retry.base_ms", "0")]).await;
+    let body = json!({"type": "EXECUTE", "job_type": "a", "max_retries": 1});
+    let id = v1(&world, body).await["job_id"].as_str().unwrap().to_owned();
+    world.fetch().await;
+    let nack = json!({"job_id": id, "delay_ms": 3_600_000, "error": {"message": "no", "retryable": true}});
+    world.post("workers/nack", nack).await.expect(200);
+    let job = world.job(&id).await;
+    assert_eq!(job["state"], "retryable", "{job}");
+    assert_eq!(job["attempt"], 1, "the failed attempt counts: {job}");
+}
+
+#[tokio::test]
 async fn a_unique_key_is_taken_until_its_job_has_ended() {
     let world = World::start().await;
     let body = || json!({"type": "EXECUTE", "job_type": "a", "unique_key": "order-7"});

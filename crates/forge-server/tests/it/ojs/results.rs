@@ -90,3 +90,31 @@ async fn a_result_without_a_lease_or_too_large_is_refused() {
     let nobody = put(&world, "019461a8-1a2b-7c3d-8e4f-5a6b7c8d9e0f", &token).body("x").send().await;
     refused(&nobody, 404, "NOT_FOUND", "not_found");
 }
+
+#[tokio::test]
+async fn a_job_has_one_upload_at_a_time_and_one_that_breaks_off_frees_its_place() {
+    use tokio::io::AsyncWriteExt;
+    let world = World::start().await;
+    let id = world.push(json!({})).await;
+    let token = world.fetch().await["lease_token"].as_str().unwrap().to_owned();
+    let uploads = &world.server.app.uploads;
+    let mut half = tokio::net::TcpStream::connect(world.server.address).await.unwrap();
+    let head = format!(
+        "PUT /ojs/v1/jobs/{id}/result HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n\
+         lease-token: {token}\r\ncontent-length: 9000000\r\n\r\n",
+        world.client.key
+    );
+    half.write_all(head.as_bytes()).await.unwrap();
+    half.write_all(&vec![b'x'; 300_000]).await.unwrap();
+    let n_uploads = async |n: usize| {
+        while uploads.n_taken() != n {
+            tokio::task::yield_now().await;
+        }
+    };
+    let span = std::time::Duration::from_secs(20);
+    tokio::time::timeout(span, n_uploads(1)).await.expect("it is taken in");
+    assert_eq!(put(&world, &id, &token).body("second").send().await.status, 429);
+    drop(half);
+    tokio::time::timeout(span, n_uploads(0)).await.expect("its place is free when its bytes are deleted");
+    put(&world, &id, &token).body("third").send().await.expect(200);
+}

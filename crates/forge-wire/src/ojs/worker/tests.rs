@@ -91,6 +91,20 @@ fn a_nack_says_what_went_wrong() {
 }
 
 #[test]
+fn a_nack_may_put_the_retry_off() {
+    let delay = |member: &str| {
+        let body = format!(r#"{{"job_id":"{ID}","error":{{"message":"m"}}{member}}}"#);
+        match read_nack(body.as_bytes(), None).unwrap().answer {
+            Nack::Fail(error) => error.delay,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(delay(""), None);
+    assert_eq!(delay(r#","delay_ms":2000"#), Some(Duration::from_secs(2)));
+    assert!(read_nack(br#"{"job_id":"x","error":{},"delay_ms":"2s"}"#, None).is_err());
+}
+
+#[test]
 fn handlers_have_four_words_that_are_no_errors() {
     let verdict = |code: &str| {
         let body = format!(r#"{{"job_id":"{ID}","error":{{"code":"{code}","message":"m"}}}}"#);
