@@ -42,7 +42,7 @@ use crate::traces::{CommitObserver, Traces};
 use crate::webhooks::{Sender, SenderOptions, SharedCourier, SigningKeys, WebhookCourier};
 
 /// Which jobs to list, and how many go before one; here, so that a dialect need not know the store.
-pub use forge_store::{DeliveriesOf, DeliveryFilter, Filter, JobsAhead};
+pub use forge_store::{DeliveriesOf, DeliveryFilter, Filter, IdSuffix, JobsAhead};
 
 pub use bounds::Bounds;
 

@@ -116,6 +116,12 @@ pub const SET_ASIDE_COUNTED_MAX: usize = 1_000;
 /// ends there, with a cursor.
 pub const LIST_ROWS_MAX: usize = 1_000;
 
+/// Rows that a search for the end of an id looks at: such ends are random, and no index has them.
+pub const SUFFIX_ROWS_MAX: usize = 10_000;
+
+/// Jobs that a search for the end of an id shows. More have too much in common to tell them apart by it.
+pub const SUFFIX_HITS_MAX: usize = 20;
+
 /// Pages of jobs that one request looks through for a type, which no index knows.
 pub const PAGES_SCANNED_MAX: usize = 10;
 

@@ -10,6 +10,7 @@ pub mod conformance;
 mod error;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod front;
+mod id_suffix;
 pub mod memory;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod migrations;
@@ -36,6 +37,7 @@ use tokio::sync::broadcast;
 
 pub use blobs::{BlobPlace, Blobs, DoomedBlob, NoteUpload, ObjectPlace, Sink, Source};
 pub use error::{Error, Fault};
+pub use id_suffix::IdSuffix;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use migrations::SchemaStatus;
 pub use operator::OperatorQuery;

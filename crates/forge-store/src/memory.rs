@@ -463,6 +463,8 @@ impl Tables {
                 && filter.queue.as_ref().is_none_or(|queue| job.head.queue == *queue)
                 && filter.job_type.as_ref().is_none_or(|job_type| job.head.job_type == *job_type)
                 && filter.dead.is_none_or(|dead| job.dead_lettered_at.is_some() == dead)
+                && filter.id_suffix.is_none_or(|suffix| suffix.is_end_of(job.id))
+                && filter.fits_inside(job)
         };
         let older: Box<dyn Iterator<Item = &JobId>> = match filter.is_for_workflows() {
             true => Box::new(self.workflows.range(..end).rev()),

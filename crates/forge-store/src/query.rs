@@ -23,7 +23,7 @@ use forge_core::webhook::{SigningKey, Webhook};
 use forge_core::workflow::WorkflowHead;
 
 use crate::operator::OperatorQuery;
-use crate::{Error, Store};
+use crate::{Error, IdSuffix, Store};
 
 /// One question.
 #[derive(Clone, Debug)]
@@ -128,6 +128,12 @@ pub struct Filter {
     pub job_type: Option<String>,
     /// Only dead letters, or only what is none.
     pub dead: Option<bool>,
+    /// Only jobs whose id ends like this.
+    pub id_suffix: Option<IdSuffix>,
+    /// Only jobs that have all of these tags.
+    pub tags: Vec<String>,
+    /// Only jobs that failed and wait for their next attempt.
+    pub retrying: bool,
     /// Only jobs older than this one: where the last page ended.
     pub before: Option<JobId>,
     /// At most so many.
@@ -137,6 +143,17 @@ pub struct Filter {
 }
 
 impl Filter {
+    /// Whether a job passes what no column knows.
+    pub fn fits_inside(&self, job: &Job) -> bool {
+        self.tags.iter().all(|tag| job.head.tags.contains(tag)) && (!self.retrying || job.is_retrying())
+    }
+
+    /// Whether jobs have to be decoded to see if they pass.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn looks_inside(&self) -> bool {
+        !self.tags.is_empty() || self.retrying
+    }
+
     /// Whether only workflows pass: these have an index of their own in every store.
     pub(crate) fn is_for_workflows(&self) -> bool {
         self.job_type.as_deref() == Some(WorkflowHead::JOB_TYPE)
@@ -152,6 +169,9 @@ impl Default for Filter {
             queue: None,
             job_type: None,
             dead: None,
+            id_suffix: None,
+            tags: Vec::new(),
+            retrying: false,
             before: None,
             limit: 0,
             look_max: usize::MAX,

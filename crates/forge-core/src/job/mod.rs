@@ -578,6 +578,11 @@ impl Job {
         self.attempt < self.head.retry.attempts_max && self.can_reopen()
     }
 
+    /// Whether its last attempt failed and the next one is still to begin.
+    pub fn is_retrying(&self) -> bool {
+        self.state == State::Queued && self.errors.last().is_some_and(|error| error.wait.is_some())
+    }
+
     /// How many more attempts a retry can have; `None` unless the job has failed.
     pub fn retries_left(&self) -> Option<u32> {
         let left = self.head.retry.attempts_max.saturating_sub(self.attempt);

@@ -82,6 +82,16 @@ impl QueryString {
         }
     }
 
+    /// A parameter that is `true` or `false`.
+    pub(crate) fn flag(&self, name: &str) -> Result<Option<bool>, ApiError> {
+        match self.get(name) {
+            None => Ok(None),
+            Some("true") => Ok(Some(true)),
+            Some("false") => Ok(Some(false)),
+            Some(_) => Err(self.malformed(name, "must be true or false")),
+        }
+    }
+
     /// A parameter cannot be read.
     pub(crate) fn malformed(&self, name: &str, detail: &str) -> ApiError {
         refused(Kind::MalformedRequest, name, detail, "format")

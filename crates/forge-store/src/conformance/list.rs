@@ -15,13 +15,13 @@ use forge_core::state::{Facet, State};
 use forge_core::work::{Definition, WorkKind};
 
 use super::Fixture;
-use super::harness::{accepted, ask, at_once, claimed, run};
+use super::harness::{accepted, ask, at_once, claimed, n_due, run};
 use super::make::{
     START, at, by_state, cancel, claim, client, fail, id, job, job_with, mine, name, patient, pause,
     progress, secs, submit, submit_all, succeed, take,
 };
 use super::snapshot::snapshot;
-use crate::{Filter, JobsAhead, Store};
+use crate::{Filter, IdSuffix, JobsAhead, Store};
 
 async fn listed(store: &Arc<dyn Store>, filter: Filter) -> Vec<JobId> {
     store.jobs(filter).await.unwrap().into_iter().map(|job| job.id).collect()
@@ -29,6 +29,10 @@ async fn listed(store: &Arc<dyn Store>, filter: Filter) -> Vec<JobId> {
 
 fn newest(numbers: &[u64]) -> Vec<JobId> {
     numbers.iter().map(|&n| id(n)).collect()
+}
+
+fn end_of(n: u64) -> IdSuffix {
+    IdSuffix::parse(&id(n).to_string()[24..]).unwrap()
 }
 
 /// Twelve jobs of two clients, three queues, two types, in several states.
@@ -39,6 +43,7 @@ async fn a_colourful_store(fixture: &dyn Fixture) -> Arc<dyn Store> {
             head.client = client(u128::from(n % 2));
             head.job_type = ["mail", "sms"][usize::from(n > 6)].into();
             head.priority = n as i16;
+            head.tags = (2..=3).filter(|k| n % k == 0).map(|k| format!("by:{k}")).collect();
         })
     });
     let clients = (0..2).map(|n| Command::Register(Client::new(client(n), START)));
@@ -83,6 +88,18 @@ pub async fn lists_can_be_filtered(fixture: &dyn Fixture) {
         (Filter { queue: Some(name("nowhere")), ..all.clone() }, vec![]),
         (Filter { queue: Some(name("c")), states: vec![State::Canceled], ..all.clone() }, vec![11, 8, 2]),
         (Filter { client: Some(client(0)), states: vec![State::Canceled], ..all.clone() }, vec![8, 2]),
+        (Filter { tags: vec!["by:3".into()], ..all.clone() }, vec![12, 9, 6, 3]),
+        (Filter { tags: vec!["by:3".into(), "by:2".into()], ..all.clone() }, vec![12, 6]),
+        (Filter { tags: vec!["by:".into()], ..all.clone() }, vec![]),
+        (
+            Filter { tags: vec!["by:2".into()], client: Some(client(0)), before: Some(id(5)), ..all.clone() },
+            vec![4, 2],
+        ),
+        (Filter { id_suffix: Some(end_of(7)), ..all.clone() }, vec![7]),
+        (Filter { id_suffix: Some(end_of(7)), client: Some(client(1)), ..all.clone() }, vec![7]),
+        (Filter { id_suffix: Some(end_of(7)), client: Some(client(0)), ..all.clone() }, vec![]),
+        (Filter { id_suffix: Some(end_of(8)), states: vec![State::Canceled], ..all.clone() }, vec![8]),
+        (Filter { id_suffix: Some(end_of(8)), states: vec![State::Queued], ..all.clone() }, vec![]),
         (
             Filter {
                 client: Some(client(0)),
@@ -122,6 +139,8 @@ pub async fn a_page_ends_where_it_may_look_no_further(fixture: &dyn Fixture) {
         Filter { dead: Some(true), states: vec![State::Failed], ..own.clone() },
         Filter { dead: Some(false), ..own.clone() },
         Filter { client: None, states: vec![State::Canceled], ..own.clone() },
+        Filter { tags: vec!["by:3".into()], ..own.clone() },
+        Filter { id_suffix: Some(end_of(4)), ..own.clone() },
     ] {
         let whole = store.list_jobs(filter.clone()).await.unwrap();
         assert_eq!(whole.next, None, "everything was looked at: {filter:?}");
@@ -144,6 +163,23 @@ pub async fn a_page_ends_where_it_may_look_no_further(fixture: &dyn Fixture) {
             assert_eq!(jobs, whole.rows, "{look_max} rows, {limit} jobs a page: {filter:?}");
         }
     }
+}
+
+/// A job that failed and is tried again, before and after its wait; not one that was never tried or has ended.
+pub async fn retrying_jobs_are_found(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let tried = |attempts| move |head: &mut Head| head.retry = patient(attempts, secs(60));
+    let jobs = vec![job_with(1, "q", tried(1)), job_with(2, "q", tried(2)), job(3, "other")];
+    accepted(ask(&store, START, submit_all(jobs)).await);
+    let taken = claimed(ask(&store, at(1), take(&["q"], 2)).await);
+    run(&store, at(2), taken.iter().map(fail).collect()).await;
+    let retrying = Filter { retrying: true, limit: 9, ..Filter::default() };
+    assert_eq!(listed(&store, retrying.clone()).await, newest(&[2]));
+    assert_eq!(n_due(ask(&store, at(9_000), Command::Due(9)).await), 1);
+    let queued = Filter { states: vec![State::Queued], ..retrying.clone() };
+    assert_eq!(listed(&store, queued).await, newest(&[2]), "its wait is over, and no worker came");
+    assert_eq!(claimed(ask(&store, at(9_001), take(&["q"], 2)).await).len(), 1);
+    assert_eq!(listed(&store, retrying).await, []);
 }
 
 /// Failed jobs by their reason, dead letters apart, oldest first whatever their priority, page by page.

@@ -145,6 +145,7 @@ macro_rules! conformance_suite {
             list::lists_are_newest_first_and_go_on_from_a_cursor,
             list::lists_can_be_filtered,
             list::a_page_ends_where_it_may_look_no_further,
+            list::retrying_jobs_are_found,
             list::shelves_are_read_in_pages_oldest_first,
             list::a_waiting_job_knows_how_many_go_before_it,
             list::a_chosen_id_jumps_nothing,

@@ -15,7 +15,7 @@ use super::sql::Sql;
 use super::value::{NameText, Uuid};
 use crate::error::readable;
 use crate::query::CLIENTS_MERGED_MAX;
-use crate::{DeliveriesOf, DeliveryFilter, Error, Filter, ListPage};
+use crate::{DeliveriesOf, DeliveryFilter, Error, Filter, IdSuffix, ListPage};
 
 /// Rows that lists of several clients look at together.
 const MERGED_ROWS_MAX: usize = 50_000;
@@ -34,6 +34,7 @@ macro_rules! page_of_jobs {
                              AND ($5::text IS NULL OR queue = $5)
                              AND ($6::text IS NULL OR job_type = $6)
                              AND ($7::boolean IS NULL OR (lane IS NOT DISTINCT FROM 4) = $7)
+                             AND ($8::text IS NULL OR replace(id::text, '-', '') LIKE $8)
                            ORDER BY id DESC
                            LIMIT $2::bigint)
              SELECT (SELECT count(*) FROM seen), (SELECT id FROM seen ORDER BY id LIMIT 1), jobs.id, jobs.head, jobs.body
@@ -75,7 +76,7 @@ pub(super) const JOBS: &str = page_of_jobs!(
 pub(super) const JOBS_OF_CLIENT: &str = page_of_jobs!(
     "SELECT id, state, queue, job_type, lane
        FROM jobs
-      WHERE client = $8::uuid AND id < $1::uuid
+      WHERE client = $9::uuid AND id < $1::uuid
       ORDER BY id DESC
       LIMIT $3::bigint"
 );
@@ -90,7 +91,7 @@ pub(super) const WORKFLOWS: &str = page_of_jobs!(
 pub(super) const WORKFLOWS_OF_CLIENT: &str = page_of_jobs!(
     "SELECT id, state, queue, job_type, lane
        FROM jobs
-      WHERE job_type = 'forgerun.workflow' AND client = $8::uuid AND id < $1::uuid
+      WHERE job_type = 'forgerun.workflow' AND client = $9::uuid AND id < $1::uuid
       ORDER BY id DESC
       LIMIT $3::bigint"
 );
@@ -100,7 +101,7 @@ pub(super) const JOBS_IN_STATES: &str = page_of_jobs!(
        FROM unnest($4::smallint[]) AS wanted (state)
       CROSS JOIN LATERAL (SELECT id, state, queue, job_type, lane
                             FROM jobs
-                           WHERE client = $8::uuid AND jobs.state = wanted.state AND jobs.state <> 4
+                           WHERE client = $9::uuid AND jobs.state = wanted.state AND jobs.state <> 4
                              AND id < $1::uuid
                            ORDER BY id DESC
                            LIMIT $3::bigint) AS own
@@ -136,8 +137,13 @@ impl ReadConnection<'_> {
         let before = filter.before.map_or(Uuid::MAX, Uuid::from);
         let states: Vec<i16> = filter.states.iter().map(|state| i16::from(state.as_u8())).collect();
         let states = (!states.is_empty()).then_some(states);
-        let passes_all =
-            states.is_none() && filter.queue.is_none() && filter.job_type.is_none() && filter.dead.is_none();
+        let suffix = filter.id_suffix.map(IdSuffix::like_pattern);
+        let passes_all = states.is_none()
+            && filter.queue.is_none()
+            && filter.job_type.is_none()
+            && filter.dead.is_none()
+            && suffix.is_none()
+            && !filter.looks_inside();
         let is_for_workflows = filter.is_for_workflows();
         let is_rare =
             !is_for_workflows && !filter.states.is_empty() && !filter.states.contains(&State::Succeeded);
@@ -147,10 +153,20 @@ impl ReadConnection<'_> {
             Some(n) => (MERGED_ROWS_MAX / n.max(1)).clamp(filter.limit.min(filter.look_max), filter.look_max),
             None => filter.look_max,
         };
-        let bounds = PageBounds::new(filter.limit, look_max, passes_all);
-        let (queue, client) = (filter.queue.map(NameText), filter.client.map(Uuid::from));
-        let mut values: Vec<&(dyn ToSql + Sync)> =
-            vec![&before, &bounds.limit, &bounds.look_max, &states, &queue, &filter.job_type, &filter.dead];
+        // What is inside of a job is seen here alone, so all that was looked at is fetched.
+        let n_fetched = if filter.looks_inside() { look_max } else { filter.limit };
+        let bounds = PageBounds::new(n_fetched, look_max, passes_all);
+        let (queue, client) = (filter.queue.clone().map(NameText), filter.client.map(Uuid::from));
+        let mut values: Vec<&(dyn ToSql + Sync)> = vec![
+            &before,
+            &bounds.limit,
+            &bounds.look_max,
+            &states,
+            &queue,
+            &filter.job_type,
+            &filter.dead,
+            &suffix,
+        ];
         let sql = match &client {
             Some(client) => {
                 values.push(client);
@@ -164,7 +180,8 @@ impl ReadConnection<'_> {
             None if n_clients.is_some() => Sql::ListJobsInStatesOfAll,
             None => Sql::ListJobs,
         };
-        bounds.page(&self.rows(sql, &values).await?, |row| read_job_at(row, 2))
+        let page = bounds.page(&self.rows(sql, &values).await?, |row| read_job_at(row, 2))?;
+        Ok(if filter.looks_inside() { passed_inside(page, &filter) } else { page })
     }
 
     /// How many clients there are; `None` if too many to look at one by one.
@@ -191,6 +208,16 @@ impl ReadConnection<'_> {
         let values: [&(dyn ToSql + Sync); 5] = [&of, &before, &bounds.limit, &bounds.look_max, &status];
         bounds.page(&self.rows(sql, &values).await?, |row| read_delivery_at(row, 2))
     }
+}
+
+/// The jobs of a page that pass what no column knows, up to the limit of the filter.
+fn passed_inside(mut page: ListPage<Job, JobId>, filter: &Filter) -> ListPage<Job, JobId> {
+    page.rows.retain(|job| filter.fits_inside(job));
+    if page.rows.len() > filter.limit {
+        page.rows.truncate(filter.limit);
+        page.next = page.rows.last().map(|job| job.id);
+    }
+    page
 }
 
 /// How much a page has and looks at.

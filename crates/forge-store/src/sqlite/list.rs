@@ -109,8 +109,9 @@ pub(super) fn jobs(db: &Connection, filter: &Filter) -> Result<ListPage<Job, Job
     let before = filter.before.unwrap_or(JobId::from_u128(u128::MAX)).to_bytes();
     let read = |row: &Row<'_>| {
         let id = cells::job_id(row, 0)?;
-        let job = if fits(filter, row)? { readable(cells::job(id, row, 5).map(Some))? } else { None };
-        Ok((id, job))
+        let passes = filter.id_suffix.is_none_or(|suffix| suffix.is_end_of(id)) && fits(filter, row)?;
+        let job = if passes { readable(cells::job(id, row, 5).map(Some))? } else { None };
+        Ok((id, job.filter(|job| filter.fits_inside(job))))
     };
     let (limit, look_max) = (filter.limit, filter.look_max);
     let is_rare = !filter.states.is_empty() && !filter.states.contains(&State::Succeeded);

@@ -164,6 +164,7 @@ fn jobs() -> Vec<Operation> {
         limit(),
         query("cursor", "The `next_cursor` of the page before.", json!({"type": "string", "format": "uuid"})),
     ];
+    let listing = [listing, narrowing()].concat();
     vec![
         Operation {
             parameters: submitting(),
@@ -406,6 +407,19 @@ pub(super) fn path_parameter(name: &str, description: &str) -> Value {
 
 pub(super) fn query(name: &str, description: &str, schema: Value) -> Value {
     json!({"name": name, "in": "query", "description": description, "schema": schema})
+}
+
+/// What lists of jobs of clients and of the operator have in common.
+pub(super) fn narrowing() -> Vec<Value> {
+    let tag = "Only jobs with this tag; given several times, or with commas, all must match.";
+    let retrying = "Only jobs that failed and wait for their next attempt.";
+    let end = "Only jobs whose id ends like this, at most 20, among the newest 10,000 of the list; \
+               `next_cursor` goes on with older ones.";
+    vec![
+        query("tag", tag, json!({"type": "string"})),
+        query("retrying", retrying, json!({"type": "boolean", "enum": [true]})),
+        query("id_suffix", end, json!({"type": "string", "pattern": "^[0-9a-fA-F-]{6,35}$"})),
+    ]
 }
 
 pub(super) fn limit() -> Value {

@@ -18,6 +18,7 @@ use forge_wire::words::{forge_state, parse_forge_state, parse_forge_type};
 
 use super::{audit, failures};
 use crate::app::{App, Filter};
+use crate::dialects::forge::narrow;
 use crate::edge::query::QueryString;
 use crate::edge::routing::{Call, Route, RouteAccess};
 use crate::edge::{ApiError, body, respond};
@@ -38,8 +39,23 @@ pub(super) const ROUTES: &[Route] = &[
 ];
 
 /// The parameters of a search for jobs.
-pub(in crate::dialects) const FILTERS: &[&str] =
-    &["state", "queue", "client", "type", "kind", "code", "group", "since", "until", "q", "limit", "cursor"];
+pub(in crate::dialects) const FILTERS: &[&str] = &[
+    "state",
+    "queue",
+    "client",
+    "type",
+    "kind",
+    "code",
+    "group",
+    "since",
+    "until",
+    "q",
+    "tag",
+    "retrying",
+    "id_suffix",
+    "limit",
+    "cursor",
+];
 
 /// Ids begin with the moment they were made, by the clock of whoever made them.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(3600);
@@ -145,6 +161,8 @@ impl Search {
             job_type,
         };
         search.filter.limit = search.limit;
+        narrow(query, &mut search.filter)?;
+        search.limit = search.filter.limit;
         Ok(search)
     }
 
@@ -203,7 +221,8 @@ async fn page(app: &App, search: Search) -> Result<AdminPage<AdminJob>, ApiError
                 found.push(job);
             }
         }
-        if next.is_none() || found.len() >= limit {
+        // A search for the end of an id has looked far enough with one page.
+        if next.is_none() || found.len() >= limit || filter.id_suffix.is_some() {
             break;
         }
     }
@@ -225,6 +244,8 @@ async fn of_group(app: &App, group: FailureId, search: &Search) -> Result<AdminP
     let next_cursor = jobs.last().filter(|_| has_more).map(|job| job.id.to_string());
     jobs.retain(|job| {
         search.fits(job)
+            && filter.fits_inside(job)
+            && filter.id_suffix.is_none_or(|suffix| suffix.is_end_of(job.id))
             && (filter.states.is_empty() || filter.states.contains(&job.state))
             && filter.client.is_none_or(|client| job.head.client == client)
             && filter.queue.as_ref().is_none_or(|queue| job.head.queue == *queue)

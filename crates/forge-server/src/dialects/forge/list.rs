@@ -9,20 +9,23 @@ use forge_wire::body::quoted;
 use forge_wire::forge::{JobView, JobsView};
 use forge_wire::words::{forge_state, parse_forge_state, parse_forge_type};
 
-use crate::app::Filter;
+use crate::app::{Filter, IdSuffix};
 use crate::edge::query::QueryString;
 use crate::edge::routing::{Call, Route};
 use crate::edge::{ApiError, Caller, respond};
-use crate::limits::{LIST_ROWS_MAX, PAGES_SCANNED_MAX};
+use crate::limits::{LIST_ROWS_MAX, PAGES_SCANNED_MAX, SUFFIX_HITS_MAX, SUFFIX_ROWS_MAX};
 
 /// The route of the list.
 pub(super) const ROUTES: &[Route] = &[Route::get("/v1/jobs", "list", |call| Box::pin(jobs(call)))];
 
-/// `GET /v1/jobs?state=…&queue=…&type=…&dead_letter=…&limit=…&cursor=…`. The cursor is the last job that was seen.
+/// The parameters of the list.
+const FILTERS: &[&str] =
+    &["state", "queue", "type", "dead_letter", "tag", "retrying", "id_suffix", "limit", "cursor"];
+
+/// `GET /v1/jobs`. The cursor is the last job that was seen.
 async fn jobs(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, exchange, caller) = (call.app, call.exchange, call.caller());
-    let query =
-        QueryString::of(&exchange.uri, &["state", "queue", "type", "dead_letter", "limit", "cursor"])?;
+    let query = QueryString::of(&exchange.uri, FILTERS)?;
     let form = form(&query)?;
     let fits = |job: &Job| form.is_none_or(|form| job.head.form == form);
     let mut filter = filter(&query, caller)?;
@@ -71,21 +74,46 @@ fn filter(query: &QueryString, caller: &Caller) -> Result<Filter, ApiError> {
         None => None,
     };
     let mut states: Vec<State> = query.all("state").map(state).collect::<Result<_, _>>()?;
-    let dead = dead_letter(query)?;
+    let dead = query.flag("dead_letter")?;
     if dead == Some(true) && states.is_empty() {
         // No other job is a dead letter, and failed ones are found by themselves.
         states.push(State::Failed);
     }
-    Ok(Filter {
+    let mut filter = Filter {
         client: Some(caller.client),
         states,
         queue,
-        job_type: None,
         dead,
         before,
         limit: query.limit()?,
         look_max: LIST_ROWS_MAX,
-    })
+        ..Filter::default()
+    };
+    narrow(query, &mut filter)?;
+    Ok(filter)
+}
+
+/// Adds what lists of clients and of the operator have in common: `tag`, `retrying`, `id_suffix`.
+pub(in crate::dialects) fn narrow(query: &QueryString, filter: &mut Filter) -> Result<(), ApiError> {
+    filter.tags = query.all("tag").map(str::to_owned).collect();
+    match query.flag("retrying")? {
+        Some(true) => {
+            filter.retrying = true;
+            if filter.states.is_empty() {
+                // No other job is retried, and waiting ones are found by themselves.
+                filter.states.push(State::Queued);
+            }
+        }
+        Some(false) => return Err(query.invalid("retrying", "must be true, or left out")),
+        None => {}
+    }
+    if let Some(text) = query.get("id_suffix") {
+        let suffix = IdSuffix::parse(text).ok_or_else(|| query.invalid("id_suffix", IdSuffix::RULE))?;
+        filter.id_suffix = Some(suffix);
+        filter.limit = filter.limit.min(SUFFIX_HITS_MAX);
+        filter.look_max = SUFFIX_ROWS_MAX;
+    }
+    Ok(())
 }
 
 fn form(query: &QueryString) -> Result<Option<JobForm>, ApiError> {
@@ -93,14 +121,5 @@ fn form(query: &QueryString) -> Result<Option<JobForm>, ApiError> {
     match parse_forge_type(word) {
         Some(form) => Ok(Some(form)),
         None => Err(query.invalid("type", "must be EXECUTE, DEFERRED or EMIT_EVENT")),
-    }
-}
-
-fn dead_letter(query: &QueryString) -> Result<Option<bool>, ApiError> {
-    match query.get("dead_letter") {
-        None => Ok(None),
-        Some("true") => Ok(Some(true)),
-        Some("false") => Ok(Some(false)),
-        Some(_) => Err(query.malformed("dead_letter", "must be true or false")),
     }
 }

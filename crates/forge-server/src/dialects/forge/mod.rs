@@ -30,6 +30,8 @@ mod submit;
 mod webhooks;
 pub(in crate::dialects) mod workflows;
 
+pub(super) use list::narrow;
+
 use forge_core::job::Dialect;
 
 use crate::edge::routing::{Api, Route};

@@ -50,6 +50,10 @@ async fn filters_narrow_the_list() {
         ("type=DEFERRED", vec![&planned]),
         ("type=emit_event&state=CANCELED", vec![&canceled]),
         ("type=EMIT_EVENT&state=QUEUED", vec![]),
+        ("retrying=true", vec![]),
+        (&*format!("id_suffix={}", &waiting[24..]), vec![&waiting]),
+        (&*format!("id_suffix={}", waiting[10..].to_uppercase()), vec![&waiting]),
+        (&*format!("id_suffix={}&state=CANCELED", &waiting[24..]), vec![]),
     ] {
         assert_eq!(
             ids(&client, &format!("/v1/jobs?{query}")).await,

@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 
 use super::{OF_OPERATOR, change, cursor, get, page, whole};
 use crate::openapi::operation::{Operation, OperationBody};
-use crate::openapi::operations::{ANY, JOB, NOON, answer, header, limit, path_parameter, query, refusals};
+use crate::openapi::operations::{
+    ANY, JOB, NOON, answer, header, limit, narrowing, path_parameter, query, refusals,
+};
 use crate::openapi::schemas::{count, id, maybe, object, reference, simulated, text, time};
 
 const CLIENT: &str = "6f1b7b46-5d6e-4a2f-9c0b-3f1f8d1f2a10";
@@ -75,7 +77,9 @@ fn jobs() -> Vec<Operation> {
     let list = || json!({"items": [job()], "next_cursor": null});
     vec![
         Operation {
-            parameters: vec![
+            parameters: [
+                narrowing(),
+                vec![
                 word("state", "In one of these states; several with commas."),
                 word("queue", "Of this queue, whoever owns it."),
                 word("client", "Of this client."),
@@ -91,7 +95,9 @@ fn jobs() -> Vec<Operation> {
                 word("q", "Whose id, correlation id or type begins like this."),
                 limit(),
                 cursor(),
-            ],
+                ],
+            ]
+            .concat(),
             answers: vec![answer(200, "A page.", "AdminJobs", list())],
             refusals: refusals(&[ANY, OF_OPERATOR, &[Kind::InvalidArgs]]),
             ..get("/admin/v1/jobs", "adminListJobs", "Jobs of all clients, newest first.")
