@@ -3,6 +3,7 @@
 //! It carries what all four contracts need, so that no dialect has to bend it. Payloads stay raw bytes; nothing here
 //! parses them. How both parts are laid out in a store is in `layout.rs`.
 
+mod ended;
 mod keep;
 mod layout;
 mod lease;
@@ -31,6 +32,7 @@ use crate::time::Time;
 use crate::work::Definition;
 use crate::workflow::WorkflowHead;
 
+pub use ended::{AttemptError, Cancellation};
 pub use keep::{Keep, ResultNote};
 pub use lease::Lease;
 pub use queue::BadQueueName;
@@ -407,45 +409,8 @@ pub enum Parked {
     TurnCame = 3,
 }
 
-/// Why one attempt failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AttemptError {
-    /// Which attempt, from 1.
-    pub attempt: u32,
-    /// When.
-    pub at: Time,
-    /// The kind of failure, from the catalog.
-    pub kind: Kind,
-    /// The code the worker gave, or the catalog's.
-    pub code: String,
-    /// In English.
-    pub message: String,
-    /// The error class the worker gave.
-    pub class: Option<String>,
-    /// Whether another try is worth it.
-    pub retryable: bool,
-    /// Whatever else the worker sent, as received.
-    pub details: Vec<u8>,
-    /// How long the job then waits before it is tried again; `None` if it is not, by itself.
-    pub wait: Option<Duration>,
-    /// Whether the job ended with this failure and was discarded: by its handler, or by a policy that does not keep jobs whose
-    /// retries are exhausted. Such a job is no dead letter anywhere.
-    pub discarded: bool,
-    /// The number of its execution, from 1; 0 where an older version wrote it.
-    pub execution: u32,
-}
-
 /// Where a job stands among those of its shelf: by priority, then by place.
 pub type QueueOrder = (Reverse<i16>, JobId);
-
-/// Who cancelled a job and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cancellation {
-    /// `user`, or what the system calls itself.
-    pub by: String,
-    /// In English.
-    pub reason: String,
-}
 
 /// Why somebody would look for a job without knowing its id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -580,7 +545,7 @@ impl Job {
 
     /// Whether its last attempt failed and the next one is still to begin.
     pub fn is_retrying(&self) -> bool {
-        self.state == State::Queued && self.errors.last().is_some_and(|error| error.wait.is_some())
+        self.state == State::Queued && self.last_error().is_some_and(|error| error.wait.is_some())
     }
 
     /// How many more attempts a retry can have; `None` unless the job has failed.
