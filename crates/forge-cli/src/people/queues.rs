@@ -28,10 +28,24 @@ async fn set_paused(named: &QueueFlags, paused: bool) -> Result<Exit, Trouble> {
         _ if connection.is_operator() => {
             connection.admin()?.admin().set_paused(queue, paused).await?;
         }
-        true => drop(connection.client()?.ojs().pause_queue(queue).await?),
-        false => drop(connection.client()?.ojs().resume_queue(queue).await?),
+        true => {
+            let client = connection.client()?;
+            check_known(&client, queue).await?;
+            client.ojs().pause_queue(queue).await?;
+        }
+        false => connection.client()?.ojs().resume_queue(queue).await?,
     }
     told(&Screen::of(connection), queue, paused)
+}
+
+/// Refuses a name that no queue has: the server would pause it before its first job, and a typo would go unnoticed.
+async fn check_known(client: &Client, queue: &str) -> Result<(), Trouble> {
+    let known = client.ojs().queues().await?;
+    if known.iter().any(|known| known.name == queue) {
+        return Ok(());
+    }
+    let names: Vec<&str> = known.iter().map(|known| known.name.as_str()).take(COUNTED_MAX).collect();
+    Err(Trouble::Refused(format!("there is no queue {queue:?}; there are {}", names.join(", "))))
 }
 
 /// Queues of all owners, by name.

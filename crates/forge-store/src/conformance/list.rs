@@ -176,7 +176,8 @@ pub async fn retrying_jobs_are_found(fixture: &dyn Fixture) {
     let retrying = Filter { retrying: true, limit: 9, ..Filter::default() };
     assert_eq!(listed(&store, retrying.clone()).await, newest(&[2]));
     assert_eq!(n_due(ask(&store, at(9_000), Command::Due(9)).await), 1);
-    let queued = Filter { states: vec![State::Queued], ..retrying.clone() };
+    let client = Some(taken[0].head.client);
+    let queued = Filter { states: vec![State::Queued], client, ..retrying.clone() };
     assert_eq!(listed(&store, queued).await, newest(&[2]), "its wait is over, and no worker came");
     assert_eq!(claimed(ask(&store, at(9_001), take(&["q"], 2)).await).len(), 1);
     assert_eq!(listed(&store, retrying).await, []);

@@ -85,7 +85,7 @@ pub struct Rules<'a> {
 }
 
 /// Set by the server alone: whatever views of jobs write.
-const SYSTEM: [&str; 35] = [
+const SYSTEM: [&str; 36] = [
     "args_wrapped",
     "simulated",
     "state",
@@ -117,6 +117,7 @@ const SYSTEM: [&str; 35] = [
     "workflow_id",
     "parent_results",
     "parent_jobs",
+    "parent_steps",
     "workflow_step",
     "previous_state",
     "deduplicated",

@@ -14,7 +14,7 @@ use crate::webhook::Webhook;
 
 const AFTER_HELP: &str = "\
 Exit codes: 0 done, 1 failure, 2 usage or configuration, 3 the job failed, 4 timed out waiting, 5 not authorised,
-6 unreachable.
+6 unreachable, 130 ended by Ctrl-C.
 
 Every key of the configuration can be set in the environment as FORGERUN_SECTION__KEY and in a TOML file;
 `forgerun config --defaults` explains them all.";

@@ -89,6 +89,8 @@ fn queues_are_listed_paused_and_resumed_and_workers_listed() {
     let queues = ask(&server, &["queues", "--json"]).json(0);
     let found = queues["queues"].as_array().unwrap().iter().find(|queue| queue["name"] == "q").cloned();
     assert_eq!(found.unwrap()["stats"]["available"], 1, "{queues}");
+    let typo = ask(&server, &["queues", "pause", "qq"]);
+    assert!(typo.expect(1).is_empty() && typo.stderr.contains("there are"), "{}", typo.stderr);
     assert_eq!(ask(&server, &["queues", "pause", "q"]).expect(0), "paused");
     let mut worker = Worker::exec(&server, &[], "echo 1");
     let listed = ask(&server, &["queues"]);

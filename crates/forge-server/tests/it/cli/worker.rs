@@ -363,11 +363,8 @@ fn a_handler_that_names_a_wait_is_asked_again_after_it() {
 fn results_of_the_steps_before_reach_programs_and_urls() {
     const DONE: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n42";
     let server = dev();
-    let folder = tempfile::tempdir().unwrap();
-    let chain = folder.path().join("chain.json");
     let step = |queue: &str| serde_json::json!({"type": "t", "args": [], "options": {"queue": queue}});
-    let steps = serde_json::json!({"type": "chain", "steps": [step("q"), step("q"), step("posted")]});
-    fs::write(&chain, steps.to_string()).unwrap();
+    let chain = serde_json::json!({"type": "chain", "steps": [step("q"), step("q"), step("posted")]});
     let script = "if [ -n \"$FORGERUN_PARENT_RESULTS\" ]; then cat $FORGERUN_PARENT_RESULTS; else echo '{\"n\": 1.50}'; fi";
     let _program = Worker::exec(&server, &[], script);
     let (url, told) = answering(&[DONE]);
@@ -375,7 +372,7 @@ fn results_of_the_steps_before_reach_programs_and_urls() {
         &server,
         &["worker", "http", "--queue", "posted", "--url", &url, "--envelope", "--json"],
     );
-    ask(&server, &["workflows", "submit", chain.to_str().unwrap()]).expect(0);
+    ask(&server, &["workflows", "submit", &chain.to_string()]).expect(0);
     let (_, request) = told.recv_timeout(Duration::from_secs(60)).unwrap();
     let body: Value = serde_json::from_str(request.split("\r\n\r\n").nth(1).unwrap()).unwrap();
     assert_eq!(body["parents"], serde_json::json!({"1": {"0": {"n": 1.5}}}));
