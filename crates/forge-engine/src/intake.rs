@@ -110,7 +110,7 @@ impl Intake {
         Ok(())
     }
 
-    /// Deletes what came in, because nobody will report it.
+    /// Deletes what came in of an upload that broke off.
     pub async fn discard(self) -> Result<(), forge_store::Error> {
         match self.buffer {
             ResultBuffer::InMemory(_) => Ok(()),

@@ -147,7 +147,7 @@ impl AttendedQueues {
         Ok(AttendedQueues { asked, has_built_in })
     }
 
-    /// Whether a living worker outside asks for a queue of this name, whoever owns it.
+    /// Whether a living worker outside asks for a queue of this name, of any client.
     pub fn contains_name(&self, name: &Name) -> bool {
         self.asked.contains(&queue_digest(name))
     }

@@ -38,7 +38,7 @@ impl AddressPlaces {
         Arc::new(AddressPlaces { n_max, trusted, open: Mutex::default() })
     }
 
-    /// A place for one more connection of this address; `None` if it has as many as it may.
+    /// A place for one more connection of this address; `None` if the address is at its limit.
     pub(super) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<AddressPlace> {
         let address = address.to_canonical();
         if self.trusted.iter().any(|network| network.contains(address)) {

@@ -144,7 +144,7 @@ pub(crate) async fn check_token(app: &App, exchange: &Exchange, token: &str) -> 
     Err(unknown(app, exchange, Asked::OperatorOnly).await)
 }
 
-/// The answer to credentials that are nobody's. If there is an operator's token, they may be an attempt at it, and the answer comes late after
+/// The answer to unknown credentials. If there is an operator's token, they may be an attempt at it, and the answer comes late after
 /// too many (C-125).
 async fn unknown(app: &App, exchange: &Exchange, asked: Asked) -> ApiError {
     if !knows_operator(app) {

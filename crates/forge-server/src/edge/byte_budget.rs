@@ -57,7 +57,7 @@ enum Share {
 /// The caller whose share is charged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ByteHolder {
-    /// Nobody has proved to be somebody yet.
+    /// A caller that is not authenticated.
     Stranger(IpAddr),
     /// A client, or the operator, who is none.
     Known(Option<ClientId>, IpAddr),
@@ -116,7 +116,7 @@ impl ByteBudget {
         self.lock().total
     }
 
-    /// A reservation of nothing, which can grow.
+    /// An empty reservation, which can grow.
     pub(crate) fn open(self: &Arc<Self>, holder: ByteHolder) -> Reservation {
         Reservation { budget: self.clone(), holder, n_bytes: 0 }
     }

@@ -34,8 +34,8 @@ impl UnreadAnswers {
         UnreadAnswers { budget, waiting: Mutex::default() }
     }
 
-    /// Charges an answer of so many bytes to its caller; further pieces are charged as they come. Small ones pass always, or nobody could be told
-    /// why.
+    /// Charges an answer of so many bytes to its caller; further pieces are charged as they come. Small ones always
+    /// pass, so that a refusal can be sent.
     pub(super) fn begin(
         self: &Arc<Self>,
         holder: ByteHolder,

@@ -91,7 +91,7 @@ fn still_held(job: &forge_core::job::Job, held: &Held, app: &App) -> Result<(), 
     }
 }
 
-/// Where the bytes of an upload go. Refuses a type that is none, because browsers guess what it means.
+/// Where the bytes of an upload go. Refuses a malformed `Content-Type`, because browsers guess what it means.
 fn intake(app: &App, headers: &HeaderMap) -> Result<Intake, ApiError> {
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default().trim());
     let media_type = text(CONTENT_TYPE).unwrap_or("application/octet-stream");

@@ -200,7 +200,7 @@ fn describe(headers: &mut HeaderMap, job: &Job, result: &ReadyResult, dialect: D
         false => disposition::attachment(&disposition::name(result.file_name.as_deref(), job.id, media_type)),
     };
     headers.insert(CONTENT_DISPOSITION, disposition);
-    // A browser that shows it all the same runs nothing of it.
+    // A browser that shows the result inline runs no script of it.
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
     headers.insert(CONTENT_TYPE, content_type);
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

@@ -134,7 +134,7 @@ fn a_server_that_asks_for_a_certificate_gets_ours() {
     ]);
 }
 
-/// A sink connects when it has something to send; by then nobody looks at the log of the start.
+/// A sink connects when it has something to send; by then the log of the start is past.
 #[test]
 fn a_file_that_does_not_exist_and_two_ways_to_log_in_end_the_start() {
     let nats = [("FORGERUN_NATS__URL", "nats://127.0.0.1:1")];
