@@ -8,6 +8,7 @@ use forge_problem::Problem;
 use forge_problem::read::Reader;
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderName, StatusCode};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::codes::{Category, Report, is_retryable};
@@ -143,6 +144,16 @@ impl ApiError {
         error.retry_after = after.or(error.retry_after);
         error.problem = read.unwrap_or_default();
         error.request_id = text(HeaderName::from_static("x-request-id")).map(str::to_owned);
+        error
+    }
+
+    /// The error behind a problem that is part of an answer.
+    pub(crate) fn of_problem(problem: Option<&RawValue>, status: u16) -> ApiError {
+        let text = problem.map_or("{}", RawValue::get);
+        let value = serde_json::from_str::<Value>(text).unwrap_or_default();
+        let mut error = ApiError::of_report(Report::from_json(&value), Some(status));
+        error.problem =
+            Reader::new().json(text.as_bytes()).map(|reading| reading.problem).unwrap_or_default();
         error
     }
 

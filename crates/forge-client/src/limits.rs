@@ -60,8 +60,14 @@ pub const SHORT_JOB: Duration = Duration::from_millis(50);
 /// How long a job that was taken ahead waits for a handler before it goes back.
 pub const TAKEN_AHEAD_WAIT: Duration = Duration::from_secs(1);
 
-/// Jobs taken with one request.
-pub const FETCH_JOBS_MAX: usize = 10;
+/// Jobs taken with one request: as many as a worker may do at once.
+pub const FETCH_JOBS_MAX: usize = WORKER_CONCURRENCY_MAX;
+
+/// Ends of attempts in one request. The server takes 1,000.
+pub const EXCHANGE_ENTRIES_MAX: usize = 500;
+
+/// Bytes of the ends in one request, unless a single one has more. The server takes 16 MiB.
+pub const EXCHANGE_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// How long the server is asked to hold a request for work. It allows 30 s; proxies cut idle requests after a minute.
 pub const FETCH_WAIT: Duration = Duration::from_secs(20);

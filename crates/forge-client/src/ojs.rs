@@ -195,6 +195,32 @@ pub(crate) struct Fetch<'a> {
     pub(crate) wait_ms: u64,
 }
 
+/// Ends of attempts, and what a worker asks for besides.
+#[derive(Serialize)]
+pub(crate) struct Exchange<'a> {
+    pub(crate) worker_id: &'a str,
+    pub(crate) queues: &'a [String],
+    pub(crate) count: usize,
+    pub(crate) visibility_timeout_ms: u64,
+    pub(crate) done: &'a [Box<RawValue>],
+}
+
+/// What became of the ends, in order, and the jobs that were handed out.
+#[derive(Deserialize)]
+pub(crate) struct Exchanged {
+    pub(crate) results: Vec<SettledEntry>,
+    #[serde(default)]
+    pub(crate) jobs: Vec<Taken>,
+}
+
+/// What became of one end.
+#[derive(Deserialize)]
+pub(crate) struct SettledEntry {
+    pub(crate) status: u16,
+    #[serde(default)]
+    pub(crate) problem: Option<Box<RawValue>>,
+}
+
 /// A sign of life.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Heartbeat<'a> {
@@ -217,6 +243,9 @@ pub(crate) struct Beaten {
     pub(crate) jobs_extended: Vec<String>,
     #[serde(default)]
     pub(crate) cancelled_jobs: Vec<String>,
+    /// Whether the server takes ends of many jobs in one request.
+    #[serde(default)]
+    pub(crate) exchange: bool,
 }
 
 /// Which job a worker speaks of, and its proof.
@@ -227,6 +256,18 @@ pub(crate) struct Held<'a> {
 }
 
 impl<'a> Held<'a> {
+    /// The report of an end: an ack, a nack, or an entry of an exchange.
+    pub(crate) fn end(&self, end: AttemptEnd<'a>) -> JobReport<'a> {
+        match end {
+            AttemptEnd::Success(result) => JobReport { result, ..self.report() },
+            AttemptEnd::Failure { error, delay } => {
+                let delay_ms = delay.map(|delay| u64::try_from(delay.as_millis()).unwrap_or(u64::MAX));
+                JobReport { error: Some(error), delay_ms, ..self.report() }
+            }
+            AttemptEnd::HandBack => JobReport { requeue: Some(true), ..self.report() },
+        }
+    }
+
     /// What every report begins with.
     fn report(&self) -> JobReport<'a> {
         JobReport {
@@ -238,9 +279,20 @@ impl<'a> Held<'a> {
     }
 }
 
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum AttemptEnd<'a> {
+    /// Well, with this result.
+    Success(Option<&'a RawValue>),
+    /// Badly; a retry waits for the delay, if there is one.
+    Failure { error: &'a Value, delay: Option<Duration> },
+    /// Not at all: the job goes back, and no attempt is counted.
+    HandBack,
+}
+
 /// What a worker says of a job. It is written as it is and never becomes a [`Value`], which would change a result or could not hold it.
 #[derive(Default, Serialize)]
-struct JobReport<'a> {
+pub(crate) struct JobReport<'a> {
     job_id: &'a str,
     worker_id: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -257,6 +309,13 @@ struct JobReport<'a> {
     percentage: Option<u8>,
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<&'a str>,
+}
+
+impl JobReport<'_> {
+    /// The report as JSON text.
+    pub(crate) fn to_raw(&self) -> Box<RawValue> {
+        serde_json::value::to_raw_value(self).expect("a report has only strings as keys")
+    }
 }
 
 /// A file to be uploaded as a result.
@@ -353,29 +412,28 @@ impl Ojs<'_> {
         Ok(self.client.fetch::<TakenJobs>(&call).await?.jobs)
     }
 
-    pub(crate) async fn ack(&self, held: Held<'_>, result: Option<&RawValue>) -> Result<(), Error> {
-        let report = JobReport { result, ..held.report() };
-        self.client.send(&self.say("workers/ack")?.json(&report)?.harmless()).await?;
-        Ok(())
-    }
-
-    pub(crate) async fn nack(
-        &self,
-        held: Held<'_>,
-        error: &Value,
-        delay: Option<Duration>,
-    ) -> Result<(), Error> {
-        let delay_ms = delay.map(|delay| u64::try_from(delay.as_millis()).unwrap_or(u64::MAX));
-        let report = JobReport { error: Some(error), delay_ms, ..held.report() };
-        self.client.send(&self.say("workers/nack")?.json(&report)?.harmless()).await?;
+    /// Reports the end of an attempt by itself: to a server that takes no more than one in a request.
+    pub(crate) async fn report_end(&self, held: Held<'_>, end: AttemptEnd<'_>) -> Result<(), Error> {
+        // Servers may ask for an error in every nack.
+        let handed_back = json!({"code": "handed_back", "message": "The worker stops."});
+        let mut report = held.end(end);
+        if let AttemptEnd::HandBack = end {
+            report.error = Some(&handed_back);
+        }
+        let route = if let AttemptEnd::Success(_) = end { "workers/ack" } else { "workers/nack" };
+        self.client.send(&self.say(route)?.json(&report)?.harmless()).await?;
         Ok(())
     }
 
     pub(crate) async fn hand_back(&self, held: Held<'_>) -> Result<(), Error> {
-        let error = &json!({"code": "handed_back", "message": "The worker stops."});
-        let report = JobReport { requeue: Some(true), error: Some(error), ..held.report() };
-        self.client.send(&self.say("workers/nack")?.json(&report)?.harmless()).await?;
-        Ok(())
+        self.report_end(held, AttemptEnd::HandBack).await
+    }
+
+    /// Ends of many attempts in, new jobs out. Sent again by itself only if it asks for no jobs: the first one may have been given some.
+    pub(crate) async fn exchange(&self, exchange: &Exchange<'_>) -> Result<Exchanged, Error> {
+        let call = self.post("workers/exchange")?.json(exchange)?;
+        let call = if exchange.count == 0 { call.harmless() } else { call };
+        self.client.fetch(&call).await
     }
 
     pub(crate) async fn progress(

@@ -84,6 +84,8 @@ pub enum Command {
     Conclude(Conclude),
     /// The worker gives the job back without an outcome.
     HandBack(Held),
+    /// The same, and the job is not claimable before the delay is over.
+    Snooze(Snooze),
     /// Call a job off.
     Cancel(Cancel),
     /// Open another execution of a failed job.
@@ -360,6 +362,15 @@ pub struct Blob {
     pub size: u64,
     /// Their SHA-256.
     pub digest: [u8; 32],
+}
+
+/// The worker hands a job back for a while. No attempt is counted.
+#[derive(Clone, Debug)]
+pub struct Snooze {
+    /// Which job, and the proof.
+    pub held: Held,
+    /// How long nobody may claim it; at most [`limits::RETRY_DELAY_MAX`].
+    pub delay: Duration,
 }
 
 /// The attempt ended badly.

@@ -121,6 +121,12 @@ impl Engine {
         answers.into_iter().map(|answered| answered.map(answer)).collect()
     }
 
+    /// Runs commands, each for itself, waiting for places in the queue of the committer; the answers in order. They share a transaction if
+    /// there is room.
+    pub async fn run_each(&self, commands: Vec<Command>) -> Vec<Result<Answer, Error>> {
+        self.inner.commands.run_all(commands).await
+    }
+
     /// Runs a command about one job: the job as it stands, and whether the command changed it.
     pub async fn act(&self, command: Command) -> Result<(Job, bool), Error> {
         match self.run(command).await? {

@@ -2,6 +2,7 @@
 //!
 //! - One request waits for work at a time, and only while a handler is free; the server holds it, so nothing polls. Short jobs are
 //!   taken ahead, so that handlers do not wait for the network (`room.rs`).
+//! - Ends of jobs go out together, in requests that also ask for more, where the server offers that (`exchange.rs`).
 //! - One heartbeat extends all leases, at a third of the lease. A job that the server does not extend was cancelled or lost: its
 //!   handler is told, and nothing it says later counts.
 //! - A handler that panics has failed. The worker goes on.
@@ -10,6 +11,7 @@
 
 mod active;
 mod builder;
+mod exchange;
 mod handler;
 mod http;
 mod report;

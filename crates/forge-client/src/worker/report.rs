@@ -1,6 +1,7 @@
 //! Telling the server how a job ended, until it has heard it or the job is no longer ours.
 
 use std::io;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,7 +14,7 @@ use super::handler::{Failure, Output};
 use super::run::{Note, Shared};
 use crate::error::Error;
 use crate::limits::{AWAY_FIRST, AWAY_LONGEST, REPORTS_MAX, UPLOAD_CHUNK_BYTES};
-use crate::ojs::{Held, Ojs, Taken, UploadHead};
+use crate::ojs::{AttemptEnd, Held, Ojs, Taken, UploadHead};
 
 /// What became of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,17 +39,26 @@ impl Shared {
             Output::Json(value) => Some(&**value),
             Output::Nothing | Output::Bytes { .. } | Output::File { .. } => None,
         };
-        self.insist(move || async move { self.ojs().ack(self.held(job), result).await }).await
+        self.insist(move || self.report_end(job, AttemptEnd::Success(result))).await
     }
 
     pub(super) async fn report_failure(&self, job: &Taken, failure: &Failure) -> Result<Reported, Error> {
         let error: &Value = &failure.to_json();
-        self.insist(move || async move { self.ojs().nack(self.held(job), error, failure.retry_after).await })
-            .await
+        let end = AttemptEnd::Failure { error, delay: failure.retry_after };
+        self.insist(move || self.report_end(job, end)).await
     }
 
     pub(super) async fn hand_back(&self, job: &Taken) -> Result<Reported, Error> {
-        self.insist(move || async move { self.ojs().hand_back(self.held(job)).await }).await
+        self.insist(move || self.report_end(job, AttemptEnd::HandBack)).await
+    }
+
+    async fn report_end(&self, job: &Taken, end: AttemptEnd<'_>) -> Result<(), Error> {
+        let held = self.held(job);
+        if self.exchanges.load(Ordering::Relaxed) {
+            self.send_end(held.end(end).to_raw()).await
+        } else {
+            self.ojs().report_end(held, end).await
+        }
     }
 
     /// Tries until the server has heard it. A conflict means that the job is not ours any more.

@@ -60,7 +60,7 @@ impl Room {
     }
 
     /// What is taken ahead is taken in few requests: not before half of the handlers could use it.
-    fn n_free(&self) -> usize {
+    pub(super) fn n_free(&self) -> usize {
         let held = self.held.load(Ordering::Relaxed);
         if self.mean_us.load(Ordering::Relaxed) >= micros(SHORT_JOB) {
             return self.n_handlers.saturating_sub(held);

@@ -4,17 +4,18 @@ use std::any::Any;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::sync::{SemaphorePermit, watch};
+use tokio::sync::{Mutex, SemaphorePermit, mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
 use super::active::Active;
 use super::builder::{WorkerBuilder, fits};
+use super::exchange::{EndReport, exchange_ends};
 use super::handler::{Canceled, Context, Failure, Handler, Output};
 use super::report::{Reported, away};
 use super::room::Room;
@@ -75,12 +76,18 @@ pub(super) struct Shared {
     pub(super) queues: Vec<String>,
     handlers: Vec<(String, Arc<dyn Handler>)>,
     pub(super) concurrency: usize,
-    room: Room,
+    pub(super) room: Room,
     pub(super) lease: Duration,
     drain: Duration,
     grace: Duration,
     hand_back_others: bool,
     pub(super) notes: Arc<dyn Fn(&Note<'_>) + Send + Sync>,
+    /// Whether the server takes ends of many jobs in one request.
+    pub(super) exchanges: AtomicBool,
+    /// Where ends go on their way to such a server, while the worker runs.
+    pub(super) ends: std::sync::Mutex<Option<mpsc::Sender<EndReport>>>,
+    /// Held by the one request that asks for jobs.
+    pub(super) asking: Mutex<()>,
     /// Where jobs are streamed from, if they are.
     #[cfg(feature = "grpc")]
     source: Option<JobSource>,
@@ -88,7 +95,7 @@ pub(super) struct Shared {
     /// What the server wants of us.
     pub(super) directive: watch::Sender<Directive>,
     /// Whether nothing is begun any more.
-    stopping: watch::Sender<bool>,
+    pub(super) stopping: watch::Sender<bool>,
     /// Whether to wait no longer for what runs.
     hurry: watch::Sender<bool>,
     succeeded: AtomicU64,
@@ -123,6 +130,9 @@ impl Worker {
             grace: builder.grace,
             hand_back_others: builder.hand_back_others,
             notes: builder.notes,
+            exchanges: AtomicBool::new(false),
+            ends: std::sync::Mutex::default(),
+            asking: Mutex::new(()),
             #[cfg(feature = "grpc")]
             source,
             active: Active::default(),
@@ -149,18 +159,26 @@ impl Worker {
     pub async fn run(&self, stop: impl Future<Output = ()>) -> Result<Stopped, Error> {
         let shared = &self.shared;
         shared.beat("running").await?;
-        let beating = Beating(tokio::spawn(heartbeats(shared.clone())));
+        let (sender, ends) = mpsc::channel(2 * shared.concurrency);
+        shared.ends.lock().unwrap_or_else(PoisonError::into_inner).replace(sender);
+        let (passing_on, mut taken) = mpsc::channel(1);
+        let _beating = Background(tokio::spawn(heartbeats(shared.clone())));
+        let _exchanging = Background(tokio::spawn(exchange_ends(shared.clone(), ends, passing_on)));
         let mut jobs = JoinSet::new();
         #[cfg(feature = "grpc")]
         let ended = match &shared.source {
             Some(source) => shared.take_streamed(source, &mut jobs, stop).await,
-            None => shared.take_jobs(&mut jobs, stop).await,
+            None => shared.take_jobs(&mut jobs, &mut taken, stop).await,
         };
         #[cfg(not(feature = "grpc"))]
-        let ended = shared.take_jobs(&mut jobs, stop).await;
+        let ended = shared.take_jobs(&mut jobs, &mut taken, stop).await;
         shared.stopping.send_replace(true);
+        // What came just before the stop goes back; what comes later is refused, and goes back too.
+        taken.close();
+        while let Some(late) = taken.recv().await {
+            late.into_iter().for_each(|job| shared.begin_taken(job, &mut jobs));
+        }
         shared.finish(&mut jobs).await;
-        drop(beating);
         ended?;
         Ok(Stopped {
             succeeded: shared.succeeded.load(Ordering::Relaxed),
@@ -170,10 +188,10 @@ impl Worker {
     }
 }
 
-/// Stops the heartbeats with the worker.
-struct Beating(JoinHandle<()>);
+/// A task that ends with the worker.
+struct Background(JoinHandle<()>);
 
-impl Drop for Beating {
+impl Drop for Background {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -208,6 +226,7 @@ impl Shared {
                 self.active.cancel(id, token.as_deref(), Canceled::ByServer);
             }
         }
+        self.exchanges.store(beaten.exchange, Ordering::Relaxed);
         self.directive.send_replace(match beaten.state.as_str() {
             "quiet" => Directive::Quiet,
             "terminate" => Directive::Terminate,
@@ -220,6 +239,7 @@ impl Shared {
     async fn take_jobs(
         self: &Arc<Self>,
         jobs: &mut JoinSet<()>,
+        taken: &mut mpsc::Receiver<Vec<Taken>>,
         stop: impl Future<Output = ()>,
     ) -> Result<(), Error> {
         let mut directive = self.directive.subscribe();
@@ -229,12 +249,22 @@ impl Shared {
             while jobs.try_join_next().is_some() {}
             let free = async {
                 let _ = directive.wait_for(|directive| *directive != Directive::Quiet).await;
-                self.room.free().await
+                self.room.free().await;
+                self.asking.lock().await
             };
-            let n_free = tokio::select! {
+            let _asking = tokio::select! {
+                biased;
                 () = &mut stop => return Ok(()),
-                n_free = free => n_free,
+                Some(batch) = taken.recv() => {
+                    batch.into_iter().for_each(|job| self.begin_taken(job, jobs));
+                    continue;
+                }
+                asking = free => asking,
             };
+            let n_free = self.room.n_free();
+            if n_free == 0 {
+                continue;
+            }
             if *self.directive.borrow() == Directive::Terminate {
                 return Ok(());
             }
@@ -298,7 +328,20 @@ impl Shared {
     /// Begins a job that was taken, or lets it wait for a handler.
     pub(super) fn begin(self: &Arc<Self>, job: Taken, jobs: &mut JoinSet<()>) {
         self.room.take();
+        self.begin_taken(job, jobs);
+    }
+
+    /// The same for a job that the room knows of.
+    fn begin_taken(self: &Arc<Self>, job: Taken, jobs: &mut JoinSet<()>) {
         jobs.spawn(self.clone().work(Arc::new(job)));
+    }
+
+    /// Whether jobs are asked for, rather than streamed.
+    pub(super) fn takes_by_fetch(&self) -> bool {
+        #[cfg(feature = "grpc")]
+        return self.source.is_none();
+        #[cfg(not(feature = "grpc"))]
+        true
     }
 
     /// Whatever goes wrong, the job is not held any longer than that: heartbeats about it would keep it from everybody else for ever.

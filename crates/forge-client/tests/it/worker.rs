@@ -329,3 +329,80 @@ async fn a_job_that_fails_after_the_server_took_it_back_has_one_end() {
     let ends: Vec<String> = told.lock().unwrap().iter().filter(|note| *note != "Draining").cloned().collect();
     assert_eq!(ends, ["Took", "Lost"]);
 }
+
+/// A server with the worker's round trip: fetch hands out `first`, the first exchange that asks for jobs `second`.
+async fn exchanging(first: Vec<Value>, second: Value, status: u16) -> Foreign {
+    let (first, second) = (Mutex::new(Some(first)), Mutex::new(Some(second)));
+    Foreign::start(move |request, _| match request.path.as_str() {
+        "/ojs/v1/workers/fetch" => {
+            let jobs = first.lock().unwrap().take().unwrap_or_default();
+            Reply::json(200, &[], json!({"jobs": jobs}))
+        }
+        "/ojs/v1/workers/exchange" => {
+            let asked = request.json();
+            let problem = json!({"status": status, "title": "Conflict"});
+            let settled =
+                |end: &Value| json!({"job_id": end["job_id"], "status": status, "problem": problem});
+            let results: Vec<Value> = asked["done"].as_array().unwrap().iter().map(settled).collect();
+            let jobs = if asked["count"] == 0 { None } else { second.lock().unwrap().take() };
+            Reply::json(200, &[], json!({"results": results, "jobs": jobs.into_iter().collect::<Vec<_>>()}))
+        }
+        "/ojs/v1/workers/heartbeat" => {
+            let listed = request.json()["active_jobs"].clone();
+            Reply::json(200, &[], json!({"state": "running", "jobs_extended": listed, "exchange": true}))
+        }
+        _ => Reply::json(404, &[], json!({})),
+    })
+    .await
+}
+
+/// The ends of all exchanges, in order.
+fn ends(server: &Foreign) -> Vec<Value> {
+    let exchanges = server.requests().into_iter().filter(|request| request.path.ends_with("/exchange"));
+    exchanges.flat_map(|request| request.json()["done"].as_array().cloned().unwrap_or_default()).collect()
+}
+
+#[tokio::test]
+async fn ends_go_out_together_in_requests_that_ask_for_more() {
+    let first = (1..=4).map(|n| job(&n.to_string(), "a")).collect();
+    let server = exchanging(first, job("5", "a"), 200).await;
+    let barrier = Arc::new(tokio::sync::Barrier::new(4));
+    let handler = move |job: Taken, _: Context| {
+        let barrier = barrier.clone();
+        async move {
+            if job.id != "5" {
+                barrier.wait().await;
+            }
+            if job.id == "4" { Err(Failure::new("no paper")) } else { Output::json(&job.id) }
+        }
+    };
+    let worker = Worker::builder(client(&server)).concurrency(4).handler("*", handler).build().unwrap();
+    let stop = async {
+        while ends(&server).len() < 5 {
+            tokio::task::yield_now().await;
+        }
+    };
+    let stopped = tokio::time::timeout(Duration::from_secs(60), worker.run(stop)).await.unwrap().unwrap();
+    assert_eq!((stopped.succeeded, stopped.failed), (4, 1));
+    let ends = ends(&server);
+    let of = |id: &str| ends.iter().find(|end| end["job_id"] == id).unwrap().clone();
+    assert_eq!((&of("1")["result"], &of("1")["lease_token"]), (&json!("1"), &json!("1-token")));
+    assert_eq!(of("4")["error"]["message"], "no paper");
+    assert_eq!(of("5")["result"], "5", "the job that came with the answer was worked on");
+    assert!(reports(&server).is_empty(), "nothing is acknowledged by itself");
+    let n_exchanges = server.requests().iter().filter(|request| request.path.ends_with("/exchange")).count();
+    assert!(n_exchanges < 5, "{n_exchanges} requests for 5 ends");
+}
+
+#[tokio::test]
+async fn an_end_that_is_refused_in_an_exchange_is_a_lost_job() {
+    let server = exchanging(vec![job("1", "a")], job("2", "a"), 409).await;
+    let worker = Worker::builder(client(&server)).handler("*", sum).build().unwrap();
+    let stop = async {
+        while ends(&server).is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    let stopped = tokio::time::timeout(Duration::from_secs(60), worker.run(stop)).await.unwrap().unwrap();
+    assert_eq!((stopped.succeeded, stopped.failed), (0, 0));
+}

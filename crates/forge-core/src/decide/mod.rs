@@ -60,6 +60,7 @@ mod tests;
 use alloc::collections::BTreeMap;
 use alloc::string::ToString;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use crate::checkpoint::Checkpoint;
 use crate::command::{Answer, Command};
@@ -94,6 +95,7 @@ pub fn wants(batch: &Batch) -> Wants {
             Command::Workflow(new) => workflows::wants(new, &mut wants),
             Command::Claim(claim) => claim::wants(claim, &mut wants),
             Command::Start(held) | Command::HandBack(held) => drop(wants.jobs.insert(held.job)),
+            Command::Snooze(snooze) => drop(wants.jobs.insert(snooze.held.job)),
             Command::Extend(extend) => drop(wants.jobs.insert(extend.held.job)),
             Command::Upload(upload) => drop(wants.jobs.insert(upload.held.job)),
             Command::Succeed(succeed) => drop(wants.jobs.insert(succeed.held.job)),
@@ -167,7 +169,8 @@ pub fn decide(batch: &Batch, rows: Rows, render: &dyn Render) -> Changes {
             Command::Succeed(succeed) => set.succeed(succeed),
             Command::Fail(fail) => set.fail(fail),
             Command::Conclude(conclude) => set.conclude(conclude),
-            Command::HandBack(held) => set.hand_back(held),
+            Command::HandBack(held) => set.hand_back(held, Duration::ZERO),
+            Command::Snooze(snooze) => set.hand_back(&snooze.held, snooze.delay),
             Command::Cancel(cancel) => set.cancel(cancel),
             Command::Retry(retry) => set.retry(retry),
             Command::Activate(owned) => set.activate(owned),

@@ -182,14 +182,19 @@ impl WorkingSet<'_> {
         }
     }
 
-    pub(super) fn hand_back(&mut self, held: &Held) -> Result<Answer, Refusal> {
+    /// Puts a job back on its shelf, claimable after `delay`.
+    pub(super) fn hand_back(&mut self, held: &Held, delay: Duration) -> Result<Answer, Refusal> {
         let slot = self.held(held)?;
+        let delay = delay.min(limits::RETRY_DELAY_MAX);
         match self.job(slot).state {
             State::Running => {
                 self.step(slot, Cause::HandBack, Outlook::WillRetry)?;
-                self.try_again(slot, Duration::ZERO, 0)?;
+                self.try_again(slot, delay, 0)?;
             }
-            _ => self.take_back(slot, Cause::HandBack)?,
+            _ => {
+                self.change(slot).available_at = (!delay.is_zero()).then(|| self.now + delay);
+                self.take_back(slot, Cause::HandBack)?;
+            }
         }
         Ok(Answer::Done(self.job(slot).clone()))
     }

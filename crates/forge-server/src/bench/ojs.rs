@@ -1,4 +1,4 @@
-//! Workers outside over Open Job Spec: submissions against those of `/api/v1`, jobs fetched and acknowledged, and how soon a
+//! Workers outside over Open Job Spec: submissions against those of `/api/v1`, jobs exchanged, jobs fetched and acknowledged, and how soon a
 //! waiting worker has a new job.
 
 use std::io;
@@ -32,6 +32,11 @@ pub(super) async fn run(options: &HttpOptions) -> io::Result<()> {
     let [operations, enqueue] = alternate(options, [&operations, &enqueue]).await?;
     row("submit", 64, &operations, &enqueue);
     println!();
+    for round in 0..options.n_rounds {
+        let queue = format!("exchange-{round}");
+        fill(server.address, &key, &queue, options.n_whole_jobs).await?;
+        exchange_off(server.address, &key, &queue, 32, 8).await?;
+    }
     for (count, n_workers) in [(32, 64), (1, 64)] {
         let queue = format!("fetch-{count}");
         fill(server.address, &key, &queue, options.n_whole_jobs).await?;
@@ -125,6 +130,45 @@ pub(super) async fn work_off(
     println!(
         "{n_done} jobs, fetched {count} at a time and acknowledged one by one by {n_workers} workers: {per_second:.0}/s"
     );
+    Ok(per_second)
+}
+
+/// Workers that report the jobs they have and take as many new ones in one request, until there are none: jobs per second.
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
+async fn exchange_off(
+    address: SocketAddr,
+    key: &str,
+    queue: &str,
+    count: u64,
+    n_workers: usize,
+) -> io::Result<f64> {
+    let began = Instant::now();
+    let mut workers = JoinSet::new();
+    for n in 0..n_workers {
+        let mut connection = WorkerConnection::open(address, key).await?;
+        let mut round =
+            json!({"queues": [queue], "count": count, "worker_id": format!("bench-{n}"), "done": []});
+        workers.spawn(async move {
+            let mut n_done = 0;
+            loop {
+                let answer = connection.post("/ojs/v1/workers/exchange", &round).await?;
+                let results = answer["results"].as_array().into_iter().flatten();
+                n_done += results.filter(|entry| entry["status"] == 200).count() as u64;
+                let jobs = answer["jobs"].as_array().map_or(&[][..], Vec::as_slice);
+                if jobs.is_empty() {
+                    return Ok::<u64, io::Error>(n_done);
+                }
+                let end = |job: &Value| json!({"job_id": job["id"], "lease_token": job["lease_token"]});
+                round["done"] = jobs.iter().map(end).collect();
+            }
+        });
+    }
+    let mut n_done = 0;
+    while let Some(worker) = workers.join_next().await {
+        n_done += worker.map_err(io::Error::other)??;
+    }
+    let per_second = n_done as f64 / began.elapsed().as_secs_f64();
+    println!("{n_done} jobs, exchanged {count} at a time by {n_workers} workers: {per_second:.0}/s");
     Ok(per_second)
 }
 

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::language::Language;
 use crate::problem::{Refused, Violation, summary};
-use crate::readable;
+use crate::readable::{self, Findings};
 
 /// How deep what a client sends may be nested: what common readers still read.
 pub const DEPTH_MAX: usize = 128;
@@ -78,6 +78,19 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
 impl<'a> Members<'a> {
     /// The members of a body of which values can be made.
     pub fn of_body(body: &'a [u8]) -> Result<Members<'a>, Box<Refused>> {
+        let (members, found) = Members::walked(body)?;
+        match (found.unreadable, std::str::from_utf8(body)) {
+            (Some(place), Ok(body)) => Err(readable::refused(body, place)),
+            (_, Ok(_) | Err(_)) => Ok(members),
+        }
+    }
+
+    /// The members of a body, some of which may hold what no value can be made of.
+    pub fn of_unchecked_body(body: &'a [u8]) -> Result<Members<'a>, Box<Refused>> {
+        Members::walked(body).map(|(members, _)| members)
+    }
+
+    fn walked(body: &'a [u8]) -> Result<(Members<'a>, Findings), Box<Refused>> {
         let malformed = |detail: String| Box::new(Refused::new(Kind::MalformedRequest, detail));
         if body.trim_ascii().is_empty() {
             return Err(malformed("The body is empty; a JSON object is needed.".into()));
@@ -89,11 +102,9 @@ impl<'a> Members<'a> {
         if body.trim_ascii_start().first() != Some(&b'{') {
             return Err(malformed("The body is not a JSON object.".into()));
         }
-        let members = serde_json::from_slice(body)
-            .map_err(|error| malformed(format!("The body is not JSON: {error}.")))?;
-        match (found.unreadable, std::str::from_utf8(body)) {
-            (Some(place), Ok(body)) => Err(readable::refused(body, place)),
-            (_, Ok(_) | Err(_)) => Ok(members),
+        match serde_json::from_slice(body) {
+            Ok(members) => Ok((members, found)),
+            Err(error) => Err(malformed(format!("The body is not JSON: {error}."))),
         }
     }
 
@@ -106,6 +117,11 @@ impl<'a> Members<'a> {
     pub fn get(&self, name: &str) -> Option<&'a RawValue> {
         let (_, value) = self.0.iter().find(|(known, _)| known == name)?;
         (value.get() != "null").then_some(*value)
+    }
+
+    /// The member of this name, null or not.
+    pub fn raw(&self, name: &str) -> Option<&'a RawValue> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
     }
 
     /// Whether there is a member of this name, null or not.

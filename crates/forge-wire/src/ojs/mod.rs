@@ -23,6 +23,7 @@ pub mod duration;
 pub mod envelope;
 pub mod error;
 pub mod event;
+pub mod exchange;
 pub mod job;
 pub mod kept;
 pub mod limit;

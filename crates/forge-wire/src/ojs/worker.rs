@@ -25,7 +25,7 @@ pub const WAIT_MS_MAX: u64 = 30_000;
 /// Jobs that one heartbeat may list.
 pub const BEAT_JOBS_MAX: usize = 1024;
 
-const BAD: Kind = Kind::MalformedRequest;
+pub(super) const BAD: Kind = Kind::MalformedRequest;
 
 /// A worker wants work.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +48,13 @@ pub struct FetchRequest {
 pub fn read_fetch(body: &[u8]) -> Result<FetchRequest, Box<Refused>> {
     let members = Members::of_body(body)?;
     let mut wrong = Wrong::default();
-    let queues = queues(&members, &mut wrong);
+    let request = fetch_of(&members, &mut wrong);
+    wrong.settle(Some(request))
+}
+
+/// The fetch that these members ask for.
+pub(super) fn fetch_of(members: &Members<'_>, wrong: &mut Wrong) -> FetchRequest {
+    let queues = queues(members, wrong);
     let count: Option<u64> = wrong.typed(BAD, "count", members.get("count"), "an integer of at least 1");
     if count.is_some_and(|count| count == 0 || count > CLAIM_JOBS_MAX as u64) {
         wrong.add(BAD, "count", format!("must be from 1 to {CLAIM_JOBS_MAX}"), "range");
@@ -65,15 +71,14 @@ pub fn read_fetch(body: &[u8]) -> Result<FetchRequest, Box<Refused>> {
             None
         }
     });
-    let request = FetchRequest {
+    FetchRequest {
         queues,
         count: count.unwrap_or(1) as usize,
-        worker: worker(&members, &mut wrong),
-        lease: lease(&members, &mut wrong),
+        worker: worker(members, wrong),
+        lease: lease(members, wrong),
         wait: Duration::from_millis(wait.unwrap_or(0)),
         client,
-    };
-    wrong.settle(Some(request))
+    }
 }
 
 /// What is wrong if a member is not there, although another may be that was meant to be it.
@@ -108,7 +113,7 @@ fn queues(members: &Members<'_>, wrong: &mut Wrong) -> Vec<Name> {
     queues
 }
 
-fn worker(members: &Members<'_>, wrong: &mut Wrong) -> Option<Name> {
+pub(super) fn worker(members: &Members<'_>, wrong: &mut Wrong) -> Option<Name> {
     let text: String = wrong.typed(BAD, "worker_id", members.get("worker_id"), "a string")?;
     let name = Name::new(&text);
     if name.is_none() {
@@ -152,7 +157,7 @@ pub struct Claimed {
 /// No claim has this fence: the first one is 1.
 const NO_FENCE: u64 = 0;
 
-fn claimed(members: &Members<'_>, in_path: Option<&str>, wrong: &mut Wrong) -> Claimed {
+pub(super) fn claimed(members: &Members<'_>, in_path: Option<&str>, wrong: &mut Wrong) -> Claimed {
     let job_id: Option<String> = match in_path {
         Some(id) => Some(id.to_owned()),
         None if members.get("job_id").is_none() => {
@@ -235,8 +240,8 @@ pub struct NackRequest {
 /// What a worker asks for in a nack.
 #[derive(Clone, Debug)]
 pub enum Nack {
-    /// The job goes back without an outcome.
-    Requeue,
+    /// The job goes back without an outcome, to be claimed no sooner than after this delay.
+    Requeue(Duration),
     /// The handler says ACK: it went well after all.
     Succeed,
     /// The attempt failed.
@@ -250,31 +255,27 @@ pub fn read_nack(body: &[u8], in_path: Option<&str>) -> Result<NackRequest, Box<
     let members = Members::of_body(&body)?;
     let mut wrong = Wrong::default();
     let claimed = claimed(&members, in_path, &mut wrong);
+    let answer = nack_of(&members, &mut wrong);
+    wrong.settle(answer.map(|answer| NackRequest { claimed, answer }))
+}
+
+/// What a worker asks for with these members of a nack.
+pub(super) fn nack_of(members: &Members<'_>, wrong: &mut Wrong) -> Option<Nack> {
     let requeue: Option<bool> = wrong.typed(BAD, "requeue", members.get("requeue"), "true or false");
-    let answer = match (requeue, members.get("error")) {
-        (Some(true), _) => Some(Nack::Requeue),
+    let delay_ms: Option<u64> =
+        wrong.typed(BAD, "delay_ms", members.get("delay_ms"), "a whole number from 0 on");
+    let delay = delay_ms.map(Duration::from_millis);
+    match (requeue, members.get("error")) {
+        (Some(true), _) => Some(Nack::Requeue(delay.unwrap_or_default())),
         (_, None) => {
             wrong.add(BAD, "error", "is required, unless the job is requeued", "required");
             None
         }
-        (_, Some(value)) => error(value, &mut wrong),
-    };
-    let delay_ms: Option<u64> =
-        wrong.typed(BAD, "delay_ms", members.get("delay_ms"), "a whole number from 0 on");
-    let delay = delay_ms.map(Duration::from_millis);
-    if matches!(answer, Some(Nack::Requeue)) && delay.is_some() {
-        wrong.add(
-            BAD,
-            "delay_ms",
-            "is the wait before the retry of a failure, and not for `requeue`",
-            "forbidden",
-        );
+        (_, Some(value)) => match error(value, wrong)? {
+            Nack::Fail(error) => Some(Nack::Fail(Box::new(WorkError { delay, ..*error }))),
+            answer => Some(answer),
+        },
     }
-    let answer = answer.map(|answer| match answer {
-        Nack::Fail(error) => Nack::Fail(Box::new(WorkError { delay, ..*error })),
-        other => other,
-    });
-    wrong.settle(answer.map(|answer| NackRequest { claimed, answer }))
 }
 
 fn error(value: &RawValue, wrong: &mut Wrong) -> Option<Nack> {
@@ -392,21 +393,25 @@ pub fn read_heartbeat(body: &[u8]) -> Result<HeartbeatRequest, Box<Refused>> {
         Some((job, holder(Some(job), token, worker.clone())))
     });
     let jobs = jobs.collect();
+    let request = worker.clone().and_then(|worker| heartbeat_of(&members, worker, jobs, active, &mut wrong));
+    wrong.settle(request)
+}
+
+/// The heartbeat of a worker with these jobs; the rest is what its members say.
+pub(super) fn heartbeat_of(
+    members: &Members<'_>,
+    worker: Name,
+    jobs: Vec<(JobId, Holder)>,
+    active: Option<u64>,
+    wrong: &mut Wrong,
+) -> Option<HeartbeatRequest> {
     let word: Option<String> = wrong.typed(BAD, "state", members.get("state"), "a string");
     let state = word.as_deref().map_or(Some(WorkerState::Running), parse_state);
     if state.is_none() {
         wrong.add(BAD, "state", "must be running, quiet, drain or terminate", "enum");
     }
-    let lease = lease(&members, &mut wrong);
-    let request = worker.zip(state).map(|(worker, state)| HeartbeatRequest {
-        worker,
-        jobs,
-        active,
-        state,
-        lease,
-        facts: facts(&members),
-    });
-    wrong.settle(request)
+    let lease = lease(members, wrong);
+    Some(HeartbeatRequest { worker, jobs, active, state: state?, lease, facts: facts(members) })
 }
 
 /// What a worker says of itself. It decides nothing, so what cannot be read is passed over.
@@ -457,6 +462,11 @@ pub struct ProgressRequest {
     pub message: Option<String>,
 }
 
+/// A percentage in whole numbers; `None` if it is out of range.
+pub(super) fn percent_of(percent: f64) -> Option<u8> {
+    (0.0..=100.0).contains(&percent).then(|| percent.round() as u8)
+}
+
 /// Reads progress: a share from 0 to 1, or a percentage.
 pub fn read_progress(body: &[u8], in_path: Option<&str>) -> Result<ProgressRequest, Box<Refused>> {
     let members = Members::of_body(body)?;
@@ -472,7 +482,7 @@ pub fn read_progress(body: &[u8], in_path: Option<&str>) -> Result<ProgressReque
             0.0
         }
     };
-    if !(0.0..=100.0).contains(&percent) {
+    if percent_of(percent).is_none() {
         match share {
             Some(_) => wrong.add(BAD, "progress", "must lie between 0 and 1", "range"),
             None => wrong.add(BAD, "percentage", "must lie between 0 and 100", "range"),

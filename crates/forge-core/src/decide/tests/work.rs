@@ -7,7 +7,7 @@ use std::vec::Vec;
 
 use super::events;
 use crate::catalog::Kind;
-use crate::command::{Answer, Command, Content, Extend, Held, Holder, Note, WorkError};
+use crate::command::{Answer, Command, Content, Extend, Held, Holder, Note, Snooze, WorkError};
 use crate::history::{Event, EventKind, EventName, Outlook};
 use crate::job::Head;
 use crate::limits;
@@ -315,6 +315,21 @@ fn handing_back_costs_no_attempt_and_no_time() {
         };
         assert_eq!(names, expected);
         assert_eq!(named(&world.ask(claim("q", 1))), ids([1]), "another worker has it at once");
+    }
+}
+
+#[test]
+fn a_snoozed_job_comes_back_after_its_delay_and_costs_no_attempt() {
+    for state in [State::Assigned, State::Running] {
+        let mut world = World::with_job_in(state, |_| {});
+        let Command::HandBack(held) = hand_back(1, 1) else { panic!() };
+        world.ask(Command::Snooze(Snooze { held, delay: Duration::from_secs(60) }));
+        let job = world.job(1);
+        assert_eq!((job.state, job.attempt), (State::Queued, 1));
+        assert_eq!(job.due_at(), Some(world.now + Duration::from_secs(60)), "{state:?}");
+        assert_eq!(named(&world.ask(claim("q", 1))), ids([]), "{state:?}");
+        world.pass(secs(60)).due();
+        assert_eq!(named(&world.ask(claim("q", 1))), ids([1]), "{state:?}");
     }
 }
 

@@ -77,6 +77,7 @@ async fn heartbeat(call: Call<'_>) -> Result<Response, ApiError> {
         "directive": state_word(beaten.told),
         "jobs_extended": ids(&beaten.extended),
         "cancelled_jobs": ids(&beaten.canceled),
+        "exchange": true,
         "server_time": time::millis(call.app.clock.now()),
     })))
 }
@@ -85,7 +86,7 @@ async fn heartbeat(call: Call<'_>) -> Result<Response, ApiError> {
 pub(in crate::dialects) struct BeatAnswer {
     pub(in crate::dialects) told: WorkerState,
     pub(in crate::dialects) extended: Vec<JobId>,
-    canceled: Vec<JobId>,
+    pub(super) canceled: Vec<JobId>,
 }
 
 async fn beat(app: &App, scope: &Scope, request: &HeartbeatRequest) -> Result<BeatAnswer, ApiError> {

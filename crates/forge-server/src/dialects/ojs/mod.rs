@@ -6,6 +6,7 @@
 //! | `jobs.rs` | `jobs/{id}`: read, cancel, activate, progress |
 //! | `results.rs` | `jobs/{id}/result`: sent before the ack, fetched after it |
 //! | `work.rs` | `workers/fetch`, `ack`, `nack`, `progress` |
+//! | `exchange.rs` | `workers/exchange`: ends of many jobs in, new jobs out |
 //! | `taking.rs` | no routes: jobs between their claim and the answer to their worker |
 //! | `fleet.rs` | `workers/heartbeat`, the list of workers, what they are told |
 //! | `workflows.rs` | `workflows`: begun, read, cancelled, retried |
@@ -29,6 +30,7 @@ pub(in crate::dialects) mod cron;
 pub(in crate::dialects) mod dead_letters;
 mod errors;
 pub(in crate::dialects) mod events;
+mod exchange;
 pub(in crate::dialects) mod fleet;
 pub(in crate::dialects) mod jobs;
 mod overall;
@@ -74,6 +76,7 @@ impl Api for Ojs {
             jobs::ROUTES,
             results::ROUTES,
             work::ROUTES,
+            exchange::ROUTES,
             fleet::ROUTES,
             queues::ROUTES,
             checkpoints::ROUTES,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::http::HeaderName;
 use axum::response::Response;
 use forge_core::catalog::Kind;
-use forge_core::command::{Claim, Conclude, Extend, Fail, Held, Note, Output, Succeed, WorkerKind};
+use forge_core::command::{Claim, Conclude, Extend, Fail, Held, Note, Output, Snooze, Succeed, WorkerKind};
 use forge_core::job::{Input, Job, Lane, Name};
 use forge_core::queue::{Owner, QueueId};
 use forge_core::{Command, Refusal};
@@ -58,7 +58,7 @@ pub(super) const ROUTES: &[Route] = &[
 ];
 
 /// A call of a worker; what it brings may be as large as a job.
-const fn of_worker(
+pub(super) const fn of_worker(
     path: &'static str,
     action: &'static str,
     handler: for<'a> fn(Call<'a>) -> crate::edge::routing::Answering<'a>,
@@ -277,7 +277,7 @@ fn in_path<'a>(call: &'a Call<'_>) -> Option<std::borrow::Cow<'a, str>> {
 }
 
 /// What the engine is told: which job, by whom, with which proof.
-async fn held(app: &App, scope: &Scope, claimed: Claimed) -> Result<Held, ApiError> {
+pub(super) async fn held(app: &App, scope: &Scope, claimed: Claimed) -> Result<Held, ApiError> {
     let Some(job) = claimed.job else {
         return Err(forge_engine::Error::Refused(forge_core::Refusal::NotFound).into());
     };
@@ -295,16 +295,24 @@ pub(in crate::dialects) async fn acknowledge(call: &Call<'_>, request: AckReques
     };
     let succeeded = app.engine.act(Command::Succeed(Succeed { held: held.clone(), output })).await;
     let done = match succeeded {
-        // A batch ends as its items did.
         Err(Error::Refused(Refusal::WrongItems { .. })) => {
-            let input = app.engine.store().inputs(vec![held.job]).await?.pop();
-            let items = input.map(|(_, input)| input.items).unwrap_or_default();
-            let ends = item_ends(&items, request.result.as_deref())?.into();
-            app.engine.act(Command::Conclude(Conclude { held, ends })).await
+            conclude(app, held, request.result.as_deref()).await?
         }
         succeeded => succeeded,
     };
     said(call, done)
+}
+
+/// Ends an attempt at a batch: the batch ends as its items did.
+pub(super) async fn conclude(
+    app: &App,
+    held: Held,
+    result: Option<&RawValue>,
+) -> Result<Result<(Job, bool), Error>, ApiError> {
+    let input = app.engine.store().inputs(vec![held.job]).await?.pop();
+    let items = input.map(|(_, input)| input.items).unwrap_or_default();
+    let ends = item_ends(&items, result)?.into();
+    Ok(app.engine.act(Command::Conclude(Conclude { held, ends })).await)
 }
 
 async fn ack(call: Call<'_>) -> Result<Response, ApiError> {
@@ -314,7 +322,7 @@ async fn ack(call: Call<'_>) -> Result<Response, ApiError> {
 }
 
 /// A result that came with the ack. A large one goes beside the rows, like any other.
-async fn kept(app: &App, result: &RawValue) -> Result<Arc<Output>, ApiError> {
+pub(super) async fn kept(app: &App, result: &RawValue) -> Result<Arc<Output>, ApiError> {
     let mut intake = app.engine.keep("application/json", None);
     intake.write(result.get().as_bytes().to_vec().into()).await.map_err(of_intake)?;
     Ok(Arc::new(intake.finish().await.map_err(of_intake)?))
@@ -324,12 +332,17 @@ async fn kept(app: &App, result: &RawValue) -> Result<Arc<Output>, ApiError> {
 pub(in crate::dialects) async fn refuse(call: &Call<'_>, request: NackRequest) -> Result<Job, ApiError> {
     let (app, scope) = (call.app, Scope::of(call)?);
     let held = held(app, &scope, request.claimed).await?;
-    let command = match request.answer {
-        Nack::Requeue => Command::HandBack(held),
+    run(call, command_of(held, request.answer)).await
+}
+
+/// The command that a nack stands for.
+pub(super) fn command_of(held: Held, nack: Nack) -> Command {
+    match nack {
+        Nack::Requeue(delay) if delay.is_zero() => Command::HandBack(held),
+        Nack::Requeue(delay) => Command::Snooze(Snooze { held, delay }),
         Nack::Succeed => Command::Succeed(Succeed { held, output: None }),
         Nack::Fail(error) => Command::Fail(Fail { held, error: *error }),
-    };
-    run(call, command).await
+    }
 }
 
 async fn nack(call: Call<'_>) -> Result<Response, ApiError> {

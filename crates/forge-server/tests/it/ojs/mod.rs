@@ -5,6 +5,7 @@ mod cron;
 mod errors;
 mod events;
 mod examples;
+mod exchange;
 #[cfg(feature = "s3")]
 mod objects;
 mod own_work;
