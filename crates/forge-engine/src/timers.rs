@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use forge_core::command::{FailureCommand, FailuresDue, WorkerCommand, WorkerLost};
+use forge_core::record::Stored;
 use forge_core::schedule::Schedule;
 use forge_core::set_aside::SetAside;
 use forge_core::time::Time;
@@ -23,6 +24,11 @@ use crate::schedules;
 
 /// Rows that are given another chance when the engine starts.
 const RESTORED_MAX: usize = 1000;
+
+/// Schedules whose next ticks are checked when the engine starts: pages, and schedules of a page.
+const SCHEDULE_PAGES_MAX: usize = 200;
+/// See [`SCHEDULE_PAGES_MAX`].
+const SCHEDULE_PAGE: usize = 1000;
 
 /// When the loop must look next.
 #[derive(Clone)]
@@ -102,6 +108,9 @@ pub(crate) async fn run(
 async fn work(context: &CommitContext, commands: &CommandQueue, ids: &Ids, options: &Options) {
     let clock = &*context.clock;
     restore(context, commands).await;
+    if context.store.is_shared() {
+        bring_forward(context, commands).await;
+    }
     loop {
         match work_off(context, commands, ids, options).await {
             Ok(()) => context.alarm.wait(clock, options.due_refresh).await,
@@ -126,6 +135,29 @@ async fn restore(context: &CommitContext, commands: &CommandQueue) {
     for SetAside { row, .. } in rows {
         if let Err(error) = commands.run(Command::Restore(row)).await {
             tracing::warn!(?row, %error, "a row stays set aside");
+        }
+    }
+}
+
+/// Corrects schedules whose next tick is later than their rule says: the clock of the database was ahead when it was set, and the schedule
+/// would be silent until the clock is there again.
+async fn bring_forward(context: &CommitContext, commands: &CommandQueue) {
+    let mut after = String::new();
+    for _ in 0..SCHEDULE_PAGES_MAX {
+        let page = match context.store.records::<Schedule>(None, after, SCHEDULE_PAGE).await {
+            Ok(page) => page,
+            Err(error) => {
+                tracing::warn!(%error, "could not look for schedules whose next tick is too late");
+                return;
+            }
+        };
+        let Some(last) = page.last() else { return };
+        after = last.key();
+        let now = context.clock.now();
+        for firing in page.into_iter().filter_map(|schedule| schedules::brought_forward(schedule, now)) {
+            if let Err(error) = commands.run(firing).await {
+                tracing::warn!(%error, "could not correct the next tick of a schedule");
+            }
         }
     }
 }

@@ -38,6 +38,19 @@ pub(crate) fn fire(
     Command::Schedule(ScheduleCommand::Fire(Box::new(firing)))
 }
 
+/// The command that corrects a schedule whose next tick comes after the one that its rule has next; `None` if it is right. A clock that is behind the
+/// schedule's own creation is not believed.
+pub(crate) fn brought_forward(schedule: Schedule, now: Time) -> Option<Command> {
+    let next_at = schedule.next_at.filter(|_| schedule.paused_at.is_none() && schedule.created_at <= now)?;
+    let next = Recurrence::of(&schedule).ok()?.next_after(schedule.anchor, now)?;
+    if next_at <= next {
+        return None;
+    }
+    tracing::warn!(schedule = %schedule.id.name, "the next tick of a schedule was too late; corrected");
+    let firing = Firing { seen: schedule, ticks: Vec::new(), n_older: 0, next: Some(next), queue_max: None };
+    Some(Command::Schedule(ScheduleCommand::Fire(Box::new(firing))))
+}
+
 /// Ticks whose time has come, and the first whose time has not.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct DueTicks {

@@ -4,15 +4,22 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use forge_core::command::Claim;
+use forge_core::command::{Claim, PutSchedule, ScheduleCommand};
 use forge_core::id::JobId;
-use forge_core::{Batch, decide, wants};
+use forge_core::job::Head;
+use forge_core::queue::Owner;
+use forge_core::schedule::{Overlap, Schedule, ScheduleId};
+use forge_core::{Batch, Command, decide, wants};
 use forge_engine::Options;
 use forge_store::{Store, Wakeup};
 use tokio::sync::Semaphore;
 
 use crate::store::TestStore;
-use crate::support::{HOUR, PlainRender, SECOND, World, at_once, claim, new_job, pause, submission};
+use crate::support::{
+    HOUR, PlainRender, SECOND, World, at_once, claim, client, name, new_job, pause, submission,
+};
+
+const MINUTE: Duration = Duration::from_secs(60);
 
 #[tokio::test(start_paused = true)]
 async fn a_job_submitted_on_one_node_wakes_the_worker_of_another() {
@@ -113,4 +120,31 @@ async fn two_nodes_do_what_is_due_once() {
     let taken = there.engine.claim(all, Duration::ZERO).await.unwrap();
     assert_eq!(taken.len(), jobs.len());
     assert!(taken.iter().all(|job| job.history.len() == 4), "created, queued, assigned, running");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_schedule_of_a_clock_that_was_ahead_is_corrected_by_the_next_node_that_starts() {
+    let world = World::on(TestStore::of_nodes(), Options::default());
+    let head = Head::new(client(), name("a"), world.engine.now());
+    let id = ScheduleId { owner: Owner::client(client()), name: name("s") };
+    let schedule = Schedule::new(id.clone(), "* * * * *".into(), "UTC".into(), head, Arc::default());
+    let now = world.engine.now();
+    let schedule =
+        Schedule { created_at: now, next_at: Some(now + SECOND), overlap: Overlap::Allow, ..schedule };
+    let put = PutSchedule { schedule, enabled: None };
+    world.engine.run(Command::Schedule(ScheduleCommand::Put(Box::new(put)))).await.unwrap();
+    world.pass(HOUR).await;
+    world.clock.set_back(HOUR);
+    let next_at = async |world: &World| {
+        let store: Arc<dyn Store> = world.store.clone();
+        let all = store.records::<Schedule>(None, String::new(), 9).await.unwrap();
+        all[0].next_at.unwrap().since(world.engine.now())
+    };
+    assert!(next_at(&world).await > HOUR - MINUTE, "the clock was ahead");
+    let restarted = world.node();
+    restarted.settle().await;
+    assert!(next_at(&restarted).await <= MINUTE, "{:?}", next_at(&restarted).await);
+    let before = restarted.n_claimable("a").await;
+    restarted.pass(MINUTE * 3).await;
+    assert!(restarted.n_claimable("a").await >= before + 2, "it ticks again");
 }
