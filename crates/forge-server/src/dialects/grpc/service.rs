@@ -179,7 +179,9 @@ impl Services {
         if let Err(error) = reservation.grow(REFLECTION_CALL_BYTES + head_bytes(request.headers())) {
             return Ok(self.refuse(error, origin.address));
         }
-        let mut answer = reflection(request.map(|body| ReflectionBody::new(body, reservation))).await?;
+        let request = request.map(|body| ReflectionBody::new(body, reservation));
+        let answered = request.body().answered();
+        let mut answer = reflection(request).await?.map(answered);
         if let Ok(charge) = origin.unread.begin(holder, 0) {
             answer.extensions_mut().insert(charge);
         }

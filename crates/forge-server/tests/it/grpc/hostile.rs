@@ -63,11 +63,19 @@ async fn messages_of_strangers_are_small_and_have_a_bound_together() {
 async fn reflection_takes_small_messages_and_few_calls() {
     let world = World::start().await;
     let mut channel = Channel::connect(world.address).await;
-    let large = channel.call(posted(REFLECTION, half(announced(1 << 20, 0)))).await.unwrap();
-    let body = http_body_util::BodyExt::collect(large.into_body());
-    let ended = timeout(Duration::from_secs(9), body).await.expect("refused at once").unwrap();
-    // The library that answers ends the call without a word, and with no answer.
-    assert!(ended.to_bytes().is_empty(), "nothing is answered");
+    for (message, code) in [
+        (announced(1 << 20, 0), Code::ResourceExhausted),
+        (announced(4 << 10, 4 << 10), Code::InvalidArgument),
+        (vec![0, 0, 0, 0, 2, 0xff, 0xff], Code::InvalidArgument),
+    ] {
+        let refused = channel.call(posted(REFLECTION, half(message))).await.unwrap();
+        let body = http_body_util::BodyExt::collect(refused.into_body());
+        let ended = timeout(Duration::from_secs(9), body).await.expect("refused at once").unwrap();
+        let status = ended.trailers().and_then(Status::from_header_map).expect("the status comes last");
+        assert_eq!(status.code(), code, "{status}");
+        assert!(!status.message().is_empty());
+        assert!(ended.to_bytes().is_empty(), "nothing is answered");
+    }
     let mut open = Vec::new();
     let refused = loop {
         assert!(open.len() < 40, "there is no bound");
