@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use forge_core::command::{Claim, Owned, Retry, Submit};
+use forge_core::command::{Claim, Content, Output, Owned, Retry, Submit};
 use forge_core::id::{ClientId, ExecutionId, JobId, KeyId, WebhookId};
 use forge_core::job::Job;
 use forge_core::rows::Render;
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 use crate::committer::{self, CommandQueue, CommitContext};
 use crate::ids::Ids;
-use crate::intake::Intake;
+use crate::intake::{self, Intake};
 use crate::journal::JournalReader;
 use crate::loops::Loops;
 use crate::options::Options;
@@ -251,6 +251,14 @@ impl Engine {
         let EngineState { context, ids, result_bytes_max, .. } = &*self.inner;
         let blob = ids.blob(&*context.clock);
         Intake::new(context.clone(), blob, media_type.into(), file_name, *result_bytes_max)
+    }
+
+    /// Deletes what was uploaded for a lease and is not its upload any more.
+    pub async fn discard(&self, output: &Output) -> Result<(), forge_store::Error> {
+        match &output.content {
+            Content::Inline(_) => Ok(()),
+            Content::Stored(blob) => intake::discard(&self.inner.context, blob.id).await,
+        }
     }
 
     /// A reader of the journal, from the row after `after` on.

@@ -141,7 +141,7 @@ impl Intake {
 const DISCARDED: Time = Time::from_micros(0);
 
 /// Deletes a blob that no result names, without the hour that others may be at it.
-async fn discard(context: &CommitContext, blob: BlobId) -> Result<(), forge_store::Error> {
+pub(crate) async fn discard(context: &CommitContext, blob: BlobId) -> Result<(), forge_store::Error> {
     context.store.blobs().touch(blob, DISCARDED).await?;
     let sweep = Sweep { loose_before: Time::from_micros(1), ..Sweep::nothing(DISCARDED_AT_ONCE_MAX) };
     context.store.sweep(sweep).await.map(drop)

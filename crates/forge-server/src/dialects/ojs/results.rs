@@ -58,6 +58,11 @@ async fn put(call: Call<'_>, body: Body) -> Result<Response, ApiError> {
     let (size, media_type) = (output.content.size(), output.media_type.clone());
     let kept = app.engine.act(Command::Upload(Upload { held, output })).await;
     kept.map_err(|error| refusals::of_engine(app, error))?;
+    if let Some(replaced) = job.lease.as_ref().and_then(|lease| lease.upload.as_ref())
+        && let Err(error) = app.engine.discard(replaced).await
+    {
+        tracing::warn!(%error, "could not delete an upload that was replaced; a sweep will");
+    }
     Ok(reply::ok(&json!({"job_id": job.id.to_string(), "size": size, "media_type": media_type})))
 }
 

@@ -118,3 +118,53 @@ async fn a_job_has_one_upload_at_a_time_and_one_that_breaks_off_frees_its_place(
     tokio::time::timeout(span, n_uploads(0)).await.expect("its place is free when its bytes are deleted");
     put(&world, &id, &token).body("third").send().await.expect(200);
 }
+
+/// Files of results in a folder, and below it.
+fn n_files(folder: &std::path::Path) -> usize {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let count = |path: std::path::PathBuf| match path.is_dir() {
+        true => n_files(&path),
+        false => usize::from(!path.file_name().unwrap().to_string_lossy().starts_with("jobs.db")),
+    };
+    entries.map(count).sum()
+}
+
+#[tokio::test]
+async fn files_of_uploads_that_break_off_or_are_replaced_are_deleted_at_once() {
+    use tokio::io::AsyncWriteExt;
+    let folder = tempfile::tempdir().unwrap();
+    let store = forge_store::sqlite::Sqlite::open(&folder.path().join("jobs.db")).unwrap();
+    let server = Server::on(std::sync::Arc::new(store), &[], forge_server::Bounds::default()).await;
+    let client = server.client().await;
+    let world = World { server, client };
+    let id = world.push(json!({})).await;
+    let token = world.fetch().await["lease_token"].as_str().unwrap().to_owned();
+    let files = async |n: usize| {
+        while n_files(folder.path()) != n {
+            tokio::task::yield_now().await;
+        }
+    };
+    let span = std::time::Duration::from_secs(20);
+    let mut half = tokio::net::TcpStream::connect(world.server.address).await.unwrap();
+    let head = format!(
+        "PUT /ojs/v1/jobs/{id}/result HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n\
+         lease-token: {token}\r\ncontent-length: 9000000\r\n\r\n",
+        world.client.key
+    );
+    half.write_all(head.as_bytes()).await.unwrap();
+    half.write_all(&vec![b'x'; 3_000_000]).await.unwrap();
+    tokio::time::timeout(span, files(1)).await.expect("it is written as it comes");
+    drop(half);
+    tokio::time::timeout(span, files(0)).await.expect("it broke off");
+    while world.server.app.uploads.n_taken() > 0 {
+        tokio::task::yield_now().await;
+    }
+    for text in ["first", "second"] {
+        put(&world, &id, &token).body(text.repeat(600_000)).send().await.expect(200);
+        assert_eq!(n_files(folder.path()), 1, "{text}");
+    }
+    world.ack(&id).await.expect(200);
+    assert_eq!(n_files(folder.path()), 1, "the result stays");
+    let result = world.client.get(&format!("/ojs/v1/jobs/{id}/result")).await;
+    assert!(result.text().starts_with("second"));
+}
