@@ -396,6 +396,9 @@ impl App {
         if self.worker().is_some_and(WorkerHandle::is_over) {
             return Err(NotReady::Workers);
         }
+        if let Some(damage) = self.engine.store().damage() {
+            return Err(NotReady::Damaged(damage.to_owned()));
+        }
         // The cheapest question there is: it proves a connection and a schema.
         match timeout(READY_TIMEOUT, self.engine.store().journal_end()).await {
             Ok(Ok(_)) => Ok(()),
@@ -457,6 +460,8 @@ pub enum NotReady {
     Store(forge_store::Error),
     /// The store does not answer.
     StoreSilent,
+    /// The store has reported that it is damaged: only a restart makes the server ready again.
+    Damaged(String),
 }
 
 const fn by_default(mode: RetryMode) -> Mode {

@@ -111,6 +111,10 @@ async fn ready(State(app): State<Arc<App>>) -> Response {
             (Kind::StorageUnavailable, "store")
         }
         NotReady::StoreSilent => (Kind::StorageTimeout, "store"),
+        NotReady::Damaged(damage) => {
+            tracing::error!(damage, "the store is damaged");
+            (Kind::StorageError, "damaged")
+        }
     };
     not_ready(kind, reason)
 }

@@ -85,6 +85,12 @@ pub trait Store: Send + Sync + 'static {
         Box::pin(async { Ok(None) })
     }
 
+    /// The first report of damage to the store as a whole (not to one row) since it was opened. What is behind it cannot be trusted until an operator
+    /// has looked and opened it again.
+    fn damage(&self) -> Option<&str> {
+        None
+    }
+
     /// Whether other processes may be at work on the same data, so that news of them can be lost.
     fn is_shared(&self) -> bool {
         self.lanes() > 1

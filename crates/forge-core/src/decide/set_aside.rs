@@ -1,10 +1,12 @@
 //! Rows that nobody can use: set aside with the batch that met them, and given another chance when asked.
 
+use alloc::format;
 use alloc::vec::Vec;
 
 use super::working_set::WorkingSet;
 use crate::command::Answer;
 use crate::delivery::{Delivery, DeliveryStage};
+use crate::job::{Job, Shelf};
 use crate::rows::Wants;
 use crate::set_aside::{RowId, SetAside, Unreadable};
 
@@ -13,6 +15,16 @@ pub(super) fn wants(row: RowId, wants: &mut Wants) {
         RowId::Job(id) => drop(wants.jobs.insert(id)),
         RowId::Delivery(id) => drop(wants.deliveries.insert(id)),
     }
+}
+
+/// A job that a store found on a shelf on which it does not stand by its own bytes: one of the two is damaged. A claim could not hand it
+/// out, and would find it again for ever.
+pub(super) fn misplaced(job: &Job, shelf: &Shelf) -> Unreadable {
+    let reason = match job.shelf() {
+        Some(own) => format!("its bytes put it on the shelf {own:?}, and its row on {shelf:?}"),
+        None => format!("by its bytes it is {:?} and on no shelf, and its row is on {shelf:?}", job.state),
+    };
+    Unreadable { row: RowId::Job(job.id), reason, next: None }
 }
 
 impl WorkingSet<'_> {

@@ -90,7 +90,7 @@ struct LoadedShelf {
 impl<'a> WorkingSet<'a> {
     pub(super) fn new(batch: &Batch, mut rows: Rows, render: &'a dyn Render) -> WorkingSet<'a> {
         let outbox = Outbox::new(&mut rows);
-        let unreadable = core::mem::take(&mut rows.unreadable);
+        let mut unreadable = core::mem::take(&mut rows.unreadable);
         let asked = super::shelves_asked(batch);
         let mut index = BTreeMap::new();
         let mut jobs = Vec::with_capacity(rows.jobs.len() + batch.commands.len());
@@ -111,8 +111,15 @@ impl<'a> WorkingSet<'a> {
         let mut shelves: BTreeMap<Shelf, LoadedShelf> = BTreeMap::new();
         for (shelf, ids) in rows.shelves {
             let limit = asked.get(&shelf).copied().unwrap_or(limits::UNPARK_MAX);
-            let key = |id: &JobId| Some((jobs[*index.get(id)?].job.order(), *id));
-            let jobs: BTreeSet<_> = ids.iter().filter_map(key).collect();
+            let mut key = |id: &JobId| {
+                let entry: &WorkingJob = &jobs[*index.get(id)?];
+                if entry.shelf.as_ref() == Some(&shelf) {
+                    return Some((entry.job.order(), *id));
+                }
+                unreadable.push(super::set_aside::misplaced(&entry.job, &shelf));
+                None
+            };
+            let jobs: BTreeSet<_> = ids.iter().filter_map(&mut key).collect();
             let more = ids.len() >= limit;
             let cut = if more { jobs.last().copied() } else { None };
             shelves.insert(shelf, LoadedShelf { jobs, more, cut });

@@ -125,9 +125,9 @@ impl From<forge_store::Error> for ApiError {
 
 const fn of_fault(fault: Fault) -> Kind {
     match fault {
-        Fault::Unavailable | Fault::TooNew => Kind::StorageUnavailable,
+        Fault::Unavailable | Fault::TooNew | Fault::Full => Kind::StorageUnavailable,
         Fault::Timeout | Fault::Busy => Kind::StorageTimeout,
-        Fault::Full | Fault::Corrupt | Fault::Rejected | Fault::Unknown => Kind::StorageError,
+        Fault::Corrupt | Fault::Rejected | Fault::Unknown => Kind::StorageError,
     }
 }
 

@@ -13,6 +13,7 @@ mod client;
 mod collector;
 mod config;
 mod crash;
+mod damaged_rows;
 mod dashboard;
 mod deploy;
 mod generated_client;

@@ -1,7 +1,10 @@
 //! Rows that are set aside.
 
+use std::collections::HashMap;
+
 use forge_core::Changes;
 use forge_core::codec::Corrupt;
+use forge_core::id::JobId;
 use forge_core::set_aside::{RowId, SetAside};
 use forge_core::time::Time;
 use rusqlite::{Connection, Row, params};
@@ -16,6 +19,12 @@ statements! {
         UPDATE jobs
         SET lane = NULL, shelf = NULL, due_at = NULL
         WHERE id = ?1
+    ";
+
+    TAKE_JOB_AWAY_BY_NUMBER = "
+        UPDATE jobs
+        SET lane = NULL, shelf = NULL, due_at = NULL
+        WHERE n = ?1
     ";
 
     TAKE_DELIVERY_AWAY = "
@@ -43,14 +52,16 @@ statements! {
 }
 
 /// Comes after everything else about jobs and deliveries.
-pub(super) fn write(db: &Connection, changes: &Changes) -> Result<(), Error> {
+pub(super) fn write(db: &Connection, changes: &Changes, numbers: &HashMap<JobId, i64>) -> Result<(), Error> {
     for SetAside { row, at, reason } in &changes.set_aside {
-        let take_away = match row {
-            RowId::Job(_) => TAKE_JOB_AWAY,
-            RowId::Delivery(_) => TAKE_DELIVERY_AWAY,
-        };
         let id = row.as_u128().to_be_bytes();
-        db.prepare_cached(take_away)?.execute(params![id])?;
+        match row {
+            RowId::Job(job) => match numbers.get(job) {
+                Some(n) => db.prepare_cached(TAKE_JOB_AWAY_BY_NUMBER)?.execute(params![n])?,
+                None => db.prepare_cached(TAKE_JOB_AWAY)?.execute(params![id])?,
+            },
+            RowId::Delivery(_) => db.prepare_cached(TAKE_DELIVERY_AWAY)?.execute(params![id])?,
+        };
         db.prepare_cached(PUT_ASIDE)?.execute(params![row.kind(), id, at.as_micros(), reason])?;
     }
     let forgotten = changes.forgotten.iter().map(|gone| RowId::Job(gone.job));

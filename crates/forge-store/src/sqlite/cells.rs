@@ -8,6 +8,7 @@ use forge_core::id::JobId;
 use forge_core::job::{Head, Job, Name};
 use forge_core::rows::Counts;
 use rusqlite::Row;
+use rusqlite::types::ValueRef;
 
 use crate::Error;
 
@@ -24,6 +25,15 @@ pub(super) fn array<const N: usize>(row: &Row<'_>, column: usize) -> Result<[u8;
 /// A job id in a column.
 pub(super) fn job_id(row: &Row<'_>, column: usize) -> Result<JobId, Error> {
     Ok(JobId::from_u128(u128::from_be_bytes(array(row, column)?)))
+}
+
+/// The same for a column that may be damaged: what is missing of sixteen bytes is zero, and what is too much is left out.
+pub(super) fn damaged_job_id(row: &Row<'_>, column: usize) -> Result<JobId, Error> {
+    let mut id = [0; 16];
+    if let ValueRef::Blob(bytes) | ValueRef::Text(bytes) = row.get_ref(column)? {
+        id.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+    }
+    Ok(JobId::from_u128(u128::from_be_bytes(id)))
 }
 
 /// A name in a column.

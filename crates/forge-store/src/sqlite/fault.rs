@@ -1,5 +1,7 @@
 //! What SQLite's errors mean to a caller.
 
+use std::error::Error as _;
+
 use rusqlite::ErrorCode;
 use rusqlite::ffi::{self, SQLITE_IOERR_SHMSIZE};
 
@@ -18,6 +20,13 @@ pub(super) fn of_commit(error: rusqlite::Error) -> Error {
         Fault::Unavailable => Error::new(Fault::Unknown, error),
         fault => Error::new(fault, error),
     }
+}
+
+/// Whether SQLite says that the file is damaged, and not only that one value is not what the schema allows.
+pub(super) fn is_of_file(error: &Error) -> bool {
+    let error = error.source().and_then(|source| source.downcast_ref::<rusqlite::Error>());
+    let code = error.and_then(rusqlite::Error::sqlite_error_code);
+    matches!(code, Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 
 fn fault_of(error: &rusqlite::Error) -> Fault {

@@ -62,7 +62,7 @@ statements! {
     ";
 }
 
-/// What was loaded, and under which row numbers: writing by number saves looking the id up again.
+/// What was loaded, and under which row numbers: writing by number saves looking the id up again, and reaches a row whose id is damaged.
 #[derive(Default)]
 pub(super) struct Loaded {
     pub(super) rows: Rows,
@@ -139,11 +139,11 @@ impl Loaded {
     fn jobs(&mut self, db: &Connection, ids: &BTreeSet<JobId>, cache: &mut WriterCache) -> Result<(), Error> {
         let mut statement = db.prepare_cached(JOB)?;
         for &id in ids {
-            if self.numbers.contains_key(&id) {
-                continue;
-            }
             if self.rows.unreadable.iter().any(|met| met.row == RowId::Job(id)) {
                 return Err(Corrupt.into());
+            }
+            if self.numbers.contains_key(&id) {
+                continue;
             }
             if let Some((n, job)) = cache.take(id) {
                 self.numbers.insert(id, n);
@@ -206,9 +206,12 @@ impl Loaded {
         let mut found = statement.query(params)?;
         let mut ids = Vec::new();
         while let Some(row) = found.next()? {
-            let id = cells::job_id(row, 1)?;
+            let (n, id) = (row.get(0)?, cells::damaged_job_id(row, 1)?);
             match self.take(row) {
-                Err(error) if error.fault == Fault::Corrupt => self.note(id, &error),
+                Err(error) if error.fault == Fault::Corrupt => {
+                    self.note(id, &error);
+                    self.numbers.insert(id, n);
+                }
                 taken => taken?,
             }
             ids.push(id);

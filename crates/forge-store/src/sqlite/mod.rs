@@ -38,7 +38,7 @@ mod writer_cache;
 mod tests;
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use forge_core::id::BlobId;
 use forge_core::time::Time;
@@ -80,6 +80,8 @@ pub struct Sqlite {
     /// The part of the object store that belongs to this database.
     objects: Option<Arc<dyn ObjectPlace>>,
     wakeups: broadcast::Sender<Wakeup>,
+    /// The first report that the file is damaged.
+    damage: OnceLock<String>,
 }
 
 impl Sqlite {
@@ -121,6 +123,7 @@ impl Sqlite {
             files,
             objects,
             wakeups,
+            damage: OnceLock::new(),
         })
     }
 
@@ -164,6 +167,16 @@ impl Sqlite {
         Ok(delete_objects(self.objects.as_ref(), unknown.into_iter().map(doomed).collect()).await.len())
     }
 
+    /// Remembers the first report that the file is damaged.
+    fn note_damage<T>(&self, done: Result<T, Error>) -> Result<T, Error> {
+        if let Err(error) = &done
+            && fault::is_of_file(error)
+        {
+            self.damage.get_or_init(|| error.to_string());
+        }
+        done
+    }
+
     /// Notes uploads of a blob in its row.
     fn note_upload(&self, blob: BlobId) -> Result<NoteUpload, Error> {
         let chores = Arc::new(self.chores.handle()?);
@@ -203,15 +216,19 @@ impl Blobs for Sqlite {
 
 impl Store for Sqlite {
     fn transact(&self, wants: Wants, decide: Decide) -> Boxed<'_, Changes> {
-        Box::pin(async move { self.writer.lock().await.transact(&wants, decide) })
+        Box::pin(async move { self.note_damage(self.writer.lock().await.transact(&wants, decide)) })
     }
 
     fn read(&self, query: Query) -> Boxed<'_, Page> {
-        Box::pin(self.readers.read(query))
+        Box::pin(async move { self.note_damage(self.readers.read(query).await) })
     }
 
     fn sweep(&self, sweep: Sweep) -> Boxed<'_, Swept> {
-        Box::pin(self.sweep_all(sweep))
+        Box::pin(async move { self.note_damage(self.sweep_all(sweep).await) })
+    }
+
+    fn damage(&self) -> Option<&str> {
+        self.damage.get().map(String::as_str)
     }
 
     fn blobs(&self) -> &dyn Blobs {

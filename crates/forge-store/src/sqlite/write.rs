@@ -160,7 +160,7 @@ pub(super) fn write(
     }
     deliveries::write(db, changes)?;
     forget(db, &changes.forgotten)?;
-    aside::write(db, changes)?;
+    aside::write(db, changes, numbers)?;
     insert_ends(db, changes)?;
     put_keys(db, &changes.keys, &changes.keys_removed)?;
     put_uniques(db, changes)?;

@@ -405,7 +405,7 @@ fn pages() -> Value {
         "Ready": object("The server can do its work.", &["status"], json!({"status": {"const": "ready"}})),
         "NotReady": object("The server cannot do its work now.", &["status", "reason", "code"], json!({
             "status": {"const": "not ready"},
-            "reason": {"enum": ["stopping", "store", "workers"], "description": "What it waits for."},
+            "reason": {"enum": ["stopping", "store", "workers", "damaged"], "description": "What it waits for."},
             "code": text("ForgeRun's code."),
         })),
         "ProblemTypes": object("Every problem type.", &["language", "problems"], json!({

@@ -13,6 +13,7 @@ use forge_engine::Error;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
+use super::work::HandedOut;
 use crate::app::App;
 use crate::limits::STREAM_CLAIM_GRACE;
 
@@ -73,9 +74,9 @@ impl TakenJobs {
         self.jobs.extend(jobs.iter().map(|job| (job.id, job.fence)));
     }
 
-    /// The first `n` stay with their worker.
-    pub(super) fn keep(mut self, n: usize) {
-        self.jobs.drain(..n);
+    /// These stay with their worker.
+    pub(super) fn keep(mut self, handed_out: &[HandedOut]) {
+        self.jobs.retain(|(id, _)| handed_out.iter().all(|of| of.job.id != *id));
     }
 }
 

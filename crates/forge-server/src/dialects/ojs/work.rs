@@ -6,11 +6,15 @@ use std::time::Duration;
 use axum::http::HeaderName;
 use axum::response::Response;
 use forge_core::catalog::Kind;
-use forge_core::command::{Claim, Conclude, Extend, Fail, Held, Note, Output, Snooze, Succeed, WorkerKind};
+use forge_core::command::{
+    Claim, Conclude, Extend, Fail, Held, Holder, Note, Output, Snooze, Succeed, WorkError, WorkerKind,
+};
+use forge_core::id::JobId;
 use forge_core::job::{Input, Job, Lane, Name};
 use forge_core::queue::{Owner, QueueId};
 use forge_core::{Command, Refusal};
 use forge_engine::Error;
+use forge_store::Fault;
 use forge_wire::ojs::job::{JobView, ParentResults, attempts, completed_at, retry_delay_ms};
 use forge_wire::ojs::state::StateWord;
 use forge_wire::ojs::worker::{
@@ -99,7 +103,7 @@ pub(in crate::dialects) async fn fetch_jobs(
         call.exchange.is_about(RequestSubject::job(first, false));
     }
     let handed_out = handed_out_within(app, jobs, bytes_max).await?;
-    taken.keep(handed_out.len());
+    taken.keep(&handed_out);
     Ok(handed_out)
 }
 
@@ -151,20 +155,53 @@ impl HandedOut {
 
 /// Jobs, each with what it works on, and what the steps left that it waited for.
 pub(in crate::dialects) async fn handed_out(app: &App, jobs: Vec<Job>) -> Result<Vec<HandedOut>, ApiError> {
-    let parents = parents_of(app, &jobs.iter().collect::<Vec<_>>()).await?;
-    let jobs = with_inputs(app, jobs).await?.into_iter();
-    Ok(jobs.zip(parents).map(|((job, input), parents)| HandedOut { job, input, parents }).collect())
+    let jobs = with_readable_inputs(app, jobs).await?;
+    let parents = parents_of(app, &jobs.iter().map(|(job, _)| job).collect::<Vec<_>>()).await?;
+    let jobs = jobs.into_iter().zip(parents);
+    Ok(jobs.map(|((job, input), parents)| HandedOut { job, input, parents }).collect())
+}
+
+/// Jobs that were just claimed, each with what it works on. One whose input is damaged fails: handed back, it would be the next to be claimed
+/// again, and no worker would get to the jobs behind it.
+async fn with_readable_inputs(app: &App, jobs: Vec<Job>) -> Result<Vec<(Job, Input)>, ApiError> {
+    let store = app.engine.store();
+    match store.inputs(jobs.iter().map(|job| job.id).collect()).await {
+        Err(error) if error.fault == Fault::Corrupt => {}
+        inputs => return Ok(paired(jobs, inputs?)),
+    }
+    let mut found = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        match store.inputs(vec![job.id]).await {
+            Err(error) if error.fault == Fault::Corrupt => {
+                tracing::error!(job.id = %job.id, %error, "the input of a job cannot be read; the job fails");
+                let error = WorkError {
+                    retryable: Some(false),
+                    ..WorkError::new(Kind::StorageError, "The stored input of the job is damaged.")
+                };
+                let held = Held { job: job.id, holder: Holder::Token(job.fence), client: None };
+                if let Err(error) = app.engine.act(Command::Fail(Fail { held, error })).await {
+                    tracing::warn!(job.id = %job.id, %error, "a job whose input cannot be read did not fail");
+                }
+            }
+            input => found.extend(paired(vec![job], input?)),
+        }
+    }
+    Ok(found)
 }
 
 /// Jobs, each with what it works on.
 async fn with_inputs(app: &App, jobs: Vec<Job>) -> Result<Vec<(Job, Input)>, ApiError> {
-    let mut inputs = app.engine.store().inputs(jobs.iter().map(|job| job.id).collect()).await?;
+    let inputs = app.engine.store().inputs(jobs.iter().map(|job| job.id).collect()).await?;
+    Ok(paired(jobs, inputs))
+}
+
+fn paired(jobs: Vec<Job>, mut inputs: Vec<(JobId, Input)>) -> Vec<(Job, Input)> {
     let input_of = |job: Job| {
         let found = inputs.iter().position(|(id, _)| *id == job.id);
         let input = found.map(|at| inputs.swap_remove(at).1).unwrap_or_default();
         (job, input)
     };
-    Ok(jobs.into_iter().map(input_of).collect())
+    jobs.into_iter().map(input_of).collect()
 }
 
 /// The first of these jobs, each with what it works on, until that has so many bytes; at least one.

@@ -29,7 +29,7 @@ async fn a_broken_store_is_503_with_the_code_for_it_and_no_job() {
         (Fault::TooNew, "RFA_STORAGE_UNAVAILABLE", "storage-unavailable"),
         (Fault::Timeout, "RFA_STORAGE_DB_ERROR", "storage-timeout"),
         (Fault::Busy, "RFA_STORAGE_DB_ERROR", "storage-timeout"),
-        (Fault::Full, "RFA_STORAGE_DB_ERROR", "storage-error"),
+        (Fault::Full, "RFA_STORAGE_UNAVAILABLE", "storage-unavailable"),
         (Fault::Corrupt, "RFA_STORAGE_DB_ERROR", "storage-error"),
         (Fault::Rejected, "RFA_STORAGE_DB_ERROR", "storage-error"),
         (Fault::Unknown, "RFA_STORAGE_DB_ERROR", "storage-error"),

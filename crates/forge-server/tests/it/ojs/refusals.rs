@@ -173,7 +173,8 @@ async fn trouble_of_the_store_is_a_backend_error_that_says_when_to_come_back() {
     for (fault, status, code, word) in [
         (Fault::Unavailable, 503, "BACKEND_UNAVAILABLE", "backend_unavailable"),
         (Fault::Timeout, 504, "BACKEND_TIMEOUT", "backend_timeout"),
-        (Fault::Full, 500, "BACKEND_ERROR", "backend_error"),
+        (Fault::Full, 503, "BACKEND_UNAVAILABLE", "backend_unavailable"),
+        (Fault::Corrupt, 500, "BACKEND_ERROR", "backend_error"),
     ] {
         store.set(Mood::Broken(fault));
         for answer in [
