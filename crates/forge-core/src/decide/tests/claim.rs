@@ -1,17 +1,20 @@
 //! Claiming: order, batches, pauses, the bound on active jobs, leases.
 
+use std::sync::Arc;
 use std::time::Duration;
 use std::vec;
 use std::vec::Vec;
 
 use crate::command::{Answer, Claim, Command, NewJob, WorkerKind};
+use crate::decide::{Batch, decide, wants};
 use crate::id::JobId;
-use crate::job::Head;
+use crate::job::{Head, Job};
 use crate::queue::Owner;
+use crate::set_aside::RowId;
 use crate::state::State;
 use crate::work::Definition;
-use crate::world::World;
 use crate::world::build::*;
+use crate::world::{Plain, World};
 
 fn in_queue(n: u128, queue: &str, priority: i16) -> NewJob {
     job(n, |head| {
@@ -206,4 +209,26 @@ fn a_job_that_expired_is_called_off_rather_than_handed_out() {
     world.pass(secs(5));
     assert_eq!(named(&world.ask(claim("q", 9))), ids([2]));
     assert_eq!(world.job(1).state, State::Canceled);
+}
+
+#[test]
+fn a_job_that_does_not_stand_where_it_was_found_is_set_aside_and_the_next_one_handed_out() {
+    type Damage = fn(&mut Job);
+    let damages: [(&str, Damage); 4] = [
+        ("ended", |job| job.state = State::Succeeded),
+        ("held by a worker", |job| job.state = State::Running),
+        ("waiting", |job| job.available_at = Some(job.updated_at)),
+        ("in another queue", |job| Arc::make_mut(&mut job.head).queue = name("other")),
+    ];
+    for (what, damage) in damages {
+        let mut world = World::new();
+        world.ask(submit([plain(1), plain(2)]));
+        let batch = Batch { now: world.now, seed: 7, commands: vec![claim("q", 2)] };
+        let mut rows = world.load(&wants(&batch));
+        rows.jobs.iter_mut().filter(|job| job.id == id(1)).for_each(damage);
+        let changes = decide(&batch, rows, &Plain);
+        assert_eq!(named(&changes.answers[0]), ids([2]), "{what}");
+        let aside: Vec<RowId> = changes.set_aside.iter().map(|aside| aside.row).collect();
+        assert_eq!(aside, [RowId::Job(id(1))], "{what}");
+    }
 }
