@@ -439,6 +439,8 @@ pub struct Cancel {
     pub by: String,
     /// In English.
     pub reason: String,
+    /// Of a workflow: undo first what its steps did, as far as they declare how. If that is under way, `false` stops it.
+    pub compensate: bool,
 }
 
 /// Open another execution of a failed job.
@@ -452,6 +454,9 @@ pub struct Retry {
     pub afresh: bool,
     /// Only if it is a dead letter.
     pub dead_letter: bool,
+    /// Of a workflow: run this step again and all that depend on it, and leave the others as they are. `None` goes on from what
+    /// failed, or begins anew if it was compensated.
+    pub from: Option<u32>,
 }
 
 /// What became of a command.

@@ -36,6 +36,9 @@ pub const WORKFLOW_ERRORS_MAX: usize = 100;
 /// Bytes of what a workflow remembers of an error of a step. All of it is written whenever another step ends.
 pub const STEP_MESSAGE_BYTES_MAX: usize = 256;
 
+/// Steps that the outcome of a workflow names because their compensation failed.
+pub const COMPENSATION_FAILURES_NAMED: usize = 10;
+
 /// How long the job of a step is kept beyond its time, again and again, while its workflow runs: steps to come may need its result.
 pub const WORKFLOW_STEP_KEEP: Duration = Duration::from_secs(3600);
 

@@ -1,5 +1,5 @@
 //! Random workflows, random ends: whatever happens, every step has its turn at most once per execution, exactly when it should, and
-//! the workflow ends as its steps did.
+//! the workflow ends as its steps did. What succeeded is undone once, where it has to be.
 
 mod world;
 
@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use forge_core::Command;
 use forge_core::command::{Answer, NewStep};
 use forge_core::id::JobId;
+use forge_core::job::Job;
 use forge_core::record::RecordKind;
 use forge_core::state::State;
 use forge_core::workflow::{FailurePolicy, StepCondition, StepState, Workflow};
@@ -24,10 +25,20 @@ struct Drawn {
     edges: u16,
     when: u8,
     end: u8,
+    undo: bool,
 }
 
 fn drawn() -> impl Strategy<Value = Drawn> {
-    (any::<u16>(), 0u8..6, 0u8..8).prop_map(|(edges, when, end)| Drawn { edges, when, end })
+    (any::<u16>(), 0u8..6, 0u8..8, any::<bool>()).prop_map(|(edges, when, end, undo)| Drawn {
+        edges,
+        when,
+        end,
+        undo,
+    })
+}
+
+fn policy() -> impl Strategy<Value = FailurePolicy> {
+    prop::sample::select(vec![FailurePolicy::Continue, FailurePolicy::Stop, FailurePolicy::Compensate])
 }
 
 fn steps(drawn: &[Drawn]) -> Vec<NewStep> {
@@ -39,7 +50,8 @@ fn steps(drawn: &[Drawn]) -> Vec<NewStep> {
             5 => StepCondition::AnyFailed,
             _ => StepCondition::AllSucceeded,
         };
-        step_when(&index.to_string(), &after, when)
+        let step = step_when(&index.to_string(), &after, when);
+        if drawn.undo { undoable(step) } else { step }
     };
     drawn.iter().enumerate().map(step).collect()
 }
@@ -50,11 +62,10 @@ proptest! {
     #[test]
     fn a_workflow_ends_as_its_steps_do(
         drawn in prop::collection::vec(drawn(), 1..24),
-        stops: bool,
+        policy in policy(),
         together in 1usize..6,
         order: u64,
     ) {
-        let policy = if stops { FailurePolicy::Stop } else { FailurePolicy::Continue };
         let mut world = World::new();
         world.ask(workflow(OWN, policy, steps(&drawn)));
         let mut made: BTreeMap<JobId, u32> = BTreeMap::new();
@@ -86,11 +97,10 @@ proptest! {
     #[test]
     fn a_workflow_ends_whichever_of_its_steps_are_retried_by_themselves(
         drawn in prop::collection::vec(drawn(), 1..24),
-        stops: bool,
+        policy in policy(),
         mut order: u64,
         retries in 1usize..12,
     ) {
-        let policy = if stops { FailurePolicy::Stop } else { FailurePolicy::Continue };
         let mut world = World::new();
         world.ask(workflow(OWN, policy, steps(&drawn)));
         let mut executions = 0..retries as u128;
@@ -100,7 +110,11 @@ proptest! {
             let (running, failed): (Vec<_>, Vec<_>) = (of_steps(State::Running).collect(), of_steps(State::Failed).collect());
             prop_assert!(!running.is_empty(), "a workflow that runs has a step that does: {}", world.letters(OWN));
             order = order.rotate_left(7) ^ 0x9e37;
-            let retried = failed.get(order as usize % failed.len().max(1)).filter(|_| order & 8 == 8);
+            // While it is undone, a step that is retried runs by itself.
+            let is_step = |job: &Job| job.head.workflow.is_some_and(|step| step.index < drawn.len() as u32);
+            let alone = |job: &Job| is_step(job) && world.workflow(id(OWN)).is_compensating();
+            let retried = failed.get(order as usize % failed.len().max(1));
+            let retried = retried.filter(|job| order & 8 == 8 && !alone(job));
             let next = match retried.and_then(|job| Some((job, executions.next()?))) {
                 Some((job, n)) => revive_any(job.id.as_u128(), 5000 + n),
                 None => command(running[order as usize % running.len()], &drawn),
@@ -125,6 +139,15 @@ proptest! {
         let ended = world.job(OWN).state.is_final();
         let answer = world.ask(cancel(OWN));
         prop_assert_eq!(matches!(answer, Answer::Unchanged(_)), ended);
+        while world.job(OWN).state == State::Running {
+            let undoing = world.start_all();
+            prop_assert_eq!(undoing.len(), 1, "one compensation after the other");
+            world.ask(end_step(&undoing[0], true));
+        }
+        for (_, undone, step) in world.workflow(id(OWN)).compensations() {
+            let succeeded = world.workflow(id(OWN)).steps[undone as usize].state == StepState::Succeeded;
+            prop_assert_eq!(step.state == StepState::Succeeded, succeeded && !ended);
+        }
         prop_assert!(world.jobs.values().all(|job| job.state.is_final()));
         prop_assert!(world.workflow(id(OWN)).is_over());
         world.pass(forge_core::limits::RETENTION * 2);
@@ -136,9 +159,9 @@ proptest! {
 }
 
 /// How the job of a step ends: mostly well.
-fn command(job: &forge_core::job::Job, drawn: &[Drawn]) -> Command {
+fn command(job: &Job, drawn: &[Drawn]) -> Command {
     let step = job.head.workflow.unwrap();
-    match drawn[step.index as usize].end {
+    match drawn[step.index as usize % drawn.len()].end {
         0 | 1 => end_step(job, false),
         2 => cancel(job.id.as_u128()),
         _ => end_step(job, true),
@@ -152,7 +175,8 @@ fn note_made(world: &World, made: &mut BTreeMap<JobId, u32>) {
 
 /// No step has its turn before those it waits for are over, none is skipped that could run, and none is forgotten.
 fn turns_are_right(workflow: &Workflow, policy: FailurePolicy) {
-    for step in &workflow.steps {
+    undone_in_order(workflow);
+    for (_, step) in workflow.declared() {
         let before = || step.after.iter().map(|&before| workflow.steps[before as usize].state);
         let over = before().all(StepState::is_over);
         let well = before().all(|state| state == StepState::Succeeded);
@@ -165,7 +189,9 @@ fn turns_are_right(workflow: &Workflow, policy: FailurePolicy) {
                 assert!(!hopeless, "its turn never comes: {context}");
             }
             StepState::Skipped => match step.when {
-                StepCondition::AllSucceeded => assert!(!well || policy == FailurePolicy::Stop, "{context}"),
+                StepCondition::AllSucceeded => {
+                    assert!(!well || policy != FailurePolicy::Continue, "{context}")
+                }
                 StepCondition::AllEnded => panic!("it runs however the others end: {context}"),
                 StepCondition::AnyFailed => assert!(well, "{context}"),
             },
@@ -181,9 +207,22 @@ fn turns_are_right(workflow: &Workflow, policy: FailurePolicy) {
     }
 }
 
+/// Compensations wait until all steps are over, and run one after the other, the newest success first.
+fn undone_in_order(workflow: &Workflow) {
+    let begun = || workflow.compensations().filter(|(_, _, step)| step.state != StepState::Skipped);
+    let nth = |undone: u32| workflow.steps[undone as usize].nth_success;
+    let waiting = begun().filter(|(_, _, step)| step.state == StepState::Waiting);
+    let newest_waiting = waiting.map(|(_, undone, _)| nth(undone)).max().unwrap_or(0);
+    let others = begun().filter(|(_, _, step)| step.state != StepState::Waiting);
+    assert!(others.map(|(_, undone, _)| nth(undone)).all(|nth| nth > newest_waiting), "{workflow:?}");
+    assert!(begun().filter(|(_, _, step)| step.state == StepState::Released).count() <= 1, "{workflow:?}");
+    assert!(begun().next().is_none() || workflow.declared().all(|(_, step)| step.state.is_over()));
+    assert!(begun().all(|(_, undone, _)| workflow.steps[undone as usize].state == StepState::Succeeded));
+}
+
 /// Every step that waits has one before it that is not over, whose end will move it on.
 fn waits_are_right(workflow: &Workflow) {
-    for step in workflow.steps.iter().filter(|step| step.state == StepState::Waiting) {
+    for (_, step) in workflow.declared().filter(|(_, step)| step.state == StepState::Waiting) {
         let mut before = step.after.iter().map(|&before| workflow.steps[before as usize].state);
         assert!(before.any(|state| !state.is_over()), "{step:?} in {workflow:?}");
     }

@@ -139,19 +139,32 @@ impl Engine {
     /// Opens another execution of a failed job: the job as it stands, and whether that changed it. `afresh` as in [`Retry`].
     pub async fn retry(&self, owned: Owned, afresh: bool) -> Result<(Job, bool), Error> {
         let execution = self.execution_id();
-        self.act(Command::Retry(Retry { owned, execution, afresh, dead_letter: false })).await
+        self.act(Command::Retry(Retry { owned, execution, afresh, dead_letter: false, from: None })).await
+    }
+
+    /// Opens another execution of a failed workflow. `from` as in [`Retry`].
+    pub async fn retry_workflow(&self, owned: Owned, from: Option<u32>) -> Result<(Job, bool), Error> {
+        let execution = self.execution_id();
+        self.act(Command::Retry(Retry { owned, execution, afresh: false, dead_letter: false, from })).await
     }
 
     /// The same for a dead letter, with a full budget; refused if the job is none.
     pub async fn revive(&self, owned: Owned) -> Result<(Job, bool), Error> {
         let execution = self.execution_id();
-        self.act(Command::Retry(Retry { owned, execution, afresh: true, dead_letter: true })).await
+        self.act(Command::Retry(Retry { owned, execution, afresh: true, dead_letter: true, from: None }))
+            .await
     }
 
     /// The same for many, each for itself; they share transactions. Says of each whether it went well.
     pub async fn revive_all(&self, jobs: Vec<Owned>) -> Vec<Result<(), Error>> {
         let retry = |owned| {
-            Command::Retry(Retry { owned, execution: self.execution_id(), afresh: true, dead_letter: true })
+            Command::Retry(Retry {
+                owned,
+                execution: self.execution_id(),
+                afresh: true,
+                dead_letter: true,
+                from: None,
+            })
         };
         let answers = self.inner.commands.run_all(jobs.into_iter().map(retry).collect()).await;
         let settled = |answered: Result<Answer, Error>| match answered? {

@@ -75,9 +75,9 @@ impl Acknowledged {
         }
     }
 
-    /// A client heard that its job was canceled.
+    /// A client heard that its job was canceled, or will be once what it did is undone.
     pub(crate) fn canceled(&self, job: &Job) {
-        self.inner().ended.insert(job.execution, (job.id, job.state));
+        self.inner().ended.insert(job.execution, (job.id, State::Canceled));
     }
 
     /// One of the client's acknowledged jobs, by lot.

@@ -123,6 +123,7 @@ async fn cancel(context: &SimContext, engine: &Engine, client: ClientId) {
         execution: None,
         by: "user".into(),
         reason: "changed my mind".into(),
+        compensate: context.world.chance(800),
     });
     if let Ok((job, true)) = engine.act(command).await {
         context.log.tell(|| format!("client {client} cancels {}", job.id));
@@ -163,8 +164,13 @@ async fn trespass(context: &SimContext, engine: &Engine, client: ClientId) {
     let stranger = ClientId::from_u128(client.as_u128() + 1000);
     let Some(job) = context.acknowledged.some_job_of(client, context.world.roll()) else { return };
     let owned = Owned { job, client: Some(stranger) };
-    let command =
-        Command::Cancel(Cancel { owned, execution: None, by: "stranger".into(), reason: String::new() });
+    let command = Command::Cancel(Cancel {
+        owned,
+        execution: None,
+        by: "stranger".into(),
+        reason: String::new(),
+        compensate: true,
+    });
     match engine.act(command).await {
         Err(Error::Refused(Refusal::Foreign | Refusal::NotFound)) => {}
         Ok(_) | Err(Error::Refused(_)) => context.log.broken(format!("a stranger reached job {job}")),

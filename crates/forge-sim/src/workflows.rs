@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use forge_core::command::{Idempotency, NewJob, NewStep, NewWorkflow, Submit};
 use forge_core::id::{ClientId, JobId};
-use forge_core::job::{IdempotencyKey, Input, Job};
+use forge_core::job::{Head, IdempotencyKey, Input, Job};
 use forge_core::state::State;
-use forge_core::workflow::{FailurePolicy, StepCondition, StepState, Workflow, WorkflowForm, WorkflowHead};
+use forge_core::workflow::{
+    FailurePolicy, StepCondition, StepDefinition, StepState, Workflow, WorkflowForm, WorkflowHead,
+};
 use forge_core::{Answer, Changes, Command};
 use forge_engine::{Clock, Error};
 use forge_store::Store;
@@ -20,7 +22,11 @@ use crate::run::SimContext;
 pub(crate) async fn begin(context: &SimContext, client: ClientId, action: u64) {
     let key = format!("workflow-{}", action / 3);
     let steps = steps(context, client);
-    let policy = if context.world.chance(300) { FailurePolicy::Stop } else { FailurePolicy::Continue };
+    let policy = match context.world.below(4) {
+        0 => FailurePolicy::Stop,
+        1 => FailurePolicy::Compensate,
+        _ => FailurePolicy::Continue,
+    };
     let about = WorkflowHead { form: WorkflowForm::Graph, name: key.clone() };
     let mut head = about.own_job(client, steps.len(), context.world.now());
     let key = IdempotencyKey { client, operation: "workflow".into(), key };
@@ -55,22 +61,20 @@ pub(crate) async fn begin(context: &SimContext, client: ClientId, action: u64) {
 
 fn steps(context: &SimContext, client: ClientId) -> Vec<NewStep> {
     let n_steps = 2 + context.world.below(5) as u32;
+    let definition = || {
+        let head = Head { unique: None, ..clients::head(context, client) };
+        StepDefinition { head: Arc::new(head), input: Arc::new(Input::default()) }
+    };
     let step = |index: u32| {
-        let mut head = clients::head(context, client);
-        head.unique = None;
+        let StepDefinition { head, input } = definition();
         let after = (0..index).filter(|_| context.world.chance(450)).collect();
         let when = match context.world.below(6) {
             0 => StepCondition::AllEnded,
             1 => StepCondition::AnyFailed,
             _ => StepCondition::AllSucceeded,
         };
-        NewStep {
-            id: index.to_string(),
-            after,
-            when,
-            head: Arc::new(head),
-            input: Arc::new(Input::default()),
-        }
+        let compensation = context.world.chance(400).then(definition);
+        NewStep { id: index.to_string(), after, when, head, input, compensation }
     };
     (0..n_steps).map(step).collect()
 }
@@ -107,7 +111,7 @@ pub(crate) async fn reckon(context: &SimContext, store: &dyn Store, own: &Job) {
     let Some(workflow) = read else {
         return context.log.broken(format!("workflow {} has lost its record", own.id));
     };
-    for (index, step) in (0..).zip(&workflow.steps) {
+    for (index, step) in workflow.declared() {
         let before = || step.after.iter().map(|&before| workflow.steps[before as usize].state);
         let well = before().all(|state| state == StepState::Succeeded);
         let had_turn = !matches!(step.state, StepState::Waiting | StepState::Skipped);
@@ -117,7 +121,7 @@ pub(crate) async fn reckon(context: &SimContext, store: &dyn Store, own: &Job) {
             StepCondition::AnyFailed => !well,
         };
         // One that was cancelled, or stops at a failure, leaves out steps that would have had their turn.
-        let cut_off = own.state == State::Canceled || workflow.policy == FailurePolicy::Stop;
+        let cut_off = own.state == State::Canceled || workflow.policy != FailurePolicy::Continue;
         if !step.state.is_over() || (had_turn && !should) || (should && !had_turn && !cut_off) {
             context.log.broken(format!("step {index} of workflow {}: {step:?} in {workflow:?}", own.id));
         }
@@ -125,9 +129,26 @@ pub(crate) async fn reckon(context: &SimContext, store: &dyn Store, own: &Job) {
             reckon_step(context, store, &workflow, index, step.state).await;
         }
     }
+    reckon_compensations(context, store, own, &workflow).await;
     let succeeded = workflow.counts().failed == 0;
     if own.state != State::Canceled && succeeded != (own.state == State::Succeeded) {
         context.log.broken(format!("workflow {} is {:?}, its steps: {workflow:?}", own.id, own.state));
+    }
+}
+
+/// What succeeded was undone if the workflow failed and asks for that, or was cancelled and nobody said no; nothing else was.
+async fn reckon_compensations(context: &SimContext, store: &dyn Store, own: &Job, workflow: &Workflow) {
+    let fails_so = own.state == State::Failed && workflow.policy == FailurePolicy::Compensate;
+    for (index, undone, step) in workflow.compensations() {
+        let succeeded = workflow.steps[undone as usize].state == StepState::Succeeded;
+        let had_turn = step.state != StepState::Skipped;
+        let may = succeeded && (fails_so || own.state == State::Canceled);
+        if !step.state.is_over() || (had_turn && !may) || (fails_so && succeeded && !had_turn) {
+            context.log.broken(format!("compensation {index} of workflow {}: {workflow:?}", own.id));
+        }
+        if had_turn {
+            reckon_step(context, store, workflow, index, step.state).await;
+        }
     }
 }
 

@@ -49,7 +49,13 @@ fn submit(n: u64) -> Command {
 
 fn cancel(n: u64) -> Command {
     let owned = Owned { job: id(n), client: None };
-    Command::Cancel(Cancel { owned, execution: None, by: "user".into(), reason: String::new() })
+    Command::Cancel(Cancel {
+        owned,
+        execution: None,
+        by: "user".into(),
+        reason: String::new(),
+        compensate: true,
+    })
 }
 
 async fn commit(store: &Postgres, commands: Vec<Command>) -> Result<Changes, Error> {

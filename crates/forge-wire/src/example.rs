@@ -132,7 +132,13 @@ impl ExampleJob {
     pub fn is_cancelled(self) -> ExampleJob {
         let owned = Owned { job: JOB, client: Some(CLIENT) };
         let reason = "the client asked for it".to_owned();
-        self.then(Command::Cancel(Cancel { owned, execution: None, by: "user".to_owned(), reason }))
+        self.then(Command::Cancel(Cancel {
+            owned,
+            execution: None,
+            by: "user".to_owned(),
+            reason,
+            compensate: true,
+        }))
     }
 
     /// Whoever holds the job now.

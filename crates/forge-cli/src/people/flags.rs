@@ -214,10 +214,28 @@ pub(crate) enum WorkflowCommand {
     Submit(WorkflowSubmitFlags),
     /// Show a workflow with its steps
     Show(JobFlags),
-    /// Cancel what is left of a workflow
-    Cancel(JobFlags),
-    /// Try again what failed of a workflow, and what did not have its turn
-    Retry(JobFlags),
+    /// Cancel what is left of a workflow, and undo what its steps did
+    Cancel(WorkflowCancelFlags),
+    /// Try again what failed of a workflow, and what did not have its turn; all of it if it was compensated
+    Retry(WorkflowRetryFlags),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WorkflowCancelFlags {
+    #[command(flatten)]
+    pub(crate) named: JobFlags,
+    /// Run no compensations, and stop those under way
+    #[arg(long)]
+    pub(crate) no_compensate: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WorkflowRetryFlags {
+    #[command(flatten)]
+    pub(crate) named: JobFlags,
+    /// Run this step again and all that depend on it, and leave the others as they are
+    #[arg(long, value_name = "STEP")]
+    pub(crate) from: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -4,7 +4,7 @@ use forge_client::forge::{Filter, Workflow, Workflows};
 use serde_json::{Value, json};
 
 use super::Trouble;
-use super::flags::{JobFlags, WorkflowCommand, WorkflowsFlags};
+use super::flags::{JobFlags, WorkflowCancelFlags, WorkflowCommand, WorkflowRetryFlags, WorkflowsFlags};
 use super::jobs::PAGE;
 use super::screen::{Screen, now, relative};
 use super::submit::read_payload;
@@ -30,12 +30,14 @@ pub(super) async fn workflows(flags: &WorkflowsFlags) -> Result<Exit, Trouble> {
             let workflow = named.connection.client()?.forge().workflow(&named.id).await?;
             show(named, &workflow)
         }
-        Some(WorkflowCommand::Cancel(named)) => {
-            let workflow = named.connection.client()?.forge().cancel_workflow(&named.id).await?;
+        Some(WorkflowCommand::Cancel(WorkflowCancelFlags { named, no_compensate })) => {
+            let client = named.connection.client()?;
+            let workflow = client.forge().cancel_workflow(&named.id, !no_compensate).await?;
             changed(named, &workflow)
         }
-        Some(WorkflowCommand::Retry(named)) => {
-            let workflow = named.connection.client()?.forge().retry_workflow(&named.id).await?;
+        Some(WorkflowCommand::Retry(WorkflowRetryFlags { named, from })) => {
+            let client = named.connection.client()?;
+            let workflow = client.forge().retry_workflow(&named.id, from.as_deref()).await?;
             changed(named, &workflow)
         }
     }
@@ -112,6 +114,16 @@ fn show(named: &JobFlags, workflow: &Workflow) -> Result<Exit, Trouble> {
             step.job_id.clone().unwrap_or_default(),
             step.error.clone().unwrap_or_default(),
         ]);
+        if let Some(undo) = step.compensation.as_ref().filter(|undo| undo.state != "NOT_RUN") {
+            table.row(vec![
+                format!("{} (compensation)", step.id),
+                undo.state.to_string(),
+                undo.job_type.clone().unwrap_or_default(),
+                String::new(),
+                undo.job_id.clone().unwrap_or_default(),
+                undo.error.clone().unwrap_or_default(),
+            ]);
+        }
     }
     table.print(&screen)?;
     let summary = &workflow.summary;

@@ -1,6 +1,7 @@
 //! Workflows of `/v1`: jobs that wait for each other.
 
 use serde::Serialize;
+use serde_json::json;
 
 use super::{Filter, Forge, Workflow, WorkflowSummary, Workflows};
 use crate::error::Error;
@@ -45,20 +46,24 @@ impl Forge<'_> {
         self.client.fetch(&self.client.get(&path(workflow_id, ""))?).await
     }
 
-    /// Cancels what is left of a workflow. Of one that has ended it changes nothing.
+    /// Cancels what is left of a workflow. Of one that has ended it changes nothing. With `compensate` it runs on until the compensations
+    /// of steps that succeeded have run.
     ///
     /// # Errors
     /// [`Error::Resource`] if there is no such workflow.
-    pub async fn cancel_workflow(&self, workflow_id: &str) -> Result<Workflow, Error> {
-        self.client.fetch(&self.client.post(&path(workflow_id, "/cancel"))?.harmless()).await
+    pub async fn cancel_workflow(&self, workflow_id: &str, compensate: bool) -> Result<Workflow, Error> {
+        let call = self.client.post(&path(workflow_id, "/cancel"))?;
+        self.client.fetch(&call.json(&json!({"compensate": compensate}))?.harmless()).await
     }
 
-    /// Tries again what failed of a workflow, and what did not have its turn.
+    /// Tries again what failed of a workflow, and what did not have its turn; all of it if it was compensated. `from` names a step
+    /// instead: it and all that depend on it run again, and the others stay.
     ///
     /// # Errors
-    /// [`Error::Validation`] (`INVALID_STATE_TRANSITION`) if it has not failed.
-    pub async fn retry_workflow(&self, workflow_id: &str) -> Result<Workflow, Error> {
-        self.client.fetch(&self.client.post(&path(workflow_id, "/retry"))?.harmless()).await
+    /// [`Error::Validation`] (`INVALID_STATE_TRANSITION`) if it has not failed, or cannot go on from that step.
+    pub async fn retry_workflow(&self, workflow_id: &str, from: Option<&str>) -> Result<Workflow, Error> {
+        let call = self.client.post(&path(workflow_id, "/retry"))?;
+        self.client.fetch(&call.json(&json!({"from": from}))?.harmless()).await
     }
 }
 

@@ -93,6 +93,8 @@ pub enum Refusal {
     TooManySchemas,
     /// The steps make no workflow.
     BadWorkflow(BadWorkflow),
+    /// The workflow cannot go on from this step: the steps that it waits for did not end as it needs.
+    StepNotReady,
     /// There is no such worker.
     WorkerNotFound,
     /// Another node sends for the sink.
@@ -124,7 +126,9 @@ impl Refusal {
             Refusal::KeyNeeded => Kind::Unauthenticated,
             Refusal::NoKeyToRenew => Kind::Duplicate,
             Refusal::KeyExpired => Kind::KeyExpired,
-            Refusal::WrongState(_) | Refusal::LeaseLost | Refusal::NoDeadLetter => Kind::IllegalTransition,
+            Refusal::WrongState(_) | Refusal::LeaseLost | Refusal::NoDeadLetter | Refusal::StepNotReady => {
+                Kind::IllegalTransition
+            }
             Refusal::WrongItems { .. } | Refusal::TooManyJobs | Refusal::BadWorkflow(_) => Kind::InvalidArgs,
             Refusal::AlreadyCompleted(_) => Kind::AlreadyCompleted,
             Refusal::AlreadyCanceled => Kind::AlreadyCancelled,

@@ -11,8 +11,11 @@ impl Command {
         match self {
             Command::Submit(submit) => of_jobs(submit),
             Command::Workflow(workflow) => {
-                let steps = workflow.steps.iter().map(|step| of_input(&step.input));
-                of_jobs(&workflow.submit) + steps.sum::<usize>()
+                let inputs = workflow.steps.iter().flat_map(|step| {
+                    let compensation = step.compensation.as_ref().map(|compensation| &compensation.input);
+                    compensation.into_iter().chain([&step.input])
+                });
+                of_jobs(&workflow.submit) + inputs.map(|input| of_input(input)).sum::<usize>()
             }
             Command::Claim(claim) => claim.limit.max(1),
             Command::Due(n_jobs) => *n_jobs,

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::Submit;
 use crate::job::{Head, Input};
-use crate::workflow::{FailurePolicy, StepCondition};
+use crate::workflow::{FailurePolicy, StepCondition, StepDefinition};
 
 /// A new workflow, all of it or nothing.
 #[derive(Clone, Debug)]
@@ -32,4 +32,6 @@ pub struct NewStep {
     pub head: Arc<Head>,
     /// The raw bytes that go with it.
     pub input: Arc<Input>,
+    /// The job that undoes it, once it has succeeded.
+    pub compensation: Option<StepDefinition>,
 }

@@ -25,12 +25,18 @@ impl WorkingSet<'_> {
         if job.state != State::Running {
             return Err(Refusal::WrongState(job.state));
         }
-        self.end_items(slot, &conclude.ends, "items")?;
+        self.end_items(slot, &conclude.ends, "items", None)?;
         Ok(Answer::Done(self.job(slot).clone()))
     }
 
-    /// Ends a job as its items did. `word` is what they are called.
-    pub(super) fn end_items(&mut self, slot: Slot, ends: &Arc<[ItemEnd]>, word: &str) -> Result<(), Refusal> {
+    /// Ends a job as its items did. `word` is what they are called; `remark` is added to what is said of a failure.
+    pub(super) fn end_items(
+        &mut self,
+        slot: Slot,
+        ends: &Arc<[ItemEnd]>,
+        word: &str,
+        remark: Option<&str>,
+    ) -> Result<(), Refusal> {
         let execution = self.job(slot).execution;
         self.change(slot).tally = Tally::of(ends);
         self.changes.items.insert(execution, bounded(ends));
@@ -40,7 +46,12 @@ impl WorkingSet<'_> {
                 self.end(slot, at);
                 Ok(())
             }
-            Some((cause, error)) => self.break_off(slot, cause, &error),
+            Some((cause, mut error)) => {
+                if let Some(remark) = remark {
+                    error.message = format!("{} {remark}", error.message);
+                }
+                self.break_off(slot, cause, &error)
+            }
         }
     }
 }

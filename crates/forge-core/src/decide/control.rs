@@ -6,11 +6,12 @@ use crate::history::Outlook;
 use crate::item::Tally;
 use crate::job::{self, bounded};
 use crate::state::{Cause, State};
+use crate::workflow::PendingCancel;
 
 impl WorkingSet<'_> {
     /// Works in every state that is not final; on a final job it is a no-op that tells the state, and so it is where
     /// another execution is meant than the one under way, since that one has ended. A worker that holds the job learns of
-    /// it at its next sign of life.
+    /// it at its next sign of life. A workflow with something to undo runs on until that is done.
     pub(super) fn cancel(&mut self, cancel: &Cancel) -> Result<Answer, Refusal> {
         let slot = self.owned(&cancel.owned)?;
         let job = self.job(slot);
@@ -19,7 +20,17 @@ impl WorkingSet<'_> {
         }
         let cause = if cancel.owned.client.is_some() { Cause::CancelByUser } else { Cause::CancelBySystem };
         let (by, reason) = (bounded(cancel.by.clone()), bounded(cancel.reason.clone()));
-        self.change(slot).cancel = Some(job::Cancellation { by, reason });
+        let cancellation = job::Cancellation { by, reason };
+        if cancel.compensate {
+            let by_client = cancel.owned.client.is_some();
+            let pending = PendingCancel { cancellation: cancellation.clone(), by_client };
+            match self.undo_and_cancel(slot, pending)? {
+                None => {}
+                Some(true) => return Ok(Answer::Done(self.job(slot).clone())),
+                Some(false) => return Ok(Answer::Unchanged(self.job(slot).clone())),
+            }
+        }
+        self.change(slot).cancel = Some(cancellation);
         let at = self.step(slot, cause, Outlook::Open)?;
         self.end(slot, at);
         Ok(Answer::Done(self.job(slot).clone()))
@@ -48,6 +59,9 @@ impl WorkingSet<'_> {
         if !allowed {
             return Err(Refusal::RetryLimitReached { attempts: job.attempt });
         }
+        if let Some(from) = retry.from {
+            self.check_from(slot, from)?;
+        }
         self.hold_again(slot)?;
         let random = self.random();
         let now = self.now;
@@ -75,7 +89,7 @@ impl WorkingSet<'_> {
         job.tally = Tally::default();
         self.changes.executions.push((retry.execution, retry.owned.job));
         self.enqueue(slot, Cause::RetryByUser)?;
-        self.resume_workflow(slot)?;
+        self.resume_workflow(slot, retry.from)?;
         Ok(Answer::Done(self.job(slot).clone()))
     }
 

@@ -97,6 +97,7 @@ impl WorkingSet<'_> {
             execution: target.next,
             afresh: true,
             dead_letter: false,
+            from: None,
         };
         is_meant && matches!(self.retry(&retry), Ok(Answer::Done(_)))
     }

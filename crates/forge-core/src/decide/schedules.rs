@@ -261,6 +261,7 @@ impl WorkingSet<'_> {
             execution: None,
             by: "system".into(),
             reason: format!("the next run of the schedule {} has come", schedule.id.name),
+            compensate: true,
         };
         let canceled = self.cancel(&cancel);
         debug_assert!(canceled.is_ok(), "{canceled:?}");

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!   a step's job ends ──► noted in the workflow ──► steps behind it: released (a job is made), skipped, or wait on
+//!                                               ├─► nothing left, and something to undo: compensations, one by one
 //!                                               └─► nothing left: the workflow's own job ends as its steps did
 //! ```
 //!
@@ -10,6 +11,7 @@
 //! ([`WorkingSet::seek`]).
 
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -27,7 +29,12 @@ use crate::limits;
 use crate::record::RecordKey;
 use crate::rows::{KeyRow, Wants};
 use crate::state::{Cause, State};
-use crate::workflow::{FailurePolicy, StepState, Workflow, WorkflowPart};
+use crate::workflow::{
+    FailurePolicy, GraphStep, PendingCancel, StepCondition, StepState, Workflow, WorkflowPart,
+};
+
+/// Why a step was cancelled with its workflow.
+const WORKFLOW_CANCELED: &str = "its workflow was cancelled";
 
 /// The workflows of a batch, read once and written once.
 #[derive(Default)]
@@ -159,18 +166,24 @@ impl WorkingSet<'_> {
         if !workflow.is_under_way(index, job_id) {
             return Ok(());
         }
-        let stops = workflow.policy == FailurePolicy::Stop && error.is_some();
+        let policy = workflow.policy;
+        let stops = error.is_some() && workflow.steps[index as usize].undoes.is_none();
         workflow.note(index, state, error);
         if !runs {
             return Ok(());
         }
-        if stops {
+        if stops && policy != FailurePolicy::Continue {
             workflow.stop();
-            self.cancel_steps(id, "a step of its workflow did not succeed")?;
+            let spares: fn(&GraphStep, &Job) -> bool = match policy {
+                FailurePolicy::Continue | FailurePolicy::Stop => |_, _| false,
+                // What a worker may have done by now is known, and can be undone, only when it ends.
+                FailurePolicy::Compensate => {
+                    |step, job| job.state.is_active() || step.when != StepCondition::AllSucceeded
+                }
+            };
+            self.cancel_steps(id, "a step of its workflow did not succeed", spares)?;
         }
-        let Some(workflow) = self.workflows.0.get_mut(&id) else { return Ok(()) };
-        let ready = workflow.advance();
-        self.release_steps(id, ready)?;
+        self.go_on(id)?;
         own.map_or(Ok(()), |own| self.catch_up(own))
     }
 
@@ -211,7 +224,7 @@ impl WorkingSet<'_> {
             return;
         }
         let counts = workflow.counts();
-        let percent = (u64::from(counts.over()) * 100 / workflow.steps.len().max(1) as u64) as u8;
+        let percent = workflow.percent_over();
         let job = self.change(own);
         job.progress = Some(percent.max(job.progress.unwrap_or(0)));
         job.tally = Tally { completed: counts.succeeded, failed: counts.failed };
@@ -221,12 +234,59 @@ impl WorkingSet<'_> {
 
     /// Ends the workflow if all its steps are over. Rows that are still sought may belong to steps that are not.
     fn end_workflow(&mut self, own: Slot) -> Result<(), Refusal> {
-        let Some(workflow) = self.workflows.0.get(&self.job(own).id) else { return Ok(()) };
-        if self.job(own).state != State::Running || !workflow.is_over() {
+        let (id, state) = (self.job(own).id, self.job(own).state);
+        let Some(workflow) = self.workflows.0.get_mut(&id) else { return Ok(()) };
+        if state != State::Running || !workflow.is_over() {
             return Ok(());
         }
-        let ends = workflow.ends().into();
-        self.end_items(own, &ends, "steps")
+        let not_undone = workflow.compensation_failures();
+        let Some(PendingCancel { mut cancellation, by_client }) = workflow.canceling.take() else {
+            let ends = workflow.ends().into();
+            return self.end_items(own, &ends, "steps", not_undone.as_deref());
+        };
+        if let Some(not_undone) = not_undone {
+            let room = limits::TEXT_BYTES_MAX.saturating_sub(not_undone.len() + 2);
+            let reason = cut(cancellation.reason, room);
+            cancellation.reason = format!("{}. {not_undone}", reason.trim_end_matches('.'));
+        }
+        self.change(own).cancel = Some(cancellation);
+        let cause = if by_client { Cause::CancelByUser } else { Cause::CancelBySystem };
+        let at = self.step(own, cause, Outlook::Open)?;
+        self.end(own, at);
+        Ok(())
+    }
+
+    /// Stops a workflow that is to be cancelled, and begins to undo what it did. Gives whether that changed it; `None` if there is nothing
+    /// to undo, so that it can be cancelled at once.
+    pub(super) fn undo_and_cancel(
+        &mut self,
+        own: Slot,
+        cancel: PendingCancel,
+    ) -> Result<Option<bool>, Refusal> {
+        let id = self.job(own).id;
+        if self.job(own).head.conducts.is_none() || self.conductor(id).is_none() {
+            return Ok(None);
+        }
+        let Some(workflow) = self.workflows.0.get_mut(&id) else { return Ok(None) };
+        if workflow.canceling.is_some() {
+            return Ok(Some(false));
+        }
+        workflow.plan_compensations();
+        if !workflow.is_compensating() {
+            return Ok(None);
+        }
+        workflow.abandon(false);
+        workflow.canceling = Some(cancel);
+        self.cancel_steps(id, WORKFLOW_CANCELED, |step, _| step.undoes.is_some())?;
+        self.go_on(id)?;
+        self.catch_up(own)?;
+        Ok(Some(true))
+    }
+
+    /// Makes the jobs of the steps whose turn it is.
+    fn go_on(&mut self, id: JobId) -> Result<(), Refusal> {
+        let ready = self.workflows.0.get_mut(&id).map(Workflow::advance).unwrap_or_default();
+        self.release_steps(id, ready)
     }
 
     /// The workflow was cancelled: nothing of it goes on.
@@ -236,25 +296,40 @@ impl WorkingSet<'_> {
             return Ok(());
         }
         if let Some(workflow) = self.workflows.0.get_mut(&id) {
-            workflow.abandon();
+            workflow.abandon(true);
+            workflow.canceling = None;
         }
-        self.cancel_steps(id, "its workflow was cancelled")
+        self.cancel_steps(id, WORKFLOW_CANCELED, |_, _| false)
     }
 
-    /// Cancels the jobs of the workflow that are under way. All are noted as cancelled before the first one ends: so no end of theirs moves
-    /// the workflow, which the caller does, once.
-    fn cancel_steps(&mut self, id: JobId, reason: &str) -> Result<(), Refusal> {
-        let Some(workflow) = self.workflows.0.get_mut(&id) else { return Ok(()) };
-        let steps: Vec<u32> = workflow.under_way().collect();
-        let jobs: Vec<JobId> = steps.iter().map(|&index| workflow.job_of(index)).collect();
+    /// Cancels the jobs of the workflow that are under way, except those that are spared. All are noted as cancelled before the first one
+    /// ends: so no end of theirs moves the workflow, which the caller does, once.
+    fn cancel_steps(
+        &mut self,
+        id: JobId,
+        reason: &str,
+        spares: fn(&GraphStep, &Job) -> bool,
+    ) -> Result<(), Refusal> {
+        let Some(workflow) = self.workflows.0.get(&id) else { return Ok(()) };
+        let under_way: Vec<(u32, JobId)> =
+            workflow.under_way().map(|index| (index, workflow.job_of(index))).collect();
         let error = ItemError { kind: Kind::Cancelled, message: String::from(reason), retryable: false };
-        for index in steps {
-            workflow.note(index, StepState::Canceled, Some(error.clone()));
-        }
-        for job in jobs {
-            let Some(slot) = self.seek(job).filter(|&slot| !self.job(slot).state.is_final()) else {
+        let mut slots = Vec::new();
+        for (index, job) in under_way {
+            let slot = self.seek(job);
+            let Some(workflow) = self.workflows.0.get(&id) else { return Ok(()) };
+            let step = &workflow.steps[index as usize];
+            if slot.is_some_and(|slot| spares(step, self.job(slot))) {
                 continue;
-            };
+            }
+            let Some(workflow) = self.workflows.0.get_mut(&id) else { return Ok(()) };
+            workflow.note(index, StepState::Canceled, Some(error.clone()));
+            slots.extend(slot);
+        }
+        for slot in slots {
+            if self.job(slot).state.is_final() {
+                continue;
+            }
             self.change(slot).cancel = Some(Cancellation { by: "workflow".into(), reason: reason.into() });
             let at = self.step(slot, Cause::CancelBySystem, Outlook::Open)?;
             self.end(slot, at);
@@ -263,14 +338,14 @@ impl WorkingSet<'_> {
     }
 
     /// A job was retried: if it is a workflow, what failed of it is tried again; if it is a step, its workflow waits for it again.
-    pub(super) fn resume_workflow(&mut self, slot: Slot) -> Result<(), Refusal> {
+    pub(super) fn resume_workflow(&mut self, slot: Slot, from: Option<u32>) -> Result<(), Refusal> {
         let head = self.job(slot).head.clone();
         match (&head.workflow, &head.conducts) {
             (Some(step), _) => {
                 self.reopen_step(slot, step.workflow, step.index);
                 Ok(())
             }
-            (None, Some(_)) => self.run_again(slot),
+            (None, Some(_)) => self.run_again(slot, from),
             (None, None) => Ok(()),
         }
     }
@@ -279,26 +354,33 @@ impl WorkingSet<'_> {
         let Some(own) = self.conductor(id) else { return };
         let (runs, job) = (self.job(own).state == State::Running, self.job(slot).id);
         let Some(workflow) = self.workflows.0.get_mut(&id) else { return };
+        let Some(step) = workflow.steps.get(index as usize) else { return };
+        // What others are undone for does not run on.
+        let too_late = step.undoes.is_none() && workflow.is_compensating();
         let stands_for_it = workflow.job_of(index) == job;
-        let failed = workflow.steps.get(index as usize).is_some_and(|step| step.state == StepState::Failed);
-        if runs && stands_for_it && failed {
+        if runs && stands_for_it && step.state == StepState::Failed && !too_late {
             workflow.reopen(index);
         }
     }
 
-    fn run_again(&mut self, own: Slot) -> Result<(), Refusal> {
+    /// Whether a workflow that is to be retried can go on from a step.
+    pub(super) fn check_from(&mut self, own: Slot, from: u32) -> Result<(), Refusal> {
+        let id = self.job(own).id;
+        let workflow = self.seek_workflow(id).ok_or(Refusal::NotFound)?;
+        if workflow.can_go_on_from(from) { Ok(()) } else { Err(Refusal::StepNotReady) }
+    }
+
+    fn run_again(&mut self, own: Slot, from: Option<u32>) -> Result<(), Refusal> {
         let id = self.job(own).id;
         self.set_off(own)?;
         if self.conductor(id).is_none() {
             return Ok(());
         }
         let Some(workflow) = self.workflows.0.get_mut(&id) else { return Ok(()) };
-        for index in workflow.prepare_again() {
+        for index in workflow.prepare_again(from) {
             self.try_step(id, index);
         }
-        let Some(workflow) = self.workflows.0.get_mut(&id) else { return Ok(()) };
-        let ready = workflow.advance();
-        self.release_steps(id, ready)?;
+        self.go_on(id)?;
         self.end_workflow(own)
     }
 
@@ -309,7 +391,7 @@ impl WorkingSet<'_> {
         let execution = self.new_execution();
         let state = slot.map(|slot| self.job(slot).state);
         let owned = Owned { job, client: None };
-        let retry = Retry { owned, execution, afresh: true, dead_letter: false };
+        let retry = Retry { owned, execution, afresh: true, dead_letter: false, from: None };
         let tried = match state {
             Some(State::Failed) => self.retry(&retry).is_ok(),
             // Somebody tried it again by itself.

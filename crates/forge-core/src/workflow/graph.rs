@@ -37,10 +37,15 @@ impl StepCounts {
 }
 
 impl Workflow {
+    /// The steps of the request, without compensations.
+    pub fn declared(&self) -> impl Iterator<Item = (u32, &GraphStep)> {
+        (0..).zip(&self.steps).filter(|(_, step)| step.undoes.is_none())
+    }
+
     /// How many steps stand how.
     pub fn counts(&self) -> StepCounts {
         let mut counts = StepCounts::default();
-        for step in &self.steps {
+        for (_, step) in self.declared() {
             match step.state {
                 StepState::Succeeded => counts.succeeded += 1,
                 StepState::Failed | StepState::Canceled => counts.failed += 1,
@@ -51,7 +56,15 @@ impl Workflow {
         counts
     }
 
-    /// Whether all steps are over.
+    /// Percent of its steps that are over. Compensations count once they are to run.
+    pub fn percent_over(&self) -> u8 {
+        let is_meant = |step: &&GraphStep| step.undoes.is_none() || step.state != StepState::Skipped;
+        let meant = || self.steps.iter().filter(is_meant);
+        let n_over = meant().filter(|step| step.state.is_over()).count();
+        (n_over * 100 / meant().count().max(1)) as u8
+    }
+
+    /// Whether all steps and compensations are over.
     pub fn is_over(&self) -> bool {
         self.steps.iter().all(|step| step.state.is_over())
     }
@@ -70,28 +83,33 @@ impl Workflow {
     /// Notes how the job of a step ended.
     pub(crate) fn note(&mut self, index: u32, state: StepState, error: Option<ItemError>) {
         self.steps[index as usize].state = state;
+        if state == StepState::Succeeded {
+            let newest = self.steps.iter().map(|step| step.nth_success).max();
+            self.steps[index as usize].nth_success = newest.unwrap_or(0) + 1;
+        }
         if self.errors.len() < limits::WORKFLOW_ERRORS_MAX {
             self.errors.extend(error.map(|error| StepError { step: index, error }));
         }
     }
 
     /// Goes through the steps that wait: skips those whose turn never comes, and gives those whose turn it is, which count as released from
-    /// now on. Each is looked at once, after all that it waits for.
+    /// now on. Each is looked at once, after all that it waits for. When all of them are over, compensations have their turn.
     pub(crate) fn advance(&mut self) -> Vec<u32> {
         let mut ready = Vec::new();
-        if !self.steps.iter().any(|step| step.state == StepState::Waiting) {
-            return ready;
-        }
-        for index in self.in_order() {
-            if self.steps[index as usize].state != StepState::Waiting {
-                continue;
+        if self.declared().any(|(_, step)| step.state == StepState::Waiting) {
+            for index in self.in_order() {
+                let step = &self.steps[index as usize];
+                if step.state != StepState::Waiting || step.undoes.is_some() {
+                    continue;
+                }
+                match self.settle(index as usize) {
+                    Turn::NotYet | Turn::Never => {}
+                    Turn::Now => ready.push(index),
+                }
             }
-            match self.settle(index as usize) {
-                Turn::NotYet | Turn::Never => {}
-                Turn::Now => ready.push(index),
-            }
+            ready.sort_unstable();
         }
-        ready.sort_unstable();
+        ready.extend(self.next_compensation());
         ready
     }
 
@@ -134,9 +152,9 @@ impl Workflow {
         self.skip_waiting(|step| step.when == StepCondition::AllSucceeded);
     }
 
-    /// Skips every step that waits, because the workflow was cancelled.
-    pub(crate) fn abandon(&mut self) {
-        self.skip_waiting(|_| true);
+    /// Skips every step that waits, because the workflow was cancelled; compensations as well if nothing is to be undone.
+    pub(crate) fn abandon(&mut self, compensations_too: bool) {
+        self.skip_waiting(|step| compensations_too || step.undoes.is_none());
     }
 
     fn skip_waiting(&mut self, skips: impl Fn(&GraphStep) -> bool) {
@@ -156,7 +174,7 @@ impl Workflow {
         behind[index as usize] = true;
         for index in self.in_order() {
             let step = &self.steps[index as usize];
-            if !step.after.iter().any(|&before| behind[before as usize]) {
+            if step.undoes.is_some() || !step.after.iter().any(|&before| behind[before as usize]) {
                 continue;
             }
             behind[index as usize] = true;
@@ -166,15 +184,31 @@ impl Workflow {
         }
     }
 
-    /// Prepares another execution: what succeeded stays, unless it followed an end or a failure, which is to come anew. Gives the steps
-    /// that failed and may be tried again in the same job; they count as released.
-    pub(crate) fn prepare_again(&mut self) -> Vec<u32> {
+    /// Whether the steps that this one waits for ended as it needs, so that an ended workflow can go on from it.
+    pub(crate) fn can_go_on_from(&self, index: u32) -> bool {
+        let step = self.steps.get(index as usize).filter(|step| step.undoes.is_none());
+        step.is_some_and(|step| self.turn(step) == Turn::Now)
+    }
+
+    /// Prepares another execution. Gives the steps that failed and may be tried again in the same job; they count as released.
+    ///
+    /// - With `from`, that step and all that depend on it run again, and the others stay.
+    /// - A workflow that was compensated begins anew.
+    /// - Otherwise what succeeded stays, unless it followed an end or a failure, which is to come anew.
+    pub(crate) fn prepare_again(&mut self, from: Option<u32>) -> Vec<u32> {
+        let begins_anew = from.is_none() && self.was_compensated();
         let again = self.to_come_anew();
+        let runs = from.map_or_else(|| vec![true; self.steps.len()], |from| self.depend_on(from));
+        self.reset_compensations(&runs);
         let mut failed = Vec::new();
         for (index, step) in (0..).zip(&mut self.steps) {
+            if step.undoes.is_some() || !runs[index as usize] {
+                continue;
+            }
+            let goes_on = !begins_anew && !again[index as usize];
             match step.state {
-                StepState::Succeeded if !again[index as usize] => {}
-                StepState::Failed if !again[index as usize] => {
+                StepState::Succeeded if goes_on && from.is_none() => {}
+                StepState::Failed if goes_on && from.is_none_or(|from| from == index) => {
                     step.state = StepState::Released;
                     failed.push(index);
                 }
@@ -184,8 +218,23 @@ impl Workflow {
                 }
             }
         }
-        self.errors.clear();
+        let steps = &self.steps;
+        self.errors.retain(|error| {
+            let step = error.step as usize;
+            !runs[step] && steps[step].state != StepState::Skipped
+        });
         failed
+    }
+
+    /// For each step, whether it is this one or depends on it, directly or not.
+    fn depend_on(&self, from: u32) -> Vec<bool> {
+        let mut behind = vec![false; self.steps.len()];
+        behind[from as usize] = true;
+        for index in self.in_order() {
+            let after = &self.steps[index as usize].after;
+            behind[index as usize] |= after.iter().any(|&before| behind[before as usize]);
+        }
+        behind
     }
 
     /// For each step, whether it follows an end or a failure, directly or not.
@@ -223,12 +272,13 @@ impl Workflow {
                 (_, error) => error,
             };
         }
-        ends
+        let ends = ends.into_iter().zip(&self.steps);
+        ends.filter(|(_, step)| step.undoes.is_none()).map(|(end, _)| end).collect()
     }
 }
 
 impl GraphStep {
-    fn remake(&mut self) {
+    pub(super) fn remake(&mut self) {
         self.state = StepState::Waiting;
         self.generation = self.generation.saturating_add(1);
     }

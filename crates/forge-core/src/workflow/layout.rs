@@ -6,13 +6,14 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::{
-    FailurePolicy, GraphStep, StepCondition, StepDefinition, StepError, StepState, Workflow, WorkflowPart,
+    FailurePolicy, GraphStep, PendingCancel, StepCondition, StepDefinition, StepError, StepState, Workflow,
+    WorkflowPart,
 };
 use crate::catalog::Kind;
 use crate::codec::{Corrupt, Fields, Writer, put_varint, take_varint};
 use crate::id::{ClientId, JobId};
 use crate::item::ItemError;
-use crate::job::{Head, Input};
+use crate::job::{Cancellation, Head, Input};
 use crate::record::{RecordKind, Stored};
 
 impl Stored for Workflow {
@@ -39,6 +40,8 @@ impl Stored for Workflow {
                 out.number(3, step.when as u64);
                 out.number(4, step.state as u64);
                 out.number(5, u64::from(step.generation));
+                out.number(6, u64::from(step.nth_success));
+                out.number(7, step.undoes.map_or(0, |step| u64::from(step) + 1));
             });
         }
         for StepError { step, error } in &self.errors {
@@ -49,31 +52,39 @@ impl Stored for Workflow {
                 out.flag(4, error.retryable);
             });
         }
+        if let Some(PendingCancel { cancellation, by_client }) = &self.canceling {
+            out.group(7, |out| {
+                out.text(1, Some(&cancellation.by));
+                out.text(2, Some(&cancellation.reason));
+                out.flag(3, *by_client);
+            });
+        }
         bytes
     }
 
     fn decode(key: &str, bytes: &[u8]) -> Result<Workflow, Corrupt> {
+        const POLICIES: [FailurePolicy; 3] =
+            [FailurePolicy::Continue, FailurePolicy::Stop, FailurePolicy::Compensate];
         let id: JobId = key.parse().map_err(|_| Corrupt)?;
         let client = ClientId::from_u128(0);
         let policy = FailurePolicy::Continue;
         let (steps, parts, errors) = (Vec::new(), Vec::new(), Vec::new());
-        let mut workflow = Workflow { id, client, policy, steps, parts, errors };
+        let mut workflow = Workflow { id, client, policy, steps, parts, errors, canceling: None };
         for field in Fields(bytes) {
             let field = field?;
             match field.tag {
                 2 => workflow.client = ClientId::from_u128(field.id()?),
-                3 => {
-                    workflow.policy = pick(field.number()?, &[FailurePolicy::Continue, FailurePolicy::Stop])?
-                }
+                3 => workflow.policy = pick(field.number()?, &POLICIES)?,
                 4 => workflow.parts = read_numbers(field.bytes)?,
                 5 => workflow.steps.push(read_step(field.bytes)?),
                 6 => workflow.errors.push(read_error(field.bytes)?),
+                7 => workflow.canceling = Some(read_cancel(field.bytes)?),
                 _ => {}
             }
         }
         let n = workflow.steps.len();
         let known = |&index: &u32| (index as usize) < n;
-        let sound = workflow.steps.iter().all(|step| step.after.iter().all(known))
+        let sound = workflow.steps.iter().all(|step| step.after.iter().chain(&step.undoes).all(known))
             && workflow.errors.iter().all(|error| known(&error.step));
         if sound { Ok(workflow) } else { Err(Corrupt) }
     }
@@ -91,6 +102,8 @@ fn read_step(bytes: &[u8]) -> Result<GraphStep, Corrupt> {
             3 => step.when = pick(field.number()?, &CONDITIONS)?,
             4 => step.state = pick(field.number()?, &StepState::ALL)?,
             5 => step.generation = field.small()?,
+            6 => step.nth_success = field.small()?,
+            7 => step.undoes = field.small::<u32>()?.checked_sub(1),
             _ => {}
         }
     }
@@ -107,6 +120,21 @@ fn read_error(bytes: &[u8]) -> Result<StepError, Corrupt> {
             2 => found.error.kind = Kind::from_name(field.str()?).ok_or(Corrupt)?,
             3 => found.error.message = field.text()?,
             4 => found.error.retryable = field.flag()?,
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+fn read_cancel(bytes: &[u8]) -> Result<PendingCancel, Corrupt> {
+    let cancellation = Cancellation { by: String::new(), reason: String::new() };
+    let mut found = PendingCancel { cancellation, by_client: false };
+    for field in Fields(bytes) {
+        let field = field?;
+        match field.tag {
+            1 => found.cancellation.by = field.text()?,
+            2 => found.cancellation.reason = field.text()?,
+            3 => found.by_client = field.flag()?,
             _ => {}
         }
     }

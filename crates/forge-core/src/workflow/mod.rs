@@ -8,7 +8,10 @@
 //!
 //! The job of a step is made when its turn comes, in the transaction that ends the last step it waited for. So a step that never
 //! has its turn never was a job: it is in no queue, holds no key and need not be cancelled.
+//!
+//! What undoes a step, its *compensation*, is a step too, behind those of the request. It is skipped until compensation begins.
 
+mod compensation;
 mod graph;
 mod layout;
 
@@ -19,7 +22,7 @@ use alloc::vec::Vec;
 use crate::command::NewStep;
 use crate::id::{ClientId, JobId};
 use crate::item::{ItemError, Items};
-use crate::job::{Head, Input, Name};
+use crate::job::{Cancellation, Head, Input, Name};
 use crate::limits;
 use crate::random::mix;
 use crate::record::{RecordKey, Stored};
@@ -89,6 +92,9 @@ pub enum FailurePolicy {
     Continue = 0,
     /// They are cancelled; steps that follow a failure or any end still have their turn.
     Stop = 1,
+    /// Those that no worker holds are cancelled, the others end; then what succeeded is undone. Steps that follow a failure or any end
+    /// still have their turn.
+    Compensate = 2,
 }
 
 /// When a step has its turn, once the steps it waits for have ended.
@@ -155,12 +161,23 @@ pub struct Workflow {
     pub parts: Vec<u32>,
     /// Why steps did not succeed, in the order in which they ended.
     pub errors: Vec<StepError>,
+    /// It was cancelled, and ends so once what it did is undone.
+    pub canceling: Option<PendingCancel>,
+}
+
+/// A cancel that waits for compensations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingCancel {
+    /// Who asked for it, and why.
+    pub cancellation: Cancellation,
+    /// Whether a client asked for it, rather than the server or an operator.
+    pub by_client: bool,
 }
 
 /// A step, as far as the others depend on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GraphStep {
-    /// What the client calls it. Unique within its workflow.
+    /// What the client calls it. Unique within its workflow; empty for a compensation.
     pub id: String,
     /// The steps it waits for, as they were named.
     pub after: Vec<u32>,
@@ -170,6 +187,10 @@ pub struct GraphStep {
     pub state: StepState,
     /// Counts the jobs that were made of it: another one is made if the workflow is retried after its job was cancelled.
     pub generation: u8,
+    /// Its place in the order of successes, from 1; 0 if it never succeeded.
+    pub nth_success: u32,
+    /// Set for a compensation: the step that it undoes, which is the one it waits for.
+    pub undoes: Option<u32>,
 }
 
 /// Why a step did not succeed.
@@ -206,19 +227,32 @@ impl Workflow {
         policy: FailurePolicy,
         steps: &[NewStep],
     ) -> Result<Workflow, BadWorkflow> {
-        let step = |new: &NewStep| GraphStep {
+        let declared = |new: &NewStep| GraphStep {
             id: new.id.clone(),
             after: new.after.clone(),
             when: new.when,
-            state: StepState::Waiting,
-            generation: 0,
+            ..GraphStep::default()
         };
-        if let Some(unique) = steps.iter().position(|new| new.head.unique.is_some()) {
+        let is_unique = |new: &NewStep| {
+            let undo = new.compensation.as_ref().map(|compensation| &compensation.head);
+            undo.into_iter().chain([&new.head]).any(|head| head.unique.is_some())
+        };
+        if let Some(unique) = steps.iter().position(is_unique) {
             return Err(BadWorkflow::UniqueStep(unique as u32));
         }
-        let steps: Vec<GraphStep> = steps.iter().map(step).collect();
-        graph::check(&steps)?;
-        Ok(Workflow { id, client, policy, steps, parts: Vec::new(), errors: Vec::new() })
+        let mut graph: Vec<GraphStep> = steps.iter().map(declared).collect();
+        graph::check(&graph)?;
+        let with_compensation = (0..).zip(steps).filter(|(_, new)| new.compensation.is_some());
+        graph.extend(with_compensation.map(|(index, _)| GraphStep::compensation(index)));
+        Ok(Workflow {
+            id,
+            client,
+            policy,
+            steps: graph,
+            parts: Vec::new(),
+            errors: Vec::new(),
+            canceling: None,
+        })
     }
 
     /// The job of a step: its id follows from the workflow, the step and the generation. Jobs of one workflow are claimed in the order of
@@ -288,8 +322,8 @@ impl WorkflowPart {
     pub fn divide(workflow: JobId, steps: &[NewStep]) -> Vec<WorkflowPart> {
         let mut parts: Vec<WorkflowPart> = Vec::new();
         let mut room = 0;
-        for (index, step) in (0..).zip(steps) {
-            let size = step.input.payload.len() + step.input.meta.len() + step.input.extra.len();
+        for (index, (head, input)) in (0..).zip(definitions(steps)) {
+            let size = input.payload.len() + input.meta.len() + input.extra.len();
             let is_full =
                 |part: &WorkflowPart| part.definitions.len() >= limits::WORKFLOW_PART_STEPS || size > room;
             if parts.last().is_none_or(is_full) {
@@ -301,17 +335,24 @@ impl WorkflowPart {
             let definition = StepDefinition {
                 head: Arc::new(Head {
                     workflow: Some(WorkflowStep { workflow, index }),
-                    ..Head::clone(&step.head)
+                    ..Head::clone(head)
                 }),
-                input: step.input.clone(),
+                input: input.clone(),
             };
             parts.last_mut().expect("one was pushed").definitions.push(definition);
         }
         parts
     }
 
-    /// The definition of a step, if this part has it.
+    /// The definition of a step, if this part has it. Those of compensations stand behind those of the steps.
     pub fn definition(&self, index: u32) -> Option<&StepDefinition> {
         self.definitions.get(index.checked_sub(self.first)? as usize)
     }
+}
+
+/// What the jobs of steps will be, and behind them those of compensations.
+fn definitions(steps: &[NewStep]) -> impl Iterator<Item = (&Arc<Head>, &Arc<Input>)> {
+    let compensations = steps.iter().filter_map(|step| step.compensation.as_ref());
+    let declared = steps.iter().map(|step| (&step.head, &step.input));
+    declared.chain(compensations.map(|compensation| (&compensation.head, &compensation.input)))
 }

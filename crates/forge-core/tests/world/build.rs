@@ -169,6 +169,7 @@ pub(crate) fn cancel(n: u128) -> Command {
         execution: None,
         by: "user".into(),
         reason: "changed my mind".into(),
+        compensate: true,
     })
 }
 
@@ -183,13 +184,13 @@ pub(crate) fn revive(n: u128, execution: u128) -> Command {
 
 fn again(n: u128, execution: u128, afresh: bool) -> Command {
     let execution = ExecutionId::from_u128(execution);
-    Command::Retry(Retry { owned: owned(n), execution, afresh, dead_letter: false })
+    Command::Retry(Retry { owned: owned(n), execution, afresh, dead_letter: false, from: None })
 }
 
 /// Tries a failed job again, dead letter or not, with a full budget.
 pub(crate) fn revive_any(n: u128, execution: u128) -> Command {
     let execution = ExecutionId::from_u128(execution);
-    Command::Retry(Retry { owned: owned(n), execution, afresh: true, dead_letter: false })
+    Command::Retry(Retry { owned: owned(n), execution, afresh: true, dead_letter: false, from: None })
 }
 
 pub(crate) fn activate(n: u128) -> Command {

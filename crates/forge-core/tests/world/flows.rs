@@ -14,7 +14,9 @@ use forge_core::id::JobId;
 use forge_core::job::{Head, Job};
 use forge_core::record::Stored;
 use forge_core::state::State;
-use forge_core::workflow::{FailurePolicy, StepCondition, StepState, Workflow, WorkflowForm, WorkflowHead};
+use forge_core::workflow::{
+    FailurePolicy, StepCondition, StepDefinition, StepState, Workflow, WorkflowForm, WorkflowHead,
+};
 
 use super::World;
 use super::build::{CLIENT, claim_as, id, job};
@@ -26,7 +28,14 @@ pub(crate) fn step(name: &str, after: &[u32]) -> NewStep {
 
 pub(crate) fn step_when(name: &str, after: &[u32], when: StepCondition) -> NewStep {
     let new = job(0, |_| {});
-    NewStep { id: name.into(), after: after.to_vec(), when, head: new.head, input: new.input }
+    let after = after.to_vec();
+    NewStep { id: name.into(), after, when, head: new.head, input: new.input, compensation: None }
+}
+
+/// The same step, with a compensation.
+pub(crate) fn undoable(step: NewStep) -> NewStep {
+    let new = job(0, |_| {});
+    NewStep { compensation: Some(StepDefinition { head: new.head, input: new.input }), ..step }
 }
 
 /// A workflow whose own job is number `own`.
@@ -65,7 +74,8 @@ impl World {
         Workflow::of(&self.records[&Workflow::key_of(own)]).unwrap()
     }
 
-    /// Where the steps of a workflow stand, a letter each: `w`aiting, `r`eleased, `s`ucceeded, `f`ailed, `c`ancelled, `-` skipped.
+    /// Where the steps of a workflow and behind them its compensations stand, a letter each: `w`aiting, `r`eleased, `s`ucceeded, `f`ailed,
+    /// `c`ancelled, `-` skipped.
     pub(crate) fn letters(&self, own: u128) -> String {
         let letter = |state| match state {
             StepState::Waiting => 'w',

@@ -107,6 +107,7 @@ impl Drawer {
                 execution: None,
                 by: "user".into(),
                 reason: "chance".into(),
+                compensate: how & 1 == 0,
             }),
             16 => {
                 self.n_executions += 1;
@@ -116,6 +117,7 @@ impl Drawer {
                     execution,
                     afresh: how & 64 != 0,
                     dead_letter: how & 96 == 96,
+                    from: None,
                 })
             }
             17 if how & 1 == 0 => Command::Activate(by),

@@ -121,8 +121,13 @@ async fn a_panic_in_the_rules_ends_neither_the_engine_nor_its_neighbours() {
     let world = World::new();
     let job = world.submit_with("a", |head| head.job_type = "panic".into()).await;
     let owned = Owned { job: job.id, client: None };
-    let cancel =
-        Command::Cancel(Cancel { owned, execution: None, by: "operator".into(), reason: String::new() });
+    let cancel = Command::Cancel(Cancel {
+        owned,
+        execution: None,
+        by: "operator".into(),
+        reason: String::new(),
+        compensate: true,
+    });
     let mut cancelled = Box::pin(world.engine.run(cancel));
     let mut neighbour = Box::pin(submit(&world.engine, new_job(&world.engine, "b", |_| {})));
     assert!(!is_ready(&mut cancelled).await);

@@ -71,7 +71,8 @@ async fn another_clients_job_is_out_of_reach() {
     let world = World::new();
     let job = world.submit("a").await;
     let owned = Owned { job: job.id, client: Some(ClientId::from_u128(2)) };
-    let cancel = Cancel { owned, execution: None, by: "user".into(), reason: String::new() };
+    let cancel =
+        Cancel { owned, execution: None, by: "user".into(), reason: String::new(), compensate: true };
     let refused = world.engine.act(Command::Cancel(cancel)).await;
     assert!(matches!(refused, Err(Error::Refused(Refusal::Foreign))), "{refused:?}");
     assert_eq!(world.job(job.id).await.unwrap(), job);

@@ -95,6 +95,7 @@ async fn cancel(context: &BridgeContext, job: JobId) -> Result<(), Box<Refused>>
             execution: None,
             by: "user".to_owned(),
             reason: REASON.to_owned(),
+            compensate: true,
         };
         let error = match context.app.engine.act(Command::Cancel(cancel)).await {
             Ok(_) | Err(Error::Refused(Refusal::AlreadyCompleted(_) | Refusal::AlreadyCanceled)) => {

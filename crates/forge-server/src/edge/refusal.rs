@@ -198,6 +198,9 @@ fn of_rules(refusal: &Refusal) -> Refused {
             refused(&detail).fact("existing_job_id", job.to_string())
         }
         Refusal::BadWorkflow(why) => refused(bad_workflow(*why)),
+        Refusal::StepNotReady => refused(
+            "The workflow cannot go on from this step: the steps that it waits for did not end as it needs.",
+        ),
         Refusal::WorkerNotFound => refused("There is no such worker."),
         Refusal::WebhookNotFound => refused("There is no such webhook."),
         Refusal::WebhookChanged => refused("The webhook was changed since; its ETag is another one now."),

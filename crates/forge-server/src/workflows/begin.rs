@@ -6,10 +6,11 @@ use forge_core::catalog::Kind;
 use forge_core::command::{Idempotency, NewJob, NewStep, NewWorkflow, Submit};
 use forge_core::job::{Dialect, Head, IdempotencyKey, Input, Job};
 use forge_core::queue::Owner;
-use forge_core::workflow::WorkflowHead;
+use forge_core::workflow::{StepDefinition, WorkflowHead};
 use forge_core::{Answer, Command};
 use forge_engine::Error;
 use forge_wire::body::{refused, violation};
+use forge_wire::ojs::envelope::JobEnvelope;
 use forge_wire::workflow::{StepRequest, WorkflowRequest};
 
 use crate::app::App;
@@ -120,9 +121,23 @@ fn submit(app: &App, mut own: Head, key: Option<Key<'_>>) -> Submit {
 }
 
 async fn new_step(app: &App, owner: &Owner, step: StepRequest, head: &Head) -> Result<NewStep, ApiError> {
-    let submission = from_envelope(app, owner, step.job, head.clone())?;
+    let StepDefinition { head: of_step, input } = definition(app, owner, step.job, head).await?;
+    let compensation = match step.compensate {
+        Some(job) => Some(definition(app, owner, job, head).await?),
+        None => None,
+    };
+    Ok(NewStep { id: step.id, after: step.after, when: step.when, head: of_step, input, compensation })
+}
+
+async fn definition(
+    app: &App,
+    owner: &Owner,
+    job: JobEnvelope,
+    head: &Head,
+) -> Result<StepDefinition, ApiError> {
+    let submission = from_envelope(app, owner, job, head.clone())?;
     let sent = Sent { key: None, bytes: 0, private: PrivateTargets::Deny };
     let checked = submission.check(app, &TERMS, sent, Violations::default()).await?;
     let NewJob { head, input, .. } = checked.into_job(app, None);
-    Ok(NewStep { id: step.id, after: step.after, when: step.when, head, input })
+    Ok(StepDefinition { head, input })
 }

@@ -6,4 +6,4 @@ mod read;
 
 pub use begin::{BeginError, Begun, begin};
 pub use parents::parents_of;
-pub use read::{failure, is_workflow, list, read};
+pub use read::{failure, is_workflow, list, read, step_index};

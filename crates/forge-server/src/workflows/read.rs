@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use forge_core::catalog::Kind;
 use forge_core::id::JobId;
 use forge_core::job::Job;
 use forge_core::limits::WORKFLOW_STEPS_MAX;
 use forge_core::state::State;
 use forge_core::workflow::{Workflow, WorkflowHead, WorkflowPart};
+use forge_wire::body::{refused, violation};
 use forge_wire::workflow::WorkflowRows;
 use serde_json::Value;
 
@@ -24,11 +26,23 @@ pub fn is_workflow(job: &Job) -> bool {
 pub async fn read(app: &App, job: Arc<Job>) -> Result<Option<WorkflowRows>, ApiError> {
     let store = app.engine.store();
     let Some(workflow) = store.record::<Workflow>(job.id.to_string()).await? else { return Ok(None) };
-    let parts =
-        store.records::<WorkflowPart>(Some(job.id.to_string()), String::new(), WORKFLOW_STEPS_MAX).await?;
+    // Every step may have a compensation, and every definition a part of its own.
+    let n_parts = 2 * WORKFLOW_STEPS_MAX;
+    let parts = store.records::<WorkflowPart>(Some(job.id.to_string()), String::new(), n_parts).await?;
     let jobs = store.jobs_by_id(WorkflowRows::job_ids(&workflow)).await?;
     let jobs: BTreeMap<JobId, Job> = jobs.into_iter().map(|job| (job.id, job)).collect();
     Ok(Some(WorkflowRows { job: Arc::unwrap_or_clone(job), workflow, parts, jobs }))
+}
+
+/// The place of the step that a retry goes on from.
+pub async fn step_index(app: &App, own: &Job, id: &str) -> Result<u32, ApiError> {
+    let workflow = app.engine.store().record::<Workflow>(own.id.to_string()).await?;
+    let found = workflow.iter().flat_map(Workflow::declared).find(|(_, step)| step.id == id);
+    let unknown = || {
+        let wrong = violation("from", &format!("names no step of this workflow: `{id:.60}`"), "enum");
+        refused(Kind::InvalidArgs, vec![wrong], &["from"]).into()
+    };
+    found.map(|(index, _)| index).ok_or_else(unknown)
 }
 
 /// The last word on a workflow that ended badly.

@@ -38,7 +38,13 @@ async fn cancelled_jobs(store: &dyn Store, n: u128, now: Time, retention: Durati
     };
     let cancel = |&job: &JobId| {
         let owned = Owned { job, client: Some(client) };
-        Command::Cancel(Cancel { owned, execution: None, by: "user".into(), reason: "done with it".into() })
+        Command::Cancel(Cancel {
+            owned,
+            execution: None,
+            by: "user".into(),
+            reason: "done with it".into(),
+            compensate: true,
+        })
     };
     let commands = std::iter::once(Command::Submit(submit)).chain(jobs.iter().map(cancel)).collect();
     tell(store, now, commands).await;

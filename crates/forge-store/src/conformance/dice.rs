@@ -100,7 +100,7 @@ impl Commands {
                 let execution = execution(self.youngest);
                 let owned = self.owned(dice);
                 let (afresh, dead_letter) = (dice.one_in(2), dice.one_in(4));
-                Command::Retry(Retry { owned, execution, afresh, dead_letter })
+                Command::Retry(Retry { owned, execution, afresh, dead_letter, from: None })
             }
             20 => Command::Activate(self.owned(dice)),
             21 => Command::Due(dice.below(20) as usize + 1),

@@ -190,16 +190,17 @@ pub(super) fn cancel(n: u64) -> Command {
         execution: None,
         by: "user".into(),
         reason: "no longer needed".into(),
+        compensate: true,
     })
 }
 
 pub(super) fn retry(n: u64, execution: ExecutionId) -> Command {
-    Command::Retry(Retry { owned: owned(n), execution, afresh: false, dead_letter: false })
+    Command::Retry(Retry { owned: owned(n), execution, afresh: false, dead_letter: false, from: None })
 }
 
 /// A retry with a full budget, at once.
 pub(super) fn revive(n: u64, execution: ExecutionId) -> Command {
-    Command::Retry(Retry { owned: owned(n), execution, afresh: true, dead_letter: false })
+    Command::Retry(Retry { owned: owned(n), execution, afresh: true, dead_letter: false, from: None })
 }
 
 pub(super) fn forget(n: u64) -> Command {

@@ -73,7 +73,13 @@ pub async fn what_workers_say_comes_back_as_they_said_it(fixture: &dyn Fixture) 
         let mut error = WorkError::new(Kind::HandlerTransient, text);
         (error.code, error.class) = (text.into(), Some(text.into()));
         error.details = text.as_bytes().to_vec();
-        let stop = Cancel { owned: owned(2 * n + 1), execution: None, by: text.into(), reason: text.into() };
+        let stop = Cancel {
+            owned: owned(2 * n + 1),
+            execution: None,
+            by: text.into(),
+            reason: text.into(),
+            compensate: true,
+        };
         let commands = vec![Command::Fail(Fail { held: held(&taken[0]), error }), Command::Cancel(stop)];
         for ended in run(&store, at(2), commands).await.into_iter().map(done) {
             assert_eq!(store.job(ended.id).await.unwrap(), Some(Arc::new(ended)), "{text:?}");

@@ -22,7 +22,7 @@ use crate::{Filter, Store};
 
 pub(super) fn step(n: u64, after: &[u32], when: StepCondition) -> NewStep {
     let NewJob { head, input, .. } = job(n, "steps");
-    NewStep { id: format!("step-{n}"), after: after.to_vec(), when, head, input }
+    NewStep { id: format!("step-{n}"), after: after.to_vec(), when, head, input, compensation: None }
 }
 
 /// So many steps at once, and two that follow: one however they end, one if a step failed.

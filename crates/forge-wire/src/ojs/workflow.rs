@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use forge_core::state::State;
 use forge_core::time::Time;
-use forge_core::workflow::WorkflowForm;
+use forge_core::workflow::{StepState, WorkflowForm};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
@@ -61,7 +61,7 @@ pub fn view(rows: &WorkflowRows, args: StepArgs) -> WorkflowMembers {
     let job = &rows.job;
     let form = rows.head().map_or(WorkflowForm::Graph, |head| head.form);
     let name = rows.head().map_or("", |head| &head.name);
-    let (counts, total) = (rows.workflow.counts(), rows.workflow.steps.len());
+    let (counts, total) = (rows.workflow.counts(), rows.workflow.declared().count());
     // What follows the end of a batch is none of its jobs.
     let of_batch = form == WorkflowForm::Batch;
     let leaders: Vec<StepRows<'_>> =
@@ -74,6 +74,9 @@ pub fn view(rows: &WorkflowRows, args: StepArgs) -> WorkflowMembers {
     say("type", form_word(form).into());
     say("name", name.into());
     say("state", workflow_word(job.state).into());
+    if rows.workflow.canceling.is_some() {
+        say("canceling", true.into());
+    }
     say("steps_total", total.into());
     say("steps_completed", counts.succeeded.into());
     say("steps_failed", counts.failed.into());
@@ -138,8 +141,28 @@ fn step_members(rows: &WorkflowRows, of: &StepRows<'_>) -> Value {
     };
     say("started_at", of.job.and_then(|job| job.started_at));
     say("completed_at", of.job.and_then(|job| job.finished_at));
-    if let Some(error) = rows.workflow.errors.iter().find(|error| error.step == of.index) {
-        view["error"] = json!({"message": error.error.message});
+    if let Some(message) = rows.error(of.index) {
+        view["error"] = json!({"message": message});
+    }
+    if let Some(of) = rows.compensation(of) {
+        view["compensation"] = compensation(rows, &of);
+    }
+    view
+}
+
+/// What undoes a step: a member of ours.
+fn compensation(rows: &WorkflowRows, of: &StepRows<'_>) -> Value {
+    let head = of.job.map(|job| &*job.head).or(of.definition.map(|(head, _)| head));
+    let state = match of.step.state {
+        StepState::Skipped => "not_run",
+        _ => step_word(of.step, of.job),
+    };
+    let mut view = json!({"type": head.map_or("", |head| super::job::shown_type(head)), "state": state});
+    if let Some(id) = of.job_id {
+        view["job_id"] = id.to_string().into();
+    }
+    if let Some(message) = rows.error(of.index) {
+        view["error"] = json!({"message": message});
     }
     view
 }

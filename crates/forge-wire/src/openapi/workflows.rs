@@ -135,10 +135,12 @@ fn example() -> Value {
             "id": id, "index": index, "job_type": format!("order.{id}"), "queue": "orders", "state": state, "depends_on": before,
             "when": "all_succeeded", "job_id": begun.then_some(STEP), "attempt": begun.then_some(1),
             "started_at": begun.then_some(NOON), "finished_at": begun.then_some(NOON), "error": null,
+            "compensation": begun.then(|| json!({"job_type": "order.release", "state": "NOT_RUN", "job_id": null, "error": null})),
         })
     };
     let mut workflow = summary();
-    workflow["failure_policy"] = "continue".into();
+    workflow["failure_policy"] = "compensate".into();
+    workflow["canceling"] = false.into();
     workflow["steps"] =
         json!([step("reserve", 0, "SUCCEEDED", &[]), step("charge", 1, "WAITING", &["reserve"])]);
     workflow
@@ -151,6 +153,10 @@ fn requests() -> Vec<(&'static str, Value)> {
         {"id": "charge", "type": "order.charge", "args": [4711], "depends_on": ["reserve"]},
         {"id": "undo", "type": "order.undo", "args": [4711], "depends_on": ["reserve", "charge"], "when": "any_failed"},
     ]);
+    let saga = json!([
+        {"id": "reserve", "type": "order.reserve", "args": [4711], "compensate": {"type": "order.release", "args": [4711]}},
+        {"id": "charge", "type": "order.charge", "args": [4711], "depends_on": ["reserve"]},
+    ]);
     vec![
         (
             "chain",
@@ -161,6 +167,7 @@ fn requests() -> Vec<(&'static str, Value)> {
             json!({"type": "batch", "jobs": [job("mail.send"), job("mail.send")], "callbacks": {"on_complete": job("mail.report")}}),
         ),
         ("graph", json!({"steps": graph, "failure_policy": "stop"})),
+        ("compensation", json!({"steps": saga, "failure_policy": "compensate"})),
         (
             "simulated",
             json!({"type": "group", "jobs": [{"work_kind": "SUCCESS_FAST"}, {"work_kind": "SUCCESS_FAST"}]}),
@@ -213,7 +220,9 @@ fn list() -> Operation {
 }
 
 fn one() -> Vec<Operation> {
-    let nothing = || Some(OperationBody { schema: "Nothing", required: false, examples: vec![] });
+    let body = |schema, name, example| {
+        Some(OperationBody { schema, required: false, examples: vec![(name, example)] })
+    };
     let found = OperationAnswer {
         content: vec![
             ("application/json", Some("Workflow"), Some(example())),
@@ -237,10 +246,10 @@ fn one() -> Vec<Operation> {
         },
         Operation {
             parameters: of_workflow(),
-            body: nothing(),
+            body: body("WorkflowCancel", "at once", json!({"compensate": false})),
             answers: vec![answer(
                 200,
-                "Cancelled with all its steps, or ended before.",
+                "Cancelled with all its steps, ended before, or `RUNNING` and `canceling` until what it did is undone.",
                 "Workflow",
                 example(),
             )],
@@ -249,12 +258,12 @@ fn one() -> Vec<Operation> {
                 "post",
                 "/v1/workflows/{workflow_id}/cancel",
                 "cancelWorkflow",
-                "Cancels what is left of a workflow.",
+                "Cancels what is left of a workflow, and undoes what its steps did.",
             )
         },
         Operation {
             parameters: of_workflow(),
-            body: nothing(),
+            body: body("WorkflowRetry", "from a step", json!({"from": "charge"})),
             answers: vec![answer(200, "Running again.", "Workflow", example())],
             refusals: refusals(&[
                 WRITING,
@@ -267,7 +276,7 @@ fn one() -> Vec<Operation> {
                 "post",
                 "/v1/workflows/{workflow_id}/retry",
                 "retryWorkflow",
-                "Tries again what failed of a workflow, and what did not have its turn.",
+                "Tries again what failed of a workflow, and what did not have its turn; all of it if it was compensated.",
             )
         },
     ]
@@ -308,7 +317,8 @@ pub(super) fn schemas() -> Value {
     };
     let owner = json!({"client": id("Whose."), "tenant": maybe(text("Which of the client's tenants."))});
     let detail = json!({
-        "failure_policy": words("What the failure of a step means for the others.", &["continue", "stop"]),
+        "failure_policy": words("What the failure of a step means for the others.", &["continue", "stop", "compensate"]),
+        "canceling": {"type": "boolean", "description": "It was cancelled, and ends so once what it did is undone."},
         "steps": {"type": "array", "items": reference("WorkflowStep"), "maxItems": 1000, "description": "In the order of the request."},
         "failure": {"type": "object", "description": "The failure object of its newest execution, if that ended badly."},
     });
@@ -328,6 +338,12 @@ pub(super) fn schemas() -> Value {
     };
     json!({
         "WorkflowRequest": request(),
+        "WorkflowCancel": object("How a workflow is cancelled.", &[], json!({
+            "compensate": {"type": ["boolean", "null"], "description": "Whether the compensations of steps that succeeded run; `true` by default. `false` also stops those under way."},
+        })),
+        "WorkflowRetry": object("Where a workflow goes on.", &[], json!({
+            "from": {"type": ["string", "null"], "description": "The id of a step: it and all that depend on it run again, and the others stay."},
+        })),
         "WorkflowSummary": whole("A workflow in a list.", summary.clone()),
         "Workflows": object("A page of workflows, newest first.", &["workflows", "next_cursor"], json!({
             "workflows": {"type": "array", "items": reference("WorkflowSummary"), "maxItems": 200},
@@ -346,6 +362,13 @@ pub(super) fn schemas() -> Value {
             "attempt": maybe(count("The attempt under way or about to begin, from 1.")),
             "started_at": maybe(time("When its newest attempt began.")),
             "finished_at": maybe(time("When its job ended.")),
+            "error": maybe(text("Why it did not succeed.")),
+            "compensation": {"anyOf": [reference("WorkflowCompensation"), {"type": "null"}], "description": "What undoes it, if it declares that."},
+        })),
+        "WorkflowCompensation": whole("What undoes a step.", json!({
+            "job_type": maybe(text("What kind of job it is.")),
+            "state": words("NOT_RUN while nothing is to be undone, WAITING for others, then the state of its job.", &["NOT_RUN", "WAITING", "CREATED", "QUEUED", "ASSIGNED", "RUNNING", "SUCCEEDED", "FAILED", "CANCELED"]),
+            "job_id": maybe(id("Its job, once it was made.")),
             "error": maybe(text("Why it did not succeed.")),
         })),
         "AdminWorkflows": page("AdminWorkflow", "A page of workflows, newest first."),
@@ -367,14 +390,14 @@ fn request() -> Value {
         json!({
             "type": {"enum": ["chain", "group", "batch"], "description": "Left out for steps with `depends_on`."},
             "name": {"type": ["string", "null"], "maxLength": 255, "description": "Yours."},
-            "steps": entries("Of a chain or a graph: job envelopes as of `/ojs/v1/jobs`, or nested workflows; in a graph with `id`, `depends_on` and `when`. With `work_kind` a step is simulated."),
+            "steps": entries("Of a chain or a graph: job envelopes as of `/ojs/v1/jobs`, or nested workflows; in a graph with `id`, `depends_on` and `when`. `compensate` is the envelope of the job that undoes a step. With `work_kind` a step is simulated."),
             "jobs": entries("Of a group or a batch: the same."),
             "callbacks": {
                 "type": ["object", "null"],
                 "properties": {"on_complete": {"type": "object"}, "on_success": {"type": "object"}, "on_failure": {"type": "object"}},
                 "description": "Of a batch: what follows its end.",
             },
-            "failure_policy": {"enum": ["continue", "stop", null], "description": "What the failure of a step means for those that do not wait for it; `continue` by default."},
+            "failure_policy": {"enum": ["continue", "stop", "compensate", null], "description": "What the failure of a step means for those that do not wait for it; `continue` by default."},
             "options": {"type": ["object", "null"], "description": "`failure_policy` may stand here, too."},
             "idempotency_key": {"type": ["string", "null"], "maxLength": 255, "description": "Makes a repetition harmless."},
             "correlation_id": {"type": ["string", "null"], "description": "What you call the request."},

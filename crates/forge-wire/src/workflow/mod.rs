@@ -13,5 +13,6 @@ mod view;
 pub use read::{StepRequest, WORKFLOW_MEMBERS, WorkflowRequest, read};
 pub use rows::{StepRows, WorkflowRows, step_word};
 pub use view::{
-    AdminWorkflow, AdminWorkflowDetail, EdgeView, StepView, WorkflowSummary, WorkflowView, WorkflowsView,
+    AdminWorkflow, AdminWorkflowDetail, CompensationView, EdgeView, StepView, WorkflowSummary, WorkflowView,
+    WorkflowsView,
 };

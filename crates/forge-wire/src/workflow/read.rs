@@ -4,6 +4,8 @@
 //!   again such an object.
 //! - `{steps: [{id, depends_on, when, …envelope}]}`: any graph. A step called `on_complete`, `on_success` or `on_failure` (or with hyphens), or with
 //!   `options.callback_type`, has its turn when that says.
+//!
+//! Every step may have `compensate`: the envelope of the job that undoes it.
 
 use std::collections::BTreeMap;
 
@@ -28,6 +30,9 @@ pub const WORKFLOW_MEMBERS: &[&str] = &[
     "idempotency_key",
     "correlation_id",
 ];
+
+/// Members of a step that say nothing of its job.
+const OF_STEP: [&str; 4] = ["id", "depends_on", "when", "compensate"];
 
 /// How deep workflows may be nested in each other.
 const NESTED_MAX: usize = 8;
@@ -60,6 +65,8 @@ pub struct StepRequest {
     pub when: StepCondition,
     /// The job.
     pub job: JobEnvelope,
+    /// The job that undoes it.
+    pub compensate: Option<JobEnvelope>,
 }
 
 /// Reads the description in a body. `simulated` says whether steps may be simulated work.
@@ -97,8 +104,9 @@ fn read_policy(wrong: &mut Wrong, value: Option<&RawValue>) -> FailurePolicy {
     match serde_json::from_str::<String>(value.get()).ok().as_deref() {
         Some("continue") => FailurePolicy::Continue,
         Some("stop" | "fail_fast" | "cancel") => FailurePolicy::Stop,
+        Some("compensate") => FailurePolicy::Compensate,
         _ => {
-            let detail = "must be continue or stop";
+            let detail = "must be continue, stop or compensate";
             wrong.add_value(Kind::MalformedRequest, "failure_policy", value, detail, "enum");
             FailurePolicy::Continue
         }
@@ -313,7 +321,30 @@ impl StepReader<'_> {
             (None, Some((id, _))) => id.clone(),
             (None, None) => index.to_string(),
         };
-        members.0.retain(|(name, _)| !["id", "depends_on", "when"].contains(&&**name));
+        let compensate = match members.get("compensate") {
+            Some(value) => Some(self.compensation(value, &format!("{path}.compensate"), index)?),
+            None => None,
+        };
+        members.0.retain(|(name, _)| !OF_STEP.contains(&&**name));
+        let job = self.job(members, path, index)?;
+        self.n_edges += after.len();
+        let when = given.map_or(StepCondition::AllSucceeded, |(_, when)| when);
+        self.steps.push(StepRequest { id, after, when, job, compensate });
+        Ok(index as u32)
+    }
+
+    /// What undoes the step at this place.
+    fn compensation(&self, value: &RawValue, path: &str, index: usize) -> Result<JobEnvelope, Box<Refused>> {
+        let members = Members::of_value(value).ok_or_else(|| refused(path, "must be an object", "type"))?;
+        if let Some(name) = OF_STEP.iter().find(|name| members.has(name)) {
+            let detail = "is not for a compensation: it runs when its step is to be undone";
+            return Err(refused(&format!("{path}.{name}"), detail, "unsupported"));
+        }
+        self.job(members, path, index)
+    }
+
+    /// The job of a step, or of its compensation.
+    fn job(&self, mut members: Members<'_>, path: &str, index: usize) -> Result<JobEnvelope, Box<Refused>> {
         if self.simulated && members.has("work_kind") {
             fill_in(&mut members);
         }
@@ -327,10 +358,7 @@ impl StepReader<'_> {
                 "unsupported",
             ));
         }
-        self.n_edges += after.len();
-        let when = given.map_or(StepCondition::AllSucceeded, |(_, when)| when);
-        self.steps.push(StepRequest { id, after, when, job });
-        Ok(index as u32)
+        Ok(job)
     }
 
     fn finish(self) -> Result<Vec<StepRequest>, Box<Refused>> {

@@ -33,6 +33,8 @@ pub struct StepRows<'a> {
     pub job_id: Option<JobId>,
     /// The job as it stands; `None` too if it is gone.
     pub job: Option<&'a Job>,
+    /// Where its compensation stands among all steps, if it declares one.
+    pub compensation: Option<u32>,
 }
 
 impl WorkflowRows {
@@ -48,17 +50,37 @@ impl WorkflowRows {
 
     /// The steps, in order.
     pub fn steps(&self) -> impl Iterator<Item = StepRows<'_>> {
-        (0..).zip(&self.workflow.steps).map(|(index, step)| {
-            let definition = self.parts.iter().find_map(|part| part.definition(index));
-            let job_id = self.workflow.made_job(index);
-            StepRows {
-                index,
-                step,
-                definition: definition.map(|definition| (&*definition.head, &*definition.input)),
-                job_id,
-                job: job_id.and_then(|id| self.jobs.get(&id)),
-            }
+        let compensations = self.workflow.compensations();
+        let by_step: BTreeMap<u32, u32> = compensations.map(|(index, undone, _)| (undone, index)).collect();
+        self.workflow.declared().map(move |(index, step)| StepRows {
+            compensation: by_step.get(&index).copied(),
+            ..self.row(index, step)
         })
+    }
+
+    /// The compensation of a step.
+    pub fn compensation(&self, of: &StepRows<'_>) -> Option<StepRows<'_>> {
+        let index = of.compensation?;
+        Some(self.row(index, self.workflow.steps.get(index as usize)?))
+    }
+
+    fn row<'a>(&'a self, index: u32, step: &'a GraphStep) -> StepRows<'a> {
+        let definition = self.parts.iter().find_map(|part| part.definition(index));
+        let job_id = self.workflow.made_job(index);
+        StepRows {
+            index,
+            step,
+            definition: definition.map(|definition| (&*definition.head, &*definition.input)),
+            job_id,
+            job: job_id.and_then(|id| self.jobs.get(&id)),
+            compensation: None,
+        }
+    }
+
+    /// Why a step, or a compensation, did not succeed.
+    pub fn error(&self, index: u32) -> Option<&str> {
+        let error = self.workflow.errors.iter().find(|error| error.step == index);
+        error.map(|error| error.error.message.as_str())
     }
 
     /// The ids of the steps that a step waits for.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use forge_core::job::Job;
+use forge_core::job::{Head, Job};
 use forge_core::state::State;
 use forge_core::workflow::{FailurePolicy, StepCondition, StepState, WorkflowForm, WorkflowHead};
 use serde::{Deserialize, Serialize};
@@ -82,8 +82,10 @@ pub struct WorkflowView {
     /// As in a list.
     #[serde(flatten)]
     pub summary: WorkflowSummary,
-    /// What the failure of a step means for the others: continue or stop.
+    /// What the failure of a step means for the others: continue, stop or compensate.
     pub failure_policy: String,
+    /// It was cancelled, and ends so once what it did is undone.
+    pub canceling: bool,
     /// Its steps, in order.
     pub steps: Vec<StepView>,
     /// The last word on its newest execution, if that ended badly: the failure object, with a result per step.
@@ -118,17 +120,30 @@ pub struct StepView {
     pub finished_at: Option<String>,
     /// Why it did not succeed.
     pub error: Option<String>,
+    /// What undoes it, if it declares that.
+    pub compensation: Option<CompensationView>,
+}
+
+/// What undoes a step.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CompensationView {
+    /// What kind of job it is.
+    pub job_type: Option<String>,
+    /// NOT_RUN while nothing is to be undone, WAITING for others, then a state of its job.
+    pub state: Cow<'static, str>,
+    /// Its job, once it was made.
+    pub job_id: Option<String>,
+    /// Why it did not succeed.
+    pub error: Option<String>,
 }
 
 impl WorkflowView {
     /// The workflow as it stands, with the last word on it.
     pub fn new(rows: &WorkflowRows, failure: Option<Value>) -> WorkflowView {
         let counts = rows.workflow.counts();
-        let total = rows.workflow.steps.len().max(1) as u64;
-        let progress = (u64::from(counts.over()) * 100 / total) as u8;
         WorkflowView {
             summary: WorkflowSummary {
-                progress,
+                progress: rows.workflow.percent_over(),
                 steps_succeeded: counts.succeeded,
                 steps_failed: counts.failed,
                 ..WorkflowSummary::new(&rows.job)
@@ -136,8 +151,10 @@ impl WorkflowView {
             failure_policy: match rows.workflow.policy {
                 FailurePolicy::Continue => "continue",
                 FailurePolicy::Stop => "stop",
+                FailurePolicy::Compensate => "compensate",
             }
             .into(),
+            canceling: rows.workflow.canceling.is_some(),
             steps: rows.steps().map(|step| StepView::new(rows, &step)).collect(),
             failure,
         }
@@ -146,13 +163,11 @@ impl WorkflowView {
 
 impl StepView {
     fn new(rows: &WorkflowRows, of: &StepRows<'_>) -> StepView {
-        let head = of.job.map(|job| &*job.head).or(of.definition.map(|(head, _)| head));
-        let error = rows.workflow.errors.iter().find(|error| error.step == of.index);
         StepView {
             id: of.step.id.clone(),
             index: of.index,
-            job_type: head.map(|head| head.job_type.clone()).filter(|name| !name.is_empty()),
-            queue: head.map(|head| head.queue.as_str().to_owned()),
+            job_type: job_type(of),
+            queue: head(of).map(|head| head.queue.as_str().to_owned()),
             state: state_word(of).into(),
             depends_on: rows.depends_on(of.step),
             when: match of.step.when {
@@ -165,9 +180,29 @@ impl StepView {
             attempt: of.job.map(|job| job.attempt),
             started_at: of.job.and_then(|job| job.started_at).map(time::millis),
             finished_at: of.job.and_then(|job| job.finished_at).map(time::millis),
-            error: error.map(|error| error.error.message.clone()),
+            error: rows.error(of.index).map(str::to_owned),
+            compensation: rows.compensation(of).map(|of| CompensationView::new(rows, &of)),
         }
     }
+}
+
+impl CompensationView {
+    fn new(rows: &WorkflowRows, of: &StepRows<'_>) -> CompensationView {
+        CompensationView {
+            job_type: job_type(of),
+            state: if of.step.state == StepState::Skipped { "NOT_RUN" } else { state_word(of) }.into(),
+            job_id: of.job_id.map(|id| id.to_string()),
+            error: rows.error(of.index).map(str::to_owned),
+        }
+    }
+}
+
+fn head<'a>(of: &StepRows<'a>) -> Option<&'a Head> {
+    of.job.map(|job| &*job.head).or(of.definition.map(|(head, _)| head))
+}
+
+fn job_type(of: &StepRows<'_>) -> Option<String> {
+    head(of).map(|head| head.job_type.clone()).filter(|name| !name.is_empty())
 }
 
 /// Where a step stands: a word of its own while it has no job, and the state of its job then.

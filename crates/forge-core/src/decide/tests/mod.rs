@@ -3,6 +3,7 @@
 
 mod checkpoints;
 mod claim;
+mod compensation;
 mod conclude;
 mod control;
 mod deliveries;

@@ -83,7 +83,13 @@ fn step(world: &mut World, token: u64, failure: FailureId, targets: &[(u128, u12
 
 fn cancel_own() -> Command {
     let owned = Owned { job: id(OWN), client: None };
-    Command::Cancel(Cancel { owned, execution: None, by: "operator".into(), reason: "enough".into() })
+    Command::Cancel(Cancel {
+        owned,
+        execution: None,
+        by: "operator".into(),
+        reason: "enough".into(),
+        compensate: true,
+    })
 }
 
 fn redriven(answer: Answer) -> Redrive {

@@ -204,6 +204,7 @@ async fn a_forgotten_job_takes_its_deliveries_with_it() {
         execution: None,
         by: "user".into(),
         reason: "".into(),
+        compensate: true,
     };
     world.engine.act(Command::Cancel(cancel)).await.unwrap();
     world.engine.run(Command::Forget(owned)).await.unwrap();

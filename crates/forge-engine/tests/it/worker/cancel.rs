@@ -12,7 +12,8 @@ use crate::support::{SECOND, World, client};
 
 async fn cancel(engine: &Engine, job: JobId) {
     let owned = Owned { job, client: Some(client()) };
-    let cancel = Cancel { owned, execution: None, by: "user".into(), reason: "not needed".into() };
+    let cancel =
+        Cancel { owned, execution: None, by: "user".into(), reason: "not needed".into(), compensate: true };
     engine.act(Command::Cancel(cancel)).await.unwrap();
 }
 

@@ -31,7 +31,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route::get("/admin/v1/jobs/{job_id}", "get", |call| Box::pin(get(call))).access(RouteAccess::Operator),
     Route::post("/admin/v1/jobs/{job_id}/cancel", "cancel", |call| Box::pin(cancel(call)))
         .access(RouteAccess::Operator)
-        .members(&["reason"]),
+        .members(&["reason", "compensate"]),
     Route::post("/admin/v1/jobs/{job_id}/retry", "retry", |call| Box::pin(retry(call)))
         .access(RouteAccess::Operator),
     Route::get("/admin/v1/dead-letters", "dead_letters", |call| Box::pin(dead_letters(call)))
@@ -287,22 +287,25 @@ pub(in crate::dialects) async fn detail(app: &App, job: &Job) -> Result<AdminJob
 /// `POST /admin/v1/jobs/{id}/cancel`. A job that has ended stays as it is.
 async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
     let reason: Option<String> = body::member(&call.body, "reason", "a string")?;
+    let compensate: Option<bool> = body::member(&call.body, "compensate", "true or false")?;
     let job = found(&call).await?;
-    let (job, _) = cancel_one(&call, job.id, reason).await?;
+    let (job, _) = cancel_one(&call, job.id, reason, compensate.unwrap_or(true)).await?;
     Ok(respond::json(StatusCode::OK, &detail(call.app, &job).await?))
 }
 
-/// Cancels a job: the job as it stands, and whether that changed it.
+/// Cancels a job: the job as it stands, and whether that changed it. `compensate` is for workflows.
 pub(in crate::dialects) async fn cancel_one(
     call: &Call<'_>,
     job: JobId,
     reason: Option<String>,
+    compensate: bool,
 ) -> Result<(Job, bool), ApiError> {
     let cancel = Cancel {
         owned: Owned { job, client: None },
         execution: None,
         by: "operator".into(),
         reason: reason.unwrap_or_else(|| "cancelled by the operator".into()),
+        compensate,
     };
     let (job, changed) = call.app.engine.act(Command::Cancel(cancel)).await?;
     if changed {

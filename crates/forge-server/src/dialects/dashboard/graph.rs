@@ -138,6 +138,7 @@ mod tests {
             started_at: None,
             finished_at: None,
             error: None,
+            compensation: None,
         }
     }
 

@@ -57,7 +57,7 @@ async fn result(call: Call<'_>) -> Result<Response, ApiError> {
 async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
     form_of(&call, &[])?;
     let job = jobs::found(&call).await?;
-    let (job, changed) = jobs::cancel_one(&call, job.id, None).await?;
+    let (job, changed) = jobs::cancel_one(&call, job.id, None, true).await?;
     let note = if changed { "The job is cancelled." } else { "The job had ended before." };
     Ok(done(call.app, &format!("/dashboard/jobs/{}", job.id), note))
 }

@@ -298,7 +298,7 @@ async fn bulk(call: Call<'_>) -> Result<Response, ApiError> {
 /// Whether it changed the job.
 async fn one(call: &Call<'_>, act: BulkAction, id: JobId) -> Result<bool, ApiError> {
     match act {
-        BulkAction::Cancel => jobs::cancel_one(call, id, None).await.map(|(_, changed)| changed),
+        BulkAction::Cancel => jobs::cancel_one(call, id, None, true).await.map(|(_, changed)| changed),
         BulkAction::Retry => {
             let job = jobs::by_id(call.app, Some(id)).await?;
             jobs::retry_one(call, &job).await.map(|(_, changed)| changed)

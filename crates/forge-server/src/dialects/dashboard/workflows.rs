@@ -2,7 +2,7 @@
 
 use axum::response::Response;
 use forge_core::time::Time;
-use forge_wire::workflow::{AdminWorkflow, AdminWorkflowDetail, StepView, WorkflowSummary};
+use forge_wire::workflow::{AdminWorkflow, AdminWorkflowDetail, CompensationView, StepView, WorkflowSummary};
 use maud::{Markup, html};
 
 use super::access::page;
@@ -119,6 +119,7 @@ fn heading(call: &Call<'_>, view: &AdminWorkflowDetail) -> Markup {
                     div { dt { "Submitted as" } dd { (summary.form) } }
                     div { dt { "Steps" } dd { (summary.steps_succeeded) " of " (summary.steps_total) } }
                     div { dt { "If a step fails" } dd { (view.workflow.failure_policy) } }
+                    @if view.workflow.canceling { div { dt { "Cancelled" } dd { "once what it did is undone" } } }
                     div { dt { "Client" } dd { (parts::client_link(&view.client)) } }
                     div { dt { "Accepted" } dd { (parts::moment(now, &summary.created_at)) } }
                     @if let Some(at) = &summary.finished_at { div { dt { "Ended" } dd { (parts::moment(now, at)) } } }
@@ -127,6 +128,17 @@ fn heading(call: &Call<'_>, view: &AdminWorkflowDetail) -> Markup {
                 (bar(summary))
             }
         }
+    }
+}
+
+/// What undoes a step, and how far that is.
+fn compensation(of: &CompensationView) -> Markup {
+    html! {
+        span .bound { "undone by " (of.job_type.as_deref().unwrap_or_default()) }
+        @if of.state != "NOT_RUN" {
+            (parts::state(&of.state)) @if let Some(job) = &of.job_id { (parts::job_link(job)) }
+        }
+        @if let Some(error) = &of.error { span .why { (error) } }
     }
 }
 
@@ -140,7 +152,8 @@ fn steps(steps: &[StepView], now: Time) -> Markup {
                 } }
                 tbody { @for step in steps { tr data-row=(step.id) {
                     th .what scope="row" { span { (step.id) } span .bound { (step.job_type.as_deref().unwrap_or_default()) }
-                        @if let Some(error) = &step.error { span .why { (error) } } }
+                        @if let Some(error) = &step.error { span .why { (error) } }
+                        @if let Some(of) = &step.compensation { (compensation(of)) } }
                     td data-label="State" { (parts::state(&step.state)) }
                     td data-label="Waits for" { (step.depends_on.join(", ")) @if step.when != "all_succeeded" { span .bound { (step.when) } } }
                     td data-label="Job" { @match &step.job_id { Some(job) => (parts::job_link(job)), None => "–" } }

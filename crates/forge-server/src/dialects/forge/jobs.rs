@@ -83,6 +83,7 @@ async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
         execution: None,
         by: "user".to_owned(),
         reason: "the client asked for it".to_owned(),
+        compensate: true,
     };
     let (job, _) = app.engine.act(Command::Cancel(cancel)).await?;
     exchange.is_about(RequestSubject::job(&job, false));

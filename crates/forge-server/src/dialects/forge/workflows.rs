@@ -36,8 +36,10 @@ pub(super) const ROUTES: &[Route] = &[
     Route::get("/v1/workflows", "list", |call| Box::pin(list(call))),
     Route::get("/v1/workflows/{workflow_id}", "get", |call| Box::pin(get(call)))
         .answers(Answers::BodyOrFailure),
-    Route::post("/v1/workflows/{workflow_id}/cancel", "cancel", |call| Box::pin(cancel(call))),
-    Route::post("/v1/workflows/{workflow_id}/retry", "retry", |call| Box::pin(retry(call))),
+    Route::post("/v1/workflows/{workflow_id}/cancel", "cancel", |call| Box::pin(cancel(call)))
+        .members(&["compensate"]),
+    Route::post("/v1/workflows/{workflow_id}/retry", "retry", |call| Box::pin(retry(call)))
+        .members(&["from"]),
     Route::get("/v1/workflows/{workflow_id}/events", "events", |call| Box::pin(of_workflow(call)))
         .answers(Answers::BodyOrEvents),
 ];
@@ -136,26 +138,33 @@ async fn shown(app: &App, job: Arc<Job>) -> Result<Response, ApiError> {
     Ok(respond::json(StatusCode::OK, &WorkflowView::new(&rows, last_word)))
 }
 
-/// `POST /v1/workflows/{id}/cancel`. On one that has ended it changes nothing and tells the state.
+/// `POST /v1/workflows/{id}/cancel`. On one that has ended it changes nothing and tells the state. One with something to undo runs on until
+/// that is done, unless `compensate` is false.
 async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
-    body::expect_object(&call.body)?;
+    let compensate: Option<bool> = body::member(&call.body, "compensate", "true or false")?;
     let own = own_job(&call).await?;
     let cancel = Cancel {
         owned: Owned { job: own.id, client: Some(call.caller().client) },
         execution: None,
         by: "user".to_owned(),
         reason: "the client asked for it".to_owned(),
+        compensate: compensate.unwrap_or(true),
     };
     let (job, _) = call.app.engine.act(Command::Cancel(cancel)).await?;
     shown(call.app, Arc::new(job)).await
 }
 
-/// `POST /v1/workflows/{id}/retry`: tries again what failed of it, and what did not have its turn.
+/// `POST /v1/workflows/{id}/retry`: tries again what failed of it, and what did not have its turn; all of it if it was compensated. `from`
+/// names a step to go on from.
 async fn retry(call: Call<'_>) -> Result<Response, ApiError> {
-    body::expect_object(&call.body)?;
+    let from: Option<String> = body::member(&call.body, "from", "the id of a step")?;
     let own = own_job(&call).await?;
+    let from = match from {
+        Some(id) => Some(workflows::step_index(call.app, &own, &id).await?),
+        None => None,
+    };
     let owned = Owned { job: own.id, client: Some(call.caller().client) };
-    let (job, _) = call.app.engine.retry(owned, false).await?;
+    let (job, _) = call.app.engine.retry_workflow(owned, from).await?;
     shown(call.app, Arc::new(job)).await
 }
 

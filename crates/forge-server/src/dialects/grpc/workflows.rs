@@ -31,6 +31,6 @@ pub(super) async fn cancel(
 ) -> Result<v1::CancelWorkflowResponse, ApiError> {
     needs_job(&message.workflow_id)?;
     let reason = Some(message.reason).filter(|reason| !reason.trim().is_empty());
-    let rows = cancel_all(&call, reason).await?;
+    let rows = cancel_all(&call, reason, true).await?;
     Ok(v1::CancelWorkflowResponse { workflow: Some(workflow::message(&rows)) })
 }

@@ -134,6 +134,7 @@ pub(in crate::dialects) async fn cancel_job(
         execution: None,
         by: if scope.client.is_some() { "user" } else { "operator" }.to_owned(),
         reason: reason.unwrap_or_else(|| REASON.to_owned()),
+        compensate: true,
     };
     let cancelled = app.engine.act(Command::Cancel(cancel)).await;
     let (job, changed) = cancelled.map_err(|error| refusals::of_engine(app, error))?;

@@ -148,7 +148,8 @@ async fn forget_jobs(app: &App, client: ClientId) -> Result<usize, ApiError> {
         for job in jobs {
             let owned = Owned { job: job.id, client: Some(client) };
             let (by, reason) = ("user".to_owned(), "reset".to_owned());
-            run(app, Command::Cancel(Cancel { owned: owned.clone(), execution: None, by, reason })).await?;
+            let cancel = Cancel { owned: owned.clone(), execution: None, by, reason, compensate: false };
+            run(app, Command::Cancel(cancel)).await?;
             run(app, Command::Forget(owned)).await?;
         }
     }

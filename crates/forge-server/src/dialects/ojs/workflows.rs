@@ -27,7 +27,7 @@ use crate::app::Filter;
 use crate::edge::accepted::{self, REPLAYED};
 use crate::edge::query::QueryString;
 use crate::edge::routing::{Call, Route};
-use crate::edge::{ApiError, respond};
+use crate::edge::{ApiError, body, respond};
 use crate::limits::{LIST_ROWS_MAX, OFFSET_MAX, OJS_BATCH_BYTES_MAX};
 use crate::submission::Key;
 use crate::traces::RequestSubject;
@@ -115,10 +115,11 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(reply::ok(&answer(&shown(&call).await?, Vec::new())))
 }
 
-/// Cancels the workflow that a request is about, and all that is left of it.
+/// Cancels the workflow that a request is about, and all that is left of it; with `compensate` what it did is undone first.
 pub(in crate::dialects) async fn cancel_all(
     call: &Call<'_>,
     reason: Option<String>,
+    compensate: bool,
 ) -> Result<WorkflowRows, ApiError> {
     let (app, scope) = (call.app, Scope::of(call)?);
     let own = own_job(call).await?;
@@ -127,25 +128,36 @@ pub(in crate::dialects) async fn cancel_all(
         execution: None,
         by: if scope.client.is_some() { "user" } else { "operator" }.to_owned(),
         reason: reason.unwrap_or_else(|| "cancelled by the client".to_owned()),
+        compensate,
     };
     let cancelled = app.engine.act(Command::Cancel(cancel)).await;
     let (job, changed) = cancelled.map_err(|error| refusals::of_engine(app, error))?;
     if !changed {
-        return Err(ended(job.id, workflow_word(job.state)));
+        return Err(no_cancel(job.id, workflow_word(job.state)));
     }
     rows(call, Arc::new(job)).await
 }
 
-fn ended(id: JobId, state: &str) -> ApiError {
-    let kind = if state == "cancelled" { Kind::AlreadyCancelled } else { Kind::IllegalTransition };
-    Refused::new(kind, format!("The workflow has ended and is {state}."))
-        .fact("workflow_id", id.to_string())
-        .fact("current_state", state)
-        .into()
+/// The workflow has ended, or was cancelled before and is being undone.
+fn no_cancel(id: JobId, state: &str) -> ApiError {
+    let (kind, detail) = match state {
+        "running" => (Kind::AlreadyCancelled, "The workflow was cancelled and is being undone.".to_owned()),
+        "cancelled" => (Kind::AlreadyCancelled, format!("The workflow has ended and is {state}.")),
+        _ => (Kind::IllegalTransition, format!("The workflow has ended and is {state}.")),
+    };
+    Refused::new(kind, detail).fact("workflow_id", id.to_string()).fact("current_state", state).into()
 }
 
 async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
-    let rows = cancel_all(&call, reason(&call)?).await?;
+    let query = QueryString::of(&call.exchange.uri, &["compensate"])?;
+    let in_body: Option<bool> = body::member(&call.body, "compensate", "true or false")?;
+    let compensate = match (in_body, query.get("compensate")) {
+        (Some(compensate), _) => compensate,
+        (None, None | Some("true")) => true,
+        (None, Some("false")) => false,
+        (None, Some(_)) => return Err(query.malformed("compensate", "must be true or false")),
+    };
+    let rows = cancel_all(&call, reason(&call)?, compensate).await?;
     let counts = rows.workflow.counts();
     let done = Value::from(counts.succeeded);
     let facts = vec![
@@ -157,12 +169,18 @@ async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(reply::ok(&answer(&rows, facts)))
 }
 
-/// Tries what failed of a workflow again.
+/// Tries what failed of a workflow again, or all of it if it was compensated. `from` names a step to go on from.
 async fn retry(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, scope) = (call.app, Scope::of(&call)?);
+    let from: Option<String> = body::member(&call.body, "from", "the id of a step")?;
     let own = own_job(&call).await?;
+    let from = match from {
+        Some(id) => Some(workflows::step_index(app, &own, &id).await?),
+        None => None,
+    };
     let owned = Owned { job: own.id, client: scope.client };
-    let (job, _) = app.engine.retry(owned, false).await.map_err(|error| refusals::of_engine(app, error))?;
+    let retried = app.engine.retry_workflow(owned, from).await;
+    let (job, _) = retried.map_err(|error| refusals::of_engine(app, error))?;
     Ok(reply::ok(&answer(&rows(&call, Arc::new(job)).await?, Vec::new())))
 }
 

@@ -35,6 +35,7 @@ async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
         execution: Some(id),
         by: "user".to_owned(),
         reason: reason.unwrap_or_else(|| REASON.to_owned()),
+        compensate: true,
     };
     let (job, _) = app.engine.act(Command::Cancel(cancel)).await?;
     exchange.is_about(RequestSubject::job(&job, false));

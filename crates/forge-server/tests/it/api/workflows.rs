@@ -169,3 +169,132 @@ async fn a_description_that_is_none_is_refused_with_the_place() {
     client.get(&format!("/v1/workflows/{id}")).await.expect(404);
     operator(&server, &format!("/admin/v1/workflows/{id}")).send().await.expect(404);
 }
+
+/// A step for workers outside that is tried once, with a job that undoes it.
+fn undoable(id: &str, after: &[&str]) -> Value {
+    let options = || json!({"retry": {"max_attempts": 1}});
+    let undo = json!({"type": format!("undo.{id}"), "args": [id], "options": options()});
+    json!({"id": id, "type": id, "args": [], "depends_on": after, "options": options(), "compensate": undo})
+}
+
+/// Takes the only job there is, which must be of this type, and ends it.
+async fn work(client: &Client, job_type: &str, well: bool) -> Value {
+    let fetch = json!({"queues": ["default"], "count": 10, "wait_ms": 10_000}).to_string();
+    let fetched = client.call("POST", "/ojs/v1/workers/fetch").json(&fetch).send().await.expect(200);
+    let jobs = fetched["jobs"].as_array().unwrap();
+    assert_eq!((jobs.len(), &jobs[0]["type"]), (1, &json!(job_type)), "{fetched}");
+    let id = &jobs[0]["id"];
+    let error = json!({"code": "handler_error", "message": "no", "retryable": false});
+    let (path, body) = match well {
+        true => ("ack", json!({"job_id": id, "result": {"made_by": job_type}})),
+        false => ("nack", json!({"job_id": id, "error": error})),
+    };
+    client.call("POST", &format!("/ojs/v1/workers/{path}")).json(&body).send().await.expect(200);
+    jobs[0].clone()
+}
+
+fn undone(workflow: &Value) -> Vec<&str> {
+    let steps = workflow["steps"].as_array().unwrap().iter();
+    steps.map(|step| step["compensation"]["state"].as_str().unwrap_or("none")).collect()
+}
+
+#[tokio::test]
+async fn a_failed_workflow_is_undone_in_reverse_and_a_retry_begins_anew() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let mut last = undoable("c", &["b"]);
+    last.as_object_mut().unwrap().remove("compensate");
+    let steps = json!([undoable("a", &[]), undoable("b", &["a"]), last]);
+    let begun = begin(&client, &json!({"steps": steps, "failure_policy": "compensate"})).await;
+    work(&client, "a", true).await;
+    work(&client, "b", true).await;
+    assert_eq!(undone(&shown(&client, &begun).await), ["NOT_RUN", "NOT_RUN", "none"]);
+    work(&client, "c", false).await;
+    let half = shown(&client, &begun).await;
+    assert_eq!((&half["state"], &half["failure_policy"]), (&json!("RUNNING"), &json!("compensate")));
+    assert_eq!(undone(&half), ["WAITING", "QUEUED", "none"]);
+    assert!(half["progress"].as_u64().unwrap() < 100, "{half}");
+    let first = work(&client, "undo.b", true).await;
+    assert_eq!(first["parent_steps"], json!(["b"]));
+    assert_eq!(first["parent_results"], json!([{"made_by": "b"}]));
+    assert_eq!(first["workflow_id"], begun["workflow_id"]);
+    work(&client, "undo.a", false).await;
+    let failed = shown(&client, &begun).await;
+    assert_eq!((&failed["state"], undone(&failed)), (&json!("FAILED"), vec!["FAILED", "SUCCEEDED", "none"]));
+    assert_eq!(failed["steps"][1]["compensation"]["job_id"], first["id"]);
+    assert_eq!(failed["steps"][0]["compensation"]["error"], "no");
+    let message = failed["failure"]["message"].as_str().unwrap();
+    assert!(message.ends_with("Compensation failed for: a."), "{message}");
+    assert_eq!(failed["failure"]["results"].as_array().unwrap().len(), 3, "{failed}");
+
+    let path = format!("/v1/workflows/{}/retry", begun["workflow_id"].as_str().unwrap());
+    let again = client.post(&path).await.expect(200);
+    assert_eq!(states(&again), ["QUEUED", "WAITING", "WAITING"]);
+    assert_eq!(undone(&again), ["NOT_RUN", "NOT_RUN", "none"]);
+    for step in ["a", "b", "c"] {
+        work(&client, step, true).await;
+    }
+    assert_eq!(shown(&client, &begun).await["state"], "SUCCEEDED");
+}
+
+#[tokio::test]
+async fn a_cancelled_workflow_is_undone_first_unless_the_request_says_no() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let steps = json!([undoable("a", &[]), undoable("b", &["a"])]);
+    for compensate in [None, Some(false)] {
+        let begun = begin(&client, &json!({"steps": steps})).await;
+        work(&client, "a", true).await;
+        let path = format!("/v1/workflows/{}/cancel", begun["workflow_id"].as_str().unwrap());
+        let wrong = client.call("POST", &path).json(&json!({"compensate": "no"})).send().await.expect(400);
+        assert_eq!(wrong["errors"][0]["pointer"], "#/compensate");
+        let body = json!({"compensate": compensate});
+        let cancelled = client.call("POST", &path).json(&body).send().await.expect(200);
+        assert_eq!(states(&cancelled), ["SUCCEEDED", "CANCELED"]);
+        if compensate.is_none() {
+            assert_eq!((&cancelled["state"], &cancelled["canceling"]), (&json!("RUNNING"), &json!(true)));
+            work(&client, "undo.a", true).await;
+        }
+        let ended = shown(&client, &begun).await;
+        let expected = if compensate.is_none() { "SUCCEEDED" } else { "NOT_RUN" };
+        assert_eq!((&ended["state"], undone(&ended)), (&json!("CANCELED"), vec![expected, "NOT_RUN"]));
+        assert_eq!(ended["canceling"], false);
+    }
+}
+
+#[tokio::test]
+async fn an_operator_can_stop_what_is_being_undone() {
+    let server = Server::with(&[("auth.admin_token", TOKEN)]).await;
+    let client = server.client().await;
+    let begun = begin(&client, &json!({"steps": [undoable("a", &[]), undoable("b", &["a"])]})).await;
+    work(&client, "a", true).await;
+    let path = format!("/admin/v1/jobs/{}/cancel", begun["workflow_id"].as_str().unwrap());
+    for (body, state) in [(json!({}), "RUNNING"), (json!({"compensate": false}), "CANCELED")] {
+        let call = server.call("POST", &path).header("authorization", &format!("Bearer {TOKEN}"));
+        call.json(&body).send().await.expect(200);
+        assert_eq!(shown(&client, &begun).await["state"], state);
+    }
+    assert_eq!(undone(&shown(&client, &begun).await), ["CANCELED", "NOT_RUN"]);
+}
+
+#[tokio::test]
+async fn a_retry_goes_on_from_the_step_that_is_named() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let steps = json!([undoable("a", &[]), undoable("b", &["a"]), undoable("c", &["b"])]);
+    let begun = begin(&client, &json!({"steps": steps})).await;
+    work(&client, "a", true).await;
+    work(&client, "b", false).await;
+    let path = format!("/v1/workflows/{}/retry", begun["workflow_id"].as_str().unwrap());
+    let retry = |from: &str| client.call("POST", &path).json(&json!({"from": from}));
+    let unknown = retry("x").send().await.expect(400);
+    assert_eq!(unknown["errors"][0]["pointer"], "#/from", "{unknown}");
+    retry("c").send().await.refused(409, "RFA_JOB_CONFLICT");
+    assert_eq!(shown(&client, &begun).await["state"], "FAILED");
+    let again = retry("a").send().await.expect(200);
+    assert_eq!(states(&again), ["QUEUED", "WAITING", "WAITING"]);
+    work(&client, "a", true).await;
+    work(&client, "b", false).await;
+    let again = retry("b").send().await.expect(200);
+    assert_eq!(states(&again), ["SUCCEEDED", "QUEUED", "WAITING"]);
+}

@@ -28,6 +28,26 @@ fn a_workflow_is_submitted_shown_listed_retried_and_cancelled() {
     let submitted = ask(&server, &["workflows", "submit", real]);
     let waiting = submitted.expect(0);
     assert_eq!(ask(&server, &["workflows", "cancel", waiting]).expect(0), "CANCELED");
+
+    let undo = r#""compensate":{"type":"a.undo","args":[]}"#;
+    let saga = format!(
+        r#"{{"type":"chain","steps":[{{"work_kind":"SUCCESS_FAST",{undo}}},{{"type":"a.b","args":[]}}]}}"#
+    );
+    let submitted = ask(&server, &["workflows", "submit", &saga]);
+    let saga = submitted.expect(0);
+    let first_is_done = || {
+        let shown = ask(&server, &["workflows", "show", saga, "--json"]).json(0);
+        shown["steps"][0]["state"] == "SUCCEEDED"
+    };
+    while !first_is_done() {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    ask(&server, &["workflows", "retry", saga, "--from", "x"]).expect(1);
+    assert_eq!(ask(&server, &["workflows", "cancel", saga]).expect(0), "RUNNING");
+    let table = ask(&server, &["workflows", "show", saga]);
+    assert!(table.expect(0).contains("0 (compensation)\tQUEUED\ta.undo\t"), "{}", table.stdout);
+    assert_eq!(ask(&server, &["workflows", "cancel", saga, "--no-compensate"]).expect(0), "CANCELED");
+    assert_eq!(ask(&server, &["workflows", "retry", failing, "--from", "0"]).expect(0), "RUNNING");
     ask(&server, &["workflows", "submit", "{}"]).expect(1);
     ask(&server, &["workflows", "submit", "@/nowhere"]).expect(2);
 }

@@ -93,7 +93,10 @@ async fn whatever_ends_a_hold_makes_room() {
     let job = next(&mut stream).await;
     let owned = Owned { job: job.id.parse().unwrap(), client: None };
     let (by, reason) = ("user".to_owned(), "no need".to_owned());
-    app.engine.act(Command::Cancel(Cancel { owned, execution: None, by, reason })).await.unwrap();
+    app.engine
+        .act(Command::Cancel(Cancel { owned, execution: None, by, reason, compensate: true }))
+        .await
+        .unwrap();
 
     // The end of the lease.
     let options = json!({"queue": "q", "visibility_timeout_ms": 60_000, "retry": {"max_attempts": 9}});

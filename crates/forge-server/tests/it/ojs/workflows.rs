@@ -221,3 +221,29 @@ async fn arguments_are_shown_as_they_were_sent_and_left_out_of_lists() {
     let step = &listed["workflows"][0]["steps"][0];
     assert_eq!((&step["id"], step.get("args")), (&json!("a"), None), "{listed}");
 }
+
+#[tokio::test]
+async fn a_cancel_undoes_what_succeeded_and_a_second_one_may_stop_that() {
+    let world = World::start().await;
+    let mut first = job("a");
+    first["compensate"] = job("undo");
+    let begun = world.begin(json!({"type": "chain", "steps": [first, job("b")]})).await;
+    assert_eq!(begun["steps"][0]["compensation"], json!({"type": "undo", "state": "not_run"}));
+    world.done("a", json!({"n": 1})).await;
+    let path = format!("workflows/{}", begun["id"].as_str().unwrap());
+    let cancelled = call(&world.client, "DELETE", &path).send().await.expect(200);
+    assert_eq!((&cancelled["state"], &cancelled["canceling"]), (&json!("running"), &json!(true)));
+    assert_eq!(cancelled["steps"][0]["compensation"]["state"], "pending");
+    let again = call(&world.client, "DELETE", &path).send().await;
+    refused(&again, 409, "JOB_ALREADY_CANCELLED", "conflict");
+    let undoing = world.fetch().await;
+    assert_eq!((&undoing["type"], &undoing["parent_results"]), (&json!("undo"), &json!([{"n": 1}])));
+    let wrong = call(&world.client, "DELETE", &format!("{path}?compensate=maybe")).send().await;
+    assert_eq!(wrong.status, 400);
+    let stopped = call(&world.client, "DELETE", &format!("{path}?compensate=false")).send().await.expect(200);
+    assert_eq!(
+        (&stopped["state"], &stopped["steps"][0]["compensation"]["state"]),
+        (&json!("cancelled"), &json!("cancelled"))
+    );
+    world.nothing_to_do().await;
+}

@@ -194,7 +194,7 @@ fn a_moment_that_does_not_count_is_not_shown() {
     assert!(shown(&failed)["expires_at"].is_string());
     let owned = Owned { job: failed.job().id, client: None };
     let execution = failed.job().id.first_execution();
-    let retry = Retry { owned, execution: another(execution), afresh: true, dead_letter: true };
+    let retry = Retry { owned, execution: another(execution), afresh: true, dead_letter: true, from: None };
     let retried = shown(&failed.then(Command::Retry(retry)));
     assert_eq!(retried["state"], "available");
     absent(&retried, &["expires_at"]);

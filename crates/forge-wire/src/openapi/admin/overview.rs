@@ -382,7 +382,10 @@ pub(super) fn schemas() -> Value {
             "size": count("How many bytes it has."),
             "expires_at": maybe(time("When the content goes; null where it stays as long as the job.")),
         })),
-        "AdminCancelRequest": object("Why a job is cancelled.", &[], json!({"reason": maybe(text("In words."))})),
+        "AdminCancelRequest": object("Why a job is cancelled.", &[], json!({
+            "reason": maybe(text("In words.")),
+            "compensate": {"type": ["boolean", "null"], "description": "Of a workflow: whether the compensations of steps that succeeded run; `true` by default."},
+        })),
         "AdminClients": page("AdminClient", "A page of clients, by id."),
         "AdminClient": whole("A client.", client),
         "AdminClientDetail": whole("A client with its keys.", client_detail),

@@ -8,7 +8,7 @@ use forge_core::id::{ClientId, JobId};
 use forge_core::job::{Head, Input, Name};
 use forge_core::time::Time;
 use forge_core::workflow::{
-    FailurePolicy, StepCondition, Workflow, WorkflowForm, WorkflowHead, WorkflowPart,
+    FailurePolicy, StepCondition, StepDefinition, Workflow, WorkflowForm, WorkflowHead, WorkflowPart,
 };
 use serde_json::json;
 
@@ -28,6 +28,10 @@ fn rows() -> WorkflowRows {
         when: StepCondition::AllSucceeded,
         head: Arc::new(Head::new(client, Name::new("default").unwrap(), Time::ZERO)),
         input: Arc::new(Input::default()),
+        compensation: (n == 1).then(|| StepDefinition {
+            head: Arc::new(Head::new(client, Name::new("default").unwrap(), Time::ZERO)),
+            input: Arc::new(Input::default()),
+        }),
     };
     let steps = [step(0, &[]), step(1, &[0])];
     let about = WorkflowHead { form: WorkflowForm::Chain, name: "order".into() };
@@ -49,6 +53,8 @@ fn every_view_of_a_workflow_has_exactly_the_documented_members() {
     let bare = WorkflowView::new(&rows, None);
     check("Workflow", &WorkflowView::new(&rows, Some(json!({}))), &bare);
     check("WorkflowStep", &bare.steps[1], &bare.steps[0]);
+    let compensation = bare.steps[1].compensation.as_ref().unwrap();
+    check("WorkflowCompensation", compensation, compensation);
     let item = AdminWorkflow::new(&rows.job);
     check("AdminWorkflow", &item, &item);
     let page = AdminPage { items: vec![item], next_cursor: None };

@@ -68,6 +68,28 @@ fn the_sdks_say_what_follows_an_end_in_three_ways() {
     assert_eq!(shape(&body).unwrap().1, "a< x*<a y!<a");
 }
 
+fn undone_by(compensate: serde_json::Value) -> serde_json::Value {
+    json!({"type": "t", "args": [], "compensate": compensate})
+}
+
+#[test]
+fn a_step_of_any_form_may_say_what_undoes_it() {
+    let with = || undone_by(json!({"type": "u", "args": [1], "options": {"queue": "undo"}}));
+    for body in [
+        json!({"type": "chain", "steps": [with()], "failure_policy": "compensate"}),
+        json!({"type": "group", "jobs": [with()], "failure_policy": "compensate"}),
+        json!({"steps": [with()], "failure_policy": "compensate"}),
+    ] {
+        let request = read(body.to_string().as_bytes(), rules(), true).unwrap();
+        assert_eq!(request.policy, FailurePolicy::Compensate);
+        let compensate = request.steps[0].compensate.as_ref().unwrap();
+        assert_eq!((compensate.job_type.as_str(), request.steps[0].job.job_type.as_str()), ("u", "t"));
+    }
+    let simulated =
+        json!({"steps": [{"work_kind": "SUCCESS_FAST", "compensate": {"work_kind": "SUCCESS_FAST"}}]});
+    assert!(read(simulated.to_string().as_bytes(), rules(), true).unwrap().steps[0].compensate.is_some());
+}
+
 #[test]
 fn what_is_no_workflow_is_refused_with_the_reason() {
     let step = |id: &str, after: &[&str]| json!({"id": id, "type": "t", "args": [], "depends_on": after});
@@ -90,9 +112,22 @@ fn what_is_no_workflow_is_refused_with_the_reason() {
             json!({"type": "batch", "jobs": [job("a")], "callbacks": {"on_end": job("b")}}),
             "on_complete, on_success",
         ),
-        (json!({"type": "chain", "steps": [job("a")], "failure_policy": "maybe"}), "continue or stop"),
+        (
+            json!({"type": "chain", "steps": [job("a")], "failure_policy": "maybe"}),
+            "continue, stop or compensate",
+        ),
         (
             json!({"type": "chain", "steps": [{"type": "a", "args": [], "options": {"unique": {"keys": ["type"]}}}]}),
+            "not for steps",
+        ),
+        (json!({"type": "chain", "steps": [undone_by(json!(7))]}), "must be an object"),
+        (json!({"type": "chain", "steps": [undone_by(json!({"type": "u"}))]}), "args"),
+        (
+            json!({"type": "chain", "steps": [undone_by(json!({"type": "u", "args": [], "when": "all_ended"}))]}),
+            "not for a compensation",
+        ),
+        (
+            json!({"type": "chain", "steps": [undone_by(json!({"type": "u", "args": [], "options": {"unique": {"keys": ["type"]}}}))]}),
             "not for steps",
         ),
         (json!({"type": "chain", "steps": [{"work_kind": "NAP"}]}), "kinds of work"),

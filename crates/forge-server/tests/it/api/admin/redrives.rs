@@ -140,6 +140,7 @@ async fn a_group_has_one_redrive_at_a_time() {
         execution: None,
         by: "operator".into(),
         reason: "enough".into(),
+        compensate: true,
     };
     server.app.engine.act(Command::Cancel(cancel)).await.unwrap();
     assert_ne!(post(&server, &path, json!({})).await.expect(202)["job_id"], begun["job_id"]);
