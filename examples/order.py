@@ -2,7 +2,7 @@
 """An order as a workflow, with compensation: reserve, charge and ship, each after the other; if one fails, undo what was done.
 
     FORGERUN_URL=http://127.0.0.1:8080 FORGERUN_API_KEY=frk_... python3 examples/order.py           # all goes well
-    FORGERUN_URL=http://127.0.0.1:8080 FORGERUN_API_KEY=frk_... python3 examples/order.py declined  # the card is declined
+    FORGERUN_URL=http://127.0.0.1:8080 FORGERUN_API_KEY=frk_... python3 examples/order.py declined  # the card is declined; "unshippable" fails later
 
 It begins one workflow, works on its steps until it has ended, and prints what was done and how it ended.
 """
@@ -17,17 +17,15 @@ def call(path, body=None):
     with urllib.request.urlopen(urllib.request.Request(f"{URL}/ojs/v1/{path}", data, headers), timeout=60) as answer:
         return json.load(answer)
 
-def step(name, order, **rest):
+def job(name, order):
     # One attempt is enough for an example; in earnest, leave the retries to the server.
-    return {"id": name, "type": f"order.{name}", "args": [order], "options": {"queue": QUEUE, "retry": {"max_attempts": 1}}, **rest}
+    return {"type": f"order.{name}", "args": [order], "options": {"queue": QUEUE, "retry": {"max_attempts": 1}}}
 
 def workflow(order):
-    return {"name": f"order-{order['number']}", "steps": [
-        step("reserve", order),
-        step("charge", order, depends_on=["reserve"]),
-        step("ship", order, depends_on=["charge"]),
-        # Has its turn once all three are over, if one of them did not succeed.
-        step("undo", order, depends_on=["reserve", "charge", "ship"], when="any_failed"),
+    return {"name": f"order-{order['number']}", "failure_policy": "compensate", "steps": [
+        {"id": "reserve", **job("reserve", order), "compensate": job("release", order)},
+        {"id": "charge", **job("charge", order), "depends_on": ["reserve"], "compensate": job("refund", order)},
+        {"id": "ship", **job("ship", order), "depends_on": ["charge"]},
     ]}
 
 def reserve(order, parents):
@@ -39,13 +37,18 @@ def charge(order, parents):
     return {"payment": f"p-{order['number']}"}
 
 def ship(order, parents):
+    if order["card"] == "unshippable":
+        raise ValueError("the parcel was refused")
     return {"parcel": f"parcel-{order['number']}", "paid": parents[0]["payment"]}
 
-def undo(order, parents):
-    # What the steps left is what there is to undo; a step that failed, or never began, left nothing.
-    return {"undone": [made for result in parents if result for made in result.values()]}
+# A compensation is handed the result of the step that it undoes.
+def release(order, parents):
+    return {"released": parents[0]["reservation"]}
 
-HANDLERS = {"order.reserve": reserve, "order.charge": charge, "order.ship": ship, "order.undo": undo}
+def refund(order, parents):
+    return {"refunded": parents[0]["payment"]}
+
+HANDLERS = {f"order.{handler.__name__}": handler for handler in (reserve, charge, ship, release, refund)}
 
 def work(job):
     held = {"job_id": job["id"], "lease_token": job["lease_token"]}

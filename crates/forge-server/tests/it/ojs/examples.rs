@@ -108,7 +108,7 @@ async fn order(card: &[&str]) -> Option<String> {
 async fn an_order_that_goes_well_is_shipped_and_nothing_is_undone() {
     let Some(told) = order(&[]).await else { return };
     assert!(told.contains(r#"order.ship: {"parcel": "parcel-4711", "paid": "p-4711"}"#), "{told}");
-    assert!(!told.contains("order.undo"), "{told}");
+    assert!(!told.contains("order.release"), "{told}");
     assert!(
         told.contains("order-4711: completed, reserve completed, charge completed, ship completed"),
         "{told}"
@@ -118,10 +118,14 @@ async fn an_order_that_goes_well_is_shipped_and_nothing_is_undone() {
 #[tokio::test]
 async fn an_order_whose_card_is_declined_is_undone() {
     let Some(told) = order(&["declined"]).await else { return };
-    assert!(told.contains(r#"order.undo: {"undone": ["r-4711"]}"#), "{told}");
-    assert!(!told.contains("order.ship"), "{told}");
-    assert!(
-        told.contains("order-4711: failed, reserve completed, charge failed, ship cancelled, undo completed"),
-        "{told}"
-    );
+    assert!(told.contains(r#"order.release: {"released": "r-4711"}"#), "{told}");
+    assert!(!told.contains("order.ship") && !told.contains("order.refund"), "{told}");
+    assert!(told.contains("order-4711: failed, reserve completed, charge failed, ship cancelled"), "{told}");
+}
+
+#[tokio::test]
+async fn an_order_that_cannot_be_shipped_is_refunded_before_it_is_released() {
+    let Some(told) = order(&["unshippable"]).await else { return };
+    let refunded = told.find(r#"order.refund: {"refunded": "p-4711"}"#).unwrap_or_else(|| panic!("{told}"));
+    assert!(told[refunded..].contains("order.release"), "{told}");
 }
