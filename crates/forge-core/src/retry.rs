@@ -175,6 +175,11 @@ impl RetryPolicy {
         }
     }
 
+    /// What follows a failure after which there is no time or no attempt left.
+    pub(crate) fn exhausted(&self) -> Next {
+        Next::End { dead_letter: self.on_exhaustion == Exhaustion::DeadLetter, listed: false }
+    }
+
     fn lists(&self, name: &str) -> bool {
         self.non_retryable.iter().any(|entry| match entry.strip_suffix('*') {
             Some(prefix) => prefix.ends_with('.') && name.starts_with(prefix),

@@ -198,6 +198,7 @@ impl Schedule {
             created_at: now,
             execution_at: None,
             expires_at: moved(self.head.expires_at),
+            deadline: moved(self.head.deadline),
             schedule: Some(ScheduledRun { name: self.id.name.clone(), tick }),
             ..(*self.head).clone()
         };
@@ -493,11 +494,13 @@ mod tests {
         let mut schedule = plain();
         let head = Arc::make_mut(&mut schedule.head);
         head.expires_at = Some(Time::from_millis(65_000));
+        head.deadline = Some(Time::from_millis(75_000));
         let until = Some(Time::from_millis(6_000));
         head.unique = Some(Unique { key: [1; 32], facets: 1, until, on_conflict: Conflict::Reject });
         let (tick, now) = (Time::from_millis(100_000), Time::from_millis(100_500));
         let head = schedule.head_of(tick, now);
         assert_eq!(head.expires_at, Some(Time::from_millis(160_500)));
+        assert_eq!(head.deadline, Some(Time::from_millis(170_500)));
         assert_eq!(head.unique.unwrap().until, Some(Time::from_millis(101_500)));
         assert_eq!((head.created_at, head.schedule.unwrap().tick), (now, tick));
     }

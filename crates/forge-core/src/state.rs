@@ -82,7 +82,7 @@ pub enum Facet {
     Held = 7,
     /// QUEUED: waiting before it is tried again.
     Waiting = 8,
-    /// CANCELED: it did not begin in time.
+    /// CANCELED: it did not begin before it expired.
     Expired = 9,
 }
 

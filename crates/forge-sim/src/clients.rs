@@ -96,6 +96,7 @@ pub(crate) fn head(context: &SimContext, client: ClientId) -> Head {
     head.retry = if world.chance(500) { RetryPolicy::auto() } else { RetryPolicy::manual() };
     head.execution_at = world.chance(200).then(|| now + world.up_to_ms(20_000));
     head.expires_at = world.chance(100).then(|| now + world.up_to_ms(30_000));
+    head.deadline = world.chance(100).then(|| now + world.up_to_ms(30_000));
     head.timeout = world.chance(300).then(|| Duration::from_millis(500) + world.up_to_ms(5000));
     head.lease = world.chance(300).then(|| Duration::from_millis(200) + world.up_to_ms(3000));
     head.retention = world.chance(100).then(|| world.up_to_ms(30_000));

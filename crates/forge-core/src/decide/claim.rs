@@ -19,7 +19,7 @@ use crate::job::{Cancellation, Lease, Limit, Name, Parked, Rate};
 use crate::limits;
 use crate::record::Stored;
 use crate::rows::Wants;
-use crate::state::Cause;
+use crate::state::{Cause, State};
 use crate::time::Time;
 use crate::worker::Worker;
 
@@ -110,7 +110,7 @@ impl WorkingSet<'_> {
 
     /// Whether the job can be handed out now. If not, it is taken off its shelf: expired or parked.
     fn may_go(&mut self, slot: Slot) -> Result<bool, Refusal> {
-        if self.job(slot).expires_at().is_some_and(|expires_at| expires_at <= self.now) {
+        if self.job(slot).begin_by().is_some_and(|at| at <= self.now) {
             self.expire(slot)?;
             return Ok(false);
         }
@@ -166,13 +166,18 @@ impl WorkingSet<'_> {
         if claim.start { self.begin(slot) } else { Ok(()) }
     }
 
-    /// Calls off a job that was not begun in time.
+    /// Cancels a job that was not begun in time, or has no time left to begin in.
     pub(super) fn expire(&mut self, slot: Slot) -> Result<(), Refusal> {
-        let reason = "expired".into();
         let job = self.change(slot);
-        job.cancel = Some(Cancellation { by: "system".into(), reason });
-        job.expired = true;
-        let at = self.step(slot, Cause::Expire, Outlook::Open)?;
+        // A worker had an assigned job before it expired: what is over is its deadline.
+        let expires_at = job.expires_at().filter(|_| job.state != State::Assigned);
+        job.expired = expires_at.is_some() && expires_at == job.begin_by();
+        let (cause, reason) = match job.expired {
+            true => (Cause::Expire, "expired"),
+            false => (Cause::CancelBySystem, "deadline"),
+        };
+        job.cancel = Some(Cancellation { by: "system".into(), reason: reason.into() });
+        let at = self.step(slot, cause, Outlook::Open)?;
         self.end(slot, at);
         Ok(())
     }

@@ -93,7 +93,8 @@ impl WorkingSet<'_> {
         let job = self.job(slot);
         let come = |at: Option<Time>| at.is_some_and(|at| at <= self.now);
         match job.state {
-            State::Created | State::Queued if come(job.expires_at()) => self.expire(slot),
+            State::Created | State::Queued if come(job.begin_by()) => self.expire(slot),
+            State::Assigned if come(job.deadline()) => self.expire(slot),
             State::Created => self.enqueue(slot, Cause::Due),
             State::Queued => {
                 let job = self.change(slot);
@@ -106,8 +107,11 @@ impl WorkingSet<'_> {
                 Ok(())
             }
             State::Running if come(job.lease.as_ref().and_then(|lease| lease.timeout_at)) => {
-                let limit = job.head.timeout.unwrap_or_default();
-                let error = WorkError::new(Kind::HandlerTimeout, &job.head.timeout_message(limit));
+                let message = match job.deadline().filter(|&at| at <= self.now) {
+                    Some(deadline) => job.head.deadline_message(deadline),
+                    None => job.head.timeout_message(job.head.timeout.unwrap_or_default()),
+                };
+                let error = WorkError::new(Kind::HandlerTimeout, &message);
                 self.break_off(slot, Cause::Timeout, &error)
             }
             State::Assigned | State::Running => self.lose(slot),

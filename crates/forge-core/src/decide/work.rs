@@ -10,7 +10,7 @@ use super::working_set::{Slot, WorkingSet, millis};
 use crate::catalog::Kind;
 use crate::command::{Answer, Extend, Fail, Held, Note, Output, Refusal, Succeed, Upload, WorkError};
 use crate::history::{EventKind, Outlook};
-use crate::job::{AttemptError, ResultNote, bounded};
+use crate::job::{AttemptError, ResultNote, bounded, earliest};
 use crate::limits;
 use crate::retry::{AttemptFailure, Next, RetryVerdict};
 use crate::rows::{Activity, NewResult};
@@ -31,7 +31,7 @@ impl WorkingSet<'_> {
         job.started_at = Some(at);
         job.progress = None;
         job.message = None;
-        let timeout_at = job.head.timeout.map(|timeout| at + timeout);
+        let timeout_at = earliest(job.head.timeout.map(|timeout| at + timeout), job.deadline());
         let waited_ms = job.queued_at.map_or(0, |queued_at| millis(at.since(queued_at)));
         if let Some(lease) = &mut job.lease {
             lease.timeout_at = timeout_at;
@@ -128,7 +128,9 @@ impl WorkingSet<'_> {
             code: code(error, error.kind),
             class: error.class.as_deref(),
         };
+        let is_over = job.deadline().is_some_and(|deadline| deadline <= self.now);
         let next = match (job.head.retry.after(failure, random), error.delay) {
+            (Next::RetryIn(_), _) if is_over => job.head.retry.exhausted(),
             (Next::RetryIn(_), Some(delay)) => Next::RetryIn(delay.min(limits::RETRY_DELAY_MAX)),
             (next, _) => next,
         };

@@ -29,6 +29,7 @@ use crate::limits;
 use crate::record::RecordKey;
 use crate::rows::{KeyRow, Wants};
 use crate::state::{Cause, State};
+use crate::time::Time;
 use crate::workflow::{
     FailurePolicy, GraphStep, PendingCancel, StepCondition, StepState, Workflow, WorkflowPart,
 };
@@ -128,8 +129,12 @@ impl WorkingSet<'_> {
     /// Whoever retried a workflow asked for steps that were too late by then.
     fn forgive_lateness(&self, id: JobId, head: &mut Arc<Head>) {
         let Some(own) = self.find(id) else { return };
-        if head.expires_at.is_some_and(|at| self.job(own).was_retried_since(at)) {
+        let is_late = |at: Option<Time>| at.is_some_and(|at| self.job(own).was_retried_since(at));
+        if is_late(head.expires_at) {
             Arc::make_mut(head).expires_at = None;
+        }
+        if is_late(head.deadline) {
+            Arc::make_mut(head).deadline = None;
         }
     }
 

@@ -83,6 +83,7 @@ impl Head {
             out.text(60, Some(run.name.as_str()));
             out.time(61, Some(run.tick));
         }
+        out.time(62, self.deadline);
         if let Some(workflow) = &self.conducts {
             out.group(50, |out| encode_workflow(workflow, out));
         }
@@ -158,6 +159,7 @@ impl Head {
                 self.schedule = Some(ScheduledRun { name, tick: Time::ZERO });
             }
             61 => self.schedule.as_mut().ok_or(Corrupt)?.tick = field.time()?,
+            62 => self.deadline = Some(field.time()?),
             50 => self.conducts = Some(decode_workflow(field.bytes)?),
             _ => {}
         }

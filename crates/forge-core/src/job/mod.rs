@@ -35,6 +35,7 @@ use crate::workflow::WorkflowHead;
 pub use ended::{AttemptError, Cancellation};
 pub use keep::{Keep, ResultNote};
 pub use lease::Lease;
+pub(crate) use moments::earliest;
 pub use queue::BadQueueName;
 pub(crate) use text::{bounded, cut};
 pub use text::{is_json, is_media_type};
@@ -132,6 +133,8 @@ pub struct Head {
     pub execution_at: Option<Time>,
     /// Not to begin after this.
     pub expires_at: Option<Time>,
+    /// To have ended by this: a running attempt fails then, and a waiting job is cancelled.
+    pub deadline: Option<Time>,
     /// How long a claim lasts without a sign of life; `None` leaves it to the claim.
     pub lease: Option<Duration>,
     /// How long one attempt may run.
@@ -191,6 +194,7 @@ impl Head {
             created_at,
             execution_at: None,
             expires_at: None,
+            deadline: None,
             lease: None,
             timeout: None,
             timeout_of_server: false,
@@ -380,7 +384,7 @@ pub struct Job {
     pub errors: Vec<AttemptError>,
     /// Who cancelled it and why.
     pub cancel: Option<Cancellation>,
-    /// It was cancelled because it did not begin in time.
+    /// It was cancelled because it did not begin before `expires_at`.
     pub expired: bool,
     /// When it became a dead letter.
     pub dead_lettered_at: Option<Time>,

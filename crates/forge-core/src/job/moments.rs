@@ -7,12 +7,12 @@ use crate::time::Time;
 impl Job {
     /// The next moment at which something must happen to the job without anybody asking; what `Due` looks for.
     pub fn due_at(&self) -> Option<Time> {
-        let earliest = |a: Option<Time>, b: Option<Time>| a.into_iter().chain(b).min();
         match self.state {
-            State::Created if self.hold => self.expires_at(),
-            State::Created => earliest(self.head.execution_at, self.expires_at()),
-            State::Queued => earliest(self.available_at, self.expires_at()),
-            State::Assigned | State::Running => {
+            State::Created if self.hold => self.begin_by(),
+            State::Created => earliest(self.head.execution_at, self.begin_by()),
+            State::Queued => earliest(self.available_at, self.begin_by()),
+            State::Assigned => earliest(self.lease.as_ref().map(|lease| lease.until), self.deadline()),
+            State::Running => {
                 self.lease.as_ref().and_then(|lease| earliest(Some(lease.until), lease.timeout_at))
             }
             State::Succeeded | State::Failed | State::Canceled => self.forget_at,
@@ -25,10 +25,24 @@ impl Job {
         self.head.expires_at.filter(|&at| !self.was_retried_since(at))
     }
 
+    /// Until when it must have ended, if that still counts; see [`Self::expires_at`].
+    pub fn deadline(&self) -> Option<Time> {
+        self.head.deadline.filter(|&at| !self.was_retried_since(at))
+    }
+
+    /// Until when a waiting job must begin: the earlier of its expiry and its deadline.
+    pub(crate) fn begin_by(&self) -> Option<Time> {
+        earliest(self.expires_at(), self.deadline())
+    }
+
     /// Whether its execution was opened by a retry, at this moment or later. The head is written once, so this is told by what the
     /// retry left: nothing of the execution was queued or begun before it.
     pub(crate) fn was_retried_since(&self, at: Time) -> bool {
         let earliest = self.queued_at.into_iter().chain(self.started_at).min();
         !self.executions_past.is_empty() && earliest.is_some_and(|earliest| earliest >= at)
     }
+}
+
+pub(crate) fn earliest(a: Option<Time>, b: Option<Time>) -> Option<Time> {
+    a.into_iter().chain(b).min()
 }

@@ -1,10 +1,11 @@
-//! How long one attempt of a job may run, and whose limit that is.
+//! How long one attempt of a job, and the whole job, may take, and whose limit that is.
 
 use alloc::format;
 use alloc::string::String;
 use core::time::Duration;
 
 use super::Head;
+use crate::time::Time;
 
 impl Head {
     /// Bounds attempts by a limit of the server; a shorter `timeout` of the job's own stays.
@@ -23,5 +24,11 @@ impl Head {
             (false, false) => "`exec.real_max_runtime_ms` of the server",
         };
         format!("the attempt ran longer than {limit:?}, which is {setting}")
+    }
+
+    /// Why an attempt is stopped at the job's `deadline`.
+    pub fn deadline_message(&self, deadline: Time) -> String {
+        let span = deadline.since(self.created_at);
+        format!("the attempt was stopped by the job's `deadline`, {span:?} after its submission")
     }
 }

@@ -159,6 +159,7 @@ impl Drawer {
             head.hold = flag(3) && flag(4);
             head.execution_at = (flag(5) && flag(6)).then_some(soon);
             head.expires_at = (flag(7) && flag(8)).then_some(soon);
+            head.deadline = (flag(8) && !flag(7) && flag(6)).then_some(soon);
             head.timeout = flag(9).then_some(secs(8));
             head.lease = flag(10).then_some(secs(4));
             head.retention = flag(11).then_some(secs(30));

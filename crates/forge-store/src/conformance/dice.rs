@@ -190,6 +190,7 @@ fn draw_moments(dice: &mut Dice, now: Time, head: &mut Head) {
     let (wait, life, lease, timeout, kept) = (soon(60), soon(120), soon(60), soon(60), soon(200));
     head.execution_at = dice.one_in(4).then(|| now + wait);
     head.expires_at = dice.one_in(5).then(|| now + life);
+    head.deadline = dice.one_in(8).then(|| now + life * 2);
     head.lease = dice.one_in(3).then_some(lease);
     head.timeout = dice.one_in(4).then_some(timeout);
     head.retention = dice.one_in(2).then_some(kept);

@@ -6,6 +6,7 @@ mod claim;
 mod compensation;
 mod conclude;
 mod control;
+mod deadline;
 mod deliveries;
 mod due;
 mod exact;

@@ -20,6 +20,7 @@ fn full_head() -> Head {
         }),
         execution_at: Some(Time::ZERO),
         expires_at: Some(Time::from_millis(9)),
+        deadline: Some(Time::from_millis(10)),
         lease: Some(Duration::ZERO),
         timeout: Some(Duration::from_secs(3)),
         timeout_of_server: true,
