@@ -5,6 +5,7 @@ use std::time::Duration;
 use forge_core::catalog::Kind;
 use forge_core::limits::{EXECUTIONS_MAX, NAME_BYTES_MAX};
 use forge_core::retry::Mode;
+use forge_core::time::Time;
 use forge_core::work::{Behaviour, WorkKind};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -13,10 +14,16 @@ use crate::hint::nearest;
 use crate::language::Language;
 use crate::ojs::duration;
 use crate::problem::{Refused, Violation, summary};
-use crate::readable;
+use crate::{readable, time};
 
 /// The longest value of a client that a message quotes whole.
 const QUOTED_CHARS_MAX: usize = 64;
+
+/// Labels of one job on `/v1` and `/api/v1`.
+pub const TAGS_MAX: usize = 16;
+
+/// Bytes of one of them.
+pub const TAG_BYTES_MAX: usize = 64;
 
 /// The members of a body.
 pub fn object(body: &[u8]) -> Result<Map<String, Value>, Box<Refused>> {
@@ -38,8 +45,14 @@ pub fn object(body: &[u8]) -> Result<Map<String, Value>, Box<Refused>> {
 
 /// A refusal that names everything that is wrong, in the order in which the members are documented.
 pub fn refused(kind: Kind, mut violations: Vec<Violation>, documented: &[&str]) -> Box<Refused> {
-    violations.sort_by_key(|violation| documented.iter().position(|name| violation.pointer[2..] == **name));
+    violations.sort_by_key(|violation| {
+        documented.iter().position(|name| first_member(&violation.pointer) == *name)
+    });
     Box::new(Refused::new(kind, summary(&violations, Language::English)).violations(violations))
+}
+
+fn first_member(pointer: &str) -> &str {
+    pointer[2..].split('/').next().unwrap_or_default()
 }
 
 /// One thing wrong with a member.
@@ -104,6 +117,55 @@ pub fn span(member: &str, text: &str) -> Result<Duration, Violation> {
     span.ok_or_else(|| {
         violation(member, "must be a duration above zero, such as 1500ms, 30s or 1h30m", "format")
     })
+}
+
+/// The moment by which a job must have ended, as a client gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deadline {
+    /// So long after the submission.
+    After(Duration),
+    /// At this time.
+    At(Time),
+}
+
+impl Deadline {
+    /// The moment for a job that is submitted at `now`.
+    pub fn moment(self, now: Time) -> Time {
+        match self {
+            Deadline::After(span) => now + span,
+            Deadline::At(at) => at,
+        }
+    }
+}
+
+/// A deadline: a span above zero, read by `span`, or an RFC 3339 time.
+pub(crate) fn parse_deadline(text: &str, span: fn(&str) -> Option<Duration>) -> Option<Deadline> {
+    let after = span(text).filter(|span| !span.is_zero() && *span <= duration::LONGEST);
+    after.map(Deadline::After).or_else(|| time::parse(text).map(Deadline::At))
+}
+
+/// A deadline as people write it.
+pub fn deadline(text: &str) -> Result<Deadline, Violation> {
+    let detail = "must be a duration above zero, such as 30s or 1h30m, or a time like 2030-01-31T12:00:00Z";
+    parse_deadline(text, duration::short).ok_or_else(|| violation("deadline", detail, "format"))
+}
+
+/// Labels of a job, each once.
+pub fn tags(tags: Vec<String>) -> Result<Vec<String>, Violation> {
+    let is_tag_byte = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"._:-".contains(&b);
+    let is_tag = |tag: &String| (1..=TAG_BYTES_MAX).contains(&tag.len()) && tag.bytes().all(is_tag_byte);
+    if tags.len() > TAGS_MAX {
+        return Err(violation("tags", &format!("must be at most {TAGS_MAX}"), "maxItems"));
+    }
+    if let Some(place) = tags.iter().position(|tag| !is_tag(tag)) {
+        let detail =
+            format!("must have 1 to {TAG_BYTES_MAX} of the characters a-z, 0-9, `.`, `_`, `:` and `-`");
+        return Err(violation(&format!("tags/{place}"), &detail, "pattern"));
+    }
+    if let Some(place) = (1..tags.len()).find(|&place| tags[..place].contains(&tags[place])) {
+        return Err(violation(&format!("tags/{place}"), "is there twice", "uniqueItems"));
+    }
+    Ok(tags)
 }
 
 /// Who starts retries, by the word for it.

@@ -175,6 +175,9 @@ pub fn what_went_wrong(job: &Job) -> (Kind, String) {
         (State::Canceled, _, _) if job.expired => {
             (Kind::Cancelled, "The job was cancelled by system: not begun before it expired.".into())
         }
+        (State::Canceled, Some(cancel), _) if cancel.by == "system" && cancel.reason == "deadline" => {
+            (Kind::Cancelled, "The job was cancelled by system: not ended before its deadline.".into())
+        }
         (State::Canceled, Some(cancel), _) => (
             Kind::Cancelled,
             format!("The job was cancelled by {}: {}.", cancel.by, cancel.reason.trim_end_matches('.')),

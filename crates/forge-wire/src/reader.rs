@@ -115,6 +115,15 @@ impl LooseMembers {
         }
     }
 
+    /// A list of strings.
+    pub(crate) fn texts(&mut self, name: &str) -> Option<Vec<String>> {
+        let texts = serde_json::from_value(self.take(name)?).ok();
+        if texts.is_none() {
+            self.malformed.push(violation(name, "must be a list of strings", "type"));
+        }
+        texts
+    }
+
     /// A whole number.
     pub(crate) fn number(&mut self, name: &str) -> Option<i64> {
         let number = self.take(name)?.as_i64();

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
+use forge_problem::Timestamp;
 
 use super::connection::Connection;
 use super::duration;
@@ -84,6 +85,12 @@ pub struct SubmitFlags {
     /// How long one attempt may run
     #[arg(long, value_name = "DURATION", value_parser = duration_text)]
     pub(crate) timeout: Option<String>,
+    /// By when the whole job must have ended: a duration from now, or a time
+    #[arg(long, value_name = "DURATION|TIME", value_parser = deadline_text)]
+    pub(crate) deadline: Option<String>,
+    /// A label; may be given several times
+    #[arg(long, value_name = "TAG")]
+    pub(crate) tag: Vec<String>,
     /// Refuse it while another job with this key has not ended
     #[arg(long, value_name = "KEY")]
     pub(crate) unique: Option<String>,
@@ -101,6 +108,14 @@ pub(crate) struct Patience(pub(crate) Option<Duration>);
 /// A duration, sent as it is written.
 fn duration_text(text: &str) -> Result<String, String> {
     duration::parse(text).map(|_| text.to_owned())
+}
+
+/// A duration or a time, sent as it is written.
+fn deadline_text(text: &str) -> Result<String, String> {
+    let is_deadline = duration::parse(text).is_ok() || Timestamp::parse(text).is_ok();
+    let detail =
+        || format!("{text:?} is neither a duration such as 1h30m nor a time such as 2030-01-31T12:00:00Z");
+    is_deadline.then(|| text.to_owned()).ok_or_else(detail)
 }
 
 fn wait(text: &str) -> Result<Patience, String> {

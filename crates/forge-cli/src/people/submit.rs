@@ -152,6 +152,8 @@ fn forge(
     job = flags.priority.into_iter().fold(job, Submit::priority);
     job = flags.retries.into_iter().fold(job, Submit::max_retries);
     job = flags.timeout.iter().fold(job, Submit::timeout);
+    job = flags.deadline.iter().fold(job, Submit::deadline);
+    job = flags.tag.iter().fold(job, Submit::tag);
     Ok(flags.unique.iter().fold(job, Submit::unique_key))
 }
 
@@ -173,6 +175,8 @@ fn operations(
         ("priority", flags.priority.map(Value::from)),
         ("maxRetries", flags.retries.map(Value::from)),
         ("timeout", flags.timeout.clone().map(Value::from)),
+        ("deadline", flags.deadline.clone().map(Value::from)),
+        ("tags", (!flags.tag.is_empty()).then(|| flags.tag.clone().into())),
     ];
     let given = members.into_iter().filter_map(|(name, value)| Some((name, value?)));
     Ok(given.fold(job, |job, (name, value)| job.member(name, value)))
@@ -247,6 +251,14 @@ mod tests {
             (
                 &["--type", "t", "--priority", "-7", "--retries", "0", "--timeout", "90s"],
                 r#"/api {"type":"t","priority":-7,"maxRetries":0,"timeout":"90s"}"#,
+            ),
+            (
+                &["--type", "t", "--deadline", "1h30m", "--tag", "eu", "--tag", "a:1"],
+                r#"/api {"type":"t","deadline":"1h30m","tags":["eu","a:1"]}"#,
+            ),
+            (
+                &["--kind", "K", "--deadline", at, "--tag", "eu"],
+                r#"/v1 {"type":"EXECUTE","work_kind":"K","deadline":"2030-01-31T12:00:00Z","tags":["eu"]}"#,
             ),
             (
                 &["--type", "Big.Job", "--unique", "order 7", "--retries", "1"],

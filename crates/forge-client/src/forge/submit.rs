@@ -37,6 +37,10 @@ pub struct Submit {
     #[serde(skip_serializing_if = "Option::is_none")]
     timeout: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    deadline: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tags: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     unique_key: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     correlation_id: Option<String>,
@@ -59,6 +63,8 @@ impl Submit {
             retry_mode: None,
             max_retries: None,
             timeout: None,
+            deadline: None,
+            tags: Vec::new(),
             unique_key: None,
             correlation_id: None,
             key: None,
@@ -131,6 +137,18 @@ impl Submit {
     /// How long one attempt may run, such as `1h30m`.
     pub fn timeout(mut self, span: impl Into<String>) -> Submit {
         self.timeout = Some(span.into());
+        self
+    }
+
+    /// By when the whole job must have ended: so long after its submission, such as `1h30m`, or a time.
+    pub fn deadline(mut self, deadline: impl Into<String>) -> Submit {
+        self.deadline = Some(deadline.into());
+        self
+    }
+
+    /// Adds a label.
+    pub fn tag(mut self, tag: impl Into<String>) -> Submit {
+        self.tags.push(tag.into());
         self
     }
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use forge_core::catalog::Kind;
-use forge_core::job::{BadQueueName, Name};
+use forge_core::job::{BadQueueName, Head, Name};
 use forge_core::time::Time;
 use forge_schema::Misfit;
 use forge_wire::problem::{Refused, Violation};
@@ -20,6 +20,9 @@ use crate::webhooks::Target;
 /// How far the clocks of client and server may differ (C-58).
 const SKEW: Duration = Duration::from_secs(1);
 
+/// The rule that moments in the past break.
+const FUTURE: &str = "future";
+
 /// What a dialect calls the members that are checked here, and how it refuses.
 #[derive(Clone, Copy)]
 pub struct SubmissionTerms {
@@ -31,6 +34,8 @@ pub struct SubmissionTerms {
     pub key: &'static str,
     /// The moment to begin at; `None` where one in the past means at once.
     pub execution_at: Option<&'static str>,
+    /// The moment to have ended by.
+    pub deadline: &'static str,
     /// The payload.
     pub payload: &'static str,
     /// What is simulated.
@@ -73,9 +78,9 @@ impl Violations {
         Some((terms.refused)(kind, self.0.into_iter().map(|(_, violation)| violation).collect()))
     }
 
-    /// Whether nothing is wrong but that the moment to begin at is over.
+    /// Whether nothing is wrong but that the moment to begin at, or to have ended by, is over.
     fn is_only_late(&self) -> bool {
-        self.0.iter().all(|(kind, _)| *kind == Kind::ScheduleInPast)
+        self.0.iter().all(|(_, violation)| violation.constraint == FUTURE)
     }
 }
 
@@ -106,6 +111,7 @@ impl Submission {
             sent_bytes,
         );
         wrong.execution_at(terms, self.head.execution_at, now);
+        wrong.deadline(terms, &self.head);
         wrong.schema(terms, schemas::misfits(app, &self).await?);
         wrong.simulated(app, terms, &self);
         let may_repeat = sent.key.is_some() && wrong.is_only_late();
@@ -184,7 +190,17 @@ impl Violations {
     fn execution_at(&mut self, terms: &SubmissionTerms, moment: Option<Time>, now: Time) {
         let Some(member) = terms.execution_at else { return };
         if moment.is_some_and(|moment| moment + SKEW < now) {
-            self.add(Kind::ScheduleInPast, member, "lies in the past", "future");
+            self.add(Kind::ScheduleInPast, member, "lies in the past", FUTURE);
+        }
+    }
+
+    fn deadline(&mut self, terms: &SubmissionTerms, head: &Head) {
+        let Some(deadline) = head.deadline else { return };
+        if deadline <= head.created_at {
+            self.add(Kind::InvalidArgs, terms.deadline, "lies in the past", FUTURE);
+        } else if head.execution_at.is_some_and(|start| deadline <= start) {
+            let detail = "lies before the moment at which the job is to begin";
+            self.add(Kind::InvalidArgs, terms.deadline, detail, "order");
         }
     }
 }

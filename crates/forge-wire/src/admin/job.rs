@@ -57,6 +57,9 @@ pub struct AdminJob {
     pub dead_letter: bool,
     /// What the client calls it.
     pub correlation_id: Option<String>,
+    /// Its labels.
+    #[serde(default)]
+    pub tags: Vec<String>,
 }
 
 impl AdminJob {
@@ -92,6 +95,7 @@ impl AdminJob {
             group: job.failure.map(|failure| failure.to_string()),
             dead_letter: job.dead_lettered_at.is_some(),
             correlation_id: head.correlation_id.clone(),
+            tags: head.tags.clone(),
         }
     }
 }
@@ -126,6 +130,8 @@ pub struct AdminJobDetail {
     pub priority: i16,
     /// The workflow that it is a step of, or that it is.
     pub workflow_id: Option<String>,
+    /// By when it must have ended, if it has a deadline that counts.
+    pub deadline: Option<String>,
     /// Attempts allowed in all.
     pub max_attempts: u32,
     /// Who holds it.
@@ -169,6 +175,7 @@ impl AdminJobDetail {
             job: AdminJob::new(job),
             priority: job.head.priority,
             workflow_id: workflow(job).map(|id| id.to_string()),
+            deadline: job.deadline().map(time::millis),
             max_attempts: job.head.retry.attempts_max,
             worker: job.lease.as_ref().map(|lease| lease.worker.as_str().to_owned()),
             lease_until: job.lease.as_ref().map(|lease| time::millis(lease.until)),

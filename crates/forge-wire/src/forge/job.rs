@@ -107,6 +107,12 @@ pub struct JobView<'a> {
     pub created_at: String,
     /// When it is to run, if that was given.
     pub execution_at: Option<String>,
+    /// By when it must have ended, if it has a deadline that counts.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub deadline: Option<String>,
+    /// Its labels.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub tags: Vec<Cow<'a, str>>,
     /// When it last changed.
     pub updated_at: String,
     /// The attempt under way or about to begin, from 1.
@@ -203,6 +209,8 @@ impl<'a> JobView<'a> {
             outcome: words::forge_outcome(job.state).map(Into::into),
             created_at: time::millis(job.head.created_at),
             execution_at: job.head.execution_at.map(time::millis),
+            deadline: job.deadline().map(time::millis),
+            tags: job.head.tags.iter().map(|tag| tag.as_str().into()).collect(),
             updated_at: time::millis(job.updated_at),
             attempt: job.attempt,
             callback: job.head.callback.as_deref().map(Into::into),

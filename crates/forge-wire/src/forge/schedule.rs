@@ -7,7 +7,7 @@ use forge_core::time::Time;
 use serde::{Deserialize, Serialize};
 
 use super::submit::{SubmitRequest, read_submit};
-use crate::body::{self, violation};
+use crate::body::{self, Deadline, violation};
 use crate::members::UnknownMembers;
 use crate::ojs::members::{Members, Wrong};
 use crate::problem::Refused;
@@ -65,6 +65,9 @@ pub fn read_schedule(
         }
         () if job.idempotency_key.is_some() => {
             Some(("idempotency_key", "must be left out: each tick makes one job already"))
+        }
+        () if matches!(job.deadline, Some(Deadline::At(_))) => {
+            Some(("deadline", "must be a duration: it is counted from each run"))
         }
         () => None,
     };

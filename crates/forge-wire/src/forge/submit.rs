@@ -12,7 +12,7 @@ use forge_core::work::WorkKind;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::body::{self, violation};
+use crate::body::{self, Deadline, violation};
 use crate::members::UnknownMembers;
 use crate::problem::{Refused, Violation};
 use crate::reader::{BodyReader, LooseMembers};
@@ -43,6 +43,10 @@ pub struct SubmitRequest {
     pub max_retries: Option<u32>,
     /// How long one attempt may run.
     pub timeout: Option<Duration>,
+    /// By when it must have ended.
+    pub deadline: Option<Deadline>,
+    /// Labels.
+    pub tags: Vec<String>,
     /// Refuses a second job with this key until the first has ended.
     pub unique_key: Option<String>,
     /// What the client calls the job.
@@ -77,6 +81,8 @@ pub const SUBMIT_MEMBERS: &[&str] = &[
     "retry_mode",
     "max_retries",
     "timeout",
+    "deadline",
+    "tags",
     "unique_key",
     "correlation_id",
     "payload",
@@ -98,6 +104,8 @@ struct Members {
     retry_mode: Option<String>,
     max_retries: Option<i64>,
     timeout: Option<String>,
+    deadline: Option<String>,
+    tags: Option<Vec<String>>,
     unique_key: Option<String>,
     correlation_id: Option<String>,
     payload: Option<Box<RawValue>>,
@@ -118,6 +126,8 @@ impl Members {
             retry_mode: members.text("retry_mode"),
             max_retries: members.number("max_retries"),
             timeout: members.text("timeout"),
+            deadline: members.text("deadline"),
+            tags: members.texts("tags"),
             unique_key: members.text("unique_key"),
             correlation_id: members.text("correlation_id"),
         }
@@ -137,6 +147,8 @@ fn read(reader: &mut BodyReader, members: Members) -> Option<SubmitRequest> {
         reader.invalid(Kind::InvalidArgs, "max_retries", detail, "forbidden");
     }
     let timeout = members.timeout.and_then(|text| reader.keep(body::span("timeout", &text)));
+    let deadline = members.deadline.and_then(|text| reader.keep(body::deadline(&text)));
+    let tags = members.tags.and_then(|tags| reader.keep(body::tags(tags)));
     let unique_key = members.unique_key.and_then(|text| reader.keep(unique_key(text)));
     let priority = members.priority.and_then(|number| reader.keep(body::priority(number)));
     let retry_mode = members.retry_mode.and_then(|word| reader.keep(body::retry_mode("retry_mode", &word)));
@@ -152,6 +164,8 @@ fn read(reader: &mut BodyReader, members: Members) -> Option<SubmitRequest> {
         retry_mode,
         max_retries,
         timeout,
+        deadline,
+        tags: tags.unwrap_or_default(),
         unique_key,
         correlation_id: members.correlation_id,
         payload: members.payload.and_then(|payload| reader.verbatim("payload", payload)),
@@ -264,7 +278,7 @@ mod tests {
     fn both_ways_of_reading_understand_the_same() {
         let body = r#"{"type":"DEFERRED","execution_at":"2030-01-01T00:00:00Z","callback":"http://a","idempotency_key":"k",
             "job_type":"Mail/Send","queue":"q","priority":-7,"retry_mode":"auto","correlation_id":null,
-            "max_retries":4,"timeout":"1h30m","unique_key":"order 7",
+            "max_retries":4,"timeout":"1h30m","deadline":"2030-01-02T00:00:00Z","tags":["eu","a:1"],"unique_key":"order 7",
             "payload":{"a":[1,2.50,"x"]}}"#;
         let short = read_submit(body.as_bytes(), UnknownMembers::Refuse).unwrap();
         // A member that nobody knows is nothing for the short way.
@@ -275,6 +289,8 @@ mod tests {
             (short.timeout, short.unique_key.as_deref()),
             (Some(Duration::from_secs(5400)), Some("order 7"))
         );
+        let deadline = time::parse("2030-01-02T00:00:00Z").map(Deadline::At);
+        assert_eq!((short.deadline, short.tags.as_slice()), (deadline, &["eu".to_owned(), "a:1".into()][..]));
         assert_eq!(short.payload.as_deref(), Some(br#"{"a":[1,2.50,"x"]}"#.as_slice()));
         assert_eq!(SubmitRequest { payload: None, ..long }, SubmitRequest { payload: None, ..short });
     }
@@ -298,7 +314,7 @@ mod tests {
 
     #[test]
     fn every_wrong_member_is_named_with_its_code() {
-        let cases: [(&str, Kind, &[&str]); 23] = [
+        let cases: [(&str, Kind, &[&str]); 29] = [
             ("{", Kind::MalformedRequest, &[]),
             ("[]", Kind::MalformedRequest, &[]),
             (r#"["EXECUTE"]"#, Kind::MalformedRequest, &[]),
@@ -327,6 +343,16 @@ mod tests {
             (r#"{"type":"EXECUTE","job_type":"a","max_retries":64}"#, Kind::InvalidArgs, &["#/max_retries"]),
             (r#"{"type":"EXECUTE","timeout":"soon"}"#, Kind::InvalidArgs, &["#/timeout"]),
             (r#"{"type":"EXECUTE","timeout":"0s"}"#, Kind::InvalidArgs, &["#/timeout"]),
+            (r#"{"type":"EXECUTE","deadline":"soon"}"#, Kind::InvalidArgs, &["#/deadline"]),
+            (r#"{"type":"EXECUTE","deadline":"0s"}"#, Kind::InvalidArgs, &["#/deadline"]),
+            (r#"{"type":"EXECUTE","tags":"eu"}"#, Kind::MalformedRequest, &["#/tags"]),
+            (r#"{"type":"EXECUTE","tags":["eu",7]}"#, Kind::MalformedRequest, &["#/tags"]),
+            (r#"{"type":"EXECUTE","tags":["eu","Asia"]}"#, Kind::InvalidArgs, &["#/tags/1"]),
+            (
+                r#"{"type":"EXECUTE","tags":["eu","eu"],"priority":101}"#,
+                Kind::InvalidArgs,
+                &["#/priority", "#/tags/1"],
+            ),
             (r#"{"type":"EXECUTE","unique_key":""}"#, Kind::InvalidArgs, &["#/unique_key"]),
             (r#"{"type":"EXECUTE","priority":101}"#, Kind::InvalidArgs, &["#/priority"]),
             (

@@ -257,6 +257,14 @@ const SENTENCES: SentenceTable = &[
         "Der Auftrag wurde abgebrochen: Er hatte bis zu seinem Ablauf nicht begonnen.",
     ),
     (
+        "The job was cancelled by system: not ended before its deadline.",
+        "Der Auftrag wurde abgebrochen: Er war bis zu seiner Frist nicht beendet.",
+    ),
+    (
+        "the attempt was stopped by the job's `deadline`, {1} after its submission",
+        "Der Versuch wurde durch die `deadline` des Auftrags beendet, {1} nach dessen Einreichung.",
+    ),
+    (
         "the attempt ran longer than {1}, which is the job's own `timeout`",
         "Der Versuch lief länger als {1}; das ist der eigene `timeout` des Auftrags.",
     ),
@@ -323,6 +331,21 @@ const CLAUSES: SentenceTable = &[
     ),
     ("is larger than {1} KB", "ist größer als {1} KB"),
     ("lies in the past", "liegt in der Vergangenheit"),
+    (
+        "lies before the moment at which the job is to begin",
+        "liegt vor dem Zeitpunkt, zu dem der Auftrag beginnen soll",
+    ),
+    (
+        "must be a duration above zero, such as 30s or 1h30m, or a time like 2030-01-31T12:00:00Z",
+        "muss eine Dauer über null sein, etwa 30s oder 1h30m, oder ein Zeitpunkt wie 2030-01-31T12:00:00Z",
+    ),
+    ("must be a duration: it is counted from each run", "muss eine Dauer sein: Sie zählt ab jedem Lauf"),
+    ("must be a list of strings", "muss eine Liste von Texten sein"),
+    ("must be at most {1}", "dürfen höchstens {1} sein"),
+    (
+        "must have 1 to {1} of the characters a-z, 0-9, `.`, `_`, `:` and `-`",
+        "muss 1 bis {1} der Zeichen a-z, 0-9, `.`, `_`, `:` und `-` haben",
+    ),
     ("is longer than {1} bytes", "ist länger als {1} Bytes"),
     ("must be an http:// or https:// URL", "muss eine URL mit http:// oder https:// sein"),
     ("must name a host", "muss einen Host nennen"),

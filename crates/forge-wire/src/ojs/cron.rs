@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use super::envelope::{self, JobEnvelope, Rules};
 use super::job::{raw, shown_args, shown_type};
 use super::members::{Members, Wrong};
+use crate::body::Deadline;
 use crate::problem::Refused;
 use crate::schedule::{
     ScheduleTerms, TERM_MEMBERS, catch_up_word, overlap_word, read_name, read_terms, skip_word,
@@ -67,6 +68,12 @@ pub fn read_cron(body: &[u8], rules: Rules<'_>) -> Result<CronRequest, Box<Refus
     let options = template.get("options").map_or("{}", RawValue::get).as_bytes().to_vec();
     let name = wrong.settle(name)?;
     let template = envelope::read_members(template, at, rules)?;
+    if matches!(template.deadline, Some(Deadline::At(_))) {
+        let mut wrong = Wrong::default();
+        let detail = "must be a duration: it is counted from each run";
+        wrong.add(Kind::MalformedRequest, &format!("{at}deadline"), detail, "forbidden");
+        wrong.settle(Some(()))?;
+    }
     Ok(CronRequest { name, terms, template, options })
 }
 

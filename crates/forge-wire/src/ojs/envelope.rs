@@ -20,7 +20,7 @@ use super::limit::{self, Limited};
 use super::members::{Members, Wrong};
 use super::unique::{self, Uniqueness};
 use super::{retry, typos};
-use crate::body;
+use crate::body::{self, Deadline};
 use crate::problem::{Refused, Violation};
 
 /// Bytes of `meta` (catalogue: 64 KB).
@@ -57,6 +57,8 @@ pub struct JobEnvelope {
     pub scheduled_at: Option<Moment>,
     /// Not to begin after.
     pub expires_at: Option<Moment>,
+    /// To have ended by this.
+    pub deadline: Option<Deadline>,
     /// What to do about failures.
     pub retry: RetryPolicy,
     /// What must be unique.
@@ -124,7 +126,7 @@ const SYSTEM: [&str; 36] = [
     "job",
 ];
 
-const OPTIONS: [&str; 19] = [
+const OPTIONS: [&str; 20] = [
     "work_kind",
     "queue",
     "priority",
@@ -133,6 +135,7 @@ const OPTIONS: [&str; 19] = [
     "scheduled_at",
     "delay_until",
     "expires_at",
+    "deadline",
     "retry",
     "retry_policy",
     "unique",
@@ -201,6 +204,7 @@ impl<'a> EnvelopeReader<'a, '_> {
         let lease = self.span("visibility_timeout_ms", "visibility_timeout");
         let scheduled_at = self.moment(&["delay_until", "scheduled_at"]);
         let expires_at = self.moment(&["expires_at"]);
+        let deadline = self.deadline();
         let retry = self.retry();
         let unique =
             self.option(&["unique"]).and_then(|(at, value)| unique::read(&at, value, &mut self.wrong));
@@ -226,6 +230,7 @@ impl<'a> EnvelopeReader<'a, '_> {
             lease,
             scheduled_at,
             expires_at,
+            deadline,
             retry,
             unique,
             limit,
@@ -445,6 +450,18 @@ impl<'a> EnvelopeReader<'a, '_> {
             self.wrong.add_value(Kind::MalformedRequest, &path, value, detail, "format");
         }
         moment
+    }
+
+    fn deadline(&mut self) -> Option<Deadline> {
+        let (path, value) = self.option(&["deadline"])?;
+        let text: Option<String> = serde_json::from_str(value.get()).ok();
+        let span = |text: &str| duration::parse(text.strip_prefix('+').unwrap_or(text));
+        let deadline = text.and_then(|text| body::parse_deadline(&text, span));
+        if deadline.is_none() {
+            let detail = "must be a duration above zero, such as PT30S or 1h30m, or RFC 3339 with a zone";
+            self.wrong.add_value(Kind::MalformedRequest, &path, value, detail, "format");
+        }
+        deadline
     }
 
     fn retry(&mut self) -> RetryPolicy {

@@ -205,7 +205,8 @@ impl JobView<'_> {
         say("dead_lettered_at", job.dead_lettered_at)?;
         say("next_attempt_at", job.available_at.filter(|_| word == StateWord::Retryable))?;
         say_moment(map, "scheduled_at", kept.scheduled_at, job.head.execution_at)?;
-        say_moment(map, "expires_at", kept.expires_at, job.expires_at())
+        say_moment(map, "expires_at", kept.expires_at, job.expires_at())?;
+        say_moment(map, "deadline", None, job.deadline())
     }
 
     fn outcome<M: SerializeMap>(&self, map: &mut M, word: StateWord) -> Result<(), M::Error> {
@@ -297,6 +298,7 @@ impl Serialize for FailedEnvelope<'_> {
         say_moment(&mut map, "scheduled_at", kept.scheduled_at, head.execution_at)?;
         // As it was submitted: a retry may come after the message.
         say_moment(&mut map, "expires_at", kept.expires_at, head.expires_at)?;
+        say_moment(&mut map, "deadline", None, head.deadline)?;
         map.serialize_entry("error", &error_view(self.error))?;
         strangers(&mut map, &kept)?;
         map.end()

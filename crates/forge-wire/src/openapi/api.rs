@@ -11,7 +11,8 @@ use super::operations::{
     ANY, JOB, KEYED, NOON, OF_JOB, WRITING, answer, header, limit, path_parameter, query, refusals, tracing,
 };
 use super::schemas::{
-    QUEUE_NAME, count, id, maybe, object, reference, simulated, stages, text, time, work_kind,
+    DEADLINE, QUEUE_NAME, count, id, maybe, object, reference, shown_tags, simulated, stages, tags, text,
+    time, work_kind,
 };
 use crate::problem::Refused;
 
@@ -362,6 +363,8 @@ fn begin_request() -> Value {
                 "type": "integer", "minimum": 0, "maximum": 63, "description": "Attempts after the first.",
             })),
             "timeout": maybe(text("How long one attempt may run, such as `90s` or `1h30m`.")),
+            "deadline": maybe(text(DEADLINE)),
+            "tags": maybe(tags()),
             "correlationId": maybe(text("What the client calls the job; sanitised.")),
         },
     })
@@ -419,6 +422,8 @@ fn status() -> Value {
             "retryCount": count("Attempts after the first."),
             "maxRetries": count("How many of them there may be."),
             "expiresAt": time("When it is forgotten."),
+            "deadline": time("By when it must have ended, if it has a deadline that counts."),
+            "tags": shown_tags(),
             "retriedAs": id("The execution that a retry by hand began after this one failed."),
             "jobStatus": {"enum": statuses, "description": "Its status in the words of the async-job members."},
             "retryable": {"type": "boolean", "description": "Whether submitting it again is worth it; of failures."},

@@ -6,10 +6,14 @@ use forge_core::state::{Cause, State};
 use forge_core::work::WorkKind;
 use serde_json::{Map, Value, json};
 
+use crate::body::{TAG_BYTES_MAX, TAGS_MAX};
 use crate::words::{WEBHOOK_DISABLED, cause, forge_outcome, forge_state, forge_type};
 
 /// What the name of a queue looks like (C-107).
 pub(super) const QUEUE_NAME: &str = r"^[a-z0-9][a-z0-9.\-]*$";
+
+/// What a deadline is.
+pub(super) const DEADLINE: &str = "By when the whole job must have ended: so long after its submission, such as `90s` or `1h30m`, or a time. Then a running attempt fails as timed out, and a waiting job is cancelled with reason `deadline`.";
 
 /// Every schema by its name.
 pub(super) fn all() -> Value {
@@ -162,6 +166,8 @@ fn requests() -> Value {
                     "description": "How often the server retries by itself; only beside `job_type`, where it is 0 if absent.",
                 })),
                 "timeout": maybe(text("How long one attempt may run, such as `90s` or `1h30m`.")),
+                "deadline": maybe(text(DEADLINE)),
+                "tags": maybe(tags()),
                 "unique_key": maybe(json!({
                     "type": "string", "minLength": 1, "maxLength": 255,
                     "description": "A second job with this key is refused (409) until the first has ended.",
@@ -298,6 +304,8 @@ fn job() -> Value {
             "outcome": {"enum": outcomes_or_null(), "description": "How it ended; null before."},
             "created_at": time("When it was accepted."),
             "execution_at": maybe(time("When it is to run, if that was given.")),
+            "deadline": time("By when it must have ended, if it has a deadline that counts."),
+            "tags": shown_tags(),
             "updated_at": time("When it last changed."),
             "attempt": {"type": "integer", "minimum": 1, "description": "The attempt under way or about to begin."},
             "callback": maybe(text("Who is told of its changes.")),
@@ -501,6 +509,19 @@ fn forms() -> [&'static str; 3] {
 
 /// A member that names a kind of work.
 /// Whether a job is simulated.
+pub(super) fn tags() -> Value {
+    json!({
+        "type": "array", "maxItems": TAGS_MAX, "uniqueItems": true,
+        "items": {"type": "string", "pattern": format!("^[a-z0-9._:-]{{1,{TAG_BYTES_MAX}}}$")},
+        "description": "Labels; lists are narrowed by them with `tag`.",
+    })
+}
+
+/// The labels of a job of any dialect; OJS has looser bounds.
+pub(super) fn shown_tags() -> Value {
+    json!({"type": "array", "items": {"type": "string"}, "description": "Its labels."})
+}
+
 pub(super) fn simulated() -> Value {
     json!({
         "type": "boolean",

@@ -63,6 +63,8 @@ fn bare_job() -> JobView<'static> {
         outcome: None,
         created_at: NOON.into(),
         execution_at: None,
+        deadline: None,
+        tags: vec![],
         updated_at: NOON.into(),
         attempt: 1,
         callback: None,
@@ -116,6 +118,8 @@ fn full_job() -> JobView<'static> {
         state: "FAILED".into(),
         outcome: Some("FAILED".into()),
         execution_at: Some(NOON.into()),
+        deadline: Some(NOON.into()),
+        tags: vec!["eu".into()],
         callback: Some("https://client.example/".into()),
         definition: Some(definition()),
         items: Some(ItemsSummary { total: 2, completed: 1, failed: 1 }),
@@ -283,6 +287,8 @@ fn a_submission_is_read_by_exactly_the_documented_members() {
         retry_mode: _,
         max_retries: _,
         timeout: _,
+        deadline: _,
+        tags: _,
         unique_key: _,
         correlation_id: _,
         payload: _,
@@ -299,6 +305,8 @@ fn a_submission_is_read_by_exactly_the_documented_members() {
         "retry_mode",
         "max_retries",
         "timeout",
+        "deadline",
+        "tags",
         "unique_key",
         "correlation_id",
         "payload",
@@ -308,7 +316,7 @@ fn a_submission_is_read_by_exactly_the_documented_members() {
     assert_eq!(names(&schema["properties"]), BTreeSet::from(members.map(String::from)));
     for member in members.into_iter().filter(|member| *member != "payload") {
         let mut body = json!({"type": "EXECUTE"});
-        body[member] = json!([]);
+        body[member] = json!(true);
         assert_ne!(complaints(&document, schema, &body), Vec::<String>::new(), "{member}");
         let refused = read_submit(body.to_string().as_bytes(), UnknownMembers::Refuse).unwrap_err();
         assert!(refused.violations.iter().any(|wrong| wrong.pointer == format!("#/{member}")), "{member}");
@@ -487,6 +495,8 @@ fn every_view_of_the_async_operations_dialect_has_exactly_the_documented_members
         items_url: Some("/api/v1/jobs/x/items".into()),
         error: Some(error()),
         expires_at: Some(NOON.into()),
+        deadline: Some(NOON.into()),
+        tags: vec!["eu".into()],
         retried_as: Some(ID.into()),
         retryable: Some(true),
         retry_after: Some(3),
@@ -513,7 +523,7 @@ fn a_submission_of_the_async_operations_dialect_is_read_by_exactly_the_documente
     let schema = &document["components"]["schemas"]["BeginRequest"];
     for member in names(&schema["properties"]) {
         let mut body = json!({"type": "a"});
-        body[&member] = json!([]);
+        body[&member] = json!(true);
         assert_ne!(complaints(&document, schema, &body), Vec::<String>::new(), "{member}");
         let refused =
             operations::read_submit(body.to_string().as_bytes(), UnknownMembers::Refuse, true).unwrap_err();

@@ -22,6 +22,8 @@ pub const BATCH_MEMBERS: &[&str] = &[
     "retry_mode",
     "maxRetries",
     "timeout",
+    "deadline",
+    "tags",
     "correlationId",
 ];
 

@@ -174,6 +174,12 @@ pub struct StatusView {
     /// When it is forgotten.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub expires_at: Option<String>,
+    /// By when it must have ended, if it has a deadline that counts.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub deadline: Option<String>,
+    /// Its labels.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub tags: Vec<String>,
     /// The execution that a retry by hand began after this one failed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub retried_as: Option<String>,
@@ -261,6 +267,8 @@ impl StatusView {
             retry_count: 0,
             max_retries: head.retry.attempts_max.saturating_sub(1),
             expires_at: job.forget_at.map(time::millis),
+            deadline: job.deadline().map(time::millis),
+            tags: head.tags.clone(),
             job_status: job_status.as_str().into(),
             correlation_id: head.correlation_id.clone(),
             of_job: job.id.to_string(),

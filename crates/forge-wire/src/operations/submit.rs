@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::body::{self, violation};
+use crate::body::{self, Deadline, violation};
 use crate::members::UnknownMembers;
 use crate::problem::{Refused, Violation};
 use crate::reader::{BodyReader, LooseMembers};
@@ -36,6 +36,10 @@ pub struct SubmitRequest {
     pub max_retries: Option<u32>,
     /// How long one attempt may run.
     pub timeout: Option<Duration>,
+    /// By when it must have ended.
+    pub deadline: Option<Deadline>,
+    /// Labels.
+    pub tags: Vec<String>,
     /// What the client calls the job.
     pub correlation_id: Option<String>,
 }
@@ -51,6 +55,8 @@ pub const SUBMIT_MEMBERS: &[&str] = &[
     "retry_mode",
     "maxRetries",
     "timeout",
+    "deadline",
+    "tags",
     "correlationId",
 ];
 
@@ -86,6 +92,8 @@ struct Members {
     retry_mode: Option<String>,
     max_retries: Option<i64>,
     timeout: Option<String>,
+    deadline: Option<String>,
+    tags: Option<Vec<String>>,
     correlation_id: Option<String>,
 }
 
@@ -96,6 +104,8 @@ impl Members {
             priority: members.number("priority"),
             max_retries: members.number("maxRetries"),
             timeout: members.text("timeout"),
+            deadline: members.text("deadline"),
+            tags: members.texts("tags"),
             job_type: members.text("type"),
             queue: members.text("queue"),
             work_kind: members.text("work_kind"),
@@ -121,6 +131,8 @@ fn read(reader: &mut BodyReader, members: Members, type_needed: bool) -> SubmitR
     let priority = members.priority.and_then(|number| reader.keep(body::priority(number)));
     let retry_mode = members.retry_mode.and_then(|word| reader.keep(body::retry_mode("retry_mode", &word)));
     let timeout = members.timeout.and_then(|text| reader.keep(body::span("timeout", &text)));
+    let deadline = members.deadline.and_then(|text| reader.keep(body::deadline(&text)));
+    let tags = members.tags.and_then(|tags| reader.keep(body::tags(tags)));
     let max_retries =
         members.max_retries.and_then(|number| reader.keep(body::max_retries("maxRetries", number)));
     SubmitRequest {
@@ -133,6 +145,8 @@ fn read(reader: &mut BodyReader, members: Members, type_needed: bool) -> SubmitR
         retry_mode,
         max_retries,
         timeout,
+        deadline,
+        tags: tags.unwrap_or_default(),
         correlation_id: members.correlation_id,
     }
 }

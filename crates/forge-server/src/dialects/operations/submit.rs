@@ -40,6 +40,7 @@ const TERMS: SubmissionTerms = SubmissionTerms {
     callback: "callback",
     key: "idempotency_key",
     execution_at: None,
+    deadline: "deadline",
     payload: "parameters",
     work_kind: "work_kind",
     job_type: None,
@@ -117,6 +118,7 @@ fn submission(
     let mode = request.retry_mode.or(operation.and_then(|operation| operation.retry_mode));
     let retries = request.max_retries.or(operation.and_then(|operation| operation.max_retries));
     let own_queue = || operation.and_then(|operation| operation.queue.as_ref()).map(Name::to_string);
+    let head = call.head(call.caller().client, request.correlation_id.as_deref());
     let head = Head {
         definition: items.is_empty().then(|| definition(app, &request, declared)).flatten(),
         job_type: request.job_type.or(name.map(Into::into)).unwrap_or_default(),
@@ -124,9 +126,11 @@ fn submission(
         priority: request.priority.unwrap_or(0),
         retry: app.operation_policy(mode, retries),
         timeout: request.timeout,
+        deadline: request.deadline.map(|deadline| deadline.moment(head.created_at)),
+        tags: request.tags,
         callback: request.callback,
         retention: operation.and_then(|operation| operation.retention),
-        ..call.head(call.caller().client, request.correlation_id.as_deref())
+        ..head
     };
     let input = Input { payload: request.parameters.unwrap_or_default(), items, ..Input::default() };
     Submission { id: None, queue: request.queue.or_else(own_queue), head, input: Arc::new(input) }

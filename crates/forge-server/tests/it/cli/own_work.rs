@@ -123,3 +123,32 @@ fn a_program_is_told_the_trace_of_whoever_submitted() {
     let told = ask(&server, &["result", id]);
     assert!(told.expect(0).contains("0af7651916cd43dd8448eb211c80319c"), "{}", told.stdout);
 }
+
+#[test]
+fn a_refused_cron_expression_names_its_field() {
+    let set = ["schedules", "set", "s", "--type", "t", "--cron", "0 0 32 * *"];
+    let refused = ask(&dev(), &set);
+    assert!(
+        refused.expect(1).is_empty() && refused.stderr.contains("day of month `32`"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
+fn a_submission_takes_a_deadline_and_tags() {
+    let server = dev();
+    for more in [&[][..], &["--unique", "k"]] {
+        let submit =
+            ["submit", "--type", "t", "--tag", "eu", "--tag", "order:7", "--deadline", "300ms", "--wait=30s"];
+        let over = ask(&server, &[&submit[..], more].concat());
+        assert!(over.stderr.contains("deadline"), "{}", over.stderr);
+        assert_ne!(over.code, Some(0));
+    }
+    let found = ask(&server, &["list", "--json"]).json(0);
+    assert_eq!(found["jobs"][0]["tags"], serde_json::json!(["eu", "order:7"]), "{found}");
+    let wrong = ask(&server, &["submit", "--type", "t", "--deadline", "soon"]);
+    assert!(wrong.expect(2).is_empty() && wrong.stderr.contains("1h30m"), "{}", wrong.stderr);
+    let past = ask(&server, &["submit", "--type", "t", "--deadline", "1999-01-01T00:00:00Z"]);
+    assert!(past.expect(1).is_empty() && past.stderr.contains("in the past"), "{}", past.stderr);
+}

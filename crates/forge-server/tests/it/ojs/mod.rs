@@ -8,6 +8,7 @@ mod examples;
 mod exchange;
 #[cfg(feature = "s3")]
 mod objects;
+mod options;
 mod own_work;
 mod ownership;
 mod queues;

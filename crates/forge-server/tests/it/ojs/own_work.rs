@@ -8,7 +8,7 @@ async fn v1(world: &World, body: Value) -> Value {
     world.client.submit(body).await.expect(202)
 }
 
-async fn ended(world: &World, id: &str) -> Value {
+pub(super) async fn ended(world: &World, id: &str) -> Value {
     for _ in 0..20 {
         let call = world.client.call("GET", &format!("/v1/jobs/{id}")).header("prefer", "wait=10");
         let job = call.send().await.expect(200);

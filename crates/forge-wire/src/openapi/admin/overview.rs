@@ -8,7 +8,7 @@ use crate::openapi::operation::{Operation, OperationBody};
 use crate::openapi::operations::{
     ANY, JOB, NOON, answer, header, limit, narrowing, path_parameter, query, refusals,
 };
-use crate::openapi::schemas::{count, id, maybe, object, reference, simulated, text, time};
+use crate::openapi::schemas::{count, id, maybe, object, reference, shown_tags, simulated, text, time};
 
 const CLIENT: &str = "6f1b7b46-5d6e-4a2f-9c0b-3f1f8d1f2a10";
 const KEY: &str = "01890a5d-b1c2-7d3e-8f40-5a6b7c8d9e0f";
@@ -52,14 +52,14 @@ fn job() -> Value {
         "job_id": JOB, "client": CLIENT, "tenant": null, "dialect": "ojs", "type": "mail.send", "operation": null, "simulated": false, "kind": null,
         "queue": "mail", "state": "RUNNING", "attempt": 1, "progress": 40, "created_at": NOON, "updated_at": NOON,
         "started_at": NOON, "finished_at": null, "code": null, "error": null, "group": null, "dead_letter": false,
-        "correlation_id": "order-4711",
+        "correlation_id": "order-4711", "tags": ["eu"],
     })
 }
 
 fn detail() -> Value {
     let mut detail = job();
     let more = json!({
-        "priority": 0, "workflow_id": null, "max_attempts": 4, "worker": "mailer-1", "lease_until": NOON, "message": "40 of 100", "executions": [JOB],
+        "priority": 0, "workflow_id": null, "deadline": null, "max_attempts": 4, "worker": "mailer-1", "lease_until": NOON, "message": "40 of 100", "executions": [JOB],
         "errors": [], "events": [], "input": {"to": "ada@example.org"}, "input_size": 24, "result": null, "failure": null,
     });
     for (name, value) in more.as_object().into_iter().flatten() {
@@ -291,11 +291,13 @@ pub(super) fn schemas() -> Value {
         "group": maybe(text("The group of failures it is one of.")),
         "dead_letter": {"type": "boolean", "description": "Whether all attempts are used up and somebody has to look."},
         "correlation_id": maybe(text("What the client calls it.")),
+        "tags": shown_tags(),
     });
     let mut detail = job.clone();
     let more = json!({
         "priority": {"type": "integer", "description": "Higher goes first within its queue."},
         "workflow_id": maybe(id("The workflow that it is a step of, or that it is.")),
+        "deadline": maybe(time("By when it must have ended, if it has a deadline that counts.")),
         "max_attempts": count("Attempts allowed in all."),
         "worker": maybe(text("Who holds it.")),
         "lease_until": maybe(time("Until when, without a sign of life.")),
