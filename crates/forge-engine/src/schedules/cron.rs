@@ -35,19 +35,19 @@ impl CronFields {
             6 => (words[0], &words[1..]),
             n => {
                 return Err(format!(
-                    "must have five fields (minute, hour, day, month, day of the week), or six with the seconds in front; this has {n}"
+                    "must have five fields (minute, hour, day of month, month, day of week), or six with the seconds in front; this has {n}"
                 ));
             }
         };
-        read(&words.join(" "), "")?;
         let [minute, hour, day, month, weekday] = words else { unreachable!("five words were counted") };
         // Seconds have the grammar of minutes, and a field by itself can be read like the whole.
-        let seconds = read(&format!("{second} * * * *"), "the seconds: ")?;
-        let minutes = read(&format!("{minute} * * * *"), "")?;
-        let hours = read(&format!("* {hour} * * *"), "")?;
-        let months = read(&format!("* * * {month} *"), "")?;
+        let seconds = read("second", second, &format!("{second} * * * *"))?;
+        let minutes = read("minute", minute, &format!("{minute} * * * *"))?;
+        let hours = read("hour", hour, &format!("* {hour} * * *"))?;
+        read("day of month", day, &format!("* * {day} * *"))?;
+        let months = read("month", month, &format!("* * * {month} *"))?;
         Ok(CronFields {
-            days: read(&format!("* * {day} * {weekday}"), "")?,
+            days: read("day of week", weekday, &format!("* * {day} * {weekday}"))?,
             months: bits(1..13, |month| matches(&months, Date::constant(2000, month as i8, 1), 0)),
             hours: bits(0..24, |hour| matches(&hours, EPOCH, hour * 3600)),
             minutes: bits(0..60, |minute| matches(&minutes, EPOCH, minute * 60)),
@@ -158,11 +158,13 @@ fn above(bits: u64, number: i64) -> Option<i64> {
     (above != 0).then(|| first(above))
 }
 
-fn read(fields: &str, of: &str) -> Result<Crontab, String> {
-    parse_crontab(&format!("{fields} UTC")).map_err(|error| {
+/// Reads an expression that has stars beside the field of this name.
+fn read(name: &str, field: &str, expression: &str) -> Result<Crontab, String> {
+    parse_crontab(&format!("{expression} UTC")).map_err(|error| {
         // It draws the expression with a mark below; what is said behind the mark can stand alone.
         let text = error.to_string();
-        format!("cannot be read: {of}{}", text.rsplit("^ ").next().unwrap_or(&text))
+        let reason = text.rsplit("^ ").next().unwrap_or(&text);
+        format!("cannot be read: {name} `{field}`: {reason}")
     })
 }
 

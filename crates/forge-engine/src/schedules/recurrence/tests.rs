@@ -187,6 +187,18 @@ fn what_cannot_be_read_is_refused_with_a_reason() {
         );
         assert!(!refused.to_string().contains('\n'), "{expression}: {refused}");
     }
+    for (expression, field) in [
+        ("60 * * * *", "minute `60`"),
+        ("0 25 * * *", "hour `25`"),
+        ("0 0 32 * *", "day of month `32`"),
+        ("0 0 * 13 *", "month `13`"),
+        ("0 0 * * mon-", "day of week `mon-`"),
+        ("61 0 0 * * *", "second `61`"),
+        ("99 25 32 13 8", "minute `99`"),
+    ] {
+        let refused = Recurrence::parse(expression, "UTC").unwrap_err().to_string();
+        assert!(refused.starts_with(&format!("cannot be read: {field}: ")), "{expression}: {refused}");
+    }
     let long = format!("{} * * * *", "1,".repeat(300));
     assert!(Recurrence::parse(&long, "UTC").is_err());
     for zone in

@@ -114,5 +114,8 @@ async fn what_is_wrong_with_a_schedule_is_named() {
         let refused = register(&client, body.clone()).await.expect(400);
         assert_eq!(refused["errors"][0]["pointer"], pointer, "{body}");
     }
+    let refused = register(&client, with("cron", json!("0 25 * * *"))).await.expect(400);
+    let said = refused["errors"][0]["detail"].as_str().unwrap();
+    assert!(said.starts_with("cannot be read: hour `25`: "), "{refused}");
     assert_eq!(client.get("/v1/schedules").await.expect(200)["schedules"], json!([]));
 }

@@ -134,6 +134,9 @@ async fn what_is_wrong_with_a_cron_job_is_said() {
             (&json!("cron"), &json!(expression))
         );
     }
+    let answer = world.post("cron", with("cron", json!("0 0 * * mon-"))).await;
+    let body = refused(&answer, 400, "INVALID_CRON_EXPRESSION", "invalid_request");
+    assert!(body["message"].as_str().unwrap().contains("day of week `mon-`"), "{body}");
     for (name, value) in [
         ("timezone", json!("EST")),
         ("timezone", json!("+05:00")),
