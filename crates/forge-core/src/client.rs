@@ -1,10 +1,14 @@
 //! Clients and their API keys. Of a client nothing changes but that it has had a key; keys come and go. Secrets are not here: a key is known by the
 //! digest of its secret.
 
-use alloc::string::String;
+use alloc::borrow::ToOwned;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::time::Duration;
 
+use crate::codec::{Corrupt, Fields, Writer};
 use crate::id::{ClientId, KeyId};
+use crate::record::{RecordKind, Stored};
 use crate::time::Time;
 
 /// Somebody who owns jobs.
@@ -22,6 +26,59 @@ impl Client {
     /// A client that registers now.
     pub const fn new(id: ClientId, created_at: Time) -> Client {
         Client { id, created_at, keyed: false }
+    }
+}
+
+/// What people call a client. A record of its own: most clients have none, and nothing that is decided depends on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientName {
+    /// Which client.
+    pub client: ClientId,
+    /// Its name, as [`ClientName::parse`] accepts it. `None` in a command takes the name away.
+    pub name: Option<String>,
+}
+
+impl ClientName {
+    /// What a name must be.
+    pub const RULE: &'static str = "must be 1 to 100 printable characters";
+
+    /// The name without space around it; `None` if it is empty, has over 100 characters, or one that cannot be printed.
+    pub fn parse(text: &str) -> Option<String> {
+        let name = text.trim();
+        let is_printable = |sign: char| !sign.is_control() && !is_invisible(sign);
+        let is_name = (1..=100).contains(&name.chars().count()) && name.chars().all(is_printable);
+        is_name.then(|| name.to_owned())
+    }
+}
+
+/// Characters that show nothing, or turn the direction of the text around them.
+const fn is_invisible(sign: char) -> bool {
+    matches!(sign, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+impl Stored for ClientName {
+    const KIND: RecordKind = RecordKind::ClientName;
+
+    fn key(&self) -> String {
+        self.client.to_string()
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(32);
+        Writer(&mut bytes).text(1, self.name.as_deref());
+        bytes
+    }
+
+    fn decode(key: &str, bytes: &[u8]) -> Result<ClientName, Corrupt> {
+        let client = key.parse().map_err(|_| Corrupt)?;
+        let mut name = None;
+        for field in Fields(bytes) {
+            let field = field?;
+            if field.tag == 1 {
+                name = Some(field.text()?);
+            }
+        }
+        Ok(ClientName { client, name })
     }
 }
 
@@ -55,5 +112,30 @@ impl ApiKey {
     /// Whether it opens doors at `now`, or did no longer than `grace` ago and was not revoked.
     pub fn is_good_within(&self, now: Time, grace: Duration) -> bool {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|expires_at| now < expires_at + grace)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_1_to_100_printable_characters() {
+        let long = "ä".repeat(100);
+        for (text, name) in
+            [("Billing", "Billing"), ("  two words ", "two words"), ("7", "7"), (&long, &long)]
+        {
+            assert_eq!(ClientName::parse(text).as_deref(), Some(name));
+        }
+        for bad in ["", "  ", "a\nb", "a\u{7f}", "a\u{202e}b", "a\u{200b}b", &"x".repeat(101)] {
+            assert_eq!(ClientName::parse(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_read_back_as_it_was_written() {
+        let named = ClientName { client: ClientId::from_u128(7), name: Some("Büro 3".to_owned()) };
+        assert_eq!(ClientName::of(&named.to_record(1)), Ok(named));
+        assert_eq!(ClientName::decode("x", &[]), Err(Corrupt));
     }
 }

@@ -25,7 +25,7 @@ use core::time::Duration;
 
 use crate::catalog::Kind;
 use crate::checkpoint::Checkpoint;
-use crate::client::{ApiKey, Client};
+use crate::client::{ApiKey, Client, ClientName};
 use crate::delivery::Delivery;
 use crate::failure::FailureId;
 use crate::id::{BlobId, ClientId, ExecutionId, JobId};
@@ -98,6 +98,8 @@ pub enum Command {
     Forget(Owned),
     /// Register a client.
     Register(Client),
+    /// Name a client, or take its name away.
+    NameClient(ClientName),
     /// Make, renew or revoke an API key.
     Key(KeyCommand),
     /// Pause or resume a queue, or bound it.

@@ -39,6 +39,8 @@ pub enum RecordKind {
     QuotaCount = 16,
     /// [`EndedSession`](crate::session::EndedSession).
     EndedSession = 17,
+    /// [`ClientName`](crate::client::ClientName).
+    ClientName = 18,
     /// [`Schedule`](crate::schedule::Schedule).
     Schedule = 20,
     /// [`Checkpoint`](crate::checkpoint::Checkpoint).
@@ -83,6 +85,7 @@ impl RecordKind {
             15 => Some(RecordKind::Tally),
             16 => Some(RecordKind::QuotaCount),
             17 => Some(RecordKind::EndedSession),
+            18 => Some(RecordKind::ClientName),
             20 => Some(RecordKind::Schedule),
             21 => Some(RecordKind::Checkpoint),
             22 => Some(RecordKind::SchemaIndex),

@@ -26,6 +26,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::attendance::Attendance;
+use crate::client_names::ClientNames;
 use crate::config::{AuthMode, Config, JobReportStatus, RetryMode};
 use crate::edge::results::{DownloadPlaces, ReadyResults, UploadPlaces};
 use crate::edge::sse::Hub;
@@ -83,6 +84,8 @@ pub struct App {
     pub node_news: NodeNews,
     /// The queues that workers ask this node for.
     pub attendance: Arc<Attendance>,
+    /// The names of clients.
+    pub client_names: ClientNames,
     /// When it began.
     pub started_at: Time,
     /// What this process is called among the nodes: another name with every start.
@@ -174,6 +177,7 @@ impl App {
             bridge_limiter: Limiter::of_bridge(&config.limits, config.amqp.rate_per_minute),
             node_news: NodeNews::default(),
             attendance: Arc::new(Attendance::new(clock.clone(), config.alerts.no_worker)),
+            client_names: ClientNames::default(),
             started_at: clock.now(),
             node: node_name(&*clock),
             ring: ApiKeyCache::default(),

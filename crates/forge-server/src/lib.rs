@@ -28,6 +28,7 @@ pub mod bench;
 #[cfg(feature = "amqp")]
 pub mod bridge;
 mod cleanup;
+pub mod client_names;
 pub mod config;
 pub mod connections;
 pub mod dialects;

@@ -116,6 +116,12 @@ pub const SET_ASIDE_COUNTED_MAX: usize = 1_000;
 /// ends there, with a cursor.
 pub const LIST_ROWS_MAX: usize = 1_000;
 
+/// Names of clients that a node remembers for views of the operator.
+pub const CLIENT_NAMES_MAX: usize = 10_000;
+
+/// How long it does: a name that another node changed is shown after that.
+pub const CLIENT_NAMES_FOR: Duration = Duration::from_secs(5);
+
 /// Rows that a search for the end of an id looks at: such ends are random, and no index has them.
 pub const SUFFIX_ROWS_MAX: usize = 10_000;
 

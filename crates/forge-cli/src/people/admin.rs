@@ -15,10 +15,19 @@ pub(super) async fn clients(flags: &ClientsFlags) -> Result<Exit, Trouble> {
         None => list(&flags.connection).await?,
         Some(Clients::Create(flags)) => {
             let screen = Screen::of(&flags.connection);
-            let made = flags.connection.operator()?.forge().create_client().await?;
+            let made = flags.connection.operator()?.forge().create_client(flags.name.as_deref()).await?;
             match screen.json {
-                true => screen.json(&json!({"client_id": made.client_id}))?,
+                true => screen.json(&json!(made))?,
                 false => screen.line(&made.client_id)?,
+            }
+        }
+        Some(Clients::Name(flags)) => {
+            let screen = Screen::of(&flags.connection);
+            let name = Some(flags.name.as_str()).filter(|name| !name.is_empty());
+            let named = flags.connection.operator()?.forge().name_client(&flags.client_id, name).await?;
+            match screen.json {
+                true => screen.json(&json!(named))?,
+                false => screen.note(&format!("{} is named", named.client_id)),
             }
         }
     }
@@ -32,7 +41,7 @@ async fn list(connection: &Connection) -> Result<(), Trouble> {
         screen.json(&json!({"items": clients}))?;
         return Ok(());
     }
-    let mut table = Table::new(&["CLIENT", "CREATED", "GOOD KEYS", "LAST USED"], &[]);
+    let mut table = Table::new(&["CLIENT", "CREATED", "GOOD KEYS", "LAST USED", "NAME"], &[4]);
     for client in &clients {
         let when = |at: &str| if screen.tables { relative(at, now()) } else { at.to_owned() };
         let last_used = client.last_used_at.as_deref().map(when).unwrap_or_default();
@@ -41,6 +50,7 @@ async fn list(connection: &Connection) -> Result<(), Trouble> {
             when(&client.created_at),
             client.good_keys.to_string(),
             last_used,
+            client.name.clone().unwrap_or_default(),
         ]);
     }
     table.print(&screen)?;

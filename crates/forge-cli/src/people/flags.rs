@@ -127,7 +127,7 @@ fn wait(text: &str) -> Result<Patience, String> {
 
 #[derive(Debug, Args)]
 pub struct JobFlags {
-    /// The job
+    /// The job: its id, or the last 6 characters of it or more
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) id: String,
     #[command(flatten)]
@@ -151,7 +151,7 @@ pub struct ListFlags {
 
 #[derive(Debug, Args)]
 pub struct WaitFlags {
-    /// The job
+    /// The job: its id, or the last 6 characters of it or more
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) id: String,
     /// How long at most [default: as long as it takes]
@@ -163,7 +163,7 @@ pub struct WaitFlags {
 
 #[derive(Debug, Args)]
 pub struct WatchFlags {
-    /// Only this job, until it ends
+    /// Only this job, until it ends: its id, or the last 6 characters of it or more
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) id: Option<String>,
     #[command(flatten)]
@@ -172,7 +172,7 @@ pub struct WatchFlags {
 
 #[derive(Debug, Args)]
 pub struct ResultFlags {
-    /// The job
+    /// The job: its id, or the last 6 characters of it or more
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) id: String,
     /// Save it as this file, which appears once it is whole; a pipe or a device is written to as it comes [default: standard output]
@@ -255,8 +255,8 @@ pub(crate) struct WorkflowRetryFlags {
 
 #[derive(Debug, Args)]
 pub(crate) struct WorkflowSubmitFlags {
-    /// The description: JSON, @FILE, or - for standard input
-    #[arg(value_name = "JSON|@FILE|-")]
+    /// The description: a file, @FILE, - for standard input, or the JSON itself
+    #[arg(value_name = "FILE|JSON|-")]
     pub(crate) description: String,
     /// Makes a repetition harmless
     #[arg(long, value_name = "KEY")]
@@ -398,7 +398,29 @@ pub struct ClientsFlags {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Clients {
     /// Make a client and print its id
-    Create(ConnectionFlags),
+    Create(CreateClientFlags),
+    /// Name a client, for people
+    Name(NameClientFlags),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CreateClientFlags {
+    /// What people call it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NameClientFlags {
+    /// The client
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) client_id: String,
+    /// Its name; empty to take it away
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
 }
 
 #[derive(Debug, Args)]

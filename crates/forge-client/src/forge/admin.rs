@@ -3,6 +3,7 @@
 use forge_wire::forge::{KeyRequest, RevokeRequest, RevokedView, event_names};
 use http::Method;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::{ClientId, Forge, Key};
 use crate::client::Call;
@@ -38,13 +39,25 @@ pub struct Webhook {
 }
 
 impl Forge<'_> {
-    /// Registers a client. Where registration is closed, this needs the operator's token as key.
+    /// Registers a client, with a name for people or without. Where registration is closed, this needs the operator's token as key.
     ///
     /// # Errors
     /// [`Error::Auth`] if registration is closed.
-    pub async fn create_client(&self) -> Result<ClientId, Error> {
-        let key = self.client.new_key();
-        self.client.fetch(&self.client.post("v1/clients")?.idempotent(&key)?).await
+    pub async fn create_client(&self, name: Option<&str>) -> Result<ClientId, Error> {
+        let (key, mut call) = (self.client.new_key(), self.client.post("v1/clients")?);
+        if let Some(name) = name {
+            call = call.json(&json!({"name": name}))?;
+        }
+        self.client.fetch(&call.idempotent(&key)?).await
+    }
+
+    /// Names a client; `None` takes its name away. For the client itself, and for the operator.
+    ///
+    /// # Errors
+    /// [`Error::Auth`] or [`Error::Resource`].
+    pub async fn name_client(&self, client_id: &str, name: Option<&str>) -> Result<ClientId, Error> {
+        let url = self.client.url(&format!("v1/clients/{}", segment(client_id)))?;
+        self.client.fetch(&Call::new(Method::PATCH, url).json(&json!({"name": name}))?).await
     }
 
     /// A key for a client. Its secret is shown this once; a client that has a key gets its description instead, unless

@@ -76,6 +76,7 @@ impl WorkingSet<'_> {
                 // Nothing happens to these by itself.
                 RecordKind::Queue
                 | RecordKind::QuotaCount
+                | RecordKind::ClientName
                 | RecordKind::Sink
                 | RecordKind::FailureIndex
                 | RecordKind::SchemaIndex

@@ -4,15 +4,25 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::working_set::WorkingSet;
-use crate::client::{ApiKey, Client};
+use crate::client::{ApiKey, Client, ClientName};
 use crate::command::{Answer, KeyCommand, Refusal};
 use crate::id::{ClientId, KeyId};
+use crate::record::Stored;
 
 impl WorkingSet<'_> {
     pub(super) fn register(&mut self, client: &Client) -> Answer {
         self.clients.insert(client.id, *client);
         self.changes.clients.push(*client);
         Answer::Settled
+    }
+
+    pub(super) fn name_client(&mut self, named: &ClientName) -> Result<Answer, Refusal> {
+        self.clients.get(&named.client).ok_or(Refusal::ClientNotFound)?;
+        match named.name {
+            Some(_) => self.put_record(named),
+            None => self.remove_record(ClientName::record_key(named.key())),
+        }
+        Ok(Answer::Settled)
     }
 
     pub(super) fn key(&mut self, command: &KeyCommand) -> Result<Answer, Refusal> {

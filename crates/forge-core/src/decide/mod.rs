@@ -63,6 +63,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::checkpoint::Checkpoint;
+use crate::client::ClientName;
 use crate::command::{Answer, Command};
 use crate::job::Shelf;
 use crate::limits;
@@ -117,6 +118,10 @@ pub fn wants(batch: &Batch) -> Wants {
                 wants.due = Some(DueWant { now: batch.now, limit });
             }
             Command::Key(key) => drop(wants.clients.insert(key.client())),
+            Command::NameClient(named) => {
+                wants.clients.insert(named.client);
+                wants.records.insert(ClientName::record_key(named.key()));
+            }
             Command::Webhook(webhook) => webhooks::wants(webhook, &mut wants),
             Command::Delivery(delivery) => deliveries::wants(delivery, batch.now, &mut wants),
             Command::Signing(_) => wants.signing_keys = true,
@@ -178,6 +183,7 @@ pub fn decide(batch: &Batch, rows: Rows, render: &dyn Render) -> Changes {
             Command::Forget(owned) => set.forget(owned),
             Command::Register(client) => Ok(set.register(client)),
             Command::Key(key) => set.key(key),
+            Command::NameClient(named) => set.name_client(named),
             Command::Queue(command) => Ok(set.set_queue(command)),
             Command::Worker(command) => set.worker(command),
             Command::Sink(command) => set.sink(command),

@@ -11,6 +11,9 @@ use crate::time;
 pub struct AdminClient {
     /// Which client.
     pub client_id: String,
+    /// What people call it.
+    #[serde(default)]
+    pub name: Option<String>,
     /// When it registered.
     pub created_at: String,
     /// How many good keys it has.
@@ -21,9 +24,10 @@ pub struct AdminClient {
 
 impl AdminClient {
     /// The client at this moment, with all its keys.
-    pub fn new(client: &Client, keys: &[ApiKey], now: Time) -> AdminClient {
+    pub fn new(client: &Client, name: Option<String>, keys: &[ApiKey], now: Time) -> AdminClient {
         AdminClient {
             client_id: client.id.to_string(),
+            name,
             created_at: time::millis(client.created_at),
             good_keys: keys.iter().filter(|key| key.is_good(now)).count(),
             last_used_at: keys.iter().filter_map(|key| key.last_used_at).max().map(time::millis),

@@ -17,6 +17,9 @@ pub struct AdminJob {
     pub job_id: String,
     /// Whose.
     pub client: String,
+    /// What people call that client.
+    #[serde(default)]
+    pub client_name: Option<String>,
     /// Which of the client's tenants.
     pub tenant: Option<String>,
     /// By which API it came: v1, api or ojs.
@@ -71,6 +74,7 @@ impl AdminJob {
         AdminJob {
             job_id: job.id.to_string(),
             client: head.client.to_string(),
+            client_name: None,
             tenant: head.tenant.as_ref().map(|tenant| tenant.as_str().to_owned()),
             dialect: match head.dialect {
                 Dialect::Forge => "v1",

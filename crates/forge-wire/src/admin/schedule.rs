@@ -11,6 +11,9 @@ use crate::forge::ScheduleView;
 pub struct AdminSchedule {
     /// Whose.
     pub client: String,
+    /// What people call that client.
+    #[serde(default)]
+    pub client_name: Option<String>,
     /// Which of the client's tenants.
     pub tenant: Option<String>,
     /// As its owner sees it.
@@ -24,6 +27,7 @@ impl AdminSchedule {
         let owner = &schedule.id.owner;
         AdminSchedule {
             client: owner.client.to_string(),
+            client_name: None,
             tenant: owner.tenant.as_ref().map(ToString::to_string),
             schedule: ScheduleView::new(schedule, next_runs),
         }

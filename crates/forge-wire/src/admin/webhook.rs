@@ -11,6 +11,8 @@ use crate::forge::WebhookView;
 pub struct AdminWebhook {
     /// Whose.
     pub client: String,
+    /// What people call that client.
+    pub client_name: Option<String>,
     /// As its owner sees it.
     #[serde(flatten)]
     pub webhook: WebhookView,
@@ -19,6 +21,7 @@ pub struct AdminWebhook {
 impl AdminWebhook {
     /// The webhook at this moment.
     pub fn new(webhook: &Webhook, now: Time) -> AdminWebhook {
-        AdminWebhook { client: webhook.client.to_string(), webhook: WebhookView::new(webhook, None, now) }
+        let view = WebhookView::new(webhook, None, now);
+        AdminWebhook { client: webhook.client.to_string(), client_name: None, webhook: view }
     }
 }

@@ -16,6 +16,9 @@ pub struct AdminWorker {
     pub id: String,
     /// Whose jobs it works on.
     pub client: String,
+    /// What people call that client.
+    #[serde(default)]
+    pub client_name: Option<String>,
     /// Which of the client's tenants.
     pub tenant: Option<String>,
     /// What it last said it does: running, quiet or terminate.
@@ -46,6 +49,7 @@ impl AdminWorker {
         AdminWorker {
             id: worker.id.name.as_str().to_owned(),
             client: worker.id.owner.client.to_string(),
+            client_name: None,
             tenant: worker.id.owner.tenant.as_ref().map(|tenant| tenant.as_str().to_owned()),
             state: state_word(worker.state).to_owned(),
             directive: state_word(worker.directive).to_owned(),

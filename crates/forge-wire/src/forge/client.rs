@@ -10,6 +10,9 @@ use crate::time;
 pub struct ClientView {
     /// Who it is.
     pub client_id: String,
+    /// What people call it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
 }
 
 /// What may be asked of a new key.

@@ -118,7 +118,7 @@ const SENTENCES: SentenceTable = &[
         "Dem Verwaltungs-Token gehören keine Aufträge; verwenden Sie einen API-Schlüssel.",
     ),
     ("Registering needs the admin token.", "Zum Registrieren braucht es das Verwaltungs-Token."),
-    ("The keys belong to another client.", "Die Schlüssel gehören einem anderen Client."),
+    ("This is another client.", "Das ist ein anderer Client."),
     ("There is no such client.", "Diesen Client gibt es nicht."),
     ("The client has no such key.", "Einen solchen Schlüssel hat der Client nicht."),
     (

@@ -213,7 +213,7 @@ fn queues() -> Vec<Operation> {
 
 fn workers() -> Vec<Operation> {
     let worker = json!({
-        "id": "mailer-1", "client": "6f1b7b46-5d6e-4a2f-9c0b-3f1f8d1f2a10", "tenant": null, "state": "running",
+        "id": "mailer-1", "client": "6f1b7b46-5d6e-4a2f-9c0b-3f1f8d1f2a10", "client_name": null, "tenant": null, "state": "running",
         "directive": "running", "hostname": "mail-3", "pid": 4711, "queues": ["mail"], "concurrency": 8, "jobs": [JOB],
         "started_at": NOON, "last_seen_at": NOON, "silent_s": 3,
     });
@@ -402,6 +402,7 @@ fn of_queues() -> Value {
         "AdminWorker": whole("A worker outside that sends heartbeats.", json!({
             "id": text("What it calls itself. Two clients may both have a worker of this name."),
             "client": id("Whose jobs it works on."),
+            "client_name": maybe(text("What people call that client.")),
             "tenant": maybe(text("Which of the client's tenants.")),
             "state": said("What it last said it does."),
             "directive": said("What it is told to do."),

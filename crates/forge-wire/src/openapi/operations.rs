@@ -94,9 +94,34 @@ fn clients() -> Vec<Operation> {
         Operation {
             access: Access::AnybodyOrOperator,
             parameters: tracing(),
-            answers: vec![answer(201, "Registered.", "Client", json!({"client_id": CLIENT}))],
+            body: Some(OperationBody {
+                schema: "ClientRequest",
+                required: false,
+                examples: vec![("named", json!({"name": "Billing"}))],
+            }),
+            answers: vec![answer(
+                201,
+                "Registered.",
+                "Client",
+                json!({"client_id": CLIENT, "name": "Billing"}),
+            )],
             refusals: refusals(&[WRITING, ANY, &KEYED[..3], &[Kind::Forbidden, Kind::ConfigInvalid]]),
             ..post("/v1/clients", "createClient", "Registers a client.")
+        },
+        Operation {
+            method: "patch",
+            body: Some(OperationBody {
+                schema: "ClientRequest",
+                required: true,
+                examples: vec![("named", json!({"name": "Billing"})), ("unnamed", json!({"name": null}))],
+            }),
+            answers: vec![answer(200, "Named.", "Client", json!({"client_id": CLIENT, "name": "Billing"}))],
+            refusals: refusals(&[WRITING, ANY, KEYED, OF_CLIENT]),
+            ..post(
+                "/v1/clients/{client_id}",
+                "nameClient",
+                "Names a client: itself, or any client with the operator's token.",
+            )
         },
         Operation {
             access: Access::FirstKey,

@@ -203,6 +203,7 @@ fn example() -> Value {
 fn admin_example() -> Value {
     let mut example = example();
     example["client"] = "6f1b7b46-5d6e-4a2f-9c0b-3f1f8d1f2a10".into();
+    example["client_name"] = "Billing".into();
     example["tenant"] = Value::Null;
     example
 }
@@ -241,6 +242,7 @@ pub(super) fn schemas() -> Value {
     let of_admin = {
         let mut all = members.clone();
         all["client"] = id("Whose.");
+        all["client_name"] = maybe(text("What people call that client."));
         all["tenant"] = maybe(text("Which of the client's tenants."));
         all
     };

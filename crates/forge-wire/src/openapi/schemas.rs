@@ -192,11 +192,20 @@ fn requests() -> Value {
     })
 }
 
+fn client_name() -> Value {
+    json!({
+        "type": ["string", "null"], "minLength": 1, "maxLength": 100,
+        "description": "1 to 100 printable characters, without space around them; null for none.",
+    })
+}
+
 fn clients() -> Value {
     json!({
         "Client": object("A client that was registered.", &["client_id"], json!({
             "client_id": id("Who it is. Whoever knows it may make the first key."),
+            "name": text("What people call it, if it has a name."),
         })),
+        "ClientRequest": object("What people call a client.", &[], json!({"name": client_name()})),
         "Key": object(
             "A key. The secret is shown once, when the key is made.",
             &["api_key", "key_id", "key_prefix", "created_at", "expires_at"],

@@ -254,8 +254,8 @@ fn every_view_of_events_has_exactly_the_documented_members() {
 
 #[test]
 fn every_view_and_request_of_clients_has_exactly_the_documented_members() {
-    let client = ClientView { client_id: ID.into() };
-    check("Client", &client, &client);
+    let bare = ClientView { client_id: ID.into(), name: None };
+    check("Client", &ClientView { name: Some("Billing".into()), ..bare.clone() }, &bare);
     let bare = KeyView {
         api_key: None,
         key_id: ID.into(),

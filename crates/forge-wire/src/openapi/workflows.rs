@@ -56,6 +56,7 @@ fn events() -> Operation {
 pub(super) fn of_operator() -> Vec<Operation> {
     let owned = |mut workflow: Value| {
         workflow["client"] = CLIENT.into();
+        workflow["client_name"] = "Billing".into();
         workflow["tenant"] = Value::Null;
         workflow
     };
@@ -315,7 +316,7 @@ pub(super) fn schemas() -> Value {
         let required: Vec<&str> = required.iter().map(String::as_str).collect();
         object(description, &required, properties)
     };
-    let owner = json!({"client": id("Whose."), "tenant": maybe(text("Which of the client's tenants."))});
+    let owner = json!({"client": id("Whose."), "client_name": maybe(text("What people call that client.")), "tenant": maybe(text("Which of the client's tenants."))});
     let detail = json!({
         "failure_policy": words("What the failure of a step means for the others.", &["continue", "stop", "compensate"]),
         "canceling": {"type": "boolean", "description": "It was cancelled, and ends so once what it did is undone."},

@@ -232,6 +232,9 @@ pub(crate) const fn form_word(form: WorkflowForm) -> &'static str {
 pub struct AdminWorkflow {
     /// Whose.
     pub client: String,
+    /// What people call that client.
+    #[serde(default)]
+    pub client_name: Option<String>,
     /// Which of the client's tenants.
     pub tenant: Option<String>,
     /// As its client sees it.
@@ -244,6 +247,7 @@ impl AdminWorkflow {
     pub fn new(job: &Job) -> AdminWorkflow {
         AdminWorkflow {
             client: job.head.client.to_string(),
+            client_name: None,
             tenant: job.head.tenant.as_ref().map(|tenant| tenant.as_str().to_owned()),
             workflow: WorkflowSummary::new(job),
         }
@@ -255,6 +259,9 @@ impl AdminWorkflow {
 pub struct AdminWorkflowDetail {
     /// Whose.
     pub client: String,
+    /// What people call that client.
+    #[serde(default)]
+    pub client_name: Option<String>,
     /// Which of the client's tenants.
     pub tenant: Option<String>,
     /// As its client sees it.
@@ -288,6 +295,6 @@ impl AdminWorkflowDetail {
             })
         });
         let edges = edges.collect();
-        AdminWorkflowDetail { client, tenant, workflow, edges }
+        AdminWorkflowDetail { client, client_name: None, tenant, workflow, edges }
     }
 }

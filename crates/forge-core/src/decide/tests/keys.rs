@@ -6,12 +6,13 @@ use std::time::Duration;
 use std::vec;
 use std::vec::Vec;
 
-use crate::client::{ApiKey, Client};
+use crate::client::{ApiKey, Client, ClientName};
 use crate::command::{Answer, Command, KeyCommand, Refusal};
 use crate::decide::{Batch, decide, wants};
 use crate::id::{ClientId, KeyId};
 use crate::item::ItemEnd;
 use crate::job::Job;
+use crate::record::Stored;
 use crate::rows::{Changes, Object, Render, Rows};
 use crate::time::Time;
 
@@ -114,6 +115,29 @@ fn of_two_first_keys_in_one_batch_the_second_is_refused() {
     assert_eq!(changes.answers[1], Answer::Key { key: key(9), created: true });
     assert_eq!(changes.answers[2], Answer::Refused(Refusal::KeyNeeded));
     assert_eq!((changes.clients.len(), changes.clients_keyed), (1, [OWNER].into()));
+}
+
+#[test]
+fn a_client_is_named_and_its_name_taken_away() {
+    let named = ClientName { client: OWNER, name: Some("Billing".into()) };
+    let decided = |clients, named: &ClientName, records| {
+        let batch = Batch { now: NOW, seed: 1, commands: vec![Command::NameClient(named.clone())] };
+        assert!(wants(&batch).clients.contains(&OWNER));
+        decide(&batch, Rows { clients, records, ..Rows::default() }, &Silent)
+    };
+    let key = ClientName::record_key(OWNER.to_string());
+    let known = || BTreeMap::from([(OWNER, Client::new(OWNER, NOW))]);
+    let changes = decided(known(), &named, BTreeMap::new());
+    assert_eq!((&changes.answers[0], changes.records.len()), (&Answer::Settled, 1));
+    let record = changes.records[&key].new.clone().unwrap();
+    assert_eq!(ClientName::of(&record), Ok(named.clone()));
+    let unnamed = ClientName { name: None, ..named.clone() };
+    assert_eq!(
+        decided(known(), &unnamed, BTreeMap::from([(record.key.clone(), record)])).records[&key].new,
+        None
+    );
+    let changes = decided(BTreeMap::new(), &named, BTreeMap::new());
+    assert_eq!(changes.answers[0], Answer::Refused(Refusal::ClientNotFound));
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! Clients and their keys. A secret is shown once, when its key is made.
 
+use std::collections::HashMap;
+
 use axum::http::StatusCode;
 use axum::response::Response;
 use forge_core::Refusal;
 use forge_core::catalog::Kind;
-use forge_core::client::Client;
+use forge_core::client::{Client, ClientName};
 use forge_core::command::KeyCommand;
 use forge_core::id::{ClientId, KeyId};
 use forge_wire::admin::{AdminClient, AdminClientDetail, AdminKey, AdminPage};
@@ -49,9 +51,15 @@ pub(in crate::dialects) async fn listed(call: &Call<'_>) -> Result<AdminPage<Adm
     clients.truncate(limit);
     let next_cursor = clients.last().filter(|_| more).map(|client| client.id.to_string());
     let now = call.app.clock.now();
+    // Keys of names are ids, and in their order: one read has the names of the page.
+    let after = after.map(|after| after.to_string()).unwrap_or_default();
+    let names: Vec<ClientName> = store.records(None, after, clients.len()).await?;
+    let mut names: HashMap<ClientId, Option<String>> =
+        names.into_iter().map(|named| (named.client, named.name)).collect();
     let mut items = Vec::with_capacity(clients.len());
     for client in &clients {
-        items.push(AdminClient::new(client, &store.api_keys_of(client.id).await?, now));
+        let keys = store.api_keys_of(client.id).await?;
+        items.push(AdminClient::new(client, names.remove(&client.id).flatten(), &keys, now));
     }
     Ok(AdminPage { items, next_cursor })
 }
@@ -75,9 +83,10 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
 pub(in crate::dialects) async fn shown(call: &Call<'_>) -> Result<AdminClientDetail, ApiError> {
     let client = found(call).await?;
     let keys = call.app.engine.store().api_keys_of(client.id).await?;
+    let named: Option<ClientName> = call.app.engine.store().record(client.id.to_string()).await?;
     let now = call.app.clock.now();
     Ok(AdminClientDetail {
-        client: AdminClient::new(&client, &keys, now),
+        client: AdminClient::new(&client, named.and_then(|named| named.name), &keys, now),
         keys: keys.iter().map(|key| AdminKey::new(key, now)).collect(),
     })
 }

@@ -45,7 +45,11 @@ pub(in crate::dialects) async fn listed(call: &Call<'_>) -> Result<AdminPage<Adm
     let more = found.len() > limit;
     found.truncate(limit);
     let next_cursor = found.last().filter(|_| more).map(|schedule| schedule.id.key());
-    let items = found.iter().map(view).collect();
+    let mut items: Vec<_> = found.iter().map(view).collect();
+    call.app
+        .client_names
+        .fill(call.app, items.iter_mut().map(|item| (&item.client, &mut item.client_name)))
+        .await?;
     Ok(AdminPage { items, next_cursor })
 }
 

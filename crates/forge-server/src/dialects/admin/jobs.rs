@@ -230,7 +230,7 @@ async fn page(app: &App, search: Search) -> Result<AdminPage<AdminJob>, ApiError
         found.truncate(limit);
         next = found.last().map(|job| job.id);
     }
-    let items = found.iter().map(AdminJob::new).collect();
+    let items = shown(app, &found).await?;
     let next_cursor = next.map(|id| id.to_string());
     Ok(AdminPage { items, next_cursor })
 }
@@ -250,7 +250,13 @@ async fn of_group(app: &App, group: FailureId, search: &Search) -> Result<AdminP
             && filter.client.is_none_or(|client| job.head.client == client)
             && filter.queue.as_ref().is_none_or(|queue| job.head.queue == *queue)
     });
-    Ok(AdminPage { items: jobs.iter().map(AdminJob::new).collect(), next_cursor })
+    Ok(AdminPage { items: shown(app, &jobs).await?, next_cursor })
+}
+
+async fn shown(app: &App, jobs: &[Job]) -> Result<Vec<AdminJob>, ApiError> {
+    let mut items: Vec<AdminJob> = jobs.iter().map(AdminJob::new).collect();
+    app.client_names.fill(app, items.iter_mut().map(|item| (&item.client, &mut item.client_name))).await?;
+    Ok(items)
 }
 
 /// The job of the path.
@@ -281,7 +287,9 @@ pub(in crate::dialects) async fn detail(app: &App, job: &Job) -> Result<AdminJob
     let failure = failure.and_then(|outcome| serde_json::from_slice(&outcome.object.bytes).ok());
     let inputs = app.engine.store().inputs(vec![job.id]).await?;
     let payload = inputs.first().map(|(_, input)| input.payload.as_slice()).unwrap_or_default();
-    Ok(AdminJobDetail::new(job, failure).with_input(payload, INPUT_SHOWN_BYTES_MAX))
+    let mut detail = AdminJobDetail::new(job, failure).with_input(payload, INPUT_SHOWN_BYTES_MAX);
+    detail.job.client_name = app.client_names.get(app, job.head.client).await?;
+    Ok(detail)
 }
 
 /// `POST /admin/v1/jobs/{id}/cancel`. A job that has ended stays as it is.

@@ -33,6 +33,10 @@ pub(in crate::dialects) async fn listed(call: &Call<'_>) -> Result<AdminPage<Adm
     webhooks.truncate(limit);
     let next_cursor = webhooks.last().filter(|_| more).map(|webhook| webhook.id.to_string());
     let now = call.app.clock.now();
-    let items = webhooks.iter().map(|webhook| AdminWebhook::new(webhook, now)).collect();
+    let mut items: Vec<_> = webhooks.iter().map(|webhook| AdminWebhook::new(webhook, now)).collect();
+    call.app
+        .client_names
+        .fill(call.app, items.iter_mut().map(|item| (&item.client, &mut item.client_name)))
+        .await?;
     Ok(AdminPage { items, next_cursor })
 }

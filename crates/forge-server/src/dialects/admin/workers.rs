@@ -42,7 +42,11 @@ pub(in crate::dialects) async fn listed(call: &Call<'_>) -> Result<AdminPage<Adm
     keep_held(call.app, &mut workers).await?;
     let next_cursor = workers.last().filter(|_| more).map(|worker| worker.id.key());
     let now = call.app.clock.now();
-    let items = workers.iter().map(|worker| AdminWorker::new(worker, now)).collect();
+    let mut items: Vec<_> = workers.iter().map(|worker| AdminWorker::new(worker, now)).collect();
+    call.app
+        .client_names
+        .fill(call.app, items.iter_mut().map(|item| (&item.client, &mut item.client_name)))
+        .await?;
     Ok(AdminPage { items, next_cursor })
 }
 

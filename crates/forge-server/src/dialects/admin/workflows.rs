@@ -38,7 +38,11 @@ pub(in crate::dialects) async fn listed(call: &Call<'_>) -> Result<AdminPage<Adm
         None => None,
     };
     let (jobs, next) = workflows::list(call.app, Filter { client, ..filter(&query)? }).await?;
-    let items = jobs.iter().map(AdminWorkflow::new).collect();
+    let mut items: Vec<_> = jobs.iter().map(AdminWorkflow::new).collect();
+    call.app
+        .client_names
+        .fill(call.app, items.iter_mut().map(|item| (&item.client, &mut item.client_name)))
+        .await?;
     let next_cursor = next.map(|id| id.to_string());
     Ok(AdminPage { items, next_cursor })
 }
@@ -56,5 +60,6 @@ pub(in crate::dialects) async fn shown(call: &Call<'_>) -> Result<AdminWorkflowD
     call.exchange.is_about(RequestSubject::job(&job, false));
     let failure = workflows::failure(call.app, &job).await?;
     let rows = workflows::read(call.app, Arc::clone(&job)).await?.ok_or_else(not_found)?;
-    Ok(AdminWorkflowDetail::new(&rows, failure))
+    let client_name = call.app.client_names.get(call.app, job.head.client).await?;
+    Ok(AdminWorkflowDetail { client_name, ..AdminWorkflowDetail::new(&rows, failure) })
 }

@@ -31,7 +31,10 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
                 thead { tr { th scope="col" { "Client" } th .n scope="col" { "Good keys" } th scope="col" { "Last used" } th scope="col" { "Registered" } th scope="col" { span .visually-hidden { "Actions" } } } }
                 tbody { @for client in &found.items {
                     tr data-row=(client.client_id) {
-                        th scope="row" { a .id href={ "/dashboard/clients/" (client.client_id) } { (client.client_id) } }
+                        th scope="row" {
+                            a .id href={ "/dashboard/clients/" (client.client_id) } { (client.client_id) }
+                            @if let Some(name) = &client.name { " " (name) }
+                        }
                         td .n data-label="Good keys" { (client.good_keys) }
                         td data-label="Last used" { (parts::maybe_moment(now, client.last_used_at.as_deref())) }
                         td data-label="Registered" { (parts::moment(now, &client.created_at)) }
@@ -51,7 +54,7 @@ async fn show(call: Call<'_>) -> Result<Response, ApiError> {
     let id = &view.client.client_id;
     let main = html! {
         (layout::heading("Client"))
-        p .under { code { (id) } (parts::copy(id, "the id of the client")) }
+        p .under { @if let Some(name) = &view.client.name { (name) " " } code { (id) } (parts::copy(id, "the id of the client")) }
         section #client .panel data-live aria-label="Facts" {
             dl .facts {
                 div { dt { "Registered" } dd { (parts::moment(now, &view.client.created_at)) } }

@@ -94,7 +94,7 @@ fn about(call: &Call<'_>, group: &FailureGroupView) -> Markup {
                     div { dt { "First seen" } dd { (parts::moment(now, &group.first_seen)) } }
                     div { dt { "Last seen" } dd { (parts::moment(now, &group.last_seen)) } }
                     div { dt { "Queues" } dd { (group.queues.join(", ")) } }
-                    div { dt { "Clients" } dd { @for client in &group.clients { (parts::client_link(client)) " " } } }
+                    div { dt { "Clients" } dd { @for client in &group.clients { (parts::client_link(client, None)) " " } } }
                     div { dt { "Newest jobs" } dd { @for job in &group.examples { span data-job-id=(job) { (parts::job_link(job)) } " " } } }
                 }
                 div .trend-wide { (trend(group)) p .muted { "The last 24 hours, the newest on the right." } }

@@ -111,7 +111,7 @@ fn facts(view: &AdminJobDetail, now: Time) -> Markup {
                 (fact("Queue", html! { a href={ "/dashboard/jobs?queue=" (job.queue) } { (job.queue) } }))
                 (fact("Type", html! { (job.job_type) }))
                 @if let Some(shown) = word("Kind", job.kind.as_deref()) { (shown) }
-                (fact("Client", parts::client_link(&job.client)))
+                (fact("Client", parts::client_link(&job.client, job.client_name.as_deref())))
                 @if let Some(id) = &view.workflow_id {
                     (fact("Workflow", html! { a .id href={ "/dashboard/workflows/" (id) } title=(id) { (parts::short_id(id)) } }))
                 }

@@ -125,7 +125,7 @@ fn row(job: &AdminJob, now: Time) -> Markup {
             td .what { span { (job.operation.as_deref().or(job.kind.as_deref()).unwrap_or(&job.job_type)) }
                 @if let Some((error, code)) = wrong { span .why title=(error) { (code) ": " (error) } } }
             td data-label="Queue" { a href={ "/dashboard/jobs?queue=" (job.queue) } { (job.queue) } }
-            td data-label="Client" { (parts::client_link(&job.client)) }
+            td data-label="Client" { (parts::client_link(&job.client, job.client_name.as_deref())) }
             td .n data-label="Attempt" { (job.attempt) }
             td data-label="Accepted" { (parts::moment(now, &job.created_at)) }
             td .n data-label="Took" { (took(job, now)) }

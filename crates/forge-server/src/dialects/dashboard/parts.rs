@@ -116,9 +116,12 @@ pub(super) fn short_id(id: &str) -> &str {
     id.rsplit('-').next().unwrap_or(id)
 }
 
-/// A client by its id.
-pub(super) fn client_link(id: &str) -> Markup {
-    html! { a .id href={ "/dashboard/clients/" (id) } title=(id) { (id.get(..8).unwrap_or(id)) } }
+/// A client by the beginning of its id, and its name if it has one.
+pub(super) fn client_link(id: &str, name: Option<&str>) -> Markup {
+    html! {
+        a .id href={ "/dashboard/clients/" (id) } title=(id) { (id.get(..8).unwrap_or(id)) }
+        @if let Some(name) = name { " " (name) }
+    }
 }
 
 /// A text to take along. Without a script there is no button.

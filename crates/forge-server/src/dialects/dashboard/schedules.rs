@@ -72,7 +72,7 @@ fn row(call: &Call<'_>, of: &AdminSchedule, now: Time) -> Markup {
             td .n data-label="Runs" { (number(view.run_count)) }
             td .n data-label="Skipped" { (number(view.skip_count)) }
             td .n data-label="Missed" { (number(view.missed_count)) }
-            td data-label="Client" { (parts::client_link(&of.client)) }
+            td data-label="Client" { (parts::client_link(&of.client, of.client_name.as_deref())) }
             td .do { (buttons(call, of)) }
         }
     }

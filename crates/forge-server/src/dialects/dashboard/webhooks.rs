@@ -64,7 +64,7 @@ fn row(webhook: &AdminWebhook, now: Time) -> Markup {
             td .n data-label="Failed in a row" { (health.failures_in_a_row) }
             td data-label="Last success" { (parts::maybe_moment(now, health.last_success_at.as_deref())) }
             td data-label="Last failure" { (parts::maybe_moment(now, health.last_failure_at.as_deref())) }
-            td data-label="Client" { (parts::client_link(&webhook.client)) }
+            td data-label="Client" { (parts::client_link(&webhook.client, webhook.client_name.as_deref())) }
         }
     }
 }

@@ -65,7 +65,7 @@ fn row(call: &Call<'_>, worker: &AdminWorker, now: Time) -> Markup {
                 @for job in worker.jobs.iter().take(JOBS_SHOWN) { " " (parts::job_link(job)) }
                 @if worker.jobs.len() > JOBS_SHOWN { " …" }
             }
-            td data-label="Client" { (parts::client_link(&worker.client)) }
+            td data-label="Client" { (parts::client_link(&worker.client, worker.client_name.as_deref())) }
             td data-label="Since" { (parts::moment(now, &worker.started_at)) }
             td data-label="Last seen" { (parts::moment(now, &worker.last_seen_at)) }
             td .do { @if worker.directive == "running" { (quiet_button(call, worker)) } }

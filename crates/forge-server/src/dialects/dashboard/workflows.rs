@@ -56,7 +56,7 @@ fn row(of: &AdminWorkflow, now: Time) -> Markup {
                 progress max="100" value=(view.progress) aria-label="Progress" { (view.progress) " %" }
             }
             td .n .bad[view.steps_failed > 0] data-label="Failed" { (view.steps_failed) }
-            td data-label="Client" { (parts::client_link(&of.client)) }
+            td data-label="Client" { (parts::client_link(&of.client, of.client_name.as_deref())) }
             td data-label="Accepted" { (parts::moment(now, &view.created_at)) }
             td data-label="Ended" { (parts::maybe_moment(now, view.finished_at.as_deref())) }
         }
@@ -120,7 +120,7 @@ fn heading(call: &Call<'_>, view: &AdminWorkflowDetail) -> Markup {
                     div { dt { "Steps" } dd { (summary.steps_succeeded) " of " (summary.steps_total) } }
                     div { dt { "If a step fails" } dd { (view.workflow.failure_policy) } }
                     @if view.workflow.canceling { div { dt { "Cancelled" } dd { "once what it did is undone" } } }
-                    div { dt { "Client" } dd { (parts::client_link(&view.client)) } }
+                    div { dt { "Client" } dd { (parts::client_link(&view.client, view.client_name.as_deref())) } }
                     div { dt { "Accepted" } dd { (parts::moment(now, &summary.created_at)) } }
                     @if let Some(at) = &summary.finished_at { div { dt { "Ended" } dd { (parts::moment(now, at)) } } }
                     div { dt { "Its own job" } dd { (parts::job_link(&summary.workflow_id)) } }

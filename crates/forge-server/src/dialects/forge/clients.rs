@@ -1,19 +1,28 @@
-//! Registering clients.
+//! Registering and naming clients.
 
 use axum::http::StatusCode;
 use axum::response::Response;
 use forge_core::Command;
 use forge_core::catalog::Kind;
-use forge_core::client::Client;
+use forge_core::client::{Client, ClientName};
+use forge_core::id::ClientId;
+use forge_wire::body::{refused, violation};
 use forge_wire::forge::ClientView;
 
+use super::keys;
 use crate::app::App;
 use crate::edge::routing::{Call, Route, RouteAccess};
 use crate::edge::{ApiError, Exchange, Who, auth, body, respond};
 
-/// The route.
-pub(super) const ROUTES: &[Route] = &[Route::post("/v1/clients", "register", |call| Box::pin(create(call)))
-    .access(RouteAccess::Own(|app, exchange| Box::pin(gate(app, exchange))))];
+/// The routes.
+pub(super) const ROUTES: &[Route] = &[
+    Route::post("/v1/clients", "register", |call| Box::pin(create(call)))
+        .access(RouteAccess::Own(|app, exchange| Box::pin(gate(app, exchange))))
+        .members(&["name"]),
+    Route::patch("/v1/clients/{client_id}", "name_client", |call| Box::pin(rename(call)))
+        .access(keys::KNOWN)
+        .members(&["name"]),
+];
 
 /// Who may register (rulings C-62, C-115): anybody, anybody on this machine, or whoever has the admin token; and how often (C-93).
 async fn gate(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
@@ -49,8 +58,44 @@ async fn gate(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
 /// twice to whoever knows a key would give it away.
 async fn create(call: Call<'_>) -> Result<Response, ApiError> {
     let app = call.app;
-    body::expect_object(&call.body)?;
+    let name = name(&call)?.flatten();
     let client = Client::new(app.engine.client_id(), app.clock.now());
     app.engine.run(Command::Register(client)).await?;
-    Ok(respond::json(StatusCode::CREATED, &ClientView { client_id: client.id.to_string() }))
+    if name.is_some() {
+        set_name(app, client.id, name.clone()).await?;
+    }
+    Ok(respond::json(StatusCode::CREATED, &ClientView { client_id: client.id.to_string(), name }))
+}
+
+/// `PATCH /v1/clients/{client_id}`: by the client itself, or by the operator. `null` takes the name away.
+async fn rename(call: Call<'_>) -> Result<Response, ApiError> {
+    let name = name(&call)?.ok_or_else(|| {
+        let missing = violation("name", "is required", "required");
+        refused(Kind::MalformedRequest, vec![missing], &["name"])
+    })?;
+    let client = keys::owned(&call).await?;
+    set_name(call.app, client, name.clone()).await?;
+    Ok(respond::json(StatusCode::OK, &ClientView { client_id: client.to_string(), name }))
+}
+
+async fn set_name(app: &App, client: ClientId, name: Option<String>) -> Result<(), ApiError> {
+    app.engine.run(Command::NameClient(ClientName { client, name: name.clone() })).await?;
+    app.client_names.put(client, name, app.clock.now());
+    Ok(())
+}
+
+/// The name in the body: `None` if the body has none, `Some(None)` if it is null.
+fn name(call: &Call<'_>) -> Result<Option<Option<String>>, ApiError> {
+    body::expect_object(&call.body)?;
+    let has_name = !call.body.is_empty() && forge_wire::body::object(&call.body)?.contains_key("name");
+    let Some(text) = body::member::<String>(&call.body, "name", "a string")? else {
+        return Ok(has_name.then_some(None));
+    };
+    match ClientName::parse(&text) {
+        Some(name) => Ok(Some(Some(name))),
+        None => {
+            let wrong = violation("name", ClientName::RULE, "length");
+            Err(refused(Kind::MalformedRequest, vec![wrong], &["name"]).into())
+        }
+    }
 }

@@ -28,7 +28,7 @@ pub(super) const ROUTES: &[Route] = &[
         .members(&["key_id"]),
 ];
 
-const KNOWN: RouteAccess = RouteAccess::Own(|app, exchange| Box::pin(known(app, exchange)));
+pub(super) const KNOWN: RouteAccess = RouteAccess::Own(|app, exchange| Box::pin(known(app, exchange)));
 
 /// Who may deal with the keys of a client: the operator, and a client with a good key.
 async fn known(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
@@ -104,12 +104,12 @@ async fn revoke(call: Call<'_>) -> Result<Response, ApiError> {
 }
 
 /// The client of the path, if the asker may deal with its keys.
-async fn owned(call: &Call<'_>) -> Result<ClientId, ApiError> {
+pub(super) async fn owned(call: &Call<'_>) -> Result<ClientId, ApiError> {
     let client = call.id::<ClientId>("client_id").ok_or_else(|| refused(Refusal::ClientNotFound))?;
     match &call.who {
         Who::Client(caller) if caller.client != client => match call.app.engine.store().client(client).await?
         {
-            Some(_) => Err(ApiError::new(Kind::ForeignResource, "The keys belong to another client.")),
+            Some(_) => Err(ApiError::new(Kind::ForeignResource, "This is another client.")),
             None => Err(refused(Refusal::ClientNotFound)),
         },
         Who::Nobody if own_clients::is_own(client) => Err(auth::no_key()),

@@ -8,6 +8,7 @@ use serde_json::json;
 use super::http::shape;
 use super::server::Server;
 
+const TOKEN: &str = "the-operator-and-nobody-else";
 const SECOND: Duration = Duration::from_secs(1);
 const UNKNOWN: &str = "RFA_AUTH_INVALID_CREDENTIALS";
 
@@ -36,6 +37,46 @@ async fn a_client_and_its_first_key_need_no_credentials_on_ones_own_machine() {
     let digest = forge_problem::Digest::of(secret.as_bytes()).0;
     let stored = server.app.engine.store().api_key(digest).await.unwrap().unwrap();
     assert!(!format!("{stored:?}").contains(secret), "only the digest is kept");
+}
+
+#[tokio::test]
+async fn a_client_is_named_by_itself_and_by_the_operator() {
+    let server = Server::with(&[("auth.admin_token", TOKEN)]).await;
+    let made = server.call("POST", "/v1/clients").json(json!({"name": " Billing "})).send().await.expect(201);
+    assert_eq!(shape(made.clone()), json!({"client_id": "<id>", "name": "Billing"}));
+    let client = server.client().await;
+    let path = format!("/v1/clients/{}", client.id);
+    let own = client.call("PATCH", &path).json(json!({"name": "Büro 3"})).send().await.expect(200);
+    assert_eq!(own, json!({"client_id": client.id, "name": "Büro 3"}));
+    client.call("POST", "/v1/jobs").json(json!({"type": "EXECUTE"})).send().await.expect(202);
+    let operator = |method: &str, path: &str| {
+        server.call(method, path).header("authorization", &format!("Bearer {TOKEN}"))
+    };
+    let all = operator("GET", "/admin/v1/clients").send().await.expect(200);
+    let names: Vec<_> = all["items"].as_array().unwrap().iter().map(|client| &client["name"]).collect();
+    assert!(names.contains(&&json!("Büro 3")) && names.contains(&&json!("Billing")), "{all}");
+    let jobs = operator("GET", "/admin/v1/jobs").send().await.expect(200);
+    assert_eq!(jobs["items"][0]["client_name"], "Büro 3");
+    let named = operator("PATCH", &path).json(json!({"name": "Shipping"})).send().await.expect(200);
+    assert_eq!(named["name"], "Shipping");
+    let shown = operator("GET", &format!("/admin/v1/clients/{}", client.id)).send().await.expect(200);
+    assert_eq!(shown["name"], "Shipping");
+    for bad in [
+        json!({}),
+        json!({"name": ""}),
+        json!({"name": "a\nb"}),
+        json!({"name": "x".repeat(101)}),
+        json!({"name": 7}),
+    ] {
+        let refused = client.call("PATCH", &path).json(bad.clone()).send().await.expect(400);
+        assert_eq!(refused["details"]["field"], "name", "{bad}: {refused}");
+    }
+    server.client().await.call("PATCH", &path).json(json!({"name": "Mine"})).send().await.expect(403);
+    server.call("PATCH", &path).json(json!({"name": "Mine"})).send().await.expect(401);
+    let unnamed = client.call("PATCH", &path).json(json!({"name": null})).send().await.expect(200);
+    assert_eq!(unnamed, json!({"client_id": client.id}));
+    let jobs = operator("GET", "/admin/v1/jobs").send().await.expect(200);
+    assert_eq!(jobs["items"][0]["client_name"], json!(null));
 }
 
 #[tokio::test]

@@ -45,6 +45,23 @@ fn failures_are_listed_shown_and_tried_again() {
 }
 
 #[test]
+fn clients_are_named_and_listed_with_their_names() {
+    let server = dev();
+    let made = ask(&server, &["clients", "create", "--name", "Billing", "--json"]).json(0);
+    assert_eq!(made["name"], "Billing");
+    let id = made["client_id"].as_str().unwrap();
+    let listed = ask(&server, &["clients"]);
+    assert!(
+        listed.expect(0).lines().any(|line| line.starts_with(id) && line.ends_with("Billing")),
+        "{}",
+        listed.stdout
+    );
+    let admin = &["clients", "name", "--admin-token", "x", id, "Shipping"];
+    let refused = ask(&server, admin);
+    refused.expect(5);
+}
+
+#[test]
 fn the_operators_token_shows_queues_and_workers_of_all_clients() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().to_str().unwrap();

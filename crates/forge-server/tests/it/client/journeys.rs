@@ -89,7 +89,7 @@ async fn work_is_cancelled_and_retried_and_deleted() {
 async fn keys_are_issued_renewed_and_revoked() {
     let (server, _) = pair(&[]).await;
     let open = forge_client::Client::builder(format!("http://{}", server.address)).build().unwrap();
-    let id = open.forge().create_client().await.unwrap().client_id;
+    let id = open.forge().create_client(None).await.unwrap().client_id;
     let key = open.forge().issue_key(&id, false).await.unwrap();
     let with = |key: String| {
         forge_client::Client::builder(format!("http://{}", server.address)).key(key).build().unwrap()

@@ -49,7 +49,7 @@ fn overview() -> Operation {
 
 fn job() -> Value {
     json!({
-        "job_id": JOB, "client": CLIENT, "tenant": null, "dialect": "ojs", "type": "mail.send", "operation": null, "simulated": false, "kind": null,
+        "job_id": JOB, "client": CLIENT, "client_name": "Billing", "tenant": null, "dialect": "ojs", "type": "mail.send", "operation": null, "simulated": false, "kind": null,
         "queue": "mail", "state": "RUNNING", "attempt": 1, "progress": 40, "created_at": NOON, "updated_at": NOON,
         "started_at": NOON, "finished_at": null, "code": null, "error": null, "group": null, "dead_letter": false,
         "correlation_id": "order-4711", "tags": ["eu"],
@@ -154,7 +154,7 @@ fn jobs() -> Vec<Operation> {
 }
 
 fn clients() -> Vec<Operation> {
-    let client = json!({"client_id": CLIENT, "created_at": NOON, "good_keys": 1, "last_used_at": null});
+    let client = json!({"client_id": CLIENT, "name": "Billing", "created_at": NOON, "good_keys": 1, "last_used_at": null});
     let key = json!({
         "key_id": KEY, "key_prefix": "frk_q83v8wX1", "good": true, "created_at": NOON, "expires_at": NOON, "revoked_at": null,
         "last_used_at": null,
@@ -223,7 +223,7 @@ fn clients() -> Vec<Operation> {
 
 fn webhooks() -> Operation {
     let webhook = json!({
-        "client": CLIENT, "webhook_id": JOB, "url": "https://client.example/hook", "events": ["*"], "envelope": "none",
+        "client": CLIENT, "client_name": null, "webhook_id": JOB, "url": "https://client.example/hook", "events": ["*"], "envelope": "none",
         "description": null, "created_at": NOON, "updated_at": NOON, "enabled": true, "disabled_at": null,
         "disabled_reason": null,
         "health": {
@@ -272,6 +272,7 @@ pub(super) fn schemas() -> Value {
     let job = json!({
         "job_id": id("Which job."),
         "client": id("Whose."),
+        "client_name": maybe(text("What people call that client.")),
         "tenant": maybe(text("Which of the client's tenants.")),
         "dialect": {"enum": ["v1", "api", "ojs"], "description": "By which API it came."},
         "type": text("What its submitter calls it; under `/v1` its form."),
@@ -315,6 +316,7 @@ pub(super) fn schemas() -> Value {
     }
     let client = json!({
         "client_id": id("Which client."),
+        "name": maybe(text("What people call it.")),
         "created_at": time("When it registered."),
         "good_keys": count("How many good keys it has."),
         "last_used_at": maybe(time("When one of its keys was last used, give or take a minute.")),
@@ -403,7 +405,7 @@ pub(super) fn schemas() -> Value {
         "AdminWebhooks": page("AdminWebhook", "A page of webhooks, oldest first."),
         "AdminWebhook": {
             "description": "A webhook, and whose it is.",
-            "allOf": [reference("Webhook"), object("Whose.", &["client"], json!({"client": id("Whose.")}))],
+            "allOf": [reference("Webhook"), object("Whose.", &["client", "client_name"], json!({"client": id("Whose."), "client_name": maybe(text("What people call that client."))}))],
         },
     })
 }

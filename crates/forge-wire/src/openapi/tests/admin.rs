@@ -89,7 +89,7 @@ fn every_view_of_jobs_clients_and_the_overview_has_exactly_the_documented_member
     let result = AdminResult { media_type: "text/plain".into(), size: 1, expires_at: None };
     check("AdminResult", &result, &result);
     let client = Client::new(ClientId::v4(1), Time::ZERO);
-    let client = AdminClient::new(&client, &[], Time::ZERO);
+    let client = AdminClient::new(&client, None, &[], Time::ZERO);
     check("AdminClient", &client, &client);
     let key = AdminKey {
         key_id: super::ID.into(),
