@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::event::{EventMembers, MemberValue};
 use crate::item::{self, Listing};
 use crate::language::{self, Language};
-use crate::{event, status, time, words};
+use crate::{event, operations, status, time, words};
 
 /// Builds outcomes for a server at this address.
 #[derive(Clone, Debug, Default)]
@@ -117,6 +117,9 @@ impl Outcomes {
     fn success<'a>(&self, job: &'a Job, items: &[ItemEnd]) -> EventMembers<'a> {
         let last = job.history.events().last();
         let mut object = last.map_or_else(EventMembers::default, |event| event::object(job, &event));
+        if job.result.is_some() {
+            object.put("resultUrl", format!("{}{}", self.base, result_path(job)));
+        }
         if job.head.items.is_some() {
             object.put("itemsUrl", self.items_url(job));
             let shown = Listing::of(items).shown;
@@ -144,6 +147,15 @@ pub fn status_path(job: &Job) -> String {
         Dialect::Forge => format!("/v1/jobs/{}", job.id),
         Dialect::Operations => format!("/api/v1/jobs/{}", job.execution),
         Dialect::Ojs => format!("/ojs/v1/jobs/{}", job.id),
+    }
+}
+
+/// Where the result of the job's execution is, in the dialect that submitted it.
+fn result_path(job: &Job) -> String {
+    match job.head.dialect {
+        Dialect::Forge => format!("/v1/jobs/{}/result", job.id),
+        Dialect::Operations => operations::result_path(job, job.execution),
+        Dialect::Ojs => format!("/ojs/v1/jobs/{}/result", job.id),
     }
 }
 
@@ -214,5 +226,38 @@ pub fn stage(job: &Job, kind: Kind) -> &'static str {
         Some(stage) => stage.as_str(),
         None if job.started_at.is_some() => "processing",
         None => "queuing",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use forge_core::Command;
+    use forge_core::command::{Output, Succeed};
+    use forge_core::job::Head;
+
+    use super::*;
+    use crate::example::ExampleJob;
+
+    #[test]
+    fn a_success_links_its_result_in_the_dialect_that_submitted_it() {
+        let ended = |head: fn(&mut Head), output: Option<Output>| {
+            let outcomes = Outcomes { base: "https://forge.example".into(), ..Outcomes::default() };
+            let story = ExampleJob::begin(outcomes, head).begins();
+            let succeed = Succeed { held: story.held(), output: output.map(Arc::new) };
+            let story = story.then(Command::Succeed(succeed));
+            let outcome = story.told().last().and_then(|told| told.outcome.clone()).unwrap();
+            let object: Value = serde_json::from_slice(&outcome.bytes).unwrap();
+            (object["resultUrl"].clone(), story.job().clone())
+        };
+        let output = || Some(Output::inline("application/json", "7"));
+        let (url, job) = ended(|head| head.dialect = Dialect::Forge, output());
+        assert_eq!(url, format!("https://forge.example/v1/jobs/{}/result", job.id));
+        let (url, job) = ended(|head| head.dialect = Dialect::Operations, output());
+        assert_eq!(url, format!("https://forge.example/api/v1/jobs/{}/result", job.execution));
+        let (url, job) = ended(|head| head.dialect = Dialect::Ojs, output());
+        assert_eq!(url, format!("https://forge.example/ojs/v1/jobs/{}/result", job.id));
+        assert_eq!(ended(|_| {}, None).0, Value::Null, "it left none");
     }
 }

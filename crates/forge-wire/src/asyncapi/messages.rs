@@ -56,7 +56,16 @@ pub(super) fn told() -> Value {
         "allOf": [
             reference("Event"),
             reference("AsyncJob"),
-            {"type": "object", "required": ["jobId", "jobStatus", "submittedAt"]},
+            {
+                "type": "object",
+                "required": ["jobId", "jobStatus", "submittedAt"],
+                "properties": {
+                    "resultUrl": {
+                        "type": "string", "format": "uri-reference",
+                        "description": "Where the result is; of a job that succeeded and left one.",
+                    },
+                },
+            },
         ],
     })
 }
