@@ -74,13 +74,29 @@ pub struct Unreachable {
     pub reason: String,
     /// Whether the request may have reached the server all the same.
     pub maybe_sent: bool,
+    /// The address to use instead, where the server speaks http and not https, or the other way round.
+    pub other_scheme: Option<String>,
+}
+
+impl Unreachable {
+    /// No answer came from this host.
+    pub fn new(host: impl Into<String>, reason: impl Into<String>, maybe_sent: bool) -> Unreachable {
+        Unreachable { host: host.into(), reason: reason.into(), maybe_sent, other_scheme: None }
+    }
 }
 
 impl fmt::Display for Unreachable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.host.is_empty() {
-            true => write!(f, "the connection broke: {}", self.reason),
-            false => write!(f, "could not reach {}: {}", self.host, self.reason),
+        let Unreachable { host, reason, .. } = self;
+        match &self.other_scheme {
+            Some(url) if url.starts_with("http:") => {
+                write!(f, "the server at {host} answers plain http; use {url}")
+            }
+            Some(url) => {
+                write!(f, "the server at {host} does not answer plain http; if it speaks TLS, use {url}")
+            }
+            None if host.is_empty() => write!(f, "the connection broke: {reason}"),
+            None => write!(f, "could not reach {host}: {reason}"),
         }
     }
 }
@@ -224,7 +240,8 @@ impl Error {
     /// Whether the same call may succeed later.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Error::Unreachable(_) | Error::TimedOut { .. } => true,
+            Error::Unreachable(away) => away.other_scheme.is_none(),
+            Error::TimedOut { .. } => true,
             Error::Protocol(_) | Error::File { .. } | Error::Usage(_) => false,
             other => other.api().is_some_and(|error| error.retryable),
         }

@@ -80,7 +80,7 @@ impl JobStream {
 }
 
 fn unreachable(host: &str, reason: &str) -> Error {
-    Error::Unreachable(Unreachable { host: host.to_owned(), reason: reason.to_owned(), maybe_sent: true })
+    Error::Unreachable(Unreachable::new(host, reason, true))
 }
 
 fn taken(job: v1::Job) -> Result<Taken, Error> {

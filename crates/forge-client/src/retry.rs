@@ -66,6 +66,7 @@ impl RetryPolicy {
             Error::Unreachable(unreachable) if unreachable.maybe_sent && repeat == Repeat::OnlyIfNotSent => {
                 return None;
             }
+            Error::Unreachable(unreachable) if unreachable.other_scheme.is_some() => return None,
             Error::Unreachable(_) => Duration::ZERO,
             other => {
                 let said = other.api().filter(|said| said.retryable)?;
@@ -104,7 +105,7 @@ mod tests {
     }
 
     fn unreachable(maybe_sent: bool) -> Error {
-        Error::Unreachable(Unreachable { host: "a".into(), reason: "refused".into(), maybe_sent })
+        Error::Unreachable(Unreachable::new("a", "refused", maybe_sent))
     }
 
     fn ms(ms: u64) -> Option<Duration> {

@@ -89,7 +89,7 @@ fn in_origin_form(mut request: Request<Full<Bytes>>, host: &str) -> Request<Full
 }
 
 fn broken(host: &str, reason: &str) -> Unreachable {
-    Unreachable { host: host.to_owned(), reason: reason.to_owned(), maybe_sent: true }
+    Unreachable::new(host, reason, true)
 }
 
 /// The cause at the bottom, which is the one that says something.

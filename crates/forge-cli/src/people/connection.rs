@@ -113,7 +113,7 @@ impl Connection {
 
     fn build(&self, key: Option<String>) -> Result<Client, Error> {
         let mut builder = Client::builder(self.url()).retry(RETRY);
-        if !self.quiet {
+        if !self.quiet && !self.json {
             builder = builder.on_retry(tell_once());
         }
         match key {

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use forge_client::{Client, Error, EventStream, Schedule};
+use forge_client::{Client, Clock, Error, EventStream, Schedule, SystemClock};
 use indicatif::ProgressBar;
 use serde_json::Value;
 use tokio::time::timeout;
@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use super::Trouble;
 use super::failure;
 use super::flags::WaitFlags;
+use super::ids;
 use super::screen::Screen;
 use crate::Exit;
 use crate::terminal::clean;
@@ -23,13 +24,17 @@ const POLLING: Schedule = Schedule {
     total: Duration::MAX,
 };
 
+/// How long a job may wait before people are told that no worker asks for its queue.
+const NO_WORKER: Duration = Duration::from_secs(5);
+
 /// How long the server may take to say how a job stands once patience is over.
 const LAST_LOOK: Duration = Duration::from_secs(5);
 
 pub(super) async fn wait(flags: &WaitFlags) -> Result<Exit, Trouble> {
     let screen = Screen::of(&flags.connection);
     let client = flags.connection.client()?;
-    let job = until_ended(&client, &screen, &flags.id, flags.timeout).await?;
+    let job_id = ids::whole(&client, &flags.id).await?;
+    let job = until_ended(&client, &screen, &job_id, flags.timeout).await?;
     let state = job["state"].as_str().unwrap_or_default().to_owned();
     if screen.json {
         screen.json(&job)?;
@@ -39,7 +44,7 @@ pub(super) async fn wait(flags: &WaitFlags) -> Result<Exit, Trouble> {
     if state == "SUCCEEDED" {
         return Ok(Exit::Done);
     }
-    if let Some(failure) = client.forge().failure(&flags.id).await? {
+    if let Some(failure) = client.forge().failure(&job_id).await? {
         screen.note(failure::explain(&job, &failure.problem, client.base()).trim_end());
     }
     Ok(Exit::JobFailed)
@@ -101,6 +106,19 @@ async fn until_ended(
         }
         client.forge().get_json(job_id).await
     };
+    let noted = async {
+        SystemClock.sleep(NO_WORKER).await;
+        if let Some(queue) = unattended_queue(client, job_id).await {
+            bar.suspend(|| screen.note(&clean(&format!("no worker has asked for queue {queue} yet"))));
+        }
+        std::future::pending().await
+    };
+    let ended = async {
+        tokio::select! {
+            ended = ended => ended,
+            never = noted => never,
+        }
+    };
     let ended = match patience {
         None => ended.await,
         Some(patience) => match timeout(patience, ended).await {
@@ -110,6 +128,18 @@ async fn until_ended(
     };
     bar.finish_and_clear();
     Ok(ended?)
+}
+
+/// The queue in which a job of real work waits without a worker that asks for it. `None` also if that cannot be found out, as from
+/// a server that does not report it.
+async fn unattended_queue(client: &Client, job_id: &str) -> Option<String> {
+    let job = client.forge().get_json(job_id).await.ok()?;
+    if job["simulated"] != false || job["state"] != "QUEUED" {
+        return None;
+    }
+    let queue = job["queue"].as_str()?;
+    let answer = client.ojs().queue_stats(queue).await.ok()?;
+    (answer["stats"]["attended"] == false).then(|| queue.to_owned())
 }
 
 /// The job, if it has ended: patience may be over before anything was heard of one that ended long ago.

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::Trouble;
 use super::failure;
 use super::flags::{JobFlags, ListFlags, ResultFlags};
+use super::ids;
 use super::screen::{Screen, now, relative};
 use super::table::Table;
 use crate::Exit;
@@ -20,7 +21,7 @@ pub(super) const PAGE: usize = 200;
 pub(super) async fn get(flags: &JobFlags) -> Result<Exit, Trouble> {
     let screen = Screen::of(&flags.connection);
     let client = flags.connection.client()?;
-    let job = client.forge().get_json(&flags.id).await?;
+    let job = client.forge().get_json(&ids::whole(&client, &flags.id).await?).await?;
     if screen.json {
         screen.json(&job)?;
         return Ok(Exit::Done);
@@ -90,7 +91,8 @@ pub(super) async fn list(flags: &ListFlags) -> Result<Exit, Trouble> {
         screen.json(&json!({"jobs": jobs, "next_cursor": filter.cursor}))?;
         return Ok(Exit::Done);
     }
-    let mut table = Table::new(&["ID", "STATE", "KIND", "QUEUE", "TRY", "SUBMITTED"], &[2, 3]).with_state(1);
+    let heading = &["ID", "STATE", "KIND", "QUEUE", "TRY", "SUBMITTED"];
+    let mut table = Table::new(heading, &[2, 3]).with_state(1).with_ids(&[0]);
     let text = |job: &Value, name: &str| job[name].as_str().unwrap_or_default().to_owned();
     for job in &jobs {
         let created = text(job, "created_at");
@@ -108,7 +110,8 @@ pub(super) async fn list(flags: &ListFlags) -> Result<Exit, Trouble> {
 }
 
 pub(super) async fn cancel(flags: &JobFlags) -> Result<Exit, Trouble> {
-    let canceled = flags.connection.client()?.forge().cancel(&flags.id).await?;
+    let client = flags.connection.client()?;
+    let canceled = client.forge().cancel(&ids::whole(&client, &flags.id).await?).await?;
     changed(
         flags,
         json!({"job_id": canceled.job_id, "state": canceled.state, "updated_at": canceled.updated_at}),
@@ -116,7 +119,8 @@ pub(super) async fn cancel(flags: &JobFlags) -> Result<Exit, Trouble> {
 }
 
 pub(super) async fn retry(flags: &JobFlags) -> Result<Exit, Trouble> {
-    let retried = flags.connection.client()?.forge().retry(&flags.id).await?;
+    let client = flags.connection.client()?;
+    let retried = client.forge().retry(&ids::whole(&client, &flags.id).await?).await?;
     let (state, attempt) = (retried.state, retried.attempt);
     changed(
         flags,
@@ -138,7 +142,8 @@ fn changed(flags: &JobFlags, answer: Value) -> Result<Exit, Trouble> {
 
 pub(super) async fn report(flags: &JobFlags) -> Result<Exit, Trouble> {
     let screen = Screen::of(&flags.connection);
-    let report = flags.connection.client()?.forge().report(&flags.id).await?;
+    let client = flags.connection.client()?;
+    let report = client.forge().report(&ids::whole(&client, &flags.id).await?).await?;
     if screen.json {
         screen.json(&serde_json::to_value(&report).unwrap_or_default())?;
         return Ok(Exit::Done);
@@ -173,7 +178,8 @@ fn span_ms(first: Option<&str>, last: Option<&str>) -> Option<i64> {
 pub(super) async fn result(flags: &ResultFlags) -> Result<Exit, Trouble> {
     let screen = Screen::of(&flags.connection);
     let client = flags.connection.client()?;
-    let mut download = client.forge().result(&flags.id).await?;
+    let job_id = ids::whole(&client, &flags.id).await?;
+    let mut download = client.forge().result(&job_id).await?;
     let bar = screen.bytes(download.head().size);
     let Some(path) = flags.output.as_deref().filter(|path| path.as_os_str() != "-") else {
         while let Some(chunk) = download.chunk().await? {
@@ -193,7 +199,7 @@ pub(super) async fn result(flags: &ResultFlags) -> Result<Exit, Trouble> {
         }
     })?;
     if screen.json {
-        screen.json(&json!({"job_id": flags.id, "file": path.display().to_string(), "bytes": saved}))?;
+        screen.json(&json!({"job_id": job_id, "file": path.display().to_string(), "bytes": saved}))?;
     } else {
         screen.note(&format!("{} bytes in {}", saved, path.display()));
     }

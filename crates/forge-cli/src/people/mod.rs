@@ -1,7 +1,8 @@
 //! The commands for people: whatever asks a running server something, on `forge-client`.
 //!
 //! Standard output carries what was asked for and nothing else; progress, hints and complaints go to standard error. Tables,
-//! colours and progress need a terminal. `--json` is for programs and does not change its shape.
+//! colours and progress need a terminal. `--json` is for programs and does not change its shape; an error is then one problem
+//! object on standard error, and nothing else is printed there.
 
 mod admin;
 mod connection;
@@ -10,6 +11,7 @@ mod failure;
 mod failures;
 mod flags;
 mod follow;
+mod ids;
 mod jobs;
 mod queues;
 mod schedules;
@@ -20,6 +22,8 @@ mod watch;
 mod workflows;
 
 use forge_client::Error;
+use forge_problem::{Job, Problem, ProblemBuilder};
+use serde_json::Value;
 use tokio::runtime::Builder;
 
 pub use connection::Connection;
@@ -29,7 +33,7 @@ pub use flags::People;
 use flags::{Keys, QueueCommand};
 
 use crate::Exit;
-use crate::terminal::{complain, say};
+use crate::terminal::{complain, errors_are_json, problem_of, say, say_problem};
 
 /// Does what was asked.
 pub fn run(command: &People) -> Exit {
@@ -104,8 +108,15 @@ pub enum Trouble {
     Output(std::io::Error),
     /// The operator's token is missing, or is not the server's.
     NotOperator(Error),
-    /// The server refused, and we know better than it what is wrong.
+    /// The server refused, and we know better than it what is wrong: there is no such thing.
     Refused(String),
+    /// Several jobs have an id that ends like this.
+    Ambiguous {
+        /// What was given as the end of an id.
+        end: String,
+        /// The ids, as far as the server lists them.
+        candidates: Vec<String>,
+    },
 }
 
 impl From<Error> for Trouble {
@@ -129,14 +140,23 @@ impl Trouble {
         }
     }
 
-    /// Says so, to people.
+    /// Prints why, for people or for programs.
     pub fn tell(&self) -> Exit {
+        // A reader that has had enough (`forgerun list | head`) is no error.
+        if matches!(self, Trouble::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe) {
+            return Exit::Done;
+        }
+        if errors_are_json() {
+            return say_problem(self.problem(), self.exit());
+        }
         match self {
             Trouble::Usage(text) => say(text, Exit::Usage),
-            // Whoever reads us has had enough (`forgerun list | head`).
-            Trouble::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Exit::Done,
-            Trouble::Output(error) => say(&format!("could not write the output: {error}"), Exit::Failure),
+            Trouble::Output(error) => say(&unwritten(error), Exit::Failure),
             Trouble::Refused(text) => say(text, Exit::Failure),
+            Trouble::Ambiguous { end, candidates } => {
+                let ids: String = candidates.iter().map(|id| format!("\n  {id}")).collect();
+                say(&format!("{}{ids}", ambiguous(end)), Exit::Usage)
+            }
             Trouble::Call(error) => tell(error, hint(error)),
             Trouble::NotOperator(error) => tell(
                 error,
@@ -144,11 +164,64 @@ impl Trouble {
             ),
         }
     }
+
+    fn exit(&self) -> Exit {
+        match self {
+            Trouble::Usage(_) | Trouble::Ambiguous { .. } => Exit::Usage,
+            Trouble::Output(_) | Trouble::Refused(_) => Exit::Failure,
+            Trouble::Call(error) | Trouble::NotOperator(error) => exit_of(error),
+        }
+    }
+
+    /// The problem object: the server's own where it sent one.
+    fn problem(&self) -> ProblemBuilder {
+        let local = problem_of(self.exit());
+        match self {
+            Trouble::Usage(text) => local.detail(text),
+            Trouble::Ambiguous { end, candidates } => {
+                local.detail(ambiguous(end)).extension("candidates", candidates.clone())
+            }
+            Trouble::Output(error) => local.detail(unwritten(error)),
+            Trouble::Refused(text) => {
+                Problem::builder("urn:forgerun:cli:not-found").title("Not Found").status(404).detail(text)
+            }
+            Trouble::Call(error) | Trouble::NotOperator(error) => problem_about(error, local),
+        }
+    }
+}
+
+fn problem_about(error: &Error, local: ProblemBuilder) -> ProblemBuilder {
+    let Some(said) = error.api() else {
+        let advice = Job::builder().retryable(error.is_retryable());
+        let problem = local.detail(error.to_string()).job(advice);
+        return match error {
+            Error::TimedOut { job_id, .. } => problem.extension("job_id", job_id.as_str()),
+            _ => problem,
+        };
+    };
+    if said.problem != Problem::default() {
+        return said.problem.clone().into_builder();
+    }
+    let problem = Problem::untyped().detail(&said.message).extension("code", said.code.as_str());
+    let problem = problem.extension("details", Value::Object(said.details.clone()));
+    match said.status {
+        Some(status) => problem.status(status),
+        None => problem,
+    }
+}
+
+fn unwritten(error: &std::io::Error) -> String {
+    format!("could not write the output: {error}")
+}
+
+fn ambiguous(end: &str) -> String {
+    format!("several jobs have an id that ends with {end:?}; give more of it")
 }
 
 /// What to try.
 fn hint(error: &Error) -> &'static str {
     match error {
+        Error::Unreachable(away) if away.other_scheme.is_some() => "",
         Error::Unreachable(_) => "\n  Is the server running there? --url or FORGERUN_URL says where it is.",
         Error::Auth(_) => {
             "\n  --key or FORGERUN_API_KEY names the API key; `forgerun keys issue CLIENT_ID` makes one."

@@ -47,9 +47,9 @@ impl Screen {
         out.flush()
     }
 
-    /// A line for people, on standard error.
+    /// A line for people, on standard error; not with `--json`.
     pub(crate) fn note(&self, text: &str) {
-        if !self.quiet {
+        if !self.quiet && !self.json {
             let _ = writeln!(io::stderr().lock(), "{}", clean_lines(text));
         }
     }

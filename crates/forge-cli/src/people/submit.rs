@@ -4,7 +4,7 @@
 //! - `--kind` is simulated: on `/v1`, or on `/api/v1` if a `--type` is given too.
 //! - `--type` is work for workers outside: on `/api/v1`, or on `/v1` if it begins later, is unique, or its payload is a list.
 
-use std::io::Read;
+use std::io;
 use std::time::UNIX_EPOCH;
 
 use forge_client::forge::Submit;
@@ -73,23 +73,25 @@ fn explained(error: Error, flags: &SubmitFlags) -> Trouble {
     }
 }
 
-/// JSON, the JSON of a file, or that of standard input, as it is written.
+/// The payload: JSON, `@FILE`, or `-` for standard input, as it is written.
 pub(super) fn read_payload(text: &str) -> Result<Box<RawValue>, Trouble> {
-    let wrong = |what: &str, reason: String| Trouble::Usage(format!("could not read {what}: {reason}"));
+    read_json("--payload", text)
+}
+
+/// The same for another argument, which errors name.
+pub(super) fn read_json(argument: &str, text: &str) -> Result<Box<RawValue>, Trouble> {
+    let wrong = |reason: String| Trouble::Usage(format!("{argument}: {reason}"));
+    let unread = |what: &str, error: io::Error| wrong(format!("could not read {what}: {error}"));
     let (what, text) = match text.strip_prefix('@') {
-        Some(path) => {
-            let text = std::fs::read_to_string(path);
-            (path.to_owned(), text.map_err(|error| wrong(path, error.to_string()))?)
-        }
+        Some(path) => (path, std::fs::read_to_string(path).map_err(|error| unread(path, error))?),
         None if text == "-" => {
-            let mut all = String::new();
-            let read = std::io::stdin().lock().read_to_string(&mut all);
-            read.map_err(|error| wrong("standard input", error.to_string()))?;
-            ("standard input".to_owned(), all)
+            let all =
+                io::read_to_string(io::stdin().lock()).map_err(|error| unread("standard input", error))?;
+            ("standard input", all)
         }
-        None => ("--payload".to_owned(), text.to_owned()),
+        None => ("it", text.to_owned()),
     };
-    serde_json::from_str(&text).map_err(|error| wrong(&what, format!("it is no JSON: {error}")))
+    serde_json::from_str(&text).map_err(|error| wrong(format!("{what} is no JSON: {error}")))
 }
 
 fn road(flags: &SubmitFlags, payload: Option<Box<RawValue>>) -> Result<Road, Trouble> {

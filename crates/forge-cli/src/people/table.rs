@@ -1,5 +1,6 @@
 //! Tables that fit: on a terminal with a heading and cut to its width, elsewhere as values between tabs, uncut.
 
+use std::borrow::Cow;
 use std::io;
 
 use console::{measure_text_width, truncate_str};
@@ -13,10 +14,15 @@ const GAP: usize = 2;
 /// No column is cut below this.
 const LEAST: usize = 6;
 
+/// What is left of an id: an ellipsis and its last group, which names it on the command line.
+const ID_LEAST: usize = 13;
+
 /// A table.
 pub(crate) struct Table {
     heading: &'static [&'static str],
-    /// The columns that are cut first.
+    /// The columns of ids: cut first, and at their beginning, which ids of one day have in common.
+    ids: &'static [usize],
+    /// The columns that are cut next.
     flexible: &'static [usize],
     /// The column that has a colour by what it says.
     state: Option<usize>,
@@ -25,12 +31,18 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn new(heading: &'static [&'static str], flexible: &'static [usize]) -> Table {
-        Table { heading, flexible, state: None, rows: Vec::new() }
+        Table { heading, ids: &[], flexible, state: None, rows: Vec::new() }
     }
 
     /// Colours a column by what it says.
     pub(crate) fn with_state(mut self, column: usize) -> Table {
         self.state = Some(column);
+        self
+    }
+
+    /// Cuts these columns first, and leaves the ends of what is in them.
+    pub(crate) fn with_ids(mut self, columns: &'static [usize]) -> Table {
+        self.ids = columns;
         self
     }
 
@@ -60,22 +72,37 @@ impl Table {
             .collect();
         let whole = |widths: &[usize]| widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1);
         while whole(&widths) > columns {
-            let widest =
-                self.flexible.iter().copied().filter(|n| widths[*n] > LEAST).max_by_key(|n| widths[*n]);
-            let widest = widest
-                .or_else(|| (0..widths.len()).filter(|n| widths[*n] > LEAST).max_by_key(|n| widths[*n]));
-            let Some(widest) = widest else { break };
+            let widest = |columns: &mut dyn Iterator<Item = usize>, least: usize| {
+                columns.filter(|n| widths[*n] > least).max_by_key(|n| widths[*n])
+            };
+            let cut = widest(&mut self.ids.iter().copied(), ID_LEAST)
+                .or_else(|| widest(&mut self.flexible.iter().copied(), LEAST))
+                .or_else(|| widest(&mut (0..widths.len()).filter(|n| !self.ids.contains(n)), LEAST));
+            let Some(widest) = cut else { break };
             widths[widest] -= 1;
         }
         let line = |row: &Vec<String>| {
             let cells = row.iter().zip(&widths).enumerate().map(|(n, (cell, width))| {
-                let cut = truncate_str(cell, *width, "…");
+                let cut = match self.ids.contains(&n) {
+                    true => cut_front(cell, *width),
+                    false => truncate_str(cell, *width, "…"),
+                };
                 paint(n, &format!("{cut}{}", " ".repeat(width.saturating_sub(measure_text_width(&cut)))))
             });
             cells.collect::<Vec<_>>().join(&" ".repeat(GAP)).trim_end().to_owned()
         };
         rows().map(line).collect()
     }
+}
+
+/// The end of an id, in so many columns.
+fn cut_front(id: &str, width: usize) -> Cow<'_, str> {
+    let n_chars = id.chars().count();
+    if n_chars <= width {
+        return Cow::Borrowed(id);
+    }
+    let end: String = id.chars().skip(n_chars + 1 - width.max(1)).collect();
+    Cow::Owned(format!("…{end}"))
 }
 
 #[cfg(test)]
@@ -96,6 +123,16 @@ mod tests {
         assert!(lines.iter().all(|line| measure_text_width(line) <= 80), "{lines:#?}");
         assert!(lines[1].starts_with(id) && lines[1].ends_with("…  3 m ago"), "{}", lines[1]);
         assert_eq!(lines[0], format!("ID{}NAME{}AGE", " ".repeat(36), " ".repeat(30)));
+    }
+
+    #[test]
+    fn ids_are_cut_before_names_and_keep_their_end() {
+        let mut table = Table::new(&["ID", "NAME", "AGE"], &[1]).with_ids(&[0]);
+        let (id, name) = ("019a0000-0000-7000-8000-0123456789ab", "a name of thirty characters ok");
+        table.row(vec![id.into(), name.into(), "3 m ago".into()]);
+        assert_eq!(table.lines(80, plain)[1], format!("{id}  {name}  3 m ago"));
+        assert_eq!(table.lines(60, plain)[1], format!("…0-8000-0123456789ab  {name}  3 m ago"));
+        assert_eq!(table.lines(40, plain)[1], "…0123456789ab  a name of thirt…  3 m ago");
     }
 
     #[test]

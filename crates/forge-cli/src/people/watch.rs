@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::Trouble;
 use super::flags::WatchFlags;
+use super::ids;
 use super::jobs::kind;
 use super::screen::Screen;
 use crate::Exit;
@@ -29,7 +30,7 @@ pub(super) async fn watch(flags: &WatchFlags) -> Result<Exit, Trouble> {
     let screen = Screen::of(&flags.connection);
     let client = flags.connection.client()?;
     let mut stream = match &flags.id {
-        Some(id) => client.forge().events(id)?,
+        Some(id) => client.forge().events(&ids::whole(&client, id).await?)?,
         None => {
             // Whoever is not let in should hear it now, and a stream of nothing says nothing.
             let filter = forge_client::forge::Filter { limit: Some(1), ..Default::default() };

@@ -1,13 +1,15 @@
 //! Workflows: submit, list, show, cancel, retry.
 
 use forge_client::forge::{Filter, Workflow, Workflows};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::Trouble;
 use super::flags::{JobFlags, WorkflowCancelFlags, WorkflowCommand, WorkflowRetryFlags, WorkflowsFlags};
+use super::ids;
 use super::jobs::PAGE;
 use super::screen::{Screen, now, relative};
-use super::submit::read_payload;
+use super::submit::read_json;
 use super::table::Table;
 use crate::Exit;
 
@@ -16,7 +18,7 @@ pub(super) async fn workflows(flags: &WorkflowsFlags) -> Result<Exit, Trouble> {
         None => list(flags).await,
         Some(WorkflowCommand::Submit(submit)) => {
             let screen = Screen::of(&submit.connection);
-            let description = read_payload(&submit.description)?;
+            let description = read_description(&submit.description)?;
             let client = submit.connection.client()?;
             let begun =
                 client.forge().submit_workflow(&description, submit.idempotency_key.as_deref()).await?;
@@ -27,19 +29,36 @@ pub(super) async fn workflows(flags: &WorkflowsFlags) -> Result<Exit, Trouble> {
             Ok(Exit::Done)
         }
         Some(WorkflowCommand::Show(named)) => {
-            let workflow = named.connection.client()?.forge().workflow(&named.id).await?;
+            let client = named.connection.client()?;
+            let workflow = client.forge().workflow(&ids::whole(&client, &named.id).await?).await?;
             show(named, &workflow)
         }
         Some(WorkflowCommand::Cancel(WorkflowCancelFlags { named, no_compensate })) => {
             let client = named.connection.client()?;
-            let workflow = client.forge().cancel_workflow(&named.id, !no_compensate).await?;
+            let workflow = client
+                .forge()
+                .cancel_workflow(&ids::whole(&client, &named.id).await?, !no_compensate)
+                .await?;
             changed(named, &workflow)
         }
         Some(WorkflowCommand::Retry(WorkflowRetryFlags { named, from })) => {
             let client = named.connection.client()?;
-            let workflow = client.forge().retry_workflow(&named.id, from.as_deref()).await?;
+            let workflow = client
+                .forge()
+                .retry_workflow(&ids::whole(&client, &named.id).await?, from.as_deref())
+                .await?;
             changed(named, &workflow)
         }
+    }
+}
+
+/// The description of a workflow: JSON, a file with or without `@`, or standard input. A description is an object, and a file whose
+/// name begins with a brace is named with `@`.
+fn read_description(text: &str) -> Result<Box<RawValue>, Trouble> {
+    let is_written_out = text.trim_start().starts_with(['{', '[']) || text == "-" || text.starts_with('@');
+    match is_written_out {
+        true => read_json("FILE", text),
+        false => read_json("FILE", &format!("@{text}")),
     }
 }
 
@@ -63,8 +82,8 @@ async fn list(flags: &WorkflowsFlags) -> Result<Exit, Trouble> {
         screen.json(&serde_json::to_value(&page).unwrap_or(Value::Null))?;
         return Ok(Exit::Done);
     }
-    let mut table =
-        Table::new(&["ID", "STATE", "TYPE", "NAME", "DONE", "STEPS", "SUBMITTED"], &[3]).with_state(1);
+    let heading = &["ID", "STATE", "TYPE", "NAME", "DONE", "STEPS", "SUBMITTED"];
+    let mut table = Table::new(heading, &[3]).with_state(1).with_ids(&[0]);
     for workflow in &page.workflows {
         let created = &workflow.created_at;
         let created = if screen.tables { relative(created, now()) } else { created.clone() };
@@ -104,7 +123,8 @@ fn show(named: &JobFlags, workflow: &Workflow) -> Result<Exit, Trouble> {
         screen.json(&serde_json::to_value(workflow).unwrap_or(Value::Null))?;
         return Ok(Exit::Done);
     }
-    let mut table = Table::new(&["STEP", "STATE", "TYPE", "AFTER", "JOB", "ERROR"], &[5, 3, 2]).with_state(1);
+    let heading = &["STEP", "STATE", "TYPE", "AFTER", "JOB", "ERROR"];
+    let mut table = Table::new(heading, &[5, 3, 2]).with_state(1).with_ids(&[4]);
     for step in &workflow.steps {
         table.row(vec![
             step.id.clone(),

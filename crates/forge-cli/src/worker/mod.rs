@@ -17,7 +17,7 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::Exit;
-use crate::people::{Connection, ServerConnection, Trouble, exit_of, given, parse_duration};
+use crate::people::{Connection, ServerConnection, Trouble, given, parse_duration};
 use crate::terminal::{clean, complain, say};
 
 /// What a program finds about its job in its environment: id, type, queue, attempt, trace, and the files of [`files::JobFiles`]. A server
@@ -216,6 +216,7 @@ async fn work(common: &Common, connection: &Connection, builder: WorkerBuilder) 
         .notes(move |note| tell(note, json, quiet))
         .build()?;
     let mut stops = Stops::listen()?;
+    let quiet = quiet || json;
     if !quiet {
         let queues = if queues.is_empty() { "default".to_owned() } else { queues.join(", ") };
         let _ = writeln!(std::io::stderr().lock(), "forgerun: working on {queues} at {}", connection.url());
@@ -240,10 +241,7 @@ async fn work(common: &Common, connection: &Connection, builder: WorkerBuilder) 
             }
             Ok(Exit::Done)
         }
-        Err(error) => {
-            let exit = exit_of(&error);
-            Ok(complain(&error, exit))
-        }
+        Err(error) => Err(error.into()),
     }
 }
 

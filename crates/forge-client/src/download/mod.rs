@@ -95,8 +95,7 @@ impl Download {
             self.answer = None;
             self.breaks += 1;
             if self.breaks > RESUMES_MAX || self.head.etag.is_none() {
-                let host = self.url.authority().to_owned();
-                return Err(Error::Unreachable(Unreachable { host, reason, maybe_sent: true }));
+                return Err(Error::Unreachable(Unreachable::new(self.url.authority(), reason, true)));
             }
             let wait = RetryPolicy::default().first * (1 << self.breaks);
             let jitter = wait.mul_f64(fraction(self.client.clock().random()));

@@ -24,6 +24,8 @@ pub struct Filter {
     pub states: Vec<String>,
     /// Of this queue.
     pub queue: Option<String>,
+    /// Whose ids end with these 6 to 35 characters.
+    pub id_suffix: Option<String>,
     /// How many at most, 1 to 200; 50 if `None`.
     pub limit: Option<usize>,
     /// Where the page before ended: its `next_cursor`.
@@ -78,6 +80,7 @@ impl Forge<'_> {
             let mut query = call.url_mut().query_pairs_mut();
             query.extend_pairs(filter.states.iter().map(|state| ("state", state)));
             query.extend_pairs(filter.queue.iter().map(|queue| ("queue", queue)));
+            query.extend_pairs(filter.id_suffix.iter().map(|end| ("id_suffix", end)));
             query.extend_pairs(filter.limit.iter().map(|limit| ("limit", limit.to_string())));
             query.extend_pairs(filter.cursor.iter().map(|cursor| ("cursor", cursor)));
         }

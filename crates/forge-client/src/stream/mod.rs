@@ -165,12 +165,7 @@ impl EventStream {
         self.failures += 1;
         if self.failures > RECONNECTS_MAX {
             self.failures = 0;
-            let host = self.url.authority().to_owned();
-            return Err(Error::Unreachable(Unreachable {
-                host,
-                reason: reason.to_owned(),
-                maybe_sent: true,
-            }));
+            return Err(Error::Unreachable(Unreachable::new(self.url.authority(), reason, true)));
         }
         tracing::debug!(reason, last_id = %self.last_id, "a stream broke; it comes back");
         let jitter = self.wait.mul_f64(fraction(self.client.clock().random()) / 2.0);

@@ -21,7 +21,7 @@ use tower_service::Service;
 use crate::error::Unreachable;
 use crate::limits::CONNECT_TIMEOUT;
 
-use super::innermost;
+use super::{innermost, other_scheme};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -52,10 +52,10 @@ impl Connector {
     /// # Errors
     /// If there is nobody, or TLS fails.
     pub async fn open(&self, uri: &Uri) -> Result<Stream, Unreachable> {
-        self.clone().connect(uri.clone()).await.map_err(|error| Unreachable {
-            host: uri.authority().map(ToString::to_string).unwrap_or_default(),
-            reason: innermost(error.as_ref()),
-            maybe_sent: false,
+        self.clone().connect(uri.clone()).await.map_err(|error| {
+            let host = uri.authority().map(ToString::to_string).unwrap_or_default();
+            let other_scheme = other_scheme(error.as_ref(), uri.scheme_str(), &host);
+            Unreachable { other_scheme, ..Unreachable::new(host, innermost(error.as_ref()), false) }
         })
     }
 

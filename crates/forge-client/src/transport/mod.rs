@@ -4,6 +4,7 @@
 mod body;
 mod connect;
 
+use std::error::Error as StdError;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
+use tokio_rustls::rustls;
 
 use crate::error::{Error, Unreachable};
 use crate::limits::{IDLE_TIMEOUT, STALL_TIMEOUT};
@@ -72,24 +74,52 @@ impl Transport {
         };
         let permit = permits.clone().acquire_owned().await.expect("the semaphore is never closed");
         let host = request.uri().authority().map(ToString::to_string).unwrap_or_default();
-        let unreachable = |reason: String, sent: bool| {
-            Error::Unreachable(Unreachable { host: host.clone(), reason, maybe_sent: sent })
-        };
+        let scheme = request.uri().scheme_str().map(str::to_owned);
         match timeout(patience, self.http.request(request)).await {
             Ok(Ok(response)) => Ok(Answer::new(response, permit)),
-            Ok(Err(error)) => Err(unreachable(innermost(&error), !error.is_connect())),
-            Err(_) => Err(unreachable(format!("no answer within {} s", patience.as_secs()), true)),
+            Ok(Err(error)) => {
+                let other_scheme = other_scheme(&error, scheme.as_deref(), &host);
+                let away = Unreachable::new(host, innermost(&error), !error.is_connect());
+                Err(Error::Unreachable(Unreachable { other_scheme, ..away }))
+            }
+            Err(_) => {
+                let reason = format!("no answer within {} s", patience.as_secs());
+                Err(Error::Unreachable(Unreachable::new(host, reason, true)))
+            }
         }
     }
 }
 
 /// The cause at the bottom, which is the one that says something: "connection refused", not "client error".
-fn innermost(error: &dyn std::error::Error) -> String {
+fn innermost(error: &dyn StdError) -> String {
     let mut error = error;
     while let Some(source) = error.source() {
         error = source;
     }
     error.to_string()
+}
+
+/// The address of a server that speaks the other of http and https, as far as the error shows: it answered a TLS handshake with
+/// something else, or plain http with something that is no HTTP, such as an alert of TLS.
+fn other_scheme(error: &(dyn StdError + 'static), scheme: Option<&str>, host: &str) -> Option<String> {
+    let mut causes = std::iter::successors(Some(error), |&error| error.source());
+    match scheme {
+        Some("https") => causes.any(is_no_tls).then(|| format!("http://{host}")),
+        Some("http") => causes
+            .any(|cause| cause.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse))
+            .then(|| format!("https://{host}")),
+        Some(_) | None => None,
+    }
+}
+
+fn is_no_tls(cause: &(dyn StdError + 'static)) -> bool {
+    // The error of an `io::Error` is not among its sources.
+    let inner = cause.downcast_ref::<std::io::Error>().and_then(|error| error.get_ref());
+    let tls = match inner {
+        Some(inner) => inner.downcast_ref::<rustls::Error>(),
+        None => cause.downcast_ref::<rustls::Error>(),
+    };
+    matches!(tls, Some(rustls::Error::InvalidMessage(_)))
 }
 
 /// An answer whose body is still to be read. Keeps its place among the connections until it is dropped.
@@ -142,8 +172,7 @@ impl Answer {
                 Ok(Some(chunk)) => whole.extend_from_slice(&chunk),
                 Ok(None) => return Ok((self.status, self.headers, whole.into())),
                 Err(reason) => {
-                    let host = String::new();
-                    return Err(Error::Unreachable(Unreachable { host, reason, maybe_sent: true }));
+                    return Err(Error::Unreachable(Unreachable::new("", reason, true)));
                 }
             }
         }

@@ -305,7 +305,8 @@ impl Serialize for FailedEnvelope<'_> {
     }
 }
 
-/// A job within an object and spread over its top level: some SDKs read the one, some the other (D3).
+/// A job within an object and spread over its top level (D3). Both are needed: published cases and the SDKs for Python, JavaScript and Go
+/// read `job` (`level-0-core/operations/info-readonly.json`), the SDK for Rust and the captures of `ext-durable` the top level.
 pub struct BothView<'a> {
     /// The job.
     pub job: JobView<'a>,

@@ -262,11 +262,12 @@ impl QueueView<'_> {
         view
     }
 
-    /// Its numbers, in all shapes that are read.
-    pub fn stats(&self, of_sdk: bool, computed_at: &str) -> Value {
+    /// Its numbers, in all shapes that are read. `attended`: whether a living worker asks for it or holds jobs of it.
+    pub fn stats(&self, of_sdk: bool, attended: bool, computed_at: &str) -> Value {
         let numbers = &self.numbers;
         let mut stats = numbers.counts();
         stats.insert("queue".into(), self.name.into());
+        stats.insert("attended".into(), attended.into());
         stats.insert("depth".into(), numbers.depth().into());
         stats.insert("completed_last_hour".into(), numbers.completed_last_hour.into());
         stats.insert("failed_last_hour".into(), numbers.failed_last_hour.into());
@@ -314,10 +315,10 @@ mod tests {
             QueueNumbers { available: 3, active: 1, completed: 2, retryable: 1, ..QueueNumbers::default() };
         let queue =
             QueueView { name: "emails", paused: false, created_at: None, max_depth: Some(9), numbers };
-        let suite = queue.stats(false, "now");
+        let suite = queue.stats(false, true, "now");
         assert_eq!((&suite["queue"]["name"], &suite["queue"]["available"]), (&json!("emails"), &json!(3)));
         assert_eq!((&suite["stats"]["depth"], &suite["stats"]["queue"]), (&json!(4), &json!("emails")));
-        let sdk = queue.stats(true, "now");
+        let sdk = queue.stats(true, true, "now");
         assert_eq!(
             (&sdk["queue"], &sdk["status"], &sdk["completed"]),
             (&json!("emails"), &json!("active"), &json!(2))

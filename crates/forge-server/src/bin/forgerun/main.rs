@@ -8,8 +8,8 @@ mod webhook;
 use std::io::{self, Write};
 
 use clap::Parser;
-use forge_cli::terminal::printed;
-use forge_cli::{Exit, conformance, people, traffic, worker};
+use forge_cli::terminal::{printed, say};
+use forge_cli::{Exit, conformance, people, terminal, traffic, worker};
 
 use cli::{Cli, Command};
 
@@ -18,6 +18,7 @@ use cli::{Cli, Command};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> Exit {
+    terminal::follow_json_flag(std::env::args_os().skip(1));
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
@@ -42,6 +43,10 @@ fn main() -> Exit {
 
 /// Help and version come as "errors" too, but are no failure.
 fn usage(error: &clap::Error) -> Exit {
+    if error.use_stderr() && terminal::errors_are_json() {
+        let text = error.to_string();
+        return say(text.trim_start_matches("error: ").trim_end(), Exit::Usage);
+    }
     let shown = error.print().and_then(|()| io::stdout().flush());
     if error.use_stderr() { Exit::Usage } else { printed(shown, Exit::Done) }
 }

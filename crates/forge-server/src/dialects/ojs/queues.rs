@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use super::scope::{CLIENT, CLIENT_OR_OPERATOR, Scope};
 use super::{refusals, reply};
 use crate::app::App;
+use crate::attendance::AttendedQueues;
 use crate::edge::query::QueryString;
 use crate::edge::routing::{Call, Route};
 use crate::edge::{ApiError, queue_name};
@@ -189,9 +190,11 @@ async fn stats(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, scope) = (call.app, Scope::of(&call)?);
     let (owner, name) = (scope.owner()?, named(&call)?);
     let activity = activity(app, owner.scoped(name.as_str())).await?;
+    let queue = QueueId { owner: Some(owner.clone()), name: name.clone() };
     let found = Found::read(app, &owner, name).await?;
     let view = found.view(activity);
-    let mut response = reply::ok(&view.stats(scope.of_sdk, &time::millis(app.clock.now())));
+    let attended = view.numbers.active > 0 || AttendedQueues::read(app).await?.contains(&queue);
+    let mut response = reply::ok(&view.stats(scope.of_sdk, attended, &time::millis(app.clock.now())));
     if let Some(bound) = view.max_depth {
         refusals::add_pressure(response.headers_mut(), view.numbers.depth(), bound);
     }

@@ -1,7 +1,9 @@
 //! The commands for people, as the binary runs them: what they print where, and their exit codes.
 
 mod faults;
+mod ids;
 mod jobs;
+mod json_errors;
 mod operator;
 mod own_work;
 mod screen;

@@ -30,6 +30,22 @@ fn the_first_example_makes_an_invoice_and_explains_why_it_cannot() {
     assert!(failed.stderr.contains("\"customer\" and \"amount\""), "{}", failed.stderr);
 }
 
+#[test]
+fn a_wait_for_a_queue_that_no_worker_asks_for_says_so() {
+    let server = dev();
+    let submit = ["submit", "--type", "t", "--queue", "lonely", "--wait=7s"];
+    let words = "no worker has asked for queue lonely yet";
+    let alone = ask(&server, &submit);
+    alone.expect(4);
+    assert!(alone.stderr.contains(words), "{}", alone.stderr);
+    let _worker =
+        Worker::start(&server, &["worker", "exec", "--queue", "lonely", "--json", "--", "sleep", "60"]);
+    // The first job keeps the only worker busy, so the second waits.
+    let attended = ask(&server, &submit);
+    attended.expect(4);
+    assert!(!attended.stderr.contains(words), "{}", attended.stderr);
+}
+
 /// A worker of `examples` outlives its server, reports what it cannot do, and stops when it is asked to.
 fn outlives_its_server(program: &str, script: &str) {
     let found = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();

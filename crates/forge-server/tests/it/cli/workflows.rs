@@ -49,5 +49,16 @@ fn a_workflow_is_submitted_shown_listed_retried_and_cancelled() {
     assert_eq!(ask(&server, &["workflows", "cancel", saga, "--no-compensate"]).expect(0), "CANCELED");
     assert_eq!(ask(&server, &["workflows", "retry", failing, "--from", "0"]).expect(0), "RUNNING");
     ask(&server, &["workflows", "submit", "{}"]).expect(1);
-    ask(&server, &["workflows", "submit", "@/nowhere"]).expect(2);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("flow.json");
+    std::fs::write(&file, good).unwrap();
+    let file = file.to_str().unwrap();
+    for named in [file, &format!("@{file}")] {
+        ask(&server, &["workflows", "submit", named]).expect(0);
+    }
+    for missing in ["nowhere.json", "@nowhere.json"] {
+        let ended = ask(&server, &["workflows", "submit", missing]);
+        assert!(ended.expect(2).is_empty());
+        assert!(ended.stderr.contains("FILE: could not read nowhere.json: "), "{}", ended.stderr);
+    }
 }

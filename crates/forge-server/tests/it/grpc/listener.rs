@@ -177,3 +177,20 @@ fn a_certificate_that_cannot_be_used_stops_the_start() {
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("nothing.pem"), "{said}");
 }
+
+#[test]
+fn dev_goes_without_grpc_where_its_port_is_taken_and_says_so_once() {
+    // Held by us, or by another server: it is taken either way.
+    let _taken = std::net::TcpListener::bind("127.0.0.1:9090");
+    let server = process::Server::start(&mut process::forgerun(&["dev", "--listen", "127.0.0.1:0"]));
+    server.signal("TERM");
+    let ended = server.wait();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(ended.stderr.matches("gRPC is not served").count(), 1, "{}", ended.stderr);
+
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let mut asked_for = process::forgerun(&["dev", "--listen", "127.0.0.1:0"]);
+    let ended = process::run(asked_for.env("FORGERUN_GRPC__ADDR", &address));
+    assert!(ended.code != Some(0) && ended.stderr.contains(&address), "{:?} {}", ended.code, ended.stderr);
+}
