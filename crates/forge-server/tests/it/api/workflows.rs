@@ -246,7 +246,7 @@ async fn a_cancelled_workflow_is_undone_first_unless_the_request_says_no() {
         let begun = begin(&client, &json!({"steps": steps})).await;
         work(&client, "a", true).await;
         let path = format!("/v1/workflows/{}/cancel", begun["workflow_id"].as_str().unwrap());
-        let wrong = client.call("POST", &path).json(&json!({"compensate": "no"})).send().await.expect(400);
+        let wrong = client.call("POST", &path).json(json!({"compensate": "no"})).send().await.expect(400);
         assert_eq!(wrong["errors"][0]["pointer"], "#/compensate");
         let body = json!({"compensate": compensate});
         let cancelled = client.call("POST", &path).json(&body).send().await.expect(200);
@@ -286,7 +286,7 @@ async fn a_retry_goes_on_from_the_step_that_is_named() {
     work(&client, "a", true).await;
     work(&client, "b", false).await;
     let path = format!("/v1/workflows/{}/retry", begun["workflow_id"].as_str().unwrap());
-    let retry = |from: &str| client.call("POST", &path).json(&json!({"from": from}));
+    let retry = |from: &str| client.call("POST", &path).json(json!({"from": from}));
     let unknown = retry("x").send().await.expect(400);
     assert_eq!(unknown["errors"][0]["pointer"], "#/from", "{unknown}");
     retry("c").send().await.refused(409, "RFA_JOB_CONFLICT");

@@ -39,8 +39,7 @@ fn an_end_that_two_ids_have_is_refused_with_both() {
     let ids = ["019a0000-0000-7000-8000-00aaaabbbbcc", "019b0000-0000-7000-8000-00aaaabbbbcc"];
     for id in ids {
         let body = format!(r#"{{"id":"{id}","type":"t","args":[]}}"#);
-        let head =
-            format!("POST /ojs/v1/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n");
+        let head = "POST /ojs/v1/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
         let (mut connection, n_bytes) = (server.connect(), body.len());
         write!(connection, "{head}connection: close\r\ncontent-length: {n_bytes}\r\n\r\n{body}").unwrap();
         let mut answer = String::new();
