@@ -189,7 +189,7 @@ impl App {
             #[cfg(feature = "grpc")]
             unread: Arc::new(ByteBudget::unread()),
             downloads: Arc::default(),
-            uploads: Arc::default(),
+            uploads: Arc::new(UploadPlaces::new(config.limits.max_result_bytes)),
             sessions: Sessions::new(&admin_digest.unwrap_or_else(|| chance(&*clock))),
             default_queue: Name::new(DEFAULT_QUEUE).expect("a short name"),
             problem_field: problem_field(),

@@ -74,3 +74,5 @@ pub const AUTH_FAILURES_LOGGED_EVERY: Duration = Duration::from_secs(60);
 pub const UPLOADS_MAX: usize = 256;
 /// See [`UPLOADS_MAX`].
 pub const UPLOADS_PER_CLIENT_MAX: usize = 32;
+/// Uploads of the largest size that one client may have under way: their bytes are counted as they come.
+pub const LARGEST_UPLOADS_PER_CLIENT: u64 = 4;

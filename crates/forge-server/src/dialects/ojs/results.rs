@@ -21,7 +21,7 @@ use super::scope::{CLIENT_OR_OPERATOR, Scope};
 use super::{refusals, reply};
 use crate::app::App;
 use crate::edge::ApiError;
-use crate::edge::results::{self, ResultFormat, disposition};
+use crate::edge::results::{self, ResultFormat, UploadPlace, disposition};
 use crate::edge::routing::{Answers, Call, RateCount, Route, Verb};
 use crate::limits::UPLOAD_TIMEOUT;
 
@@ -52,7 +52,7 @@ async fn put(call: Call<'_>, body: Body) -> Result<Response, ApiError> {
     let place = app.uploads.take(job.id, job.head.client)?;
     let upload = intake(app, &call.exchange.headers)?;
     // A task of its own, which ends by itself when its client is gone: what came in is then deleted.
-    let receiving = tokio::spawn(async move { (receive(upload, body).await, place) });
+    let receiving = tokio::spawn(async move { (receive(upload, body, &place).await, place) });
     let (received, _place) = receiving.await.map_err(|error| ApiError::internal(Kind::Internal, error))?;
     let output = Arc::new(received?);
     let (size, media_type) = (output.content.size(), output.media_type.clone());
@@ -110,8 +110,8 @@ fn intake(app: &App, headers: &HeaderMap) -> Result<Intake, ApiError> {
 }
 
 /// Takes a body in; what came of one that breaks off is deleted.
-async fn receive(mut intake: Intake, body: Body) -> Result<Output, ApiError> {
-    match write_all(&mut intake, body).await {
+async fn receive(mut intake: Intake, body: Body, place: &UploadPlace) -> Result<Output, ApiError> {
+    match write_all(&mut intake, body, place).await {
         Ok(()) => intake.finish().await.map_err(of_intake),
         Err(error) => {
             if let Err(error) = intake.discard().await {
@@ -122,7 +122,7 @@ async fn receive(mut intake: Intake, body: Body) -> Result<Output, ApiError> {
     }
 }
 
-async fn write_all(intake: &mut Intake, mut body: Body) -> Result<(), ApiError> {
+async fn write_all(intake: &mut Intake, mut body: Body, place: &UploadPlace) -> Result<(), ApiError> {
     loop {
         let piece = tokio::time::timeout(PIECE_TIMEOUT, body.frame()).await;
         let frame = match piece {
@@ -134,6 +134,7 @@ async fn write_all(intake: &mut Intake, mut body: Body) -> Result<(), ApiError> 
             }
         };
         if let Ok(bytes) = frame.into_data() {
+            place.grow(bytes.len())?;
             intake.write(bytes).await.map_err(of_intake)?;
         }
     }

@@ -40,6 +40,7 @@ pub use places::{DownloadPlace, DownloadPlaces};
 use range::{ByteRange, RangeRequest};
 pub use ready::ReadyResults;
 pub(crate) use ready::{ReadyContent, ReadyResult};
+pub(crate) use upload_places::UploadPlace;
 pub use upload_places::UploadPlaces;
 
 const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
