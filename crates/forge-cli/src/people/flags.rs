@@ -18,6 +18,7 @@ pub enum People {
     /// Show a job as it stands
     Get(JobFlags),
     /// List your jobs, newest first
+    #[command(alias = "jobs")]
     List(ListFlags),
     /// Wait for the end of a job; exit code 0 if it succeeded, 3 if not, 4 if it takes too long
     Wait(WaitFlags),

@@ -293,7 +293,7 @@ pub(crate) fn log_done(exchange: &Exchange, status: StatusCode) {
             )
         };
     }
-    let is_routine = exchange.is_read() || exchange.action == "heartbeat";
+    let is_routine = exchange.is_read() || matches!(exchange.action, "heartbeat" | "exchange");
     if is_routine { line!(debug) } else { line!(info) }
 }
 

@@ -135,7 +135,12 @@ impl Members {
 }
 
 fn read(reader: &mut BodyReader, members: Members) -> Option<SubmitRequest> {
-    let form = form(reader, members.form.as_deref());
+    let form = match (&members.form, &members.job_type) {
+        // Work of one's own is to be done: now, or at its time.
+        (None, Some(_)) if members.execution_at.is_some() => Some(JobForm::Deferred),
+        (None, Some(_)) => Some(JobForm::Execute),
+        (form_word, _) => form(reader, form_word.as_deref()),
+    };
     let execution_at = execution_at(reader, members.execution_at.as_deref(), form);
     let is_simulated = members.job_type.is_none();
     let job_type = job_type(reader, members.job_type, members.work_kind.is_some(), form);
@@ -245,6 +250,18 @@ mod tests {
     fn the_shortest_submission_is_understood() {
         let request = read_submit(br#"{"type":"execute"}"#, UnknownMembers::Ignore).unwrap();
         assert_eq!((request.form, request.work_kind, request.payload), (JobForm::Execute, None, None));
+    }
+
+    #[test]
+    fn work_of_ones_own_needs_no_type_beside_its_job_type() {
+        let form =
+            |body: &str| read_submit(body.as_bytes(), UnknownMembers::Refuse).map(|request| request.form);
+        assert_eq!(form(r#"{"job_type":"mail"}"#).unwrap(), JobForm::Execute);
+        assert_eq!(
+            form(r#"{"job_type":"mail","execution_at":"2030-01-01T00:00:00Z"}"#).unwrap(),
+            JobForm::Deferred
+        );
+        assert_eq!(form(r#"{"payload":1}"#).unwrap_err().violations[0].pointer, "#/type");
     }
 
     #[test]

@@ -134,9 +134,8 @@ fn requests() -> Value {
         "SubmitRequest": {
             "type": "object",
             "description": "A job to be done.",
-            "required": ["type"],
             "properties": {
-                "type": {"enum": forms(), "description": "What to do: run at once, run later, tell at once."},
+                "type": {"enum": forms(), "description": "What to do: run at once, run later, tell at once. May be left out beside `job_type`."},
                 "execution_at": maybe(time("When to run it; mandatory for DEFERRED, not for EXECUTE.")),
                 "callback": maybe(json!({
                     "type": "string", "format": "uri", "maxLength": 2048, "description": "Whom to tell: http or https.",

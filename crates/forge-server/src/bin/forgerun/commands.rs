@@ -241,7 +241,11 @@ No keys needed, and nothing is kept when it stops (Ctrl-C). The dashboard is at 
 
 In another terminal:
 
-  # Submit a job that fails after five seconds, and note its job_id
+  # Your own work: any program that reads its input and writes a result is a worker
+  {program} submit --url http://{address} --type greet --payload '{{\"name\":\"Ada\"}}'
+  {program} worker exec --url http://{address} --queue default -- cat
+
+  # Simulated work, to test your own client: submit a job that fails after five seconds, and note its job_id
   curl -i http://{address}/v1/jobs -H 'Content-Type: application/json' -d '{{\"type\":\"EXECUTE\",\"work_kind\":\"FAIL_AFTER_RETRYABLE\"}}'
 
   # Wait for its end and see why it failed, as one problem object
