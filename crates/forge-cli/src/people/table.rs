@@ -131,7 +131,7 @@ mod tests {
         let (id, name) = ("019a0000-0000-7000-8000-0123456789ab", "a name of thirty characters ok");
         table.row(vec![id.into(), name.into(), "3 m ago".into()]);
         assert_eq!(table.lines(80, plain)[1], format!("{id}  {name}  3 m ago"));
-        assert_eq!(table.lines(60, plain)[1], format!("…0-8000-0123456789ab  {name}  3 m ago"));
+        assert_eq!(table.lines(60, plain)[1], format!("…-8000-0123456789ab  {name}  3 m ago"));
         assert_eq!(table.lines(40, plain)[1], "…0123456789ab  a name of thirt…  3 m ago");
     }
 

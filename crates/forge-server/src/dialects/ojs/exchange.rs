@@ -38,7 +38,7 @@ pub(super) const ROUTES: &[Route] = &[Route {
 
 /// What became of one entry of `done`.
 #[derive(Serialize)]
-struct EntryView {
+struct SettledEntryView {
     job_id: String,
     status: u16,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,7 +47,7 @@ struct EntryView {
 
 #[derive(Serialize)]
 struct ExchangeView<'a> {
-    results: Vec<EntryView>,
+    results: Vec<SettledEntryView>,
     extended: Vec<String>,
     cancelled: Vec<String>,
     /// No job can be paused yet.
@@ -121,7 +121,7 @@ fn directive(app: &App, beaten: Option<&BeatAnswer>) -> Option<WorkerState> {
 
 fn reply(
     app: &App,
-    results: Vec<EntryView>,
+    results: Vec<SettledEntryView>,
     beat: Option<&HeartbeatRequest>,
     beaten: Option<BeatAnswer>,
     jobs: &[HandedOut],
@@ -155,8 +155,8 @@ struct SentEntry {
 }
 
 /// Settles every entry for itself, in order: what became of each.
-async fn settle_all(call: &Call<'_>, scope: &Scope, done: Vec<DoneEntry>) -> Vec<EntryView> {
-    let mut views: Vec<Option<EntryView>> = Vec::with_capacity(done.len());
+async fn settle_all(call: &Call<'_>, scope: &Scope, done: Vec<DoneEntry>) -> Vec<SettledEntryView> {
+    let mut views: Vec<Option<SettledEntryView>> = Vec::with_capacity(done.len());
     let (mut sent, mut commands) = (Vec::new(), Vec::new());
     for DoneEntry { job_id, end } in done {
         let prepared = match end {
@@ -201,7 +201,7 @@ async fn prepare(app: &App, scope: &Scope, claimed: Claimed, end: AttemptEnd) ->
     }
 }
 
-async fn settled_view(call: &Call<'_>, entry: SentEntry, answer: Result<Answer, Error>) -> EntryView {
+async fn settled_view(call: &Call<'_>, entry: SentEntry, answer: Result<Answer, Error>) -> SettledEntryView {
     let SentEntry { job_id, held, success } = entry;
     let settled = match (answer, &success) {
         (Err(Error::Refused(Refusal::WrongItems { .. })), Some(result)) => {
@@ -219,7 +219,7 @@ async fn settled_view(call: &Call<'_>, entry: SentEntry, answer: Result<Answer, 
         (Ok(_), _) => Ok(()),
     };
     match settled {
-        Ok(()) => EntryView { job_id, status: 200, problem: None },
+        Ok(()) => SettledEntryView { job_id, status: 200, problem: None },
         Err(error) => refused(call, job_id, error),
     }
 }
@@ -257,10 +257,10 @@ async fn is_result(app: &App, job: &Job, result: Option<&RawValue>) -> bool {
 }
 
 /// The entry of a refusal: its status as the call would have had, and the problem.
-fn refused(call: &Call<'_>, job_id: String, error: ApiError) -> EntryView {
+fn refused(call: &Call<'_>, job_id: String, error: ApiError) -> SettledEntryView {
     let (refused, ..) = error.into_parts();
     let status = forge_wire::ojs::error::status(refused.kind, call.app.config.ojs.strict_catalog);
     let instance = format!("urn:uuid:{}", call.exchange.request_id());
     let problem = refusals::detailed(&refused).problem(call.exchange.dialect, &call.app.base, &instance);
-    EntryView { job_id, status, problem: serde_json::to_value(problem).ok() }
+    SettledEntryView { job_id, status, problem: serde_json::to_value(problem).ok() }
 }
