@@ -49,11 +49,11 @@ bench-peers: ## measure beside other job servers, fetched from their registries
 	bench/peers/run
 
 sim: ## run the simulator over SEEDS seeds (default 1000)
-	cargo run --release -p forge-sim -- --seeds $(SEEDS)
+	cargo run --release -p forgerun-sim -- --seeds $(SEEDS)
 
 # A round takes about a minute and a quarter.
 torture: ## three real nodes in a bad network for ROUNDS rounds (default 40)
-	FORGERUN_TORTURE_ROUNDS=$(ROUNDS) cargo test -p forge-server --all-features --test it -- hostile_network --nocapture
+	FORGERUN_TORTURE_ROUNDS=$(ROUNDS) cargo test -p forgerun-server --all-features --test it -- hostile_network --nocapture
 
 upgrade-test: ## this version beside the last release on one database; builds the release first
 	@scripts/upgrade-test

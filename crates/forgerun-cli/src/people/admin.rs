@@ -1,0 +1,105 @@
+//! Clients and keys.
+
+use forgerun_client::forge::Key;
+use serde_json::json;
+
+use super::Trouble;
+use super::connection::Connection;
+use super::flags::{Clients, ClientsFlags, Keys};
+use super::screen::{Screen, now, relative};
+use super::table::Table;
+use crate::Exit;
+
+pub(super) async fn clients(flags: &ClientsFlags) -> Result<Exit, Trouble> {
+    match &flags.command {
+        None => list(&flags.connection).await?,
+        Some(Clients::Create(flags)) => {
+            let screen = Screen::of(&flags.connection);
+            let made = flags.connection.operator()?.forge().create_client(flags.name.as_deref()).await?;
+            match screen.json {
+                true => screen.json(&json!(made))?,
+                false => screen.line(&made.client_id)?,
+            }
+        }
+        Some(Clients::Name(flags)) => {
+            let screen = Screen::of(&flags.connection);
+            let name = Some(flags.name.as_str()).filter(|name| !name.is_empty());
+            let named = flags.connection.operator()?.forge().name_client(&flags.client_id, name).await?;
+            match screen.json {
+                true => screen.json(&json!(named))?,
+                false => screen.note(&format!("{} is named", named.client_id)),
+            }
+        }
+    }
+    Ok(Exit::Done)
+}
+
+async fn list(connection: &Connection) -> Result<(), Trouble> {
+    let screen = Screen::of(connection);
+    let clients = connection.admin()?.admin().clients().await?;
+    if screen.json {
+        screen.json(&json!({"items": clients}))?;
+        return Ok(());
+    }
+    let mut table = Table::new(&["CLIENT", "CREATED", "GOOD KEYS", "LAST USED", "NAME"], &[4]);
+    for client in &clients {
+        let when = |at: &str| if screen.tables { relative(at, now()) } else { at.to_owned() };
+        let last_used = client.last_used_at.as_deref().map(when).unwrap_or_default();
+        table.row(vec![
+            client.client_id.clone(),
+            when(&client.created_at),
+            client.good_keys.to_string(),
+            last_used,
+            client.name.clone().unwrap_or_default(),
+        ]);
+    }
+    table.print(&screen)?;
+    Ok(())
+}
+
+pub(super) async fn keys(command: &Keys) -> Result<Exit, Trouble> {
+    match command {
+        Keys::Issue(flags) => {
+            let client = flags.connection.operator()?;
+            let key = client.forge().issue_key(&flags.client_id, flags.rotate).await?;
+            show(&flags.connection, &key)
+        }
+        Keys::Renew(flags) => {
+            let key = flags.connection.client()?.forge().renew_key(&flags.client_id).await?;
+            show(&flags.connection, &key)
+        }
+        Keys::Revoke(flags) => {
+            flags.connection.operator()?.forge().revoke_key(&flags.client_id, &flags.key_id).await?;
+            let screen = Screen::of(&flags.connection);
+            if screen.json {
+                screen.json(&json!({"revoked": true}))?;
+            } else {
+                screen.note(&format!("{} is revoked", flags.key_id));
+            }
+            Ok(Exit::Done)
+        }
+    }
+}
+
+/// The secret alone on standard output, so that a script can keep it.
+fn show(connection: &Connection, key: &Key) -> Result<Exit, Trouble> {
+    let screen = Screen::of(connection);
+    if screen.json {
+        screen.json(&serde_json::to_value(key).unwrap_or_default())?;
+        return Ok(Exit::Done);
+    }
+    match &key.api_key {
+        Some(secret) => {
+            screen.line(secret)?;
+            let until = key.expires_at.as_deref().unwrap_or("revoked");
+            screen.note(&format!("key {}, good until {until}; it is not shown again", key.key_id));
+            Ok(Exit::Done)
+        }
+        None => {
+            let text =
+                format!("the client has the key {} ({}…); --rotate replaces it", key.key_id, key.key_prefix);
+            screen.note(&text);
+            Ok(Exit::Failure)
+        }
+    }
+}

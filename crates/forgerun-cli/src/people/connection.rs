@@ -1,0 +1,140 @@
+//! Where the server is and who calls, from flags and environment.
+
+use std::env;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use clap::Args;
+use forgerun_client::{Client, Error, RetryPolicy};
+
+use crate::Exit;
+use crate::terminal::say;
+
+const URL_DEFAULT: &str = "http://127.0.0.1:8080";
+
+/// People wait for the answer, so a server that is not there is reported after about a second.
+const RETRY: RetryPolicy = RetryPolicy {
+    retries_max: 3,
+    first: Duration::from_millis(100),
+    longest: Duration::from_secs(1),
+    patience: Duration::from_secs(20),
+};
+
+/// A shorter wait is over before its line is read.
+const WORTH_TELLING: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Debug, Args)]
+#[expect(missing_docs, reason = "it would be a text of --help")]
+pub struct Connection {
+    /// The server [env: FORGERUN_URL] [default: http://127.0.0.1:8080]
+    #[arg(long, value_name = "URL", help_heading = "Server")]
+    url: Option<String>,
+    /// The API key [env: FORGERUN_API_KEY]
+    #[arg(long, value_name = "KEY", help_heading = "Server")]
+    key: Option<String>,
+    /// The operator's token, for what only the operator may do [env: FORGERUN_ADMIN_TOKEN]
+    #[arg(long, value_name = "TOKEN", help_heading = "Server")]
+    admin_token: Option<String>,
+    /// Print JSON, for programs
+    #[arg(long, help_heading = "Output")]
+    pub(crate) json: bool,
+    /// Print nothing but what was asked for
+    #[arg(long, short, help_heading = "Output")]
+    pub(crate) quiet: bool,
+}
+
+/// The same where `--url` means something else.
+#[derive(Debug, Args)]
+pub(crate) struct ServerConnection {
+    /// The server [env: FORGERUN_URL] [default: http://127.0.0.1:8080]
+    #[arg(long, value_name = "URL", help_heading = "Server")]
+    server: Option<String>,
+    /// The API key [env: FORGERUN_API_KEY]
+    #[arg(long, value_name = "KEY", help_heading = "Server")]
+    key: Option<String>,
+    /// The operator's token, for what only the operator may do [env: FORGERUN_ADMIN_TOKEN]
+    #[arg(long, value_name = "TOKEN", help_heading = "Server")]
+    admin_token: Option<String>,
+    /// Print JSON, for programs
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+    /// Print nothing but what was asked for
+    #[arg(long, short, help_heading = "Output")]
+    quiet: bool,
+}
+
+impl ServerConnection {
+    pub(crate) fn connection(&self) -> Connection {
+        Connection {
+            url: self.server.clone(),
+            key: self.key.clone(),
+            admin_token: self.admin_token.clone(),
+            json: self.json,
+            quiet: self.quiet,
+        }
+    }
+}
+
+impl Connection {
+    /// A client that calls with the API key.
+    pub fn client(&self) -> Result<Client, Error> {
+        self.build(given(&self.key, "FORGERUN_API_KEY"))
+    }
+
+    /// A client that calls with the operator's token, or with the API key where there is none.
+    pub(crate) fn operator(&self) -> Result<Client, Error> {
+        self.build(
+            given(&self.admin_token, "FORGERUN_ADMIN_TOKEN").or_else(|| given(&self.key, "FORGERUN_API_KEY")),
+        )
+    }
+
+    /// A client that calls with the operator's token; without one where the server is open to its own machine.
+    pub(crate) fn admin(&self) -> Result<Client, Error> {
+        self.build(given(&self.admin_token, "FORGERUN_ADMIN_TOKEN"))
+    }
+
+    /// Whether it is the operator who calls: there is a token and no API key.
+    pub(crate) fn is_operator(&self) -> bool {
+        given(&self.key, "FORGERUN_API_KEY").is_none()
+            && given(&self.admin_token, "FORGERUN_ADMIN_TOKEN").is_some()
+    }
+
+    /// A client that takes jobs: of the key's owner, or of everybody with the operator's token alone.
+    pub(crate) fn worker(&self) -> Result<Client, Error> {
+        self.build(
+            given(&self.key, "FORGERUN_API_KEY").or_else(|| given(&self.admin_token, "FORGERUN_ADMIN_TOKEN")),
+        )
+    }
+
+    /// The address of the server.
+    pub(crate) fn url(&self) -> String {
+        given(&self.url, "FORGERUN_URL").unwrap_or_else(|| URL_DEFAULT.to_owned())
+    }
+
+    fn build(&self, key: Option<String>) -> Result<Client, Error> {
+        let mut builder = Client::builder(self.url()).retry(RETRY);
+        if !self.quiet && !self.json {
+            builder = builder.on_retry(tell_once());
+        }
+        match key {
+            Some(key) => builder.key(key).build(),
+            None => builder.build(),
+        }
+    }
+}
+
+/// Says the first time that an answer is long in coming, and why.
+fn tell_once() -> impl Fn(&Error, Duration) + Send + Sync {
+    let told = AtomicBool::new(false);
+    move |error, wait| {
+        if wait >= WORTH_TELLING && !told.swap(true, Ordering::Relaxed) {
+            let text = format!("{error}; trying again in {} s", wait.as_secs());
+            say(&text, Exit::Done);
+        }
+    }
+}
+
+/// The flag, or the variable; empty counts as absent.
+pub(crate) fn given(flag: &Option<String>, variable: &str) -> Option<String> {
+    flag.clone().or_else(|| env::var(variable).ok()).filter(|value| !value.is_empty())
+}

@@ -1,0 +1,97 @@
+//! One job, one process.
+
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::time::Duration;
+
+use forgerun_client::worker::{Context, Failure, Handler, Output, Taken};
+
+use super::child::{Child, Ended};
+use super::files::JobFiles;
+
+/// Exit codes of `sysexits.h`: try again later, and the input is wrong.
+const TEMPFAIL: i32 = 75;
+const DATAERR: i32 = 65;
+
+/// Starts a program for each job.
+#[derive(Clone, Debug)]
+pub(super) struct Exec {
+    pub(super) program: PathBuf,
+    pub(super) arguments: Vec<String>,
+    pub(super) grace: Duration,
+    pub(super) result_type: Option<String>,
+    /// Whether standard error is passed on to ours.
+    pub(super) pass_on: bool,
+}
+
+impl Handler for Exec {
+    fn run(
+        &self,
+        job: Taken,
+        context: Context,
+    ) -> Pin<Box<dyn Future<Output = Result<Output, Failure>> + Send>> {
+        let exec = self.clone();
+        Box::pin(async move { exec.work(&job, &context).await })
+    }
+}
+
+impl Exec {
+    async fn work(&self, job: &Taken, context: &Context) -> Result<Output, Failure> {
+        let not_started = |error| {
+            Failure::new(format!("could not start {}: {error}", self.program.display())).please_again()
+        };
+        let files = JobFiles::create(job).map_err(not_started)?;
+        let child = Child::start(self, job, &files).map_err(not_started)?;
+        let Ended { code, signal, message, output } = child.wait(self, job, context).await;
+        let spool = output?;
+        if code == Some(0) {
+            let written = files.written_type()?;
+            return Ok(spool.finish(written.or_else(|| self.result_type.clone()).as_deref()).await?);
+        }
+        Err(failed(code, signal, message))
+    }
+}
+
+fn failed(code: Option<i32>, signal: Option<i32>, message: String) -> Failure {
+    let how = match (code, signal) {
+        (Some(code), _) => format!("the program ended with exit code {code}"),
+        (None, Some(signal)) => format!("the program was ended by signal {signal}"),
+        (None, None) => "the program ended in an unknown way".to_owned(),
+    };
+    let failure = Failure::new(if message.is_empty() { how } else { message });
+    match (code, signal) {
+        (Some(code), _) => {
+            let failure = failure.class(format!("exit.{code}")).detail("exit_code", code);
+            match code {
+                TEMPFAIL => failure.please_again(),
+                DATAERR => failure.never_again(),
+                _ => failure,
+            }
+        }
+        (None, Some(signal)) => failure.class(format!("signal.{signal}")).detail("signal", signal),
+        (None, None) => failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forgerun_client::worker::RetryAdvice;
+
+    use super::*;
+
+    #[test]
+    fn the_exit_code_decides_whether_the_job_is_tried_again() {
+        for (code, retry) in [
+            (75, RetryAdvice::Please),
+            (65, RetryAdvice::Never),
+            (1, RetryAdvice::Policy),
+            (255, RetryAdvice::Policy),
+        ] {
+            let failure = failed(Some(code), None, String::new());
+            assert_eq!((failure.retry, failure.details["exit_code"].as_i64()), (retry, Some(code.into())));
+            assert_eq!(failure.message, format!("the program ended with exit code {code}"));
+        }
+        let killed = failed(None, Some(9), "last words".into());
+        assert_eq!((killed.retry, killed.message.as_str()), (RetryAdvice::Policy, "last words"));
+    }
+}

@@ -1,0 +1,67 @@
+//! The files through which a program and its worker exchange more than input and output. They are removed with the job.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use forgerun_client::worker::{Failure, Taken};
+use forgerun_client::{Clock, SystemClock};
+
+use super::media_type;
+
+/// Bytes that are read of the file with the media type.
+const MEDIA_TYPE_BYTES_MAX: usize = 256;
+
+/// The files of one attempt.
+pub(super) struct JobFiles {
+    /// The results of the steps before, as `{step: result}`; `None` for a job without parents.
+    pub(super) parents: Option<PathBuf>,
+    /// Where the program may write the media type of its result.
+    pub(super) result_type: PathBuf,
+}
+
+impl JobFiles {
+    pub(super) fn create(job: &Taken) -> io::Result<JobFiles> {
+        let path =
+            |what: &str| std::env::temp_dir().join(format!("forgerun-{what}-{:032x}", SystemClock.random()));
+        let mut files = JobFiles { parents: None, result_type: path("result-type") };
+        write_new(&files.result_type, b"")?;
+        let parents = job.parents();
+        if !parents.is_empty() {
+            let file = path("parents");
+            write_new(&file, &serde_json::to_vec(&parents)?)?;
+            files.parents = Some(file);
+        }
+        Ok(files)
+    }
+
+    /// The media type that the program wrote, if it did.
+    pub(super) fn written_type(&self) -> Result<Option<String>, Failure> {
+        let text = std::fs::read_to_string(&self.result_type).unwrap_or_default();
+        let text = text.trim();
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let is_short = text.len() <= MEDIA_TYPE_BYTES_MAX;
+        let checked = media_type(text).ok().filter(|_| is_short);
+        let wrong =
+            || Failure::new("FORGERUN_RESULT_TYPE_FILE holds no media type, such as text/csv").never_again();
+        checked.map(Some).ok_or_else(wrong)
+    }
+}
+
+impl Drop for JobFiles {
+    fn drop(&mut self) {
+        for path in self.parents.iter().chain([&self.result_type]) {
+            // The program may have removed it.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Only for the user of this process, and never through a file that another one put there.
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(bytes)
+}

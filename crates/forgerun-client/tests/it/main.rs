@@ -1,0 +1,10 @@
+//! The client against servers that are not ForgeRun: small ones that answer what a test tells them, and break off where it says so.
+//! Against ForgeRun itself it is tested in `forgerun-server/tests/it/client`.
+
+mod downloads;
+mod foreign;
+mod operations;
+mod repeating;
+mod streams;
+mod waiting;
+mod worker;

@@ -1,0 +1,112 @@
+//! Workflows in a few words.
+
+use std::boxed::Box;
+use std::string::String;
+use std::sync::Arc;
+use std::vec;
+use std::vec::Vec;
+
+use forgerun_core::catalog::Kind;
+use forgerun_core::command::{
+    Answer, Command, Fail, Held, Holder, NewJob, NewStep, NewWorkflow, Output, Submit, Succeed, WorkError,
+};
+use forgerun_core::id::JobId;
+use forgerun_core::job::{Head, Job};
+use forgerun_core::record::Stored;
+use forgerun_core::state::State;
+use forgerun_core::workflow::{
+    FailurePolicy, StepCondition, StepDefinition, StepState, Workflow, WorkflowForm, WorkflowHead,
+};
+
+use super::World;
+use super::build::{CLIENT, claim_as, id, job};
+
+/// A step: a name, and the places of those it waits for.
+pub(crate) fn step(name: &str, after: &[u32]) -> NewStep {
+    step_when(name, after, StepCondition::AllSucceeded)
+}
+
+pub(crate) fn step_when(name: &str, after: &[u32], when: StepCondition) -> NewStep {
+    let new = job(0, |_| {});
+    let after = after.to_vec();
+    NewStep { id: name.into(), after, when, head: new.head, input: new.input, compensation: None }
+}
+
+/// The same step, with a compensation.
+pub(crate) fn undoable(step: NewStep) -> NewStep {
+    let new = job(0, |_| {});
+    NewStep { compensation: Some(StepDefinition { head: new.head, input: new.input }), ..step }
+}
+
+/// A workflow whose own job is number `own`.
+pub(crate) fn workflow(own: u128, policy: FailurePolicy, steps: Vec<NewStep>) -> Command {
+    workflow_as(own, policy, steps, |_| {})
+}
+
+pub(crate) fn workflow_as(
+    own: u128,
+    policy: FailurePolicy,
+    steps: Vec<NewStep>,
+    set: impl FnOnce(&mut Head),
+) -> Command {
+    let about = WorkflowHead { form: WorkflowForm::Graph, name: String::from("test") };
+    let mut head = about.own_job(CLIENT, steps.len(), forgerun_core::time::Time::from_millis(1_000_000));
+    set(&mut head);
+    let own = NewJob { id: id(own), id_given: false, head: Arc::new(head), input: Arc::default() };
+    let submit = Submit { jobs: vec![own], idempotency: None, queue_max: None, refuse_paused: false };
+    Command::Workflow(Box::new(NewWorkflow { submit, policy, steps }))
+}
+
+/// Ends the job of a step that runs.
+pub(crate) fn end_step(job: &Job, well: bool) -> Command {
+    let held = Held { job: job.id, holder: Holder::Token(job.fence), client: None };
+    if well {
+        let output = Output::inline("text/plain", job.id.to_bytes());
+        Command::Succeed(Succeed { held, output: Some(Arc::new(output)) })
+    } else {
+        Command::Fail(Fail { held, error: WorkError::new(Kind::HandlerError, "it broke") })
+    }
+}
+
+impl World {
+    /// The record of a workflow.
+    pub(crate) fn workflow(&self, own: JobId) -> Workflow {
+        Workflow::of(&self.records[&Workflow::key_of(own)]).unwrap()
+    }
+
+    /// Where the steps of a workflow and behind them its compensations stand, a letter each: `w`aiting, `r`eleased, `s`ucceeded, `f`ailed,
+    /// `c`ancelled, `-` skipped.
+    pub(crate) fn letters(&self, own: u128) -> String {
+        let letter = |state| match state {
+            StepState::Waiting => 'w',
+            StepState::Released => 'r',
+            StepState::Succeeded => 's',
+            StepState::Failed => 'f',
+            StepState::Canceled => 'c',
+            StepState::Skipped => '-',
+        };
+        self.workflow(id(own)).steps.iter().map(|step| letter(step.state)).collect()
+    }
+
+    /// The job of a step.
+    pub(crate) fn step_job(&self, own: u128, index: u32) -> Job {
+        let job = self.workflow(id(own)).job_of(index);
+        self.jobs.get(&job).cloned().unwrap_or_else(|| panic!("step {index} has no job"))
+    }
+
+    /// Claims and starts every job that can be claimed.
+    pub(crate) fn start_all(&mut self) -> Vec<Job> {
+        match self.ask(claim_as("q", 1000, |claim| claim.start = true)) {
+            Answer::Claimed { jobs, .. } => jobs,
+            answer => panic!("{answer:?}"),
+        }
+    }
+
+    /// Runs a step to its end; it must have been claimed or be claimable.
+    pub(crate) fn run_step(&mut self, own: u128, index: u32, well: bool) {
+        self.start_all();
+        let job = self.step_job(own, index);
+        assert_eq!(job.state, State::Running, "step {index} can be run");
+        self.ask(end_step(&job, well));
+    }
+}

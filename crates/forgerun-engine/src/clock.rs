@@ -1,0 +1,137 @@
+//! Time and chance. Everything in the engine asks [`Clock`]; only [`SystemClock`] asks the machine.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use forgerun_core::time::Time;
+use forgerun_store::{Error, Store};
+
+/// What time it is, and what the dice say.
+pub trait Clock: Send + Sync + 'static {
+    /// The moment now.
+    fn now(&self) -> Time;
+
+    /// Ready once `span` has passed. May be dropped at any time.
+    fn sleep(&self, span: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+
+    /// 128 random bits, good enough for ids that nobody may guess.
+    fn random(&self) -> u128;
+}
+
+/// The real clock, and the operating system's randomness.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "this is the clock that everybody else asks")]
+    fn now(&self) -> Time {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Time::from_micros(i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX))
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the clock that everybody else asks")]
+    fn sleep(&self, span: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(tokio::time::sleep(span))
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "these are the dice that everybody else asks")]
+    fn random(&self) -> u128 {
+        // A cryptographic generator, seeded by the operating system.
+        rand::random()
+    }
+}
+
+/// How often the clock of the store is looked at. So long nodes may differ after one of the clocks was set.
+const COMPARE_EVERY: Duration = Duration::from_secs(5);
+
+/// A difference up to this is not worth a jump.
+const TOLERANCE_US: i64 = 20_000;
+
+/// From here on an operator wants to know.
+const TOLD_FROM_US: i64 = 1_000_000;
+
+/// A comparison that took longer says little.
+const TRIP_MAX_US: i64 = 2_000_000;
+
+/// The machine's clock, set by that of the store: nodes on one database go by its clock. Otherwise one whose own clock is ahead would take the
+/// leases of all others for over.
+#[derive(Debug, Default)]
+pub struct StoreClock {
+    /// How far the store is ahead of the machine, in microseconds.
+    ahead: AtomicI64,
+}
+
+impl StoreClock {
+    /// Compares the clocks, and goes by the store's from now on, if it has one.
+    pub async fn compare(&self, store: &dyn Store) -> Result<(), Error> {
+        let before = SystemClock.now().as_micros();
+        let Some(theirs) = store.now().await? else { return Ok(()) };
+        let trip = SystemClock.now().as_micros() - before;
+        self.learn(theirs.as_micros() - before, trip);
+        Ok(())
+    }
+
+    /// The store was seen so far ahead of the beginning of a question that took `trip`.
+    fn learn(&self, seen: i64, trip: i64) {
+        let ahead = seen - trip / 2;
+        let change = ahead - self.ahead.load(Ordering::Relaxed);
+        // The machine's clock may have been set meanwhile: the next comparison will tell.
+        if !(0..=TRIP_MAX_US).contains(&trip) || change.abs() <= TOLERANCE_US + trip / 2 {
+            return;
+        }
+        self.ahead.store(ahead, Ordering::Relaxed);
+        if change.abs() >= TOLD_FROM_US {
+            let seconds = ahead as f64 / 1e6;
+            tracing::warn!(
+                database_ahead_s = seconds,
+                "the clocks of this machine and of the database differ; going by the database's"
+            );
+        }
+    }
+
+    /// Stays with the clock of the store, for ever. A store that fails is told of by others.
+    pub async fn follow(self: Arc<Self>, store: Arc<dyn Store>) {
+        loop {
+            self.sleep(COMPARE_EVERY).await;
+            let _ = self.compare(&*store).await;
+        }
+    }
+}
+
+impl Clock for StoreClock {
+    fn now(&self) -> Time {
+        Time::from_micros(SystemClock.now().as_micros() + self.ahead.load(Ordering::Relaxed))
+    }
+
+    fn sleep(&self, span: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        SystemClock.sleep(span)
+    }
+
+    fn random(&self) -> u128 {
+        SystemClock.random()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_differs_is_set_and_noise_is_left_alone() {
+        let clock = StoreClock::default();
+        let ahead = |seen, trip| {
+            clock.learn(seen, trip);
+            clock.ahead.load(Ordering::Relaxed)
+        };
+        assert_eq!(ahead(15_000, 1000), 0, "within the tolerance");
+        assert_eq!(ahead(300_000_500, 1000), 300_000_000, "five minutes behind the store");
+        assert_eq!(ahead(300_015_500, 1000), 300_000_000, "noise");
+        assert_eq!(ahead(300_400_000, 1_000_000), 300_000_000, "too slow an answer to tell");
+        assert_eq!(ahead(0, 3_000_000), 300_000_000, "an answer that took for ever");
+        assert_eq!(ahead(0, -5_000_000), 300_000_000, "the machine's clock was set during the question");
+        assert_eq!(ahead(-60_000_000, 0), -60_000_000, "ahead of the store");
+    }
+}

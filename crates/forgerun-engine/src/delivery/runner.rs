@@ -1,0 +1,346 @@
+//! The loop of the delivery loop. It never waits for the store or for an endpoint itself: a look into the store, each send and
+//! each settlement is a task of its own, and the loop is told when one has ended.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use forgerun_core::command::{DeliveryCommand, SendResult, Settle, Take, Taken};
+use forgerun_core::delivery::{Delivery, DeliveryFailure, DeliverySubject, Endpoint};
+use forgerun_core::id::{ExecutionId, JobId, WebhookId};
+use forgerun_core::job::Job;
+use forgerun_core::time::Time;
+use forgerun_core::webhook::Webhook;
+use forgerun_core::{Answer, Command, limits};
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use super::DeliveryOptions;
+use super::courier::{AttemptReport, AttemptVerdict, Courier, PreparedDelivery};
+use super::endpoints::{Admission, Endpoints};
+use crate::{Engine, Error};
+
+/// When the delivery loop stops, what ends within this time is settled; the rest is left to its lease.
+const FINISH_WITHIN: Duration = Duration::from_secs(1);
+
+/// Settlements under way. Past that the store is behind, and taking more would only make it worse.
+const SETTLING_MAX: usize = 2048;
+
+/// The wait after a store failed.
+const PAUSE: Duration = Duration::from_millis(250);
+
+pub(super) struct DeliveryRunner {
+    engine: Engine,
+    courier: Arc<dyn Courier>,
+    options: DeliveryOptions,
+    stop: CancellationToken,
+    endpoints: Endpoints,
+    sends: JoinSet<(AttemptReport, Duration)>,
+    in_flight: HashMap<Id, SendInFlight>,
+    settling: JoinSet<()>,
+    look: JoinSet<Result<TakeResult, Error>>,
+    /// Whether looking into the store is worth it.
+    due: bool,
+}
+
+/// A send under way.
+struct SendInFlight {
+    send: u64,
+    delivery: Delivery,
+    webhook: Option<Arc<Webhook>>,
+    began: Time,
+}
+
+/// What a look into the store found.
+enum TakeResult {
+    /// Nothing is due; the alarm knows what will be.
+    Nothing,
+    /// Deliveries, perhaps not all that are due; and those that are pointless.
+    Found { prepared: Vec<PreparedDelivery>, pointless: Vec<(Delivery, DeliveryFailure)> },
+}
+
+impl DeliveryRunner {
+    pub(super) fn new(
+        engine: Engine,
+        courier: Arc<dyn Courier>,
+        options: DeliveryOptions,
+        stop: CancellationToken,
+    ) -> DeliveryRunner {
+        let endpoints = Endpoints::new(options.clone());
+        DeliveryRunner {
+            engine,
+            courier,
+            options,
+            stop,
+            endpoints,
+            sends: JoinSet::new(),
+            in_flight: HashMap::new(),
+            settling: JoinSet::new(),
+            look: JoinSet::new(),
+            due: true,
+        }
+    }
+
+    /// Runs until told to stop. Being cut off anywhere is safe: leases see to what was taken.
+    pub(super) async fn work(mut self) {
+        while self.go_on().await {}
+        self.finish().await;
+    }
+
+    /// Does what can be done, then waits for something to happen. Says whether to go on.
+    async fn go_on(&mut self) -> bool {
+        let now = self.engine.now();
+        let late = self.endpoints.grow_suspicious(now);
+        self.put_off(late);
+        while let Some((send, prepared)) = self.endpoints.next(now) {
+            self.launch(send, prepared, now);
+        }
+        let idle = self.look.is_empty() && self.settling.len() < SETTLING_MAX && self.endpoints.room() > 0;
+        if idle && self.due {
+            self.due = false;
+            self.look.spawn(look_in_time(self.engine.clone(), self.take(now)));
+        }
+        let engine = self.engine.clone();
+        let slow = self.endpoints.next_slow().map(|at| at.since(now));
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => return false,
+            Some(ended) = self.sends.join_next_with_id() => self.sent(ended),
+            Some(found) = self.look.join_next() => self.found(found),
+            Some(_) = self.settling.join_next() => {}
+            () = engine.delivery_alarm().wait(engine.clock(), self.options.refresh), if idle && self.look.is_empty() => {
+                self.due = true;
+            }
+            () = sleep(&engine, slow), if slow.is_some() => {}
+        }
+        true
+    }
+
+    fn take(&self, now: Time) -> Take {
+        let limit = self.endpoints.room().min(limits::TAKE_MAX);
+        Take { limit, lease: self.options.lease, closed: self.endpoints.closed(now) }
+    }
+
+    fn found(&mut self, found: Result<Result<TakeResult, Error>, JoinError>) {
+        match found.unwrap_or(Err(Error::Overloaded)) {
+            Ok(TakeResult::Nothing) => {}
+            Ok(TakeResult::Found { prepared, pointless }) => {
+                self.due = true;
+                for (delivery, failure) in pointless {
+                    self.settle(delivery, None, SendResult::Dropped(failure));
+                }
+                let now = self.engine.now();
+                // Whoever was held up for longer than that has nothing to send: another courier has it by now.
+                for prepared in prepared.into_iter().filter(|prepared| !prepared.delivery.is_overdue(now)) {
+                    match self.endpoints.admit(prepared, now) {
+                        Admission::Send(send, prepared) => self.launch(send, prepared, now),
+                        Admission::Waits => {}
+                        Admission::PutOff(until, prepared) => self.put_off(vec![(until, prepared)]),
+                    }
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "could not look for deliveries; trying again");
+                self.due = true;
+            }
+        }
+    }
+
+    fn launch(&mut self, send: u64, prepared: PreparedDelivery, began: Time) {
+        let (delivery, webhook) = (prepared.delivery.clone(), prepared.webhook.clone());
+        let (engine, courier) = (self.engine.clone(), self.courier.clone());
+        let task = self.sends.spawn(async move {
+            let report = courier.send(prepared).await;
+            (report, engine.now().since(began))
+        });
+        self.in_flight.insert(task.id(), SendInFlight { send, delivery, webhook, began });
+    }
+
+    fn sent(&mut self, ended: Result<(Id, (AttemptReport, Duration)), JoinError>) {
+        let (id, report, took) = match ended {
+            Ok((id, (report, took))) => (id, report, took),
+            Err(broken) => {
+                tracing::error!(error = %broken, "a courier broke off");
+                let error = Some("the sender broke off".into());
+                let verdict = AttemptVerdict::Failed { retry_after: None };
+                (broken.id(), AttemptReport { verdict, status: None, error }, Duration::ZERO)
+            }
+        };
+        let Some(SendInFlight { send, delivery, webhook, began }) = self.in_flight.remove(&id) else {
+            return;
+        };
+        let good = report.verdict == AttemptVerdict::Delivered;
+        let late = self.endpoints.ended(send, good, self.engine.now());
+        self.put_off(late);
+        self.settle(delivery, webhook, report.into_sent(began, took));
+    }
+
+    fn put_off(&mut self, prepared: Vec<(Time, PreparedDelivery)>) {
+        for (until, prepared) in prepared {
+            self.settle(prepared.delivery, prepared.webhook, SendResult::PutOff(until));
+        }
+    }
+
+    fn settle(&mut self, delivery: Delivery, webhook: Option<Arc<Webhook>>, sent: SendResult) {
+        let (engine, until) = (self.engine.clone(), self.engine.now() + self.options.lease);
+        let settle = Settle {
+            delivery: delivery.id,
+            client: delivery.client,
+            chain: delivery.chain(),
+            fence: delivery.fence,
+            health_of: webhook.as_ref().and_then(|webhook| health_of(webhook, &sent, engine.now())),
+            sent,
+            policy: self.options.policy,
+        };
+        self.settling.spawn(settle_until(engine, settle, until));
+    }
+
+    /// Gives back what waits, gives what is under way a moment to end, and settles that.
+    async fn finish(mut self) {
+        let now = self.engine.now();
+        let waiting = self.endpoints.clear();
+        self.put_off(waiting.into_iter().map(|prepared| (now, prepared)).collect());
+        let engine = self.engine.clone();
+        let mut over = engine.clock().sleep(FINISH_WITHIN);
+        loop {
+            tokio::select! {
+                biased;
+                Some(ended) = self.sends.join_next_with_id() => self.sent(ended),
+                Some(_) = self.settling.join_next() => {}
+                () = &mut over => break,
+                else => return,
+            }
+        }
+        self.sends.abort_all();
+        let settled = async { while self.settling.join_next().await.is_some() {} };
+        tokio::select! {
+            biased;
+            () = settled => {}
+            () = engine.clock().sleep(FINISH_WITHIN) => {}
+        }
+    }
+}
+
+async fn sleep(engine: &Engine, span: Option<Duration>) {
+    if let Some(span) = span {
+        engine.clock().sleep(span).await;
+    }
+}
+
+/// The webhook whose health is to be noted. A success of an endpoint in good health is noted once in a while, so that
+/// settlements do not all wait for one row.
+fn health_of(webhook: &Webhook, sent: &SendResult, now: Time) -> Option<WebhookId> {
+    let health = &webhook.health;
+    let noted =
+        health.failures == 0 && health.last_success_at.is_some_and(|at| now < at + limits::LAST_SUCCESS);
+    match sent {
+        SendResult::Delivered(_) if noted => None,
+        SendResult::Delivered(_) | SendResult::Failed { .. } | SendResult::Gone(_) => Some(webhook.id),
+        SendResult::Dropped(_) | SendResult::PutOff(_) => None,
+    }
+}
+
+/// Settles a delivery, again and again while the store fails and the lease lasts.
+async fn settle_until(engine: Engine, settle: Settle, until: Time) {
+    loop {
+        let command = Command::Delivery(DeliveryCommand::Settle(settle.clone().into()));
+        match engine.commands().run(command).await {
+            Ok(Answer::Delivery(_)) => return,
+            Ok(answer) => unreachable!("a settlement was answered with {answer:?}"),
+            // Its job is gone, or it took so long that somebody else has it by now.
+            Err(Error::Refused(refusal)) => {
+                tracing::debug!(delivery.id = %settle.delivery, ?refusal, "a delivery is not ours any more");
+                return;
+            }
+            Err(Error::Stopped) => return,
+            Err(error) if engine.now() >= until => {
+                tracing::warn!(delivery.id = %settle.delivery, %error, "could not settle a delivery");
+                return;
+            }
+            Err(Error::Overloaded | Error::Store(_)) => engine.clock().sleep(PAUSE).await,
+        }
+    }
+}
+
+/// Looks, and waits a while before it tells that the store failed.
+async fn look_in_time(engine: Engine, take: Take) -> Result<TakeResult, Error> {
+    let found = look(&engine, take).await;
+    if found.is_err() {
+        engine.clock().sleep(PAUSE).await;
+    }
+    found
+}
+
+/// Looks whether something is due, and takes it.
+async fn look(engine: &Engine, take: Take) -> Result<TakeResult, Error> {
+    // Cleared before the look, so that a moment set during it is kept.
+    engine.delivery_alarm().clear();
+    match engine.store().next_delivery().await? {
+        Some(at) if at <= engine.now() => {}
+        Some(at) => {
+            engine.delivery_alarm().learn(at);
+            return Ok(TakeResult::Nothing);
+        }
+        None => return Ok(TakeResult::Nothing),
+    }
+    let taken = match engine.commands().run(Command::Delivery(DeliveryCommand::Take(take))).await? {
+        Answer::Taken(taken) => taken,
+        answer => unreachable!("a courier was answered with {answer:?}"),
+    };
+    if taken.deliveries.is_empty() && taken.n_put_off == 0 && !taken.more {
+        // Another node holds what is due, or the clock went back: looking at once would find the same.
+        return Ok(TakeResult::Nothing);
+    }
+    load(engine, taken).await
+}
+
+/// Brings together what a courier needs to know.
+async fn load(engine: &Engine, taken: Taken) -> Result<TakeResult, Error> {
+    let webhooks: BTreeMap<WebhookId, Arc<Webhook>> =
+        taken.webhooks.into_iter().map(|webhook| (webhook.id, Arc::new(webhook))).collect();
+    let ids: BTreeSet<JobId> = taken.deliveries.iter().filter_map(Delivery::job).collect();
+    let jobs: BTreeMap<JobId, Arc<Job>> = match ids.is_empty() {
+        true => BTreeMap::new(),
+        false => {
+            let jobs = engine.store().jobs_by_id(ids.into_iter().collect()).await?;
+            jobs.into_iter().map(|job| (job.id, Arc::new(job))).collect()
+        }
+    };
+    let end = |delivery: &Delivery| match &delivery.about {
+        DeliverySubject::Event { job, event } => jobs.get(job)?.execution_ended(event),
+        DeliverySubject::Notice(_) | DeliverySubject::Test => None,
+    };
+    let ends: BTreeSet<ExecutionId> = taken.deliveries.iter().filter_map(end).collect();
+    let outcomes: BTreeMap<ExecutionId, _> = match ends.is_empty() {
+        true => BTreeMap::new(),
+        false => {
+            let outcomes = engine.store().outcomes(ends.into_iter().collect()).await?;
+            outcomes.into_iter().map(|outcome| (outcome.execution, Arc::new(outcome))).collect()
+        }
+    };
+    let (mut prepared, mut pointless) = (Vec::new(), Vec::new());
+    for delivery in taken.deliveries {
+        let webhook = match &delivery.to {
+            Endpoint::Callback(_) => None,
+            Endpoint::Webhook(id) => match webhooks.get(id) {
+                Some(webhook) if webhook.disabled.is_none() => Some(webhook.clone()),
+                Some(_) => {
+                    pointless.push((delivery, DeliveryFailure::Disabled));
+                    continue;
+                }
+                None => {
+                    pointless.push((delivery, DeliveryFailure::Deleted));
+                    continue;
+                }
+            },
+        };
+        let job = delivery.job().and_then(|id| jobs.get(&id)).cloned();
+        if job.is_none() && delivery.job().is_some() {
+            // Forgotten since, and the delivery with it.
+            continue;
+        }
+        let outcome = end(&delivery).and_then(|execution| outcomes.get(&execution)).cloned();
+        prepared.push(PreparedDelivery { delivery, webhook, job, outcome });
+    }
+    Ok(TakeResult::Found { prepared, pointless })
+}

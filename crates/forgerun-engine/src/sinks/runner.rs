@@ -1,0 +1,371 @@
+//! The loop of a sink: takes the right to send, sends what the feed brings, and notes how far it is.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use forgerun_core::command::{SinkCommand, SinkReport, SinkTake};
+use forgerun_core::sink::{SinkCursor, SinkPosition, SinkTotals};
+use forgerun_core::time::Time;
+use forgerun_core::{Answer, Command, Refusal};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::feed::{Chunk, SinkFeed};
+use super::{EventSink, SinkCounters, SinkError, SinkEvent, SinkOptions, SinkSent};
+use crate::panic::caught;
+use crate::{Engine, Error};
+
+/// The wait after a store failed.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// How often it is said again that nothing goes out.
+const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
+
+pub(super) struct SinkRunner {
+    engine: Engine,
+    sink: Arc<dyn EventSink>,
+    options: SinkOptions,
+    counters: Arc<SinkCounters>,
+    stop: CancellationToken,
+}
+
+/// Why sending ended.
+enum Pause {
+    /// It was told to stop.
+    Stopped,
+    /// Another node sends, or the store could not be asked for so long that one may; or the feed broke.
+    Lost,
+    /// Nothing went out for a whole lease. Another node may reach the broker.
+    GivenUp,
+}
+
+/// What the holder of a sink knows.
+struct Holding {
+    fence: u64,
+    position: SinkPosition,
+    totals: SinkTotals,
+    sent_at: Option<Time>,
+    trouble: Option<(Time, String)>,
+    /// When the store last wrote all of this.
+    noted_at: Time,
+    /// Whether something is to be written.
+    news: bool,
+    complained_at: Option<Time>,
+}
+
+impl Holding {
+    fn new(sink: SinkCursor, now: Time) -> Holding {
+        Holding {
+            fence: sink.fence,
+            position: sink.position,
+            totals: sink.totals,
+            sent_at: sink.sent_at,
+            trouble: sink.trouble.map(|trouble| (trouble.since, trouble.message)),
+            noted_at: now,
+            news: false,
+            complained_at: None,
+        }
+    }
+}
+
+/// Ends the feed with its holder.
+struct SinkFeedTask(JoinHandle<Result<(), String>>);
+
+impl Drop for SinkFeedTask {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl SinkRunner {
+    pub(super) fn new(
+        engine: Engine,
+        sink: Arc<dyn EventSink>,
+        options: SinkOptions,
+        counters: Arc<SinkCounters>,
+        stop: CancellationToken,
+    ) -> SinkRunner {
+        SinkRunner { engine, sink, options, counters, stop }
+    }
+
+    /// Runs until told to stop. Being cut off anywhere is safe: the place in the store is behind what was sent, never ahead.
+    pub(super) async fn run(mut self) {
+        while let Err(panic) = caught(self.work()).await {
+            self.panicked(&panic);
+            if self.pause(self.options.wait_max).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn panicked(&self, panic: &str) {
+        SinkCounters::add(&self.counters.errors, 1);
+        tracing::error!(sink = self.sink.name(), panic, "the loop of a sink panicked; it begins again");
+    }
+
+    async fn work(&mut self) {
+        // On a store that only this process uses, whoever held the sink is gone: there is no lease to wait for.
+        let mut at_once = !self.engine.store().is_shared();
+        loop {
+            let wait = match self.take(at_once).await {
+                Ok(cursor) => match self.hold(cursor).await {
+                    Pause::Stopped => return,
+                    Pause::Lost => PAUSE,
+                    // Long enough for every other node to look once.
+                    Pause::GivenUp => self.options.lease / 2,
+                },
+                Err(Error::Refused(_)) => self.until_free().await,
+                Err(Error::Stopped) => return,
+                Err(error) => {
+                    tracing::debug!(sink = self.sink.name(), %error, "could not take the sink");
+                    PAUSE
+                }
+            };
+            at_once = false;
+            if self.pause(wait).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// How long to leave the sink to its holder: until its lease ends, or a look is due, since it may leave before.
+    async fn until_free(&self) -> Duration {
+        let look = self.options.lease / 3;
+        let held = self.engine.store().record::<SinkCursor>(self.sink.name().to_owned()).await;
+        let lease = held.ok().flatten().and_then(|cursor| cursor.lease);
+        lease.map_or(look, |lease| lease.until.since(self.engine.now()).clamp(PAUSE, look))
+    }
+
+    async fn take(&self, at_once: bool) -> Result<SinkCursor, Error> {
+        // Written with the first take, so what happens after this look is not missed.
+        let begin = SinkPosition::after(self.engine.store().journal_end().await?);
+        let take = SinkTake {
+            sink: self.name(),
+            kind: self.sink.kind().to_owned(),
+            node: self.options.node.clone(),
+            lease: self.options.lease,
+            begin,
+            at_once,
+        };
+        match self.engine.commands().run(Command::Sink(SinkCommand::Take(take))).await? {
+            Answer::Sink(cursor) => Ok(*cursor),
+            answer => unreachable!("a take was answered with {answer:?}"),
+        }
+    }
+
+    fn name(&self) -> forgerun_core::job::Name {
+        forgerun_core::job::Name::new(self.sink.name()).expect("sinks have short names")
+    }
+
+    /// Sends for as long as this node holds the sink.
+    async fn hold(&mut self, cursor: SinkCursor) -> Pause {
+        tracing::info!(
+            sink = self.sink.name(),
+            position = cursor.position.row,
+            "this node sends for the sink"
+        );
+        let (into, mut chunks) = mpsc::channel(1);
+        let feed =
+            SinkFeed::new(self.engine.clone(), self.sink.clone(), cursor.position, self.options.chunk_max);
+        let mut feed = SinkFeedTask(tokio::spawn(caught(feed.run(into))));
+        let mut holding = Holding::new(cursor, self.engine.now());
+        let pause = loop {
+            let wait = self.until_note(&holding);
+            let sent = tokio::select! {
+                biased;
+                () = self.stop.cancelled() => Err(Pause::Stopped),
+                () = self.engine.clock().sleep(wait) => self.note(&mut holding).await,
+                chunk = chunks.recv() => match chunk {
+                    Some(chunk) => self.send(chunk, &mut holding).await,
+                    None => Err(self.feed_ended(&mut feed).await),
+                },
+            };
+            if let Err(pause) = sent {
+                break pause;
+            }
+        };
+        if let Pause::Stopped | Pause::GivenUp = pause {
+            // Refused or not: whoever goes on finds a place that is not ahead.
+            let _ =
+                self.engine.commands().run(Command::Sink(SinkCommand::Leave(self.report(&holding)))).await;
+        }
+        pause
+    }
+
+    /// The feed ends with the engine; if it broke before that, it begins again with the next hold.
+    async fn feed_ended(&self, feed: &mut SinkFeedTask) -> Pause {
+        match (&mut feed.0).await {
+            Ok(Err(panic)) => {
+                self.panicked(&panic);
+                Pause::Lost
+            }
+            Ok(Ok(())) | Err(_) => Pause::Stopped,
+        }
+    }
+
+    async fn send(&mut self, chunk: Chunk, holding: &mut Holding) -> Result<(), Pause> {
+        for wave in &chunk.waves {
+            self.send_wave(wave, holding).await?;
+        }
+        SinkCounters::add(&self.counters.skipped, chunk.n_skipped);
+        holding.totals.skipped += chunk.n_skipped as u64;
+        holding.position = chunk.end;
+        holding.news = true;
+        // A busy sink never waits, so it must be asked here.
+        if self.until_note(holding).is_zero() { self.note(holding).await } else { Ok(()) }
+    }
+
+    /// Sends a wave until the broker has all of it, or another node may have more luck with it.
+    async fn send_wave(&mut self, wave: &[SinkEvent], holding: &mut Holding) -> Result<(), Pause> {
+        let began = self.engine.now();
+        let mut wait = self.options.wait_base;
+        loop {
+            match self.try_send(wave, holding).await? {
+                Ok(sent) => {
+                    self.confirmed(wave, &sent, holding);
+                    return Ok(());
+                }
+                Err(error) => self.failed(&error, wait, holding),
+            }
+            if self.engine.store().is_shared() && self.engine.now().since(began) >= self.options.lease {
+                tracing::info!(sink = self.sink.name(), "leaving the sink to another node, if there is one");
+                return Err(Pause::GivenUp);
+            }
+            self.wait_out(wait, holding).await?;
+            wait = (wait * 2).min(self.options.wait_max);
+        }
+    }
+
+    /// One try, during which the sink stays held.
+    async fn try_send(
+        &mut self,
+        wave: &[SinkEvent],
+        holding: &mut Holding,
+    ) -> Result<Result<SinkSent, SinkError>, Pause> {
+        let sink = self.sink.clone();
+        let mut sending = pin!(caught(async { sink.send(wave).await }));
+        let mut late = self.engine.clock().sleep(self.options.send_timeout);
+        loop {
+            let wait = self.until_note(holding);
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return Err(Pause::Stopped),
+                sent = &mut sending => return Ok(sent.unwrap_or_else(|panic| {
+                    Err(SinkError(format!("the sink panicked: {panic}")))
+                })),
+                () = &mut late => {
+                    let text = format!("no confirmation within {} s", self.options.send_timeout.as_secs());
+                    return Ok(Err(SinkError(text)));
+                }
+                () = self.engine.clock().sleep(wait) => self.note(holding).await?,
+            }
+        }
+    }
+
+    fn confirmed(&self, wave: &[SinkEvent], sent: &SinkSent, holding: &mut Holding) {
+        for (index, reason) in &sent.refused {
+            let event = wave.get(*index);
+            tracing::error!(
+                sink = self.sink.name(),
+                job.id = event.map(|event| event.job.id.to_string()),
+                reason,
+                "the broker will never take this event; it is left out"
+            );
+        }
+        let now = self.engine.now();
+        SinkCounters::add(&self.counters.sent, sent.n_sent);
+        SinkCounters::add(&self.counters.refused, sent.refused.len());
+        holding.totals.sent += sent.n_sent as u64;
+        holding.totals.refused += sent.refused.len() as u64;
+        if sent.n_sent > 0 {
+            holding.sent_at = Some(now);
+        }
+        if let Some((since, _)) = holding.trouble.take() {
+            let after_s = now.since(since).as_secs();
+            tracing::info!(sink = self.sink.name(), after_s, "the sink sends again");
+            holding.complained_at = None;
+            holding.news = true;
+        }
+    }
+
+    fn failed(&self, error: &SinkError, wait: Duration, holding: &mut Holding) {
+        let now = self.engine.now();
+        SinkCounters::add(&self.counters.errors, 1);
+        let since = holding.trouble.as_ref().map_or(now, |(since, _)| *since);
+        let is_new = holding.trouble.as_ref().is_none_or(|(_, message)| *message != error.0);
+        if is_new || holding.complained_at.is_none_or(|at| now.since(at) >= COMPLAIN_EVERY) {
+            let (failing_s, next_ms) = (now.since(since).as_secs(), wait.as_millis() as u64);
+            tracing::warn!(sink = self.sink.name(), %error, failing_s, next_ms, "could not send; trying again");
+            holding.complained_at = Some(now);
+        }
+        holding.trouble = Some((since, error.0.clone()));
+        holding.news |= is_new;
+    }
+
+    /// Waits before the next try, during which the sink stays held.
+    async fn wait_out(&mut self, span: Duration, holding: &mut Holding) -> Result<(), Pause> {
+        let mut over = self.engine.clock().sleep(span);
+        loop {
+            let wait = self.until_note(holding);
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return Err(Pause::Stopped),
+                () = &mut over => return Ok(()),
+                () = self.engine.clock().sleep(wait) => self.note(holding).await?,
+            }
+        }
+    }
+
+    /// How long the store need not hear of it.
+    fn until_note(&self, holding: &Holding) -> Duration {
+        let every = if holding.news { self.options.save_every } else { self.options.lease / 3 };
+        every.saturating_sub(self.engine.now().since(holding.noted_at))
+    }
+
+    /// Writes how far the sink is, which also keeps it held.
+    async fn note(&self, holding: &mut Holding) -> Result<(), Pause> {
+        let began = self.engine.now();
+        let report = SinkCommand::Report(self.report(holding));
+        match self.engine.commands().run(Command::Sink(report)).await {
+            Ok(_) => {
+                holding.noted_at = began;
+                holding.news = false;
+                Ok(())
+            }
+            Err(Error::Refused(Refusal::LeaseLost)) => {
+                tracing::info!(sink = self.sink.name(), "another node sends for the sink");
+                Err(Pause::Lost)
+            }
+            Err(Error::Stopped) => Err(Pause::Stopped),
+            // Another node may believe by now that this one is gone.
+            Err(_) if self.engine.now().since(holding.noted_at) >= self.options.lease => Err(Pause::Lost),
+            Err(error) => {
+                tracing::debug!(sink = self.sink.name(), %error, "could not note how far the sink is");
+                self.engine.clock().sleep(PAUSE).await;
+                Ok(())
+            }
+        }
+    }
+
+    fn report(&self, holding: &Holding) -> SinkReport {
+        SinkReport {
+            sink: self.name(),
+            fence: holding.fence,
+            lease: self.options.lease,
+            position: holding.position,
+            totals: holding.totals,
+            sent_at: holding.sent_at,
+            trouble: holding.trouble.clone(),
+        }
+    }
+
+    async fn pause(&mut self, span: Duration) -> Result<(), Pause> {
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => Err(Pause::Stopped),
+            () = self.engine.clock().sleep(span) => Ok(()),
+        }
+    }
+}

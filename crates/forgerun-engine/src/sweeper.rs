@@ -1,0 +1,100 @@
+//! Deletes what has outlived its use: old journal rows, tombstones, revoked keys and settled deliveries, the content of
+//! expired results, limits that nobody uses, bytes that no result names. In small bites.
+
+use std::sync::Arc;
+
+use forgerun_core::limits;
+use forgerun_core::rows::Minute;
+use forgerun_core::time::Time;
+use forgerun_store::{Sweep, Swept};
+use tokio_util::sync::CancellationToken;
+
+use crate::committer::CommitContext;
+use crate::options::Options;
+use crate::sinks::Unsent;
+
+/// Runs until told to stop. Being cut off anywhere is safe: a bite is deleted whole or not at all.
+pub(crate) async fn run(context: Arc<CommitContext>, options: Options, stop: CancellationToken) {
+    tokio::select! {
+        biased;
+        () = stop.cancelled() => {}
+        () = work(&context, &options) => {}
+    }
+    // Whoever gathers what went between two sweeps must not wait for the next.
+    context.observer.swept(&Swept::default());
+}
+
+async fn work(context: &CommitContext, options: &Options) {
+    loop {
+        let mut swept = Swept::default();
+        loop {
+            match sweep(context, options).await {
+                Ok(bite) => {
+                    swept += bite;
+                    if bite.total() < options.sweep_max {
+                        break;
+                    }
+                    // A full bite: there is probably more. Others come first in between.
+                    tokio::task::yield_now().await;
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "could not sweep; trying again later");
+                    break;
+                }
+            }
+        }
+        context.observer.swept(&swept);
+        context.clock.sleep(options.sweep_every).await;
+    }
+}
+
+impl Options {
+    /// What may go by now, but for what sinks have not sent.
+    pub fn sweep(&self, now: Time, unsent: &Unsent) -> Sweep {
+        Sweep {
+            journal_before: now - self.journal_keep,
+            journal_until: unsent.journal_until(),
+            tombstones_before: now - self.tombstone_keep,
+            revoked_keys_before: now - self.revoked_key_keep,
+            deliveries_before: now - self.delivery_keep,
+            results_until: now,
+            limits_before: now,
+            activity_before: Minute::of(now - limits::ACTIVITY_KEEP),
+            loose_before: now - limits::LOOSE_BLOB,
+            limit: self.sweep_max,
+        }
+    }
+}
+
+async fn sweep(context: &CommitContext, options: &Options) -> Result<Swept, forgerun_store::Error> {
+    let now = context.clock.now();
+    let unsent = Unsent::find(&*context.store, now, options.sink_lag_max).await?;
+    let mut swept = context.store.sweep(options.sweep(now, &unsent)).await?;
+    swept += drop_overdue(context, options, &unsent).await?;
+    Ok(swept)
+}
+
+/// Deletes what a sink did not send for so long that nobody may wait for it any more, and says so.
+async fn drop_overdue(
+    context: &CommitContext,
+    options: &Options,
+    unsent: &Unsent,
+) -> Result<Swept, forgerun_store::Error> {
+    let overdue = context.clock.now() - options.sink_lag_max.max(options.journal_keep);
+    let dropped = unsent.before(&*context.store, overdue, options.sweep_max).await?;
+    if dropped.is_empty() {
+        return Ok(Swept::default());
+    }
+    let sweep = Sweep { journal_before: overdue, ..Sweep::nothing(options.sweep_max) };
+    let swept = context.store.sweep(sweep).await?;
+    for (sink, n_events) in dropped {
+        tracing::error!(
+            sink = sink.as_str(),
+            n_events,
+            max_lag_hours = options.sink_lag_max.as_secs() / 3600,
+            "events were deleted that the sink has not sent: it was behind for longer than sinks.max_lag_hours"
+        );
+        context.observer.dropped(sink.as_str(), n_events);
+    }
+    Ok(swept)
+}

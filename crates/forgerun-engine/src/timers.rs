@@ -1,0 +1,236 @@
+//! One loop for everything that time does: schedules, waits, leases, timeouts, expiry, retention. It sleeps until the next
+//! due moment and is woken when a commit brings an earlier one; it does not poll, except once in a while for what
+//! another node left behind.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use forgerun_core::command::{FailureCommand, FailuresDue, WorkerCommand, WorkerLost};
+use forgerun_core::record::Stored;
+use forgerun_core::schedule::Schedule;
+use forgerun_core::set_aside::SetAside;
+use forgerun_core::time::Time;
+use forgerun_core::{Answer, Command};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::Error;
+use crate::clock::Clock;
+use crate::committer::{CommandQueue, CommitContext};
+use crate::ids::Ids;
+use crate::options::Options;
+use crate::schedules;
+
+/// Rows that are given another chance when the engine starts.
+const RESTORED_MAX: usize = 1000;
+
+/// Schedules whose next ticks are checked when the engine starts: pages, and schedules of a page.
+const SCHEDULE_PAGES_MAX: usize = 200;
+/// See [`SCHEDULE_PAGES_MAX`].
+const SCHEDULE_PAGE: usize = 1000;
+
+/// When the loop must look next.
+#[derive(Clone)]
+pub(crate) struct Alarm {
+    inner: Arc<AlarmState>,
+}
+
+struct AlarmState {
+    /// Microseconds of the earliest known due moment.
+    earliest: AtomicI64,
+    earlier: Notify,
+}
+
+impl Default for Alarm {
+    fn default() -> Self {
+        let inner = AlarmState { earliest: AtomicI64::new(i64::MAX), earlier: Notify::new() };
+        Alarm { inner: Arc::new(inner) }
+    }
+}
+
+impl Alarm {
+    /// A job, or a delivery, is due at this moment.
+    pub(crate) fn set(&self, at: Time) {
+        if self.learn(at) {
+            self.inner.earlier.notify_one();
+        }
+    }
+
+    /// Remembers a moment without waking the loop, and says whether it is earlier than all it knew: for the loop itself,
+    /// which would otherwise wake itself for ever.
+    pub(crate) fn learn(&self, at: Time) -> bool {
+        at.as_micros() < self.inner.earliest.fetch_min(at.as_micros(), Ordering::AcqRel)
+    }
+
+    fn earliest(&self) -> Time {
+        Time::from_micros(self.inner.earliest.load(Ordering::Acquire))
+    }
+
+    /// Forgets what it knew. Whatever is set from now on counts again.
+    pub(crate) fn clear(&self) {
+        self.inner.earliest.store(i64::MAX, Ordering::Release);
+    }
+
+    /// Ready when something is due, or after `span_max`. An earlier moment only shortens the sleep: what is not due yet
+    /// costs no look into the store. Safe to drop.
+    pub(crate) async fn wait(&self, clock: &dyn Clock, span_max: Duration) {
+        loop {
+            let span = self.earliest().since(clock.now()).min(span_max);
+            if span.is_zero() {
+                return;
+            }
+            tokio::select! {
+                biased;
+                () = self.inner.earlier.notified() => {}
+                () = clock.sleep(span) => return,
+            }
+        }
+    }
+}
+
+/// Runs until told to stop. Being cut off anywhere is safe: a bite already handed to the committer is still written.
+pub(crate) async fn run(
+    context: Arc<CommitContext>,
+    commands: CommandQueue,
+    ids: Arc<Ids>,
+    options: Options,
+    stop: CancellationToken,
+) {
+    tokio::select! {
+        biased;
+        () = stop.cancelled() => {}
+        () = work(&context, &commands, &ids, &options) => {}
+    }
+}
+
+/// Ends only with the committer; a store that fails is asked again.
+async fn work(context: &CommitContext, commands: &CommandQueue, ids: &Ids, options: &Options) {
+    let clock = &*context.clock;
+    restore(context, commands).await;
+    if context.store.is_shared() {
+        bring_forward(context, commands).await;
+    }
+    loop {
+        match work_off(context, commands, ids, options).await {
+            Ok(()) => context.alarm.wait(clock, options.due_refresh).await,
+            Err(Error::Stopped) => return,
+            Err(error) => {
+                tracing::warn!(%error, "could not do what is due; trying again");
+                clock.sleep(options.store_retry).await;
+            }
+        }
+    }
+}
+
+/// Gives rows that were set aside another chance: this program may know better than the one that could not use them.
+async fn restore(context: &CommitContext, commands: &CommandQueue) {
+    let rows = match context.store.set_aside(RESTORED_MAX).await {
+        Ok(rows) => rows,
+        Err(error) => {
+            tracing::warn!(%error, "could not look for rows that were set aside");
+            return;
+        }
+    };
+    for SetAside { row, .. } in rows {
+        if let Err(error) = commands.run(Command::Restore(row)).await {
+            tracing::warn!(?row, %error, "a row stays set aside");
+        }
+    }
+}
+
+/// Corrects schedules whose next tick is later than their rule says: the clock of the database was ahead when it was set, and the schedule
+/// would be silent until the clock is there again.
+async fn bring_forward(context: &CommitContext, commands: &CommandQueue) {
+    let mut after = String::new();
+    for _ in 0..SCHEDULE_PAGES_MAX {
+        let page = match context.store.records::<Schedule>(None, after, SCHEDULE_PAGE).await {
+            Ok(page) => page,
+            Err(error) => {
+                tracing::warn!(%error, "could not look for schedules whose next tick is too late");
+                return;
+            }
+        };
+        let Some(last) = page.last() else { return };
+        after = last.key();
+        let now = context.clock.now();
+        for firing in page.into_iter().filter_map(|schedule| schedules::brought_forward(schedule, now)) {
+            if let Err(error) = commands.run(firing).await {
+                tracing::warn!(%error, "could not correct the next tick of a schedule");
+            }
+        }
+    }
+}
+
+/// Does all that is due, bite by bite, then learns what is due next.
+async fn work_off(
+    context: &CommitContext,
+    commands: &CommandQueue,
+    ids: &Ids,
+    options: &Options,
+) -> Result<(), Error> {
+    // Cleared before the look, so that a moment set during it is kept.
+    context.alarm.clear();
+    loop {
+        match context.store.next_due().await? {
+            Some(at) if at <= context.clock.now() => {}
+            Some(at) => {
+                context.alarm.learn(at);
+                return Ok(());
+            }
+            None => return Ok(()),
+        }
+        match commands.run(Command::Due(options.due_max)).await? {
+            // Another node holds what is due, or the clock went back: look again later.
+            Answer::Due { n_jobs: 0, n_records: 0, more: false, .. } => return Ok(()),
+            Answer::Due { workers_lost, failures, schedules, .. } => {
+                // What of this fails does not keep the rest from being done.
+                let folded = fold(commands, failures).await;
+                let fired = fire(context, commands, ids, schedules, options.queue_max).await;
+                let taken_back = take_back(commands, workers_lost).await;
+                folded.and(fired).and(taken_back)?;
+            }
+            answer => unreachable!("a look at what is due was answered with {answer:?}"),
+        }
+    }
+}
+
+/// Has the ticks of schedules dealt with, all in as few transactions as possible.
+async fn fire(
+    context: &CommitContext,
+    commands: &CommandQueue,
+    ids: &Ids,
+    schedules: Vec<Schedule>,
+    queue_max: Option<u64>,
+) -> Result<(), Error> {
+    let clock = &*context.clock;
+    let now = clock.now();
+    let firing = |schedule| schedules::fire(schedule, now, queue_max, || ids.job(clock));
+    let answers = commands.run_all(schedules.into_iter().map(firing).collect()).await;
+    answers.into_iter().collect::<Result<Vec<_>, _>>().map(drop)
+}
+
+/// Takes back the jobs of workers that are gone.
+async fn take_back(commands: &CommandQueue, lost: Vec<WorkerLost>) -> Result<(), Error> {
+    for lost in &lost {
+        tracing::info!(worker = %lost.worker.name, jobs = lost.jobs.len(), "a worker is gone; taking back its jobs");
+    }
+    let take_back = |lost| Command::Worker(WorkerCommand::Lost(lost));
+    let answers = commands.run_all(lost.into_iter().map(take_back).collect()).await;
+    answers.into_iter().collect::<Result<Vec<_>, _>>().map(drop)
+}
+
+/// Has failures added to their groups, and groups forgotten whose time is over or for which there is no room.
+async fn fold(commands: &CommandQueue, due: FailuresDue) -> Result<(), Error> {
+    let mut over = due.over.clone();
+    if !due.batches.is_empty() {
+        match commands.run(Command::Failure(FailureCommand::Fold(due))).await? {
+            Answer::Folded { surplus } => over.extend(surplus),
+            answer => unreachable!("a command about failures was answered with {answer:?}"),
+        }
+    }
+    if !over.is_empty() {
+        commands.run(Command::Failure(FailureCommand::Forget(over))).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! Batches: their items run side by side, each as its own kind says, and the batch is over with the last of them. Items that
+//! went well before, in an earlier attempt or execution, are not run again (ruling C-81).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use forgerun_core::command::Note;
+use forgerun_core::item::{Item, ItemEnd, ItemError};
+use forgerun_core::job::Job;
+use forgerun_core::work::Definition;
+use forgerun_store::{Error, Store};
+
+use super::WorkerOptions;
+use super::plan::{AttemptPlan, PROGRESS_FROM, PlannedEnd, PlannedNote, single};
+
+/// Progress is told in steps of at least so many percent: each is a write.
+const STEP_PERCENT: u8 = 10;
+
+/// What an attempt at a batch is about.
+pub(super) struct BatchItems {
+    items: Vec<Item>,
+    /// How items ended before.
+    before: Vec<ItemEnd>,
+    /// Whether that was in an earlier attempt of this same execution, rather than in an execution that a client gave up on.
+    same_execution: bool,
+}
+
+/// Reads what an attempt at this job is about; `None` if it is no batch.
+pub(super) async fn read(store: &dyn Store, job: &Job) -> Result<Option<BatchItems>, Error> {
+    if job.head.items.is_none() {
+        return Ok(None);
+    }
+    let inputs = store.inputs(vec![job.id]).await?;
+    let items = inputs.into_iter().next().map(|(_, input)| input.items).unwrap_or_default();
+    let now = store.items(job.execution).await?;
+    let same_execution = now.is_some();
+    let before = match now {
+        Some(before) => before,
+        None => newest_list(store, job).await?,
+    };
+    Ok(Some(BatchItems { items, before, same_execution }))
+}
+
+/// How items ended in the newest execution before this one whose worker lived to tell.
+async fn newest_list(store: &dyn Store, job: &Job) -> Result<Vec<ItemEnd>, Error> {
+    for &past in job.executions_past.iter().rev() {
+        if let Some(ends) = store.items(past).await? {
+            return Ok(ends);
+        }
+    }
+    Ok(Vec::new())
+}
+
+/// Plans an attempt at a batch.
+pub(super) fn plan(job: &Job, parts: BatchItems, options: &WorkerOptions) -> AttemptPlan {
+    let limit = job.head.timeout.unwrap_or(options.max_runtime);
+    // An item that runs too long is its own failure; the batch must be over before its time is.
+    let item_limit = limit - limit / 20;
+    let limit_ms = u32::try_from(item_limit.as_millis()).unwrap_or(u32::MAX);
+    let before: BTreeMap<String, ItemEnd> =
+        parts.before.into_iter().map(|end| (end.id.clone(), end)).collect();
+    let stays = |end: &ItemEnd| match &end.error {
+        None => true,
+        Some(error) => parts.same_execution && !error.retryable,
+    };
+    let mut ends = Vec::with_capacity(parts.items.len());
+    let mut lengths = Vec::with_capacity(parts.items.len());
+    for item in parts.items {
+        let kept = before.get(&item.id).filter(|end| stays(end));
+        let (length, end) = match kept {
+            Some(end) => (Duration::ZERO, end.clone()),
+            None => run(job, item, item_limit, limit_ms, options.time_scale),
+        };
+        lengths.push(length);
+        ends.push(end);
+    }
+    lengths.sort_unstable();
+    let length = lengths.last().copied().unwrap_or_default();
+    AttemptPlan { length, marks: marks(&lengths), fate: PlannedEnd::Items(Arc::from(ends)) }
+}
+
+/// How long an item takes, and how it ends.
+fn run(job: &Job, item: Item, limit: Duration, limit_ms: u32, time_scale: f64) -> (Duration, ItemEnd) {
+    let definition = item.work_kind.map(|kind| Definition::of(kind, limit_ms));
+    let plan = single(&job.head, definition, job.attempt, limit, time_scale);
+    let error = match plan.fate {
+        PlannedEnd::Failure(error) => Some(ItemError {
+            retryable: error.retryable.unwrap_or(error.kind.entry().retryable),
+            kind: error.kind,
+            message: error.message,
+        }),
+        PlannedEnd::Success { .. } | PlannedEnd::Items(_) | PlannedEnd::HandBack => None,
+    };
+    (plan.length, ItemEnd { id: item.id, error })
+}
+
+/// Progress as items end; `lengths` are sorted.
+fn marks(lengths: &[Duration]) -> Vec<PlannedNote> {
+    let length = lengths.last().copied().unwrap_or_default();
+    let mut marks: Vec<PlannedNote> = Vec::new();
+    let mut said = 0;
+    for (done, &after) in (1..).zip(lengths).take_while(|(_, after)| **after < length) {
+        let percent = (done * 100 / lengths.len()) as u8;
+        if length >= PROGRESS_FROM && percent >= said + STEP_PERCENT {
+            said = percent;
+            let message = Some(format!("{done} of {} items", lengths.len()));
+            marks.push(PlannedNote { after, note: Note::Progress { percent, message }, needed: false });
+        }
+    }
+    marks
+}

@@ -1,0 +1,436 @@
+//! One of the workers: a loop with slots. A round reports what there is to report, and claims for the slots that are free where it knows of
+//! work; all of it goes to the committer at once. Where it knows of none, a claim for these slots stands with the line of waiting workers,
+//! and the batch that brings work takes it along. Between two rounds the loop sleeps until the next moment of one of its runs, or until it is
+//! woken or given work.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use forgerun_core::command::{Claim, Content, Output, WorkerKind};
+use forgerun_core::id::JobId;
+use forgerun_core::job::{Job, Name};
+use forgerun_core::queue::QueueId;
+use forgerun_core::state::State;
+use forgerun_core::time::Time;
+use forgerun_core::{Answer, Command, limits};
+use forgerun_store::QueueCounts;
+use tokio::sync::broadcast::{self, error::RecvError, error::TryRecvError};
+use tokio_util::sync::CancellationToken;
+
+use super::batch;
+use super::queue_hints::{HintedQueues, QueueHints};
+use super::run::{ReportAnswer, Run, RunReport};
+use super::{Gauges, WorkerOptions};
+use crate::wakeups::StandingClaim;
+use crate::{Engine, Error, KeepError};
+
+/// When the worker stops, what ends within this time is finished: a hand-back would cost another the whole work again.
+const FINISH_WITHIN: Duration = Duration::from_secs(1);
+
+/// How long a stopping worker tries to report to a store that fails. The leases see to the rest.
+const STOP_MAX: Duration = Duration::from_secs(5);
+
+/// The first wait after a store failed, and the longest: short against any lease.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+pub(super) struct WorkerLoop {
+    engine: Engine,
+    options: Arc<WorkerOptions>,
+    gauges: Arc<Gauges>,
+    name: Name,
+    queue_hints: QueueHints,
+    called_off: broadcast::Receiver<Arc<[JobId]>>,
+    stop: CancellationToken,
+    engine_stop: CancellationToken,
+    runs: Vec<Run>,
+    /// A claim for slots that are free, and how many.
+    standing: Option<(StandingClaim, usize)>,
+    /// The queue that was first in the last claim.
+    last_queue: Option<Name>,
+    /// Whether a claim may go with the reports that make room for it: only where the store decides them in this order.
+    claims_with_ends: bool,
+    /// Nothing is sent before this; the store is in trouble.
+    pause_until: Time,
+    /// The next pause.
+    pause: Duration,
+    /// Set once the worker stops: when to give up on a store that fails.
+    stop_by: Option<Time>,
+    last_now: Time,
+}
+
+/// What goes to the committer at once.
+#[derive(Default)]
+struct CommandRound {
+    commands: Vec<Command>,
+    /// Whose report each command is, by place in `runs`, in ascending order.
+    reports: Vec<(usize, RunReport)>,
+    /// Present if the last command is a claim.
+    look: Option<HintedQueues>,
+}
+
+impl WorkerLoop {
+    pub(super) fn new(
+        engine: Engine,
+        options: Arc<WorkerOptions>,
+        gauges: Arc<Gauges>,
+        number: usize,
+        stop: CancellationToken,
+    ) -> WorkerLoop {
+        // A node name that leaves no room for a number is a name all the same.
+        let name = Name::new(&format!("{}-{number}", options.node)).unwrap_or_else(|| options.node.clone());
+        let queue_hints = engine.queue_hints();
+        WorkerLoop {
+            called_off: queue_hints.called_off(),
+            queue_hints,
+            stop,
+            engine_stop: engine.stop_signal(),
+            runs: Vec::new(),
+            standing: None,
+            last_queue: None,
+            claims_with_ends: engine.store().lanes() <= 1,
+            pause_until: Time::ZERO,
+            pause: PAUSE_MIN,
+            stop_by: None,
+            last_now: engine.now(),
+            engine,
+            options,
+            gauges,
+            name,
+        }
+    }
+
+    /// Works until told to stop. Being cut off anywhere is safe: what it holds comes back when its lease ends.
+    pub(super) async fn work(mut self) {
+        loop {
+            let now = self.now();
+            self.hear(now);
+            if let Some((claim, _)) = &mut self.standing
+                && let Some(answer) = claim.try_answer()
+            {
+                self.receive(answer, now).await;
+            }
+            let is_idle = self.runs.is_empty() && self.standing.is_none();
+            if self.engine.is_stopping() || (self.stop_by.is_some() && is_idle) {
+                break;
+            }
+            if now < self.pause_until {
+                self.wait(now).await;
+                continue;
+            }
+            self.learn_queues(now).await;
+            if !self.keep_results(now).await {
+                continue;
+            }
+            let round = self.round(now);
+            self.stand(&round);
+            if round.commands.is_empty() {
+                self.wait(now).await;
+            } else {
+                self.carry_out(round).await;
+            }
+        }
+        self.let_go(self.runs.len());
+    }
+
+    /// The moment now. A clock that was set back takes the runs along, so that their work does not take longer.
+    fn now(&mut self) -> Time {
+        let now = self.engine.now();
+        let back = self.last_now.since(now);
+        if !back.is_zero() {
+            self.runs.iter_mut().for_each(|run| run.shift_back(back));
+            self.pause_until = self.pause_until - back;
+            self.stop_by = self.stop_by.map(|stop_by| stop_by - back);
+        }
+        self.last_now = now;
+        now
+    }
+
+    /// Hears what was said meanwhile. Not left to [`Self::wait`]: a busy loop never waits.
+    fn hear(&mut self, now: Time) {
+        loop {
+            match self.called_off.try_recv() {
+                Ok(jobs) => self.ask_about(&jobs, now),
+                Err(TryRecvError::Lagged(_)) => self.runs.iter_mut().for_each(|run| run.ask(now)),
+                Err(TryRecvError::Empty | TryRecvError::Closed) => break,
+            }
+        }
+        if self.stop_by.is_none() && self.stop.is_cancelled() {
+            self.stop_by = Some(now + STOP_MAX);
+            let latest = now + FINISH_WITHIN;
+            self.runs.iter_mut().for_each(|run| run.give_up_unless_over_by(latest, now));
+            self.withdraw();
+        }
+    }
+
+    /// Takes back the claim that stands, and gives how many slots it keeps nevertheless, because a batch has it.
+    fn withdraw(&mut self) -> usize {
+        if let Some((claim, n_slots)) = &mut self.standing
+            && !claim.withdraw()
+        {
+            return *n_slots;
+        }
+        self.standing = None;
+        0
+    }
+
+    /// Lets a claim stand for the slots that neither runs nor the claim of this round take.
+    fn stand(&mut self, round: &CommandRound) {
+        let n_free = if round.look.is_some() { 0 } else { self.n_free(0) };
+        let is_up_to_date = self.standing.as_ref().map_or(0, |(_, n_slots)| *n_slots) == n_free;
+        if !is_up_to_date && self.withdraw() == 0 && n_free > 0 {
+            let claim = self.claim(Vec::new(), n_free);
+            self.standing = Some((self.engine.wakeups().leave_built_in(claim), n_free));
+        }
+    }
+
+    /// Being called off is only a hint, perhaps about an earlier attempt: the answer to a sign of life decides.
+    fn ask_about(&mut self, jobs: &[JobId], now: Time) {
+        self.runs.iter_mut().filter(|run| jobs.contains(&run.job())).for_each(|run| run.ask(now));
+    }
+
+    fn n_free(&self, n_ending: usize) -> usize {
+        if self.stop_by.is_some() {
+            return 0;
+        }
+        let n_busy = self.runs.len() - if self.claims_with_ends { n_ending } else { 0 };
+        self.options.concurrency.saturating_sub(n_busy).min(limits::CLAIM_JOBS_MAX)
+    }
+
+    /// Asks the store for queues with work, if the hints do not name them.
+    async fn learn_queues(&mut self, now: Time) {
+        if self.n_free(0) == 0 || !self.queue_hints.take_missed() {
+            return;
+        }
+        // Cut off here, the hints would stay incomplete.
+        let unread = QueueReadDuty(Some(self.queue_hints.clone()));
+        match self.engine.store().queues().await {
+            Ok(queues) => {
+                unread.done();
+                let waiting = |stats: &&QueueCounts| {
+                    QueueId::is_shared(&stats.queue) && stats.counts.of(State::Queued) > 0
+                };
+                self.queue_hints.announce_queues(queues.iter().filter(waiting).map(|stats| &stats.queue));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "could not read the queues; trying again");
+                self.make_pause(now);
+            }
+        }
+    }
+
+    /// Keeps the results of attempts that are over, before their end is reported. Whether the store took them all.
+    async fn keep_results(&mut self, now: Time) -> bool {
+        let mut place = 0;
+        while let Some(run) = self.runs.get_mut(place) {
+            let Some(output) = run.result_to_keep(now) else {
+                place += 1;
+                continue;
+            };
+            let kept = keep(&self.engine, output).await;
+            let trouble = kept.as_ref().err().map(ToString::to_string).unwrap_or_default();
+            match run.kept(kept, self.engine.now()) {
+                ReportAnswer::GoesOn => {}
+                ReportAnswer::NotHeard if self.stop_by.is_none_or(|stop_by| now < stop_by) => {
+                    tracing::warn!(worker = %self.name, error = trouble, "could not keep a result; trying again");
+                    self.make_pause(now);
+                    return false;
+                }
+                ReportAnswer::NotHeard | ReportAnswer::Over => {
+                    self.runs.swap_remove(place);
+                    self.let_go(1);
+                }
+            }
+        }
+        true
+    }
+
+    fn round(&mut self, now: Time) -> CommandRound {
+        let mut round = CommandRound::default();
+        for (place, run) in self.runs.iter_mut().enumerate() {
+            if run.next_at() <= now
+                && let Some((step, command)) = run.report(now)
+            {
+                round.reports.push((place, step));
+                round.commands.push(command);
+            }
+        }
+        let n_ending = round.reports.iter().filter(|(_, step)| *step == RunReport::End).count();
+        if self.n_free(n_ending) > 0
+            && now >= self.pause_until
+            && let Some(look) = self.queue_hints.look(self.last_queue.as_ref())
+        {
+            let limit = self.n_free(n_ending).saturating_sub(self.withdraw());
+            if limit > 0 {
+                round.commands.push(Command::Claim(self.claim(look.queues.clone(), limit)));
+                self.last_queue = look.queues.first().cloned();
+                round.look = Some(look);
+            }
+        }
+        round
+    }
+
+    fn claim(&self, queues: Vec<Name>, limit: usize) -> Claim {
+        Claim {
+            worker: self.name.clone(),
+            worker_kind: WorkerKind::BuiltIn,
+            queues,
+            limit,
+            lease: None,
+            lease_default: self.options.lease,
+            start: true,
+            active_max: self.options.active_max,
+        }
+    }
+
+    async fn carry_out(&mut self, round: CommandRound) {
+        let mut answers = self.engine.commands().run_all(round.commands).await;
+        let claimed = round.look.and_then(|look| Some((look, answers.pop()?)));
+        let now = self.now();
+        let mut trouble = None;
+        // From the last to the first, so that removing one does not move those to come.
+        for ((place, step), answer) in round.reports.into_iter().zip(answers).rev() {
+            let error = answer.as_ref().err().cloned();
+            if let (RunReport::Sign { .. }, Ok(_)) = (step, &answer) {
+                self.gauges.beat(now);
+            }
+            match self.runs[place].settle(step, answer, now) {
+                ReportAnswer::GoesOn => {}
+                ReportAnswer::NotHeard if self.stop_by.is_none_or(|stop_by| now < stop_by) => trouble = error,
+                ReportAnswer::NotHeard | ReportAnswer::Over => {
+                    self.runs.swap_remove(place);
+                    self.let_go(1);
+                }
+            }
+        }
+        match claimed {
+            Some((look, Ok(Answer::Claimed { jobs, more, capped }))) => {
+                self.take(jobs, now).await;
+                if capped {
+                    self.queue_hints.found_cap(&look);
+                } else if more {
+                    self.queue_hints.found_more();
+                } else {
+                    self.queue_hints.found_nothing_left(&look);
+                }
+            }
+            Some((_, Ok(answer))) => unreachable!("a claim was answered with {answer:?}"),
+            Some((_, Err(error))) => trouble = Some(error),
+            None => {}
+        }
+        match trouble {
+            Some(Error::Stopped) => {}
+            Some(error) => {
+                tracing::warn!(worker = %self.name, %error, "could not report or claim; trying again");
+                self.make_pause(now);
+            }
+            None => self.pause = PAUSE_MIN,
+        }
+    }
+
+    /// Takes what a batch gave for the claim that stood. What it left, the commit has announced; where it failed, nothing was brought.
+    async fn receive(&mut self, answer: Result<Answer, Error>, now: Time) {
+        self.standing = None;
+        if let Ok(Answer::Claimed { jobs, .. }) = answer {
+            self.take(jobs, now).await;
+        }
+    }
+
+    async fn take(&mut self, jobs: Vec<Job>, now: Time) {
+        self.gauges.busy.fetch_add(jobs.len(), Ordering::Relaxed);
+        for job in &jobs {
+            tracing::debug!(
+                job.id = %job.id, worker = %self.name, queue = %job.head.queue, attempt = job.attempt,
+                definition = ?job.head.definition, "work begins"
+            );
+        }
+        for job in &jobs {
+            let run = match batch::read(&**self.engine.store(), job).await {
+                Ok(parts) => Run::new(job, parts, &self.options, now),
+                Err(error) => {
+                    tracing::warn!(job.id = %job.id, %error, "could not read the items; handing the batch back");
+                    self.make_pause(now);
+                    Run::new(job, None, &self.options, now).handed_back(now)
+                }
+            };
+            self.runs.push(run);
+        }
+        if self.stop_by.is_some() {
+            let latest = now + FINISH_WITHIN;
+            self.runs.iter_mut().for_each(|run| run.give_up_unless_over_by(latest, now));
+        }
+    }
+
+    fn make_pause(&mut self, now: Time) {
+        self.pause_until = now + self.pause;
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+    }
+
+    fn let_go(&self, n: usize) {
+        self.gauges.busy.fetch_sub(n, Ordering::Relaxed);
+    }
+
+    /// Returns when there may be something to do. Safe to drop anywhere.
+    async fn wait(&mut self, now: Time) {
+        let paused = now < self.pause_until;
+        let until = if paused { Some(self.pause_until) } else { self.runs.iter().map(Run::next_at).min() };
+        let may_claim = !paused && self.n_free(0) > 0;
+        let engine = self.engine.clone();
+        let nap = async {
+            match until {
+                Some(at) => engine.clock().sleep(at.since(now)).await,
+                None => std::future::pending().await,
+            }
+        };
+        let given = async {
+            match &mut self.standing {
+                Some((claim, _)) => claim.answer().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.engine_stop.cancelled() => {}
+            () = self.stop.cancelled(), if self.stop_by.is_none() => {}
+            heard = self.called_off.recv() => match heard {
+                Ok(jobs) => self.ask_about(&jobs, now),
+                Err(RecvError::Lagged(_)) => self.runs.iter_mut().for_each(|run| run.ask(now)),
+                Err(RecvError::Closed) => {}
+            },
+            answer = given => self.receive(answer, now).await,
+            () = self.queue_hints.announced(), if may_claim => {}
+            () = nap => {}
+        }
+    }
+}
+
+/// Keeps what an attempt left: in hand if it is small, otherwise beside the rows.
+async fn keep(engine: &Engine, output: Output) -> Result<Output, KeepError> {
+    let Output { media_type, file_name, content } = output;
+    match content {
+        Content::Inline(bytes) => {
+            let mut intake = engine.keep(media_type, file_name);
+            intake.write(bytes.into()).await?;
+            intake.finish().await
+        }
+        Content::Stored(_) => Ok(Output { media_type, file_name, content }),
+    }
+}
+
+/// The duty to read the queues: whoever does not get round to it gives it back.
+struct QueueReadDuty(Option<QueueHints>);
+
+impl QueueReadDuty {
+    fn done(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for QueueReadDuty {
+    fn drop(&mut self) {
+        if let Some(queue_hints) = &self.0 {
+            queue_hints.announce_anywhere();
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Contract `async-members`: failure reports have the members of draft-ratnawat-httpapi-async-problem-details-00.
+//!
+//! A job that fails and one that ends well are submitted and watched. The level says how far the reports go: none, Basic (any
+//! member), Full (`jobId`, `jobStatus` and `submittedAt`).
+
+use forgerun_problem::MEDIA_TYPE_JSON;
+use forgerun_problem::check::{Carrier, Finding, Level, inspect_on};
+use serde_json::Value;
+
+use super::Trouble;
+use super::exam::{Ask, Exam};
+use super::follow::{Followed, follow, is_under_way, submit};
+use super::rule::{Rule, must, should};
+use super::trace::Exchange;
+
+const ASSIGNED: Rule = must(
+    "AJ-SUB-01",
+    "the id of a job is assigned when it is accepted",
+    "answer an accepted submission with 202 and the job's id, as jobId and in Location",
+);
+const SAME_ID: Rule =
+    should("AJ-SUB-02", "jobId is the id in Location", "use one id for the job's address and for jobId");
+const LINK: Rule = should(
+    "AJ-SUB-03",
+    "an acceptance links to the status resource",
+    "add Link: <the job's address>; rel=\"status\"",
+);
+const ENDS: Rule = must(
+    "AJ-STM-02",
+    "a job reaches a terminal state",
+    "end the job, or give the tool more patience (poll.patience) or a job that fails sooner (operations.fails)",
+);
+const SERVED_AS: Rule = should(
+    "AJ-STA-01",
+    "a failure report is served as application/problem+json where that is accepted",
+    "answer Accept: application/problem+json on a failed job with the problem object",
+);
+const REPORT: Rule = must("AJ-AJM-20", "the members of a failure report are as the draft defines them", "");
+const UNDER_WAY: Rule = must("AJ-AJM-20", "the members of a job under way are as the draft defines them", "");
+const WELL: Rule =
+    must("AJ-AJM-20", "the members of a job that ended well are as the draft defines them", "");
+const PRESENT: Rule = should(
+    "AJ-AJM-03",
+    "failure reports have members for asynchronous jobs",
+    "add jobId, jobStatus and submittedAt at the top level of the problem object",
+);
+const STABLE: Rule = must(
+    "AJ-STM-01",
+    "a terminal state does not change any more",
+    "answer every question about an ended job with the same jobStatus",
+);
+const RETRY_AFTER: Rule = should(
+    "AJ-STA-07",
+    "Retry-After agrees with retryAfter",
+    "send Retry-After with the value of retryAfter",
+);
+const CORRELATION: Rule = should(
+    "AJ-AJM-14",
+    "correlationId echoes the client's identifier",
+    "put the X-Correlation-ID of the submission into the report's correlationId",
+);
+const INSTANCE: Rule = should(
+    "AJ-AJM-17",
+    "the instance of a report leads to the job",
+    "use the address of the job's status resource as instance",
+);
+const PLAIN: Rule = should(
+    "AJ-AJM-24",
+    "success is plain JSON",
+    "serve the status of a job that ended well as application/json",
+);
+
+pub(super) async fn judge(exam: &mut Exam) -> Result<Level, Trouble> {
+    let word = format!("conformance-{}", exam.random_word());
+    let job =
+        submit(exam, &exam.description.operations.fails.clone(), &[("X-Correlation-ID", &word)]).await?;
+    if !acceptance(exam, &job) {
+        return Ok(Level::None);
+    }
+    let level = failure(exam, &job, &word).await?;
+    success(exam).await?;
+    Ok(level)
+}
+
+/// Judges the answer to the submission. Returns whether there is a job to watch.
+fn acceptance(exam: &mut Exam, job: &Followed) -> bool {
+    let accepted = &job.accepted;
+    let has_id = !job.id.is_empty() || !accepted.header("location").is_empty();
+    if !exam.check(&ASSIGNED, accepted.status() == 202 && has_id, accepted) {
+        return false;
+    }
+    let last = job.location.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    if !job.id.is_empty() {
+        exam.check(&SAME_ID, last == job.id, accepted);
+    }
+    exam.check(&LINK, accepted.header("link").contains("status"), accepted);
+    true
+}
+
+async fn failure(exam: &mut Exam, job: &Followed, word: &str) -> Result<Level, Trouble> {
+    let answers = follow(exam, &job.location).await?;
+    for answer in answers.iter().filter(|answer| is_under_way(answer)) {
+        exam.findings(&UNDER_WAY, &of_members(answer), answer);
+    }
+    let last = answers.last().expect("a job is asked for at least once");
+    if !exam.check(&ENDS, !is_under_way(last), last) {
+        return Ok(inspect_on(last.object(), Carrier::Report).level);
+    }
+    let report = exam.send(Ask::get(&job.location).header("Accept", MEDIA_TYPE_JSON)).await?;
+    let is_problem = report.answer.media_type() == MEDIA_TYPE_JSON;
+    exam.check(&SERVED_AS, is_problem, &report);
+    let found = inspect_on(report.object(), Carrier::Report);
+    let findings = if is_problem { found.findings } else { of_members(&report) };
+    exam.findings(&REPORT, &findings, &report);
+    exam.check(&PRESENT, found.level != Level::None, &report);
+    around(exam, &report, word).await?;
+    stability(exam, job, &report).await?;
+    Ok(found.level)
+}
+
+/// What stands around the report: header fields, links, echoes.
+async fn around(exam: &mut Exam, report: &Exchange, word: &str) -> Result<(), Trouble> {
+    match report.object().get("retryAfter").and_then(Value::as_u64) {
+        Some(seconds) => {
+            exam.check(&RETRY_AFTER, report.header("retry-after") == seconds.to_string(), report);
+        }
+        None => exam.skip(&RETRY_AFTER, "the report has no retryAfter"),
+    }
+    exam.check(&CORRELATION, report.text("correlationId") == word, report);
+    let instance = report.text("instance").to_owned();
+    match !instance.is_empty() && exam.is_own(&instance) {
+        true => {
+            let found = exam.send(Ask::get(&instance)).await?;
+            exam.check(&INSTANCE, found.status() < 300, &found);
+        }
+        false => exam.skip(&INSTANCE, "the instance does not lead to the server itself"),
+    }
+    Ok(())
+}
+
+async fn stability(exam: &mut Exam, job: &Followed, report: &Exchange) -> Result<(), Trouble> {
+    for _ in 0..3 {
+        let again = exam.send(Ask::get(&job.location).header("Accept", MEDIA_TYPE_JSON)).await?;
+        exam.check(&STABLE, again.text("jobStatus") == report.text("jobStatus"), &again);
+    }
+    Ok(())
+}
+
+async fn success(exam: &mut Exam) -> Result<(), Trouble> {
+    let job = submit(exam, &exam.description.operations.succeeds.clone(), &[]).await?;
+    if job.accepted.status() != 202 {
+        return Ok(());
+    }
+    let answers = follow(exam, &job.location).await?;
+    let last = answers.last().expect("a job is asked for at least once");
+    if is_under_way(last) {
+        exam.skip(&PLAIN, "the job did not end in time");
+        return Ok(());
+    }
+    exam.check(&PLAIN, last.answer.media_type() == "application/json", last);
+    exam.findings(&WELL, &of_members(last), last);
+    Ok(())
+}
+
+/// What is wrong with the members in a plain status. It is no problem object, so `status` and others mean what the server wants, and it
+/// need not have any member, nor advice about retries: only what is there is judged.
+fn of_members(answer: &Exchange) -> Vec<Finding> {
+    let of_failures = ["AJ-AJM-03", "AJ-AJM-11", "AJ-AJM-12"];
+    let counts = |id: &str| id.starts_with("AJ-") && !of_failures.contains(&id);
+    let found = inspect_on(answer.object(), Carrier::Report);
+    found.findings.into_iter().filter(|finding| counts(finding.requirement)).collect()
+}

@@ -1,0 +1,347 @@
+//! Contract `ojs`: the core of Open Job Spec over HTTP. Jobs are pushed, shown, fetched, acknowledged, failed and cancelled, in a queue of
+//! their own; and requests that will not do are refused with the codes of the error catalogue.
+
+use forgerun_problem::Timestamp;
+use http::Method;
+use serde_json::{Map, Value, json};
+
+use super::Trouble;
+use super::exam::{Ask, Exam};
+use super::rule::{Rule, must, should};
+use super::trace::Exchange;
+
+const MANIFEST: Rule = must(
+    "OJS-SUB-02",
+    "the manifest says what the server implements",
+    "serve a manifest with specversion, implementation.name, conformance_level and protocols",
+);
+const PUSHED: Rule = must(
+    "OJS-SUB-02",
+    "a job is pushed with 201, Location and its envelope",
+    "answer 201 with Location and the job: id, type, queue, args, state, attempt, created_at",
+);
+const KEPT: Rule =
+    must("OJS-SUB-02", "type, args and meta come back as they were sent", "keep the envelope as it was sent");
+const TYPED: Rule = should(
+    "OJS-SUB-02",
+    "answers are application/openjobspec+json and say OJS-Version: 1.0",
+    "set Content-Type: application/openjobspec+json and OJS-Version: 1.0",
+);
+const STATES: Rule = must(
+    "OJS-STM-01",
+    "states are those of the lifecycle",
+    "use scheduled, available, pending, active, completed, retryable, cancelled and discarded",
+);
+const FETCHED: Rule = must(
+    "OJS-STM-01",
+    "a fetched job is active, and its attempt is counted",
+    "hand out an available job as active with attempt 1, and an empty list where there is none",
+);
+const COMPLETED: Rule =
+    must("OJS-STM-01", "an acknowledged job is completed", "answer an ack with state completed, and keep it");
+const ACK_AGAIN: Rule = must(
+    "OJS-STM-03",
+    "a second ack is refused with 409",
+    "answer 409 JOB_ALREADY_COMPLETED to an ack of a completed job",
+);
+const CANCEL_LATE: Rule = must(
+    "OJS-STM-02",
+    "an ended job cannot be cancelled",
+    "answer 409 INVALID_STATE_TRANSITION to the cancellation of an ended job",
+);
+const CANCELLED: Rule =
+    must("OJS-CAN-01", "a job can be cancelled", "answer DELETE of a job with the state cancelled");
+const DISCARDED: Rule = must(
+    "OJS-RTY-07",
+    "a failure that is not retryable ends the job",
+    "discard a job whose nack says retryable: false",
+);
+const RETRIED: Rule = must(
+    "OJS-EXE-01",
+    "a failure is retried as the policy says",
+    "make a job with attempts left retryable when its worker fails",
+);
+const HISTORY: Rule = must(
+    "OJS-RTY-01",
+    "each failure is recorded in errors",
+    "append every failure to the job's errors, in the order of attempts",
+);
+const ENTRY: Rule = must(
+    "OJS-RTY-03",
+    "an entry of errors has code, message, attempt and occurred_at",
+    "add the members that are missing; attempt counts from 1",
+);
+const ERRORS: Rule = must(
+    "OJS-ERR-01",
+    "an error has a code and a message",
+    "answer errors with a JSON object that has code and message",
+);
+const MESSAGE: Rule = must("OJS-ERR-02", "a message is not empty", "say in the message what is wrong");
+const TRUTH: Rule = must(
+    "OJS-ERR-03",
+    "errors of the caller are not retryable",
+    "say retryable: false, or nothing, for what will fail again",
+);
+const NO_TYPE: Rule = must(
+    "OJS-SUB-01",
+    "an envelope without type is refused with 400",
+    "answer 400 INVALID_PAYLOAD to an envelope without type",
+);
+const BAD_ENVELOPE: Rule = must(
+    "OJS-COD-03",
+    "a bad type or bad args are refused with 400",
+    "answer 400 with INVALID_JOB_TYPE or INVALID_ARGS",
+);
+const BAD_QUEUE: Rule = must(
+    "OJS-QWK-01",
+    "a bad queue name is refused with 400",
+    "answer 400 INVALID_QUEUE to a name with other characters than a-z, 0-9, hyphen and dot",
+);
+const BAD_POLICY: Rule = must(
+    "OJS-RTY-09",
+    "a bad retry policy is refused with 400 or 422",
+    "answer INVALID_RETRY_POLICY to a negative max_attempts",
+);
+const UNKNOWN: Rule = must(
+    "OJS-COD-07",
+    "an unknown job is 404 NOT_FOUND",
+    "answer 404 NOT_FOUND for an id that does not exist",
+);
+const STRANGER: Rule = must(
+    "OJS-COD-06",
+    "a request without credentials is 401 with WWW-Authenticate",
+    "answer 401 UNAUTHENTICATED with WWW-Authenticate",
+);
+
+const STATE_WORDS: [&str; 8] =
+    ["scheduled", "available", "pending", "active", "completed", "retryable", "cancelled", "discarded"];
+
+/// Whether the server has a manifest.
+pub(super) async fn is_there(exam: &Exam) -> Result<bool, Trouble> {
+    let manifest = exam.send(Ask::get(&exam.description.ojs.manifest)).await?;
+    Ok(manifest.status() == 200 && !manifest.object().is_empty())
+}
+
+pub(super) async fn judge(exam: &mut Exam) -> Result<(), Trouble> {
+    manifest(exam).await?;
+    let site = Site {
+        base: exam.description.ojs.base.clone(),
+        queue: format!("conformance-{}", exam.random_word()),
+    };
+    if !work(exam, &site).await? {
+        return Ok(());
+    }
+    failures(exam, &site).await?;
+    cancelling(exam, &site).await?;
+    refusals(exam, &site).await
+}
+
+/// Where requests go.
+struct Site {
+    base: String,
+    /// A queue that nobody else uses.
+    queue: String,
+}
+
+impl Site {
+    fn path(&self, rest: &str) -> String {
+        format!("{}{rest}", self.base)
+    }
+
+    fn push(&self, options: Value) -> Ask {
+        let mut all = options;
+        all["queue"] = self.queue.clone().into();
+        let envelope = json!({"type": "conformance.check", "args": [1, "two", {"three": null}], "meta": {"a": "b"}, "options": all});
+        Ask::post(&self.path("/jobs"), &envelope)
+    }
+
+    fn fetch(&self) -> Ask {
+        let body = json!({"queues": [self.queue], "count": 1, "worker_id": "conformance"});
+        Ask::post(&self.path("/workers/fetch"), &body)
+    }
+}
+
+/// The job in an answer, nested or not.
+fn job(exchange: &Exchange) -> &Map<String, Value> {
+    exchange.object().get("job").and_then(Value::as_object).unwrap_or(exchange.object())
+}
+
+fn text<'a>(object: &'a Map<String, Value>, name: &str) -> &'a str {
+    object.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+async fn manifest(exam: &mut Exam) -> Result<(), Trouble> {
+    let answer = exam.send(Ask::get(&exam.description.ojs.manifest)).await?;
+    let body = answer.object();
+    let is_right = answer.status() == 200
+        && body.get("specversion").is_some_and(Value::is_string)
+        && body.get("implementation").is_some_and(|about| about["name"].is_string())
+        && body.contains_key("conformance_level")
+        && body.get("protocols").is_some_and(Value::is_array);
+    exam.check(&MANIFEST, is_right, &answer);
+    Ok(())
+}
+
+/// Pushes a job. Returns its id, empty if there is none.
+async fn push(exam: &mut Exam, site: &Site, options: Value) -> Result<String, Trouble> {
+    let pushed = exam.send(site.push(options)).await?;
+    if matches!(pushed.status(), 401 | 403) {
+        return Err(Trouble::NotAuthorised(pushed.got()));
+    }
+    let job = job(&pushed);
+    let members = ["id", "type", "queue", "args", "state", "attempt", "created_at"];
+    let has_all = members.iter().all(|name| job.get(*name).is_some_and(|value| !value.is_null()));
+    let dated = Timestamp::parse(text(job, "created_at")).is_ok();
+    let is_right = pushed.status() == 201 && !pushed.header("location").is_empty() && has_all && dated;
+    exam.check(&PUSHED, is_right, &pushed);
+    let is_typed = pushed.answer.media_type() == "application/openjobspec+json";
+    exam.check(&TYPED, is_typed && pushed.header("ojs-version") == "1.0", &pushed);
+    exam.check(&STATES, STATE_WORDS.contains(&text(job, "state")), &pushed);
+    Ok(text(job, "id").to_owned())
+}
+
+/// Fetches one job; whether it is this one, active for the first time.
+async fn fetch(exam: &mut Exam, site: &Site, id: &str) -> Result<(), Trouble> {
+    let fetched = exam.send(site.fetch()).await?;
+    let first = &fetched.object().get("jobs").map_or(&Value::Null, |jobs| &jobs[0]);
+    let is_right = first["id"] == id && first["state"] == "active" && first["attempt"] == 1;
+    exam.check(&FETCHED, fetched.status() == 200 && is_right, &fetched);
+    Ok(())
+}
+
+async fn show(exam: &mut Exam, site: &Site, id: &str) -> Result<Exchange, Trouble> {
+    let shown = exam.send(Ask::get(&site.path(&format!("/jobs/{id}")))).await?;
+    exam.check(&STATES, STATE_WORDS.contains(&text(job(&shown), "state")), &shown);
+    Ok(shown)
+}
+
+/// A job is pushed, shown, fetched and acknowledged. Returns whether pushing works at all.
+async fn work(exam: &mut Exam, site: &Site) -> Result<bool, Trouble> {
+    let id = push(exam, site, json!({})).await?;
+    if id.is_empty() {
+        return Ok(false);
+    }
+    let shown = show(exam, site, &id).await?;
+    let sent = (json!("conformance.check"), json!([1, "two", {"three": null}]), json!({"a": "b"}));
+    let kept = (&job(&shown)["type"], &job(&shown)["args"], &job(&shown)["meta"]);
+    exam.check(&KEPT, kept == (&sent.0, &sent.1, &sent.2), &shown);
+    fetch(exam, site, &id).await?;
+    let empty = exam.send(site.fetch()).await?;
+    let none = empty.object().get("jobs").and_then(Value::as_array).is_some_and(Vec::is_empty);
+    exam.check(&FETCHED, empty.status() == 200 && none, &empty);
+    let ack = Ask::post(&site.path("/workers/ack"), &json!({"job_id": id, "result": {"done": true}}));
+    let acknowledged = exam.send(ack.clone()).await?;
+    let shown = show(exam, site, &id).await?;
+    let is_completed = text(job(&shown), "state") == "completed";
+    exam.check(&COMPLETED, acknowledged.status() == 200 && is_completed, &acknowledged);
+    let again = exam.send(ack).await?;
+    refusal(exam, &ACK_AGAIN, &again, &[409]);
+    let late = exam.send(Ask::new(Method::DELETE, &site.path(&format!("/jobs/{id}")))).await?;
+    refusal(exam, &CANCEL_LATE, &late, &[409]);
+    Ok(true)
+}
+
+async fn failures(exam: &mut Exam, site: &Site) -> Result<(), Trouble> {
+    let id = push(
+        exam,
+        site,
+        json!({"retry": {"max_attempts": 3, "initial_interval": "PT1H", "max_interval": "PT1H"}}),
+    )
+    .await?;
+    fetch(exam, site, &id).await?;
+    fail(exam, site, &id, true).await?;
+    let shown = show(exam, site, &id).await?;
+    exam.check(&RETRIED, text(job(&shown), "state") == "retryable", &shown);
+    let errors = job(&shown).get("errors").and_then(Value::as_array);
+    exam.check(&HISTORY, errors.is_some_and(|errors| errors.len() == 1), &shown);
+    let entry = errors.and_then(|errors| errors.first()).cloned().unwrap_or_default();
+    let is_entry = entry["code"].is_string()
+        && entry["message"].is_string()
+        && entry["attempt"] == 1
+        && entry["occurred_at"].as_str().is_some_and(|time| Timestamp::parse(time).is_ok());
+    exam.check(&ENTRY, is_entry, &shown);
+    let id = push(exam, site, json!({})).await?;
+    fetch(exam, site, &id).await?;
+    fail(exam, site, &id, false).await?;
+    let shown = show(exam, site, &id).await?;
+    exam.check(&DISCARDED, text(job(&shown), "state") == "discarded", &shown);
+    Ok(())
+}
+
+async fn fail(exam: &Exam, site: &Site, id: &str, retryable: bool) -> Result<(), Trouble> {
+    let error = json!({"code": "handler_error", "message": "a failure of the conformance check", "retryable": retryable});
+    exam.send(Ask::post(&site.path("/workers/nack"), &json!({"job_id": id, "error": error}))).await?;
+    Ok(())
+}
+
+async fn cancelling(exam: &mut Exam, site: &Site) -> Result<(), Trouble> {
+    let id = push(exam, site, json!({})).await?;
+    let cancel = Ask::new(Method::DELETE, &site.path(&format!("/jobs/{id}")));
+    let cancelled = exam.send(cancel.clone()).await?;
+    let is_cancelled = text(job(&cancelled), "state") == "cancelled";
+    exam.check(&CANCELLED, cancelled.status() == 200 && is_cancelled, &cancelled);
+    let again = exam.send(cancel).await?;
+    refusal(exam, &CANCEL_LATE, &again, &[409]);
+    Ok(())
+}
+
+async fn refusals(exam: &mut Exam, site: &Site) -> Result<(), Trouble> {
+    let jobs = site.path("/jobs");
+    let bad = [
+        (&NO_TYPE, json!({"args": []}), &[400][..]),
+        (&BAD_ENVELOPE, json!({"type": "Not A Type!", "args": []}), &[400]),
+        (&BAD_ENVELOPE, json!({"type": "conformance.check", "args": "text"}), &[400]),
+        (
+            &BAD_QUEUE,
+            json!({"type": "conformance.check", "args": [], "options": {"queue": "no queue!"}}),
+            &[400],
+        ),
+        (
+            &BAD_POLICY,
+            json!({"type": "conformance.check", "args": [], "options": {"queue": site.queue, "retry": {"max_attempts": -1}}}),
+            &[400, 422],
+        ),
+    ];
+    for (rule, envelope, statuses) in bad {
+        let answer = exam.send(Ask::post(&jobs, &envelope)).await?;
+        refusal(exam, rule, &answer, statuses);
+    }
+    let answer = exam.send(Ask::get(&format!("{jobs}/{}", exam.unknown_id()))).await?;
+    refusal(exam, &UNKNOWN, &answer, &[404]);
+    let is_named = codes(&answer).any(|code| code.eq_ignore_ascii_case("NOT_FOUND"));
+    exam.check(&UNKNOWN, is_named, &answer);
+    if !exam.has_key() {
+        exam.skip(&STRANGER, "no key was given, so the server may be open to all");
+        return Ok(());
+    }
+    let answer = exam.send(site.push(json!({})).without_key()).await?;
+    refusal(exam, &STRANGER, &answer, &[401]);
+    exam.check(&STRANGER, !answer.header("www-authenticate").is_empty(), &answer);
+    Ok(())
+}
+
+/// Judges a refusal: its status, and that its body is an error.
+fn refusal(exam: &mut Exam, rule: &Rule, answer: &Exchange, statuses: &[u16]) {
+    if !exam.check(rule, statuses.contains(&answer.status()), answer) {
+        return;
+    }
+    exam.check(&ERRORS, codes(answer).next().is_some() && messages(answer).next().is_some(), answer);
+    exam.check(&MESSAGE, messages(answer).all(|message| !message.trim().is_empty()), answer);
+    let mut says = objects(answer).filter_map(|object| object.get("retryable")?.as_bool());
+    let all_final = says.all(|retryable| !retryable);
+    exam.check(&TRUTH, all_final, answer);
+}
+
+/// The error object: flat as in the catalogue, or nested as in the HTTP binding.
+fn objects(answer: &Exchange) -> impl Iterator<Item = &Map<String, Value>> {
+    let nested = answer.object().get("error").and_then(Value::as_object);
+    std::iter::once(answer.object()).chain(nested)
+}
+
+fn codes(answer: &Exchange) -> impl Iterator<Item = &str> {
+    objects(answer).filter_map(|object| object.get("code")?.as_str())
+}
+
+fn messages(answer: &Exchange) -> impl Iterator<Item = &str> {
+    objects(answer).filter_map(|object| object.get("message")?.as_str())
+}

@@ -1,0 +1,526 @@
+//! Everything a request may need, in one place: the engine, the configuration, the keys and counters in memory.
+
+mod bounds;
+
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use forgerun_core::client::Client;
+use forgerun_core::delivery::DeliveryPolicy;
+use forgerun_core::id::ClientId;
+use forgerun_core::job::{Keep, Name};
+use forgerun_core::node::Node;
+use forgerun_core::retry::{Mode, RetryPolicy};
+use forgerun_core::time::Time;
+use forgerun_core::work::{Definition, WorkKind};
+use forgerun_core::{Command, limits as core_limits};
+use forgerun_engine::observer::Observer;
+use forgerun_engine::{
+    BuiltInWorker, Clock, DeliveryHandle, DeliveryLoop, DeliveryOptions, Engine, Options, RedriveHandle,
+    RedriveLoop, WorkerHandle, WorkerOptions,
+};
+use forgerun_problem::{Digest, FieldType, FieldWriter};
+use forgerun_store::Store;
+use forgerun_wire::outcome::{Outcomes, ReportStatus};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use crate::attendance::Attendance;
+use crate::client_names::ClientNames;
+use crate::config::{AuthMode, Config, JobReportStatus, RetryMode};
+use crate::edge::results::{DownloadPlaces, ReadyResults, UploadPlaces};
+use crate::edge::sse::Hub;
+use crate::edge::{ApiKeyCache, BodyCache, ByteBudget, Limiter, Sessions, Unwritten};
+#[cfg(feature = "grpc")]
+use crate::held_jobs::{HeldJobs, HoldObserver};
+use crate::limits::{NODE_BEAT, NODE_BEAT_MIN, READY_TIMEOUT, WEBHOOK_LEASE_MARGIN};
+use crate::metrics::Metrics;
+use crate::own_clients::DEFAULT_CLIENT;
+use crate::schemas::SchemaCache;
+use crate::sinks::SinkSet;
+use crate::tallies::NodeNews;
+use crate::traces::{CommitObserver, Traces};
+use crate::webhooks::{Sender, SenderOptions, SharedCourier, SigningKeys, WebhookCourier};
+
+/// Which jobs to list, and how many go before one; here, so that a dialect need not know the store.
+pub use forgerun_store::{DeliveriesOf, DeliveryFilter, Filter, IdSuffix, JobsAhead};
+
+pub use bounds::Bounds;
+
+/// The running server, as its requests see it.
+pub struct App {
+    /// What the operator wants.
+    pub config: Config,
+    /// Who does the work.
+    pub engine: Engine,
+    /// Who knows the time.
+    pub clock: Arc<dyn Clock>,
+    /// Who counts.
+    pub metrics: Arc<Metrics>,
+    /// Who tells a collector, if there is one.
+    pub traces: Option<Arc<Traces>>,
+    /// The public address without a trailing slash; empty for references that are relative to the server.
+    pub base: String,
+    /// How failures are told.
+    pub outcomes: Outcomes,
+    /// How long things may take.
+    pub bounds: Bounds,
+    /// Keys in use.
+    pub ring: ApiKeyCache,
+    /// Callers and their limits.
+    pub limiter: Limiter,
+    /// Answers that wait to be written.
+    pub unwritten: Arc<Unwritten>,
+    /// Bytes of requests that are not answered yet.
+    pub incoming: Arc<ByteBudget>,
+    /// Answers over gRPC that their clients do not read.
+    #[cfg(feature = "grpc")]
+    pub unread: Arc<ByteBudget>,
+    /// Calls of workers and their limit, if there is one.
+    pub worker_limiter: Option<Limiter>,
+    /// Messages of a broker and their limit, where that is not the one of their client.
+    pub bridge_limiter: Option<Limiter>,
+    /// What other nodes shall hear.
+    pub node_news: NodeNews,
+    /// The queues that workers ask this node for.
+    pub attendance: Arc<Attendance>,
+    /// The names of clients.
+    pub client_names: ClientNames,
+    /// When it began.
+    pub started_at: Time,
+    /// What this process is called among the nodes: another name with every start.
+    pub node: Name,
+    /// Places for downloads of large results.
+    pub downloads: Arc<DownloadPlaces>,
+    /// Places for uploads of results.
+    pub uploads: Arc<UploadPlaces>,
+    /// Jobs as they were last written out.
+    pub body_cache: BodyCache,
+    /// Small results that were just fetched.
+    pub ready_results: ReadyResults,
+    /// Schemas of clients in use.
+    pub schemas: SchemaCache,
+    /// Streams of events.
+    pub hub: Hub,
+    /// What workers hold whom streams feed.
+    #[cfg(feature = "grpc")]
+    pub held_jobs: Arc<HeldJobs>,
+    /// Who asks when nobody says, in open mode.
+    pub default_client: Option<ClientId>,
+    /// Where jobs wait that name no queue.
+    pub default_queue: Name,
+    /// What is put into the `Problem` field of a response that succeeds in telling of a failure.
+    pub problem_field: FieldWriter,
+    /// What deliveries to webhooks are signed with; nothing if signing is off.
+    pub webhook_keys: Option<Arc<SigningKeys>>,
+    /// Brokers that get the events of all jobs.
+    pub sinks: SinkSet,
+    /// The operator in a browser.
+    pub sessions: Sessions,
+    pub(crate) admin_digest: Option<[u8; 32]>,
+    /// The built-in worker, where it was told to work.
+    worker: OnceLock<WorkerHandle>,
+    /// The delivery loop, where it was told to deliver.
+    post: OnceLock<DeliveryHandle>,
+    /// The loop that carries out redrives, where it was told to.
+    redrives: OnceLock<RedriveHandle>,
+    stopping: watch::Sender<bool>,
+    me: Weak<App>,
+}
+
+fn node_name(clock: &dyn Clock) -> Name {
+    Name::new(&format!("node-{:08x}", clock.random() as u32)).expect("a short name")
+}
+
+/// The queue of jobs that name none.
+const DEFAULT_QUEUE: &str = "default";
+
+impl App {
+    /// Starts the engine on a store, and what belongs to it.
+    pub async fn start(
+        config: Config,
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        bounds: Bounds,
+    ) -> Result<Arc<App>, forgerun_engine::Error> {
+        let base = config.server.public_base_url.clone().unwrap_or_default();
+        let outcomes = outcomes(&config);
+        let metrics = Arc::new(Metrics::new());
+        let traces = Traces::start(&config.telemetry, clock.clone(), metrics.trace_spans_dropped.clone());
+        let traces = traces.map(Arc::new);
+        let counts: Arc<dyn Observer> = match &traces {
+            Some(traces) => Arc::new(CommitObserver { metrics: metrics.clone(), traces: traces.clone() }),
+            None => metrics.clone(),
+        };
+        #[cfg(feature = "grpc")]
+        let held_jobs = Arc::new(HeldJobs::default());
+        #[cfg(feature = "grpc")]
+        let counts: Arc<dyn Observer> = Arc::new(HoldObserver { counts, held: held_jobs.clone() });
+        let options = Options { observer: counts, ..engine_options(&config) };
+        let engine = Engine::start(store, clock.clone(), Arc::new(outcomes.clone()), options);
+        let default_client = match config.auth.mode {
+            AuthMode::Keys => None,
+            AuthMode::Open => Some(default_client(&engine).await?),
+        };
+        let admin_digest =
+            config.auth.admin_token.as_ref().map(|token| Digest::of(token.expose().as_bytes()).0);
+        let signing_keys = || Arc::new(SigningKeys::new(engine.clone(), clock.clone()));
+        let webhook_keys = config.webhooks.sign.then(signing_keys);
+        let hub = Hub::start(engine.clone(), clock.clone(), metrics.clone(), bounds.stream_events_waiting);
+        Ok(Arc::new_cyclic(|me| App {
+            me: me.clone(),
+            hub,
+            #[cfg(feature = "grpc")]
+            held_jobs,
+            limiter: Limiter::new(&config.limits),
+            worker_limiter: Limiter::of_workers(&config.limits),
+            bridge_limiter: Limiter::of_bridge(&config.limits, config.amqp.rate_per_minute),
+            node_news: NodeNews::default(),
+            attendance: Arc::new(Attendance::new(clock.clone(), config.alerts.no_worker)),
+            client_names: ClientNames::default(),
+            started_at: clock.now(),
+            node: node_name(&*clock),
+            ring: ApiKeyCache::default(),
+            body_cache: BodyCache::default(),
+            ready_results: ReadyResults::default(),
+            schemas: SchemaCache::default(),
+            unwritten: Arc::default(),
+            incoming: Arc::new(ByteBudget::incoming(&config.limits)),
+            #[cfg(feature = "grpc")]
+            unread: Arc::new(ByteBudget::unread()),
+            downloads: Arc::default(),
+            uploads: Arc::new(UploadPlaces::new(config.limits.max_result_bytes)),
+            sessions: Sessions::new(&admin_digest.unwrap_or_else(|| chance(&*clock))),
+            default_queue: Name::new(DEFAULT_QUEUE).expect("a short name"),
+            problem_field: problem_field(),
+            sinks: SinkSet::default(),
+            worker: OnceLock::new(),
+            post: OnceLock::new(),
+            redrives: OnceLock::new(),
+            stopping: watch::Sender::new(false),
+            config,
+            engine,
+            clock,
+            metrics,
+            traces,
+            base,
+            outcomes,
+            bounds,
+            default_client,
+            webhook_keys,
+            admin_digest,
+        }))
+    }
+
+    /// Lets the built-in worker begin. It is told once; a second call changes nothing.
+    pub fn work(&self) {
+        self.worker.get_or_init(|| {
+            let workers = &self.config.workers;
+            let node = format!("builtin-{:08x}", self.clock.random() as u32);
+            let options = WorkerOptions {
+                count: workers.count,
+                concurrency: workers.concurrency,
+                lease: workers.lease,
+                heartbeat: workers.heartbeat,
+                time_scale: self.config.sim.time_scale,
+                active_max: Some(self.config.limits.max_active_jobs),
+                max_runtime: self.config.exec.max_runtime,
+                node: Name::new(&node).expect("a short name"),
+                compose: forgerun_wire::operations::report,
+            };
+            BuiltInWorker::start(self.engine.clone(), options)
+        });
+    }
+
+    /// The built-in worker, if it was told to work.
+    pub fn worker(&self) -> Option<&WorkerHandle> {
+        self.worker.get()
+    }
+
+    /// Lets deliveries to webhooks begin. It is told once; a second call changes nothing.
+    pub fn deliver(&self) {
+        self.post.get_or_init(|| {
+            let webhooks = &self.config.webhooks;
+            let courier = WebhookCourier {
+                sender: Sender::new(
+                    SenderOptions::new(webhooks.timeout, webhooks.private_targets),
+                    self.clock.clone(),
+                ),
+                keys: self.webhook_keys.clone(),
+                private: webhooks.private_targets,
+                source: self.source().to_owned(),
+                metrics: self.metrics.webhooks.clone(),
+                traces: self.traces.clone(),
+                clock: self.clock.clone(),
+            };
+            let defaults = DeliveryOptions::default();
+            let policy = DeliveryPolicy {
+                attempts_max: webhooks.max_retries.saturating_add(1),
+                base: webhooks.wait_base,
+                max: webhooks.wait_max,
+                disable_after: webhooks.disable_after,
+            };
+            let lease = webhooks.timeout + WEBHOOK_LEASE_MARGIN;
+            let options = DeliveryOptions { policy, lease, ..defaults };
+            DeliveryLoop::start(self.engine.clone(), Arc::new(SharedCourier(Arc::new(courier))), options)
+        });
+    }
+
+    /// Lets redrives be carried out here. It is told once; a second call changes nothing.
+    pub fn redrive(&self) {
+        self.redrives.get_or_init(|| RedriveLoop::start(self.engine.clone()));
+    }
+
+    /// Says now and then that this node is there, until the server stops.
+    pub fn show_up(&self) {
+        let app = self.shared();
+        tokio::spawn(async move {
+            let mut stopping = app.stopping.subscribe();
+            loop {
+                let version = env!("CARGO_PKG_VERSION").to_owned();
+                let (started_at, seen_at) = (app.started_at, app.clock.now());
+                let (queues, has_built_in) = (app.attendance.alive(), app.worker().is_some());
+                let id = app.node.to_string();
+                let node = Node { id, version, started_at, seen_at, queues, has_built_in };
+                if let Err(error) = app.engine.run(Command::Node(node)).await {
+                    tracing::debug!(%error, "could not say that this node is there");
+                }
+                // Soon after news, but not for each of several that come together.
+                let pause = async {
+                    tokio::select! {
+                        () = app.clock.sleep(NODE_BEAT) => {}
+                        () = app.attendance.news() => app.clock.sleep(NODE_BEAT_MIN).await,
+                    }
+                };
+                tokio::select! {
+                    _ = stopping.wait_for(|stopping| *stopping) => return,
+                    () = pause => {}
+                }
+            }
+        });
+    }
+
+    /// Stops carrying out redrives: those under way are handed back.
+    pub async fn stop_redrives(&self) {
+        if let Some(redrives) = self.redrives.get() {
+            redrives.stop().await;
+        }
+    }
+
+    /// Lets sinks begin to send to the brokers that the configuration names.
+    pub fn start_sinks(&self) {
+        self.sinks.start_configured(self);
+    }
+
+    /// Stops sending to brokers: another node may go on at once.
+    pub async fn stop_sinks(&self) {
+        self.sinks.stop().await;
+    }
+
+    /// Who tells, as CloudEvents name it.
+    pub fn source(&self) -> &str {
+        if self.base.is_empty() { "/" } else { &self.base }
+    }
+
+    /// Stops delivering: what is under way has a moment to end, the rest is sent by another node or after a restart.
+    pub async fn stop_deliveries(&self) {
+        if let Some(post) = self.post.get() {
+            post.stop().await;
+        }
+    }
+
+    /// Stops the built-in worker: what is nearly done is finished, the rest handed back.
+    pub async fn stop_work(&self) {
+        if let Some(worker) = self.worker.get() {
+            worker.stop().await;
+        }
+    }
+
+    /// Sends the traces that are still waiting, once the engine has written its last.
+    pub async fn stop_traces(&self) {
+        if let Some(traces) = &self.traces {
+            traces.stop().await;
+        }
+    }
+
+    /// What to do about failures of a job of `/v1`.
+    pub fn retry_policy(&self, mode: Option<Mode>) -> RetryPolicy {
+        let retry = &self.config.retry;
+        self.policy(mode.unwrap_or(by_default(retry.mode.v1)), retry.max, retry.wait_base)
+    }
+
+    /// What to do about failures of real work of `/v1`: so many automatic retries, none by default.
+    pub fn real_policy(&self, mode: Option<Mode>, retries: Option<u32>) -> RetryPolicy {
+        let retry = &self.config.retry;
+        match retries {
+            Some(retries) => self.policy(mode.unwrap_or(Mode::Auto), retries, retry.wait_base),
+            None => self.policy(mode.unwrap_or(Mode::Manual), retry.max, retry.wait_base),
+        }
+    }
+
+    /// What to do about failures of a job of `/api/v1`, where waits are longer (C-24).
+    pub fn operation_policy(&self, mode: Option<Mode>, retries: Option<u32>) -> RetryPolicy {
+        let retry = &self.config.retry;
+        let mode = mode.unwrap_or(by_default(retry.mode.api));
+        self.policy(mode, retries.unwrap_or(retry.max), self.config.asyncops.retry_base)
+    }
+
+    fn policy(&self, mode: Mode, retries: u32, initial: Duration) -> RetryPolicy {
+        let retry = &self.config.retry;
+        let policy = match mode {
+            Mode::Manual => RetryPolicy::manual(),
+            Mode::Auto => RetryPolicy::auto(),
+        };
+        let attempts_max = retries.saturating_add(1).min(core_limits::EXECUTIONS_MAX as u32);
+        RetryPolicy { attempts_max, initial, max: retry.wait_max, jitter: retry.jitter, ..policy }
+    }
+
+    /// What a simulated job of this kind does.
+    pub fn simulated(&self, kind: WorkKind) -> Definition {
+        Definition::of(kind, self.max_runtime_ms())
+    }
+
+    /// How long a simulated attempt may run, in milliseconds.
+    pub fn max_runtime_ms(&self) -> u32 {
+        u32::try_from(self.config.exec.max_runtime.as_millis()).unwrap_or(u32::MAX)
+    }
+
+    /// How long the content of results is kept, by size. Records are all kept alike (C-72, C-110).
+    pub fn keep(&self) -> Keep {
+        let kept = &self.config.job_retention;
+        Keep { small: kept.completed_small, medium: kept.completed_default, large: kept.completed_large }
+    }
+
+    /// Whether the server can do its work now; otherwise why not.
+    pub async fn readiness(&self) -> Result<(), NotReady> {
+        if self.is_stopping() {
+            return Err(NotReady::Stopping);
+        }
+        // A node that shall have no worker lacks none; one whose workers are gone does (C-51).
+        if self.worker().is_some_and(WorkerHandle::is_over) {
+            return Err(NotReady::Workers);
+        }
+        if let Some(damage) = self.engine.store().damage() {
+            return Err(NotReady::Damaged(damage.to_owned()));
+        }
+        // The cheapest question there is: it proves a connection and a schema.
+        match timeout(READY_TIMEOUT, self.engine.store().journal_end()).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(NotReady::Store(error)),
+            Err(_) => Err(NotReady::StoreSilent),
+        }
+    }
+
+    /// Lets waiting requests and streams go and says that the server is no longer ready. The engine still works.
+    pub fn begin_stop(&self) {
+        self.stopping.send_replace(true);
+        self.hub.close();
+    }
+
+    /// What this node remembers of the keys of a client is not to be believed any more: one of them has just changed.
+    pub fn keys_changed(&self, client: ClientId) {
+        self.keys_changed_elsewhere(client);
+        self.node_news.key_changed(client);
+    }
+
+    /// The same, as another node says.
+    pub(crate) fn keys_changed_elsewhere(&self, client: ClientId) {
+        self.ring.forget(client);
+        self.hub.keys_changed(client);
+    }
+
+    /// All that count callers.
+    pub(crate) fn limiters(&self) -> impl Iterator<Item = &Limiter> {
+        [Some(&self.limiter), self.worker_limiter.as_ref(), self.bridge_limiter.as_ref()]
+            .into_iter()
+            .flatten()
+    }
+
+    /// For what outlives the request it was made for.
+    pub(crate) fn shared(&self) -> Arc<App> {
+        self.me.upgrade().expect("whoever can ask holds it")
+    }
+
+    /// Whether the server is on its way down.
+    pub fn is_stopping(&self) -> bool {
+        *self.stopping.borrow()
+    }
+
+    /// Ready once the server is on its way down. Safe to drop.
+    pub async fn stopping(&self) {
+        // The sender is part of the app, so it cannot be gone.
+        let _ = self.stopping.subscribe().wait_for(|stopping| *stopping).await;
+    }
+}
+
+/// Why the server is not ready.
+#[derive(Debug)]
+pub enum NotReady {
+    /// It is on its way down.
+    Stopping,
+    /// Its workers are gone.
+    Workers,
+    /// The store answers with trouble.
+    Store(forgerun_store::Error),
+    /// The store does not answer.
+    StoreSilent,
+    /// The store has reported that it is damaged: only a restart makes the server ready again.
+    Damaged(String),
+}
+
+const fn by_default(mode: RetryMode) -> Mode {
+    match mode {
+        RetryMode::Auto => Mode::Auto,
+        RetryMode::Manual | RetryMode::Policy => Mode::Manual,
+    }
+}
+
+/// A secret of this process.
+fn chance(clock: &dyn Clock) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    bytes[..16].copy_from_slice(&clock.random().to_be_bytes());
+    bytes[16..].copy_from_slice(&clock.random().to_be_bytes());
+    bytes
+}
+
+/// Registers the client of open mode, if no start before has.
+async fn default_client(engine: &Engine) -> Result<ClientId, forgerun_engine::Error> {
+    if engine.store().client(DEFAULT_CLIENT).await?.is_none() {
+        let client = Client::new(DEFAULT_CLIENT, engine.now());
+        engine.run(Command::Register(client)).await?;
+    }
+    Ok(DEFAULT_CLIENT)
+}
+
+/// What the configuration says of the engine.
+pub(crate) fn engine_options(config: &Config) -> Options {
+    Options {
+        tombstone_keep: config.retention.tombstones,
+        revoked_key_keep: config.retention.revoked_keys,
+        delivery_keep: config.retention.deliveries,
+        result_bytes_max: config.limits.max_result_bytes,
+        sink_lag_max: config.sinks.max_lag,
+        queue_max: Some(config.limits.queue_size),
+        ..Options::default()
+    }
+}
+
+/// What tells how executions ended, in the words that the configuration wants.
+pub(crate) fn outcomes(config: &Config) -> Outcomes {
+    Outcomes {
+        base: config.server.public_base_url.clone().unwrap_or_default(),
+        status: match config.problem.job_report_status {
+            JobReportStatus::Equivalent => ReportStatus::Equivalent,
+            JobReportStatus::Http => ReportStatus::Http,
+            JobReportStatus::Omit => ReportStatus::Omit,
+        },
+        coarse_times: config.problem.coarse_times,
+    }
+}
+
+fn problem_field() -> FieldWriter {
+    let codes = ["code", "rfa_code", "ojs_code"];
+    codes
+        .into_iter()
+        .fold(FieldWriter::new(200).job_members(), |writer, code| writer.extension(code, FieldType::String))
+}

@@ -1,0 +1,162 @@
+//! Which queues workers ask for, so that the server can name the queues that no worker attends.
+//!
+//! Each node remembers the queues that workers asked it for and publishes them with its heartbeat as a node (`forgerun_core::node`). A reader puts
+//! together what this node knows, what the other nodes published, and the workers that send heartbeats.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use forgerun_core::command::{Claim, WorkerKind};
+use forgerun_core::job::Name;
+use forgerun_core::limits::NODE_QUEUES_MAX;
+use forgerun_core::node::{Node, queue_digest};
+use forgerun_core::queue::{Owner, QueueId};
+use forgerun_core::time::Time;
+use forgerun_core::worker::Worker;
+use forgerun_engine::Clock;
+use tokio::sync::Notify;
+
+use crate::app::App;
+use crate::edge::ApiError;
+use crate::limits::{ASKED_FOR_MIN, PAGE_MAX, WORKERS_SEARCHED_MAX};
+
+/// The queues that workers asked this node for, as digests of their keys.
+pub struct Attendance {
+    asked: Mutex<HashMap<u64, QueueRequests>>,
+    clock: Arc<dyn Clock>,
+    /// How long ago a worker may have asked that still counts as alive.
+    window: Duration,
+    news: Notify,
+}
+
+struct QueueRequests {
+    at: Time,
+    /// Requests of workers that wait for a job of it at this moment.
+    n_waiting: u32,
+}
+
+impl Attendance {
+    /// Nothing was asked for yet. `no_worker` is the configured wait after which a queue is unattended.
+    pub fn new(clock: Arc<dyn Clock>, no_worker: Duration) -> Attendance {
+        Attendance {
+            asked: Mutex::default(),
+            clock,
+            window: no_worker.max(ASKED_FOR_MIN),
+            news: Notify::new(),
+        }
+    }
+
+    fn asked(&self) -> MutexGuard<'_, HashMap<u64, QueueRequests>> {
+        self.asked.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// A worker asks for these queues; it is present until what is returned is dropped, and for a while after that.
+    pub fn asks(self: &Arc<Self>, claim: &Claim) -> AskingWorker {
+        let WorkerKind::External(owner) = &claim.worker_kind else {
+            return AskingWorker { attendance: self.clone(), queues: Vec::new() };
+        };
+        let queues: Vec<u64> = claim.queues.iter().flat_map(|name| digests(owner, name)).collect();
+        let (now, mut asked) = (self.clock.now(), self.asked());
+        let mut has_news = false;
+        for queue in &queues {
+            if asked.len() >= NODE_QUEUES_MAX && !asked.contains_key(queue) {
+                asked.retain(|_, asked| self.is_alive(asked, now));
+            }
+            if asked.len() >= NODE_QUEUES_MAX && !asked.contains_key(queue) {
+                continue;
+            }
+            let entry = asked.entry(*queue).or_insert_with(|| {
+                has_news = true;
+                QueueRequests { at: now, n_waiting: 0 }
+            });
+            has_news |= !self.is_alive(entry, now);
+            entry.at = now;
+            entry.n_waiting += 1;
+        }
+        drop(asked);
+        if has_news {
+            self.news.notify_one();
+        }
+        AskingWorker { attendance: self.clone(), queues }
+    }
+
+    fn is_alive(&self, asked: &QueueRequests, now: Time) -> bool {
+        asked.n_waiting > 0 || now.since(asked.at) < self.window
+    }
+
+    /// The queues that a living worker asks this node for.
+    pub fn alive(&self) -> Vec<u64> {
+        let (now, mut asked) = (self.clock.now(), self.asked());
+        asked.retain(|_, asked| self.is_alive(asked, now));
+        asked.keys().copied().collect()
+    }
+
+    /// Resolves when a worker asked for a queue that was not asked for before.
+    pub async fn news(&self) {
+        self.news.notified().await;
+    }
+}
+
+/// A queue of an owner, and its bare name: the operator asks about all queues of a name.
+fn digests(owner: &Owner, name: &Name) -> [u64; 2] {
+    let queue = QueueId { owner: Some(owner.clone()), name: name.clone() };
+    [queue_digest(&queue.key()), queue_digest(name)]
+}
+
+/// A request of a worker for jobs, as long as it is under way.
+pub struct AskingWorker {
+    attendance: Arc<Attendance>,
+    queues: Vec<u64>,
+}
+
+impl Drop for AskingWorker {
+    fn drop(&mut self) {
+        let now = self.attendance.clock.now();
+        let mut asked = self.attendance.asked();
+        for queue in &self.queues {
+            if let Some(asked) = asked.get_mut(queue) {
+                asked.at = now;
+                asked.n_waiting = asked.n_waiting.saturating_sub(1);
+            }
+        }
+    }
+}
+
+/// The queues that living workers ask for, on any node.
+pub struct AttendedQueues {
+    asked: HashSet<u64>,
+    has_built_in: bool,
+}
+
+impl AttendedQueues {
+    /// Reads what nodes and workers have published.
+    pub async fn read(app: &App) -> Result<AttendedQueues, ApiError> {
+        let (store, now) = (app.engine.store(), app.clock.now());
+        let mut asked: HashSet<u64> = app.attendance.alive().into_iter().collect();
+        let mut has_built_in = app.worker().is_some();
+        let nodes: Vec<Node> = store.records(None, String::new(), PAGE_MAX).await?;
+        for node in nodes.iter().filter(|node| !node.is_gone(now) && node.id != app.node.as_str()) {
+            asked.extend(&node.queues);
+            has_built_in |= node.has_built_in;
+        }
+        let workers: Vec<Worker> = store.records(None, String::new(), WORKERS_SEARCHED_MAX).await?;
+        for worker in workers.iter().filter(|worker| worker.lost_at.is_none()) {
+            asked.extend(worker.facts.queues.iter().flat_map(|name| digests(&worker.id.owner, name)));
+        }
+        Ok(AttendedQueues { asked, has_built_in })
+    }
+
+    /// Whether a living worker outside asks for a queue of this name, of any client.
+    pub fn contains_name(&self, name: &Name) -> bool {
+        self.asked.contains(&queue_digest(name))
+    }
+
+    /// Whether a living worker asks for this queue. The built-in worker asks for every queue of simulated work.
+    pub fn contains(&self, queue: &QueueId) -> bool {
+        match queue.owner {
+            Some(_) => self.asked.contains(&queue_digest(&queue.key())),
+            None => self.has_built_in,
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! The grammar of the command line, and which key each flag sets.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use forgerun_cli::conformance::ConformanceFlags;
+use forgerun_cli::people::People;
+use forgerun_cli::traffic::TrafficFlags;
+use forgerun_cli::worker::Worker;
+use forgerun_server::config::Flag;
+
+use crate::manual::{CompletionsFlags, ManFlags};
+use crate::webhook::Webhook;
+
+const AFTER_HELP: &str = "\
+Exit codes: 0 done, 1 failure, 2 usage or configuration, 3 the job failed, 4 timed out waiting, 5 not authorised,
+6 unreachable, 130 ended by Ctrl-C.
+
+Every key of the configuration can be set in the environment as FORGERUN_SECTION__KEY and in a TOML file;
+`forgerun config --defaults` explains them all.";
+
+/// A job server: accepts work over HTTP, runs it in the background, survives crashes, and tells how it ended.
+#[derive(Debug, Parser)]
+#[command(name = "forgerun", version, after_help = AFTER_HELP)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the server
+    Serve(ServeFlags),
+    /// Run a server to try things out: no keys needed, nothing kept, readable logs, on this machine only
+    Dev(DevFlags),
+    /// Print the configuration in effect as TOML, with the origin of each value; secrets are hidden
+    Config(ConfigFlags),
+    /// Print a new random token for `auth.admin_token`
+    Token,
+    /// Apply retention once, now, also while servers run, and say what was removed
+    Cleanup(DatabaseFlags),
+    /// Bring the schema of the database up to this version, also while servers run; `serve` does so when it starts
+    Migrate(MigrateFlags),
+    /// Receive webhooks on this machine, or find out why a signature does not match
+    #[command(subcommand)]
+    Webhook(Webhook),
+    #[command(flatten)]
+    People(People),
+    /// Do the work of jobs with a program or a URL of yours
+    #[command(subcommand)]
+    Worker(Worker),
+    /// Judge a server, this one or anybody's, by published documents, and say how to mend what is wrong
+    Conformance(ConformanceFlags),
+    /// Make a server busy with clients that behave as clients do, and check every answer
+    Traffic(TrafficFlags),
+    /// Measure this server on this machine
+    #[command(subcommand)]
+    Bench(Bench),
+    /// Print completions for a shell
+    Completions(CompletionsFlags),
+    /// Print a manual page, or write them all
+    Man(ManFlags),
+}
+
+const AFTER_MIGRATE: &str = "\
+Exit codes of --check: 0 nothing is missing, 1 steps are missing or this version cannot work with the schema, 2 usage or
+configuration, 6 the database cannot be reached.";
+
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_MIGRATE)]
+pub(crate) struct MigrateFlags {
+    /// Say which steps are missing, and change nothing
+    #[arg(long)]
+    pub(crate) check: bool,
+    #[command(flatten)]
+    pub(crate) database: DatabaseFlags,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Bench {
+    /// Submissions, reads and whole jobs over HTTP, held against a bare handler; takes about two minutes
+    Http(BenchHttp),
+    /// Workers outside: submissions against those of /api/v1, fetch and ack, waiting workers; takes about a minute
+    Ojs(BenchHttp),
+    /// Workers outside over gRPC against HTTP: submissions, jobs streamed and acknowledged, memory of streams; takes about a minute
+    #[cfg(feature = "grpc")]
+    Grpc(BenchHttp),
+    /// Submissions, polls, workers outside, streams and webhooks at once: the maximal rate, and latencies at half of it; takes about a minute
+    Mixed(BenchMixed),
+    /// Many open streams of events: how late events arrive, and what a stream costs in memory; takes about a minute
+    Sse(BenchSse),
+    /// Deliveries to a fast receiver, and submissions while a thousand receivers hang; takes about a minute
+    Webhooks(BenchWebhooks),
+    /// Events to brokers that you started: while they happen, and many that wait; and submissions while the broker is dead
+    Sinks(BenchSinks),
+    /// A large result: taken in, downloaded, resumed, held against a plain read of its file; needs its size on the disk
+    Result(BenchResult),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchHttp {
+    /// Length of one round in seconds
+    #[arg(long, default_value_t = 5)]
+    pub(crate) seconds: u64,
+    /// Rounds of each kind; the median counts
+    #[arg(long, default_value_t = 3)]
+    pub(crate) rounds: usize,
+    /// Whole jobs to run
+    #[arg(long, default_value_t = 100_000)]
+    pub(crate) jobs: u64,
+    /// A database on the PostgreSQL server to measure instead of a SQLite file; each part makes an empty one of its own beside it
+    #[arg(long, value_name = "URL")]
+    pub(crate) database_url: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchMixed {
+    /// Length of one round in seconds
+    #[arg(long, default_value_t = 10)]
+    pub(crate) seconds: u64,
+    /// Rounds at half the maximal rate
+    #[arg(long, default_value_t = 3)]
+    pub(crate) rounds: usize,
+    /// A database on the PostgreSQL server to measure instead of a SQLite file; an empty one is made beside it
+    #[arg(long, value_name = "URL")]
+    pub(crate) database_url: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchSse {
+    /// Streams that are open at once
+    #[arg(long, default_value_t = 10_000)]
+    pub(crate) streams: usize,
+    /// Deliveries per second, over all streams
+    #[arg(long, default_value_t = 1000)]
+    pub(crate) events_per_second: u64,
+    /// How long events come, in seconds
+    #[arg(long, default_value_t = 30)]
+    pub(crate) seconds: u64,
+    /// The limit on open files is raised already
+    #[arg(long, hide = true)]
+    pub(crate) raised: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchWebhooks {
+    /// Length of one round in seconds
+    #[arg(long, default_value_t = 5)]
+    pub(crate) seconds: u64,
+    /// Rounds of each kind; the median counts
+    #[arg(long, default_value_t = 3)]
+    pub(crate) rounds: usize,
+    /// Deliveries to the fast receiver
+    #[arg(long, default_value_t = 40_000)]
+    pub(crate) deliveries: u64,
+    /// Receivers that hang
+    #[arg(long, default_value_t = 1000)]
+    pub(crate) hanging: usize,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchSinks {
+    /// Kafka brokers, such as 127.0.0.1:9092
+    #[arg(long, value_name = "BROKERS")]
+    pub(crate) kafka: Option<String>,
+    /// A NATS server with JetStream, such as nats://127.0.0.1:4222
+    #[arg(long, value_name = "URL")]
+    pub(crate) nats: Option<String>,
+    /// A RabbitMQ broker, such as amqp://guest:guest@127.0.0.1
+    #[arg(long, value_name = "URL")]
+    pub(crate) amqp: Option<String>,
+    /// Events that are sent while they happen
+    #[arg(long, default_value_t = 200_000)]
+    pub(crate) events: u64,
+    /// Events that wait when the broker comes back
+    #[arg(long, default_value_t = 1_000_000)]
+    pub(crate) behind: u64,
+    /// Length of one round of submissions in seconds
+    #[arg(long, default_value_t = 5)]
+    pub(crate) seconds: u64,
+    /// Rounds of submissions; the median counts
+    #[arg(long, default_value_t = 3)]
+    pub(crate) rounds: usize,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchResult {
+    /// The size of the result in MiB
+    #[arg(long, default_value_t = 1024)]
+    pub(crate) mb: u64,
+    /// Downloads; the median counts
+    #[arg(long, default_value_t = 3)]
+    pub(crate) rounds: usize,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeFlags {
+    /// Where to listen; port 0 picks a free one [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<String>,
+    #[command(flatten)]
+    pub(crate) database: DatabaseFlags,
+}
+
+/// Which database a command works on, as `serve` is told.
+#[derive(Debug, Args)]
+pub(crate) struct DatabaseFlags {
+    /// Folder for the SQLite file [default: ./forgerun-data]
+    #[arg(long, value_name = "DIR")]
+    data: Option<String>,
+    /// sqlite:PATH, postgres://… or memory:; wins over --data
+    #[arg(long, value_name = "URL")]
+    database_url: Option<String>,
+    /// TOML file with keys that differ from the defaults
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DevFlags {
+    /// Where to listen, on loopback; port 0 picks a free one [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<String>,
+    /// Send results to these Kafka brokers, such as 127.0.0.1:9092
+    #[arg(long, value_name = "BROKERS")]
+    kafka: Option<String>,
+    /// Send results to this NATS server, such as nats://127.0.0.1:4222
+    #[arg(long, value_name = "URL")]
+    nats: Option<String>,
+    /// Send results to this RabbitMQ broker, such as amqp://guest:guest@127.0.0.1
+    #[arg(long, value_name = "URL")]
+    amqp: Option<String>,
+    /// TOML file with keys that differ from the defaults
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConfigFlags {
+    #[command(flatten)]
+    pub(crate) serve: ServeFlags,
+    /// Print the annotated defaults instead: the manual of every key
+    #[arg(long)]
+    pub(crate) defaults: bool,
+    /// Print what `forgerun dev` runs with, instead of `forgerun serve`
+    #[arg(long, conflicts_with_all = ["defaults", "data", "database_url"])]
+    pub(crate) dev: bool,
+}
+
+impl ServeFlags {
+    pub(crate) fn given(&self) -> Vec<Flag> {
+        let listen = flag("server.listen", "--listen", &self.listen);
+        listen.into_iter().chain(self.database.given()).collect()
+    }
+}
+
+impl DatabaseFlags {
+    pub(crate) fn given(&self) -> Vec<Flag> {
+        let flags = [
+            flag("server.data", "--data", &self.data),
+            flag("server.database_url", "--database-url", &self.database_url),
+        ];
+        flags.into_iter().flatten().collect()
+    }
+}
+
+impl DevFlags {
+    pub(crate) fn given(&self) -> Vec<Flag> {
+        let flags = [
+            flag("server.listen", "--listen", &self.listen),
+            flag("kafka.brokers", "--kafka", &self.kafka),
+            flag("nats.url", "--nats", &self.nats),
+            flag("amqp.url", "--amqp", &self.amqp),
+        ];
+        flags.into_iter().flatten().collect()
+    }
+}
+
+fn flag(key: &'static str, name: &'static str, value: &Option<String>) -> Option<Flag> {
+    Some(Flag { key, name, value: value.clone()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+    use forgerun_server::config::{Config, Sources};
+
+    use super::*;
+
+    #[test]
+    fn the_grammar_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_names_the_defaults_of_the_manual() {
+        let mut command = Cli::command();
+        let serve = command.find_subcommand_mut("serve").expect("there is serve").render_long_help();
+        let config = Config::load(&Sources::default()).expect("the defaults are fine");
+        let help = serve.to_string();
+        assert!(help.contains(&format!("[default: {}]", config.server.listen)), "{help}");
+        assert!(help.contains(&format!("[default: {}]", config.server.data.display())), "{help}");
+    }
+}

@@ -1,0 +1,259 @@
+//! What each command does.
+
+use std::env;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use forgerun_cli::Exit;
+use forgerun_cli::terminal::{complain, print};
+use forgerun_engine::{Clock, SystemClock};
+#[cfg(feature = "grpc")]
+use forgerun_server::bench::run_grpc;
+use forgerun_server::bench::{
+    HttpOptions, ResultOptions, SinkBenchOptions, SseOptions, WebhookOptions, run_http, run_mixed, run_ojs,
+    run_result, run_sinks, run_sse, run_sse_raised, run_webhooks,
+};
+use forgerun_server::config::{CommandMode, Config, File, Flag, Invalid, MANUAL, Sources};
+use forgerun_server::{Ready, SchemaStatus, ServerAddresses, telemetry};
+use tokio::runtime::Runtime;
+
+use crate::cli::{Bench, BenchHttp, ConfigFlags, DatabaseFlags, DevFlags, MigrateFlags, ServeFlags};
+
+pub(crate) fn serve(flags: &ServeFlags) -> Exit {
+    let mode = CommandMode::Serve;
+    run(load(flags.given(), &flags.database.config, mode), mode, Box::new(announce))
+}
+
+pub(crate) fn dev(flags: &DevFlags) -> Exit {
+    let mode = CommandMode::Dev;
+    let ready = |addresses: ServerAddresses| {
+        announce(addresses);
+        print(&first_steps(addresses.http), Exit::Done);
+    };
+    run(load(flags.given(), &flags.config, mode), mode, Box::new(ready))
+}
+
+/// 256 random bits, as hexadecimal digits.
+pub(crate) fn token() -> Exit {
+    print(&format!("{:032x}{:032x}\n", SystemClock.random(), SystemClock.random()), Exit::Done)
+}
+
+pub(crate) fn config(flags: &ConfigFlags) -> Exit {
+    if flags.defaults {
+        return print(MANUAL, Exit::Done);
+    }
+    let mode = if flags.dev { CommandMode::Dev } else { CommandMode::Serve };
+    match load(flags.serve.given(), &flags.serve.database.config, mode) {
+        Ok(config) => print(&config.to_toml(), Exit::Done),
+        Err(invalid) => complain(&invalid, Exit::Usage),
+    }
+}
+
+pub(crate) fn cleanup(flags: &DatabaseFlags) -> Exit {
+    let config = match load(flags.given(), &flags.config, CommandMode::Serve) {
+        Ok(config) => config,
+        Err(invalid) => return complain(&invalid, Exit::Usage),
+    };
+    let runtime = match Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return complain(&error, Exit::Failure),
+    };
+    match runtime.block_on(forgerun_server::cleanup(&config)) {
+        Ok(removed) => {
+            print(&format!("removed {} jobs and {} old rows\n", removed.n_jobs, removed.n_rows), Exit::Done)
+        }
+        Err(error) => complain(&error, Exit::Failure),
+    }
+}
+
+pub(crate) fn migrate(flags: &MigrateFlags) -> Exit {
+    let config = match load(flags.database.given(), &flags.database.config, CommandMode::Serve) {
+        Ok(config) => config,
+        Err(invalid) => return complain(&invalid, Exit::Usage),
+    };
+    let runtime = match Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return complain(&error, Exit::Failure),
+    };
+    let found = match flags.check {
+        true => runtime.block_on(forgerun_server::schema(&config)),
+        false => runtime.block_on(forgerun_server::migrate(&config)),
+    };
+    match found {
+        Ok(status) => {
+            let is_missing = flags.check && !status.pending.is_empty();
+            print(&schema_lines(&status, flags.check), if is_missing { Exit::Failure } else { Exit::Done })
+        }
+        Err(error) if error.is_unreachable() => complain(&error, Exit::Unreachable),
+        Err(error) => complain(&error, Exit::Failure),
+    }
+}
+
+/// A line for every step, and one about the whole.
+fn schema_lines(status: &SchemaStatus, is_check: bool) -> String {
+    let done = if is_check { "missing" } else { "applied" };
+    let SchemaStatus { applied, known, pending } = status;
+    let steps = pending.iter().map(|(version, name)| format!("{done} {version} {name}\n"));
+    let all = match (pending.len(), is_check) {
+        (0, _) if applied > known => format!(
+            "the schema has version {applied}; this program knows versions up to {known} and can work with it\n"
+        ),
+        (0, _) => format!("nothing is missing: the schema has version {applied}\n"),
+        (_, true) => format!("the schema has version {applied}; this program needs version {known}\n"),
+        (_, false) => format!("the schema has version {known}\n"),
+    };
+    steps.chain([all]).collect()
+}
+
+pub(crate) fn bench(bench: &Bench) -> Exit {
+    let runtime = match Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return complain(&error, Exit::Failure),
+    };
+    let data = env::temp_dir().join(format!("forgerun-bench-{}", std::process::id()));
+    let measured = match bench {
+        Bench::Sse(flags) if !flags.raised => {
+            let arguments = [
+                "bench".to_owned(),
+                "sse".to_owned(),
+                format!("--streams={}", flags.streams),
+                format!("--events-per-second={}", flags.events_per_second),
+                format!("--seconds={}", flags.seconds),
+                "--raised".to_owned(),
+            ];
+            run_sse_raised(flags.streams, &arguments)
+        }
+        Bench::Sse(flags) => {
+            let options = SseOptions {
+                n_streams: flags.streams.max(1),
+                events_per_second: flags.events_per_second.max(1),
+                span: Duration::from_secs(flags.seconds),
+                data: data.clone(),
+            };
+            runtime.block_on(run_sse(&options))
+        }
+        #[cfg(feature = "grpc")]
+        Bench::Grpc(flags) => runtime.block_on(run_grpc(&http_options(flags, &data))),
+        Bench::Http(flags) | Bench::Ojs(flags) => {
+            let options = http_options(flags, &data);
+            match bench {
+                Bench::Ojs(_) => runtime.block_on(run_ojs(&options)),
+                _ => runtime.block_on(run_http(&options)),
+            }
+        }
+        Bench::Mixed(flags) => {
+            let options = HttpOptions {
+                span: Duration::from_secs(flags.seconds),
+                n_rounds: flags.rounds,
+                data: data.clone(),
+                database_url: flags.database_url.clone(),
+                n_whole_jobs: 0,
+            };
+            runtime.block_on(run_mixed(&options))
+        }
+        Bench::Webhooks(flags) => {
+            let options = WebhookOptions {
+                span: Duration::from_secs(flags.seconds),
+                n_rounds: flags.rounds.max(1),
+                data: data.clone(),
+                n_deliveries: flags.deliveries,
+                n_hanging: flags.hanging,
+            };
+            runtime.block_on(run_webhooks(&options))
+        }
+        Bench::Sinks(flags) => {
+            let brokers = [
+                ("KAFKA", "BROKERS", &flags.kafka),
+                ("NATS", "URL", &flags.nats),
+                ("AMQP", "URL", &flags.amqp),
+            ];
+            let given =
+                brokers.into_iter().filter_map(|(section, key, url)| Some((section, key, url.clone()?)));
+            let options = SinkBenchOptions {
+                brokers: given.collect(),
+                n_events: flags.events,
+                n_behind: flags.behind,
+                span: Duration::from_secs(flags.seconds),
+                n_rounds: flags.rounds.max(1),
+                data: data.clone(),
+            };
+            runtime.block_on(run_sinks(&options))
+        }
+        Bench::Result(flags) => {
+            let options =
+                ResultOptions { size_mib: flags.mb.max(1), n_rounds: flags.rounds, data: data.clone() };
+            runtime.block_on(run_result(&options))
+        }
+    };
+    // What is left of it is of no use to anybody.
+    let _ = std::fs::remove_dir_all(data);
+    match measured {
+        Ok(()) => Exit::Done,
+        Err(error) => complain(&error, Exit::Failure),
+    }
+}
+
+fn http_options(flags: &BenchHttp, data: &Path) -> HttpOptions {
+    HttpOptions {
+        span: Duration::from_secs(flags.seconds),
+        n_rounds: flags.rounds.max(1),
+        data: data.to_owned(),
+        database_url: flags.database_url.clone(),
+        n_whole_jobs: flags.jobs,
+    }
+}
+
+pub(crate) fn load(flags: Vec<Flag>, file: &Option<PathBuf>, mode: CommandMode) -> Result<Config, Invalid> {
+    let file = file.as_deref().map(File::read).transpose()?;
+    Config::load(&Sources { flags, environment: env::vars_os().collect(), file, mode })
+}
+
+fn run(config: Result<Config, Invalid>, mode: CommandMode, ready: Ready) -> Exit {
+    let config = match config {
+        Ok(config) => config,
+        Err(invalid) => return complain(&invalid, Exit::Usage),
+    };
+    telemetry::start_logs(&config.log, mode);
+    let runtime = match Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return complain(&error, Exit::Failure),
+    };
+    match runtime.block_on(forgerun_server::serve(config, ready)) {
+        Ok(()) => Exit::Done,
+        Err(error) => complain(&error, Exit::Failure),
+    }
+}
+
+/// The first line on standard output; scripts wait for it and read the port from it. Where gRPC is served, a second one.
+fn announce(addresses: ServerAddresses) {
+    let ServerAddresses { http, grpc } = addresses;
+    let grpc = grpc.map(|grpc| format!("forgerun listening for gRPC on {grpc}\n")).unwrap_or_default();
+    // A server whose standard output is full serves all the same.
+    print(&format!("forgerun listening on http://{http}\n{grpc}"), Exit::Done);
+}
+
+fn first_steps(address: SocketAddr) -> String {
+    let program = env::args().next().unwrap_or_else(|| "forgerun".to_owned());
+    format!(
+        "
+No keys needed, and nothing is kept when it stops (Ctrl-C). The dashboard is at http://{address}/dashboard
+
+In another terminal:
+
+  # Your own work: any program that reads its input and writes a result is a worker
+  {program} submit --url http://{address} --type greet --payload '{{\"name\":\"Ada\"}}'
+  {program} worker exec --url http://{address} --queue default -- cat
+
+  # Simulated work, to test your own client: submit a job that fails after five seconds, and note its job_id
+  curl -i http://{address}/v1/jobs -H 'Content-Type: application/json' -d '{{\"type\":\"EXECUTE\",\"work_kind\":\"FAIL_AFTER_RETRYABLE\"}}'
+
+  # Wait for its end and see why it failed, as one problem object
+  curl http://{address}/v1/jobs/JOB_ID -H 'Prefer: wait=10' -H 'Accept: application/problem+json'
+
+  # What is configured here, and what could be: {program} config --dev, {program} config --defaults
+  {program} config --dev
+
+"
+    )
+}

@@ -1,0 +1,125 @@
+//! A message of a bridged queue, read: a job to submit, news of a job that is known, or neither.
+
+use forgerun_core::catalog::Kind;
+use forgerun_core::command::Submit;
+use forgerun_core::id::JobId;
+use forgerun_core::job::{Dialect, Head, Name};
+use forgerun_problem::CorrelationId;
+use forgerun_wire::fingerprint::fingerprint;
+use forgerun_wire::ojs::amqp::{header, job_id};
+use forgerun_wire::ojs::envelope::{self, Rules};
+use forgerun_wire::problem::Refused;
+use lapin::BasicProperties;
+use lapin::types::ShortString;
+
+use super::BridgeContext;
+use super::connection::BridgeError;
+use super::properties::{count, text};
+use crate::config::PrivateTargets;
+use crate::dialects::ojs::submission::{TERMS, from_envelope};
+use crate::edge::ApiError;
+use crate::limits::OJS_ENVELOPE_BYTES_MAX;
+use crate::submission::{self, Key, Sent, Violations};
+
+/// Keys of messages meet no keys of requests.
+const OPERATION: &str = "amqp";
+
+/// What a message is.
+pub(super) enum Incoming {
+    /// A job to submit.
+    New(Box<NewMessage>),
+    /// It was published by a server that knows the job, for this attempt.
+    Returning { job: JobId, attempt: Option<u32> },
+    /// It cannot become a job.
+    Refused(Box<Refused>),
+}
+
+/// A message that may become a job.
+pub(super) struct NewMessage {
+    /// The id that the producer chose, or that the job has if it is there already.
+    pub(super) id: Option<JobId>,
+    /// The command that makes it one.
+    pub(super) submit: Submit,
+}
+
+impl NewMessage {
+    /// The store may have written it all the same. Whoever submits it again finds it by its id then.
+    pub(super) fn may_be_there(&mut self) {
+        for job in &mut self.submit.jobs {
+            job.id_given = true;
+            self.id = Some(job.id);
+        }
+    }
+}
+
+impl Incoming {
+    /// Reads a message of `queue`.
+    pub(super) async fn read(
+        context: &BridgeContext,
+        queue: &Name,
+        properties: &BasicProperties,
+        body: &[u8],
+    ) -> Result<Incoming, BridgeError> {
+        let named = text(properties, header::JOB_ID);
+        let named =
+            named.as_deref().or(properties.message_id().as_ref().map(ShortString::as_str)).and_then(job_id);
+        if let Some(job) = named.filter(|_| text(properties, header::EVENT_ID).is_some()) {
+            return Ok(Incoming::Returning { job, attempt: count(properties, header::ATTEMPT) });
+        }
+        match read_new(context, queue, properties, body, named).await {
+            Ok(new) => Ok(Incoming::New(Box::new(new))),
+            Err(error) => match error.read_fault() {
+                // Trouble of the store is no fault of the message, which comes again.
+                Some(fault) => Err(BridgeError::NoSchemas(fault)),
+                None => Ok(Incoming::Refused(Box::new(error.into_parts().0))),
+            },
+        }
+    }
+}
+
+async fn read_new(
+    context: &BridgeContext,
+    queue: &Name,
+    properties: &BasicProperties,
+    body: &[u8],
+    named: Option<JobId>,
+) -> Result<NewMessage, ApiError> {
+    let app = &context.app;
+    if body.len() > OJS_ENVELOPE_BYTES_MAX {
+        let detail = format!("The message is larger than {} KB.", OJS_ENVELOPE_BYTES_MAX / 1024);
+        return Err(Refused::new(Kind::JobPayloadTooLarge, detail).into());
+    }
+    let now = app.clock.now();
+    let rules = Rules {
+        now,
+        tenant: None,
+        strict_catalog: app.config.ojs.strict_catalog,
+        test_hooks: app.config.ojs.test_hooks,
+    };
+    let mut envelope = envelope::read(body, rules)?;
+    envelope.id = envelope.id.or(named);
+    // The broker has put it there, whatever the envelope says.
+    envelope.queue = Some(queue.clone());
+    let id = envelope.id;
+    let message_id = properties.message_id().as_ref().map(|id| id.as_str().to_owned());
+    let key = text(properties, header::IDEMPOTENCY_KEY).or_else(|| message_id.filter(|_| id.is_none()));
+    let trace =
+        text(properties, header::TRACE_ID).filter(|trace| CorrelationId::from_traceparent(trace).is_some());
+    let correlation =
+        properties.correlation_id().as_ref().and_then(|id| CorrelationId::sanitize(id.as_str()));
+    let correlation = trace.as_deref().and_then(CorrelationId::from_traceparent).or(correlation);
+    let head = Head {
+        dialect: Dialect::Ojs,
+        correlation_id: correlation.map(|id| id.as_str().to_owned()),
+        traceparent: trace,
+        ..Head::new(context.owner.client, queue.clone(), now)
+    };
+    let submission = from_envelope(app, &context.owner, envelope, head)?;
+    let sent = Sent { key: key.as_deref(), bytes: 0, private: PrivateTargets::Deny };
+    let checked = submission.check(app, &TERMS, sent, Violations::default()).await?;
+    let key = match key.as_deref() {
+        Some(key) => Some(Key { operation: OPERATION, key, fingerprint: fingerprint(body)? }),
+        None => None,
+    };
+    Ok(NewMessage { id, submit: submission::command(app, vec![checked], key) })
+}

@@ -1,0 +1,113 @@
+//! The bridge to a RabbitMQ broker: OJS jobs that are published there become jobs here, and what becomes of them goes back.
+//!
+//! ```text
+//!   ojs.queue.{name} ─► intake ─► engine.submit ─► commit ─► basic.ack
+//!                         │ garbage ─► ojs.exchange.dlx         (then basic.ack)
+//!                         │ too fast ─► ojs.exchange.retry      (then basic.ack)
+//!   ojs.queue.control.{name} ─► control ─► cancel
+//!   journal ─► failures ─► ojs.exchange.retry or ojs.exchange.dlx, confirmed before the place in the journal moves
+//! ```
+//!
+//! | file | subject |
+//! |---|---|
+//! | `connection.rs` | connects, and publishes with confirms |
+//! | `topology.rs` | what must be there on the broker |
+//! | `session.rs` | one connection and its loops; what follows when it breaks |
+//! | `intake.rs`, `incoming.rs` | messages become jobs |
+//! | `control.rs` | messages that cancel jobs |
+//! | `failures.rs` | jobs that failed are published |
+//! | `properties.rs` | between our messages and those of the client library |
+//!
+//! What is promised: a message is acknowledged only after its job is on disk, or after the broker has confirmed that it waits
+//! elsewhere. A message that comes again, because the server or the broker died in between, meets the job that it became, by the
+//! job's id or else by its own. The store alone decides about retries (C-109): a message that comes back from a delay queue changes
+//! nothing. A message that cannot become a job goes to the dead letters of its queue and delays nobody.
+
+mod connection;
+mod control;
+mod failures;
+mod incoming;
+mod intake;
+mod metrics;
+mod properties;
+mod session;
+mod topology;
+
+use std::sync::Arc;
+
+use forgerun_core::job::Name;
+use forgerun_core::queue::Owner;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::app::App;
+use crate::config::Secret;
+use crate::own_clients::BRIDGE_CLIENT;
+
+pub(crate) use metrics::BridgeMetrics;
+
+/// What the loops of the bridge share.
+struct BridgeContext {
+    app: Arc<App>,
+    url: Secret,
+    queues: Vec<Name>,
+    owner: Owner,
+    queue_length_max: Option<u32>,
+    stop: watch::Receiver<bool>,
+}
+
+impl BridgeContext {
+    fn is_stopping(&self) -> bool {
+        *self.stop.borrow()
+    }
+
+    /// Ready once the bridge shall stop. Safe to drop.
+    async fn stopping(&self) {
+        // A handle that is gone without a word wants the same.
+        let _ = self.stop.clone().wait_for(|stopping| *stopping).await;
+    }
+}
+
+/// Whose jobs come from the broker.
+pub(crate) fn owner(app: &App) -> Owner {
+    let client = app.config.amqp.client_id.or(app.default_client).unwrap_or(BRIDGE_CLIENT);
+    Owner { client, tenant: None }
+}
+
+/// The running bridge. Dropped, it is cut off: what was not acknowledged comes again.
+pub struct Bridge {
+    stop: watch::Sender<bool>,
+    loops: JoinHandle<()>,
+}
+
+impl Bridge {
+    /// Begins to take in jobs, if the configuration names a broker and queues. What fails goes out by a sink of the server, which
+    /// stops with the others.
+    pub fn start(app: &Arc<App>) -> Option<Bridge> {
+        let amqp = &app.config.amqp;
+        let url = amqp.url.clone().filter(|_| !amqp.queues.is_empty())?;
+        let (stop, stopped) = watch::channel(false);
+        let context = BridgeContext {
+            url,
+            queues: amqp.queues.clone(),
+            owner: owner(app),
+            queue_length_max: amqp.queue_length_max,
+            stop: stopped,
+            app: app.clone(),
+        };
+        app.sinks.start(app, failures::sink(&context));
+        Some(Bridge { stop, loops: tokio::spawn(session::run(Arc::new(context))) })
+    }
+
+    /// Takes no more messages, and returns when those in hand are jobs and acknowledged.
+    pub async fn stop(mut self) {
+        self.stop.send_replace(true);
+        let _ = (&mut self.loops).await;
+    }
+}
+
+impl Drop for Bridge {
+    fn drop(&mut self) {
+        self.loops.abort();
+    }
+}

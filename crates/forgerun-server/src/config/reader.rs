@@ -1,0 +1,193 @@
+//! From values to types: each key is read once, with its type and bounds, into something that cannot be wrong.
+//!
+//! A bad value is complained about and replaced by the default, so that reading goes on and all complaints come
+//! together. Whoever holds the reader must look at the complaints before using what was read.
+
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use toml::Value;
+
+use super::complaint::{Complaint, Origin};
+use super::secret::shown;
+use super::sections::operation_key;
+use super::settings::Settings;
+use forgerun_wire::hint::nearest;
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Reads settings, collects complaints, remembers which keys were asked for.
+pub(crate) struct SettingsReader<'a> {
+    settings: &'a Settings,
+    pub(crate) complaints: Vec<Complaint>,
+    pub(crate) asked: Vec<String>,
+}
+
+impl<'a> SettingsReader<'a> {
+    pub(crate) fn new(settings: &'a Settings) -> SettingsReader<'a> {
+        SettingsReader { settings, complaints: Vec::new(), asked: Vec::new() }
+    }
+
+    pub(crate) fn whole<N: TryFrom<i64>>(&mut self, key: &str, range: RangeInclusive<i64>) -> N {
+        self.take(key, &between("a whole number", &range), |value| whole(value, &range)?.try_into().ok())
+    }
+
+    /// A number of which zero means "no limit".
+    pub(crate) fn whole_or_off<N: TryFrom<i64>>(&mut self, key: &str, max: i64) -> Option<N> {
+        let accepts = format!("a whole number from 1 to {max}, or 0 for off");
+        self.take(key, &accepts, |value| match whole(value, &(0..=max))? {
+            0 => Some(None),
+            n => n.try_into().ok().map(Some),
+        })
+    }
+
+    /// A number of which -1 means "as `elsewhere` says".
+    pub(crate) fn whole_or_inherited<N: TryFrom<i64>>(
+        &mut self,
+        key: &str,
+        max: i64,
+        elsewhere: &str,
+    ) -> Option<N> {
+        let accepts = format!("a whole number from 0 to {max}, or -1 for that of {elsewhere}");
+        self.take(key, &accepts, |value| match whole(value, &(-1..=max))? {
+            -1 => Some(None),
+            n => n.try_into().ok().map(Some),
+        })
+    }
+
+    pub(crate) fn millis(&mut self, key: &str, range: RangeInclusive<i64>) -> Duration {
+        let accepts = between("a whole number of milliseconds", &range);
+        self.take(key, &accepts, |value| whole(value, &range)?.try_into().ok().map(Duration::from_millis))
+    }
+
+    pub(crate) fn seconds(&mut self, key: &str, range: RangeInclusive<i64>) -> Duration {
+        let accepts = between("a whole number of seconds", &range);
+        self.take(key, &accepts, |value| whole(value, &range)?.try_into().ok().map(Duration::from_secs))
+    }
+
+    pub(crate) fn days(&mut self, key: &str, range: RangeInclusive<i64>) -> Duration {
+        let accepts = between("a whole number of days", &range);
+        self.take(key, &accepts, |value| Some(DAY * u32::try_from(whole(value, &range)?).ok()?))
+    }
+
+    pub(crate) fn decimal(&mut self, key: &str, range: RangeInclusive<f64>) -> f64 {
+        self.take(key, &between("a number", &range), |value| {
+            // `1` is a fine way to write `1.0`. Nothing that is not a number is in any range.
+            let number = value.as_float().or_else(|| whole(value, &(0..=1_000_000)).map(|n| n as f64));
+            number.filter(|number| range.contains(number))
+        })
+    }
+
+    pub(crate) fn truth(&mut self, key: &str) -> bool {
+        self.take(key, "true or false", Value::as_bool)
+    }
+
+    pub(crate) fn one_of<T: Copy>(&mut self, key: &str, choices: &[(&'static str, T)]) -> T {
+        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+        self.take_near(key, &format!("one of {}", names.join(", ")), &names, |value| {
+            let chosen = choices.iter().find(|(name, _)| value.as_str() == Some(name));
+            chosen.map(|(_, choice)| *choice)
+        })
+    }
+
+    /// A text in a form that `parse` knows.
+    pub(crate) fn text<T>(&mut self, key: &str, accepts: &str, parse: impl Fn(&str) -> Option<T>) -> T {
+        self.take(key, accepts, |value| parse(value.as_str()?))
+    }
+
+    /// Like [`SettingsReader::text`]; the empty text means "not set".
+    pub(crate) fn text_or_unset<T>(
+        &mut self,
+        key: &str,
+        accepts: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Option<T> {
+        self.text(key, accepts, |text| if text.is_empty() { Some(None) } else { parse(text).map(Some) })
+    }
+
+    /// A list of texts in a form that `parse` knows. A text may stand for a list, with commas; the empty text for the empty one.
+    pub(crate) fn list<T>(&mut self, key: &str, accepts: &str, parse: impl Fn(&str) -> Option<T>) -> Vec<T> {
+        self.take(key, &format!("a list of {accepts}"), |value| match value {
+            Value::String(text) if text.trim().is_empty() => Some(Vec::new()),
+            Value::String(text) => text.split(',').map(|one| parse(one.trim())).collect(),
+            Value::Array(values) => values.iter().map(|value| parse(value.as_str()?)).collect(),
+            _ => None,
+        })
+    }
+
+    /// A list of choices without repetition, or `all` for all of them. A text may stand for a list, with commas.
+    pub(crate) fn some_of<T: Copy>(&mut self, key: &str, choices: &[(&'static str, T)]) -> Vec<T> {
+        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+        let accepts = format!("\"all\", or a list of {}", names.join(", "));
+        self.take(key, &accepts, |value| {
+            let wanted: Vec<&str> = match value {
+                Value::String(text) if text == "all" => names.clone(),
+                Value::String(text) => text.split(',').map(str::trim).collect(),
+                Value::Array(values) => values.iter().map(Value::as_str).collect::<Option<_>>()?,
+                _ => return None,
+            };
+            let known = wanted.iter().all(|name| names.contains(name));
+            let chosen = choices.iter().filter(|(name, _)| wanted.contains(name));
+            (known && !wanted.is_empty()).then(|| chosen.map(|(_, choice)| *choice).collect())
+        })
+    }
+
+    /// Whether `forgerun dev` chose the value of a key.
+    pub(crate) fn is_of_dev(&self, key: &str) -> bool {
+        self.settings.get(key).origin == Origin::Dev
+    }
+
+    /// The names of the operations, in order.
+    pub(crate) fn operations(&self) -> Vec<String> {
+        self.settings.operations()
+    }
+
+    /// Complains that an operation cannot be called that.
+    pub(crate) fn complain_of_operation(&mut self, name: &str, accepts: &str) {
+        let setting = self.settings.get(&operation_key(name, "enabled"));
+        self.complaints.push(Complaint::BadValue {
+            key: "operations".to_owned(),
+            value: shown("operations", &Value::String(name.to_owned())),
+            origin: setting.origin.clone(),
+            accepts: accepts.to_owned(),
+            hint: None,
+        });
+    }
+
+    fn take<T>(&mut self, key: &str, accepts: &str, parse: impl Fn(&Value) -> Option<T>) -> T {
+        self.take_near(key, accepts, &[], parse)
+    }
+
+    /// Takes what `parse` makes of the value. `names` are words that may have been meant.
+    fn take_near<T>(
+        &mut self,
+        key: &str,
+        accepts: &str,
+        names: &[&str],
+        parse: impl Fn(&Value) -> Option<T>,
+    ) -> T {
+        self.asked.push(key.to_owned());
+        let setting = self.settings.get(key);
+        if let Some(read) = parse(&setting.value) {
+            return read;
+        }
+        let meant = setting.value.as_str().and_then(|text| nearest(text, names.iter().copied()));
+        self.complaints.push(Complaint::BadValue {
+            key: key.to_owned(),
+            value: shown(key, &setting.value),
+            origin: setting.origin.clone(),
+            accepts: accepts.to_owned(),
+            hint: meant.map(|meant| format!("{meant:?}")),
+        });
+        parse(setting.default).unwrap_or_else(|| panic!("the default of {key} is not accepted by its reader"))
+    }
+}
+
+fn whole(value: &Value, range: &RangeInclusive<i64>) -> Option<i64> {
+    value.as_integer().filter(|number| range.contains(number))
+}
+
+fn between<N: Display>(what: &str, range: &RangeInclusive<N>) -> String {
+    format!("{what} from {} to {}", range.start(), range.end())
+}

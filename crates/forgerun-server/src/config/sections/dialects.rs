@@ -1,0 +1,158 @@
+//! What others see: webhooks, and the choices that the dialects leave open.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use forgerun_wire::members::UnknownMembers;
+
+use super::server::Server;
+use super::{DAY_MS, DAY_S, DAYS_MAX, HOUR_S, RETRIES_MAX};
+use crate::config::reader::SettingsReader;
+use crate::config::values::{ADDRESS, JobReportStatus, PrivateTargets, Reach, address};
+
+/// `[webhooks]`
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "explained in the manual")]
+pub struct Webhooks {
+    pub timeout: Duration,
+    /// Tries after the first.
+    pub max_retries: u32,
+    pub wait_base: Duration,
+    pub wait_max: Duration,
+    /// How long a webhook may fail.
+    pub disable_after: Duration,
+    pub sign: bool,
+    pub private_targets: PrivateTargets,
+}
+
+impl Webhooks {
+    pub(in crate::config) fn read(from: &mut SettingsReader<'_>, server: &Server) -> Webhooks {
+        let auto = if server.may_be_local() { PrivateTargets::Local } else { PrivateTargets::Deny };
+        Webhooks {
+            timeout: from.millis("webhooks.timeout_ms", 1..=HOUR_S * 1000),
+            max_retries: from.whole("webhooks.max_retries", 0..=RETRIES_MAX),
+            wait_base: from.millis("webhooks.base_ms", 0..=DAY_MS),
+            wait_max: from.millis("webhooks.max_ms", 0..=DAY_MS),
+            disable_after: from.seconds("webhooks.disable_after_s", 0..=DAYS_MAX * DAY_S),
+            sign: from.truth("webhooks.sign"),
+            private_targets: from.one_of(
+                "webhooks.private_targets",
+                &[("auto", auto), ("allow", PrivateTargets::Allow), ("deny", PrivateTargets::Deny)],
+            ),
+        }
+    }
+}
+
+/// `[idempotency]`
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "explained in the manual")]
+pub struct Idempotency {
+    pub reject_mismatch: bool,
+}
+
+impl Idempotency {
+    pub(in crate::config) fn read(from: &mut SettingsReader<'_>) -> Idempotency {
+        Idempotency { reject_mismatch: from.truth("idempotency.reject_mismatch") }
+    }
+}
+
+/// `[api]`
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "explained in the manual")]
+pub struct Api {
+    pub unknown_members: UnknownMembers,
+}
+
+impl Api {
+    pub(in crate::config) fn read(from: &mut SettingsReader<'_>) -> Api {
+        let choices = [("refuse", UnknownMembers::Refuse), ("ignore", UnknownMembers::Ignore)];
+        Api { unknown_members: from.one_of("api.unknown_members", &choices) }
+    }
+}
+
+/// `[problem]`
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "explained in the manual")]
+pub struct Problem {
+    pub job_report_status: JobReportStatus,
+    pub header_field: bool,
+    pub coarse_times: bool,
+}
+
+impl Problem {
+    pub(in crate::config) fn read(from: &mut SettingsReader<'_>) -> Problem {
+        let statuses = [
+            ("equivalent", JobReportStatus::Equivalent),
+            ("http", JobReportStatus::Http),
+            ("omit", JobReportStatus::Omit),
+        ];
+        Problem {
+            job_report_status: from.one_of("problem.job_report_status", &statuses),
+            header_field: from.truth("problem.header_field"),
+            coarse_times: from.truth("problem.coarse_times"),
+        }
+    }
+}
+
+/// `[asyncops]`
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "explained in the manual")]
+pub struct Asyncops {
+    pub retry_after: Duration,
+    pub retry_base: Duration,
+    pub extended_statuses: bool,
+}
+
+impl Asyncops {
+    pub(in crate::config) fn read(from: &mut SettingsReader<'_>) -> Asyncops {
+        Asyncops {
+            retry_after: from.seconds("asyncops.retry_after_s", 1..=HOUR_S),
+            retry_base: from.millis("asyncops.retry_base_ms", 0..=DAY_MS),
+            extended_statuses: from.truth("asyncops.extended_statuses"),
+        }
+    }
+}
+
+/// `[ojs]`
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "explained in the manual")]
+pub struct Ojs {
+    pub test_hooks: bool,
+    pub strict_catalog: bool,
+}
+
+impl Ojs {
+    pub(in crate::config) fn read(from: &mut SettingsReader<'_>) -> Ojs {
+        Ojs { test_hooks: from.truth("ojs.test_hooks"), strict_catalog: from.truth("ojs.strict_catalog") }
+    }
+}
+
+/// `[grpc]`
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "explained in the manual")]
+pub struct Grpc {
+    pub addr: Option<SocketAddr>,
+    /// Whether the server does without where the address is taken: `forgerun dev` chose it.
+    pub is_optional: bool,
+    pub tls_cert: Option<PathBuf>,
+    pub tls_key: Option<PathBuf>,
+}
+
+impl Grpc {
+    pub(in crate::config) fn read(from: &mut SettingsReader<'_>) -> Grpc {
+        const FILE: &str = "the path of a file, without spaces around it";
+        let path = |text: &str| (text.trim() == text).then(|| PathBuf::from(text));
+        Grpc {
+            addr: from.text_or_unset("grpc.addr", ADDRESS, address),
+            is_optional: from.is_of_dev("grpc.addr"),
+            tls_cert: from.text_or_unset("grpc.tls.cert", FILE, path),
+            tls_key: from.text_or_unset("grpc.tls.key", FILE, path),
+        }
+    }
+
+    /// Who can reach it; `None` if nobody.
+    pub fn reach(&self) -> Option<Reach> {
+        self.addr.map(Reach::of)
+    }
+}

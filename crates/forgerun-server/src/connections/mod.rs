@@ -1,0 +1,180 @@
+//! Connections: taken in up to a bound, each served by a service of its own, and let end when the server stops.
+//!
+//! A loop of our own rather than axum's, for what that one does not have: a bound on connections, and an end to those that never
+//! finish their request's head or never read its answer.
+
+#[cfg(feature = "grpc")]
+mod grpc;
+mod places;
+mod socket;
+#[cfg(feature = "grpc")]
+mod tls;
+
+use std::future::poll_fn;
+use std::net::IpAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::Duration;
+
+use forgerun_engine::{Clock, SystemClock};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tracing::{debug, warn};
+
+use crate::config::Limits;
+use crate::edge::{ConnectionService, HttpService};
+use crate::limits::{CONNECTIONS_MAX, GRPC_IDLE, HEAD_BYTES_MAX, HEAD_TIMEOUT, WRITE_STALL};
+#[cfg(feature = "grpc")]
+pub use grpc::serve_grpc;
+use places::AddressPlaces;
+pub(crate) use places::n_by_descriptors;
+use socket::Socket;
+#[cfg(feature = "grpc")]
+pub use tls::{BadCertificate, TlsIdentity};
+
+/// The answer to a connection of an address that has too many.
+const TOO_MANY: &[u8] = b"HTTP/1.1 429 Too Many Requests\r\nconnection: close\r\nretry-after: 1\r\ncontent-type: application/problem+json\r\n\
+content-length: 100\r\n\r\n{\"title\":\"Too Many Requests\",\"status\":429,\"detail\":\"Too many connections are open at this address.\"}";
+
+/// How long to wait when the system has no more descriptors or memory for a connection.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// On which terms connections are served. Not for operators; tests have less patience.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectionTerms {
+    /// How many at once.
+    pub n_max: usize,
+    /// How long one may take to send the head of a request.
+    pub head_timeout: Duration,
+    /// How long a write may make no progress.
+    pub write_stall: Duration,
+    /// How long a gRPC connection is kept on which no call begins. One of HTTP is kept for `head_timeout`.
+    pub grpc_idle: Duration,
+}
+
+impl ConnectionTerms {
+    /// As the operator wants it.
+    pub fn new(limits: &Limits) -> ConnectionTerms {
+        ConnectionTerms { write_stall: limits.write_stall, ..ConnectionTerms::default() }
+    }
+}
+
+impl Default for ConnectionTerms {
+    fn default() -> Self {
+        ConnectionTerms {
+            n_max: CONNECTIONS_MAX,
+            head_timeout: HEAD_TIMEOUT,
+            write_stall: WRITE_STALL,
+            grpc_idle: GRPC_IDLE,
+        }
+    }
+}
+
+/// Serves whoever connects until `stopping` is ready, then until the last connection has ended. Dropping it leaves the
+/// connections under way to themselves.
+pub async fn serve(
+    listener: TcpListener,
+    service: HttpService,
+    terms: ConnectionTerms,
+    stopping: impl Future<Output = ()>,
+) {
+    let places = AddressPlaces::new(service.config(), terms.n_max);
+    accept(listener, terms.n_max, stopping, |stream, address, stop, place| {
+        match places.enter(address) {
+            Some(of_address) => {
+                let place = (place, of_address);
+                tokio::spawn(converse(stream, service.open(address), terms, stop, place));
+            }
+            // Written if the system takes it at once; the client has probably not even asked yet.
+            None => drop(stream.try_write(TOO_MANY)),
+        }
+    })
+    .await;
+}
+
+/// Takes in connections, at most `n_max` at once, and hands each to `begin` with a way to hear of the stop and its place; until `stopping` is
+/// ready, then until the last connection has let go of both.
+async fn accept(
+    listener: TcpListener,
+    n_max: usize,
+    stopping: impl Future<Output = ()>,
+    begin: impl Fn(TcpStream, IpAddr, watch::Receiver<bool>, OwnedSemaphorePermit),
+) {
+    let room = Arc::new(Semaphore::new(n_max));
+    // Every connection holds a receiver: it hears of the stop, and is gone when nobody holds one.
+    let stop = watch::Sender::new(false);
+    let mut stopping = pin!(stopping);
+    loop {
+        let taken = async {
+            let place = room.clone().acquire_owned().await.expect("the semaphore is never closed");
+            (place, listener.accept().await)
+        };
+        let (place, accepted) = tokio::select! {
+            biased;
+            () = &mut stopping => break,
+            taken = taken => taken,
+        };
+        match accepted {
+            Ok((stream, address)) => begin(stream, address.ip(), stop.subscribe(), place),
+            Err(error) => pause_for(&error).await,
+        }
+    }
+    drop(listener);
+    stop.send_replace(true);
+    stop.closed().await;
+}
+
+/// One connection, request by request. `place` is held as long as it lasts.
+///
+/// No `async fn`, which would keep its arguments beside what is made of them: the future of every open connection would be
+/// larger by a third.
+fn converse(
+    stream: TcpStream,
+    service: ConnectionService,
+    terms: ConnectionTerms,
+    mut stop: watch::Receiver<bool>,
+    place: impl Send,
+) -> impl Future<Output = ()> + Send {
+    let mut http = http1::Builder::new();
+    // Bodies stay where they are until they are written, so that one that many wait for is in memory once. The socket copies
+    // small ones.
+    http.writev(true)
+        .timer(TokioTimer::new())
+        .header_read_timeout(terms.head_timeout)
+        .max_buf_size(HEAD_BYTES_MAX);
+    let mut connection = http.serve_connection(TokioIo::new(Socket::new(stream, terms.write_stall)), service);
+    async move {
+        let stopped = async {
+            // A sender that is gone has stopped too.
+            let _ = stop.wait_for(|stopping| *stopping).await;
+        };
+        let ended = tokio::select! {
+            ended = poll_fn(|context| connection.poll_without_shutdown(context)) => Some(ended),
+            () = stopped => None,
+        };
+        let ended = match ended {
+            Some(ended) => ended,
+            None => {
+                Pin::new(&mut connection).graceful_shutdown();
+                poll_fn(|context| connection.poll_without_shutdown(context)).await
+            }
+        };
+        match ended {
+            // Boxed, so that connections that go on take no memory for it.
+            Ok(()) => Box::pin(connection.into_parts().io.into_inner().linger()).await,
+            Err(error) => debug!(%error, "a connection broke off"),
+        }
+        drop(place);
+    }
+}
+
+/// A connection that broke before it was taken is nobody's fault; a lack of descriptors passes.
+async fn pause_for(error: &std::io::Error) {
+    use std::io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    if !matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset) {
+        warn!(%error, "could not accept a connection");
+        SystemClock.sleep(PAUSE).await;
+    }
+}

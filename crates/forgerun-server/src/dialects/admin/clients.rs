@@ -1,0 +1,123 @@
+//! Clients and their keys. A secret is shown once, when its key is made.
+
+use std::collections::HashMap;
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use forgerun_core::Refusal;
+use forgerun_core::catalog::Kind;
+use forgerun_core::client::{Client, ClientName};
+use forgerun_core::command::KeyCommand;
+use forgerun_core::id::{ClientId, KeyId};
+use forgerun_wire::admin::{AdminClient, AdminClientDetail, AdminKey, AdminPage};
+use forgerun_wire::forge::{KeyView, RevokedView};
+
+use super::audit;
+use crate::edge::query::QueryString;
+use crate::edge::routing::{Call, Route, RouteAccess};
+use crate::edge::{ApiError, api_keys, body, respond};
+
+/// The routes of clients and keys.
+pub(super) const ROUTES: &[Route] = &[
+    Route::get("/admin/v1/clients", "clients", |call| Box::pin(list(call))).access(RouteAccess::Operator),
+    Route::get("/admin/v1/clients/{client_id}", "clients", |call| Box::pin(get(call)))
+        .access(RouteAccess::Operator),
+    Route::post("/admin/v1/clients/{client_id}/keys", "create_key", |call| Box::pin(create_key(call)))
+        .access(RouteAccess::Operator)
+        .members(&["rotate"]),
+    Route::delete("/admin/v1/clients/{client_id}/keys/{key_id}", "revoke_key", |call| {
+        Box::pin(revoke_key(call))
+    })
+    .access(RouteAccess::Operator),
+];
+
+/// `GET /admin/v1/clients`, by id; the cursor is the last client.
+async fn list(call: Call<'_>) -> Result<Response, ApiError> {
+    Ok(respond::json(StatusCode::OK, &listed(&call).await?))
+}
+
+/// The page of clients that a request asks for.
+pub(in crate::dialects) async fn listed(call: &Call<'_>) -> Result<AdminPage<AdminClient>, ApiError> {
+    let query = QueryString::of(&call.exchange.uri, &["limit", "cursor"])?;
+    let limit = query.limit()?;
+    let after = match query.get("cursor").map(str::parse::<ClientId>) {
+        None => None,
+        Some(Ok(after)) => Some(after),
+        Some(Err(_)) => return Err(query.malformed("cursor", "is no cursor of this list")),
+    };
+    let store = call.app.engine.store();
+    let mut clients = store.all_clients(after, limit + 1).await?;
+    let more = clients.len() > limit;
+    clients.truncate(limit);
+    let next_cursor = clients.last().filter(|_| more).map(|client| client.id.to_string());
+    let now = call.app.clock.now();
+    // Keys of names are ids, and in their order: one read has the names of the page.
+    let after = after.map(|after| after.to_string()).unwrap_or_default();
+    let names: Vec<ClientName> = store.records(None, after, clients.len()).await?;
+    let mut names: HashMap<ClientId, Option<String>> =
+        names.into_iter().map(|named| (named.client, named.name)).collect();
+    let mut items = Vec::with_capacity(clients.len());
+    for client in &clients {
+        let keys = store.api_keys_of(client.id).await?;
+        items.push(AdminClient::new(client, names.remove(&client.id).flatten(), &keys, now));
+    }
+    Ok(AdminPage { items, next_cursor })
+}
+
+fn refused(refusal: Refusal) -> ApiError {
+    forgerun_engine::Error::Refused(refusal).into()
+}
+
+async fn found(call: &Call<'_>) -> Result<Client, ApiError> {
+    let not_found = || refused(Refusal::ClientNotFound);
+    let id: ClientId = call.id("client_id").ok_or_else(not_found)?;
+    call.app.engine.store().client(id).await?.ok_or_else(not_found)
+}
+
+/// `GET /admin/v1/clients/{id}`.
+async fn get(call: Call<'_>) -> Result<Response, ApiError> {
+    Ok(respond::json(StatusCode::OK, &shown(&call).await?))
+}
+
+/// The client of the path, with its keys.
+pub(in crate::dialects) async fn shown(call: &Call<'_>) -> Result<AdminClientDetail, ApiError> {
+    let client = found(call).await?;
+    let keys = call.app.engine.store().api_keys_of(client.id).await?;
+    let named: Option<ClientName> = call.app.engine.store().record(client.id.to_string()).await?;
+    let now = call.app.clock.now();
+    Ok(AdminClientDetail {
+        client: AdminClient::new(&client, named.and_then(|named| named.name), &keys, now),
+        keys: keys.iter().map(|key| AdminKey::new(key, now)).collect(),
+    })
+}
+
+/// `POST /admin/v1/clients/{id}/keys`: a new key, unless there is a good one and `rotate` is not asked for.
+async fn create_key(call: Call<'_>) -> Result<Response, ApiError> {
+    let rotate: Option<bool> = body::member(&call.body, "rotate", "true or false")?;
+    let rotate = rotate.unwrap_or_default();
+    let client = found(&call).await?;
+    let (key, secret) = api_keys::fresh(call.app, client.id);
+    let create = KeyCommand::Create { key, rotate, first_only: false };
+    let odd = || ApiError::internal(Kind::Internal, "a command about a key was answered without one");
+    let key = api_keys::changed(call.app, create).await?.ok_or_else(odd)?;
+    if key.created {
+        audit::note(call.exchange, "create_key", &format!("{} of client {}", key.key.id, client.id));
+    }
+    let status = if key.created { StatusCode::CREATED } else { StatusCode::OK };
+    Ok(respond::json(status, &KeyView::new(&key.key, key.created.then_some(secret))))
+}
+
+/// `DELETE /admin/v1/clients/{id}/keys/{key_id}`.
+async fn revoke_key(call: Call<'_>) -> Result<Response, ApiError> {
+    revoke_one(&call).await?;
+    Ok(respond::json(StatusCode::OK, &RevokedView { revoked: true }))
+}
+
+/// Revokes the key of the path.
+pub(in crate::dialects) async fn revoke_one(call: &Call<'_>) -> Result<(), ApiError> {
+    let client = found(call).await?.id;
+    let key: KeyId = call.id("key_id").ok_or_else(|| refused(Refusal::KeyNotFound))?;
+    api_keys::changed(call.app, KeyCommand::Revoke { client, key }).await?;
+    audit::note(call.exchange, "revoke_key", &format!("{key} of client {client}"));
+    Ok(())
+}

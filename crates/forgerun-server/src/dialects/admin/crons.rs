@@ -1,0 +1,105 @@
+//! Schedules of all clients: when they come next, and stopping one.
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use forgerun_core::Refusal;
+use forgerun_core::id::ClientId;
+use forgerun_core::job::Name;
+use forgerun_core::queue::Owner;
+use forgerun_core::schedule::{Schedule, ScheduleId};
+use forgerun_wire::admin::{AdminPage, AdminSchedule};
+
+use super::audit;
+use crate::edge::query::QueryString;
+use crate::edge::routing::{Call, Route, RouteAccess};
+use crate::edge::{ApiError, body, respond};
+use crate::schedules;
+
+/// The routes of schedules.
+pub(super) const ROUTES: &[Route] = &[
+    Route::get("/admin/v1/crons", "list_schedules", |call| Box::pin(list(call)))
+        .access(RouteAccess::Operator),
+    Route::post("/admin/v1/crons/{name}/pause", "change_schedule", |call| Box::pin(pause(call)))
+        .access(RouteAccess::Operator),
+    Route::post("/admin/v1/crons/{name}/resume", "change_schedule", |call| Box::pin(resume(call)))
+        .access(RouteAccess::Operator),
+    Route::post("/admin/v1/crons/{name}/trigger", "trigger_schedule", |call| Box::pin(trigger(call)))
+        .access(RouteAccess::Operator),
+];
+
+fn view(schedule: &Schedule) -> AdminSchedule {
+    AdminSchedule::new(schedule, &schedules::next_runs(schedule))
+}
+
+/// `GET /admin/v1/crons`, by client and name; the cursor is the last schedule.
+async fn list(call: Call<'_>) -> Result<Response, ApiError> {
+    Ok(respond::json(StatusCode::OK, &listed(&call).await?))
+}
+
+/// The page of schedules that a request asks for.
+pub(in crate::dialects) async fn listed(call: &Call<'_>) -> Result<AdminPage<AdminSchedule>, ApiError> {
+    let query = QueryString::of(&call.exchange.uri, &["limit", "cursor"])?;
+    let limit = query.limit()?;
+    let after = query.get("cursor").unwrap_or_default().to_owned();
+    let mut found: Vec<Schedule> = call.app.engine.store().records(None, after, limit + 1).await?;
+    let more = found.len() > limit;
+    found.truncate(limit);
+    let next_cursor = found.last().filter(|_| more).map(|schedule| schedule.id.key());
+    let mut items: Vec<_> = found.iter().map(view).collect();
+    call.app
+        .client_names
+        .fill(call.app, items.iter_mut().map(|item| (&item.client, &mut item.client_name)))
+        .await?;
+    Ok(AdminPage { items, next_cursor })
+}
+
+/// The schedule of this name. Several clients may have one, so `client` says whose.
+fn named(call: &Call<'_>) -> Result<ScheduleId, ApiError> {
+    let query = QueryString::of(&call.exchange.uri, &["client", "tenant"])?;
+    let Some(client) = query.get("client").and_then(|text| text.parse::<ClientId>().ok()) else {
+        return Err(query.invalid("client", "must be the id of the client that the schedule belongs to"));
+    };
+    let tenant = query.get("tenant").and_then(Name::new);
+    match Name::queue(&call.text("name")) {
+        Ok(name) => Ok(ScheduleId { owner: Owner { client, tenant }, name }),
+        Err(_) => Err(forgerun_engine::Error::Refused(Refusal::ScheduleNotFound).into()),
+    }
+}
+
+async fn pause(call: Call<'_>) -> Result<Response, ApiError> {
+    enable(call, false).await
+}
+
+async fn resume(call: Call<'_>) -> Result<Response, ApiError> {
+    enable(call, true).await
+}
+
+async fn enable(call: Call<'_>, enabled: bool) -> Result<Response, ApiError> {
+    body::expect_object(&call.body)?;
+    Ok(respond::json(StatusCode::OK, &set_enabled(&call, enabled).await?))
+}
+
+/// Stops or resumes the schedule of the path.
+pub(in crate::dialects) async fn set_enabled(
+    call: &Call<'_>,
+    enabled: bool,
+) -> Result<AdminSchedule, ApiError> {
+    let id = named(call)?;
+    let schedule = schedules::enable(call.app, &id, enabled).await?;
+    audit::note(call.exchange, if enabled { "resume_schedule" } else { "pause_schedule" }, &id.key());
+    Ok(view(&schedule))
+}
+
+/// Makes a job now; the schedule as it stands then.
+async fn trigger(call: Call<'_>) -> Result<Response, ApiError> {
+    body::expect_object(&call.body)?;
+    Ok(respond::json(StatusCode::OK, &run_now(&call).await?))
+}
+
+/// Makes a job of the schedule of the path.
+pub(in crate::dialects) async fn run_now(call: &Call<'_>) -> Result<AdminSchedule, ApiError> {
+    let id = named(call)?;
+    schedules::trigger(call.app, &id).await?;
+    audit::note(call.exchange, "trigger_schedule", &id.key());
+    Ok(view(&schedules::find(call.app, &id).await?))
+}

@@ -1,0 +1,293 @@
+//! Queues, all of one name together: how full they are, how fast they move; pause, resume, bounds.
+
+use std::collections::BTreeMap;
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use forgerun_core::catalog::Kind;
+use forgerun_core::command::{QueueChange, QueueCommand};
+use forgerun_core::job::{Lane, Name, Shelf};
+use forgerun_core::pace::QueueRate;
+use forgerun_core::queue::{QueueId, QueueSettings};
+use forgerun_core::rows::{Activity, Minute};
+use forgerun_core::time::Time;
+use forgerun_core::{Answer, Command};
+use forgerun_wire::admin::{AdminPage, AdminQueue, OverviewRates, QueueFigures, QueueLimits, read_rate};
+use forgerun_wire::body::{self, violation};
+use forgerun_wire::hint::nearest;
+use serde_json::{Map, Value};
+
+use super::audit;
+use crate::app::App;
+use crate::attendance::AttendedQueues;
+use crate::edge::query::QueryString;
+use crate::edge::routing::{Call, Route, RouteAccess};
+use crate::edge::{ApiError, queue_name, respond};
+use crate::limits::{OLDEST_LOOKED_AT_MAX, PAGE_MAX};
+
+/// The routes of queues.
+pub(super) const ROUTES: &[Route] = &[
+    Route::get("/admin/v1/queues", "queues", |call| Box::pin(list(call))).access(RouteAccess::Operator),
+    Route::put("/admin/v1/queues/{queue}", "bound", |call| Box::pin(bound(call)))
+        .access(RouteAccess::Operator)
+        .members(BOUNDS),
+    Route::post("/admin/v1/queues/{queue}/pause", "pause", |call| Box::pin(pause(call)))
+        .access(RouteAccess::Operator),
+    Route::post("/admin/v1/queues/{queue}/resume", "resume", |call| Box::pin(resume(call)))
+        .access(RouteAccess::Operator),
+];
+
+const BOUNDS: &[&str] = &["max_waiting", "max_active", "rate_per_s"];
+
+/// An hour, in the minutes that figures are kept by.
+const LAST_HOUR: i64 = 60;
+
+/// `GET /admin/v1/queues`, by name; the cursor is the last name.
+async fn list(call: Call<'_>) -> Result<Response, ApiError> {
+    Ok(respond::json(StatusCode::OK, &listed(&call).await?))
+}
+
+/// The page of queues that a request asks for.
+pub(in crate::dialects) async fn listed(call: &Call<'_>) -> Result<AdminPage<AdminQueue>, ApiError> {
+    let query = QueryString::of(&call.exchange.uri, &["limit", "cursor"])?;
+    let limit = query.limit()?;
+    let after = query.get("cursor").unwrap_or_default();
+    let mut queues = Queues::read(call.app).await?;
+    let mut names = queues.by_name.keys().filter(|name| name.as_str() > after);
+    let page: Vec<String> = names.by_ref().take(limit).cloned().collect();
+    let next_cursor = names.next().and_then(|_| page.last().cloned());
+    let mut items = Vec::with_capacity(page.len());
+    for name in page {
+        items.push(queues.show(call.app, &name).await?);
+    }
+    Ok(AdminPage { items, next_cursor })
+}
+
+/// What is known of all queues.
+pub(crate) struct Queues {
+    by_name: BTreeMap<String, FoundQueue>,
+    /// How many queues have been searched for their oldest job.
+    n_looked_at: usize,
+    /// Read when a queue is first found in which jobs wait for too long.
+    attended: Option<AttendedQueues>,
+    no_worker_s: u64,
+    /// How long this node has been up: before that it does not know who asks for what.
+    up_s: u64,
+    now: Time,
+}
+
+struct FoundQueue {
+    view: AdminQueue,
+    /// Those in which something waits, and whether workers hold jobs of it.
+    waiting: Vec<(QueueId, bool)>,
+    minute: Activity,
+    hour: Activity,
+}
+
+impl FoundQueue {
+    fn new(name: &str) -> FoundQueue {
+        FoundQueue {
+            view: AdminQueue::new(name),
+            waiting: Vec::new(),
+            minute: Activity::default(),
+            hour: Activity::default(),
+        }
+    }
+}
+
+impl Queues {
+    pub(crate) async fn read(app: &App) -> Result<Queues, ApiError> {
+        let (store, now) = (app.engine.store(), app.clock.now());
+        let mut by_name: BTreeMap<String, FoundQueue> = BTreeMap::new();
+        found(&mut by_name, &app.default_queue);
+        for queue in store.queues().await? {
+            let id = QueueId::parse(&queue.queue);
+            let entry = found(&mut by_name, &id.name);
+            let before = entry.view.waiting;
+            entry.view.add(&queue.counts);
+            if entry.view.waiting > before {
+                entry.waiting.push((id, queue.counts.active() > 0));
+            }
+        }
+        let Minute(minute) = Minute::of(now);
+        for (queue, activity) in store.activity_by_queue(Minute(minute - 1)).await? {
+            found(&mut by_name, &QueueId::parse(&queue).name).minute.merge(activity);
+        }
+        for (queue, activity) in store.activity_by_queue(Minute(minute - LAST_HOUR)).await? {
+            found(&mut by_name, &QueueId::parse(&queue).name).hour.merge(activity);
+        }
+        let mut after = String::new();
+        loop {
+            // The operator's own settings stand in the group of nobody.
+            let page: Vec<QueueSettings> = store.records(Some(String::new()), after, PAGE_MAX).await?;
+            let Some(last) = page.last() else { break };
+            after = last.queue.as_str().to_owned();
+            for settings in page {
+                set(&mut found(&mut by_name, &settings.queue).view, &settings);
+            }
+        }
+        let no_worker_s = app.config.alerts.no_worker.as_secs();
+        let up_s = now.since(app.started_at).as_secs();
+        Ok(Queues { by_name, n_looked_at: 0, attended: None, no_worker_s, up_s, now })
+    }
+
+    /// The names of those in which most jobs wait or are held.
+    pub(crate) fn fullest(&self, max: usize) -> Vec<String> {
+        let mut names: Vec<(u64, &String)> =
+            self.by_name.iter().map(|(name, found)| (found.view.waiting + found.view.active, name)).collect();
+        names.sort_unstable_by_key(|(n, name)| (std::cmp::Reverse(*n), *name));
+        names.into_iter().take(max).map(|(_, name)| name.clone()).collect()
+    }
+
+    /// How much happened in all of them together.
+    pub(super) fn rates(&self) -> OverviewRates {
+        let (mut minute, mut hour) = (Activity::default(), Activity::default());
+        for found in self.by_name.values() {
+            minute.merge(found.minute);
+            hour.merge(found.hour);
+        }
+        let since_minute = self.since_minute();
+        OverviewRates {
+            last_minute: QueueFigures::of(&minute, since_minute + 60.0),
+            last_hour: QueueFigures::of(&hour, since_minute + 3600.0),
+        }
+    }
+
+    /// Figures are kept by the minute: how much of the one under way is over, in seconds.
+    fn since_minute(&self) -> f64 {
+        self.now.as_micros().rem_euclid(60_000_000) as f64 / 1e6
+    }
+
+    /// One of them, with its rates and its oldest job.
+    pub(crate) async fn show(&mut self, app: &App, name: &str) -> Result<AdminQueue, ApiError> {
+        let Some(found) = self.by_name.remove(name) else { return Ok(AdminQueue::new(name)) };
+        let mut view = found.view;
+        let since_minute = self.since_minute();
+        view.last_minute = QueueFigures::of(&found.minute, since_minute + 60.0);
+        view.last_hour = QueueFigures::of(&found.hour, since_minute + 3600.0);
+        if self.n_looked_at + found.waiting.len() <= OLDEST_LOOKED_AT_MAX {
+            self.n_looked_at += found.waiting.len();
+            for (queue, is_held) in &found.waiting {
+                let waited = oldest(app, queue, self.now).await?;
+                view.oldest_waiting_s = view.oldest_waiting_s.max(waited);
+                // Workers that hold jobs of it are alive, and busy.
+                let is_late = waited.is_some_and(|waited| waited.min(self.up_s) >= self.no_worker_s);
+                view.unattended |= is_late && !is_held && !self.attended(app).await?.contains(queue);
+            }
+        }
+        Ok(view)
+    }
+
+    async fn attended(&mut self, app: &App) -> Result<&AttendedQueues, ApiError> {
+        match &mut self.attended {
+            Some(known) => Ok(known),
+            unknown => Ok(unknown.insert(AttendedQueues::read(app).await?)),
+        }
+    }
+}
+
+/// The fullest queues, and whether each is unattended.
+pub(crate) async fn unattended(app: &App) -> Result<Vec<(String, bool)>, ApiError> {
+    let mut queues = Queues::read(app).await?;
+    let mut found = Vec::new();
+    for name in queues.fullest(PAGE_MAX) {
+        let unattended = queues.show(app, &name).await?.unattended;
+        found.push((name, unattended));
+    }
+    Ok(found)
+}
+
+fn found<'a>(by_name: &'a mut BTreeMap<String, FoundQueue>, name: &Name) -> &'a mut FoundQueue {
+    by_name.entry(name.as_str().to_owned()).or_insert_with(|| FoundQueue::new(name.as_str()))
+}
+
+/// How long the oldest claimable job of a queue has waited.
+async fn oldest(app: &App, queue: &QueueId, now: Time) -> Result<Option<u64>, ApiError> {
+    let lane = if queue.owner.is_some() { Lane::External } else { Lane::BuiltIn };
+    let oldest = app.engine.store().oldest(Shelf { lane, name: queue.key() }).await?;
+    let since = oldest.map(|job| job.queued_at.unwrap_or(job.head.created_at));
+    Ok(since.map(|since| now.since(since).as_secs()))
+}
+
+fn set(view: &mut AdminQueue, settings: &QueueSettings) {
+    view.set_paused_at(settings.paused_at);
+    view.limits = QueueLimits {
+        max_waiting: settings.waiting_max,
+        max_active: settings.active_max,
+        rate_per_s: settings.rate.map(|rate| f64::from(rate.get()) / 1000.0),
+    };
+}
+
+async fn pause(call: Call<'_>) -> Result<Response, ApiError> {
+    Ok(respond::json(StatusCode::OK, &set_paused(&call, true).await?))
+}
+
+async fn resume(call: Call<'_>) -> Result<Response, ApiError> {
+    Ok(respond::json(StatusCode::OK, &set_paused(&call, false).await?))
+}
+
+/// Stops or resumes handing out jobs of the queues of the path.
+pub(in crate::dialects) async fn set_paused(call: &Call<'_>, paused: bool) -> Result<AdminQueue, ApiError> {
+    let action = if paused { "pause" } else { "resume" };
+    check_known(call.app, &named(call)?).await?;
+    change(call, action, QueueChange { paused: Some(paused), ..QueueChange::default() }).await
+}
+
+/// Refuses a name that no queue has: one without jobs, settings and workers is most likely misspelt.
+async fn check_known(app: &App, name: &Name) -> Result<(), ApiError> {
+    let mut queues = Queues::read(app).await?;
+    if queues.by_name.contains_key(name.as_str()) || queues.attended(app).await?.contains_name(name) {
+        return Ok(());
+    }
+    let meant = nearest(name.as_str(), queues.by_name.keys().map(String::as_str));
+    let meant = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or(".".to_owned());
+    let detail = format!("No queue `{name}` has jobs, settings or workers{meant}");
+    Err(ApiError::new(Kind::JobNotFound, &detail))
+}
+
+/// `PUT /admin/v1/queues/{name}`: bounds for each queue of the name. What is absent stays, null lifts.
+async fn bound(call: Call<'_>) -> Result<Response, ApiError> {
+    let change_of_bounds = bounds(&call.body)?;
+    Ok(respond::json(StatusCode::OK, &change(&call, "bound", change_of_bounds).await?))
+}
+
+fn bounds(bytes: &[u8]) -> Result<QueueChange, ApiError> {
+    let members = if bytes.is_empty() { Map::new() } else { body::object(bytes)? };
+    let mut wrong = Vec::new();
+    let mut number = |name: &str| match members.get(name) {
+        None => None,
+        Some(Value::Null) => Some(None),
+        Some(value) => match value.as_u64().filter(|number| *number > 0) {
+            Some(number) => Some(Some(number)),
+            None => {
+                wrong.push(violation(name, "must be an integer of at least 1, or null", "minimum"));
+                None
+            }
+        },
+    };
+    let (waiting_max, active_max) = (number("max_waiting"), number("max_active"));
+    let rate = read_rate(&members, &mut wrong).map(|rate| rate.map(QueueRate::per_1000_s));
+    let change = QueueChange { paused: None, waiting_max, active_max, rate };
+    if wrong.is_empty() && change == QueueChange::default() {
+        wrong.push(violation("max_waiting", "or max_active or rate_per_s must be given", "required"));
+    }
+    if wrong.is_empty() { Ok(change) } else { Err(body::refused(Kind::InvalidArgs, wrong, BOUNDS).into()) }
+}
+
+async fn change(call: &Call<'_>, action: &'static str, change: QueueChange) -> Result<AdminQueue, ApiError> {
+    let app = call.app;
+    let name = named(call)?;
+    let command = QueueCommand { queue: QueueId::shared(name.clone()), change };
+    let Answer::Queue(settings) = app.engine.run(Command::Queue(command)).await? else {
+        return Err(ApiError::internal(Kind::Internal, "a command about a queue was answered without one"));
+    };
+    audit::note(call.exchange, action, name.as_str());
+    let mut view = Queues::read(app).await?.show(app, name.as_str()).await?;
+    // What was just set, whatever the rest was read from.
+    set(&mut view, &settings);
+    Ok(view)
+}
+
+fn named(call: &Call<'_>) -> Result<Name, ApiError> {
+    queue_name(&call.text("queue"))
+}

@@ -1,0 +1,27 @@
+//! Sinks: how far each is, what it last said, and who sends.
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use forgerun_wire::admin::{AdminPage, AdminSink};
+
+use crate::edge::query::QueryString;
+use crate::edge::routing::{Call, Route, RouteAccess};
+use crate::edge::{ApiError, respond};
+
+/// The routes of sinks.
+pub(super) const ROUTES: &[Route] =
+    &[Route::get("/admin/v1/sinks", "sinks", |call| Box::pin(list(call))).access(RouteAccess::Operator)];
+
+/// `GET /admin/v1/sinks`: those that this node is configured for, by name; the cursor is the last name.
+async fn list(call: Call<'_>) -> Result<Response, ApiError> {
+    let query = QueryString::of(&call.exchange.uri, &["limit", "cursor"])?;
+    let limit = query.limit()?;
+    let after = query.get("cursor").unwrap_or_default();
+    let mut items: Vec<AdminSink> = call.app.sinks.look(call.app).await?;
+    items.retain(|sink| sink.name.as_str() > after);
+    items.sort_by(|one, other| one.name.cmp(&other.name));
+    let more = items.len() > limit;
+    items.truncate(limit);
+    let next_cursor = items.last().filter(|_| more).map(|sink| sink.name.clone());
+    Ok(respond::json(StatusCode::OK, &AdminPage { items, next_cursor }))
+}

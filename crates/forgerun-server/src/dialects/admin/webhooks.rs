@@ -1,0 +1,42 @@
+//! Webhooks of all clients, with their health.
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use forgerun_core::id::WebhookId;
+use forgerun_wire::admin::{AdminPage, AdminWebhook};
+
+use crate::edge::query::QueryString;
+use crate::edge::routing::{Call, Route, RouteAccess};
+use crate::edge::{ApiError, respond};
+
+/// The route of webhooks.
+pub(super) const ROUTES: &[Route] =
+    &[Route::get("/admin/v1/webhooks", "webhooks", |call| Box::pin(list(call)))
+        .access(RouteAccess::Operator)];
+
+/// `GET /admin/v1/webhooks`, oldest first; the cursor is the last webhook.
+async fn list(call: Call<'_>) -> Result<Response, ApiError> {
+    Ok(respond::json(StatusCode::OK, &listed(&call).await?))
+}
+
+/// The page of webhooks that a request asks for.
+pub(in crate::dialects) async fn listed(call: &Call<'_>) -> Result<AdminPage<AdminWebhook>, ApiError> {
+    let query = QueryString::of(&call.exchange.uri, &["limit", "cursor"])?;
+    let limit = query.limit()?;
+    let after = match query.get("cursor").map(str::parse::<WebhookId>) {
+        None => None,
+        Some(Ok(after)) => Some(after),
+        Some(Err(_)) => return Err(query.malformed("cursor", "is no cursor of this list")),
+    };
+    let mut webhooks = call.app.engine.store().all_webhooks(after, limit + 1).await?;
+    let more = webhooks.len() > limit;
+    webhooks.truncate(limit);
+    let next_cursor = webhooks.last().filter(|_| more).map(|webhook| webhook.id.to_string());
+    let now = call.app.clock.now();
+    let mut items: Vec<_> = webhooks.iter().map(|webhook| AdminWebhook::new(webhook, now)).collect();
+    call.app
+        .client_names
+        .fill(call.app, items.iter_mut().map(|item| (&item.client, &mut item.client_name)))
+        .await?;
+    Ok(AdminPage { items, next_cursor })
+}

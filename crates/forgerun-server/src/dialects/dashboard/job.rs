@@ -1,0 +1,221 @@
+//! One job: what it is, what it did when, why it failed, and what can be done about it.
+
+use axum::response::Response;
+use forgerun_core::time::Time;
+use forgerun_wire::admin::AdminJobDetail;
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::access::{action, done, form_of, page};
+use super::layout::{self, Section};
+use super::parts::{self, ActionButton};
+use super::{timeline, webhooks};
+use crate::dialects::admin::deliveries::{self, DeliveriesAbout};
+use crate::dialects::admin::jobs;
+use crate::edge::ApiError;
+use crate::edge::query::QueryString;
+use crate::edge::results::{self, ResultFormat};
+use crate::edge::routing::{Call, Route};
+
+/// The routes of a job.
+pub(super) const ROUTES: &[Route] = &[
+    page("/dashboard/jobs/{job_id}", "get", |call| Box::pin(show(call))),
+    page("/dashboard/jobs/{job_id}/result", "result", |call| Box::pin(result(call))),
+    action("/dashboard/jobs/{job_id}/cancel", "cancel", |call| Box::pin(cancel(call))),
+    action("/dashboard/jobs/{job_id}/retry", "retry", |call| Box::pin(retry(call))),
+];
+
+async fn show(call: Call<'_>) -> Result<Response, ApiError> {
+    let found = jobs::found(&call).await?;
+    let view = jobs::detail(call.app, &found).await?;
+    let query = QueryString::of(&call.exchange.uri, &[])?;
+    let sent = deliveries::listed(&call, DeliveriesAbout::Job, &query).await?;
+    let now = call.app.clock.now();
+    let main = html! {
+        (heading(&call, &view))
+        (facts(&view, now))
+        @if let Some(failure) = &view.failure { (explained(&view, failure)) }
+        (timeline::show(&view, now))
+        div .columns {
+            (input(&view))
+            (left(&view, now))
+        }
+        section #deliveries .panel .scroll data-live aria-labelledby="deliveries-title" {
+            h2 #deliveries-title { "Deliveries" }
+            (webhooks::sent(&call, &sent.items, &format!("/dashboard/jobs/{}", view.job.job_id)))
+        }
+        (events(&view, now))
+    };
+    Ok(layout::page(&call, Section::Jobs, &format!("Job {}", parts::short_id(&view.job.job_id)), &main))
+}
+
+async fn result(call: Call<'_>) -> Result<Response, ApiError> {
+    let job = jobs::found(&call).await?;
+    results::answer(call.app, call.exchange, &job, ResultFormat::File).await
+}
+
+async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
+    form_of(&call, &[])?;
+    let job = jobs::found(&call).await?;
+    let (job, changed) = jobs::cancel_one(&call, job.id, None, true).await?;
+    let note = if changed { "The job is cancelled." } else { "The job had ended before." };
+    Ok(done(call.app, &format!("/dashboard/jobs/{}", job.id), note))
+}
+
+async fn retry(call: Call<'_>) -> Result<Response, ApiError> {
+    form_of(&call, &[])?;
+    let job = jobs::found(&call).await?;
+    let (job, changed) = jobs::retry_one(&call, &job).await?;
+    let note = if changed { "The job is tried again." } else { "The job is under way already." };
+    Ok(done(call.app, &format!("/dashboard/jobs/{}", job.id), note))
+}
+
+fn heading(call: &Call<'_>, view: &AdminJobDetail) -> Markup {
+    let job = &view.job;
+    let path = format!("/dashboard/jobs/{}", job.job_id);
+    let button = |step: &str, label: &str, class: &str| {
+        ActionButton { path: &format!("{path}/{step}"), label, class, about: None }.show(call)
+    };
+    let name = job.operation.as_deref().or(job.kind.as_deref()).unwrap_or(&job.job_type);
+    html! {
+        div #head data-live data-job-id=(job.job_id) {
+            (layout::heading_with(
+                &html! { (name) " " (parts::state(&job.state)) },
+                &html! {
+                    @match job.state.as_str() {
+                        "CREATED" | "QUEUED" | "ASSIGNED" | "RUNNING" => (button("cancel", "Cancel job", "danger")),
+                        "FAILED" => (button("retry", "Retry job", "primary")),
+                        _ => {}
+                    }
+                },
+            ))
+            p .under { code { (job.job_id) } (parts::copy(&job.job_id, "the id of the job")) }
+            @if job.state == "RUNNING" {
+                @let percent = job.progress.unwrap_or(0);
+                div .progress {
+                    progress max="100" value=(percent) aria-label="Progress" { (percent) " %" }
+                    span { (percent) " %" @if let Some(message) = &view.message { " · " (message) } }
+                }
+            }
+        }
+    }
+}
+
+fn facts(view: &AdminJobDetail, now: Time) -> Markup {
+    let job = &view.job;
+    let fact = |name: &str, value: Markup| html! { div { dt { (name) } dd { (value) } } };
+    let word = |name: &str, value: Option<&str>| value.map(|value| fact(name, html! { (value) }));
+    html! {
+        section #facts .panel data-live aria-label="Facts" {
+            dl .facts {
+                (fact("Queue", html! { a href={ "/dashboard/jobs?queue=" (job.queue) } { (job.queue) } }))
+                (fact("Type", html! { (job.job_type) }))
+                @if let Some(shown) = word("Kind", job.kind.as_deref()) { (shown) }
+                (fact("Client", parts::client_link(&job.client, job.client_name.as_deref())))
+                @if let Some(id) = &view.workflow_id {
+                    (fact("Workflow", html! { a .id href={ "/dashboard/workflows/" (id) } title=(id) { (parts::short_id(id)) } }))
+                }
+                @if let Some(shown) = word("Tenant", job.tenant.as_deref()) { (shown) }
+                (fact("Came by", html! { "/" (job.dialect) }))
+                (fact("Attempt", html! { (job.attempt) " of " (view.max_attempts) }))
+                @if view.priority != 0 { (fact("Priority", html! { (view.priority) })) }
+                (fact("Accepted", parts::moment(now, &job.created_at)))
+                @if let Some(at) = &job.started_at { (fact("Started", parts::moment(now, at))) }
+                @if let Some(at) = &job.finished_at { (fact("Ended", parts::moment(now, at))) }
+                @if let Some(shown) = word("Worker", view.worker.as_deref()) { (shown) }
+                @if let Some(at) = &view.lease_until { (fact("Lease until", parts::moment(now, at))) }
+                @if let Some(shown) = word("Correlation id", job.correlation_id.as_deref()) { (shown) }
+                @if view.executions.len() > 1 { (fact("Executions", html! { (view.executions.len()) })) }
+            }
+        }
+    }
+}
+
+/// The failure object, for people first.
+fn explained(view: &AdminJobDetail, failure: &Value) -> Markup {
+    let text = |name: &str| failure.get(name).and_then(Value::as_str);
+    let retryable = failure.get("retryable").and_then(Value::as_bool);
+    let page = text("type").map(|address| address.rsplit('/').next().unwrap_or_default().to_owned());
+    html! {
+        section #failure .panel .failure data-live aria-labelledby="failure-title" {
+            h2 #failure-title { (text("title").unwrap_or("The job ended badly")) }
+            @if let Some(detail) = text("detail") { p .detail { (detail) } }
+            dl .facts {
+                @if let Some(code) = &view.job.code { div { dt { "Code" } dd { code { (code) } } } }
+                @if let Some(stage) = text("stage") { div { dt { "Stage" } dd { (stage) } } }
+                @if let Some(retryable) = retryable {
+                    div { dt { "Worth trying again" } dd { @if retryable { "yes" } @else { "not as it is" } } }
+                }
+                @if view.job.dead_letter { div { dt { "Attempts" } dd { "all used up" } } }
+            }
+            p {
+                @if let Some(group) = &view.job.group {
+                    a href={ "/dashboard/failures/" (group) } { "All failures of this kind" } " · "
+                }
+                @if let Some(page) = page { a href={ "/problems/" (page) } { "What it means and what to do" } }
+            }
+            details #raw-failure {
+                summary { "Raw failure object" }
+                (parts::copy(&parts::pretty(failure), "the failure object"))
+                pre { code { (parts::pretty(failure)) } }
+            }
+        }
+    }
+}
+
+fn input(view: &AdminJobDetail) -> Markup {
+    html! {
+        section #input .panel aria-labelledby="input-title" {
+            h2 #input-title { "Input" @if view.input_size > 0 { span .muted { " " (parts::bytes(view.input_size)) } } }
+            @match &view.input {
+                Some(input) => { (parts::copy(&parts::pretty(input), "the input")) pre { code { (parts::pretty(input)) } } }
+                None if view.input_size > 0 => (parts::nothing("Too large to be shown here.")),
+                None => (parts::nothing("The job was submitted without an input.")),
+            }
+        }
+    }
+}
+
+/// What the job left.
+fn left(view: &AdminJobDetail, now: Time) -> Markup {
+    html! {
+        section #result .panel data-live aria-labelledby="result-title" {
+            h2 #result-title { "Result" }
+            @match &view.result {
+                Some(result) => {
+                    dl .facts {
+                        div { dt { "Media type" } dd { (result.media_type) } }
+                        div { dt { "Size" } dd { (parts::bytes(result.size)) } }
+                        @if let Some(at) = &result.expires_at { div { dt { "Kept until" } dd { (parts::moment(now, at)) } } }
+                    }
+                    @if view.job.state == "SUCCEEDED" {
+                        p { a .button href={ "/dashboard/jobs/" (view.job.job_id) "/result" } download { "Download result" } }
+                    }
+                }
+                None => (parts::nothing("None.")),
+            }
+        }
+    }
+}
+
+fn events(view: &AdminJobDetail, now: Time) -> Markup {
+    html! {
+        section #events .panel .scroll data-live aria-labelledby="events-title" {
+            h2 #events-title { "Events" }
+            table {
+                thead { tr { th scope="col" { "When" } th scope="col" { "What" } th scope="col" { "State" } th .n scope="col" { "Attempt" } th scope="col" { "Why" } } }
+                tbody {
+                    @for event in view.events.iter().rev() {
+                        tr {
+                            td { (parts::moment(now, &event.timestamp)) }
+                            td { (event.event_name) }
+                            td { (parts::state(&event.next_state)) }
+                            td .n { (event.attempt) }
+                            td { (event.cause.as_deref().unwrap_or_default()) @if let Some(reason) = &event.reason { span .muted { " " (reason) } } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

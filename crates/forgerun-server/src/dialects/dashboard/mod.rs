@@ -1,0 +1,119 @@
+//! The dashboard, `/dashboard`: what `/admin/v1` shows, for people. Pages are made here, of the same views and by the same functions; a script of
+//! ours keeps them up to date and adds keys, and nothing depends on it.
+//!
+//! | file | what |
+//! |---|---|
+//! | `access.rs` | who may enter; log in, log out; forms |
+//! | `layout.rs`, `parts.rs`, `chart.rs` | the frame of all pages, and what they are put together from |
+//! | `assets.rs` | style, script and icon, as bytes of the binary |
+//! | `overview.rs`, `jobs.rs`, … | a page each, with what can be done there |
+//!
+//! Nothing is loaded from elsewhere, and no page has a script or a style in it (`Content-Security-Policy`).
+
+mod access;
+mod assets;
+mod chart;
+mod clients;
+mod failures;
+mod graph;
+mod job;
+mod jobs;
+mod layout;
+mod overview;
+mod parts;
+mod queues;
+mod schedules;
+mod sinks;
+mod timeline;
+mod webhooks;
+mod workers;
+mod workflows;
+
+use axum::http::header::{
+    CONTENT_SECURITY_POLICY, LOCATION, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::Response;
+use forgerun_core::catalog::Kind;
+use forgerun_core::job::Dialect;
+use forgerun_wire::problem::Refused;
+use forgerun_wire::status;
+
+use crate::app::App;
+use crate::edge::routing::{Api, Route};
+use crate::edge::{Exchange, respond};
+
+/// The dashboard.
+pub struct Dashboard;
+
+/// Scripts, styles and pictures are ours; forms lead back here; nobody shows a page inside his own.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+    connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+impl Api for Dashboard {
+    fn dialect(&self) -> Dialect {
+        Dialect::Forge
+    }
+
+    fn prefix(&self) -> &'static str {
+        "/dashboard"
+    }
+
+    fn routes(&self) -> &'static [&'static [Route]] {
+        &[
+            access::ROUTES,
+            assets::ROUTES,
+            overview::ROUTES,
+            jobs::ROUTES,
+            job::ROUTES,
+            failures::ROUTES,
+            queues::ROUTES,
+            workers::ROUTES,
+            schedules::ROUTES,
+            workflows::ROUTES,
+            clients::ROUTES,
+            webhooks::ROUTES,
+            sinks::ROUTES,
+        ]
+    }
+
+    fn media_types(&self) -> &'static [&'static str] {
+        &["application/x-www-form-urlencoded"]
+    }
+
+    fn is_in_openapi(&self) -> bool {
+        false
+    }
+
+    /// A page that says why not. Whoever is not logged in is led to the form.
+    fn refusal(&self, app: &App, exchange: &Exchange, refused: &Refused) -> Response {
+        if refused.kind == Kind::Unauthenticated && exchange.route != access::LOGIN {
+            return access::to_login(exchange);
+        }
+        let code = status::http(refused.kind, Dialect::Forge);
+        let code = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        if exchange.route == access::LOGIN {
+            return access::login_page(app, exchange, code, Some(&refused.detail));
+        }
+        layout::refusal(app, exchange, code, refused)
+    }
+
+    fn add_headers(&self, _: &App, _: &Exchange, headers: &mut HeaderMap) {
+        headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+        headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
+    }
+}
+
+/// Leads a browser elsewhere, after a form or from an address with a slash too many.
+fn see_other(path: &str) -> Response {
+    let mut response = respond::with_type(
+        StatusCode::SEE_OTHER,
+        HeaderValue::from_static("text/plain; charset=utf-8"),
+        "See the Location header.\n",
+    );
+    let location = HeaderValue::try_from(path).unwrap_or(HeaderValue::from_static("/dashboard"));
+    response.headers_mut().insert(LOCATION, location);
+    response
+}

@@ -1,0 +1,101 @@
+//! Registering and naming clients.
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use forgerun_core::Command;
+use forgerun_core::catalog::Kind;
+use forgerun_core::client::{Client, ClientName};
+use forgerun_core::id::ClientId;
+use forgerun_wire::body::{refused, violation};
+use forgerun_wire::forge::ClientView;
+
+use super::keys;
+use crate::app::App;
+use crate::edge::routing::{Call, Route, RouteAccess};
+use crate::edge::{ApiError, Exchange, Who, auth, body, respond};
+
+/// The routes.
+pub(super) const ROUTES: &[Route] = &[
+    Route::post("/v1/clients", "register", |call| Box::pin(create(call)))
+        .access(RouteAccess::Own(|app, exchange| Box::pin(gate(app, exchange))))
+        .members(&["name"]),
+    Route::patch("/v1/clients/{client_id}", "name_client", |call| Box::pin(rename(call)))
+        .access(keys::KNOWN)
+        .members(&["name"]),
+];
+
+/// Who may register (rulings C-62, C-115): anybody, anybody on this machine, or whoever has the admin token; and how often (C-93).
+async fn gate(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
+    let who = match auth::registers_anybody(app, exchange) {
+        // Credentials do not matter where nobody needs them; not even bad ones.
+        Ok(true) => Who::Nobody,
+        Ok(false) if !auth::knows_operator(app) => {
+            let detail =
+                "Registering needs the admin token, and the server has none: auth.admin_token is not set.";
+            return Err(ApiError::new(Kind::ConfigInvalid, detail));
+        }
+        Err(why) if !auth::knows_operator(app) => {
+            let detail =
+                format!("Clients are registered only from the server's own machine; refused because {why}.");
+            return Err(ApiError::new(Kind::Forbidden, detail));
+        }
+        Ok(false) | Err(_) => match auth::identify_operator(app, exchange).await? {
+            Who::Operator => Who::Operator,
+            Who::Nobody => {
+                let detail = "Registering needs the admin token; send `Authorization: Bearer <admin_token>`.";
+                return Err(auth::unauthenticated(detail));
+            }
+            Who::Client(_) => {
+                return Err(ApiError::new(Kind::Forbidden, "Registering needs the admin token."));
+            }
+        },
+    };
+    app.limiter.registration(exchange.address, exchange.began)?;
+    Ok(who)
+}
+
+/// `POST /v1/clients`. An `Idempotency-Key` is welcome and changes nothing: the answer is a capability, and answering it
+/// twice to whoever knows a key would give it away.
+async fn create(call: Call<'_>) -> Result<Response, ApiError> {
+    let app = call.app;
+    let name = name(&call)?.flatten();
+    let client = Client::new(app.engine.client_id(), app.clock.now());
+    app.engine.run(Command::Register(client)).await?;
+    if name.is_some() {
+        set_name(app, client.id, name.clone()).await?;
+    }
+    Ok(respond::json(StatusCode::CREATED, &ClientView { client_id: client.id.to_string(), name }))
+}
+
+/// `PATCH /v1/clients/{client_id}`: by the client itself, or by the operator. `null` takes the name away.
+async fn rename(call: Call<'_>) -> Result<Response, ApiError> {
+    let name = name(&call)?.ok_or_else(|| {
+        let missing = violation("name", "is required", "required");
+        refused(Kind::MalformedRequest, vec![missing], &["name"])
+    })?;
+    let client = keys::owned(&call).await?;
+    set_name(call.app, client, name.clone()).await?;
+    Ok(respond::json(StatusCode::OK, &ClientView { client_id: client.to_string(), name }))
+}
+
+async fn set_name(app: &App, client: ClientId, name: Option<String>) -> Result<(), ApiError> {
+    app.engine.run(Command::NameClient(ClientName { client, name: name.clone() })).await?;
+    app.client_names.put(client, name, app.clock.now());
+    Ok(())
+}
+
+/// The name in the body: `None` if the body has none, `Some(None)` if it is null.
+fn name(call: &Call<'_>) -> Result<Option<Option<String>>, ApiError> {
+    body::expect_object(&call.body)?;
+    let has_name = !call.body.is_empty() && forgerun_wire::body::object(&call.body)?.contains_key("name");
+    let Some(text) = body::member::<String>(&call.body, "name", "a string")? else {
+        return Ok(has_name.then_some(None));
+    };
+    match ClientName::parse(&text) {
+        Some(name) => Ok(Some(Some(name))),
+        None => {
+            let wrong = violation("name", ClientName::RULE, "length");
+            Err(refused(Kind::MalformedRequest, vec![wrong], &["name"]).into())
+        }
+    }
+}

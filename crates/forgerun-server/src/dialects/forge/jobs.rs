@@ -1,0 +1,110 @@
+//! One job: look at it, cancel it, retry it.
+
+use std::sync::Arc;
+
+use axum::http::header::{LINK, RETRY_AFTER, VARY};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::Response;
+use forgerun_core::Command;
+use forgerun_core::command::{Cancel, Owned};
+use forgerun_core::id::JobId;
+use forgerun_core::job::{Dialect, Job};
+use forgerun_core::state::State;
+use forgerun_wire::forge::{CanceledView, JobView, RetriedView};
+
+use crate::app::App;
+use crate::edge::accept::{self, FailureFormat};
+use crate::edge::prefer::{APPLIED, Prefer};
+use crate::edge::routing::{Answers, Call, Route};
+use crate::edge::{ApiError, Caller, Exchange, body, failure, ownership, respond, results, wait};
+use crate::limits::POLL_AFTER_S;
+use crate::traces::RequestSubject;
+
+/// The routes of one job.
+pub(super) const ROUTES: &[Route] = &[
+    Route::get("/v1/jobs/{job_id}", "get", |call| Box::pin(get(call))).answers(Answers::BodyOrFailure),
+    Route::post("/v1/jobs/{job_id}/cancel", "cancel", |call| Box::pin(cancel(call))),
+    Route::post("/v1/jobs/{job_id}/retry", "retry", |call| Box::pin(retry(call))).members(&["revive"]),
+];
+
+/// `GET /v1/jobs/{id}`.
+async fn get(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.job());
+    let mut job = ownership::job(app, caller, id).await?;
+    let prefer = Prefer { respond_async: false, ..exchange.prefer };
+    if wait::wait_for_end(app, &job, prefer).await? {
+        job = ownership::job(app, caller, id).await?;
+    }
+    exchange.is_about(RequestSubject::job(&job, false));
+    let mut response = show(app, exchange, &job).await?;
+    let headers = response.headers_mut();
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
+    headers.extend(prefer.applied().map(|applied| (APPLIED, applied)));
+    Ok(response)
+}
+
+/// The last word on a job that ended badly, to whoever asks for it by name; otherwise the dialect's own JSON.
+async fn show(app: &App, exchange: &Exchange, job: &Arc<Job>) -> Result<Response, ApiError> {
+    if matches!(job.state, State::Failed | State::Canceled) {
+        let form = accept::form(exchange, FailureFormat::Json);
+        if let Some(response) = failure::last_word(app, job, form).await? {
+            return Ok(response);
+        }
+    }
+    Ok(view(app, job))
+}
+
+/// The dialect's own JSON, with what went wrong in a header field beside it (C-08).
+fn view(app: &App, job: &Arc<Job>) -> Response {
+    let bytes = app.body_cache.of(Dialect::Forge, job, None, || respond::written(&JobView::new(job)));
+    let mut response = respond::with_type(StatusCode::OK, respond::JSON, bytes);
+    match job.state {
+        State::Created | State::Queued | State::Assigned | State::Running => {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(POLL_AFTER_S));
+        }
+        State::Succeeded if job.result.is_some() => {
+            let link = results::link(app, &format!("/v1/jobs/{}/result", job.id));
+            response.headers_mut().insert(LINK, link);
+        }
+        State::Succeeded => {}
+        State::Failed | State::Canceled => {
+            failure::add_field(app, &mut response, || app.outcomes.failure(job, &[]));
+        }
+    }
+    response
+}
+
+/// `POST /v1/jobs/{id}/cancel`. On a job that has ended it changes nothing and tells the state (C-22).
+async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.job());
+    body::expect_object(&call.body)?;
+    let cancel = Cancel {
+        owned: owned(caller, id)?,
+        execution: None,
+        by: "user".to_owned(),
+        reason: "the client asked for it".to_owned(),
+        compensate: true,
+    };
+    let (job, _) = app.engine.act(Command::Cancel(cancel)).await?;
+    exchange.is_about(RequestSubject::job(&job, false));
+    Ok(respond::json(StatusCode::OK, &CanceledView::new(&job)))
+}
+
+/// `POST /v1/jobs/{id}/retry`. While the retry is under way, another call changes nothing and tells the state (C-23). A dead
+/// letter has no retry left, but may be revived: somebody has looked at it.
+async fn retry(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.job());
+    let revive: Option<bool> = body::member(&call.body, "revive", "true or false")?;
+    let owned = owned(caller, id)?;
+    let (job, _) = match revive.unwrap_or_default() {
+        true => app.engine.revive(owned).await?,
+        false => app.engine.retry(owned, false).await?,
+    };
+    exchange.is_about(RequestSubject::job(&job, false));
+    Ok(respond::json(StatusCode::OK, &RetriedView::new(&job)))
+}
+
+fn owned(caller: &Caller, id: Option<JobId>) -> Result<Owned, ApiError> {
+    let job = id.ok_or_else(ownership::not_found)?;
+    Ok(Owned { job, client: Some(caller.client) })
+}

@@ -1,0 +1,126 @@
+//! Keys of a client: make, renew, revoke. The secret is shown once, when the key is made; only its digest is kept.
+
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::Response;
+use forgerun_core::Refusal;
+use forgerun_core::catalog::Kind;
+use forgerun_core::command::KeyCommand;
+use forgerun_core::id::{ClientId, KeyId};
+use forgerun_wire::body::{refused as refused_body, violation};
+use forgerun_wire::forge::{KeyView, RevokedView};
+
+use crate::app::App;
+use crate::edge::accepted::REPLAYED;
+use crate::edge::routing::{Call, Route, RouteAccess};
+use crate::edge::{ApiError, Exchange, Who, api_keys, auth, body, respond};
+use crate::own_clients;
+use crate::traces::RequestSubject;
+
+/// The routes of keys.
+pub(super) const ROUTES: &[Route] = &[
+    Route::post("/v1/clients/{client_id}/keys", "create_key", |call| Box::pin(create(call)))
+        .access(RouteAccess::Own(|app, exchange| Box::pin(known_or_first(app, exchange))))
+        .members(&["rotate"]),
+    Route::post("/v1/clients/{client_id}/keys/renew", "renew_key", |call| Box::pin(renew(call)))
+        .access(RouteAccess::Own(|app, exchange| Box::pin(known_or_expired(app, exchange)))),
+    Route::post("/v1/clients/{client_id}/keys/revoke", "revoke_key", |call| Box::pin(revoke(call)))
+        .access(KNOWN)
+        .members(&["key_id"]),
+];
+
+pub(super) const KNOWN: RouteAccess = RouteAccess::Own(|app, exchange| Box::pin(known(app, exchange)));
+
+/// Who may deal with the keys of a client: the operator, and a client with a good key.
+async fn known(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
+    match auth::identify(app, exchange).await? {
+        Who::Nobody => Err(auth::no_key()),
+        who @ (Who::Client(_) | Who::Operator) => Ok(who),
+    }
+}
+
+/// The same, and a client whose key has expired of late (C-114).
+async fn known_or_expired(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
+    match auth::identify_to_renew(app, exchange).await? {
+        Who::Nobody => Err(auth::no_key()),
+        who @ (Who::Client(_) | Who::Operator) => Ok(who),
+    }
+}
+
+/// The same as [`known`], and for a first key nobody too, where registering is open.
+async fn known_or_first(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
+    let who = auth::identify(app, exchange).await?;
+    let Who::Nobody = who else { return Ok(who) };
+    match auth::registers_anybody(app, exchange) {
+        Ok(true) => Ok(Who::Nobody),
+        Ok(false) => Err(auth::no_key()),
+        Err(why) => Err(auth::key_needed(&why)),
+    }
+}
+
+/// `POST /v1/clients/{client_id}/keys`.
+async fn create(call: Call<'_>) -> Result<Response, ApiError> {
+    let app = call.app;
+    let rotate: Option<bool> = body::member(&call.body, "rotate", "true or false")?;
+    let rotate = rotate.unwrap_or_default();
+    let (key, secret) = api_keys::fresh(app, owned(&call).await?);
+    let first_only = matches!(call.who, Who::Nobody);
+    let key =
+        api_keys::changed(app, KeyCommand::Create { key, rotate, first_only }).await?.ok_or_else(odd)?;
+    call.exchange.is_about(RequestSubject::Key { id: key.key.id, fresh: key.created });
+    let secret = key.created.then_some(secret);
+    let mut response = respond::json(StatusCode::CREATED, &KeyView::new(&key.key, secret));
+    if !key.created {
+        response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    }
+    Ok(response)
+}
+
+/// `POST /v1/clients/{client_id}/keys/renew`.
+async fn renew(call: Call<'_>) -> Result<Response, ApiError> {
+    body::expect_object(&call.body)?;
+    let (key, secret) = api_keys::fresh(call.app, owned(&call).await?);
+    let shown = match &call.who {
+        Who::Client(caller) => caller.key,
+        Who::Operator | Who::Nobody => None,
+    };
+    let renew = KeyCommand::Renew { key, shown, grace: call.app.config.auth.renew_grace };
+    let key = api_keys::changed(call.app, renew).await?.ok_or_else(odd)?;
+    call.exchange.is_about(RequestSubject::Key { id: key.key.id, fresh: true });
+    Ok(respond::json(StatusCode::OK, &KeyView::new(&key.key, Some(secret))))
+}
+
+/// `POST /v1/clients/{client_id}/keys/revoke`.
+async fn revoke(call: Call<'_>) -> Result<Response, ApiError> {
+    let key_id: Option<String> = body::member(&call.body, "key_id", "a string")?;
+    let key_id = key_id.ok_or_else(|| {
+        let missing = violation("key_id", "is required", "required");
+        refused_body(Kind::MalformedRequest, vec![missing], &["key_id"])
+    })?;
+    let client = owned(&call).await?;
+    let key = key_id.parse::<KeyId>().map_err(|_| refused(Refusal::KeyNotFound))?;
+    api_keys::changed(call.app, KeyCommand::Revoke { client, key }).await?;
+    call.exchange.is_about(RequestSubject::Key { id: key, fresh: false });
+    Ok(respond::json(StatusCode::OK, &RevokedView { revoked: true }))
+}
+
+/// The client of the path, if the asker may deal with its keys.
+pub(super) async fn owned(call: &Call<'_>) -> Result<ClientId, ApiError> {
+    let client = call.id::<ClientId>("client_id").ok_or_else(|| refused(Refusal::ClientNotFound))?;
+    match &call.who {
+        Who::Client(caller) if caller.client != client => match call.app.engine.store().client(client).await?
+        {
+            Some(_) => Err(ApiError::new(Kind::ForeignResource, "This is another client.")),
+            None => Err(refused(Refusal::ClientNotFound)),
+        },
+        Who::Nobody if own_clients::is_own(client) => Err(auth::no_key()),
+        Who::Client(_) | Who::Operator | Who::Nobody => Ok(client),
+    }
+}
+
+fn refused(refusal: Refusal) -> ApiError {
+    forgerun_engine::Error::Refused(refusal).into()
+}
+
+fn odd() -> ApiError {
+    ApiError::internal(Kind::Internal, "a command about a key was answered without one")
+}

@@ -1,0 +1,125 @@
+//! `GET /v1/jobs`: the caller's jobs, newest first, a page at a time.
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use forgerun_core::id::JobId;
+use forgerun_core::job::{BadQueueName, Job, JobForm, Name};
+use forgerun_core::state::State;
+use forgerun_wire::body::quoted;
+use forgerun_wire::forge::{JobView, JobsView};
+use forgerun_wire::words::{forge_state, parse_forge_state, parse_forge_type};
+
+use crate::app::{Filter, IdSuffix};
+use crate::edge::query::QueryString;
+use crate::edge::routing::{Call, Route};
+use crate::edge::{ApiError, Caller, respond};
+use crate::limits::{LIST_ROWS_MAX, PAGES_SCANNED_MAX, SUFFIX_HITS_MAX, SUFFIX_ROWS_MAX};
+
+/// The route of the list.
+pub(super) const ROUTES: &[Route] = &[Route::get("/v1/jobs", "list", |call| Box::pin(jobs(call)))];
+
+/// The parameters of the list.
+const FILTERS: &[&str] =
+    &["state", "queue", "type", "dead_letter", "tag", "retrying", "id_suffix", "limit", "cursor"];
+
+/// `GET /v1/jobs`. The cursor is the last job that was seen.
+async fn jobs(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, exchange, caller) = (call.app, call.exchange, call.caller());
+    let query = QueryString::of(&exchange.uri, FILTERS)?;
+    let form = form(&query)?;
+    let fits = |job: &Job| form.is_none_or(|form| job.head.form == form);
+    let mut filter = filter(&query, caller)?;
+    let limit = filter.limit;
+    // One more than is shown tells whether there are more.
+    filter.limit += 1;
+    let mut jobs: Vec<Job> = Vec::new();
+    let mut next = None;
+    for _ in 0..PAGES_SCANNED_MAX {
+        let page = app.engine.store().list_jobs(filter.clone()).await?;
+        // A page that is not full has ended because it looked at as much as it may.
+        let is_full = page.rows.len() == filter.limit;
+        (next, filter.before) = (page.next, page.next);
+        jobs.extend(page.rows.into_iter().filter(fits));
+        if next.is_none() || !is_full || jobs.len() > limit {
+            break;
+        }
+    }
+    let next_cursor = match jobs.len() > limit {
+        true => jobs.get(limit - 1).map(|job| job.id),
+        // Not found enough, and not looked at everything: the client may go on from here.
+        false => next,
+    };
+    jobs.truncate(limit);
+    let jobs = jobs.iter().map(JobView::new).collect();
+    let next_cursor = next_cursor.map(|id| id.to_string());
+    Ok(respond::json(StatusCode::OK, &JobsView { jobs, next_cursor }))
+}
+
+/// What is wrong with a word that names no state.
+fn no_state(word: &str) -> String {
+    let states = State::ALL.map(forge_state);
+    format!("must be {}, not `{}`", states.join(", "), quoted(word))
+}
+
+fn filter(query: &QueryString, caller: &Caller) -> Result<Filter, ApiError> {
+    let state = |word| parse_forge_state(word).ok_or_else(|| query.invalid("state", &no_state(word)));
+    let queue = match query.get("queue") {
+        Some(name) => Some(Name::queue(name).map_err(|_| query.invalid("queue", BadQueueName::RULE))?),
+        None => None,
+    };
+    let before = match query.get("cursor") {
+        Some(cursor) => Some(
+            cursor.parse::<JobId>().map_err(|_| query.malformed("cursor", "is no cursor of this list"))?,
+        ),
+        None => None,
+    };
+    let mut states: Vec<State> = query.all("state").map(state).collect::<Result<_, _>>()?;
+    let dead = query.flag("dead_letter")?;
+    if dead == Some(true) && states.is_empty() {
+        // No other job is a dead letter, and failed ones are found by themselves.
+        states.push(State::Failed);
+    }
+    let mut filter = Filter {
+        client: Some(caller.client),
+        states,
+        queue,
+        dead,
+        before,
+        limit: query.limit()?,
+        look_max: LIST_ROWS_MAX,
+        ..Filter::default()
+    };
+    narrow(query, &mut filter)?;
+    Ok(filter)
+}
+
+/// Adds what lists of clients and of the operator have in common: `tag`, `retrying`, `id_suffix`.
+pub(in crate::dialects) fn narrow(query: &QueryString, filter: &mut Filter) -> Result<(), ApiError> {
+    filter.tags = query.all("tag").map(str::to_owned).collect();
+    match query.flag("retrying")? {
+        Some(true) => {
+            filter.retrying = true;
+            if filter.states.is_empty() {
+                // No other job is retried, and waiting ones are found by themselves.
+                filter.states.push(State::Queued);
+            }
+        }
+        Some(false) => return Err(query.invalid("retrying", "must be true, or left out")),
+        None => {}
+    }
+    if let Some(text) = query.get("id_suffix") {
+        let suffix = IdSuffix::parse(text).ok_or_else(|| query.invalid("id_suffix", IdSuffix::RULE))?;
+        filter.id_suffix = Some(suffix);
+        filter.limit = filter.limit.min(SUFFIX_HITS_MAX);
+        filter.look_max = SUFFIX_ROWS_MAX;
+    }
+    Ok(())
+}
+
+fn form(query: &QueryString) -> Result<Option<JobForm>, ApiError> {
+    let Some(word) = query.get("type") else { return Ok(None) };
+    match parse_forge_type(word) {
+        Some(form) => Ok(Some(form)),
+        None => Err(query.invalid("type", "must be EXECUTE, DEFERRED or EMIT_EVENT")),
+    }
+}

@@ -1,0 +1,62 @@
+//! What a job left: its report, its result, its items.
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use forgerun_core::catalog::Kind;
+use forgerun_core::id::ExecutionId;
+use forgerun_wire::forge::ReportView;
+use forgerun_wire::problem::Refused;
+use forgerun_wire::words::forge_state;
+
+use crate::edge::query::QueryString;
+use crate::edge::results::{self, ResultFormat};
+use crate::edge::routing::{Answers, Call, Route};
+use crate::edge::{ApiError, items, ownership, respond};
+use crate::limits::POLL_AFTER_S;
+use crate::traces::RequestSubject;
+
+/// The routes of what a job left.
+pub(super) const ROUTES: &[Route] = &[
+    Route::get("/v1/jobs/{job_id}/report", "report", |call| Box::pin(report(call))),
+    // A result comes in a type of its own.
+    Route::get("/v1/jobs/{job_id}/result", "result", |call| Box::pin(result(call))).answers(Answers::Any),
+    Route::get("/v1/jobs/{job_id}/items", "items", |call| Box::pin(items(call))),
+];
+
+/// `GET /v1/jobs/{id}/report`. Before the end there is none (C-68).
+async fn report(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.job());
+    let job = ownership::job(app, caller, id).await?;
+    exchange.is_about(RequestSubject::job(&job, false));
+    match ReportView::new(&job) {
+        Some(report) => Ok(respond::json(StatusCode::OK, &report)),
+        None => {
+            let detail = "The job is not finished; its report is written when it is.";
+            let refused = Refused::new(Kind::ReportNotFound, detail).early(POLL_AFTER_S);
+            Err(refused.fact("state", forge_state(job.state)).into())
+        }
+    }
+}
+
+/// `GET /v1/jobs/{id}/result`.
+async fn result(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.job());
+    let job = ownership::job(app, caller, id).await?;
+    exchange.is_about(RequestSubject::job(&job, false));
+    results::answer(app, exchange, &job, ResultFormat::AsAsked).await
+}
+
+/// `GET /v1/jobs/{id}/items`: how the items of a batch ended, in the execution under way or the one that is named.
+async fn items(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.job());
+    let [limit, cursor, status] = items::PARAMETERS;
+    let query = QueryString::of(&exchange.uri, &[limit, cursor, status, "execution"])?;
+    let job = ownership::job(app, caller, id).await?;
+    exchange.is_about(RequestSubject::job(&job, false));
+    let execution = match query.get("execution").map(str::parse::<ExecutionId>) {
+        None => job.execution,
+        Some(Ok(named)) if named == job.execution || job.executions_past.contains(&named) => named,
+        Some(_) => return Err(query.invalid("execution", "names no execution of this job")),
+    };
+    items::page(app, &query, &job, execution).await
+}

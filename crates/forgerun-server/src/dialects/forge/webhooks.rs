@@ -1,0 +1,241 @@
+//! Webhooks of a client.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use axum::http::header::ETAG;
+use axum::response::Response;
+use forgerun_core::catalog::Kind;
+use forgerun_core::command::{OwnedWebhook, WebhookChange, WebhookCommand};
+use forgerun_core::delivery::Delivery;
+use forgerun_core::id::WebhookId;
+use forgerun_core::time::Time;
+use forgerun_core::webhook::{Health, Secrets, Webhook};
+use forgerun_core::{Answer, Command, Refusal};
+use forgerun_wire::body::{refused as refused_body, violation};
+use forgerun_wire::forge::{
+    DeletedView, DeliveryView, RedeliveredView, WEBHOOK_MEMBERS, WebhookView, WebhooksView, read_webhook,
+    read_webhook_change,
+};
+use forgerun_wire::time;
+
+use crate::app::App;
+use crate::edge::query::QueryString;
+use crate::edge::routing::{Call, Route};
+use crate::edge::{ApiError, body, precondition, respond};
+use crate::limits::{WEBHOOK_SECRET_OVERLAP, WEBHOOK_SECRET_OVERLAP_MAX};
+use crate::webhooks::standard::WebhookSecret;
+
+/// The routes of webhooks.
+pub(super) const ROUTES: &[Route] = &[
+    Route::get("/v1/webhooks", "list_webhooks", |call| Box::pin(list(call))),
+    Route::post("/v1/webhooks", "register_webhook", |call| Box::pin(register(call))).members(WEBHOOK_MEMBERS),
+    Route::get("/v1/webhooks/{webhook_id}", "get_webhook", |call| Box::pin(get(call))),
+    Route::patch("/v1/webhooks/{webhook_id}", "change_webhook", |call| Box::pin(update(call)))
+        .members(WEBHOOK_MEMBERS)
+        .tagged(),
+    Route::delete("/v1/webhooks/{webhook_id}", "change_webhook", |call| Box::pin(delete(call))).tagged(),
+    Route::post("/v1/webhooks/{webhook_id}/rotate-secret", "rotate_secret", |call| Box::pin(rotate(call)))
+        .members(&["overlap_s"])
+        .tagged(),
+    Route::post("/v1/webhooks/{webhook_id}/test", "test_webhook", |call| Box::pin(test(call))).tagged(),
+    Route::post("/v1/webhooks/{webhook_id}/redeliver", "redeliver", |call| Box::pin(redeliver_failed(call)))
+        .members(&["since"])
+        .tagged(),
+];
+
+async fn get(call: Call<'_>) -> Result<Response, ApiError> {
+    let webhook = owned(&call).await?;
+    Ok(shown(StatusCode::OK, &webhook, None, call.app.clock.now()))
+}
+
+/// A webhook, with the tag of this version.
+fn shown(status: StatusCode, webhook: &Webhook, secret: Option<String>, now: Time) -> Response {
+    let mut response = respond::json(status, &WebhookView::new(webhook, secret, now));
+    response.headers_mut().insert(ETAG, respond::value(etag(webhook)));
+    response
+}
+
+/// Names the version of a webhook's settings; what happens to deliveries does not change it.
+fn etag(webhook: &Webhook) -> String {
+    format!("\"{:x}\"", webhook.revision().as_micros())
+}
+
+async fn test(call: Call<'_>) -> Result<Response, ApiError> {
+    body::expect_object(&call.body)?;
+    let delivery = sent(call.app, WebhookCommand::Test(asked(&call).await?)).await?;
+    let url = owned(&call).await?.url;
+    Ok(respond::json(StatusCode::ACCEPTED, &DeliveryView::new(&delivery, Some(&url))))
+}
+
+async fn register(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, caller) = (call.app, call.caller());
+    let request = read_webhook(&call.body)?;
+    let url = call.exchange.webhook_url(app, &request.url.unwrap_or_default())?;
+    let (now, secret) = (app.clock.now(), WebhookSecret::generate(|| app.clock.random()));
+    let webhook = Webhook {
+        id: app.engine.webhook_id(),
+        client: caller.client,
+        url,
+        events: request.events.unwrap_or(forgerun_core::webhook::Events::ALL),
+        envelope: request.envelope.unwrap_or_default(),
+        description: request.description.flatten(),
+        secrets: Secrets { current: secret.expose().to_vec(), previous: None },
+        created_at: now,
+        updated_at: now,
+        disabled: None,
+        health: Health::default(),
+        n_notices: 0,
+    };
+    let id = webhook.id;
+    let mut webhook = changed(app, WebhookCommand::Register(webhook)).await?;
+    if request.enabled == Some(false) {
+        let change = WebhookChange { enabled: Some(false), ..WebhookChange::default() };
+        let owned = OwnedWebhook::new(id, caller.client);
+        webhook = changed(app, WebhookCommand::Update { webhook: owned, change }).await?;
+    }
+    Ok(shown(StatusCode::CREATED, &webhook, Some(secret.to_text()), now))
+}
+
+async fn list(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, caller) = (call.app, call.caller());
+    let query = QueryString::of(&call.exchange.uri, &["limit", "cursor"])?;
+    let limit = query.limit()?;
+    let after = cursor::<WebhookId>(&query)?;
+    // One more than is shown tells whether there are more.
+    let mut webhooks = app.engine.store().webhooks(caller.client, after, limit + 1).await?;
+    let more = webhooks.len() > limit;
+    webhooks.truncate(limit);
+    let next_cursor = webhooks.last().filter(|_| more).map(|webhook| webhook.id.to_string());
+    let now = app.clock.now();
+    let webhooks = webhooks.iter().map(|webhook| WebhookView::new(webhook, None, now)).collect();
+    Ok(respond::json(StatusCode::OK, &WebhooksView { webhooks, next_cursor }))
+}
+
+async fn update(call: Call<'_>) -> Result<Response, ApiError> {
+    let app = call.app;
+    let request = read_webhook_change(if call.body.is_empty() { b"{}" } else { &call.body })?;
+    let url = request.url.map(|url| call.exchange.webhook_url(app, &url)).transpose()?;
+    let change = WebhookChange {
+        url,
+        events: request.events,
+        envelope: request.envelope,
+        description: request.description,
+        enabled: request.enabled,
+    };
+    let webhook = changed(app, WebhookCommand::Update { webhook: asked(&call).await?, change }).await?;
+    Ok(shown(StatusCode::OK, &webhook, None, app.clock.now()))
+}
+
+async fn delete(call: Call<'_>) -> Result<Response, ApiError> {
+    let app = call.app;
+    body::expect_object(&call.body)?;
+    run(app, Command::Webhook(WebhookCommand::Delete(asked(&call).await?))).await?;
+    Ok(respond::json(StatusCode::OK, &DeletedView { deleted: true }))
+}
+
+async fn rotate(call: Call<'_>) -> Result<Response, ApiError> {
+    let app = call.app;
+    let overlap_s: Option<u64> = body::member(&call.body, "overlap_s", "a whole number of seconds")?;
+    let overlap = overlap_s.map_or(WEBHOOK_SECRET_OVERLAP, Duration::from_secs);
+    if overlap > WEBHOOK_SECRET_OVERLAP_MAX {
+        let detail = format!("must lie between 0 and {}", WEBHOOK_SECRET_OVERLAP_MAX.as_secs());
+        let wrong = violation("overlap_s", &detail, "range");
+        return Err(refused_body(Kind::InvalidArgs, vec![wrong], &["overlap_s"]).into());
+    }
+    let (now, secret) = (app.clock.now(), WebhookSecret::generate(|| app.clock.random()));
+    let command = WebhookCommand::Rotate {
+        webhook: asked(&call).await?,
+        secret: secret.expose().to_vec(),
+        previous_until: now + overlap,
+    };
+    let webhook = changed(app, command).await?;
+    Ok(shown(StatusCode::OK, &webhook, Some(secret.to_text()), now))
+}
+
+async fn redeliver_failed(call: Call<'_>) -> Result<Response, ApiError> {
+    let app = call.app;
+    let since: Option<String> = body::member(&call.body, "since", "a string")?;
+    let since = match since.as_deref().map(time::parse) {
+        None => Time::ZERO,
+        Some(Some(since)) => since,
+        Some(None) => {
+            let wrong = violation("since", "must be an RFC 3339 time", "format");
+            return Err(refused_body(Kind::MalformedRequest, vec![wrong], &["since"]).into());
+        }
+    };
+    let again = WebhookCommand::RedeliverFailed { webhook: asked(&call).await?, since };
+    match run(app, Command::Webhook(again)).await? {
+        Answer::Redelivered { n_deliveries, more } => {
+            let view = RedeliveredView { redelivered: n_deliveries, more };
+            Ok(respond::json(StatusCode::ACCEPTED, &view))
+        }
+        answer => Err(odd(&answer)),
+    }
+}
+
+/// The webhook of the path, if it is there and the caller's. An id that is none is an id of nothing (C-52).
+pub(super) async fn owned(call: &Call<'_>) -> Result<Box<Webhook>, ApiError> {
+    let id = call.id::<WebhookId>("webhook_id").ok_or_else(|| refused(Refusal::WebhookNotFound))?;
+    match call.app.engine.store().webhook(id).await? {
+        Some(webhook) if webhook.client == call.caller().client => Ok(webhook),
+        Some(_) => Err(foreign()),
+        None => Err(refused(Refusal::WebhookNotFound)),
+    }
+}
+
+/// The webhook of the path as a command names it: in the version that the request wants, where it says which. That it has it is
+/// checked again with the change.
+async fn asked(call: &Call<'_>) -> Result<OwnedWebhook, ApiError> {
+    let webhook = call.id("webhook_id").ok_or_else(|| refused(Refusal::WebhookNotFound))?;
+    let any = OwnedWebhook::new(webhook, call.caller().client);
+    if precondition::wanted(&call.exchange.headers).is_none() {
+        return Ok(any);
+    }
+    let known = owned(call).await?;
+    precondition::check(&call.exchange.headers, &etag(&known))?;
+    Ok(OwnedWebhook { revision: Some(known.revision()), ..any })
+}
+
+async fn changed(app: &App, command: WebhookCommand) -> Result<Box<Webhook>, ApiError> {
+    match run(app, Command::Webhook(command)).await? {
+        Answer::Webhook(webhook) => Ok(webhook),
+        answer => Err(odd(&answer)),
+    }
+}
+
+async fn sent(app: &App, command: WebhookCommand) -> Result<Box<Delivery>, ApiError> {
+    match run(app, Command::Webhook(command)).await? {
+        Answer::Delivery(delivery) => Ok(delivery),
+        answer => Err(odd(&answer)),
+    }
+}
+
+/// Runs a command; what the rules say of a job of another client holds for a webhook in other words.
+pub(super) async fn run(app: &App, command: Command) -> Result<Answer, ApiError> {
+    match app.engine.run(command).await {
+        Err(forgerun_engine::Error::Refused(Refusal::Foreign)) => Err(foreign()),
+        answer => Ok(answer?),
+    }
+}
+
+fn foreign() -> ApiError {
+    ApiError::new(Kind::ForeignResource, "The webhook belongs to another client.")
+}
+
+pub(super) fn refused(refusal: Refusal) -> ApiError {
+    forgerun_engine::Error::Refused(refusal).into()
+}
+
+pub(super) fn odd(answer: &Answer) -> ApiError {
+    ApiError::internal(Kind::Internal, format!("a webhook was answered with {answer:?}"))
+}
+
+pub(super) fn cursor<T: std::str::FromStr>(query: &QueryString) -> Result<Option<T>, ApiError> {
+    let read = |cursor: &str| cursor.parse::<T>();
+    query
+        .get("cursor")
+        .map(read)
+        .transpose()
+        .map_err(|_| query.malformed("cursor", "is no cursor of this list"))
+}

@@ -1,0 +1,176 @@
+//! `workflows`: begun, listed, read, cancelled, retried, watched.
+
+use std::sync::Arc;
+
+use axum::http::header::VARY;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::Response;
+use forgerun_core::Command;
+use forgerun_core::catalog::Kind;
+use forgerun_core::command::{Cancel, Owned};
+use forgerun_core::id::JobId;
+use forgerun_core::job::Job;
+use forgerun_core::queue::Owner;
+use forgerun_core::state::State;
+use forgerun_wire::fingerprint::fingerprint;
+use forgerun_wire::ojs::envelope::Rules;
+use forgerun_wire::words::{forge_state, parse_forge_state};
+use forgerun_wire::workflow::{self as wire, WORKFLOW_MEMBERS, WorkflowSummary, WorkflowView, WorkflowsView};
+
+use crate::app::{App, Filter};
+use crate::edge::accept::{self, FailureFormat};
+use crate::edge::query::QueryString;
+use crate::edge::routing::{Answers, Call, Route};
+use crate::edge::sse::StreamScope;
+use crate::edge::{ApiError, accepted, body, events, failure, ownership, respond};
+use crate::limits::{LIST_ROWS_MAX, OJS_BATCH_BYTES_MAX, POLL_AFTER_S};
+use crate::submission::Key;
+use crate::traces::RequestSubject;
+use crate::workflows::{self, Begun};
+
+/// The routes of workflows.
+pub(super) const ROUTES: &[Route] = &[
+    Route::post("/v1/workflows", "submit_workflow", |call| Box::pin(submit(call)))
+        .members(WORKFLOW_MEMBERS)
+        .body_max(|_| OJS_BATCH_BYTES_MAX),
+    Route::get("/v1/workflows", "list", |call| Box::pin(list(call))),
+    Route::get("/v1/workflows/{workflow_id}", "get", |call| Box::pin(get(call)))
+        .answers(Answers::BodyOrFailure),
+    Route::post("/v1/workflows/{workflow_id}/cancel", "cancel", |call| Box::pin(cancel(call)))
+        .members(&["compensate"]),
+    Route::post("/v1/workflows/{workflow_id}/retry", "retry", |call| Box::pin(retry(call)))
+        .members(&["from"]),
+    Route::get("/v1/workflows/{workflow_id}/events", "events", |call| Box::pin(of_workflow(call)))
+        .answers(Answers::BodyOrEvents),
+];
+
+const SUBMIT: &str = "POST /v1/workflows";
+
+/// `POST /v1/workflows`. A step with a `work_kind` is simulated; any other is for workers outside.
+async fn submit(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, prefer) = (call.app, call.exchange.prefer);
+    let rules = Rules { now: app.clock.now(), tenant: None, strict_catalog: false, test_hooks: false };
+    let request = wire::read(&call.body, rules, true)?;
+    let of_body = request.idempotency_key.clone().filter(|key| !key.is_empty());
+    let key = of_body.as_deref().or(accepted::header_key(&call.exchange.headers)?);
+    let key = match key {
+        Some(key) => Some(Key { operation: SUBMIT, key, fingerprint: fingerprint(&call.body)? }),
+        None => None,
+    };
+    let owner = Owner::client(call.caller().client);
+    let begun = workflows::begin(&call, &owner, request, key).await;
+    let Begun { job, existing } = begun.map_err(|error| error.or_else(ApiError::from))?;
+    let job = accepted::awaited(app, call.caller(), &prefer, job).await?;
+    call.exchange.is_about(RequestSubject::job(&job, !existing));
+    let view = WorkflowSummary::new(&job);
+    let mut response = respond::json(StatusCode::ACCEPTED, &view);
+    let location = [&app.base, "/v1/workflows/", &view.workflow_id].concat();
+    accepted::announce(&mut response, location, POLL_AFTER_S, &prefer, existing);
+    Ok(response)
+}
+
+/// `GET /v1/workflows?state=…&limit=…&cursor=…`: newest first. The cursor is the last that was seen.
+async fn list(call: Call<'_>) -> Result<Response, ApiError> {
+    let query = QueryString::of(&call.exchange.uri, &["state", "limit", "cursor"])?;
+    let filter = Filter { client: Some(call.caller().client), ..filter(&query)? };
+    let (jobs, next) = workflows::list(call.app, filter).await?;
+    let workflows = jobs.iter().map(WorkflowSummary::new).collect();
+    let next_cursor = next.map(|id| id.to_string());
+    Ok(respond::json(StatusCode::OK, &WorkflowsView { workflows, next_cursor }))
+}
+
+/// What a list of workflows may be narrowed to.
+pub(in crate::dialects) fn filter(query: &QueryString) -> Result<Filter, ApiError> {
+    let no_state = |word: &str| {
+        let states = [State::Running, State::Succeeded, State::Failed, State::Canceled].map(forge_state);
+        query.invalid("state", &format!("must be {}, not `{word:.40}`", states.join(", ")))
+    };
+    let states = query.all("state").map(|word| parse_forge_state(word).ok_or_else(|| no_state(word)));
+    let before = match query.get("cursor").map(str::parse::<JobId>) {
+        Some(Ok(id)) => Some(id),
+        Some(Err(_)) => return Err(query.malformed("cursor", "is no cursor of this list")),
+        None => None,
+    };
+    Ok(Filter {
+        states: states.collect::<Result<_, _>>()?,
+        before,
+        limit: query.limit()?,
+        look_max: LIST_ROWS_MAX,
+        ..Filter::default()
+    })
+}
+
+fn not_found() -> ApiError {
+    ApiError::new(Kind::JobNotFound, "There is no such workflow.")
+}
+
+/// The own job of the workflow that a request is about, if it is the caller's.
+async fn own_job(call: &Call<'_>) -> Result<Arc<Job>, ApiError> {
+    let job = ownership::job(call.app, call.caller(), call.id("workflow_id")).await;
+    let hidden = call.app.config.auth.hide_foreign;
+    let job = job.map_err(|error| match error.kind() {
+        Kind::JobNotFound => not_found(),
+        // Not a word must tell it from one that is not there (C-43).
+        Kind::ForeignResource if hidden => not_found(),
+        _ => error,
+    })?;
+    call.exchange.is_about(RequestSubject::job(&job, false));
+    if workflows::is_workflow(&job) { Ok(job) } else { Err(not_found()) }
+}
+
+/// `GET /v1/workflows/{id}`. One that ended badly is shown as its failure object to whoever asks for that by name.
+async fn get(call: Call<'_>) -> Result<Response, ApiError> {
+    let job = own_job(&call).await?;
+    let form = accept::form(call.exchange, FailureFormat::Json);
+    let ended_badly = matches!(job.state, State::Failed | State::Canceled);
+    let last_word = if ended_badly { failure::last_word(call.app, &job, form).await? } else { None };
+    let mut response = match last_word {
+        Some(response) => response,
+        None => shown(call.app, job).await?,
+    };
+    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
+    Ok(response)
+}
+
+async fn shown(app: &App, job: Arc<Job>) -> Result<Response, ApiError> {
+    let last_word = workflows::failure(app, &job).await?;
+    let rows = workflows::read(app, job).await?.ok_or_else(not_found)?;
+    Ok(respond::json(StatusCode::OK, &WorkflowView::new(&rows, last_word)))
+}
+
+/// `POST /v1/workflows/{id}/cancel`. On one that has ended it changes nothing and tells the state. One with something to undo runs on until
+/// that is done, unless `compensate` is false.
+async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
+    let compensate: Option<bool> = body::member(&call.body, "compensate", "true or false")?;
+    let own = own_job(&call).await?;
+    let cancel = Cancel {
+        owned: Owned { job: own.id, client: Some(call.caller().client) },
+        execution: None,
+        by: "user".to_owned(),
+        reason: "the client asked for it".to_owned(),
+        compensate: compensate.unwrap_or(true),
+    };
+    let (job, _) = call.app.engine.act(Command::Cancel(cancel)).await?;
+    shown(call.app, Arc::new(job)).await
+}
+
+/// `POST /v1/workflows/{id}/retry`: tries again what failed of it, and what did not have its turn; all of it if it was compensated. `from`
+/// names a step to go on from.
+async fn retry(call: Call<'_>) -> Result<Response, ApiError> {
+    let from: Option<String> = body::member(&call.body, "from", "the id of a step")?;
+    let own = own_job(&call).await?;
+    let from = match from {
+        Some(id) => Some(workflows::step_index(call.app, &own, &id).await?),
+        None => None,
+    };
+    let owned = Owned { job: own.id, client: Some(call.caller().client) };
+    let (job, _) = call.app.engine.retry_workflow(owned, from).await?;
+    shown(call.app, Arc::new(job)).await
+}
+
+/// `GET /v1/workflows/{id}/events`: what happened to it, or a stream of that.
+async fn of_workflow(call: Call<'_>) -> Result<Response, ApiError> {
+    let query = events::query(call.exchange)?;
+    let job = own_job(&call).await?;
+    events::show(call.app, call.exchange, call.caller(), &query, job, StreamScope::Job).await
+}

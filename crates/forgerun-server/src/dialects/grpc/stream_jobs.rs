@@ -1,0 +1,334 @@
+//! `StreamJobs`: jobs as they come, never more than the worker can hold.
+//!
+//! ```text
+//!   claim ──► ready ──► sent ──► held until a commit says otherwise: ack, nack, cancel, end of the lease
+//!     ▲                                                        │
+//!     └──────── as many as there is room for ◄─────────────────┘
+//! ```
+//!
+//! - Flow control is a count: what was claimed and not yet released, sent or not. A claim asks for no more than is left of `max_concurrent`.
+//! - A claim under way is not given up, or what it took would lie idle until its lease ends; when the stream ends, that goes back.
+//! - A client that disappears keeps what it was sent until the lease ends, since it may well be working; what was not sent goes back at once.
+//! - A paused queue gives nothing, and the stream waits.
+
+use std::collections::{HashMap, VecDeque};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use forgerun_core::catalog::Kind;
+use forgerun_core::id::JobId;
+use forgerun_core::limits::CLAIM_JOBS_MAX;
+use forgerun_core::queue::Owner;
+use forgerun_core::time::Time;
+use forgerun_engine::Error;
+use forgerun_wire::body::{self, violation};
+use forgerun_wire::grpc::{request, v1};
+use forgerun_wire::ojs::worker::{FetchRequest, read_fetch};
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+use tonic::Status;
+
+use super::call::{late, with_body};
+use super::feed::MessageFeed;
+use super::workers::handed_out;
+use crate::app::App;
+use crate::dialects::ojs::scope::Scope;
+use crate::dialects::ojs::taking::hand_back;
+use crate::dialects::ojs::work::HandedOut;
+use crate::dialects::ojs::{refusals, work};
+use crate::edge::routing::Call;
+use crate::edge::sse::{self, StreamPermit};
+use crate::edge::{ApiError, Caller, auth};
+use crate::held_jobs::Released;
+use crate::limits::{
+    KEY_FRESH, OJS_ENVELOPE_BYTES_MAX, STREAM_CLAIM_GRACE, STREAM_CLAIM_JOBS_MAX, STREAM_CLAIM_WAIT,
+    STREAM_HOLDS_CHECKED_MAX, STREAM_LINGER_MAX, STREAM_LINGER_MIN,
+};
+
+type Claiming = Pin<Box<dyn Future<Output = Result<Vec<HandedOut>, ApiError>> + Send>>;
+
+/// A stream of jobs on its way.
+pub(super) struct JobFeed {
+    app: Arc<App>,
+    caller: Caller,
+    request_id: Box<str>,
+    owner: Owner,
+    request: FetchRequest,
+    /// Taken and not yet sent.
+    ready: VecDeque<HandedOut>,
+    /// Taken and not yet released; what is ready included.
+    held: HashMap<JobId, StreamHold>,
+    /// How long jobs were held of late.
+    mean_hold: Duration,
+    released: Arc<Released>,
+    claiming: Option<Claiming>,
+    /// While little is free: whether more gets free within a moment.
+    lingering: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// When to ask whether the key is still good, and whether what is held still is.
+    check: Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// The job that was looked at last; the next look goes on behind it.
+    checked: Option<JobId>,
+    permit: StreamPermit,
+}
+
+/// The worker's hold on a job.
+struct StreamHold {
+    fence: u64,
+    since: Time,
+}
+
+/// Opens a stream of jobs.
+pub(super) async fn open(call: Call<'_>, message: v1::StreamJobsRequest) -> Result<JobFeed, ApiError> {
+    if !(0..=CLAIM_JOBS_MAX as i32).contains(&message.max_concurrent) {
+        let detail = format!("must be from 1 to {CLAIM_JOBS_MAX}");
+        let violations = vec![violation("max_concurrent", &detail, "range")];
+        return Err(body::refused(Kind::MalformedRequest, violations, &[]).into());
+    }
+    let call = with_body(call, request::stream_jobs(&message), OJS_ENVELOPE_BYTES_MAX)?;
+    let request = read_fetch(&call.body)?;
+    let caller = call.caller();
+    let permit = sse::admit(call.app, call.exchange, caller)?;
+    Ok(JobFeed {
+        app: call.app.shared(),
+        caller: caller.clone(),
+        request_id: call.exchange.request_id().into(),
+        owner: Scope::of(&call)?.owner()?,
+        request,
+        ready: VecDeque::new(),
+        held: HashMap::new(),
+        mean_hold: Duration::ZERO,
+        released: Arc::default(),
+        claiming: None,
+        lingering: None,
+        check: call.app.clock.sleep(check_after(call.app, caller)),
+        checked: None,
+        permit,
+    })
+}
+
+/// How long a key is believed: as long as anywhere, or until it expires.
+fn check_after(app: &App, caller: &Caller) -> Duration {
+    let usual = app.bounds.stream_heartbeat.min(KEY_FRESH);
+    caller.good_for(app.clock.now()).map_or(usual, |good_for| good_for.min(usual))
+}
+
+/// What a stream waited for.
+enum Woken {
+    Stopping,
+    Check,
+    Released,
+    Lingered,
+    Claimed(Result<Vec<HandedOut>, ApiError>),
+}
+
+impl MessageFeed for JobFeed {
+    type Message = v1::Job;
+
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an `async fn` would hold the feed twice, in every open stream"
+    )]
+    fn next(mut self) -> impl Future<Output = Option<(Result<v1::Job, Status>, JobFeed)>> + Send {
+        async move {
+            loop {
+                self.let_go();
+                if let Some(handed) = self.ready.pop_front() {
+                    return Some((Ok(handed_out(&handed)), self));
+                }
+                self.claim_if_there_is_room();
+                let error = match self.woken().await {
+                    Woken::Released | Woken::Lingered => continue,
+                    Woken::Claimed(Ok(jobs)) => {
+                        self.take(jobs);
+                        continue;
+                    }
+                    Woken::Check => match Box::pin(self.check()).await {
+                        Ok(()) => continue,
+                        Err(error) => error,
+                    },
+                    Woken::Stopping => Error::Stopped.into(),
+                    Woken::Claimed(Err(error)) => error,
+                };
+                let status = late(&self.app, &self.request_id, error);
+                return Some((Err(status), self));
+            }
+        }
+    }
+}
+
+impl JobFeed {
+    /// Notes what was released.
+    fn let_go(&mut self) {
+        let released = self.released.take();
+        if released.is_empty() {
+            return;
+        }
+        let now = self.app.clock.now();
+        for hold in released.iter().filter_map(|job| self.held.remove(job)) {
+            self.mean_hold = (self.mean_hold * 7 + now.since(hold.since)) / 8;
+        }
+    }
+
+    fn room(&self) -> usize {
+        self.request.count.saturating_sub(self.held.len())
+    }
+
+    /// With so much room a claim is worthwhile at once.
+    fn refill(&self) -> usize {
+        self.request.count / 2
+    }
+
+    /// Begins a claim, unless one is under way. When little is free and a moment has not passed, more may get free: many small claims
+    /// would cost more than the moment.
+    fn claim_if_there_is_room(&mut self) {
+        let room = self.room();
+        if room == 0 || self.claiming.is_some() {
+            return;
+        }
+        if room < self.refill() {
+            // A handler that is idle for so small a part of a job's time is not missed.
+            let moment = (self.mean_hold / 8).clamp(STREAM_LINGER_MIN, STREAM_LINGER_MAX);
+            let app = &self.app;
+            self.lingering.get_or_insert_with(|| app.clock.sleep(moment));
+        } else {
+            self.claim();
+        }
+    }
+
+    fn claim(&mut self) {
+        self.lingering = None;
+        let limit = self.room().min(STREAM_CLAIM_JOBS_MAX);
+        let claim = work::claim_of(self.owner.clone(), &self.request, limit);
+        let app = self.app.clone();
+        self.claiming = Some(Box::pin(async move {
+            let asking = app.attendance.asks(&claim);
+            let claimed = app.engine.claim(claim, STREAM_CLAIM_WAIT).await;
+            drop(asking);
+            let jobs = claimed.map_err(|error| refusals::of_engine(&app, error))?;
+            let taken: Vec<(JobId, u64)> = jobs.iter().map(|job| (job.id, job.fence)).collect();
+            let handed_out = work::handed_out(&app, jobs).await;
+            if handed_out.is_err() {
+                taken.into_iter().for_each(|(job, fence)| hand_back(&app, job, fence));
+            }
+            handed_out
+        }));
+    }
+
+    fn take(&mut self, jobs: Vec<HandedOut>) {
+        let since = self.app.clock.now();
+        for HandedOut { job, .. } in &jobs {
+            self.held.insert(job.id, StreamHold { fence: job.fence, since });
+            self.app.held_jobs.watch(job.id, &self.released);
+        }
+        self.ready.extend(jobs);
+    }
+
+    /// Waits for whatever comes first. Safe to drop with the feed.
+    async fn woken(&mut self) -> Woken {
+        // While it lingers, a job more or less is no reason to get up.
+        let worth = if self.lingering.is_some() { self.refill().saturating_sub(self.room()) } else { 1 };
+        let JobFeed { app, released, claiming, lingering, check, permit, .. } = self;
+        let claimed = async {
+            match claiming {
+                Some(claiming) => claiming.as_mut().await,
+                None => std::future::pending().await,
+            }
+        };
+        let lingered = async {
+            match lingering {
+                Some(lingering) => lingering.as_mut().await,
+                None => std::future::pending().await,
+            }
+        };
+        let woken = tokio::select! {
+            biased;
+            () = app.stopping() => Woken::Stopping,
+            // Its sender is there as long as the permit is.
+            _ = permit.keys.changed() => Woken::Check,
+            () = check.as_mut() => Woken::Check,
+            claimed = claimed => Woken::Claimed(claimed),
+            () = released.heard(worth.max(1)) => Woken::Released,
+            () = lingered => Woken::Lingered,
+        };
+        match woken {
+            Woken::Claimed(_) => self.claiming = None,
+            Woken::Lingered => self.claim(),
+            Woken::Stopping | Woken::Check | Woken::Released => {}
+        }
+        woken
+    }
+
+    /// Asks whether the key is still good. And if there is no room: whether jobs were released where nobody here heard of it.
+    async fn check(&mut self) -> Result<(), ApiError> {
+        self.check = self.app.clock.sleep(check_after(&self.app, &self.caller));
+        if !auth::is_good(&self.app, &self.caller).await {
+            return Err(auth::unauthenticated("The API key is not good any more."));
+        }
+        if self.room() > 0 {
+            return Ok(());
+        }
+        let some = next_to_check(&self.held, self.checked);
+        self.checked = some.last().map(|(job, _)| *job);
+        for (id, fence) in some {
+            let job = self.app.engine.store().job(id).await?;
+            if !job.is_some_and(|job| job.state.is_active() && job.fence == fence) {
+                self.held.remove(&id);
+                self.app.held_jobs.forget([&id], &self.released);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Some of what is held, from behind `after` on and round again: by and by all of it.
+fn next_to_check(held: &HashMap<JobId, StreamHold>, after: Option<JobId>) -> Vec<(JobId, u64)> {
+    let mut held: Vec<(JobId, u64)> = held.iter().map(|(job, hold)| (*job, hold.fence)).collect();
+    held.sort_unstable_by_key(|(job, _)| *job);
+    let begin = held.partition_point(|(job, _)| after.is_some_and(|after| *job <= after));
+    held.rotate_left(begin);
+    held.truncate(STREAM_HOLDS_CHECKED_MAX);
+    held
+}
+
+impl Drop for JobFeed {
+    fn drop(&mut self) {
+        // A claim that is being written cannot be called off. What it takes goes back too, or it would lie idle until its lease ends.
+        if let (Some(claiming), Ok(runtime)) = (self.claiming.take(), Handle::try_current()) {
+            let app = self.app.clone();
+            runtime.spawn(async move {
+                if let Ok(Ok(jobs)) = timeout(STREAM_CLAIM_GRACE, claiming).await {
+                    jobs.iter().for_each(|HandedOut { job, .. }| hand_back(&app, job.id, job.fence));
+                }
+            });
+        }
+        for HandedOut { job, .. } in &self.ready {
+            hand_back(&self.app, job.id, job.fence);
+        }
+        self.app.held_jobs.forget(self.held.keys(), &self.released);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_that_is_held_is_checked_in_turn() {
+        let ids = (1..=100_u128).map(|n| uuid(n).parse().unwrap());
+        let held: HashMap<JobId, StreamHold> =
+            ids.map(|id: JobId| (id, StreamHold { fence: 1, since: Time::ZERO })).collect();
+        let (mut seen, mut after) = (std::collections::HashSet::new(), None);
+        for _ in 0..4 {
+            let some = next_to_check(&held, after);
+            assert_eq!(some.len(), STREAM_HOLDS_CHECKED_MAX);
+            after = some.last().map(|(job, _)| *job);
+            seen.extend(some.into_iter().map(|(job, _)| job));
+        }
+        assert_eq!(seen.len(), 100);
+    }
+
+    fn uuid(n: u128) -> String {
+        format!("019461a8-1a2b-7c3d-8e4f-{n:012x}")
+    }
+}

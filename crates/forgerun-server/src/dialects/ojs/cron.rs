@@ -1,0 +1,171 @@
+//! Cron jobs: schedules in the words of OJS.
+
+use axum::http::StatusCode;
+use axum::http::header::LOCATION;
+use axum::response::Response;
+use forgerun_core::job::Name;
+use forgerun_core::queue::Owner;
+use forgerun_core::schedule::{Schedule, ScheduleId};
+use forgerun_wire::ojs::cron::{CronMembers, cron_answer, cron_view, read_cron, read_enabled};
+use forgerun_wire::ojs::envelope::Rules;
+use forgerun_wire::ojs::job::JobView;
+use forgerun_wire::ojs::server::Pagination;
+use serde::Serialize;
+
+use super::queues::offset;
+use super::reply;
+use super::scope::{CLIENT, Scope};
+use super::submission::{TERMS, from_envelope};
+use crate::app::App;
+use crate::config::PrivateTargets;
+use crate::edge::query::QueryString;
+use crate::edge::routing::{Call, Route};
+use crate::edge::{ApiError, respond};
+use crate::limits::{OJS_ENVELOPE_BYTES_MAX, PAGE_MAX};
+use crate::schedules;
+use crate::submission::{Sent, Violations};
+use crate::traces::RequestSubject;
+
+/// The routes of cron jobs. Those with a verb behind the name are ours: OJS can only switch them off and on.
+pub(super) const ROUTES: &[Route] = &[
+    Route::get("/ojs/v1/cron", "list_crons", |call| Box::pin(list(call))).access(CLIENT),
+    Route::post("/ojs/v1/cron", "register_cron", |call| Box::pin(register(call)))
+        .access(CLIENT)
+        .body_max(|_| OJS_ENVELOPE_BYTES_MAX),
+    Route::get("/ojs/v1/cron/{name}", "get_cron", |call| Box::pin(get(call))).access(CLIENT),
+    Route::patch("/ojs/v1/cron/{name}", "change_cron", |call| Box::pin(change(call))).access(CLIENT),
+    Route::delete("/ojs/v1/cron/{name}", "delete_cron", |call| Box::pin(delete(call))).access(CLIENT),
+    Route::post("/ojs/v1/cron/{name}/pause", "change_cron", |call| Box::pin(pause(call))).access(CLIENT),
+    Route::post("/ojs/v1/cron/{name}/resume", "change_cron", |call| Box::pin(resume(call))).access(CLIENT),
+    Route::post("/ojs/v1/cron/{name}/trigger", "trigger_cron", |call| Box::pin(trigger(call))).access(CLIENT),
+];
+
+/// The schedule that a request is about. A text that is no name is the name of nothing.
+fn named(call: &Call<'_>, scope: &Scope) -> Result<ScheduleId, ApiError> {
+    id_of(scope.owner()?, &call.text("name"))
+}
+
+pub(in crate::dialects) fn id_of(owner: Owner, name: &str) -> Result<ScheduleId, ApiError> {
+    match Name::queue(name) {
+        Ok(name) => Ok(ScheduleId { owner, name }),
+        Err(_) => Err(forgerun_engine::Error::Refused(forgerun_core::Refusal::ScheduleNotFound).into()),
+    }
+}
+
+fn view(schedule: &Schedule) -> CronMembers {
+    cron_view(schedule, &schedules::next_runs(schedule))
+}
+
+/// Registers the cron job that the body describes: as it stands, and whether it is new.
+pub(in crate::dialects) async fn put(call: &Call<'_>) -> Result<(Schedule, bool), ApiError> {
+    let (app, owner) = (call.app, Scope::of(call)?.owner()?);
+    let rules = Rules {
+        now: app.clock.now(),
+        tenant: owner.tenant.as_ref().map(Name::as_str),
+        strict_catalog: app.config.ojs.strict_catalog,
+        test_hooks: app.config.ojs.test_hooks,
+    };
+    let request = read_cron(&call.body, rules)?;
+    let head = call.head(owner.client, None);
+    let submission = from_envelope(app, &owner, request.template, head)?;
+    let sent = Sent { key: None, bytes: 0, private: PrivateTargets::Deny };
+    let checked = submission.check(app, &TERMS, sent, Violations::default()).await?;
+    schedules::put(app, ScheduleId { owner, name: request.name }, request.terms, checked, request.options)
+        .await
+}
+
+async fn register(call: Call<'_>) -> Result<Response, ApiError> {
+    let scope = Scope::of(&call)?;
+    let (schedule, created) = put(&call).await?;
+    let status = if created { StatusCode::CREATED } else { StatusCode::OK };
+    let mut response = reply::json(status, &cron_answer(view(&schedule), scope.of_sdk, &[]));
+    if created {
+        let location = format!("{}/ojs/v1/cron/{}", call.app.base, schedule.id.name);
+        response.headers_mut().insert(LOCATION, respond::value(location));
+    }
+    Ok(response)
+}
+
+/// Cron jobs of an owner, by name, and how many there are in all. Only those that are asked for are kept in memory.
+pub(in crate::dialects) async fn page(
+    app: &App,
+    owner: &Owner,
+    offset: usize,
+    limit: usize,
+) -> Result<(Vec<Schedule>, usize), ApiError> {
+    let (mut found, mut total, mut after) = (Vec::new(), 0, String::new());
+    loop {
+        let some: Vec<Schedule> = app.engine.store().records(Some(owner.prefix()), after, PAGE_MAX).await?;
+        let Some(last) = some.last() else { return Ok((found, total)) };
+        after = last.id.key();
+        let (n_some, before) = (some.len(), offset.saturating_sub(total));
+        let wanted = limit - found.len();
+        found.extend(some.into_iter().skip(before).take(wanted));
+        total += n_some;
+    }
+}
+
+#[derive(Serialize)]
+struct CronPage<'a> {
+    crons: &'a [CronMembers],
+    cron_jobs: &'a [CronMembers],
+    count: usize,
+    pagination: Pagination,
+}
+
+async fn list(call: Call<'_>) -> Result<Response, ApiError> {
+    let query = QueryString::of(&call.exchange.uri, &["limit", "offset", "cursor", "page", "per_page"])?;
+    let limit = query.limit()?;
+    let offset = offset(&query, limit)?;
+    let (crons, total) = page(call.app, &Scope::of(&call)?.owner()?, offset, limit).await?;
+    let page = Pagination::new(total as u64, limit, offset);
+    let shown: Vec<CronMembers> = crons.iter().map(view).collect();
+    Ok(reply::ok(&CronPage { crons: &shown, cron_jobs: &shown, count: shown.len(), pagination: page }))
+}
+
+async fn get(call: Call<'_>) -> Result<Response, ApiError> {
+    let scope = Scope::of(&call)?;
+    let schedule = schedules::find(call.app, &named(&call, &scope)?).await?;
+    Ok(reply::ok(&cron_answer(view(&schedule), scope.of_sdk, &[])))
+}
+
+async fn change(call: Call<'_>) -> Result<Response, ApiError> {
+    let enabled = read_enabled(&call.body)?;
+    enable(call, enabled).await
+}
+
+async fn pause(call: Call<'_>) -> Result<Response, ApiError> {
+    enable(call, false).await
+}
+
+async fn resume(call: Call<'_>) -> Result<Response, ApiError> {
+    enable(call, true).await
+}
+
+async fn enable(call: Call<'_>, enabled: bool) -> Result<Response, ApiError> {
+    let scope = Scope::of(&call)?;
+    let schedule = schedules::enable(call.app, &named(&call, &scope)?, enabled).await?;
+    Ok(reply::ok(&cron_answer(view(&schedule), scope.of_sdk, &[])))
+}
+
+#[derive(Serialize)]
+struct TriggeredView<'a> {
+    job: JobView<'a>,
+}
+
+async fn trigger(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, id) = (call.app, named(&call, &Scope::of(&call)?)?);
+    let (job, existing) = schedules::trigger(app, &id).await?;
+    call.exchange.is_about(RequestSubject::job(&job, !existing));
+    let found = app.engine.store().inputs(vec![job.id]).await?;
+    let input = found.into_iter().next().map(|(_, input)| input).unwrap_or_default();
+    let status = if existing { StatusCode::OK } else { StatusCode::CREATED };
+    Ok(reply::json(status, &TriggeredView { job: JobView::new(&job, &input) }))
+}
+
+async fn delete(call: Call<'_>) -> Result<Response, ApiError> {
+    let scope = Scope::of(&call)?;
+    let schedule = schedules::delete(call.app, &named(&call, &scope)?).await?;
+    let facts = [("deleted", true.into()), ("name", schedule.id.name.as_str().into())];
+    Ok(reply::ok(&cron_answer(view(&schedule), scope.of_sdk, &facts)))
+}

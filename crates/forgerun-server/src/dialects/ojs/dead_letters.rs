@@ -1,0 +1,192 @@
+//! Dead letters: jobs that ran out of attempts and asked to be kept.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use forgerun_core::Command;
+use forgerun_core::catalog::Kind;
+use forgerun_core::command::Owned;
+use forgerun_core::id::JobId;
+use forgerun_core::job::{Input, Job, Name};
+use forgerun_wire::ojs::job::JobView;
+use forgerun_wire::ojs::server::Pagination;
+use forgerun_wire::problem::Refused;
+use forgerun_wire::time;
+use serde::Serialize;
+use serde_json::json;
+
+use super::jobs::Shown;
+use super::queues::offset;
+use super::scope::{CLIENT, Scope};
+use super::work::with_inputs_within;
+use super::{refusals, reply};
+use crate::app::App;
+use crate::edge::ApiError;
+use crate::edge::query::QueryString;
+use crate::edge::routing::{Call, Route};
+use crate::limits::{DEAD_LETTER_TOTAL_MAX, DEAD_LETTERS_COUNTED_MAX, PAGE_BYTES_MAX};
+use crate::traces::RequestSubject;
+
+/// The routes of dead letters.
+pub(super) const ROUTES: &[Route] = &[
+    Route::get("/ojs/v1/dead-letter", "dead_letters", |call| Box::pin(list(call))).access(CLIENT),
+    Route::get("/ojs/v1/admin/dead-letter", "dead_letters", |call| Box::pin(list(call))).access(CLIENT),
+    Route::get("/ojs/v1/dead-letter/stats", "dead_letters", |call| Box::pin(stats(call))).access(CLIENT),
+    Route::get("/ojs/v1/admin/dead-letter/stats", "dead_letters", |call| Box::pin(stats(call)))
+        .access(CLIENT),
+    Route::post("/ojs/v1/dead-letter/{job_id}/retry", "retry", |call| Box::pin(retry(call))).access(CLIENT),
+    Route::post("/ojs/v1/admin/dead-letter/{job_id}/retry", "retry", |call| Box::pin(retry(call)))
+        .access(CLIENT),
+    Route::delete("/ojs/v1/dead-letter/{job_id}", "delete", |call| Box::pin(delete(call))).access(CLIENT),
+    Route::delete("/ojs/v1/admin/dead-letter/{job_id}", "delete", |call| Box::pin(delete_silently(call)))
+        .access(CLIENT),
+];
+
+/// Some of the dead letters of the caller, oldest first, each with what it worked on.
+pub(in crate::dialects) struct DeadLetters {
+    pub(in crate::dialects) jobs: Vec<(Job, Input)>,
+    /// How many there are in all, before this page and behind it.
+    pub(in crate::dialects) total: u64,
+    /// Whether there may be more: they are counted up to a bound.
+    pub(in crate::dialects) total_is_minimum: bool,
+    pub(in crate::dialects) has_more: bool,
+}
+
+/// Which dead letters: those of a queue, from the one behind `after` on, or so many further.
+pub(in crate::dialects) struct DeadLetterPage {
+    pub(in crate::dialects) queue: Option<Name>,
+    pub(in crate::dialects) after: Option<JobId>,
+    pub(in crate::dialects) skipped: usize,
+    pub(in crate::dialects) limit: usize,
+    /// Bytes of what the jobs worked on; the page ends before there are more.
+    pub(in crate::dialects) bytes_max: usize,
+}
+
+/// Reads a page of the caller's dead letters.
+pub(in crate::dialects) async fn read_page(
+    call: &Call<'_>,
+    page: DeadLetterPage,
+) -> Result<DeadLetters, ApiError> {
+    let (app, scope) = (call.app, Scope::of(call)?);
+    let DeadLetterPage { queue, after, skipped, limit, bytes_max } = page;
+    let found = oldest(app, &scope, queue.clone(), after, skipped + limit + 1).await?;
+    let n_found = found.len();
+    let is_all = after.is_none() && n_found <= skipped + limit;
+    let n_all = match is_all {
+        true => n_found,
+        false => n_found.max(oldest(app, &scope, queue, None, DEAD_LETTER_TOTAL_MAX).await?.len()),
+    };
+    let shown: Vec<Job> = found.into_iter().skip(skipped).take(limit).collect();
+    let jobs = with_inputs_within(app, shown, bytes_max).await?;
+    let has_more = n_found > skipped + jobs.len();
+    let total_is_minimum = !is_all && n_all >= DEAD_LETTER_TOTAL_MAX;
+    Ok(DeadLetters { jobs, total: n_all as u64, total_is_minimum, has_more })
+}
+
+/// The oldest dead letters of the caller behind `after`, at most `n` of them. Those of other tenants are passed over, up to a bound.
+pub(super) async fn oldest(
+    app: &App,
+    scope: &Scope,
+    queue: Option<Name>,
+    mut after: Option<JobId>,
+    n: usize,
+) -> Result<Vec<Job>, ApiError> {
+    let client = scope.owner()?.client;
+    let (mut found, mut n_seen) = (Vec::new(), 0);
+    while found.len() < n && n_seen < DEAD_LETTERS_COUNTED_MAX {
+        let page = app.engine.store().dead_letters_of(client, queue.clone(), after, n).await?;
+        let is_last = page.len() < n;
+        n_seen += page.len();
+        after = page.last().map(|job| job.id);
+        found
+            .extend(page.into_iter().filter(|job| scope.tenant.is_none() || scope.tenant == job.head.tenant));
+        if is_last {
+            break;
+        }
+    }
+    found.truncate(n);
+    Ok(found)
+}
+
+#[derive(Serialize)]
+struct DeadLetterList<'a> {
+    jobs: &'a [JobView<'a>],
+    items: &'a [JobView<'a>],
+    pagination: Pagination,
+}
+
+/// The dead letters of the caller, oldest first; `cursor` is the last job that was seen.
+async fn list(call: Call<'_>) -> Result<Response, ApiError> {
+    let query =
+        QueryString::of(&call.exchange.uri, &["queue", "limit", "offset", "cursor", "page", "per_page"])?;
+    let limit = query.limit()?;
+    let queue = match query.get("queue") {
+        None => None,
+        Some(name) => Some(Name::queue(name).map_err(|_| query.malformed("queue", "is no queue name"))?),
+    };
+    let after: Option<JobId> = query.get("cursor").and_then(|cursor| cursor.parse().ok());
+    let skipped = if after.is_some() { 0 } else { offset(&query, limit)? };
+    if skipped > DEAD_LETTERS_COUNTED_MAX {
+        return Err(query.malformed("offset", "is too far; go on with cursor"));
+    }
+    let found =
+        read_page(&call, DeadLetterPage { queue, after, skipped, limit, bytes_max: PAGE_BYTES_MAX }).await?;
+    let views: Vec<JobView<'_>> = found.jobs.iter().map(|(job, input)| JobView::new(job, input)).collect();
+    let mut page = Pagination::new(found.total, limit, skipped);
+    (page.total_is_minimum, page.has_more) = (found.total_is_minimum, found.has_more);
+    page.next_cursor = found.jobs.last().filter(|_| found.has_more).map(|(last, _)| last.id.to_string());
+    Ok(reply::ok(&DeadLetterList { jobs: &views, items: &views, pagination: page }))
+}
+
+async fn stats(call: Call<'_>) -> Result<Response, ApiError> {
+    let jobs = oldest(call.app, &Scope::of(&call)?, None, None, DEAD_LETTERS_COUNTED_MAX).await?;
+    Ok(reply::ok(&json!({"total": jobs.len()})))
+}
+
+/// The dead letter that the path names.
+async fn found(call: &Call<'_>, scope: &Scope) -> Result<Arc<Job>, ApiError> {
+    let job = scope.job(call.app, call.job()).await?;
+    if job.dead_lettered_at.is_some() {
+        return Ok(job);
+    }
+    let detail = "The job is no dead letter.";
+    Err(Refused::new(Kind::JobNotFound, detail).fact("resource_type", "dead_letter").blank().into())
+}
+
+/// Opens the job anew, with a full budget and no errors.
+pub(in crate::dialects) async fn reopen(call: &Call<'_>) -> Result<Job, ApiError> {
+    let (app, scope) = (call.app, Scope::of(call)?);
+    let job = found(call, &scope).await?;
+    let retried = app.engine.revive(Owned { job: job.id, client: scope.client }).await;
+    let (job, _) = retried.map_err(|error| refusals::of_engine(app, error))?;
+    call.exchange.is_about(RequestSubject::job(&job, false));
+    Ok(job)
+}
+
+async fn retry(call: Call<'_>) -> Result<Response, ApiError> {
+    let job = reopen(&call).await?;
+    let at = time::millis(job.updated_at);
+    Ok(Shown::read(call.app, Arc::new(job)).await?.both(vec![("re_enqueued_at", at.into())]))
+}
+
+async fn delete(call: Call<'_>) -> Result<Response, ApiError> {
+    let id = forget(&call).await?;
+    Ok(reply::ok(&json!({"deleted": true, "job_id": id.to_string()})))
+}
+
+async fn delete_silently(call: Call<'_>) -> Result<Response, ApiError> {
+    forget(&call).await?;
+    let mut response = Response::default();
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    Ok(response)
+}
+
+/// Deletes a dead letter, the job with it: it is asked for in so many words.
+pub(in crate::dialects) async fn forget(call: &Call<'_>) -> Result<JobId, ApiError> {
+    let (app, scope) = (call.app, Scope::of(call)?);
+    let job = found(call, &scope).await?;
+    let owned = Owned { job: job.id, client: scope.client };
+    app.engine.run(Command::Forget(owned)).await.map_err(|error| refusals::of_engine(app, error))?;
+    Ok(job.id)
+}

@@ -1,0 +1,125 @@
+//! `/ojs/errors/{code}`: a page for each code, where `doc_url` leads.
+
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::Response;
+use forgerun_core::catalog::{ErrorLevel, Kind, ojs_category, ojs_retryable};
+use forgerun_wire::ojs::error;
+use serde_json::{Value, json};
+
+use super::reply;
+use crate::app::App;
+use crate::edge::routing::{Answers, Call, RateCount, Route, RouteAccess};
+use crate::edge::{ApiError, accept, respond};
+
+/// The routes of the pages.
+pub(super) const ROUTES: &[Route] = &[
+    page("/ojs/errors", |call| Box::pin(all(call))),
+    page("/ojs/errors/{code}", |call| Box::pin(one(call))),
+];
+
+const fn page(
+    path: &'static str,
+    handler: for<'a> fn(Call<'a>) -> crate::edge::routing::Answering<'a>,
+) -> Route {
+    Route::get(path, "document", handler)
+        .access(RouteAccess::Anyone)
+        .rate(RateCount::Uncounted)
+        .answers(Answers::Any)
+}
+
+/// The codes that have a page, in the order of the catalogue.
+fn codes() -> Vec<&'static str> {
+    let mut codes: Vec<&'static str> = Vec::new();
+    for code in Kind::ALL.iter().filter_map(|kind| kind.entry().ojs) {
+        if !codes.contains(&code) {
+            codes.push(code);
+        }
+    }
+    codes
+}
+
+/// What is known of a code.
+fn described(app: &App, code: &str) -> Value {
+    let kinds = Kind::ALL.iter().filter(|kind| kind.entry().ojs == Some(code));
+    let causes: Vec<Value> = kinds
+        .clone()
+        .map(|kind| {
+            let entry = kind.entry();
+            json!({
+                "meaning": entry.meaning,
+                "remedy": entry.remedy,
+                "problem": format!("{}/problems/{}", app.base, entry.slug),
+            })
+        })
+        .collect();
+    let mut statuses: Vec<u16> = kinds
+        .filter(|kind| kind.entry().level == ErrorLevel::Request)
+        .map(|kind| error::status(*kind, app.config.ojs.strict_catalog))
+        .collect();
+    statuses.sort_unstable();
+    statuses.dedup();
+    json!({
+        "code": code,
+        "category": ojs_category(code).map(|category| format!("{category:?}").to_lowercase()),
+        "retryable": ojs_retryable(code),
+        "http_statuses": statuses,
+        "causes": causes,
+        "doc_url": format!("{}/ojs/errors/{code}", app.base),
+    })
+}
+
+async fn all(call: Call<'_>) -> Result<Response, ApiError> {
+    let described: Vec<Value> = codes().into_iter().map(|code| described(call.app, code)).collect();
+    Ok(shown(&call, "Error codes", &described, json!({"errors": described})))
+}
+
+async fn one(call: Call<'_>) -> Result<Response, ApiError> {
+    let name = call.text("code");
+    let Some(code) = codes().into_iter().find(|code| *code == name) else { return Err(ApiError::route()) };
+    let described = described(call.app, code);
+    Ok(shown(&call, code, std::slice::from_ref(&described), described.clone()))
+}
+
+/// As HTML for whoever prefers it, as JSON otherwise.
+fn shown(call: &Call<'_>, title: &str, codes: &[Value], json: Value) -> Response {
+    let mut response = match accept::prefers(&call.exchange.headers, "text/html", "application/json") {
+        false => reply::ok(&json),
+        true => {
+            let html = HeaderValue::from_static("text/html; charset=utf-8");
+            respond::with_type(StatusCode::OK, html, html_page(title, codes))
+        }
+    };
+    response.headers_mut().insert(axum::http::header::VARY, HeaderValue::from_static("Accept"));
+    response
+}
+
+/// Nothing in it comes from a request, so there is nothing to escape but our own words, which have no markup.
+fn html_page(title: &str, codes: &[Value]) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut page = format!(
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>{title}</title>\
+         <style>body{{font:1rem/1.5 system-ui;max-width:45rem;margin:2rem auto;padding:0 1rem}}</style>\
+         <h1>{title}</h1>"
+    );
+    for code in codes {
+        let retryable =
+            if code["retryable"] == true { "Trying again can help." } else { "Trying again does not help." };
+        let statuses: Vec<String> =
+            code["http_statuses"].as_array().into_iter().flatten().map(Value::to_string).collect();
+        let status =
+            if statuses.is_empty() { String::new() } else { format!(" HTTP {}.", statuses.join(", ")) };
+        page.push_str(&format!(
+            "<h2 id=\"{0}\"><a href=\"/ojs/errors/{0}\">{0}</a></h2><p>Category {1}.{status} {retryable}</p><ul>",
+            text(&code["code"]),
+            text(&code["category"]),
+        ));
+        for cause in code["causes"].as_array().into_iter().flatten() {
+            page.push_str(&format!("<li>{} {}</li>", text(&cause["meaning"]), text(&cause["remedy"])));
+        }
+        page.push_str("</ul>");
+    }
+    page.push_str(
+        "<p><a href=\"/ojs/errors\">All codes</a> · <a href=\"/problems\">Problem types</a></p></html>",
+    );
+    page
+}

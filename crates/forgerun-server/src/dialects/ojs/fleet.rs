@@ -1,0 +1,247 @@
+//! Workers: their signs of life, who they are, and what they are told.
+
+use axum::response::Response;
+use forgerun_core::Command;
+use forgerun_core::catalog::Kind;
+use forgerun_core::command::{Beat, Beaten, Extend, Held, WorkerCommand};
+use forgerun_core::id::JobId;
+use forgerun_core::job::Name;
+use forgerun_core::record::Stored as _;
+use forgerun_core::worker::{self, Worker, WorkerId, WorkerState};
+use forgerun_core::{Answer, Refusal};
+use forgerun_wire::ojs::server::Pagination;
+use forgerun_wire::ojs::worker::{HeartbeatRequest, read_heartbeat, state_word};
+use forgerun_wire::problem::Refused;
+use forgerun_wire::time;
+use serde_json::{Value, json};
+
+use super::queues::offset;
+use super::scope::{CLIENT, CLIENT_OR_OPERATOR, Scope};
+use super::{refusals, reply};
+use crate::app::App;
+use crate::dialects::admin::workers::keep_held;
+use crate::edge::ApiError;
+use crate::edge::query::QueryString;
+use crate::edge::routing::{Call, RateCount, Route};
+use crate::limits::{PAGE_MAX, WORKERS_SEARCHED_MAX};
+
+/// The routes of workers as such.
+pub(super) const ROUTES: &[Route] = &[
+    Route::post("/ojs/v1/workers/heartbeat", "heartbeat", |call| Box::pin(heartbeat(call)))
+        .access(CLIENT_OR_OPERATOR)
+        .rate(RateCount::WorkerCalls),
+    Route::post("/ojs/v1/workers/beat", "heartbeat", |call| Box::pin(heartbeat(call)))
+        .access(CLIENT_OR_OPERATOR)
+        .rate(RateCount::WorkerCalls),
+    Route::get("/ojs/v1/workers", "workers", |call| Box::pin(list(call))).access(CLIENT),
+    Route::get("/ojs/v1/admin/workers", "workers", |call| Box::pin(list(call))).access(CLIENT),
+    Route::get("/ojs/v1/workers/{worker_id}", "workers", |call| Box::pin(get(call))).access(CLIENT),
+    Route::get("/ojs/v1/workers/{worker_id}/health", "workers", |call| Box::pin(get(call))).access(CLIENT),
+    Route::post("/ojs/v1/workers/{worker_id}/quiet", "direct", |call| Box::pin(quiet(call))).access(CLIENT),
+    Route::post("/ojs/v1/admin/workers/{worker_id}/quiet", "direct", |call| Box::pin(quiet(call)))
+        .access(CLIENT),
+    Route::post("/ojs/v1/workers/{worker_id}/terminate", "direct", |call| Box::pin(terminate(call)))
+        .access(CLIENT),
+    Route::post("/ojs/v1/admin/workers/{worker_id}/terminate", "direct", |call| Box::pin(terminate(call)))
+        .access(CLIENT),
+    Route::post("/ojs/v1/workers/{worker_id}/resume", "direct", |call| Box::pin(resume(call))).access(CLIENT),
+];
+
+/// A sign of life. It also says what the worker holds; what it does not hold is passed over.
+pub(in crate::dialects) async fn hear(
+    call: &Call<'_>,
+    request: &HeartbeatRequest,
+) -> Result<BeatAnswer, ApiError> {
+    let (app, scope) = (call.app, Scope::of(call)?);
+    let mut beaten = match scope.client {
+        Some(_) => beat(app, &scope, request).await?,
+        None => beat_of_operator(app, request).await,
+    };
+    if app.is_stopping() && beaten.told == WorkerState::Running {
+        beaten.told = WorkerState::Quiet;
+    }
+    if app.config.ojs.test_hooks {
+        beaten.told = hooked(app, &beaten.extended).await?.unwrap_or(beaten.told);
+    }
+    Ok(beaten)
+}
+
+async fn heartbeat(call: Call<'_>) -> Result<Response, ApiError> {
+    let request = read_heartbeat(&call.body)?;
+    let beaten = hear(&call, &request).await?;
+    let ids = |ids: &[JobId]| -> Vec<String> { ids.iter().map(JobId::to_string).collect() };
+    Ok(reply::ok(&json!({
+        "acknowledged": true,
+        "worker_id": request.worker.as_str(),
+        "state": state_word(beaten.told),
+        "directive": state_word(beaten.told),
+        "jobs_extended": ids(&beaten.extended),
+        "cancelled_jobs": ids(&beaten.canceled),
+        "exchange": true,
+        "server_time": time::millis(call.app.clock.now()),
+    })))
+}
+
+/// What a worker hears after its sign of life.
+pub(in crate::dialects) struct BeatAnswer {
+    pub(in crate::dialects) told: WorkerState,
+    pub(in crate::dialects) extended: Vec<JobId>,
+    pub(super) canceled: Vec<JobId>,
+}
+
+async fn beat(app: &App, scope: &Scope, request: &HeartbeatRequest) -> Result<BeatAnswer, ApiError> {
+    let mut jobs = Vec::with_capacity(request.jobs.len());
+    for (job, holder) in &request.jobs {
+        if scope.check_tenant(app, *job).await.is_ok() {
+            jobs.push((*job, holder.clone()));
+        }
+    }
+    let beat = Beat {
+        worker: WorkerId { owner: scope.owner()?, name: request.worker.clone() },
+        state: Some(request.state),
+        facts: request.facts.clone(),
+        jobs,
+        lease: request.lease,
+    };
+    let answer = app.engine.run(Command::Worker(WorkerCommand::Beat(beat))).await;
+    match answer.map_err(|error| refusals::of_engine(app, error))? {
+        Answer::Beat(beaten) => {
+            let Beaten { worker, extended, canceled } = *beaten;
+            Ok(BeatAnswer { told: worker.directive, extended, canceled })
+        }
+        answer => unreachable!("a heartbeat was answered with {answer:?}"),
+    }
+}
+
+/// The operator's worker belongs to nobody, so nobody keeps a record of it; its jobs are extended all the same.
+async fn beat_of_operator(app: &App, request: &HeartbeatRequest) -> BeatAnswer {
+    let mut told = BeatAnswer { told: WorkerState::Running, extended: Vec::new(), canceled: Vec::new() };
+    for (job, holder) in &request.jobs {
+        let held = Held { job: *job, holder: holder.clone(), client: None };
+        match app.engine.act(Command::Extend(Extend { held, lease: request.lease, note: None })).await {
+            Ok(_) => told.extended.push(*job),
+            Err(forgerun_engine::Error::Refused(Refusal::AlreadyCanceled)) => told.canceled.push(*job),
+            Err(_) => {}
+        }
+    }
+    told
+}
+
+/// The suite's way to have a worker told something: a job that it holds says so.
+async fn hooked(app: &App, jobs: &[JobId]) -> Result<Option<WorkerState>, ApiError> {
+    let inputs = app.engine.store().inputs(jobs.to_vec()).await?;
+    let directive = |meta: &[u8]| {
+        let meta: Value = serde_json::from_slice(meta).ok()?;
+        match meta["test_directive"].as_str()? {
+            "quiet" => Some(WorkerState::Quiet),
+            "terminate" => Some(WorkerState::Terminate),
+            _ => None,
+        }
+    };
+    Ok(inputs.iter().find_map(|(_, input)| directive(&input.meta)))
+}
+
+async fn list(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, scope) = (call.app, Scope::of(&call)?);
+    let owner = scope.owner()?;
+    let query = QueryString::of(&call.exchange.uri, &["limit", "cursor", "offset", "page", "per_page"])?;
+    let limit = query.limit()?;
+    // The cursor is the name of the last worker that was seen.
+    let cursor = query.get("cursor").map(|name| format!("{}{name}", owner.prefix()));
+    let skipped = if cursor.is_some() { 0 } else { offset(&query, limit)? };
+    let of_tenant = |worker: &Worker| scope.tenant.is_none() || worker.id.owner.tenant == scope.tenant;
+    let mut after = cursor.clone().or(scope.tenant.as_ref().map(|_| owner.prefix())).unwrap_or_default();
+    let (mut shown, mut n_found, mut is_all): (Vec<Worker>, usize, bool) = (Vec::new(), 0, false);
+    for _ in 0..WORKERS_SEARCHED_MAX / PAGE_MAX {
+        let group = Some(worker::group(owner.client));
+        let page: Vec<Worker> = app.engine.store().records(group, after, PAGE_MAX).await?;
+        let Some(last) = page.last() else {
+            is_all = true;
+            break;
+        };
+        after = last.key();
+        for worker in page.into_iter().filter(of_tenant) {
+            n_found += 1;
+            if n_found > skipped && shown.len() < limit {
+                shown.push(worker);
+            }
+        }
+    }
+    keep_held(app, &mut shown).await?;
+    let views: Vec<Value> = shown.iter().map(|worker| view(app, worker)).collect();
+    let mut page = Pagination::new(n_found as u64, limit, skipped);
+    page.total_is_minimum = cursor.is_some() || !is_all;
+    page.has_more = n_found > skipped + shown.len();
+    page.next_cursor = shown.last().filter(|_| page.has_more).map(|last| last.id.name.to_string());
+    let count = |state: &str| views.iter().filter(|view| view["state"] == state).count();
+    let summary = json!({"total": views.len(), "running": count("running"), "draining": count("draining")});
+    Ok(reply::ok(&json!({"workers": views, "items": views, "summary": summary, "pagination": page})))
+}
+
+fn view(app: &App, worker: &Worker) -> Value {
+    let said = match worker.state {
+        WorkerState::Running => "running",
+        WorkerState::Quiet => "draining",
+        WorkerState::Terminate => "shutting_down",
+    };
+    json!({
+        "id": worker.id.name.as_str(),
+        "worker_id": worker.id.name.as_str(),
+        "tenant_id": worker.id.owner.tenant.as_ref().map(Name::as_str),
+        "state": said,
+        "directive": state_word(worker.directive),
+        "hostname": worker.facts.hostname,
+        "pid": worker.facts.pid,
+        "queues": worker.facts.queues.iter().map(Name::as_str).collect::<Vec<_>>(),
+        "concurrency": worker.facts.concurrency,
+        "active_jobs": worker.jobs.len(),
+        "active_job_ids": worker.jobs.iter().map(JobId::to_string).collect::<Vec<_>>(),
+        "started_at": time::millis(worker.started_at),
+        "last_heartbeat_at": time::millis(worker.seen_at),
+        "silent_for_ms": app.clock.now().since(worker.seen_at).as_millis() as u64,
+    })
+}
+
+fn named(call: &Call<'_>) -> Result<WorkerId, ApiError> {
+    let name = Name::new(&call.text("worker_id")).ok_or_else(|| not_found(call))?;
+    Ok(WorkerId { owner: Scope::of(call)?.owner()?, name })
+}
+
+fn not_found(call: &Call<'_>) -> ApiError {
+    let id = call.text("worker_id");
+    let shown: String = id.chars().filter(|c| !c.is_control()).take(64).collect();
+    Refused::new(Kind::WorkerNotFound, "There is no such worker.")
+        .fact("resource_type", "worker")
+        .fact("resource_id", shown)
+        .into()
+}
+
+async fn get(call: Call<'_>) -> Result<Response, ApiError> {
+    let id = named(&call)?;
+    let found: Option<Worker> = call.app.engine.store().record(id.key()).await?;
+    let worker = found.ok_or_else(|| not_found(&call))?;
+    Ok(reply::ok(&view(call.app, &worker)))
+}
+
+async fn quiet(call: Call<'_>) -> Result<Response, ApiError> {
+    direct(call, WorkerState::Quiet).await
+}
+
+async fn terminate(call: Call<'_>) -> Result<Response, ApiError> {
+    direct(call, WorkerState::Terminate).await
+}
+
+async fn resume(call: Call<'_>) -> Result<Response, ApiError> {
+    direct(call, WorkerState::Running).await
+}
+
+/// What the worker is told with its next heartbeat. It is given no more jobs at once.
+async fn direct(call: Call<'_>, to: WorkerState) -> Result<Response, ApiError> {
+    let (app, id) = (call.app, named(&call)?);
+    let command = WorkerCommand::Direct { worker: id.clone(), to };
+    match app.engine.run(Command::Worker(command)).await {
+        Ok(_) => Ok(reply::ok(&json!({"worker_id": id.name.as_str(), "directive": state_word(to)}))),
+        Err(forgerun_engine::Error::Refused(Refusal::WorkerNotFound)) => Err(not_found(&call)),
+        Err(error) => Err(refusals::of_engine(app, error)),
+    }
+}

@@ -1,0 +1,211 @@
+//! One job: read, cancel, activate, and how far it is.
+
+use std::sync::Arc;
+
+use axum::http::HeaderValue;
+use axum::http::header::VARY;
+use axum::response::Response;
+use forgerun_core::Command;
+use forgerun_core::command::{Cancel, Content, Owned};
+use forgerun_core::job::{Input, Job, is_json};
+use forgerun_core::state::State;
+use forgerun_wire::ojs::job::{BothView, JobView, ParentResults};
+use forgerun_wire::ojs::members::{Members, Wrong};
+use forgerun_wire::ojs::state::StateWord;
+use forgerun_wire::time;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::scope::{CLIENT_OR_OPERATOR, Scope};
+use super::{refusals, reply};
+use crate::app::App;
+use crate::edge::accept::{self, FailureFormat};
+use crate::edge::prefer::APPLIED;
+use crate::edge::routing::{Answers, Call, Route};
+use crate::edge::wait::wait_for_end;
+use crate::edge::{ApiError, failure};
+use crate::traces::RequestSubject;
+use crate::workflows::parents_of;
+
+/// The routes of a job.
+pub(super) const ROUTES: &[Route] = &[
+    Route::get("/ojs/v1/jobs/{job_id}", "get", |call| Box::pin(get(call)))
+        .access(CLIENT_OR_OPERATOR)
+        .answers(Answers::BodyOrFailure),
+    Route::get("/ojs/v1/admin/jobs/{job_id}", "get", |call| Box::pin(get(call)))
+        .access(CLIENT_OR_OPERATOR)
+        .answers(Answers::BodyOrFailure),
+    Route::delete("/ojs/v1/jobs/{job_id}", "cancel", |call| Box::pin(cancel(call)))
+        .access(CLIENT_OR_OPERATOR),
+    Route::post("/ojs/v1/jobs/{job_id}/cancel", "cancel", |call| Box::pin(cancel(call)))
+        .access(CLIENT_OR_OPERATOR),
+    Route::post("/ojs/v1/jobs/{job_id}/activate", "activate", |call| Box::pin(activate(call)))
+        .access(CLIENT_OR_OPERATOR),
+    Route::get("/ojs/v1/jobs/{job_id}/progress", "progress", |call| Box::pin(progress(call)))
+        .access(CLIENT_OR_OPERATOR),
+];
+
+/// Why, where the client does not say.
+const REASON: &str = "cancelled by the client";
+
+/// A job with all that is shown of it.
+pub(in crate::dialects) struct Shown {
+    pub(in crate::dialects) job: Arc<Job>,
+    pub(in crate::dialects) input: Input,
+    result: Option<Box<RawValue>>,
+    result_url: Option<String>,
+    parents: Option<ParentResults>,
+}
+
+impl Shown {
+    /// The job and what goes with it.
+    pub(in crate::dialects) async fn read(app: &App, job: Arc<Job>) -> Result<Shown, ApiError> {
+        let store = app.engine.store();
+        let input = store.inputs(vec![job.id]).await?.pop().map(|(_, input)| input).unwrap_or_default();
+        let mut shown = Shown { job, input, result: None, result_url: None, parents: None };
+        shown.parents = parents_of(app, &[&shown.job]).await?.pop().flatten();
+        let left = shown.job.state == State::Succeeded && shown.job.result.is_some();
+        if let Some(kept) = if left { store.result(shown.job.execution).await? } else { None } {
+            let inline = match kept.content {
+                Some(Content::Inline(bytes)) if is_json(&kept.media_type) => String::from_utf8(bytes).ok(),
+                Some(_) | None => None,
+            };
+            shown.result = inline.and_then(|text| RawValue::from_string(text).ok());
+            if shown.result.is_none() {
+                shown.result_url = Some(format!("{}/ojs/v1/jobs/{}/result", app.base, shown.job.id));
+            }
+        }
+        Ok(shown)
+    }
+
+    /// How it is shown.
+    pub(in crate::dialects) fn view(&self) -> JobView<'_> {
+        JobView {
+            result: self.result.as_deref(),
+            result_url: self.result_url.as_deref(),
+            parents: self.parents.as_ref(),
+            ..JobView::new(&self.job, &self.input)
+        }
+    }
+
+    /// The answer that has it both ways, and these facts.
+    pub(super) fn both(&self, facts: Vec<(&'static str, Value)>) -> Response {
+        reply::ok(&BothView { job: self.view(), facts })
+    }
+}
+
+/// A job, or the last word on one that ended badly for whoever asks for that by name (C-08).
+async fn get(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, exchange) = (call.app, call.exchange);
+    let scope = Scope::of(&call)?;
+    let mut job = scope.job(app, call.job()).await?;
+    exchange.is_about(RequestSubject::job(&job, false));
+    if wait_for_end(app, &job, exchange.prefer).await? {
+        job = scope.job(app, call.job()).await?;
+    }
+    let ended_badly = matches!(job.state, State::Failed | State::Canceled);
+    let form = accept::form(exchange, FailureFormat::Json);
+    let last_word = if ended_badly { failure::last_word(app, &job, form).await? } else { None };
+    let mut response = match last_word {
+        Some(response) => response,
+        None => Shown::read(app, job).await?.both(Vec::new()),
+    };
+    let headers = response.headers_mut();
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
+    headers.extend(exchange.prefer.applied().map(|applied| (APPLIED, applied)));
+    Ok(response)
+}
+
+/// A job, and where it stood before what was just done to it.
+pub(in crate::dialects) struct ChangedJob {
+    before: StateWord,
+    pub(in crate::dialects) job: Job,
+}
+
+/// Cancels the job that the request is about.
+pub(in crate::dialects) async fn cancel_job(
+    call: &Call<'_>,
+    reason: Option<String>,
+) -> Result<ChangedJob, ApiError> {
+    let (app, scope) = (call.app, Scope::of(call)?);
+    let before = scope.job(app, call.job()).await?;
+    let cancel = Cancel {
+        owned: Owned { job: before.id, client: scope.client },
+        execution: None,
+        by: if scope.client.is_some() { "user" } else { "operator" }.to_owned(),
+        reason: reason.unwrap_or_else(|| REASON.to_owned()),
+        compensate: true,
+    };
+    let cancelled = app.engine.act(Command::Cancel(cancel)).await;
+    let (job, changed) = cancelled.map_err(|error| refusals::of_engine(app, error))?;
+    call.exchange.is_about(RequestSubject::job(&job, false));
+    if !changed {
+        return Err(refusals::ended(StateWord::of(&job).as_str()));
+    }
+    Ok(ChangedJob { before: StateWord::of(&before), job })
+}
+
+async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
+    let cancelled = cancel_job(&call, reason(&call)?).await?;
+    let shown = Shown::read(call.app, Arc::new(cancelled.job)).await?;
+    Ok(shown.both(vec![("previous_state", cancelled.before.as_str().into())]))
+}
+
+/// What a cancel may say; an empty body says nothing.
+pub(super) fn reason(call: &Call<'_>) -> Result<Option<String>, ApiError> {
+    if call.body.is_empty() {
+        return Ok(None);
+    }
+    let members = Members::of_body(&call.body)?;
+    let mut wrong = Wrong::default();
+    let kind = forgerun_core::catalog::Kind::MalformedRequest;
+    let reason: Option<String> = wrong.typed(kind, "reason", members.get("reason"), "a string");
+    Ok(wrong.settle(Some(reason))?.filter(|reason| !reason.trim().is_empty()))
+}
+
+/// Lets the job go that the request is about.
+pub(in crate::dialects) async fn activate_job(call: &Call<'_>) -> Result<ChangedJob, ApiError> {
+    let (app, scope) = (call.app, Scope::of(call)?);
+    let before = scope.job(app, call.job()).await?;
+    let owned = Owned { job: before.id, client: scope.client };
+    let (job, changed) = match app.engine.act(Command::Activate(owned)).await {
+        Ok(activated) => activated,
+        // The job itself knows more words for where it stands than its state.
+        Err(forgerun_engine::Error::Refused(forgerun_core::Refusal::WrongState(_))) => {
+            let job = scope.job(app, call.job()).await?;
+            return Err(refusals::wrong_state(StateWord::of(&job).as_str()));
+        }
+        Err(error) => return Err(refusals::of_engine(app, error)),
+    };
+    call.exchange.is_about(RequestSubject::job(&job, false));
+    if !changed {
+        return Err(refusals::wrong_state(StateWord::of(&job).as_str()));
+    }
+    Ok(ChangedJob { before: StateWord::of(&before), job })
+}
+
+async fn activate(call: Call<'_>) -> Result<Response, ApiError> {
+    let ChangedJob { before, job } = activate_job(&call).await?;
+    let activated_at = time::millis(job.updated_at);
+    let shown = Shown::read(call.app, Arc::new(job)).await?;
+    let previous = before.as_str();
+    Ok(shown.both(vec![("previous_state", previous.into()), ("activated_at", activated_at.into())]))
+}
+
+async fn progress(call: Call<'_>) -> Result<Response, ApiError> {
+    let job = Scope::of(&call)?.job(call.app, call.job()).await?;
+    Ok(reply::ok(&progress_view(&job)))
+}
+
+/// How far a job is.
+pub(super) fn progress_view(job: &Job) -> Value {
+    let percent = job.progress.unwrap_or(0);
+    json!({
+        "id": job.id.to_string(),
+        "job_id": job.id.to_string(),
+        "state": StateWord::of(job).as_str(),
+        "progress": f64::from(percent) / 100.0,
+        "percentage": percent,
+        "message": job.message,
+    })
+}

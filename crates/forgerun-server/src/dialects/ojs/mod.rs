@@ -1,0 +1,110 @@
+//! The Open Job Spec dialect, `/ojs/v1`: jobs for workers outside, and the protocol that these workers speak.
+//!
+//! | file | routes |
+//! |---|---|
+//! | `submit.rs` | `POST jobs`, `…/batch`, `…/bulk`; `submission.rs` makes jobs of envelopes, for other roads too |
+//! | `jobs.rs` | `jobs/{id}`: read, cancel, activate, progress |
+//! | `results.rs` | `jobs/{id}/result`: sent before the ack, fetched after it |
+//! | `work.rs` | `workers/fetch`, `ack`, `nack`, `progress` |
+//! | `exchange.rs` | `workers/exchange`: ends of many jobs in, new jobs out |
+//! | `taking.rs` | no routes: jobs between their claim and the answer to their worker |
+//! | `fleet.rs` | `workers/heartbeat`, the list of workers, what they are told |
+//! | `workflows.rs` | `workflows`: begun, read, cancelled, retried |
+//! | `queues.rs` | `queues`: list, numbers, pause, bounds; `rate-limits/{key}` |
+//! | `checkpoints.rs` | `jobs/{id}/checkpoint` |
+//! | `cron.rs` | `cron`: register, list, pause, trigger, delete |
+//! | `dead_letters.rs` | `dead-letter` |
+//! | `schemas.rs` | `schemas`, `admin/schemas` |
+//! | `subscriptions.rs` | `webhooks/subscriptions` |
+//! | `overall.rs` | `admin/stats`, `admin/jobs/bulk/retry` |
+//! | `events.rs` | `events`, `events/stream`, `jobs/{id}/events`, `queues/{name}/events` |
+//! | `server.rs` | `/ojs/manifest`, `health`, what is not supported, the hooks of the suite |
+//! | `errors.rs` | `/ojs/errors/{code}`: a page for each code |
+//!
+//! Where a file is open to its neighbours, what a request does is apart from how it is answered over HTTP: gRPC asks for the same.
+//!
+//! A worker is handed jobs of its own client only, and of the tenant it names (C-97). The operator may work for any client.
+
+mod checkpoints;
+pub(in crate::dialects) mod cron;
+pub(in crate::dialects) mod dead_letters;
+mod errors;
+pub(in crate::dialects) mod events;
+mod exchange;
+pub(in crate::dialects) mod fleet;
+pub(in crate::dialects) mod jobs;
+mod overall;
+pub(in crate::dialects) mod queues;
+pub(in crate::dialects) mod refusals;
+mod reply;
+mod results;
+mod schemas;
+pub(in crate::dialects) mod scope;
+pub(in crate::dialects) mod server;
+pub(crate) mod submission;
+pub(in crate::dialects) mod submit;
+mod subscriptions;
+pub(in crate::dialects) mod taking;
+pub(in crate::dialects) mod work;
+pub(in crate::dialects) mod workflows;
+
+use axum::http::HeaderMap;
+use axum::response::Response;
+use forgerun_core::job::Dialect;
+use forgerun_wire::ojs::MEDIA_TYPE;
+use forgerun_wire::problem::Refused;
+
+use crate::app::App;
+use crate::edge::Exchange;
+use crate::edge::routing::{Api, Route};
+
+/// The dialect.
+pub struct Ojs;
+
+impl Api for Ojs {
+    fn dialect(&self) -> Dialect {
+        Dialect::Ojs
+    }
+
+    fn prefix(&self) -> &'static str {
+        "/ojs"
+    }
+
+    fn routes(&self) -> &'static [&'static [Route]] {
+        &[
+            submit::ROUTES,
+            jobs::ROUTES,
+            results::ROUTES,
+            work::ROUTES,
+            exchange::ROUTES,
+            fleet::ROUTES,
+            queues::ROUTES,
+            checkpoints::ROUTES,
+            cron::ROUTES,
+            workflows::ROUTES,
+            dead_letters::ROUTES,
+            overall::ROUTES,
+            schemas::ROUTES,
+            subscriptions::ROUTES,
+            events::ROUTES,
+            server::ROUTES,
+            errors::ROUTES,
+        ]
+    }
+
+    fn media_types(&self) -> &'static [&'static str] {
+        &[MEDIA_TYPE, "application/json"]
+    }
+
+    fn is_in_openapi(&self) -> bool {
+        false
+    }
+
+    fn refusal(&self, app: &App, exchange: &Exchange, refused: &Refused) -> Response {
+        refusals::response(app, exchange, refused)
+    }
+
+    fn add_headers(&self, _: &App, exchange: &Exchange, headers: &mut HeaderMap) {
+        reply::add_headers(exchange, headers);
+    }
+}

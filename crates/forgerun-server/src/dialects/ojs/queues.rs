@@ -1,0 +1,341 @@
+//! Queues of the caller: list, numbers, pause, bounds. And the limits that jobs share by name.
+
+use std::collections::BTreeMap;
+
+use axum::response::Response;
+use forgerun_core::catalog::Kind;
+use forgerun_core::command::{QueueChange, QueueCommand};
+use forgerun_core::job::Name;
+use forgerun_core::queue::{Owner, QueueId, QueueSettings};
+use forgerun_core::rows::{Activity, Counts, Minute};
+use forgerun_core::state::Facet;
+#[cfg(feature = "grpc")]
+use forgerun_core::time::Time;
+use forgerun_core::{Answer, Command};
+use forgerun_wire::ojs::members::{Members, Wrong};
+use forgerun_wire::ojs::server::{Pagination, QueueNumbers, QueueView};
+use forgerun_wire::problem::Refused;
+use forgerun_wire::time;
+use serde_json::{Value, json};
+
+use super::scope::{CLIENT, CLIENT_OR_OPERATOR, Scope};
+use super::{refusals, reply};
+use crate::app::App;
+use crate::attendance::AttendedQueues;
+use crate::edge::query::QueryString;
+use crate::edge::routing::{Call, Route};
+use crate::edge::{ApiError, queue_name};
+use crate::limits::PAGE_MAX;
+
+/// The routes of queues.
+pub(super) const ROUTES: &[Route] = &[
+    Route::get("/ojs/v1/queues", "queues", |call| Box::pin(list(call))).access(CLIENT),
+    Route::get("/ojs/v1/admin/queues", "queues", |call| Box::pin(list(call))).access(CLIENT),
+    Route::get("/ojs/v1/queues/{queue}", "queues", |call| Box::pin(get(call))).access(CLIENT),
+    Route::get("/ojs/v1/queues/{queue}/stats", "queues", |call| Box::pin(stats(call))).access(CLIENT),
+    Route::post("/ojs/v1/queues/{queue}/pause", "pause", |call| Box::pin(pause(call)))
+        .access(CLIENT_OR_OPERATOR),
+    Route::post("/ojs/v1/queues/{queue}/resume", "resume", |call| Box::pin(resume(call)))
+        .access(CLIENT_OR_OPERATOR),
+    Route::post("/ojs/v1/admin/queues/{queue}/pause", "pause", |call| Box::pin(pause(call)))
+        .access(CLIENT_OR_OPERATOR),
+    Route::post("/ojs/v1/admin/queues/{queue}/resume", "resume", |call| Box::pin(resume(call)))
+        .access(CLIENT_OR_OPERATOR),
+    Route::put("/ojs/v1/admin/queues/{queue}/config", "bound", |call| Box::pin(bound(call)))
+        .access(CLIENT_OR_OPERATOR),
+    Route::get("/ojs/v1/admin/tenants/{tenant}/stats", "queues", |call| Box::pin(tenant_stats(call)))
+        .access(CLIENT),
+    Route::get("/ojs/v1/rate-limits/{key}", "limit", |call| Box::pin(limit(call))).access(CLIENT),
+];
+
+/// An hour, in the minutes that figures are kept by.
+const LAST_HOUR: i64 = 60;
+
+fn named(call: &Call<'_>) -> Result<Name, ApiError> {
+    queue_name(&call.text("queue"))
+}
+
+/// What is known of one queue.
+pub(in crate::dialects) struct Found {
+    name: Name,
+    counts: Counts,
+    own: Option<QueueSettings>,
+    of_operator: Option<QueueSettings>,
+}
+
+impl Found {
+    pub(in crate::dialects) async fn read(app: &App, owner: &Owner, name: Name) -> Result<Found, ApiError> {
+        let store = app.engine.store();
+        let key = owner.scoped(name.as_str());
+        Ok(Found {
+            counts: store.counts(key.clone()).await?,
+            own: store.record(key.as_str().to_owned()).await?,
+            of_operator: store.record(name.as_str().to_owned()).await?,
+            name,
+        })
+    }
+
+    /// When it was first used, where that is known.
+    #[cfg(feature = "grpc")]
+    pub(in crate::dialects) fn created_at(&self) -> Option<Time> {
+        self.own.as_ref().map(|settings| settings.created_at)
+    }
+
+    fn settings(&self) -> impl Iterator<Item = &QueueSettings> {
+        self.own.iter().chain(&self.of_operator)
+    }
+
+    pub(in crate::dialects) fn view(&self, activity: Activity) -> QueueView<'_> {
+        QueueView {
+            name: self.name.as_str(),
+            paused: self.settings().any(|settings| settings.paused_at.is_some()),
+            created_at: self.own.as_ref().map(|settings| time::millis(settings.created_at)),
+            max_depth: self.settings().filter_map(|settings| settings.waiting_max).min(),
+            numbers: numbers(&self.counts, activity),
+        }
+    }
+}
+
+/// How many jobs stand where.
+pub(super) fn numbers(counts: &Counts, activity: Activity) -> QueueNumbers {
+    let at = |facets: &[Facet]| facets.iter().map(|facet| counts.at(*facet)).sum::<i64>().max(0) as u64;
+    let mean = |sum: i64, n: i64| if n > 0 { sum as f64 / n as f64 } else { 0.0 };
+    QueueNumbers {
+        available: at(&[Facet::Available]),
+        active: at(&[Facet::Assigned, Facet::Running]),
+        scheduled: at(&[Facet::Scheduled]),
+        pending: at(&[Facet::Held]),
+        retryable: at(&[Facet::Waiting]),
+        completed: at(&[Facet::Succeeded]),
+        cancelled: at(&[Facet::Canceled]),
+        discarded: at(&[Facet::Failed, Facet::Expired]),
+        completed_last_hour: activity.succeeded.max(0) as u64,
+        failed_last_hour: activity.failed.max(0) as u64,
+        avg_duration_ms: mean(activity.ran_ms, activity.succeeded + activity.failed),
+        avg_wait_ms: mean(activity.waited_ms, activity.started),
+    }
+}
+
+/// What happened in a queue within the last hour.
+pub(in crate::dialects) async fn activity(app: &App, key: Name) -> Result<Activity, ApiError> {
+    let Minute(now) = Minute::of(app.clock.now());
+    Ok(app.engine.store().activity(key, Minute(now - LAST_HOUR)).await?)
+}
+
+/// All queues of the caller, by name.
+pub(in crate::dialects) async fn all(call: &Call<'_>) -> Result<Vec<Found>, ApiError> {
+    let (app, owner) = (call.app, Scope::of(call)?.owner()?);
+    let store = app.engine.store();
+    let mut queues: BTreeMap<Name, (Counts, Option<QueueSettings>)> = BTreeMap::new();
+    queues.insert(app.default_queue.clone(), (Counts::default(), None));
+    for queue in store.queues_of(&owner).await? {
+        queues.entry(QueueId::parse(&queue.queue).name).or_default().0 = queue.counts;
+    }
+    let mut after = String::new();
+    loop {
+        let page: Vec<QueueSettings> = store.records(Some(owner.prefix()), after, PAGE_MAX).await?;
+        let Some(last) = page.last() else { break };
+        after = last.queue.as_str().to_owned();
+        for settings in page {
+            let name = QueueId::parse(&settings.queue).name;
+            queues.entry(name).or_default().1 = Some(settings);
+        }
+    }
+    let mut of_operator: BTreeMap<Name, QueueSettings> = BTreeMap::new();
+    let mut after = String::new();
+    loop {
+        let page: Vec<QueueSettings> = store.records(Some(String::new()), after, PAGE_MAX).await?;
+        let Some(last) = page.last() else { break };
+        after = last.queue.as_str().to_owned();
+        of_operator.extend(page.into_iter().map(|settings| (settings.queue.clone(), settings)));
+    }
+    let found = |(name, (counts, own))| {
+        let of_operator = of_operator.remove(&name);
+        Found { name, counts, own, of_operator }
+    };
+    Ok(queues.into_iter().map(found).collect())
+}
+
+async fn list(call: Call<'_>) -> Result<Response, ApiError> {
+    let query = QueryString::of(&call.exchange.uri, &["limit", "offset", "cursor", "page", "per_page"])?;
+    let limit = query.limit()?;
+    let offset = offset(&query, limit)?;
+    let queues = all(&call).await?;
+    let page = Pagination::new(queues.len() as u64, limit, offset);
+    let shown = queues.iter().skip(offset).take(limit);
+    let shown: Vec<Value> = shown.map(|queue| queue.view(Activity::default()).summary()).collect();
+    Ok(reply::ok(&json!({"queues": shown, "items": shown, "pagination": page})))
+}
+
+/// Where a page begins, said in one of three ways.
+pub(super) fn offset(query: &QueryString, limit: usize) -> Result<usize, ApiError> {
+    let number = |name: &str| match query.get(name) {
+        None => Ok(None),
+        Some(text) => match text.parse::<u32>() {
+            Ok(number) => Ok(Some(number as usize)),
+            Err(_) => Err(query.malformed(name, "must be a whole number")),
+        },
+    };
+    let (offset, cursor, page) = (number("offset")?, number("cursor")?, number("page")?);
+    Ok(offset.or(cursor).or(page.map(|page| page.saturating_sub(1).saturating_mul(limit))).unwrap_or(0))
+}
+
+async fn get(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, scope) = (call.app, Scope::of(&call)?);
+    let found = Found::read(app, &scope.owner()?, named(&call)?).await?;
+    Ok(reply::ok(&found.view(Activity::default()).alone(scope.of_sdk, &[])))
+}
+
+async fn stats(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, scope) = (call.app, Scope::of(&call)?);
+    let (owner, name) = (scope.owner()?, named(&call)?);
+    let activity = activity(app, owner.scoped(name.as_str())).await?;
+    let queue = QueueId { owner: Some(owner.clone()), name: name.clone() };
+    let found = Found::read(app, &owner, name).await?;
+    let view = found.view(activity);
+    let attended = view.numbers.active > 0 || AttendedQueues::read(app).await?.contains(&queue);
+    let mut response = reply::ok(&view.stats(scope.of_sdk, attended, &time::millis(app.clock.now())));
+    if let Some(bound) = view.max_depth {
+        refusals::add_pressure(response.headers_mut(), view.numbers.depth(), bound);
+    }
+    Ok(response)
+}
+
+async fn pause(call: Call<'_>) -> Result<Response, ApiError> {
+    set_paused(call, true).await
+}
+
+async fn resume(call: Call<'_>) -> Result<Response, ApiError> {
+    set_paused(call, false).await
+}
+
+/// Stops or resumes handing out. The operator's word concerns all queues of the name, and no client can lift it.
+pub(in crate::dialects) async fn put_paused(
+    call: &Call<'_>,
+    name: Name,
+    paused: bool,
+) -> Result<QueueSettings, ApiError> {
+    let change = QueueChange { paused: Some(paused), ..QueueChange::default() };
+    set(call.app, &Scope::of(call)?, name, change).await
+}
+
+async fn set_paused(call: Call<'_>, paused: bool) -> Result<Response, ApiError> {
+    let (app, scope, name) = (call.app, Scope::of(&call)?, named(&call)?);
+    let settings = put_paused(&call, name.clone(), paused).await?;
+    let found = match scope.client {
+        Some(_) => Found::read(app, &scope.owner()?, name).await?,
+        None => Found { name, counts: Counts::default(), own: None, of_operator: Some(settings) },
+    };
+    let now = json!(time::millis(app.clock.now()));
+    let moment = if paused { "paused_at" } else { "resumed_at" };
+    Ok(reply::ok(&found.view(Activity::default()).alone(scope.of_sdk, &[(moment, now)])))
+}
+
+async fn set(app: &App, scope: &Scope, name: Name, change: QueueChange) -> Result<QueueSettings, ApiError> {
+    let owner = match scope.client {
+        Some(_) => Some(scope.owner()?),
+        None => None,
+    };
+    let command = Command::Queue(QueueCommand { queue: QueueId { owner, name }, change });
+    match app.engine.run(command).await.map_err(|error| refusals::of_engine(app, error))? {
+        Answer::Queue(settings) => Ok(*settings),
+        answer => unreachable!("a command about a queue was answered with {answer:?}"),
+    }
+}
+
+/// Bounds how many jobs may wait (back-pressure) and how many workers may hold.
+async fn bound(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, scope, name) = (call.app, Scope::of(&call)?, named(&call)?);
+    let change = bounds(&call.body)?;
+    let settings = set(app, &scope, name.clone(), change).await?;
+    let backpressure = json!({"max_depth": settings.waiting_max, "strategy": "reject"});
+    Ok(reply::ok(&json!({
+        "queue": name.as_str(),
+        "name": name.as_str(),
+        "config": {"backpressure": backpressure, "max_active": settings.active_max},
+        "backpressure": backpressure,
+    })))
+}
+
+fn bounds(body: &[u8]) -> Result<QueueChange, ApiError> {
+    let kind = Kind::MalformedRequest;
+    let members = Members::of_body(body)?;
+    let mut wrong = Wrong::default();
+    let mut change = QueueChange::default();
+    if let Some(value) = members.get("backpressure") {
+        let inner = Members::of_value(value).unwrap_or_else(|| {
+            wrong.add_value(kind, "backpressure", value, "must be an object", "type");
+            Members::default()
+        });
+        if let Some(strategy) = inner.get("strategy").filter(|strategy| strategy.get() != "\"reject\"") {
+            let detail = "must be reject; block and drop_oldest are not supported";
+            wrong.add_value(
+                Kind::UnsupportedFeature,
+                "backpressure.strategy",
+                strategy,
+                detail,
+                "unsupported",
+            );
+        }
+        change.waiting_max = number(&inner, "max_depth", "backpressure.max_depth", &mut wrong);
+    }
+    change.active_max = number(&members, "max_active", "max_active", &mut wrong);
+    if change == QueueChange::default() {
+        wrong.add(kind, "backpressure", "or max_active must be given", "required");
+    }
+    Ok(wrong.settle(Some(change))?)
+}
+
+/// A bound above zero; null lifts it.
+fn number(members: &Members<'_>, name: &str, path: &str, wrong: &mut Wrong) -> Option<Option<u64>> {
+    if !members.has(name) {
+        return None;
+    }
+    let Some(value) = members.get(name) else { return Some(None) };
+    let number: Option<u64> = serde_json::from_str(value.get()).ok().filter(|number| *number > 0);
+    if number.is_none() {
+        let detail = "must be an integer of at least 1, or null";
+        wrong.add_value(Kind::MalformedRequest, path, value, detail, "minimum");
+    }
+    Some(number)
+}
+
+/// How many jobs a tenant of the caller has.
+async fn tenant_stats(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, scope) = (call.app, Scope::of(&call)?);
+    let tenant = call.text("tenant").into_owned();
+    let owner = Owner { tenant: Name::new(&tenant).filter(|_| !tenant.contains('/')), ..scope.owner()? };
+    if owner.tenant.is_none() {
+        return Err(Refused::new(Kind::JobNotFound, "There is no such tenant.")
+            .fact("resource_type", "tenant")
+            .into());
+    }
+    let mut total = Counts::default();
+    for queue in app.engine.store().queues_of(&owner).await? {
+        total.merge(&queue.counts);
+    }
+    let numbers = numbers(&total, Activity::default());
+    let n_jobs: i64 = Facet::ALL.iter().map(|facet| total.at(*facet)).sum();
+    Ok(reply::ok(&json!({
+        "tenant_id": tenant,
+        "total_jobs": n_jobs.max(0),
+        "available": numbers.available,
+        "active": numbers.active,
+        "completed": numbers.completed,
+        "discarded": numbers.discarded,
+    })))
+}
+
+/// A limit that jobs share by name. One that no job was handed out by is not known yet, and not in use.
+async fn limit(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, owner) = (call.app, Scope::of(&call)?.owner()?);
+    let key = call.text("key").into_owned();
+    let row = app.engine.store().limit(owner.scoped(&key)).await?.unwrap_or_default();
+    let now = app.clock.now();
+    Ok(reply::ok(&json!({
+        "key": key,
+        "active": row.active,
+        "concurrency": {"active": row.active},
+        "next_turn_at": (row.turn_at > now).then(|| time::millis(row.turn_at)),
+    })))
+}

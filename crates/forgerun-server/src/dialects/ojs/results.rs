@@ -1,0 +1,157 @@
+//! `jobs/{id}/result`: a large result is sent before the ack, and fetched like any other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderName};
+use axum::response::Response;
+use forgerun_core::Command;
+use forgerun_core::catalog::Kind;
+use forgerun_core::command::{Held, Output, Upload};
+use forgerun_core::job::is_media_type;
+use forgerun_engine::{Intake, KeepError};
+use forgerun_wire::ojs::worker::holder;
+use forgerun_wire::problem::Refused;
+use http_body_util::BodyExt;
+use serde_json::json;
+
+use super::scope::{CLIENT_OR_OPERATOR, Scope};
+use super::{refusals, reply};
+use crate::app::App;
+use crate::edge::ApiError;
+use crate::edge::results::{self, ResultFormat, UploadPlace, disposition};
+use crate::edge::routing::{Answers, Call, RateCount, Route, Verb};
+use crate::limits::UPLOAD_TIMEOUT;
+
+const LEASE_TOKEN: HeaderName = HeaderName::from_static("lease-token");
+
+/// The routes of results.
+pub(super) const ROUTES: &[Route] = &[
+    Route::streaming(Verb::Put, "/ojs/v1/jobs/{job_id}/result", "upload", UPLOAD_TIMEOUT, |call, body| {
+        Box::pin(put(call, body))
+    })
+    .access(CLIENT_OR_OPERATOR)
+    .rate(RateCount::WorkerCalls),
+    Route::get("/ojs/v1/jobs/{job_id}/result", "result", |call| Box::pin(get(call)))
+        .access(CLIENT_OR_OPERATOR)
+        .answers(Answers::Any),
+];
+
+/// Pieces of a body may come this far apart.
+const PIECE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Takes a result in as it comes. Whether the worker holds the job is asked before the first byte, and again with the last.
+async fn put(call: Call<'_>, body: Body) -> Result<Response, ApiError> {
+    let (app, scope) = (call.app, Scope::of(&call)?);
+    let job = scope.job(app, call.job()).await?;
+    let token = token(&call.exchange.headers)?;
+    let held = Held { job: job.id, holder: holder(Some(job.id), Some(token), None), client: scope.client };
+    still_held(&job, &held, app)?;
+    let place = app.uploads.take(job.id, job.head.client)?;
+    let upload = intake(app, &call.exchange.headers)?;
+    // A task of its own, which ends by itself when its client is gone: what came in is then deleted.
+    let receiving = tokio::spawn(async move { (receive(upload, body, &place).await, place) });
+    let (received, _place) = receiving.await.map_err(|error| ApiError::internal(Kind::Internal, error))?;
+    let output = Arc::new(received?);
+    let (size, media_type) = (output.content.size(), output.media_type.clone());
+    let kept = app.engine.act(Command::Upload(Upload { held, output })).await;
+    kept.map_err(|error| refusals::of_engine(app, error))?;
+    if let Some(replaced) = job.lease.as_ref().and_then(|lease| lease.upload.as_ref())
+        && let Err(error) = app.engine.discard(replaced).await
+    {
+        tracing::warn!(%error, "could not delete an upload that was replaced; a sweep will");
+    }
+    Ok(reply::ok(&json!({"job_id": job.id.to_string(), "size": size, "media_type": media_type})))
+}
+
+/// The token of the lease, without which nothing is taken in.
+fn token(headers: &HeaderMap) -> Result<&str, ApiError> {
+    lease_token(headers).ok_or_else(|| {
+        Refused::new(
+            Kind::MalformedRequest,
+            "The Lease-Token header is needed: the lease_token of the fetched job.",
+        )
+        .fact("field", "Lease-Token")
+        .fact("constraint", "required")
+        .into()
+    })
+}
+
+/// The token of the lease, if the request has one.
+pub(super) fn lease_token(headers: &HeaderMap) -> Option<&str> {
+    let token = headers.get(LEASE_TOKEN).and_then(|value| value.to_str().ok()).map(str::trim);
+    token.filter(|token| !token.is_empty())
+}
+
+/// Refuses early what would be refused at the end, so that nobody sends gigabytes for nothing.
+fn still_held(job: &forgerun_core::job::Job, held: &Held, app: &App) -> Result<(), ApiError> {
+    use forgerun_core::command::Holder;
+    let refuse = |refusal| Err(refusals::of_engine(app, forgerun_engine::Error::Refused(refusal)));
+    match &held.holder {
+        _ if job.state.is_final() => refuse(forgerun_core::Refusal::AlreadyCompleted(job.state)),
+        Holder::Token(fence) if job.state.is_active() && *fence == job.fence => Ok(()),
+        Holder::Token(_) | Holder::Worker(_) | Holder::Anyone => refuse(forgerun_core::Refusal::LeaseLost),
+    }
+}
+
+/// Where the bytes of an upload go. Refuses a malformed `Content-Type`, because browsers guess what it means.
+fn intake(app: &App, headers: &HeaderMap) -> Result<Intake, ApiError> {
+    let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default().trim());
+    let media_type = text(CONTENT_TYPE).unwrap_or("application/octet-stream");
+    if !is_media_type(media_type) {
+        let detail = "The Content-Type is not a media type, such as text/plain; charset=utf-8.";
+        let refused = Refused::new(Kind::MalformedRequest, detail).fact("field", "Content-Type");
+        return Err(refused.fact("constraint", "format").into());
+    }
+    let file_name = text(CONTENT_DISPOSITION).and_then(disposition::file_name);
+    Ok(app.engine.keep(media_type, file_name))
+}
+
+/// Takes a body in; what came of one that breaks off is deleted.
+async fn receive(mut intake: Intake, body: Body, place: &UploadPlace) -> Result<Output, ApiError> {
+    match write_all(&mut intake, body, place).await {
+        Ok(()) => intake.finish().await.map_err(of_intake),
+        Err(error) => {
+            if let Err(error) = intake.discard().await {
+                tracing::warn!(%error, "could not delete an upload that broke off; a sweep will");
+            }
+            Err(error)
+        }
+    }
+}
+
+async fn write_all(intake: &mut Intake, mut body: Body, place: &UploadPlace) -> Result<(), ApiError> {
+    loop {
+        let piece = tokio::time::timeout(PIECE_TIMEOUT, body.frame()).await;
+        let frame = match piece {
+            Ok(None) => return Ok(()),
+            Ok(Some(Ok(frame))) => frame,
+            Ok(Some(Err(_))) | Err(_) => {
+                let detail = "The connection closed before the whole body arrived.";
+                return Err(ApiError::new(Kind::MalformedRequest, detail));
+            }
+        };
+        if let Ok(bytes) = frame.into_data() {
+            place.grow(bytes.len())?;
+            intake.write(bytes).await.map_err(of_intake)?;
+        }
+    }
+}
+
+pub(super) fn of_intake(error: KeepError) -> ApiError {
+    match error {
+        KeepError::TooLarge { max } => {
+            let detail = format!("The result is larger than {max} bytes.");
+            Refused::new(Kind::BodyTooLarge, detail).fact("limit_bytes", max).into()
+        }
+        KeepError::Broken => ApiError::internal(Kind::StorageError, error),
+        KeepError::Store(error) => error.into(),
+    }
+}
+
+async fn get(call: Call<'_>) -> Result<Response, ApiError> {
+    let job = Scope::of(&call)?.job(call.app, call.job()).await?;
+    results::answer(call.app, call.exchange, &job, ResultFormat::AsAsked).await
+}

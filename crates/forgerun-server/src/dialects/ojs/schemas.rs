@@ -1,0 +1,141 @@
+//! `schemas`: by address as SDKs have them, and by type and version as the published cases do (D30).
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use forgerun_core::Refusal;
+use forgerun_core::id::ClientId;
+use forgerun_core::schema::SchemaEntry;
+use forgerun_wire::ojs::schema::{SchemaReader, read_schema, read_schema_of, schema_answer, schema_view};
+use forgerun_wire::ojs::server::Pagination;
+use forgerun_wire::time;
+use serde_json::{Value, json};
+
+use super::queues::offset;
+use super::reply;
+use super::scope::{CLIENT, Scope};
+use crate::edge::ApiError;
+use crate::edge::query::QueryString;
+use crate::edge::routing::{Call, Route};
+use crate::schemas;
+
+/// The routes of schemas.
+pub(super) const ROUTES: &[Route] = &[
+    Route::get("/ojs/v1/schemas", "list_schemas", |call| Box::pin(list(call))).access(CLIENT),
+    Route::get("/ojs/v1/admin/schemas", "list_schemas", |call| Box::pin(list(call))).access(CLIENT),
+    Route::post("/ojs/v1/schemas", "register_schema", |call| Box::pin(register(call))).access(CLIENT),
+    Route::get("/ojs/v1/schemas/{name}", "get_schema", |call| Box::pin(get(call))).access(CLIENT),
+    Route::delete("/ojs/v1/schemas/{name}", "delete_schema", |call| Box::pin(delete(call))).access(CLIENT),
+    Route::get("/ojs/v1/schemas/{name}/versions", "list_schemas", |call| Box::pin(versions(call)))
+        .access(CLIENT),
+    Route::delete("/ojs/v1/schemas/{name}/{version}", "delete_schema", |call| Box::pin(delete_version(call)))
+        .access(CLIENT),
+    Route::get("/ojs/v1/admin/schemas/{name}", "get_schema", |call| Box::pin(get_latest(call)))
+        .access(CLIENT),
+    Route::get("/ojs/v1/admin/schemas/{name}/versions", "list_schemas", |call| Box::pin(versions(call)))
+        .access(CLIENT),
+    Route::get("/ojs/v1/admin/schemas/{name}/{version}", "get_schema", |call| Box::pin(get_version(call)))
+        .access(CLIENT),
+    Route::put("/ojs/v1/admin/schemas/{name}/{version}", "register_schema", |call| Box::pin(put(call)))
+        .access(CLIENT),
+    Route::delete("/ojs/v1/admin/schemas/{name}/{version}", "delete_schema", |call| {
+        Box::pin(delete_version(call))
+    })
+    .access(CLIENT),
+];
+
+fn client(call: &Call<'_>) -> Result<ClientId, ApiError> {
+    Ok(Scope::of(call)?.owner()?.client)
+}
+
+fn not_found() -> ApiError {
+    forgerun_engine::Error::Refused(Refusal::SchemaNotFound).into()
+}
+
+async fn list(call: Call<'_>) -> Result<Response, ApiError> {
+    let query = QueryString::of(&call.exchange.uri, &["limit", "offset", "cursor", "page", "per_page"])?;
+    let limit = query.limit()?;
+    let offset = offset(&query, limit)?;
+    let index = schemas::index(call.app, client(&call)?).await?;
+    let page = Pagination::new(index.entries.len() as u64, limit, offset);
+    let shown = index.entries.iter().skip(offset).take(limit);
+    let shown: Vec<Value> =
+        shown.map(|entry| schema_view(entry, None, SchemaReader::Address).into()).collect();
+    Ok(reply::ok(&json!({"schemas": shown, "items": shown, "count": shown.len(), "pagination": page})))
+}
+
+async fn register(call: Call<'_>) -> Result<Response, ApiError> {
+    let request = read_schema(&call.body)?;
+    let text = request.text.clone();
+    let entry = schemas::register(call.app, client(&call)?, request).await?;
+    Ok(reply::json(StatusCode::CREATED, &schema_answer(&entry, &text, SchemaReader::Address)))
+}
+
+async fn put(call: Call<'_>) -> Result<Response, ApiError> {
+    let request = read_schema_of(&call.text("name"), &call.text("version"), &call.body)?;
+    let text = request.text.clone();
+    let entry = schemas::register(call.app, client(&call)?, request).await?;
+    Ok(reply::json(StatusCode::CREATED, &schema_answer(&entry, &text, SchemaReader::Version)))
+}
+
+async fn shown(call: &Call<'_>, entry: &SchemaEntry, reader: SchemaReader) -> Result<Response, ApiError> {
+    let text = schemas::text(call.app, client(call)?, entry).await?.ok_or_else(not_found)?;
+    Ok(reply::ok(&schema_answer(entry, &text, reader)))
+}
+
+/// The schema that a path names: by its address, or the newest of a type.
+async fn named(call: &Call<'_>) -> Result<SchemaEntry, ApiError> {
+    let index = schemas::index(call.app, client(call)?).await?;
+    let name = call.text("name");
+    index.by_uri(&name).or_else(|| index.latest(&name)).cloned().ok_or_else(not_found)
+}
+
+async fn get(call: Call<'_>) -> Result<Response, ApiError> {
+    shown(&call, &named(&call).await?, SchemaReader::Address).await
+}
+
+async fn get_latest(call: Call<'_>) -> Result<Response, ApiError> {
+    shown(&call, &named(&call).await?, SchemaReader::Version).await
+}
+
+async fn get_version(call: Call<'_>) -> Result<Response, ApiError> {
+    let index = schemas::index(call.app, client(&call)?).await?;
+    let found = index.find(&call.text("name"), &call.text("version")).ok_or_else(not_found)?;
+    shown(&call, found, SchemaReader::Version).await
+}
+
+async fn versions(call: Call<'_>) -> Result<Response, ApiError> {
+    let index = schemas::index(call.app, client(&call)?).await?;
+    let name = call.text("name");
+    let newest = index.latest(&name).ok_or_else(not_found)?;
+    let version = |entry: &SchemaEntry| {
+        json!({
+            "version": entry.version,
+            "uri": entry.uri,
+            "created_at": time::millis(entry.created_at),
+            "is_latest": entry == newest,
+        })
+    };
+    let versions: Vec<Value> = index.versions(&name).rev().map(version).collect();
+    Ok(reply::ok(&json!({"type": name, "job_type": name, "versions": versions})))
+}
+
+/// Deletes the schema with this address. A type may have several, so it is no address.
+async fn delete(call: Call<'_>) -> Result<Response, ApiError> {
+    let client = client(&call)?;
+    let index = schemas::index(call.app, client).await?;
+    let found = index.by_uri(&call.text("name")).cloned().ok_or_else(not_found)?;
+    let gone = schemas::delete(call.app, client, found.job_type, found.version).await?;
+    Ok(deleted(&gone))
+}
+
+async fn delete_version(call: Call<'_>) -> Result<Response, ApiError> {
+    let (job_type, version) = (call.text("name").into_owned(), call.text("version").into_owned());
+    let gone = schemas::delete(call.app, client(&call)?, job_type, version).await?;
+    Ok(deleted(&gone))
+}
+
+fn deleted(entry: &SchemaEntry) -> Response {
+    let mut view = schema_view(entry, None, SchemaReader::Version);
+    view.insert("deleted".into(), true.into());
+    reply::ok(&view)
+}

@@ -1,0 +1,124 @@
+//! Who asks: a client or the operator, for which tenant, by an SDK or not; and which jobs they may see.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use axum::http::{HeaderMap, HeaderName};
+use forgerun_core::Refusal;
+use forgerun_core::catalog::Kind;
+use forgerun_core::id::{ClientId, JobId};
+use forgerun_core::job::{Job, Name};
+use forgerun_core::queue::Owner;
+use forgerun_wire::problem::Refused;
+
+use super::refusals;
+use super::reply::OJS_VERSION;
+use crate::app::App;
+use crate::edge::routing::{Call, RouteAccess};
+use crate::edge::{ApiError, Exchange, Who, auth};
+
+const TENANT: HeaderName = HeaderName::from_static("x-ojs-tenant");
+
+/// Bytes of a tenant's name: it is part of every key of its queues.
+const TENANT_BYTES_MAX: usize = 128;
+
+/// For clients.
+pub(in crate::dialects) const CLIENT: RouteAccess = RouteAccess::Own(client);
+
+/// For clients, and for the operator on behalf of any of them.
+pub(in crate::dialects) const CLIENT_OR_OPERATOR: RouteAccess = RouteAccess::Own(client_or_operator);
+
+type Admitting<'a> = Pin<Box<dyn Future<Output = Result<Who, ApiError>> + Send + 'a>>;
+
+fn client<'a>(app: &'a App, exchange: &'a mut Exchange) -> Admitting<'a> {
+    Box::pin(async move {
+        let caller = auth::client(app, exchange).await?;
+        understood(&exchange.headers)?;
+        Ok(Who::Client(caller))
+    })
+}
+
+fn client_or_operator<'a>(app: &'a App, exchange: &'a mut Exchange) -> Admitting<'a> {
+    Box::pin(async move {
+        let who = auth::client_or_operator(app, exchange).await?;
+        understood(&exchange.headers)?;
+        Ok(who)
+    })
+}
+
+/// Refuses another major version of OJS.
+fn understood(headers: &HeaderMap) -> Result<(), ApiError> {
+    let Some(value) = headers.get(OJS_VERSION) else { return Ok(()) };
+    let version = value.to_str().unwrap_or_default().trim();
+    if version == "1" || version.starts_with("1.") {
+        return Ok(());
+    }
+    let detail = "The OJS-Version of the request is not supported; this server speaks 1.x.";
+    Err(Refused::new(Kind::UnsupportedFeature, detail).fact("supported", "1.0").into())
+}
+
+/// On whose behalf something is asked.
+pub(in crate::dialects) struct Scope {
+    /// The client; `None` for the operator.
+    pub(in crate::dialects) client: Option<ClientId>,
+    /// One of the client's tenants.
+    pub(in crate::dialects) tenant: Option<Name>,
+    /// Whether an SDK asks; some answers then have another shape (D5).
+    pub(super) of_sdk: bool,
+}
+
+impl Scope {
+    /// The scope of a request.
+    pub(in crate::dialects) fn of(call: &Call<'_>) -> Result<Scope, ApiError> {
+        Ok(Scope {
+            client: call.client().map(|caller| caller.client),
+            tenant: tenant(&call.exchange.headers)?,
+            of_sdk: call.exchange.headers.contains_key(OJS_VERSION),
+        })
+    }
+
+    /// Whose queues are meant. The operator owns none.
+    pub(in crate::dialects) fn owner(&self) -> Result<Owner, ApiError> {
+        match self.client {
+            Some(client) => Ok(Owner { client, tenant: self.tenant.clone() }),
+            None => Err(ApiError::new(Kind::Forbidden, "The admin token owns no queues; use an API key.")),
+        }
+    }
+
+    /// Whether a job is within the scope: the client's, and the tenant's if one is named.
+    fn sees(&self, job: &Job) -> bool {
+        self.client.is_none_or(|client| client == job.head.client)
+            && (self.tenant.is_none() || self.tenant == job.head.tenant)
+    }
+
+    /// The job, if it is there and within the scope. An id that is none is an id of nothing (C-52).
+    pub(in crate::dialects) async fn job(&self, app: &App, id: Option<JobId>) -> Result<Arc<Job>, ApiError> {
+        let refused = |refusal| refusals::of_engine(app, forgerun_engine::Error::Refused(refusal));
+        let id = id.ok_or_else(|| refused(Refusal::NotFound))?;
+        match app.engine.store().job(id).await? {
+            Some(job) if self.sees(&job) => Ok(job),
+            Some(_) => Err(refused(Refusal::Foreign)),
+            None => Err(refused(Refusal::NotFound)),
+        }
+    }
+
+    /// Refuses a job of another tenant. A request that names no tenant costs no look.
+    pub(super) async fn check_tenant(&self, app: &App, id: JobId) -> Result<(), ApiError> {
+        if self.tenant.is_some() {
+            self.job(app, Some(id)).await?;
+        }
+        Ok(())
+    }
+}
+
+fn tenant(headers: &HeaderMap) -> Result<Option<Name>, ApiError> {
+    let Some(value) = headers.get(TENANT) else { return Ok(None) };
+    let text = value.to_str().map(str::trim).unwrap_or_default();
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    let name = Name::new(text).filter(|_| text.len() <= TENANT_BYTES_MAX && text.bytes().all(plain));
+    let detail = "The X-OJS-Tenant header must have 1 to 128 letters, digits, dots, hyphens and underscores.";
+    match name {
+        Some(name) => Ok(Some(name)),
+        None => Err(Refused::new(Kind::MalformedRequest, detail).fact("field", "X-OJS-Tenant").into()),
+    }
+}

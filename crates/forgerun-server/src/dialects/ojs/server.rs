@@ -1,0 +1,179 @@
+//! What the server says of itself, what it does not do, and the hooks of the published suite.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use forgerun_core::Command;
+use forgerun_core::catalog::Kind;
+use forgerun_core::command::{
+    Cancel, Owned, OwnedWebhook, QueueChange, QueueCommand, ScheduleCommand, WebhookCommand,
+};
+use forgerun_core::id::ClientId;
+use forgerun_core::limits::WEBHOOKS_MAX;
+use forgerun_core::queue::{QueueId, QueueSettings};
+use forgerun_core::schedule::Schedule;
+use forgerun_wire::ojs::server::{HealthStatus, ServerFacts, health, manifest};
+use forgerun_wire::problem::Refused;
+use serde_json::{Value, json};
+
+use super::scope::{CLIENT, Scope};
+use super::{refusals, reply};
+use crate::app::{App, Filter};
+use crate::config::Database;
+use crate::edge::ApiError;
+use crate::edge::routing::{Call, RateCount, Route, RouteAccess};
+use crate::limits::{OJS_ENVELOPE_BYTES_MAX, PAGE_MAX};
+use crate::schemas;
+
+/// What is served, and what OJS knows and this server does not do.
+pub(super) const ROUTES: &[Route] = &[
+    Route::get("/ojs/manifest", "manifest", |call| Box::pin(tell_manifest(call)))
+        .access(RouteAccess::Anyone)
+        .rate(RateCount::Uncounted),
+    Route::get("/ojs/v1/health", "health", |call| Box::pin(tell_health(call)))
+        .access(RouteAccess::Anyone)
+        .rate(RateCount::Uncounted),
+    Route::post("/ojs/v1/admin/reset", "reset", |call| Box::pin(reset(call))).access(CLIENT),
+    Route::put("/ojs/v1/admin/pools/{name}", "unsupported", |call| Box::pin(unsupported(call)))
+        .access(CLIENT),
+    Route::get("/ojs/v1/admin/scheduling/stats", "unsupported", |call| Box::pin(unsupported(call)))
+        .access(CLIENT),
+    Route::get("/ojs/v1/ws", "unsupported", |call| Box::pin(unsupported(call))).access(CLIENT),
+];
+
+/// The answer to a request for something that OJS knows and this server does not do: pools of workers, WebSockets.
+async fn unsupported(_: Call<'_>) -> Result<Response, ApiError> {
+    let detail = "This server does not do that; the manifest says what it does.";
+    Err(Refused::new(Kind::UnsupportedFeature, detail).into())
+}
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+fn backend(app: &App) -> &'static str {
+    match &app.config.server.database {
+        Database::Memory => "memory",
+        Database::Sqlite(_) => "sqlite",
+        Database::Postgres(_) => "postgres",
+    }
+}
+
+/// What the server can do.
+pub(in crate::dialects) fn current_manifest(app: &App) -> Value {
+    manifest(ServerFacts {
+        version: VERSION,
+        backend: backend(app),
+        base: &app.base,
+        envelope_bytes_max: OJS_ENVELOPE_BYTES_MAX,
+        has_grpc: app.config.grpc.addr.is_some(),
+    })
+}
+
+async fn tell_manifest(call: Call<'_>) -> Result<Response, ApiError> {
+    Ok(reply::ok(&current_manifest(call.app)))
+}
+
+/// How the server is: whether it is well, and what was found.
+pub(in crate::dialects) async fn current_health(app: &App) -> (bool, Value) {
+    let asked = app.clock.now();
+    let good = app.readiness().await.is_ok();
+    let now = app.clock.now();
+    let view = health(HealthStatus {
+        good,
+        version: VERSION,
+        backend: backend(app),
+        uptime_s: now.since(app.started_at).as_secs(),
+        latency_ms: now.since(asked).as_millis() as u64,
+    });
+    (good, view)
+}
+
+async fn tell_health(call: Call<'_>) -> Result<Response, ApiError> {
+    let (good, view) = current_health(call.app).await;
+    let status = if good { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let mut response = reply::json(status, &view);
+    if !good {
+        let soon = axum::http::HeaderValue::from(Duration::from_secs(1).as_secs());
+        response.headers_mut().insert(axum::http::header::RETRY_AFTER, soon);
+    }
+    Ok(response)
+}
+
+/// Wipes what the caller has: its jobs, and what it set and registered. For the published suite alone, and only where the
+/// operator asked for it, on loopback.
+async fn reset(call: Call<'_>) -> Result<Response, ApiError> {
+    let app = call.app;
+    if !app.config.ojs.test_hooks || call.exchange.check_local(app).is_err() {
+        return Err(ApiError::route());
+    }
+    let client = Scope::of(&call)?.owner()?.client;
+    let n_jobs = forget_jobs(app, client).await?;
+    for settings in all_settings(app, client).await? {
+        let change = QueueChange {
+            paused: Some(false),
+            waiting_max: Some(None),
+            active_max: Some(None),
+            rate: Some(None),
+        };
+        let command = QueueCommand { queue: QueueId::parse(&settings.queue), change };
+        run(app, Command::Queue(command)).await?;
+    }
+    for schedule in all_schedules(app, client).await? {
+        run(app, Command::Schedule(ScheduleCommand::Delete(schedule.id))).await?;
+    }
+    for schema in schemas::index(app, client).await?.entries {
+        schemas::delete(app, client, schema.job_type, schema.version).await?;
+    }
+    for webhook in app.engine.store().webhooks(client, None, WEBHOOKS_MAX).await? {
+        let owned = OwnedWebhook::new(webhook.id, client);
+        run(app, Command::Webhook(WebhookCommand::Delete(owned))).await?;
+    }
+    Ok(reply::ok(&json!({"reset": true, "jobs": n_jobs})))
+}
+
+async fn run(app: &App, command: Command) -> Result<(), ApiError> {
+    app.engine.run(command).await.map_err(|error| refusals::of_engine(app, error))?;
+    Ok(())
+}
+
+async fn forget_jobs(app: &App, client: ClientId) -> Result<usize, ApiError> {
+    let mut n_jobs = 0;
+    loop {
+        let filter = Filter { client: Some(client), limit: PAGE_MAX, ..Filter::default() };
+        let jobs = app.engine.store().jobs(filter).await?;
+        if jobs.is_empty() {
+            return Ok(n_jobs);
+        }
+        n_jobs += jobs.len();
+        for job in jobs {
+            let owned = Owned { job: job.id, client: Some(client) };
+            let (by, reason) = ("user".to_owned(), "reset".to_owned());
+            let cancel = Cancel { owned: owned.clone(), execution: None, by, reason, compensate: false };
+            run(app, Command::Cancel(cancel)).await?;
+            run(app, Command::Forget(owned)).await?;
+        }
+    }
+}
+
+async fn all_schedules(app: &App, client: ClientId) -> Result<Vec<Schedule>, ApiError> {
+    let (mut found, mut after) = (Vec::new(), String::new());
+    loop {
+        let page: Vec<Schedule> = app.engine.store().records(None, after, PAGE_MAX).await?;
+        let Some(last) = page.last() else { return Ok(found) };
+        after = last.id.key();
+        found.extend(page.into_iter().filter(|schedule| schedule.id.owner.client == client));
+    }
+}
+
+async fn all_settings(app: &App, client: ClientId) -> Result<Vec<QueueSettings>, ApiError> {
+    let of_client = |settings: &QueueSettings| {
+        QueueId::parse(&settings.queue).owner.is_some_and(|owner| owner.client == client)
+    };
+    let (mut found, mut after) = (Vec::new(), String::new());
+    loop {
+        let page: Vec<QueueSettings> = app.engine.store().records(None, after, PAGE_MAX).await?;
+        let Some(last) = page.last() else { return Ok(found) };
+        after = last.queue.as_str().to_owned();
+        found.extend(page.into_iter().filter(of_client));
+    }
+}

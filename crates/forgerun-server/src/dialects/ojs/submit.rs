@@ -1,0 +1,319 @@
+//! Submitting: one job, a batch of which all or none are taken, or bulk of which each is taken for itself.
+
+use std::sync::Arc;
+
+use axum::http::header::LOCATION;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::Response;
+use forgerun_core::Refusal;
+use forgerun_core::catalog::Kind;
+use forgerun_core::id::JobId;
+use forgerun_core::job::{Input, Job, Name, Rate};
+use forgerun_core::queue::Owner;
+use forgerun_engine::Error;
+use forgerun_wire::fingerprint::fingerprint;
+use forgerun_wire::ojs::batch::{read_batch, read_bulk};
+use forgerun_wire::ojs::envelope::{self, JobEnvelope, Rules};
+use forgerun_wire::ojs::job::JobView;
+use forgerun_wire::ojs::state::StateWord;
+use forgerun_wire::problem::Refused;
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::jobs::Shown;
+use super::scope::{CLIENT, Scope};
+use super::submission::{TERMS, from_envelope};
+use super::{refusals, reply};
+use crate::app::App;
+use crate::config::PrivateTargets;
+use crate::edge::accepted::{self, REPLAYED};
+use crate::edge::prefer::APPLIED;
+use crate::edge::routing::{Call, Route};
+use crate::edge::{ApiError, respond};
+use crate::limits::{OJS_BATCH_BYTES_MAX, OJS_ENVELOPE_BYTES_MAX};
+use crate::submission::{self, Key, Sent, Violations};
+use crate::traces::RequestSubject;
+
+/// The routes of submissions.
+pub(super) const ROUTES: &[Route] = &[
+    Route::post("/ojs/v1/jobs", "submit", |call| Box::pin(one(call)))
+        .access(CLIENT)
+        .body_max(|_| OJS_ENVELOPE_BYTES_MAX),
+    Route::post("/ojs/v1/jobs/batch", "submit", |call| Box::pin(batch(call)))
+        .access(CLIENT)
+        .body_max(|_| OJS_BATCH_BYTES_MAX),
+    Route::post("/ojs/v1/jobs/bulk", "submit", |call| Box::pin(bulk(call)))
+        .access(CLIENT)
+        .body_max(|_| OJS_BATCH_BYTES_MAX),
+];
+
+const RATE_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+
+/// Keys of one operation meet no keys of others, whichever way a request comes.
+const ONE: &str = "POST /ojs/v1/jobs";
+const BATCH: &str = "POST /ojs/v1/jobs/batch";
+const BULK: &str = "POST /ojs/v1/jobs/bulk";
+
+/// Who submits, and by which rules.
+struct Submitter<'a> {
+    call: &'a Call<'a>,
+    owner: Owner,
+    operation: &'static str,
+}
+
+/// A job that was taken, or was there before.
+pub(in crate::dialects) struct SubmittedJob {
+    pub(in crate::dialects) job: Job,
+    pub(in crate::dialects) input: Arc<Input>,
+    pub(in crate::dialects) existing: bool,
+}
+
+impl<'a> Submitter<'a> {
+    fn of(call: &'a Call<'a>, operation: &'static str) -> Result<Submitter<'a>, ApiError> {
+        Ok(Submitter { call, owner: Scope::of(call)?.owner()?, operation })
+    }
+
+    fn rules(&self) -> Rules<'_> {
+        let app = self.call.app;
+        Rules {
+            now: app.clock.now(),
+            tenant: self.owner.tenant.as_ref().map(Name::as_str),
+            strict_catalog: app.config.ojs.strict_catalog,
+            test_hooks: app.config.ojs.test_hooks,
+        }
+    }
+
+    /// The key of the request, in the header or in the body.
+    fn key<'k>(&self, of_body: Option<&'k str>) -> Result<Option<&'k str>, ApiError>
+    where
+        'a: 'k,
+    {
+        Ok(accepted::header_key(&self.call.exchange.headers)?.or(of_body))
+    }
+
+    /// Submits, all or none.
+    async fn submit(
+        &self,
+        envelopes: Vec<JobEnvelope>,
+        key: Option<&str>,
+    ) -> Result<Vec<SubmittedJob>, ApiError> {
+        let app = self.call.app;
+        let sent = Sent { key, bytes: 0, private: PrivateTargets::Deny };
+        let mut checked = Vec::with_capacity(envelopes.len());
+        let (mut uniques, mut made) = (Vec::new(), Vec::with_capacity(envelopes.len()));
+        for envelope in envelopes {
+            let head = self.call.head(self.owner.client, None);
+            let submission = from_envelope(app, &self.owner, envelope, head)?;
+            uniques.extend(submission.head.unique.as_ref().map(|unique| unique.key));
+            made.push((submission.head.created_at, submission.input.clone()));
+            checked.push(submission.check(app, &TERMS, sent, Violations::default()).await?);
+        }
+        let key = match key {
+            Some(key) => {
+                Some(Key { operation: self.operation, key, fingerprint: fingerprint(&self.call.body)? })
+            }
+            None => None,
+        };
+        let command = submission::command(app, checked, key);
+        let ids: Vec<JobId> = command.jobs.iter().map(|job| job.id).collect();
+        let (jobs, existing) = match app.engine.submit(command).await {
+            Ok(submitted) => submitted,
+            Err(Error::Refused(Refusal::Duplicate { existing, index, .. })) => {
+                let refused = self.duplicate(existing, &uniques).await?;
+                return Err(if self.is_list(&ids) { refused.fact("index", index) } else { refused }.into());
+            }
+            Err(error) => return Err(refusals::of_engine(app, error)),
+        };
+        if key.is_some() {
+            app.metrics.idempotency(existing);
+        }
+        let mut taken = Vec::with_capacity(jobs.len());
+        for ((job, id), (created_at, input)) in jobs.into_iter().zip(ids).zip(made) {
+            // One of several may have met a job that was there, or another of them: it is not the one that was sent.
+            let met = existing && (job.id != id || job.head.created_at != created_at);
+            let input = if met { Arc::new(self.input_of(&job).await?) } else { input };
+            taken.push(SubmittedJob { job, input, existing: met });
+        }
+        Ok(taken)
+    }
+
+    async fn input_of(&self, job: &Job) -> Result<Input, ApiError> {
+        let found = self.call.app.engine.store().inputs(vec![job.id]).await?;
+        Ok(found.into_iter().next().map(|(_, input)| input).unwrap_or_default())
+    }
+
+    /// Says which job is in the way; of a job of others, nothing but that its id is taken.
+    async fn duplicate(&self, existing: JobId, uniques: &[[u8; 32]]) -> Result<Refused, ApiError> {
+        let mut refused = Refused::new(Kind::Duplicate, "There is such a job already.")
+            .fact("existing_job_id", existing.to_string());
+        let found = self.call.app.engine.store().job(existing).await?;
+        if let Some(job) = found.filter(|job| job.head.client == self.owner.client) {
+            refused = refused.fact("existing_state", StateWord::of(&job).as_str());
+            let key = job.head.unique.as_ref().map(|unique| unique.key);
+            if let Some(key) = key.filter(|key| uniques.contains(key)) {
+                refused = refused.fact("unique_key", hex(&key));
+            }
+        }
+        Ok(refused)
+    }
+
+    /// Whether it must be said which job is meant. Where each of many is sent for itself, the caller says so.
+    fn is_list(&self, ids: &[JobId]) -> bool {
+        self.operation == BATCH || ids.len() > 1
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[derive(Serialize)]
+struct OneView<'a> {
+    job: JobView<'a>,
+    #[serde(skip_serializing_if = "is_false")]
+    deduplicated: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+/// Takes the job whose envelope is the body. And how often such jobs may start, where the envelope says.
+pub(in crate::dialects) async fn take_one(call: &Call<'_>) -> Result<(SubmittedJob, Option<Rate>), ApiError> {
+    let submitter = Submitter::of(call, ONE)?;
+    let envelope = envelope::read(&call.body, submitter.rules())?;
+    let rate = envelope.limit.as_ref().and_then(|limit| limit.rate);
+    let mut taken = submitter.submit(vec![envelope], submitter.key(None)?).await?;
+    let taken = taken.pop().expect("a submission of one job is answered with one");
+    call.exchange.is_about(RequestSubject::job(&taken.job, !taken.existing));
+    Ok((taken, rate))
+}
+
+async fn one(call: Call<'_>) -> Result<Response, ApiError> {
+    let (SubmittedJob { job, input, existing }, rate) = take_one(&call).await?;
+    let status = if existing { StatusCode::OK } else { StatusCode::CREATED };
+    let prefer = call.exchange.prefer;
+    let mut response = match prefer.wait {
+        None => {
+            let view = OneView { job: JobView::new(&job, &input), deduplicated: existing };
+            reply::json(status, &view)
+        }
+        // As it stands when it has ended, with what it left, if the client would rather wait.
+        Some(_) => {
+            let job = accepted::awaited(call.app, call.caller(), &prefer, job.clone()).await?;
+            let shown = Shown::read(call.app, Arc::new(job)).await?;
+            reply::json(status, &OneView { job: shown.view(), deduplicated: existing })
+        }
+    };
+    let headers = response.headers_mut();
+    headers.extend(prefer.applied().map(|applied| (APPLIED, applied)));
+    announce(call.app, headers, &job, existing);
+    headers.extend(rate.map(|rate| (RATE_LIMIT, HeaderValue::from(rate.count))));
+    Ok(response)
+}
+
+fn announce(app: &App, headers: &mut HeaderMap, job: &Job, existing: bool) {
+    headers.insert(LOCATION, respond::value(format!("{}/ojs/v1/jobs/{}", app.base, job.id)));
+    if existing {
+        headers.insert(REPLAYED, HeaderValue::from_static("true"));
+    }
+}
+
+#[derive(Serialize)]
+struct BatchView<'a> {
+    jobs: Vec<JobView<'a>>,
+    count: usize,
+}
+
+/// Takes the jobs whose envelopes are the body, all or none.
+pub(in crate::dialects) async fn take_batch(call: &Call<'_>) -> Result<Vec<SubmittedJob>, ApiError> {
+    let submitter = Submitter::of(call, BATCH)?;
+    let envelopes = read_batch(&call.body, submitter.rules())?;
+    submitter.submit(envelopes, submitter.key(None)?).await
+}
+
+async fn batch(call: Call<'_>) -> Result<Response, ApiError> {
+    let taken = take_batch(&call).await?;
+    let existing = taken.iter().all(|taken| taken.existing);
+    let jobs: Vec<JobView<'_>> = taken.iter().map(|taken| JobView::new(&taken.job, &taken.input)).collect();
+    let status = if existing { StatusCode::OK } else { StatusCode::CREATED };
+    let mut response = reply::json(status, &BatchView { count: jobs.len(), jobs });
+    if existing {
+        response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    }
+    Ok(response)
+}
+
+async fn bulk(call: Call<'_>) -> Result<Response, ApiError> {
+    let submitter = Submitter::of(&call, BULK)?;
+    let request = read_bulk(&call.body, submitter.rules())?;
+    let mut items = Vec::with_capacity(request.jobs.len());
+    let n_refused = request.jobs.iter().filter(|job| job.is_err()).count();
+    if request.atomic && n_refused == 0 {
+        let envelopes = request.jobs.into_iter().filter_map(Result::ok).collect();
+        let key = submitter.key(request.idempotency_key.as_deref())?;
+        let taken = submitter.submit(envelopes, key).await?;
+        items.extend(taken.iter().enumerate().map(|(index, taken)| accepted(index, taken)));
+        return Ok(bulk_answer(items));
+    }
+    let key = submitter.key(request.idempotency_key.as_deref())?;
+    for (index, job) in request.jobs.into_iter().enumerate() {
+        items.push(match job {
+            Err(refused) => declined(&call, index, &refused),
+            // All or none, and another is refused.
+            Ok(_) if request.atomic => BulkItem { index, status: "skipped", job: None, error: None },
+            Ok(envelope) => {
+                // Each has a key of its own, so that a repetition meets what was taken the first time.
+                let key = key.map(|key| format!("{key}#{index}"));
+                match submitter.submit(vec![envelope], key.as_deref()).await {
+                    Ok(taken) => accepted(index, &taken[0]),
+                    Err(error) => declined(&call, index, &error.into_parts().0),
+                }
+            }
+        });
+    }
+    Ok(bulk_answer(items))
+}
+
+/// What became of one of many.
+#[derive(Serialize)]
+struct BulkItem {
+    index: usize,
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    job: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Value>,
+}
+
+fn accepted(index: usize, taken: &SubmittedJob) -> BulkItem {
+    let status = if taken.existing { "duplicate" } else { "created" };
+    let job = Some(JobView::new(&taken.job, &taken.input).raw());
+    BulkItem { index, status, job, error: None }
+}
+
+fn declined(call: &Call<'_>, index: usize, refused: &Refused) -> BulkItem {
+    let error = refusals::object(call.app, call.exchange, refused)["error"].take();
+    BulkItem { index, status: "failed", job: None, error: Some(error) }
+}
+
+#[derive(Serialize)]
+struct BulkView {
+    total: usize,
+    succeeded: usize,
+    failed: usize,
+    items: Vec<BulkItem>,
+}
+
+fn bulk_answer(items: Vec<BulkItem>) -> Response {
+    let succeeded = items.iter().filter(|item| item.job.is_some()).count();
+    let failed = items.len() - succeeded;
+    let status = match (succeeded, failed) {
+        (_, 0) => StatusCode::OK,
+        (0, _) => StatusCode::UNPROCESSABLE_ENTITY,
+        _ => StatusCode::MULTI_STATUS,
+    };
+    reply::json(status, &BulkView { total: items.len(), succeeded, failed, items })
+}

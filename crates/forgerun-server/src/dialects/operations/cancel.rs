@@ -1,0 +1,44 @@
+//! `DELETE /api/v1/jobs/{jobId}` and `POST /api/v1/jobs/{jobId}/cancel`: the same. On an execution that has ended they change
+//! nothing and tell how it stands (C-22).
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use forgerun_core::Command;
+use forgerun_core::command::{Cancel, Owned};
+use forgerun_wire::operations::{CANCEL_MEMBERS, CancelRequest, read_cancel};
+
+use super::status;
+use crate::edge::ownership::OwnedExecution;
+use crate::edge::routing::{Call, Route};
+use crate::edge::{ApiError, ownership};
+use crate::traces::RequestSubject;
+
+/// Both routes.
+pub(super) const ROUTES: &[Route] = &[
+    Route::delete("/api/v1/jobs/{jobId}", "cancel", |call| Box::pin(cancel(call))).members(CANCEL_MEMBERS),
+    Route::post("/api/v1/jobs/{jobId}/cancel", "cancel", |call| Box::pin(cancel(call)))
+        .members(CANCEL_MEMBERS),
+];
+
+/// Why, where the client does not say.
+const REASON: &str = "User-initiated cancellation";
+
+async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.execution());
+    let CancelRequest { reason } = read_cancel(&call.body)?;
+    let OwnedExecution { job, id } = ownership::execution(app, caller, id).await?;
+    let cancel = Cancel {
+        owned: Owned { job: job.id, client: Some(caller.client) },
+        // The job may be retried at this moment; the execution that begins then was not meant.
+        execution: Some(id),
+        by: "user".to_owned(),
+        reason: reason.unwrap_or_else(|| REASON.to_owned()),
+        compensate: true,
+    };
+    let (job, _) = app.engine.act(Command::Cancel(cancel)).await?;
+    exchange.is_about(RequestSubject::job(&job, false));
+    let found = OwnedExecution { job: Arc::new(job), id };
+    Ok(status::json(StatusCode::OK, &status::view(app, &found).await?))
+}

@@ -1,0 +1,52 @@
+//! What an execution left. Before the end, and where it did not end well, there is nothing (C-69).
+
+use axum::response::Response;
+use forgerun_core::catalog::Kind;
+use forgerun_core::state::State;
+use forgerun_wire::problem::Refused;
+use forgerun_wire::words;
+
+use crate::edge::ownership::OwnedExecution;
+use crate::edge::results::{self, ResultFormat};
+use crate::edge::routing::{Answers, Call, Route};
+use crate::edge::{ApiError, ownership};
+use crate::traces::RequestSubject;
+
+/// The routes of results. A result comes in a type of its own.
+pub(super) const ROUTES: &[Route] = &[
+    Route::get("/api/v1/jobs/{jobId}/result", "result", |call| Box::pin(get(call))).answers(Answers::Any),
+    Route::get("/api/v1/results/{jobId}", "result", |call| Box::pin(get(call))).answers(Answers::Any),
+    Route::get("/api/v1/reports/{jobId}", "result", |call| Box::pin(get(call))).answers(Answers::Any),
+    Route::get("/api/v1/reports/{jobId}/download", "result", |call| Box::pin(download(call)))
+        .answers(Answers::Any),
+];
+
+/// `GET /api/v1/jobs/{jobId}/result`, `…/reports/{jobId}`, `…/results/{jobId}`.
+async fn get(call: Call<'_>) -> Result<Response, ApiError> {
+    let found = ready(&call).await?;
+    results::answer(call.app, call.exchange, &found.job, ResultFormat::AsAsked).await
+}
+
+/// `GET /api/v1/reports/{jobId}/download`: the same as a file.
+async fn download(call: Call<'_>) -> Result<Response, ApiError> {
+    let found = ready(&call).await?;
+    results::answer(call.app, call.exchange, &found.job, ResultFormat::File).await
+}
+
+/// The execution, if it ended well.
+async fn ready(call: &Call<'_>) -> Result<OwnedExecution, ApiError> {
+    let found = ownership::execution(call.app, call.caller(), call.execution()).await?;
+    call.exchange.is_about(RequestSubject::job(&found.job, false));
+    if found.is_under_way() && found.job.state == State::Succeeded {
+        return Ok(found);
+    }
+    let status = match found.is_under_way() {
+        true => words::operation_status(&words::job_status(&found.job)),
+        false => "Failed",
+    };
+    let detail = format!("The job is {status}; only a job that is Completed has a result.");
+    let refused = Refused::new(Kind::ResultNotReady, detail).fact("status", status);
+    let is_over = !found.is_under_way() || found.job.state.is_final();
+    let pause_s = call.app.config.asyncops.retry_after.as_secs();
+    Err(if is_over { refused } else { refused.early(pause_s) }.into())
+}

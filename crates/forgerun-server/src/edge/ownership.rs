@@ -1,0 +1,99 @@
+//! Jobs belong to clients, and only their client sees them.
+
+use std::sync::Arc;
+
+use forgerun_core::Refusal;
+use forgerun_core::catalog::Kind;
+use forgerun_core::id::{ExecutionId, JobId};
+use forgerun_core::job::Job;
+use forgerun_wire::problem::Refused;
+use forgerun_wire::time;
+
+use super::auth::Caller;
+use super::refusal::ApiError;
+use crate::app::App;
+
+/// The job, if it is there and the caller's. An id that is none is an id of nothing (C-52).
+pub async fn job(app: &App, caller: &Caller, id: Option<JobId>) -> Result<Arc<Job>, ApiError> {
+    let id = id.ok_or_else(not_found)?;
+    match app.engine.store().job(id).await? {
+        Some(job) if job.head.client == caller.client => Ok(job),
+        Some(_) => Err(foreign()),
+        None => Err(not_found()),
+    }
+}
+
+/// One execution, and the job that it is or was an execution of (C-14).
+pub struct OwnedExecution {
+    /// The job as it stands.
+    pub job: Arc<Job>,
+    /// Which of its executions.
+    pub id: ExecutionId,
+}
+
+impl OwnedExecution {
+    /// Whether the job stands where this execution does: it is under way, or was the last.
+    pub fn is_under_way(&self) -> bool {
+        self.job.execution == self.id
+    }
+
+    /// Its number, from 1, if a retry by hand came after it.
+    pub fn n_past(&self) -> Option<u32> {
+        let place = self.job.executions_past.iter().position(|past| *past == self.id)?;
+        Some(place as u32 + 1)
+    }
+
+    /// The execution that came after it.
+    pub fn retried_as(&self) -> Option<ExecutionId> {
+        let place = self.job.executions_past.iter().position(|past| *past == self.id)?;
+        Some(self.job.executions_past.get(place + 1).copied().unwrap_or(self.job.execution))
+    }
+}
+
+/// The execution, if it is there and the caller's; one that was there is said to be gone (C-46).
+pub async fn execution(
+    app: &App,
+    caller: &Caller,
+    id: Option<ExecutionId>,
+) -> Result<OwnedExecution, ApiError> {
+    let id = id.ok_or_else(not_found)?;
+    let store = app.engine.store();
+    // The first execution of a job has its id, and nearly all that are asked for are first ones.
+    let mut job = store.job(JobId::from_u128(id.as_u128())).await?;
+    if job.is_none()
+        && let Some(of) = store.job_of(id).await?
+    {
+        job = store.job(of).await?;
+    }
+    match job {
+        Some(job) if job.head.client == caller.client => Ok(OwnedExecution { job, id }),
+        Some(_) => Err(foreign()),
+        None => Err(gone(app, caller, id).await?),
+    }
+}
+
+/// There is no such job.
+pub fn not_found() -> ApiError {
+    forgerun_engine::Error::Refused(Refusal::NotFound).into()
+}
+
+fn foreign() -> ApiError {
+    forgerun_engine::Error::Refused(Refusal::Foreign).into()
+}
+
+/// What to say of an execution that is not there.
+async fn gone(app: &App, caller: &Caller, id: ExecutionId) -> Result<ApiError, ApiError> {
+    let Some(stone) = app.engine.store().tombstone(id).await? else { return Ok(not_found()) };
+    if stone.client != caller.client {
+        return Ok(foreign());
+    }
+    let detail = match stone.kept {
+        Some(kept) => {
+            let days = kept.as_secs() / (24 * 3600);
+            format!("This job is no longer available. It was kept for {days} days after its end.")
+        }
+        None => "This job is no longer available.".to_owned(),
+    };
+    let refused = Refused::new(Kind::Expired, detail).execution(id);
+    Ok(refused.member("expiredAt", time::millis(stone.at)).into())
+}

@@ -1,0 +1,20 @@
+//! The name of a queue, as paths and messages give it.
+
+use forgerun_core::catalog::Kind;
+use forgerun_core::job::{BadQueueName, Name};
+use forgerun_wire::problem::Refused;
+
+use super::ApiError;
+
+/// The name of a queue, or why it is none.
+pub(crate) fn queue_name(text: &str) -> Result<Name, ApiError> {
+    Name::queue(text).map_err(|why| {
+        let kind = match why {
+            BadQueueName::TooLong => Kind::QueueNameTooLong,
+            BadQueueName::Form => Kind::InvalidQueue,
+        };
+        Refused::new(kind, format!("The name of a queue {}.", BadQueueName::RULE))
+            .fact("field", "queue")
+            .into()
+    })
+}

@@ -1,0 +1,140 @@
+//! Results as they are answered, and those that were just fetched, for those who fetch them again.
+//!
+//! The content of a result never changes, and another execution has another result. So a copy is right until the result expires, as long as
+//! the job is there; and the job is looked up each time.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use axum::http::HeaderValue;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use forgerun_core::command::{Blob, Content};
+use forgerun_core::id::ExecutionId;
+use forgerun_core::time::Time;
+use forgerun_problem::Digest;
+use forgerun_store::StoredResult;
+
+use super::super::respond;
+use crate::limits::READY_RESULTS_BYTES_MAX;
+
+/// A result, with what follows from its content made once.
+pub(crate) struct ReadyResult {
+    pub(crate) media_type: String,
+    pub(crate) file_name: Option<String>,
+    pub(crate) size: u64,
+    pub(crate) content: ReadyContent,
+    pub(super) expires_at: Option<Time>,
+    /// Strong: no two contents share it, and the two forms of one content differ.
+    pub(super) etag: HeaderValue,
+    pub(super) etag_as_file: HeaderValue,
+    /// `Repr-Digest`, and of the whole `Content-Digest`.
+    pub(super) digest_field: HeaderValue,
+}
+
+/// Where the bytes of a result are.
+pub(crate) enum ReadyContent {
+    /// Here.
+    Inline(Bytes),
+    /// Beside the rows.
+    Stored(Blob),
+}
+
+impl ReadyResult {
+    /// A result whose content is still there.
+    pub(super) fn new(stored: StoredResult, content: Content) -> ReadyResult {
+        let (content, digest) = match content {
+            Content::Inline(bytes) => {
+                let digest = Digest::of(&bytes).0;
+                (ReadyContent::Inline(bytes.into()), digest)
+            }
+            Content::Stored(blob) => (ReadyContent::Stored(blob), blob.digest),
+        };
+        let StoredResult { media_type, file_name, size, expires_at, .. } = stored;
+        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        ReadyResult {
+            media_type,
+            file_name,
+            size,
+            content,
+            expires_at,
+            etag: respond::value(format!("\"{hex}\"")),
+            etag_as_file: respond::value(format!("\"{hex}-file\"")),
+            digest_field: respond::value(format!("sha-256=:{}:", STANDARD.encode(digest))),
+        }
+    }
+
+    /// Whether it is too old to be handed out.
+    pub(super) fn is_expired(&self, now: Time) -> bool {
+        self.expires_at.is_some_and(|at| at <= now)
+    }
+
+    /// About how many bytes a copy takes; nothing is kept of results that are beside the rows.
+    fn weight(&self) -> Option<usize> {
+        const FIXED_BYTES: usize = 512;
+        match &self.content {
+            ReadyContent::Inline(bytes) => Some(bytes.len() + self.media_type.len() + FIXED_BYTES),
+            ReadyContent::Stored(_) => None,
+        }
+    }
+}
+
+/// Small results that were just fetched.
+#[derive(Default)]
+pub struct ReadyResults(RwLock<KeptResults>);
+
+#[derive(Default)]
+struct KeptResults {
+    by_execution: HashMap<ExecutionId, Arc<ReadyResult>>,
+    n_bytes: usize,
+}
+
+impl ReadyResults {
+    /// The result of an execution that succeeded, if it was fetched a while ago.
+    pub(super) fn get(&self, execution: ExecutionId) -> Option<Arc<ReadyResult>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).by_execution.get(&execution).cloned()
+    }
+
+    /// Keeps a small one. When there are too many, it starts over.
+    pub(super) fn keep(&self, execution: ExecutionId, result: &Arc<ReadyResult>) {
+        let Some(weight) = result.weight() else { return };
+        let mut kept = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        // Two who fetched it at the same time: it is the same.
+        if kept.by_execution.contains_key(&execution) {
+            return;
+        }
+        if kept.n_bytes + weight > READY_RESULTS_BYTES_MAX {
+            *kept = KeptResults::default();
+        }
+        kept.n_bytes += weight;
+        kept.by_execution.insert(execution, result.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(n_bytes: usize) -> Arc<ReadyResult> {
+        let (media_type, size) = ("text/plain".into(), n_bytes as u64);
+        let stored = StoredResult { media_type, file_name: None, size, expires_at: None, content: None };
+        Arc::new(ReadyResult::new(stored, Content::Inline(vec![b'x'; n_bytes])))
+    }
+
+    #[test]
+    fn it_starts_over_before_it_grows_too_large() {
+        let results = ReadyResults::default();
+        let large = READY_RESULTS_BYTES_MAX / 4;
+        let ids: Vec<_> = (1..=4).map(ExecutionId::from_u128).collect();
+        for id in &ids[..3] {
+            results.keep(*id, &result(large));
+            // Kept again, it is counted once.
+            results.keep(*id, &result(large));
+        }
+        assert!(ids[..3].iter().all(|id| results.get(*id).is_some()));
+        results.keep(ids[3], &result(large));
+        let found: Vec<bool> = ids.iter().map(|id| results.get(*id).is_some()).collect();
+        assert_eq!(found, [false, false, false, true]);
+    }
+}

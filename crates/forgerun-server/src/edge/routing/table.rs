@@ -1,0 +1,136 @@
+//! The routes of an API by path: which one a request means, and which methods there are at its path.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use axum::http::Method;
+use forgerun_core::id::JobId;
+use percent_encoding::percent_decode_str;
+
+use super::{Api, Route, Verb};
+use crate::config::Config;
+use crate::edge::{ApiError, Exchange};
+
+/// Parameters that a path may have.
+const PARAMETERS_MAX: usize = 3;
+
+/// The routes of an API by path.
+pub struct Table {
+    api: &'static dyn Api,
+    paths: matchit::Router<Methods>,
+}
+
+/// What there is at one path.
+pub(super) struct Methods {
+    /// As the table has it, with parameters in braces.
+    pub(super) pattern: &'static str,
+    /// The names of its parameters, in order.
+    parameters: Vec<&'static str>,
+    /// In the order of `Allow`.
+    routes: Vec<&'static Route>,
+}
+
+/// Where the parameters of a path stand in it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Parameters([Option<Parameter>; PARAMETERS_MAX]);
+
+/// No path is longer than a `u16` can say: `http::Uri` refuses it.
+#[derive(Clone, Copy, Debug)]
+struct Parameter {
+    name: &'static str,
+    from: u16,
+    to: u16,
+}
+
+impl Parameters {
+    /// The parameter as it stands in `path`, not decoded.
+    pub(crate) fn get<'a>(&self, path: &'a str, name: &str) -> Option<&'a str> {
+        let found = self.0.iter().flatten().find(|parameter| parameter.name == name)?;
+        path.get(found.from.into()..found.to.into())
+    }
+}
+
+impl Table {
+    /// The table of an API on a server that is configured like this.
+    ///
+    /// # Panics
+    ///
+    /// If two routes contradict each other, which a test finds.
+    pub fn new(api: &'static dyn Api, config: &Config) -> Table {
+        let fixed = api.routes().iter().copied().flatten().map(|route| (route.path.to_owned(), route));
+        let mut by_path: BTreeMap<String, Vec<&'static Route>> = BTreeMap::new();
+        for (path, route) in fixed.chain(api.configured(config)) {
+            by_path.entry(path).or_default().push(route);
+        }
+        let mut paths = matchit::Router::new();
+        for (path, mut routes) in by_path {
+            routes.sort_by_key(|route| route.verb);
+            assert!(routes.is_sorted_by(|one, next| one.verb < next.verb), "{path} has a method twice");
+            let pattern = routes[0].path;
+            let parameters = if path == pattern { names(pattern) } else { Vec::new() };
+            assert!(parameters.len() <= PARAMETERS_MAX, "{path} has too many parameters");
+            paths.insert(&path, Methods { pattern, parameters, routes }).expect("paths that differ");
+        }
+        Table { api, paths }
+    }
+
+    /// Whether the path belongs to the API.
+    pub fn covers(&self, path: &str) -> bool {
+        let rest = path.strip_prefix(self.api.prefix());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    /// The route that a request means. What is learned of the request on the way is noted with it.
+    pub(crate) fn find(&self, exchange: &mut Exchange) -> Result<&'static Route, ApiError> {
+        exchange.api = Some(self.api);
+        exchange.dialect = self.api.dialect();
+        let path = exchange.uri.path();
+        let (methods, parameters) = self.at(path).ok_or_else(ApiError::route)?;
+        let job = parameters.get(path, self.api.job_parameter());
+        exchange.subject = job.and_then(|id| decoded(id).parse::<JobId>().ok());
+        exchange.parameters = parameters;
+        exchange.route = methods.pattern;
+        let route = methods.route(&exchange.method).ok_or_else(|| ApiError::method(&methods.allow()))?;
+        exchange.action = route.action;
+        Ok(route)
+    }
+
+    /// What there is at a path. A slash at the end makes it another one.
+    pub(super) fn at(&self, path: &str) -> Option<(&Methods, Parameters)> {
+        let found = self.paths.at(path).ok()?;
+        let mut parameters = Parameters::default();
+        let values = found.value.parameters.iter().map(|name| (name, found.params.get(name)));
+        for (place, (name, value)) in parameters.0.iter_mut().zip(values) {
+            let value = value?;
+            let from = value.as_ptr().addr() - path.as_ptr().addr();
+            *place = Some(Parameter { name, from: from as u16, to: (from + value.len()) as u16 });
+        }
+        Some((found.value, parameters))
+    }
+}
+
+impl Methods {
+    pub(super) fn route(&self, method: &Method) -> Option<&'static Route> {
+        self.routes.iter().copied().find(|route| route.verb.serves(method))
+    }
+
+    /// As `Allow` lists them.
+    pub(super) fn allow(&self) -> String {
+        let words = |route: &&'static Route| match route.verb {
+            Verb::Get => "GET, HEAD",
+            verb => verb.word(),
+        };
+        self.routes.iter().map(words).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// A part of a path without its escapes; hardly any has one. Bytes that are no text are shown as such.
+pub(super) fn decoded(raw: &str) -> Cow<'_, str> {
+    if raw.contains('%') { percent_decode_str(raw).decode_utf8_lossy() } else { Cow::Borrowed(raw) }
+}
+
+/// The names in braces.
+fn names(pattern: &'static str) -> Vec<&'static str> {
+    let segments = pattern.split('/');
+    segments.filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}')).collect()
+}

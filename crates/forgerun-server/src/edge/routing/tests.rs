@@ -1,0 +1,164 @@
+//! The tables of all APIs.
+
+use axum::http::Method;
+use forgerun_wire::openapi;
+
+use super::*;
+use crate::config::{Config, Sources};
+use crate::dialects;
+
+fn tables(environment: &[(&str, &str)]) -> Vec<Table> {
+    let environment = environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    let config = Config::load(&Sources { environment, ..Sources::default() }).unwrap();
+    dialects::ALL.iter().map(|api| Table::new(*api, &config)).collect()
+}
+
+/// The pattern of a path, and its methods as `Allow` lists them.
+fn at(tables: &[Table], path: &str) -> Option<(&'static str, String)> {
+    let table = tables.iter().find(|table| table.covers(path))?;
+    table.at(path).map(|(methods, _)| (methods.pattern, methods.allow()))
+}
+
+fn rows() -> impl Iterator<Item = &'static Route> {
+    dialects::ALL.iter().flat_map(|api| api.routes().iter().copied().flatten())
+}
+
+#[test]
+fn every_route_is_found_at_its_path_and_below_its_prefix_and_nowhere_else() {
+    let tables = tables(&[]);
+    for api in dialects::ALL {
+        for route in api.routes().iter().copied().flatten() {
+            // Any text will do for a parameter.
+            let path = route.path.replace(['{', '}'], "");
+            assert!(path == api.prefix() || path.starts_with(&format!("{}/", api.prefix())), "{path}");
+            let (pattern, allow) = at(&tables, &path).expect(&path);
+            assert_eq!(pattern, route.path);
+            assert!(allow.split(", ").any(|word| word == route.verb.word()), "{path}: {allow}");
+            let with_slash = format!("{path}/");
+            if !rows().any(|other| other.path == with_slash) {
+                assert_eq!(at(&tables, &with_slash), None, "{with_slash}");
+            }
+            assert_eq!(at(&tables, &format!("{path}/more/and/more")), None);
+        }
+        for path in ["", "/", "/nothing", "/Jobs", "//jobs", "/jobs/"] {
+            let path = format!("{}{path}", api.prefix());
+            if api.routes().iter().copied().flatten().any(|route| route.path == path) {
+                continue;
+            }
+            assert!(tables.iter().any(|table| table.covers(&path)), "{path} is refused in the API's words");
+            assert_eq!(at(&tables, &path), None, "{path}");
+        }
+        assert!(!tables.iter().any(|table| table.covers(&format!("{}2/jobs", api.prefix()))));
+    }
+    for path in
+        ["/v1/clients/x/more", "/api/v1/reports", "/api/v1/results", "/api/v1/images/resize", "/health"]
+    {
+        assert_eq!(at(&tables, path), None, "{path}");
+    }
+}
+
+#[test]
+fn a_path_allows_what_its_routes_are_for_and_head_goes_where_get_goes() {
+    let tables = tables(&[]);
+    for (path, allow) in [
+        ("/v1/jobs", "GET, HEAD, POST"),
+        ("/v1/jobs/batch", "POST"),
+        ("/v1/jobs/no-id", "GET, HEAD, DELETE"),
+        ("/v1/jobs/no-id/cancel", "POST"),
+        ("/v1/webhooks/no-id", "GET, HEAD, PATCH, DELETE"),
+        ("/api/v1/jobs", "POST"),
+        ("/api/v1/jobs/no-id", "GET, HEAD, DELETE"),
+    ] {
+        assert_eq!(at(&tables, path).expect(path).1, allow, "{path}");
+    }
+    for (path, method, action) in [
+        ("/v1/jobs", Method::GET, Some("list")),
+        ("/v1/jobs", Method::HEAD, Some("list")),
+        ("/v1/jobs", Method::POST, Some("submit")),
+        ("/v1/jobs", Method::PUT, None),
+        ("/v1/jobs/x", Method::DELETE, Some("delete")),
+        ("/v1/jobs/x/cancel", Method::GET, None),
+        ("/v1/clients", Method::OPTIONS, None),
+        ("/api/v1/jobs/x", Method::DELETE, Some("cancel")),
+    ] {
+        let table = tables.iter().find(|table| table.covers(path)).unwrap();
+        let route = table.at(path).unwrap().0.route(&method);
+        assert_eq!(route.map(|route| route.action), action, "{method} {path}");
+    }
+}
+
+#[test]
+fn an_operation_goes_before_an_id_and_exists_only_if_it_is_declared() {
+    let path = "/api/v1/reports/generate";
+    assert_eq!(at(&tables(&[]), path), Some(("/api/v1/{resource}/{action}", "POST".to_owned())));
+    let without = tables(&[("FORGERUN_OPERATIONS__REPORTS_GENERATE__ENABLED", "false")]);
+    assert_eq!(at(&without, path), Some(("/api/v1/reports/{jobId}", "GET, HEAD".to_owned())));
+}
+
+#[test]
+fn the_parameters_of_a_path_are_its_own_words() {
+    let tables = tables(&[]);
+    let path = "/v1/webhooks/one/deliveries/t%77o";
+    let table = tables.iter().find(|table| table.covers(path)).unwrap();
+    let (_, parameters) = table.at(path).unwrap();
+    assert_eq!(parameters.get(path, "webhook_id"), Some("one"));
+    assert_eq!(parameters.get(path, "delivery_id"), Some("t%77o"));
+    assert_eq!(parameters.get(path, "job_id"), None);
+    for (raw, text) in
+        [("one", "one"), ("t%77o", "two"), ("a%2Fb", "a/b"), ("%C3%A4", "ä"), ("%FF", "\u{fffd}")]
+    {
+        assert_eq!(table::decoded(raw), text, "{raw}");
+    }
+}
+
+#[test]
+fn every_route_has_a_word_for_the_log() {
+    for route in rows() {
+        let word = |letter: char| letter.is_ascii_lowercase() || letter == '_';
+        assert!(!route.action.is_empty() && route.action.chars().all(word), "{}", route.path);
+    }
+}
+
+#[test]
+fn the_openapi_document_has_every_route_and_method_and_no_other() {
+    let declared = [openapi::DeclaredOperation { name: "reports/generate", expected: None }];
+    let document = openapi::document_with("", &declared, openapi::KeyPolicy::Needed);
+    let mut documented = Vec::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        let methods = item.as_object().unwrap().keys().map(|method| method.to_uppercase());
+        documented.extend(methods.map(|method| (path.as_str(), method)));
+    }
+    let tables = tables(&[]);
+    documented.retain(|(path, _)| tables.iter().any(|table| table.covers(path)));
+    let apis = dialects::ALL.iter().filter(|api| api.is_in_openapi());
+    let rows = apis.flat_map(|api| api.routes().iter().copied().flatten());
+    let mut routed: Vec<(&str, String)> =
+        rows.map(|route| (route.path, route.verb.word().to_owned())).collect();
+    routed.push(("/api/v1/reports/generate", "POST".to_owned()));
+    documented.sort();
+    routed.sort();
+    assert_eq!(documented, routed);
+}
+
+#[test]
+fn a_route_knows_every_member_that_the_document_says_its_body_may_have() {
+    let document = openapi::document_with("", &[], openapi::KeyPolicy::Needed);
+    let mut n_members = 0;
+    for api in dialects::ALL.iter().filter(|api| !api.takes_any_members()) {
+        for route in api.routes().iter().copied().flatten().filter(|route| route.verb != Verb::Get) {
+            let operation = &document["paths"][route.path][route.verb.word().to_ascii_lowercase()];
+            let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
+            let Some(name) = schema["$ref"].as_str().and_then(|name| name.rsplit('/').next()) else {
+                assert!(route.members.is_empty(), "{} takes a body without a schema", route.path);
+                continue;
+            };
+            // A body without members has no properties.
+            let properties = document["components"]["schemas"][name]["properties"].as_object();
+            for member in properties.into_iter().flat_map(|properties| properties.keys()) {
+                assert!(route.members.contains(&member.as_str()), "{} does not know {member}", route.path);
+            }
+            n_members += route.members.len();
+        }
+    }
+    assert!(n_members > 40, "members are compared");
+}

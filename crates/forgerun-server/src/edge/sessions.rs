@@ -1,0 +1,178 @@
+//! Sessions of the operator in a browser. A session is what its cookie says, signed with a key that is made from the operator's token: every node
+//! knows it, and a new token ends all sessions. Only the end of one is stored, and kept until it would have ended anyway: no node believes its cookie
+//! any more.
+//!
+//! Each form of a page carries a second signature, which only pages of the same session have.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use aws_lc_rs::hmac;
+use axum::http::HeaderMap;
+use axum::http::header::COOKIE;
+use forgerun_core::session::EndedSession;
+use forgerun_core::time::Time;
+
+use crate::limits::{SESSION_LASTS, SESSIONS_ENDED_MAX};
+
+/// What the cookie is called.
+pub(crate) const SESSION_COOKIE: &str = "forgerun_session";
+
+/// Makes sessions and knows them again.
+pub struct Sessions {
+    key: hmac::Key,
+    /// Those that are known to be logged out, with the moment they would have ended. Saves asking the store.
+    ended: Mutex<BTreeMap<u128, Time>>,
+}
+
+/// A session of the operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OperatorSession {
+    id: u128,
+    until: Time,
+}
+
+impl Sessions {
+    /// Sessions of whoever knows this secret: the digest of the operator's token, or where there is none, chance.
+    pub(crate) fn new(secret: &[u8]) -> Sessions {
+        Sessions { key: hmac::Key::new(hmac::HMAC_SHA256, secret), ended: Mutex::default() }
+    }
+
+    /// A new session with a random id, and the value of its cookie.
+    pub(crate) fn open(&self, id: u128, now: Time) -> String {
+        let session = OperatorSession { id, until: now + SESSION_LASTS };
+        format!("{}.{}", session.text(), self.signature("session", &session.text()))
+    }
+
+    /// The session that a request belongs to, if its cookie is good and nobody here knows of its end.
+    pub(crate) fn of(&self, headers: &HeaderMap, now: Time) -> Option<OperatorSession> {
+        cookies(headers, SESSION_COOKIE).find_map(|cookie| self.read(cookie, now))
+    }
+
+    fn read(&self, cookie: &str, now: Time) -> Option<OperatorSession> {
+        let (text, signature) = cookie.rsplit_once('.')?;
+        self.is_signed("session", text, signature).then_some(())?;
+        let (id, until) = text.split_once('.')?;
+        let id = u128::from_str_radix(id, 16).ok()?;
+        let until = Time::from_micros(until.parse().ok()?);
+        let session = OperatorSession { id, until };
+        self.is_open(session, now).then_some(session)
+    }
+
+    /// Whether a session goes on, as far as is known here.
+    pub(crate) fn is_open(&self, session: OperatorSession, now: Time) -> bool {
+        now < session.until && !self.lock().contains_key(&session.id)
+    }
+
+    /// Ends a session before its time.
+    pub(crate) fn end(&self, session: OperatorSession, now: Time) {
+        let mut ended = self.lock();
+        ended.retain(|_, until| now < *until);
+        // Whoever logs out that often knows the token.
+        if ended.len() < SESSIONS_ENDED_MAX {
+            ended.insert(session.id, session.until);
+        }
+    }
+
+    /// What the forms of a session carry. Pages that need no session share one.
+    pub(crate) fn form_token(&self, session: Option<OperatorSession>) -> String {
+        self.signature("form", &form_text(session))
+    }
+
+    /// Whether a form is of this session.
+    pub(crate) fn is_form_token(&self, session: Option<OperatorSession>, token: &str) -> bool {
+        self.is_signed("form", &form_text(session), token)
+    }
+
+    fn signature(&self, purpose: &str, text: &str) -> String {
+        let tag = hmac::sign(&self.key, format!("{purpose} {text}").as_bytes());
+        tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    fn is_signed(&self, purpose: &str, text: &str, signature: &str) -> bool {
+        use subtle::ConstantTimeEq;
+        bool::from(self.signature(purpose, text).as_bytes().ct_eq(signature.as_bytes()))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u128, Time>> {
+        // The map is never half changed, so a panic elsewhere is no reason to stop.
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl OperatorSession {
+    /// The key of the record that there is if it was logged out.
+    pub(crate) fn end_key(&self) -> String {
+        EndedSession::key_of(self.id)
+    }
+
+    /// That it was logged out.
+    pub(crate) fn ended(&self) -> EndedSession {
+        EndedSession { id: self.id, until: self.until }
+    }
+
+    fn text(&self) -> String {
+        format!("{:032x}.{}", self.id, self.until.as_micros())
+    }
+}
+
+fn form_text(session: Option<OperatorSession>) -> String {
+    session.map(|session| session.text()).unwrap_or_default()
+}
+
+/// The values of a cookie; a browser may send several of one name.
+pub(crate) fn cookies<'a>(headers: &'a HeaderMap, name: &'a str) -> impl Iterator<Item = &'a str> {
+    let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
+    let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.filter(move |(known, _)| *known == name).map(|(_, value)| value)
+}
+
+/// A cookie for pages of the dashboard alone, which no script can read.
+pub(crate) fn set_cookie(name: &str, value: &str, lasts: Duration, is_secure: bool) -> String {
+    let secure = if is_secure { "; Secure" } else { "" };
+    format!("{name}={value}; Path=/dashboard; Max-Age={}; HttpOnly; SameSite=Strict{secure}", lasts.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    const NOW: Time = Time::from_millis(1_000_000);
+
+    fn with(cookie: &str) -> HeaderMap {
+        let line = format!("other=1; {SESSION_COOKIE}={cookie}");
+        HeaderMap::from_iter([(COOKIE, HeaderValue::from_str(&line).unwrap())])
+    }
+
+    #[test]
+    fn a_session_is_known_by_its_signature_until_it_ends() {
+        let sessions = Sessions::new(b"token");
+        let cookie = sessions.open(7, NOW);
+        let session = sessions.of(&with(&cookie), NOW).unwrap();
+        assert_eq!(session, OperatorSession { id: 7, until: NOW + SESSION_LASTS });
+        assert_eq!(sessions.of(&with(&cookie), NOW + SESSION_LASTS), None);
+        assert_eq!(Sessions::new(b"another").of(&with(&cookie), NOW), None, "a new token ends it");
+        let longer = cookie.replacen("0007.", "0007.9", 1);
+        for forged in ["", ".", "7.8.9", longer.as_str(), &cookie[1..], &cookie[..cookie.len() - 1]] {
+            assert_eq!(sessions.of(&with(forged), NOW), None, "{forged}");
+        }
+        sessions.end(session, NOW);
+        assert_eq!(sessions.of(&with(&cookie), NOW), None, "logged out");
+    }
+
+    #[test]
+    fn a_form_is_of_one_session() {
+        let sessions = Sessions::new(b"token");
+        let of = |id| sessions.of(&with(&sessions.open(id, NOW)), NOW);
+        let token = sessions.form_token(of(1));
+        assert!(sessions.is_form_token(of(1), &token));
+        for other in [of(2), None] {
+            assert!(!sessions.is_form_token(other, &token));
+        }
+        assert!(!sessions.is_form_token(of(1), ""));
+        assert!(sessions.is_form_token(None, &sessions.form_token(None)));
+    }
+}

@@ -1,0 +1,52 @@
+//! Holding an answer until the job it tells of has ended, as `Prefer: wait` asks.
+
+use std::time::Duration;
+
+use forgerun_core::catalog::Kind;
+use forgerun_core::job::Job;
+use forgerun_engine::Error;
+
+use super::prefer::Prefer;
+use super::refusal::ApiError;
+use crate::app::App;
+use crate::config::Database;
+
+/// Waits for the end of a job that somebody looks at, and says whether it did: then the job has to be looked at anew. Refused
+/// where nobody would end the job (C-51).
+pub async fn wait_for_end(app: &App, job: &Job, prefer: Prefer) -> Result<bool, ApiError> {
+    let Some(wait) = prefer.wait.filter(|_| !job.state.is_final()) else { return Ok(false) };
+    if nobody_works(app, job) {
+        return Err(ApiError::new(Kind::WorkerUnavailable, "No worker of this server would end the job."));
+    }
+    until_ended(app, job, wait).await?;
+    Ok(true)
+}
+
+/// Waits until the job has ended, `span` is over, or the server stops. The caller looks at the job afterwards, since more may
+/// have happened to it. Safe to drop.
+pub async fn until_ended(app: &App, job: &Job, span: Duration) -> Result<(), Error> {
+    if job.state.is_final() {
+        return Ok(());
+    }
+    let waiter = match app.hub.wait_for_end(job.id).await {
+        Err(Error::Stopped) => return Ok(()),
+        waiter => waiter?,
+    };
+    let ended = waiter.ended();
+    if app.engine.store().job(job.id).await?.is_none_or(|job| job.state.is_final()) {
+        return Ok(());
+    }
+    tokio::select! {
+        biased;
+        () = ended => {}
+        () = app.stopping() => {}
+        () = app.clock.sleep(span) => {}
+    }
+    Ok(())
+}
+
+/// Whether the job is simulated and nobody here or elsewhere will do it: then waiting for it is pointless.
+fn nobody_works(app: &App, job: &Job) -> bool {
+    let alone = !matches!(app.config.server.database, Database::Postgres(_));
+    app.config.workers.count == 0 && alone && job.head.is_simulated()
+}

@@ -1,0 +1,560 @@
+//! What an operator can count. Job metrics are taken from commits, so they tell what is durable; their names are the
+//! specification's. No label names a job or a client. A counter whose labels are a closed set is there from the start, at zero,
+//! so that its first increase is seen as one.
+
+mod text;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use forgerun_core::Changes;
+use forgerun_core::history::{Event, EventKind, EventName, JournalEntry, JournalSubject, Outlook};
+use forgerun_core::id::{ClientId, JobId};
+use forgerun_core::job::{AttemptError, Job};
+use forgerun_core::state::{Cause, State};
+use forgerun_core::time::Time;
+use forgerun_core::webhook::Notice;
+use forgerun_core::work::{End, WorkKind};
+use forgerun_engine::observer::{Commit, Observer};
+use forgerun_store::{Fault, Swept};
+use forgerun_wire::words::forge_outcome;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use crate::sinks::SinkMetrics;
+use crate::webhooks::WebhookMetrics;
+
+pub use text::Format;
+
+/// The scenario of a batch, whose items have kinds of their own.
+const BATCH: &str = "batch";
+/// The scenario of work that is not simulated.
+const REAL: &str = "real";
+
+const BY_USER: &str = "user";
+const BY_POLICY: &str = "policy";
+
+/// The scenario of a job: the work kind that is simulated, or one of the two words above.
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Scenario {
+    scenario: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RetriedBy {
+    by: &'static str,
+}
+
+/// How a job ended that needed more than one attempt.
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct EndedLabel {
+    outcome: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct FaultLabel {
+    fault: &'static str,
+}
+
+/// Where a request went and how it ended.
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct EndpointLabel {
+    method: &'static str,
+    /// The pattern of the route, never the path.
+    route: &'static str,
+    status: u16,
+}
+
+type Count<L> = Family<L, Counter>;
+
+/// Every metric of the server.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    submitted: Count<Scenario>,
+    queued: Count<Scenario>,
+    running: Count<Scenario>,
+    succeeded: Count<Scenario>,
+    failed: Count<Scenario>,
+    canceled: Count<Scenario>,
+    timed_out: Count<Scenario>,
+    retries: Count<RetriedBy>,
+    retried_ends: Count<EndedLabel>,
+    dead_letters: Counter,
+    leases_lost: Counter,
+    heartbeats: Counter,
+    queue_wait: Histogram,
+    assigned_wait: Histogram,
+    execution: Histogram,
+    batch_commands: Histogram,
+    commit: Histogram,
+    store_errors: Count<FaultLabel>,
+    idempotency_hits: Counter,
+    idempotency_new: Counter,
+    auth_failures: Counter,
+    /// Jobs that retention has taken since the last line of the log about it.
+    jobs_expired: AtomicU64,
+    requests: Family<EndpointLabel, Histogram>,
+    /// Deliveries to webhooks.
+    pub webhooks: WebhookMetrics,
+    /// Messages from bridged queues.
+    #[cfg(feature = "amqp")]
+    pub(crate) bridge: crate::bridge::BridgeMetrics,
+    /// Events sent to brokers.
+    pub sinks: SinkMetrics,
+    /// Spans that no collector took.
+    pub trace_spans_dropped: Counter,
+    /// Streams of events that are open.
+    pub sse_streams_open: Gauge,
+    /// Events given to streams, each counted once per stream.
+    pub sse_events_sent: Counter,
+    /// Streams that were ended because they did not keep up.
+    pub sse_streams_dropped: Counter,
+    /// Seconds between what was told to streams last and the telling.
+    pub journal_lag: Gauge<f64, AtomicU64>,
+    /// Jobs that wait, over all queues.
+    pub queue_depth: Gauge,
+    /// 1 for queues in which jobs wait and that no worker asks for.
+    queue_unattended: Family<QueueLabel, Gauge>,
+    /// Dead letters that somebody has to look at, up to a bound.
+    pub dead_letter_depth: Gauge,
+    /// Jobs and deliveries that are set aside, as last read from the store.
+    pub rows_set_aside: Gauge,
+    /// Jobs that workers hold.
+    pub active: Gauge,
+    /// Places of the built-in worker that are busy.
+    pub worker_busy: Gauge,
+    /// Places of the built-in worker in all.
+    pub worker_places: Gauge,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Metrics::new()
+    }
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct QueueLabel {
+    queue: String,
+}
+
+impl Metrics {
+    /// Takes over which queues are unattended; queues that are not named are no longer shown.
+    pub fn set_unattended(&self, queues: impl Iterator<Item = (String, bool)>) {
+        self.queue_unattended.clear();
+        for (queue, unattended) in queues {
+            self.queue_unattended.get_or_create(&QueueLabel { queue }).set(i64::from(unattended));
+        }
+    }
+
+    /// All at zero.
+    pub fn new() -> Metrics {
+        let mut registry = Registry::default();
+        let webhooks = WebhookMetrics::new(&mut registry, seconds());
+        #[cfg(feature = "amqp")]
+        let bridge = crate::bridge::BridgeMetrics::new(&mut registry);
+        let sinks = SinkMetrics::new(&mut registry);
+        let mut metrics = Metrics {
+            registry,
+            #[cfg(feature = "amqp")]
+            bridge,
+            webhooks,
+            sinks,
+            submitted: Family::default(),
+            queued: Family::default(),
+            running: Family::default(),
+            succeeded: Family::default(),
+            failed: Family::default(),
+            canceled: Family::default(),
+            timed_out: Family::default(),
+            retries: Family::default(),
+            retried_ends: Family::default(),
+            dead_letters: Counter::default(),
+            leases_lost: Counter::default(),
+            heartbeats: Counter::default(),
+            queue_wait: seconds(),
+            assigned_wait: seconds(),
+            execution: seconds(),
+            batch_commands: Histogram::new([
+                1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0,
+            ]),
+            commit: seconds(),
+            store_errors: Family::default(),
+            idempotency_hits: Counter::default(),
+            idempotency_new: Counter::default(),
+            auth_failures: Counter::default(),
+            jobs_expired: AtomicU64::new(0),
+            requests: Family::new_with_constructor(seconds),
+            trace_spans_dropped: Counter::default(),
+            sse_streams_open: Gauge::default(),
+            sse_events_sent: Counter::default(),
+            sse_streams_dropped: Counter::default(),
+            journal_lag: Gauge::default(),
+            queue_depth: Gauge::default(),
+            queue_unattended: Family::default(),
+            dead_letter_depth: Gauge::default(),
+            rows_set_aside: Gauge::default(),
+            active: Gauge::default(),
+            worker_busy: Gauge::default(),
+            worker_places: Gauge::default(),
+        };
+        metrics.begin_at_zero();
+        metrics.register_jobs();
+        metrics.register_server();
+        metrics
+    }
+
+    /// Makes the counters of every label that is known beforehand.
+    fn begin_at_zero(&self) {
+        let scenarios = WorkKind::ALL.iter().map(|kind| kind.as_str()).chain([BATCH, REAL]);
+        for scenario in scenarios.map(|scenario| Scenario { scenario }) {
+            for counter in [
+                &self.submitted,
+                &self.queued,
+                &self.running,
+                &self.succeeded,
+                &self.failed,
+                &self.canceled,
+                &self.timed_out,
+            ] {
+                drop(counter.get_or_create(&scenario));
+            }
+        }
+        for by in [BY_USER, BY_POLICY] {
+            drop(self.retries.get_or_create(&RetriedBy { by }));
+        }
+        for outcome in State::ALL.iter().filter_map(|state| forge_outcome(*state)) {
+            drop(self.retried_ends.get_or_create(&EndedLabel { outcome }));
+        }
+        for fault in Fault::ALL.map(fault_label) {
+            drop(self.store_errors.get_or_create(&FaultLabel { fault }));
+        }
+    }
+
+    /// The encoder adds `_total` to the name of a counter.
+    fn register_jobs(&mut self) {
+        let registry = &mut self.registry;
+        registry.register("jobs_submitted", "Jobs accepted", self.submitted.clone());
+        registry.register("jobs_queued", "Entries of jobs into QUEUED", self.queued.clone());
+        registry.register("jobs_running", "Entries of jobs into RUNNING", self.running.clone());
+        registry.register("jobs_succeeded", "Jobs that ended well", self.succeeded.clone());
+        registry.register("jobs_failed", "Failed attempts, timeouts included", self.failed.clone());
+        registry.register("jobs_canceled", "Jobs that were canceled", self.canceled.clone());
+        registry.register("jobs_timed_out", "Attempts that ran too long", self.timed_out.clone());
+        registry.register("job_retries", "Retries, by who asked for them", self.retries.clone());
+        registry.register(
+            "jobs_retried_ended",
+            "Ends of jobs that were tried more than once",
+            self.retried_ends.clone(),
+        );
+        registry.register("job_dead_letters", "Jobs that became dead letters", self.dead_letters.clone());
+        registry.register(
+            "job_dead_letter_depth",
+            "Dead letters that somebody has to look at",
+            self.dead_letter_depth.clone(),
+        );
+        registry.register(
+            "rows_set_aside",
+            "Jobs and deliveries that cannot be read or decided on, and take no part any more",
+            self.rows_set_aside.clone(),
+        );
+        registry.register("job_leases_lost", "Leases that ran out", self.leases_lost.clone());
+        registry.register(
+            "worker_heartbeats",
+            "Signs of life of workers that hold a job",
+            self.heartbeats.clone(),
+        );
+        registry.register("job_queue_depth", "Jobs that wait", self.queue_depth.clone());
+        registry.register(
+            "forgerun_queue_unattended",
+            "1 if jobs wait in the queue and no living worker asks for it",
+            self.queue_unattended.clone(),
+        );
+        registry.register("jobs_active", "Jobs that workers hold", self.active.clone());
+        registry.register("job_queue_wait_seconds", "From claimable to claimed", self.queue_wait.clone());
+        registry.register("job_assigned_seconds", "From claimed to begun", self.assigned_wait.clone());
+        registry.register("job_execution_seconds", "From begun to ended", self.execution.clone());
+    }
+
+    fn register_server(&mut self) {
+        let registry = &mut self.registry;
+        registry.register("commit_commands", "Commands per transaction", self.batch_commands.clone());
+        registry.register("commit_seconds", "How long a transaction took", self.commit.clone());
+        registry.register(
+            "store_errors",
+            "Batches the store did not write, and requests for which it did not read",
+            self.store_errors.clone(),
+        );
+        registry.register("idempotency_hits", "Submissions that repeated one", self.idempotency_hits.clone());
+        registry.register("idempotency_new", "Keys used for the first time", self.idempotency_new.clone());
+        registry.register(
+            "auth_failures",
+            "Requests refused for their credentials",
+            self.auth_failures.clone(),
+        );
+        registry.register("http_request_seconds", "How long requests took", self.requests.clone());
+        registry.register(
+            "trace_spans_dropped",
+            "Spans that no collector took",
+            self.trace_spans_dropped.clone(),
+        );
+        registry.register("sse_streams_open", "Open streams of events", self.sse_streams_open.clone());
+        registry.register("sse_events_sent", "Events given to streams", self.sse_events_sent.clone());
+        registry.register(
+            "journal_lag_seconds",
+            "How old the newest event was when streams were told of it",
+            self.journal_lag.clone(),
+        );
+        registry.register(
+            "sse_streams_dropped",
+            "Streams ended because they did not keep up",
+            self.sse_streams_dropped.clone(),
+        );
+        registry.register("worker_busy", "Busy places of the built-in worker", self.worker_busy.clone());
+        registry.register("worker_places", "Places of the built-in worker", self.worker_places.clone());
+    }
+
+    /// The text that a scraper reads.
+    pub fn text(&self, format: Format) -> String {
+        let mut text = String::new();
+        encode(&mut text, &self.registry).expect("writing to a string does not fail");
+        match format {
+            Format::OpenMetrics => text,
+            Format::Prometheus => text::prometheus(&text),
+        }
+    }
+
+    /// The store failed.
+    pub fn store_error(&self, fault: Fault) {
+        self.store_errors.get_or_create(&FaultLabel { fault: fault_label(fault) }).inc();
+    }
+
+    /// A request was answered.
+    pub fn request(&self, method: &str, route: &'static str, status: u16, took: Duration) {
+        let endpoint = EndpointLabel { method: known_method(method), route, status };
+        self.requests.get_or_create(&endpoint).observe(took.as_secs_f64());
+    }
+
+    /// A submission with an idempotency key was answered.
+    pub fn idempotency(&self, existing: bool) {
+        if existing {
+            self.idempotency_hits.inc()
+        } else {
+            self.idempotency_new.inc()
+        };
+    }
+
+    /// A request was refused for its credentials.
+    pub fn auth_failure(&self) {
+        self.auth_failures.inc();
+    }
+
+    fn retried(&self, by: &'static str) {
+        self.retries.get_or_create(&RetriedBy { by }).inc();
+    }
+
+    fn event(&self, job: &Job, event: &Event) {
+        let EventKind::Moved { cause, to, outlook, .. } = event.kind else { return };
+        if let Some(outcome) = forge_outcome(to).filter(|_| outlook != Outlook::WillRetry) {
+            if event.attempt > 1 {
+                self.retried_ends.get_or_create(&EndedLabel { outcome }).inc();
+            }
+            if job.dead_lettered_at == Some(event.at) {
+                self.dead_letters.inc();
+            }
+        }
+        let scenario = Scenario { scenario: scenario(job) };
+        let add = |counter: &Count<Scenario>| {
+            counter.get_or_create(&scenario).inc();
+        };
+        match event.name() {
+            EventName::Created => add(&self.submitted),
+            EventName::Queued => add(&self.queued),
+            EventName::Requeued => add(&self.queued),
+            EventName::Assigned => self.queue_wait.observe(between(job.queued_at, event.at)),
+            EventName::Started => add(&self.running),
+            EventName::Succeeded => add(&self.succeeded),
+            // Work that is handed back did not fail; it only passes through FAILED on its way to the queue.
+            EventName::Failed if cause == Cause::HandBack => {}
+            EventName::Failed | EventName::Mixed => add(&self.failed),
+            EventName::TimedOut => {
+                add(&self.failed);
+                add(&self.timed_out);
+            }
+            EventName::Canceled => add(&self.canceled),
+            EventName::Progress | EventName::Emitted => {}
+        }
+        match cause {
+            Cause::RetryByUser => self.retried(BY_USER),
+            Cause::RetryByPolicy => self.retried(BY_POLICY),
+            Cause::LeaseExpired | Cause::RunnerLost => {
+                self.leases_lost.inc();
+            }
+            Cause::Start => self.assigned_wait.observe(between(last_before(job, event), event.at)),
+            Cause::Finish | Cause::Fail | Cause::Mixed | Cause::Timeout => {
+                self.execution.observe(between(job.started_at, event.at));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Observer for Metrics {
+    fn committed(&self, commit: &Commit<'_>) {
+        self.batch_commands.observe(commit.n_commands as f64);
+        self.commit.observe(commit.took.as_secs_f64());
+        self.heartbeats.inc_by(commit.n_heartbeats as u64);
+        for (job, event) in events(commit.changes) {
+            self.event(job, event);
+            log(job, event);
+        }
+        let expired = commit.changes.forgotten.iter().filter(|forgotten| forgotten.kept.is_some());
+        self.jobs_expired.fetch_add(expired.count() as u64, Ordering::Relaxed);
+        for entry in &commit.changes.journal {
+            if let JournalSubject::Webhook(notice) = &entry.about {
+                self.webhooks.disabled.inc();
+                log_disabled(entry.client, notice);
+            }
+        }
+    }
+
+    fn failed(&self, fault: Fault, _: usize) {
+        self.store_error(fault);
+    }
+
+    fn dropped(&self, sink: &str, n_events: u64) {
+        self.sinks.dropped(sink, n_events);
+    }
+
+    /// One line about all that went since the last one, in counts; none if nothing did. Jobs go at their own moments, the
+    /// rest with a sweep.
+    fn swept(&self, swept: &Swept) {
+        let jobs = self.jobs_expired.swap(0, Ordering::Relaxed);
+        if jobs == 0 && swept.total() == 0 {
+            return;
+        }
+        let Swept { journal_rows, tombstones, revoked_keys, deliveries, results, limits, blobs } = *swept;
+        tracing::info!(
+            event = "cleanup",
+            jobs,
+            results,
+            limits,
+            blobs,
+            tombstones,
+            revoked_keys,
+            deliveries,
+            journal_rows,
+            "removed what had outlived its time"
+        );
+    }
+}
+
+/// The events of a commit, each with its job. Events of jobs that were forgotten in the same breath have none.
+pub(crate) fn events(changes: &Changes) -> impl Iterator<Item = (&Job, &Event)> {
+    let jobs = changes.inserted.iter().map(|(job, _)| job).chain(&changes.updated);
+    let mut jobs: Vec<&Job> = jobs.collect();
+    // Nearly sorted as they are, for new jobs have ascending ids; a map would hash every id twice.
+    jobs.sort_unstable_by_key(|job| job.id);
+    let find = move |id: JobId| jobs.binary_search_by_key(&id, |job| job.id).ok().map(|at| jobs[at]);
+    changes
+        .journal
+        .iter()
+        .filter_map(JournalEntry::job_event)
+        .filter_map(move |(job, event)| Some((find(job)?, event)))
+}
+
+/// One line per change of state, with the fields of the specification.
+fn log(job: &Job, event: &Event) {
+    let EventKind::Moved { from, to, .. } = event.kind else { return };
+    let error = job.last_error().filter(|_| matches!(event.name(), EventName::Failed | EventName::TimedOut));
+    let simulated = job.head.definition.filter(|_| event.name() == EventName::Started);
+    tracing::info!(
+        job_id = %job.id,
+        client_id = %job.head.client,
+        event = forgerun_wire::words::event_name(event),
+        current_state = from.map(forgerun_wire::words::forge_state),
+        next_state = forgerun_wire::words::forge_state(to),
+        attempt = event.attempt,
+        scenario = scenario(job),
+        duration_ms = simulated.map(|definition| definition.duration_ms),
+        expected_outcome = simulated.map(|definition| expected_outcome(definition.work_kind, event.attempt)),
+        correlation_id = job.head.correlation_id.as_deref(),
+        error_code = error.map(|error| error.kind.entry().rfa),
+        error_message = error.map(reason),
+        "job changed state"
+    );
+}
+
+/// The worker's own reason for a failure, or the catalog's words where it gave none.
+fn reason(error: &AttemptError) -> &str {
+    let own = error.message.lines().next().unwrap_or_default();
+    if own.is_empty() { error.kind.entry().title } else { own }
+}
+
+fn log_disabled(client_id: ClientId, notice: &Notice) {
+    tracing::warn!(
+        webhook_id = %notice.webhook,
+        %client_id,
+        event = forgerun_wire::words::WEBHOOK_DISABLED,
+        reason = forgerun_wire::words::disabled_reason(notice.disabled.reason),
+        "webhook disabled"
+    );
+}
+
+const fn fault_label(fault: Fault) -> &'static str {
+    match fault {
+        Fault::Unavailable => "unavailable",
+        Fault::Timeout => "timeout",
+        Fault::Busy => "busy",
+        Fault::Full => "full",
+        Fault::Corrupt => "corrupt",
+        Fault::Rejected => "rejected",
+        Fault::TooNew => "too_new",
+        Fault::Unknown => "unknown",
+    }
+}
+
+/// A client may send any word as a method; a label must not take any.
+fn known_method(method: &str) -> &'static str {
+    let known = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
+    known.into_iter().find(|name| *name == method).unwrap_or("other")
+}
+
+pub(crate) fn scenario(job: &Job) -> &'static str {
+    match (&job.head.definition, &job.head.items) {
+        (Some(definition), _) => definition.work_kind.as_str(),
+        (None, Some(_)) => BATCH,
+        (None, None) => REAL,
+    }
+}
+
+/// How an attempt at a simulated kind of work is meant to end.
+fn expected_outcome(kind: WorkKind, attempt: u32) -> &'static str {
+    match kind.end(attempt) {
+        End::Success => "SUCCEEDED",
+        End::Failure { .. } => "FAILED",
+        End::Timeout => "TIMED_OUT",
+    }
+}
+
+fn last_before(job: &Job, event: &Event) -> Option<Time> {
+    job.history.events().take_while(|before| before.n < event.n).last().map(|before| before.at)
+}
+
+fn between(from: Option<Time>, to: Time) -> f64 {
+    from.map_or(0.0, |from| to.since(from).as_secs_f64())
+}
+
+/// From half a millisecond (a commit) to ten minutes (twice the wait that should alarm somebody).
+fn seconds() -> Histogram {
+    Histogram::new([
+        0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
+        120.0, 300.0, 600.0,
+    ])
+}

@@ -1,0 +1,177 @@
+//! What belongs to no dialect: is it alive, is it ready, what does it count, what does the API say of itself.
+
+mod start;
+
+use std::sync::{Arc, OnceLock};
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, VARY};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, get};
+use forgerun_core::catalog::Kind;
+use forgerun_core::state::State as JobState;
+use forgerun_engine::WorkerHandle;
+use forgerun_problem::schema;
+use forgerun_wire::{asyncapi, openapi};
+use serde_json::{Value, json};
+
+use crate::app::{App, NotReady};
+use crate::config::AuthMode;
+use crate::dialects::admin::queues;
+use crate::documents::Document;
+use crate::edge::{accept, respond};
+use crate::limits::{DEAD_LETTERS_COUNTED_MAX, SET_ASIDE_COUNTED_MAX, TROUBLE_AFTER_S, WEBHOOK_KEYS_FRESH};
+use crate::metrics::Format;
+use crate::problems;
+
+/// Where the JSON Schema of problems is.
+const SCHEMA: &str = "/schemas/async-job-problem-details.json";
+
+/// Where receivers find what to verify deliveries with.
+const WEBHOOK_KEYS: &str = "/.well-known/forgerun/webhook-keys";
+
+/// All pages.
+pub fn router(app: &Arc<App>) -> Router {
+    let pages = table().into_iter().fold(Router::new(), |pages, (path, page)| pages.route(path, page));
+    pages.with_state(app.clone()).merge(problems::router(&app.base))
+}
+
+/// The paths of all pages; those of problem types have a parameter.
+pub fn paths() -> Vec<&'static str> {
+    table().into_iter().map(|(path, _)| path).chain(problems::PATHS).collect()
+}
+
+fn table() -> [(&'static str, MethodRouter<Arc<App>>); 8] {
+    [
+        ("/", get(first_page)),
+        ("/health", get(health)),
+        ("/ready", get(ready)),
+        ("/metrics", get(metrics)),
+        (WEBHOOK_KEYS, get(webhook_keys)),
+        ("/openapi.json", document(openapi::MEDIA_TYPE, openapi_text)),
+        ("/asyncapi.yaml", document(asyncapi::MEDIA_TYPE, |app| asyncapi::text(&app.base))),
+        (SCHEMA, document(schema::MEDIA_TYPE_SCHEMA, |app| problem_schema(app).to_string())),
+    ]
+}
+
+/// A document that stays the same as long as the server runs. Written when it is first asked for: to write all of them takes
+/// longer than everything else that a server does before it is ready.
+fn document(media_type: &'static str, write: fn(&App) -> String) -> MethodRouter<Arc<App>> {
+    let document = Arc::new(OnceLock::new());
+    get(async move |State(app): State<Arc<App>>, headers: HeaderMap| {
+        document.get_or_init(|| Document::new(media_type, write(&app))).answer(&headers)
+    })
+}
+
+fn openapi_text(app: &App) -> String {
+    let operations = app.config.operations.iter();
+    let declared: Vec<openapi::DeclaredOperation<'_>> = operations
+        .map(|(name, operation)| openapi::DeclaredOperation { name, expected: operation.expected })
+        .collect();
+    let keys = match app.config.auth.mode {
+        AuthMode::Open => openapi::KeyPolicy::Optional,
+        AuthMode::Keys => openapi::KeyPolicy::Needed,
+    };
+    openapi::document_with(&app.base, &declared, keys).to_string()
+}
+
+fn problem_schema(app: &App) -> Value {
+    schema::document_at(&format!("{}{SCHEMA}", app.base))
+}
+
+/// For whoever opens the address of the server: a page for browsers, links for programs.
+async fn first_page(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    let page = match accept::prefers(&headers, "text/html", "application/json") {
+        true => Document::new("text/html; charset=utf-8", start::html()),
+        false => Document::new("application/json", start::json(&app.base)),
+    };
+    let mut response = page.answer(&headers);
+    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
+    response
+}
+
+/// Alive: the process answers. Says nothing of the store; that is `/ready`.
+async fn health() -> Response {
+    ([(CONTENT_TYPE, "application/json")], "{\"status\":\"ok\"}\n").into_response()
+}
+
+/// Ready: the store answers, the workers that there shall be are there, and the server is not on its way down.
+async fn ready(State(app): State<Arc<App>>) -> Response {
+    let why_not = match app.readiness().await {
+        Ok(()) => return ([(CONTENT_TYPE, "application/json")], "{\"status\":\"ready\"}\n").into_response(),
+        Err(why_not) => why_not,
+    };
+    let (kind, reason) = match why_not {
+        NotReady::Stopping => (Kind::StorageUnavailable, "stopping"),
+        NotReady::Workers => (Kind::WorkerUnavailable, "workers"),
+        NotReady::Store(error) => {
+            tracing::error!(%error, "the store does not work");
+            (Kind::StorageUnavailable, "store")
+        }
+        NotReady::StoreSilent => (Kind::StorageTimeout, "store"),
+        NotReady::Damaged(damage) => {
+            tracing::error!(damage, "the store is damaged");
+            (Kind::StorageError, "damaged")
+        }
+    };
+    not_ready(kind, reason)
+}
+
+fn not_ready(kind: Kind, reason: &str) -> Response {
+    let body = json!({"status": "not ready", "reason": reason, "code": kind.entry().rfa});
+    let mut response = respond::json(StatusCode::SERVICE_UNAVAILABLE, &body);
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(TROUBLE_AFTER_S));
+    response
+}
+
+/// The public keys that deliveries are signed with; none if they are not signed.
+async fn webhook_keys(State(app): State<Arc<App>>) -> Response {
+    let keys = match &app.webhook_keys {
+        None => json!({"keys": []}),
+        Some(keyring) => match keyring.current().await {
+            Ok(keys) => keys.document(),
+            Err(error) => {
+                tracing::error!(%error, "the webhook keys cannot be shown");
+                return not_ready(Kind::StorageUnavailable, "store");
+            }
+        },
+    };
+    let fresh = format!("public, max-age={}", WEBHOOK_KEYS_FRESH.as_secs());
+    ([(CONTENT_TYPE, "application/jwk-set+json".to_owned()), (CACHE_CONTROL, fresh)], keys.to_string())
+        .into_response()
+}
+
+/// For Prometheus. What can only be counted in the store is counted now.
+async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    if let Ok(queues) = app.engine.store().queues().await {
+        let waiting: i64 = queues.iter().map(|queue| queue.counts.of(JobState::Queued)).sum();
+        let active: i64 = queues.iter().map(|queue| queue.counts.active()).sum();
+        app.metrics.queue_depth.set(waiting);
+        app.metrics.active.set(active);
+    }
+    if let Ok(queues) = queues::unattended(&app).await {
+        app.metrics.set_unattended(queues.into_iter());
+    }
+    if let Ok(n_dead) = app.engine.store().dead_letters(DEAD_LETTERS_COUNTED_MAX).await {
+        app.metrics.dead_letter_depth.set(n_dead as i64);
+    }
+    if let Ok(rows) = app.engine.store().set_aside(SET_ASIDE_COUNTED_MAX).await {
+        app.metrics.rows_set_aside.set(rows.len() as i64);
+    }
+    if let Ok(due) = app.engine.store().next_delivery().await {
+        let late = due.map_or(0, |due| app.clock.now().since(due).as_secs());
+        app.metrics.webhooks.lag.set(late as i64);
+    }
+    if let Some(gauge) = app.worker().map(WorkerHandle::gauge) {
+        app.metrics.worker_busy.set(gauge.busy as i64);
+        app.metrics.worker_places.set((gauge.busy + gauge.free) as i64);
+    }
+    app.sinks.handles().iter().for_each(|handle| app.metrics.sinks.update(handle));
+    let format = match accept::prefers(&headers, Format::OPEN_METRICS, Format::PROMETHEUS) {
+        true => Format::OpenMetrics,
+        false => Format::Prometheus,
+    };
+    ([(CONTENT_TYPE, format.media_type())], app.metrics.text(format)).into_response()
+}

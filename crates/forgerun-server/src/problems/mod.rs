@@ -1,0 +1,171 @@
+//! The pages that the `type` of a problem leads to: what it means, which status it has where, whether and how to try again,
+//! what to do, an example. As HTML for people (no script, light or dark as they like it), as JSON and as XML for programs, in
+//! every language that problems have.
+//!
+//! - `about`: what there is to say about a type, taken from the catalog and from the code that makes problems;
+//! - `html`, `xml`: how it is said; JSON is the description as it stands;
+//! - `labels`: the words around it.
+
+mod html;
+mod labels;
+mod problem_type;
+mod xml;
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::http::header::{ACCEPT, VARY};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use forgerun_wire::language::Language;
+use serde_json::json;
+
+use crate::documents::Document;
+use crate::edge::language_of;
+use problem_type::ProblemType;
+
+/// All pages of a server.
+#[derive(Clone)]
+pub struct Pages {
+    /// The public address, without a trailing slash; empty when none is configured.
+    base: String,
+    /// Made when the first page is asked for: most servers never show one.
+    made: Arc<OnceLock<HashMap<PageKey, [Document; 3]>>>,
+}
+
+/// Which page, in which language; the index has no slug.
+type PageKey = (Option<&'static str>, Language);
+
+/// Where they are.
+pub const PATHS: [&str; 2] = ["/problems", "/problems/{slug}"];
+
+/// The routes.
+pub fn router(base: &str) -> Router {
+    let pages = Pages { base: base.to_owned(), made: Arc::default() };
+    let [all, one] = PATHS;
+    Router::new().route(all, get(index)).route(one, get(page)).with_state(pages)
+}
+
+async fn index(State(pages): State<Pages>, headers: HeaderMap) -> Response {
+    pages.answer(None, &headers)
+}
+
+async fn page(State(pages): State<Pages>, Path(slug): Path<String>, headers: HeaderMap) -> Response {
+    match problem_type::slugs().into_iter().find(|known| *known == slug) {
+        Some(slug) => pages.answer(Some(slug), &headers),
+        // Said like everything else that is not there, by the edge.
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
+}
+
+impl Pages {
+    fn answer(&self, slug: Option<&'static str>, headers: &HeaderMap) -> Response {
+        let lines = headers.get_all(ACCEPT).iter().filter_map(|line| line.to_str().ok());
+        let form = preferred(&lines.collect::<Vec<_>>().join(","));
+        let pages = self.made.get_or_init(|| make(&self.base));
+        let documents =
+            pages.get(&(slug, language_of(headers))).expect("every page is made in every language");
+        let mut response = documents[form as usize].answer(headers);
+        response.headers_mut().insert(VARY, HeaderValue::from_static("Accept, Accept-Language"));
+        response
+    }
+}
+
+fn make(base: &str) -> HashMap<PageKey, [Document; 3]> {
+    let mut pages = HashMap::new();
+    for language in Language::ALL {
+        let types: Vec<ProblemType> =
+            problem_type::slugs().into_iter().map(|slug| ProblemType::new(base, slug, language)).collect();
+        let forms = |html: String, json: String, xml: String| {
+            [("text/html; charset=utf-8", html), ("application/json", json), ("application/xml", xml)]
+                .map(|(media_type, text)| Document::new(media_type, text).in_language(language.tag()))
+        };
+        let json = json!({"language": language.tag(), "problems": types});
+        let index = forms(html::index(&types, language), json.to_string(), xml::index(&types, language));
+        pages.insert((None, language), index);
+        for about in &types {
+            let json = serde_json::to_string(about).expect("texts and numbers");
+            let page = forms(html::page(about, language), json, xml::page(about, language));
+            pages.insert((Some(about.slug), language), page);
+        }
+    }
+    pages
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PageFormat {
+    Html = 0,
+    Json = 1,
+    Xml = 2,
+}
+
+/// The form with the highest quality; at equal quality HTML, which is what the type of a problem promises.
+fn preferred(accept: &str) -> PageFormat {
+    let quality = |names: &[&str]| {
+        let mut best = 0.0_f32;
+        for range in accept.split(',') {
+            let mut parts = range.split(';').map(str::trim);
+            let name = parts.next().unwrap_or("").to_ascii_lowercase();
+            let weight =
+                parts.find_map(|part| part.strip_prefix("q=")).and_then(|q| q.parse().ok()).unwrap_or(1.0);
+            if names.contains(&name.as_str()) {
+                best = best.max(weight);
+            }
+        }
+        best
+    };
+    let html = quality(&["text/html", "application/xhtml+xml", "text/*", "*/*"]);
+    let json = quality(&["application/json", "application/problem+json", "application/*"]);
+    let xml = quality(&["application/xml", "text/xml", "application/problem+xml"]);
+    match () {
+        () if html >= json && html >= xml && html > 0.0 => PageFormat::Html,
+        () if xml > json => PageFormat::Xml,
+        () if json > 0.0 => PageFormat::Json,
+        () => PageFormat::Html,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forgerun_core::catalog::Kind;
+    use forgerun_wire::language;
+
+    use super::*;
+
+    #[test]
+    fn the_accept_header_picks_the_form_and_html_is_the_default() {
+        let browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+        for (accept, wanted) in [
+            ("*/*", PageFormat::Html),
+            ("", PageFormat::Html),
+            (browser, PageFormat::Html),
+            ("application/json", PageFormat::Json),
+            ("application/json;q=0.5, application/xml", PageFormat::Xml),
+            ("application/problem+json", PageFormat::Json),
+            ("image/png", PageFormat::Html),
+        ] {
+            assert_eq!(preferred(accept), wanted, "{accept}");
+        }
+    }
+
+    #[test]
+    fn every_kind_has_a_page_with_uri_title_status_meaning_and_remedy() {
+        for language in Language::ALL {
+            for kind in Kind::ALL {
+                let (entry, words) = (kind.entry(), language::words(*kind, language));
+                let about = ProblemType::new("https://forge.example", entry.slug, language);
+                assert_eq!(about.type_uri, format!("https://forge.example/problems/{}", entry.slug));
+                assert_eq!(about.title, words.title);
+                assert!(!about.status.v1.is_empty());
+                let page = html::page(&about, language);
+                for text in [words.title, words.meaning, words.remedy, entry.rfa, entry.ojs_or_custom()] {
+                    assert!(page.contains(&xml::escape(text)), "{kind:?}: {text}");
+                }
+                assert!(!page.contains("<script"));
+            }
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! The running server: open the store, start the engine, listen, serve, stop.
+//!
+//! ```text
+//!   signals installed ─► store open ─► engine ─► bound ─► ready(address) ─► serving ─► SIGTERM/SIGINT
+//!   ─► no new connections, waiting requests let go, work finished or handed back ─► engine writes what it accepted
+//!                                                        └─ second signal or STOP_GRACE: leave the rest
+//!   ─► the last traces are sent ─► done
+//! ```
+//!
+//! The handlers for signals are in place before anybody is told that the server is ready, so that whoever stops it
+//! at that very moment gets a graceful stop.
+
+mod sharing;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::Arc;
+
+use forgerun_engine::{Clock, StoreClock};
+use forgerun_store::memory::Memory;
+#[cfg(feature = "s3")]
+use forgerun_store::objects::{S3, S3Options};
+use forgerun_store::postgres::{Options as PostgresOptions, Postgres};
+use forgerun_store::sqlite::{Options as SqliteOptions, Sqlite};
+use forgerun_store::{Fault, ObjectPlace, Store};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+use tracing::{debug, info, warn};
+
+use crate::Running;
+use crate::app::{App, Bounds};
+use crate::config::{Config, Database, Results};
+use crate::connections::{self, ConnectionTerms};
+use crate::edge::HttpService;
+#[cfg(feature = "grpc")]
+use crate::limits::GRPC_CONNECTIONS_MAX;
+use crate::limits::STOP_GRACE;
+use crate::pages;
+use crate::tallies::TallyHandle;
+use sharing::DatabaseUse;
+
+/// Why the server could not start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The store cannot be opened.
+    #[error("could not open the store: {0}")]
+    Store(#[source] forgerun_store::Error),
+    /// The object store for large results does not let us in.
+    #[error("could not use results.store: {0}")]
+    Objects(#[source] forgerun_store::Error),
+    /// There is none to do something to.
+    #[error("there is no store at {}; forgerun serve makes one", .0.display())]
+    NoStore(PathBuf),
+    /// The engine did not start.
+    #[error("could not start: {0}")]
+    Start(#[source] forgerun_engine::Error),
+    /// The address is taken, or is not ours.
+    #[error("could not listen on {address}: {source}{}", listen_hint(source))]
+    Listen {
+        /// What was asked for.
+        address: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// TLS was asked for, and there is nothing to show.
+    #[error("could not serve gRPC over TLS: {0}")]
+    Certificate(String),
+    /// A part that nothing works without broke down; the log says which.
+    #[error("the engine broke down")]
+    Broken,
+    /// No handler for signals: the server could not be stopped gracefully.
+    #[error("could not wait for signals: {0}")]
+    Signals(#[source] io::Error),
+}
+
+impl ServeError {
+    /// Whether the database does not answer.
+    pub fn is_unreachable(&self) -> bool {
+        matches!(self, ServeError::Store(error) if matches!(error.fault, Fault::Unavailable | Fault::Timeout))
+    }
+}
+
+/// Where a server listens.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerAddresses {
+    /// HTTP.
+    pub http: SocketAddr,
+    /// gRPC, where it is served.
+    pub grpc: Option<SocketAddr>,
+}
+
+/// What the server tells when it listens.
+pub type Ready = Box<dyn FnOnce(ServerAddresses)>;
+
+/// Runs the server until it is asked to stop. `ready` is called once, with the addresses it listens on, as soon as it
+/// can serve.
+pub fn serve(config: Config, ready: Ready) -> Running<'static, Result<(), ServeError>> {
+    Box::pin(run(config, ready))
+}
+
+async fn run(mut config: Config, ready: Ready) -> Result<(), ServeError> {
+    let mut stop = StopSignals::install().map_err(ServeError::Signals)?;
+    // Bound first: an address that is taken is no reason to touch a database.
+    let (listener, address) = listen(config.server.listen).await?;
+    let grpc = GrpcListener::bind(&mut config).await?;
+    let addresses = ServerAddresses { http: address, grpc: grpc.as_ref().map(|grpc| grpc.address) };
+    let clock = Arc::new(StoreClock::default());
+    let store = open(&config, &*clock).await?;
+    clock.compare(&*store).await.map_err(ServeError::Store)?;
+    let timekeeper = tokio::spawn(clock.clone().follow(store.clone()));
+    let _use = database_use(&config.server.database);
+    let app = App::start(config, store, clock, Bounds::default()).await.map_err(ServeError::Start)?;
+    if app.config.registers_nobody() {
+        warn!(
+            "no client can be registered: that needs the operator's token, and auth.admin_token is not set"
+        );
+    }
+    if app.config.sim.enabled {
+        info!(
+            "simulation is on: jobs with a work_kind, and jobs of /v1 without job_type, are simulated and run nothing of yours; \
+             turn it off with sim.enabled = false (FORGERUN_SIM__ENABLED=false)"
+        );
+    } else {
+        info!(
+            "simulation is off: a request that would be simulated is refused; turn it on with sim.enabled = true"
+        );
+    }
+    app.work();
+    app.deliver();
+    app.redrive();
+    app.show_up();
+    let tallies = TallyHandle::start(&app).await;
+    #[cfg(feature = "amqp")]
+    let bridge = crate::bridge::Bridge::start(&app);
+    let leave_brokers = async {
+        #[cfg(feature = "amqp")]
+        if let Some(bridge) = bridge {
+            bridge.stop().await;
+        }
+    };
+    app.start_sinks();
+    let ended = listening(&app, listener, grpc, &mut stop, leave_brokers, || {
+        let grpc = addresses.grpc.map(tracing::field::display);
+        info!(address = %address, grpc, version = env!("CARGO_PKG_VERSION"), "listening");
+        ready(addresses);
+    })
+    .await;
+    if let Some(tallies) = tallies {
+        tallies.stop().await;
+    }
+    app.engine.stop().await;
+    app.stop_traces().await;
+    timekeeper.abort();
+    info!("stopped");
+    ended
+}
+
+/// Says in the log if other servers use the same file; to be kept while this one does.
+fn database_use(database: &Database) -> Option<DatabaseUse> {
+    let Database::Sqlite(path) = database else { return None };
+    match DatabaseUse::beside(path) {
+        Ok(database_use) => {
+            if database_use.is_shared {
+                warn!(database = %path.display(), "another server uses this database file too; they share its jobs");
+            }
+            Some(database_use)
+        }
+        Err(error) => {
+            // Some network file systems have no such locks; everything else works.
+            debug!(database = %path.display(), %error, "could not find out whether others use the file");
+            None
+        }
+    }
+}
+
+/// Serves connections until told to stop, then lets them end. `leave_brokers` ends what comes in by other roads.
+async fn listening(
+    app: &Arc<App>,
+    listener: TcpListener,
+    grpc: Option<GrpcListener>,
+    stop: &mut StopSignals,
+    leave_brokers: impl Future<Output = ()>,
+    ready: impl FnOnce(),
+) -> Result<(), ServeError> {
+    let (stopping, stopped) = watch::channel(false);
+    let told = || {
+        let mut stopped = stopped.clone();
+        async move {
+            // A dropped sender means that `serve` was dropped: stopping is right then too.
+            let _ = stopped.wait_for(|stopped| *stopped).await;
+        }
+    };
+    let service = HttpService::new(app.clone(), pages::router(app));
+    let terms = connection_terms(app, grpc.is_some());
+    let over_grpc = async {
+        if let Some(grpc) = grpc {
+            grpc.serve(app.clone(), terms, told()).await;
+        }
+    };
+    let mut server = pin!(async {
+        tokio::join!(connections::serve(listener, service, terms, told()), over_grpc);
+    });
+    ready();
+
+    let ended = tokio::select! {
+        () = &mut server => unreachable!("it ends when it is told to"),
+        signal = stop.next() => {
+            info!(signal, "stopping");
+            Ok(())
+        }
+        // Whoever watches over the process starts it again.
+        () = app.engine.stopping() => Err(ServeError::Broken),
+    };
+    app.begin_stop();
+    stopping.send_replace(true);
+    let drained = async {
+        tokio::join!(
+            server,
+            app.stop_work(),
+            app.stop_deliveries(),
+            app.stop_redrives(),
+            app.stop_sinks(),
+            leave_brokers
+        )
+    };
+    tokio::select! {
+        drained = timeout(STOP_GRACE, drained) => if drained.is_err() {
+            warn!(grace_s = STOP_GRACE.as_secs(), "stopped with connections still open");
+        },
+        signal = stop.next() => warn!(signal, "stopped at once"),
+    }
+    ended
+}
+
+/// The terms of the operator, with no more connections than there are descriptors for. Those of gRPC have a quarter of these.
+fn connection_terms(app: &App, with_grpc: bool) -> ConnectionTerms {
+    let terms = ConnectionTerms::new(&app.config.limits);
+    let Some(n) = connections::n_by_descriptors() else { return terms };
+    let n_max = terms.n_max.min(if with_grpc { n - n / 4 } else { n });
+    if n_max < terms.n_max {
+        info!(connections = n_max, "connections limited by the number of open files (ulimit -n)");
+    }
+    ConnectionTerms { n_max, ..terms }
+}
+
+/// Opens a store that is there already: a mistyped path must not pass for a store with nothing in it.
+pub(crate) async fn open_existing(config: &Config, clock: &dyn Clock) -> Result<Arc<dyn Store>, ServeError> {
+    match &config.server.database {
+        Database::Sqlite(path) if !path.exists() => Err(ServeError::NoStore(path.clone())),
+        Database::Sqlite(_) | Database::Postgres(_) | Database::Memory => open(config, clock).await,
+    }
+}
+
+/// Opens the store that the configuration names, and brings its schema up to date.
+async fn open(config: &Config, clock: &dyn Clock) -> Result<Arc<dyn Store>, ServeError> {
+    let objects = objects(&config.results).await.map_err(ServeError::Objects)?;
+    open_database(&config.server.database, clock, objects).await.map_err(ServeError::Store)
+}
+
+async fn open_database(
+    database: &Database,
+    clock: &dyn Clock,
+    objects: Option<Arc<dyn ObjectPlace>>,
+) -> Result<Arc<dyn Store>, forgerun_store::Error> {
+    match database {
+        Database::Memory => Ok(Arc::new(Memory::new())),
+        Database::Sqlite(path) => {
+            let path = path.clone();
+            let options = SqliteOptions { objects, ..SqliteOptions::default() };
+            let opened = spawn_blocking(move || Sqlite::open_with(&path, options)).await;
+            let store = opened.map_err(|error| forgerun_store::Error::new(Fault::Unavailable, error))??;
+            Ok(Arc::new(store))
+        }
+        Database::Postgres(url) => {
+            let options = PostgresOptions { objects, ..PostgresOptions::new(clock.random() as u64) };
+            Ok(Arc::new(Postgres::connect(url.expose(), options).await?))
+        }
+    }
+}
+
+/// The object store for large results. One that is away is no reason not to start: everything else works. One that does not let us in
+/// is a mistake in the configuration.
+#[cfg(feature = "s3")]
+async fn objects(results: &Results) -> Result<Option<Arc<dyn ObjectPlace>>, forgerun_store::Error> {
+    let Some(store) = results.store.clone() else { return Ok(None) };
+    let secret = results.secret_access_key.as_ref().map(|secret| secret.expose().to_owned());
+    let objects = S3::new(S3Options {
+        bucket: store.bucket,
+        prefix: store.prefix,
+        endpoint: results.endpoint.clone(),
+        region: results.region.clone(),
+        key: results.access_key_id.clone().zip(secret),
+    })?;
+    match objects.check().await {
+        Err(error) if error.fault == Fault::Rejected => return Err(error),
+        Err(error) => warn!(%error, "the object store is away; large results are refused until it is back"),
+        Ok(()) => {}
+    }
+    Ok(Some(Arc::new(objects)))
+}
+
+/// None: the configuration cannot ask for it.
+#[cfg(not(feature = "s3"))]
+async fn objects(_: &Results) -> Result<Option<Arc<dyn ObjectPlace>>, forgerun_store::Error> {
+    Ok(None)
+}
+
+/// What to do about an address that cannot be listened on.
+fn listen_hint(source: &std::io::Error) -> &'static str {
+    match source.kind() {
+        std::io::ErrorKind::AddrInUse => "; choose another with --listen, such as --listen 127.0.0.1:8081",
+        _ => "",
+    }
+}
+
+async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
+    let failed = |source| ServeError::Listen { address, source };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    Ok((listener, bound))
+}
+
+/// The listener for gRPC, and who the server is there.
+struct GrpcListener {
+    address: SocketAddr,
+    #[cfg(feature = "grpc")]
+    listener: TcpListener,
+    #[cfg(feature = "grpc")]
+    tls: Option<connections::TlsIdentity>,
+}
+
+impl GrpcListener {
+    /// Listens where the configuration says. An address that nobody asked for may be taken: then there is none.
+    #[cfg(feature = "grpc")]
+    async fn bind(config: &mut Config) -> Result<Option<GrpcListener>, ServeError> {
+        let grpc = &mut config.grpc;
+        let tls = match (&grpc.tls_cert, &grpc.tls_key) {
+            (None, None) => None,
+            (Some(cert), Some(key)) => {
+                let identity = connections::TlsIdentity::read(cert, key);
+                Some(identity.map_err(|error| ServeError::Certificate(error.to_string()))?)
+            }
+            (cert, _) => {
+                let (set, missing) = if cert.is_some() { ("cert", "key") } else { ("key", "cert") };
+                let both = format!("grpc.tls.{set} is set, and grpc.tls.{missing} is not");
+                return Err(ServeError::Certificate(both));
+            }
+        };
+        let Some(address) = grpc.addr else { return Ok(None) };
+        match listen(address).await {
+            Ok((listener, address)) => Ok(Some(GrpcListener { address, listener, tls })),
+            Err(error) if grpc.is_optional => {
+                info!(%error, "gRPC is not served");
+                grpc.addr = None;
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Nobody: the configuration cannot ask for it.
+    #[cfg(not(feature = "grpc"))]
+    async fn bind(_: &mut Config) -> Result<Option<GrpcListener>, ServeError> {
+        Ok(None)
+    }
+
+    #[cfg(feature = "grpc")]
+    async fn serve(self, app: Arc<App>, terms: ConnectionTerms, stopping: impl Future<Output = ()>) {
+        let service = crate::dialects::grpc::GrpcService::new(app);
+        let n_max = connections::n_by_descriptors().map_or(GRPC_CONNECTIONS_MAX, |n| (n / 4).max(1));
+        let terms = ConnectionTerms { n_max: n_max.min(GRPC_CONNECTIONS_MAX), ..terms };
+        connections::serve_grpc(self.listener, service, terms, self.tls, stopping).await;
+    }
+
+    #[cfg(not(feature = "grpc"))]
+    async fn serve(self, _: Arc<App>, _: ConnectionTerms, _: impl Future<Output = ()>) {}
+}
+
+/// The signals that ask for a stop.
+struct StopSignals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl StopSignals {
+    fn install() -> io::Result<StopSignals> {
+        Ok(StopSignals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Waits for the next of them. Safe to cancel: a signal that nobody took stays pending.
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}

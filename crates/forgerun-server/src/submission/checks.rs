@@ -1,0 +1,214 @@
+//! What a submission of the right shape must still satisfy on this server. All that is wrong is said at once, in the words of
+//! the dialect.
+
+use std::time::Duration;
+
+use forgerun_core::catalog::Kind;
+use forgerun_core::job::{BadQueueName, Head, Name};
+use forgerun_core::time::Time;
+use forgerun_schema::Misfit;
+use forgerun_wire::problem::{Refused, Violation};
+
+use super::{Checked, Submission};
+use crate::app::App;
+use crate::config::{Limits, PrivateTargets};
+use crate::edge::ApiError;
+use crate::limits::{ENVELOPE_BYTES_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
+use crate::schemas;
+use crate::webhooks::Target;
+
+/// How far the clocks of client and server may differ (C-58).
+const SKEW: Duration = Duration::from_secs(1);
+
+/// The rule that moments in the past break.
+const FUTURE: &str = "future";
+
+/// What a dialect calls the members that are checked here, and how it refuses.
+#[derive(Clone, Copy)]
+pub struct SubmissionTerms {
+    /// The queue.
+    pub queue: &'static str,
+    /// Where to tell of changes.
+    pub callback: &'static str,
+    /// The idempotency key.
+    pub key: &'static str,
+    /// The moment to begin at; `None` where one in the past means at once.
+    pub execution_at: Option<&'static str>,
+    /// The moment to have ended by.
+    pub deadline: &'static str,
+    /// The payload.
+    pub payload: &'static str,
+    /// What is simulated.
+    pub work_kind: &'static str,
+    /// The type of real work where that would make a job real that is simulated otherwise; `None` where leaving out the former does.
+    pub job_type: Option<&'static str>,
+    /// How large a payload may be.
+    pub payload_bytes_max: fn(&Limits) -> usize,
+    /// A refusal that names everything that is wrong.
+    pub refused: fn(Kind, Vec<Violation>) -> Box<Refused>,
+}
+
+/// What is known of a submission beside the job itself.
+#[derive(Clone, Copy)]
+pub struct Sent<'a> {
+    /// The idempotency key that counts.
+    pub key: Option<&'a str>,
+    /// The size of the whole request. What stands beside a payload has little to say, so a request far above its bound is
+    /// payload by another name. 0 where only the payload counts.
+    pub bytes: usize,
+    /// Whether its callback may lead to a private address.
+    pub private: PrivateTargets,
+}
+
+/// All that is wrong with a submission.
+#[derive(Default)]
+pub struct Violations(Vec<(Kind, Violation)>);
+
+impl Violations {
+    /// Adds one about a member.
+    pub fn add(&mut self, kind: Kind, member: &str, detail: impl Into<String>, constraint: &'static str) {
+        let violation = Violation { pointer: format!("#/{member}"), detail: detail.into(), constraint };
+        self.0.push((kind, violation));
+    }
+
+    /// A refusal of the kind of the first complaint; `None` if there is none.
+    fn refusal(self, terms: &SubmissionTerms) -> Option<Box<Refused>> {
+        let (kind, _) = self.0.first()?;
+        let kind = *kind;
+        Some((terms.refused)(kind, self.0.into_iter().map(|(_, violation)| violation).collect()))
+    }
+
+    /// Whether nothing is wrong but that the moment to begin at, or to have ended by, is over.
+    fn is_only_late(&self) -> bool {
+        self.0.iter().all(|(_, violation)| violation.constraint == FUTURE)
+    }
+}
+
+impl Submission {
+    /// Holds the submission to the rules of this server. `wrong` is what the dialect itself has found.
+    ///
+    /// A job that should have begun before is refused, unless it has an idempotency key: then it may repeat one that was in
+    /// time, which only the engine can say.
+    pub async fn check(
+        mut self,
+        app: &App,
+        terms: &SubmissionTerms,
+        sent: Sent<'_>,
+        mut wrong: Violations,
+    ) -> Result<Checked, ApiError> {
+        let now = self.head.created_at;
+        // The items of a batch are many small payloads; the bound on bodies is theirs.
+        let sent_bytes = if self.input.items.is_empty() { sent.bytes } else { 0 };
+        if let Some(queue) = self.queue.take().and_then(|name| wrong.queue(terms, &name)) {
+            self.head.queue = queue;
+        }
+        self.head.callback = self.head.callback.and_then(|url| wrong.callback(sent.private, terms, &url));
+        wrong.key(terms, sent.key);
+        wrong.payload(
+            (terms.payload_bytes_max)(&app.config.limits),
+            terms,
+            self.input.payload.len(),
+            sent_bytes,
+        );
+        wrong.execution_at(terms, self.head.execution_at, now);
+        wrong.deadline(terms, &self.head);
+        wrong.schema(terms, schemas::misfits(app, &self).await?);
+        wrong.simulated(app, terms, &self);
+        let may_repeat = sent.key.is_some() && wrong.is_only_late();
+        match wrong.refusal(terms) {
+            Some(refused) if !may_repeat => Err(refused.into()),
+            too_late => Ok(Checked { submission: self, too_late }),
+        }
+    }
+}
+
+impl Violations {
+    /// The queue of this name.
+    fn queue(&mut self, terms: &SubmissionTerms, name: &str) -> Option<Name> {
+        let bad = match Name::queue(name) {
+            Ok(queue) => return Some(queue),
+            Err(BadQueueName::TooLong) => Kind::QueueNameTooLong,
+            Err(BadQueueName::Form) => Kind::InvalidQueue,
+        };
+        self.add(bad, terms.queue, BadQueueName::RULE, "format");
+        None
+    }
+
+    /// The URL as it is kept, if a job may report there. Webhooks are kept in the same spelling, so that one place hears of an event once.
+    fn callback(&mut self, private: PrivateTargets, terms: &SubmissionTerms, url: &str) -> Option<String> {
+        match Target::parse_new(url, private) {
+            Ok(target) => Some(target.as_str().to_owned()),
+            Err(objection) => {
+                self.add(Kind::InvalidCallbackUrl, terms.callback, objection.to_string(), "format");
+                None
+            }
+        }
+    }
+
+    /// Whether a job that would be simulated may be.
+    fn simulated(&mut self, app: &App, terms: &SubmissionTerms, submission: &Submission) {
+        if app.config.sim.enabled || !submission.is_simulated() {
+            return;
+        }
+        let real = match terms.job_type {
+            Some(member) => format!("name a `{member}` for work that your workers do"),
+            None => "leave it out for work that your workers do".to_owned(),
+        };
+        let detail = format!(
+            "would be simulated, and simulation is off on this server: {real}, or turn simulation on with `sim.enabled = true`"
+        );
+        self.add(Kind::InvalidArgs, terms.work_kind, detail, "simulation");
+    }
+
+    /// Whether an idempotency key will do.
+    fn key(&mut self, terms: &SubmissionTerms, key: Option<&str>) {
+        if let Err(detail) = key.map_or(Ok(()), check_key) {
+            self.add(Kind::InvalidArgs, terms.key, detail, "format");
+        }
+    }
+
+    fn payload(
+        &mut self,
+        bytes_max: usize,
+        terms: &SubmissionTerms,
+        payload_bytes: usize,
+        sent_bytes: usize,
+    ) {
+        if payload_bytes > bytes_max || sent_bytes > bytes_max + ENVELOPE_BYTES_MAX {
+            let detail = format!("is larger than {} KB", bytes_max / 1024);
+            self.add(Kind::JobPayloadTooLarge, terms.payload, detail, "maxLength");
+        }
+    }
+
+    /// Whether the payload is what the schema of its type says.
+    fn schema(&mut self, terms: &SubmissionTerms, misfits: Vec<Misfit>) {
+        for Misfit { pointer, detail } in misfits {
+            self.add(Kind::SchemaMismatch, &format!("{}{pointer}", terms.payload), detail, "schema");
+        }
+    }
+
+    fn execution_at(&mut self, terms: &SubmissionTerms, moment: Option<Time>, now: Time) {
+        let Some(member) = terms.execution_at else { return };
+        if moment.is_some_and(|moment| moment + SKEW < now) {
+            self.add(Kind::ScheduleInPast, member, "lies in the past", FUTURE);
+        }
+    }
+
+    fn deadline(&mut self, terms: &SubmissionTerms, head: &Head) {
+        let Some(deadline) = head.deadline else { return };
+        if deadline <= head.created_at {
+            self.add(Kind::InvalidArgs, terms.deadline, "lies in the past", FUTURE);
+        } else if head.execution_at.is_some_and(|start| deadline <= start) {
+            let detail = "lies before the moment at which the job is to begin";
+            self.add(Kind::InvalidArgs, terms.deadline, detail, "order");
+        }
+    }
+}
+/// Whether an idempotency key will do, of a job or of a workflow; if not, what it must be.
+pub fn check_key(key: &str) -> Result<(), String> {
+    if key.len() > IDEMPOTENCY_KEY_BYTES_MAX || key.chars().any(char::is_control) {
+        let detail = format!("must have at most {IDEMPOTENCY_KEY_BYTES_MAX} bytes and no control characters");
+        return Err(detail);
+    }
+    Ok(())
+}

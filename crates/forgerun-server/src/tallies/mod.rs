@@ -1,0 +1,175 @@
+//! Limits that hold for all nodes together, though each counts in memory.
+//!
+//! ```text
+//!   requests ──► limiter ──► tally of this node ──► store ──► the other nodes ──► their limiters
+//!                   ▲                                                                   │
+//!                   └────────────────── the same, the other way round ◄────────────────┘
+//! ```
+//!
+//! A few times per second a node writes what its callers spent since it last did, if anything, and reads what the others wrote. So a caller can
+//! spend at several nodes what it sends to them in one such interval; that leaves a debt, and it waits the longer. Which keys changed is told on the
+//! same way. Quotas are added up in the store itself, because they hold for good.
+//!
+//! A store that nobody shares has no tallies. Without its store a node counts alone.
+
+mod reader;
+mod writer;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use forgerun_core::id::ClientId;
+use forgerun_core::tally::NodeTally;
+use forgerun_core::{Answer, Command};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use self::reader::TallyReader;
+use self::writer::TallyWriter;
+use crate::app::App;
+use crate::limits::{
+    PAGE_MAX, QUOTAS_PER_ROUND, READY_TIMEOUT, TALLY_EVERY, TALLY_KEYS_MAX, TALLY_STOP_GRACE,
+};
+
+/// What requests have for the other nodes.
+#[derive(Debug, Default)]
+pub struct NodeNews {
+    keys_changed: Mutex<Vec<ClientId>>,
+    news: Notify,
+}
+
+impl NodeNews {
+    /// A key of a client changed; others shall hear of it at once.
+    pub(crate) fn key_changed(&self, client: ClientId) {
+        let mut changed = self.keys_changed.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nobody takes them on a store of one's own.
+        if changed.len() < TALLY_KEYS_MAX {
+            changed.push(client);
+        }
+        self.news.notify_one();
+    }
+
+    fn take(&self) -> Vec<ClientId> {
+        std::mem::take(&mut *self.keys_changed.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The loop that tells and hears. Dropped, it is cut off.
+pub struct TallyHandle {
+    stop: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+impl TallyHandle {
+    /// Begins, and returns when it is known what callers have spent so far; `None` if there is nobody to tell.
+    pub async fn start(app: &Arc<App>) -> Option<TallyHandle> {
+        let is_shared = app.engine.store().is_shared();
+        if !is_shared && !app.limiter.has_quota() {
+            return None;
+        }
+        let (stop, stopped) = watch::channel(false);
+        let mut tallies = TallyLoop {
+            app: app.clone(),
+            writer: TallyWriter::default(),
+            reader: TallyReader::default(),
+            is_shared,
+        };
+        // A store in trouble is no reason to wait for long: the loop tries again.
+        if is_shared {
+            let _ = timeout(READY_TIMEOUT, tallies.hear()).await;
+        }
+        Some(TallyHandle { stop, task: tokio::spawn(tallies.run(stopped)) })
+    }
+
+    /// Tells what there is, and ends.
+    pub async fn stop(mut self) {
+        self.stop.send_replace(true);
+        let _ = timeout(TALLY_STOP_GRACE, &mut self.task).await;
+    }
+}
+
+impl Drop for TallyHandle {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+struct TallyLoop {
+    app: Arc<App>,
+    writer: TallyWriter,
+    reader: TallyReader,
+    is_shared: bool,
+}
+
+impl TallyLoop {
+    async fn run(mut self, mut stopped: watch::Receiver<bool>) {
+        loop {
+            let is_last = *stopped.borrow_and_update();
+            self.round().await;
+            if is_last {
+                return;
+            }
+            tokio::select! {
+                // A handle that is gone without a word wants the same.
+                _ = stopped.changed() => {}
+                () = self.app.node_news.news.notified() => {}
+                () = self.app.clock.sleep(TALLY_EVERY) => {}
+            }
+        }
+    }
+
+    async fn round(&mut self) {
+        if self.is_shared {
+            self.tell().await;
+            self.hear().await;
+        }
+        self.add_quotas().await;
+    }
+
+    /// Writes what is new here. What could not be written is told the next time.
+    async fn tell(&mut self) {
+        let app = &self.app;
+        self.writer.begin();
+        for limiter in app.limiters() {
+            limiter.take_untold(|key, n, full_at| self.writer.spent(key, n, full_at));
+        }
+        app.node_news.take().into_iter().for_each(|client| self.writer.key_changed(client));
+        let Some(tally) = self.writer.tally(app.node.as_str(), app.clock.now()) else { return };
+        match app.engine.run(Command::Tally(tally.into())).await {
+            Ok(_) => self.writer.written(),
+            Err(error) => tracing::debug!(%error, "could not tell other nodes what callers spent"),
+        }
+    }
+
+    /// Counts what is new elsewhere.
+    async fn hear(&mut self) {
+        let app = &self.app;
+        let tallies: Result<Vec<NodeTally>, _> =
+            app.engine.store().records(None, String::new(), PAGE_MAX).await;
+        let mut tallies = match tallies {
+            Ok(tallies) => tallies,
+            Err(error) => return tracing::debug!(%error, "could not hear what callers spent elsewhere"),
+        };
+        tallies.retain(|tally| tally.node != app.node.as_str());
+        let news = self.reader.hear(&tallies);
+        let now = app.clock.now();
+        for (key, spent) in news.spent {
+            app.limiters().for_each(|limiter| limiter.hear(key, spent, now));
+        }
+        news.keys_changed.into_iter().for_each(|client| app.keys_changed_elsewhere(client));
+    }
+
+    /// Adds what clients spent of their quotas to what the store knows. If it does not say whether it has, the same is added again.
+    async fn add_quotas(&self) {
+        let limiter = &self.app.limiter;
+        let untold = limiter.quota_untold(QUOTAS_PER_ROUND);
+        if !limiter.has_quota() || untold.is_empty() {
+            return;
+        }
+        match self.app.engine.run(Command::Spend(untold.clone())).await {
+            Ok(Answer::Spent(spent)) => limiter.quota_told(&untold, &spent, self.app.clock.now()),
+            Ok(other) => tracing::debug!(?other, "could not add up quotas"),
+            Err(error) => tracing::debug!(%error, "could not add up quotas"),
+        }
+    }
+}

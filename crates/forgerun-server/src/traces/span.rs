@@ -1,0 +1,96 @@
+//! A span that has ended: all that is told of one step.
+
+use forgerun_core::random::mix;
+use forgerun_core::time::Time;
+
+/// A span that has ended.
+#[derive(Clone, Debug)]
+pub(super) struct Span {
+    pub(super) trace: u128,
+    pub(super) id: u64,
+    pub(super) parent: Option<u64>,
+    pub(super) name: SpanName,
+    pub(super) kind: SpanKind,
+    pub(super) began: Time,
+    pub(super) ended: Time,
+    /// What went wrong, if something did.
+    pub(super) error: Option<&'static str>,
+    pub(super) attributes: Vec<(&'static str, AttributeValue)>,
+    /// A span of another trace that this one is about.
+    pub(super) link: Option<(u128, u64)>,
+}
+
+/// What a span is called: few names, so that they can be grouped by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SpanName {
+    /// A step of a job.
+    Step(&'static str),
+    /// A request: its method and the pattern of its route.
+    Request(&'static str, &'static str),
+}
+
+/// Which side of a conversation a span tells of, by OTLP's numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SpanKind {
+    Internal = 1,
+    Server = 2,
+    Client = 3,
+}
+
+/// The value of an attribute. No secrets and no payloads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum AttributeValue {
+    Word(&'static str),
+    Text(String),
+    Number(i64),
+}
+
+/// What a span is of its subject, which has an id of 128 bits: with it, the id of the span.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum SpanPart {
+    /// The request that brought it into the world.
+    Birth,
+    /// A request about it.
+    Request,
+    /// Its nth execution.
+    Execution(u32),
+    /// The step that its nth event ended.
+    Step(u32),
+    /// The writing of its report with its nth event.
+    Report(u32),
+    /// The nth attempt to deliver it.
+    Attempt(u32),
+}
+
+/// The id of a span: the same on every node and at every time, and different from all others as far as 64 bits go.
+pub(super) fn id(subject: u128, part: SpanPart) -> u64 {
+    let (tag, n) = match part {
+        SpanPart::Birth => (1, 0),
+        SpanPart::Request => (2, 0),
+        SpanPart::Execution(n) => (3, n),
+        SpanPart::Step(n) => (4, n),
+        SpanPart::Report(n) => (5, n),
+        SpanPart::Attempt(n) => (6, n),
+    };
+    let salted = mix(subject as u64 ^ mix((subject >> 64) as u64 ^ mix(tag << 32 | u64::from(n))));
+    // Zero means "no span".
+    salted.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn spans_of_neighbouring_subjects_have_ids_of_their_own() {
+        let parts = (0..20).flat_map(|n| {
+            [SpanPart::Execution(n), SpanPart::Step(n), SpanPart::Report(n), SpanPart::Attempt(n)]
+        });
+        let parts: Vec<SpanPart> = parts.chain([SpanPart::Birth, SpanPart::Request]).collect();
+        let ids: HashSet<u64> =
+            (0..1000).flat_map(|subject| parts.iter().map(move |part| id(subject, *part))).collect();
+        assert_eq!(ids.len(), 1000 * parts.len());
+    }
+}

@@ -1,0 +1,173 @@
+//! The engine's courier: makes a letter of a delivery, sends it, counts and logs the attempt, and says what came of it.
+
+use std::sync::Arc;
+
+use forgerun_core::delivery::Endpoint;
+use forgerun_engine::{AttemptReport, AttemptVerdict as Meaning, Clock, Courier, PreparedDelivery, Sending};
+use forgerun_wire::words;
+
+use super::contents::Contents;
+use super::metrics::WebhookMetrics;
+use super::request::DeliveryRequest;
+use super::send_error::SendError;
+use super::sender::{SendVerdict, Sender};
+use super::signing_keys::SigningKeys;
+use super::standard::WebhookSecret;
+use super::target::Target;
+use crate::config::PrivateTargets;
+use crate::metrics::scenario;
+use crate::traces::{AttemptRecord, AttemptSpan, Traces};
+
+/// Sends what the engine hands out.
+pub struct WebhookCourier {
+    /// Who sends.
+    pub sender: Sender,
+    /// What to sign with; nothing if signing is off.
+    pub keys: Option<Arc<SigningKeys>>,
+    /// Whether private addresses are called.
+    pub private: PrivateTargets,
+    /// The public address of the server; `/` if it has none.
+    pub source: String,
+    /// Who counts.
+    pub metrics: WebhookMetrics,
+    /// Who tells a collector, if there is one.
+    pub traces: Option<Arc<Traces>>,
+    /// Who knows the time.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// Cheap to clone, as every send needs one of its own.
+#[derive(Clone)]
+pub struct SharedCourier(pub Arc<WebhookCourier>);
+
+impl Courier for SharedCourier {
+    fn send(&self, prepared: PreparedDelivery) -> Sending {
+        let courier = self.0.clone();
+        Box::pin(async move { courier.carry(&prepared).await })
+    }
+}
+
+impl WebhookCourier {
+    async fn carry(&self, prepared: &PreparedDelivery) -> AttemptReport {
+        let place = prepared.job.as_deref().zip(prepared.event()).map(|(job, event)| {
+            AttemptSpan::new(job, event, prepared.delivery.id.as_u128(), prepared.delivery.attempts)
+        });
+        let began = self.clock.now();
+        self.metrics.in_flight.inc();
+        let under_way = InFlight(&self.metrics);
+        let verdict = self.deliver(prepared, place.as_ref()).await;
+        drop(under_way);
+        let ended = self.clock.now();
+        self.metrics.attempt(&verdict, ended.since(began));
+        log(prepared, &verdict, ended.since(began));
+        if let (Some(traces), Some(place)) = (&self.traces, &place) {
+            let (status, error) = match verdict {
+                SendVerdict::Delivered(status) => (Some(status), None),
+                SendVerdict::Gone => (Some(410), Some("gone")),
+                SendVerdict::Failed { trouble, .. } => (trouble.status(), Some(trouble.label())),
+            };
+            let job = prepared.delivery.job().map(|job| job.to_string()).unwrap_or_default();
+            let (delivery, n) = (prepared.delivery.id.to_string(), prepared.delivery.attempts);
+            traces.attempt(place, AttemptRecord { delivery, job, n, began, ended, status, error });
+        }
+        report(&verdict)
+    }
+
+    async fn deliver(&self, prepared: &PreparedDelivery, place: Option<&AttemptSpan>) -> SendVerdict {
+        let failed = |trouble| SendVerdict::Failed { trouble, retry_after: None };
+        // Judged again: what was allowed when it was registered may not be any more.
+        let Ok(target) = Target::parse(prepared.url(), self.private) else {
+            return failed(SendError::BadTarget);
+        };
+        let keys = match &self.keys {
+            None => None,
+            Some(signing_keys) => match signing_keys.current().await {
+                Ok(keys) => Some(keys),
+                Err(error) => {
+                    tracing::error!(%error, "no keys to sign webhooks with");
+                    return failed(SendError::NoKeys);
+                }
+            },
+        };
+        let letter = self.letter(prepared, target, place);
+        let request = letter.request(self.clock.now(), keys.as_deref().map(|keys| &keys.signing));
+        self.sender.send(&letter.target, request).await
+    }
+
+    fn letter(
+        &self,
+        prepared: &PreparedDelivery,
+        target: Target,
+        place: Option<&AttemptSpan>,
+    ) -> DeliveryRequest {
+        let now = self.clock.now();
+        let secrets = prepared.webhook.iter().flat_map(|webhook| webhook.secrets.at(now));
+        DeliveryRequest {
+            target,
+            contents: Contents::new(prepared, &self.source),
+            attempt: prepared.delivery.attempts,
+            secrets: secrets.map(WebhookSecret::stored).collect(),
+            traceparent: place.map(AttemptSpan::traceparent),
+        }
+    }
+}
+
+/// Counts down also when a send is broken off.
+struct InFlight<'a>(&'a WebhookMetrics);
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.in_flight.dec();
+    }
+}
+
+fn report(verdict: &SendVerdict) -> AttemptReport {
+    match verdict {
+        SendVerdict::Delivered(status) => {
+            AttemptReport { verdict: Meaning::Delivered, status: Some(*status), error: None }
+        }
+        SendVerdict::Gone => {
+            let error = Some("answered with status 410: it wants no more deliveries".to_owned());
+            AttemptReport { verdict: Meaning::Gone, status: Some(410), error }
+        }
+        SendVerdict::Failed { trouble, retry_after } => AttemptReport {
+            verdict: Meaning::Failed { retry_after: *retry_after },
+            status: trouble.status(),
+            error: Some(trouble.to_string()),
+        },
+    }
+}
+
+/// One line per attempt. Of the URL no more than where it leads: path and query may be secrets of the receiver.
+fn log(prepared: &PreparedDelivery, verdict: &SendVerdict, took: std::time::Duration) {
+    let (status, error) = match verdict {
+        SendVerdict::Delivered(status) => (Some(*status), None),
+        SendVerdict::Gone => (Some(410), Some("gone".to_owned())),
+        SendVerdict::Failed { trouble, .. } => (trouble.status(), Some(trouble.to_string())),
+    };
+    let delivery = &prepared.delivery;
+    let job = prepared.job.as_deref();
+    let webhook_id = match &delivery.to {
+        Endpoint::Webhook(id) => Some(id.to_string()),
+        Endpoint::Callback(_) => None,
+    };
+    tracing::info!(
+        delivery_id = %delivery.id,
+        webhook_id = webhook_id.as_deref(),
+        client_id = %delivery.client,
+        job_id = job.map(|job| job.id.to_string()).as_deref(),
+        event = words::told_name(&delivery.about),
+        scenario = job.map(scenario),
+        correlation_id = job.and_then(|job| job.head.correlation_id.as_deref()),
+        receiver = origin(prepared.url()).as_deref(),
+        attempt = delivery.attempts,
+        status,
+        duration_ms = took.as_millis() as u64,
+        error_message = error.as_deref(),
+        "webhook attempt"
+    );
+}
+
+fn origin(url: &str) -> Option<String> {
+    Some(url::Url::parse(url).ok()?.origin().ascii_serialization())
+}

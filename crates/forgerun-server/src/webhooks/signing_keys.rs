@@ -1,0 +1,136 @@
+//! The signing keys of a running server: made once for all nodes, kept in the store, looked at again now and then.
+//!
+//! While keys are being changed the older one signs and both are published, so that a receiver has seen the new one before it
+//! meets the first signature by it.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use forgerun_core::Command;
+use forgerun_core::command::SigningCommand;
+use forgerun_core::id::SigningKeyId;
+use forgerun_core::time::Time;
+use forgerun_core::webhook::SigningKey as StoredKey;
+use forgerun_engine::{Clock, Engine, Options, SystemClock};
+use forgerun_wire::outcome::Outcomes;
+use tokio::sync::Mutex;
+
+use super::keys::{KeySet, Signer};
+use crate::Running;
+use crate::config::Config;
+use crate::limits::{WEBHOOK_KEY_OVERLAP, WEBHOOK_KEYS_FRESH};
+use crate::serve::{ServeError, open_existing};
+
+/// The signing keys of a running server.
+pub struct SigningKeys {
+    engine: Engine,
+    clock: Arc<dyn Clock>,
+    /// What was seen last, and when. Nobody waits for anything while holding it.
+    known: RwLock<Option<(Arc<KeySet>, Time)>>,
+    /// Held by the one who asks the store.
+    asking: Mutex<()>,
+}
+
+impl SigningKeys {
+    /// Keys are asked for when they are needed first.
+    pub fn new(engine: Engine, clock: Arc<dyn Clock>) -> SigningKeys {
+        SigningKeys { engine, clock, known: RwLock::default(), asking: Mutex::default() }
+    }
+
+    /// The keys now. One caller looks at them again when it is time; old ones will do for the others meanwhile, and for all while
+    /// the store is away. Only before any were seen must everybody wait for them.
+    pub async fn current(&self) -> Result<Arc<KeySet>, forgerun_engine::Error> {
+        let now = self.engine.now();
+        let known = self.known();
+        if let Some((keys, looked_at)) = &known
+            && is_fresh(*looked_at, now)
+        {
+            return Ok(keys.clone());
+        }
+        let _asking = match (&known, self.asking.try_lock()) {
+            (_, Ok(asking)) => asking,
+            (Some((keys, _)), Err(_)) => return Ok(keys.clone()),
+            (None, Err(_)) => self.asking.lock().await,
+        };
+        // Somebody may have seen them while we waited.
+        if let Some((keys, looked_at)) = self.known()
+            && is_fresh(looked_at, now)
+        {
+            return Ok(keys);
+        }
+        match (self.look(now).await, known) {
+            (Ok(keys), _) => {
+                let keys = Arc::new(keys);
+                *self.known.write().unwrap_or_else(PoisonError::into_inner) = Some((keys.clone(), now));
+                Ok(keys)
+            }
+            (Err(error), Some((keys, _))) => {
+                tracing::warn!(%error, "the webhook keys could not be looked at again");
+                Ok(keys)
+            }
+            (Err(error), None) => Err(error),
+        }
+    }
+
+    fn known(&self) -> Option<(Arc<KeySet>, Time)> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    async fn look(&self, now: Time) -> Result<KeySet, forgerun_engine::Error> {
+        let stored = self.engine.store().signing_keys().await?;
+        if let Some(keys) = key_set(&stored, now) {
+            return Ok(keys);
+        }
+        let stored = change(&self.engine, SigningCommand::Ensure(fresh(&*self.clock))).await?;
+        Ok(key_set(&stored, now).expect("a first key was made"))
+    }
+}
+
+/// A clock that was set back makes nothing fresh.
+fn is_fresh(looked_at: Time, now: Time) -> bool {
+    now >= looked_at && now.since(looked_at) < WEBHOOK_KEYS_FRESH
+}
+
+/// A new key for all nodes. The ones before it sign until the overlap is over, and stay published.
+async fn rotate(engine: &Engine, clock: &dyn Clock) -> Result<KeySet, forgerun_engine::Error> {
+    let now = engine.now();
+    let rotate = SigningCommand::Rotate { key: fresh(clock), retire_at: now + WEBHOOK_KEY_OVERLAP };
+    let stored = change(engine, rotate).await?;
+    Ok(key_set(&stored, now).expect("a key was made"))
+}
+
+async fn change(engine: &Engine, command: SigningCommand) -> Result<Vec<StoredKey>, forgerun_engine::Error> {
+    engine.run(Command::Signing(command)).await?;
+    Ok(engine.store().signing_keys().await?)
+}
+
+fn fresh(clock: &dyn Clock) -> StoredKey {
+    let now = clock.now();
+    let mut seed = [0; 32];
+    seed[..16].copy_from_slice(&clock.random().to_le_bytes());
+    seed[16..].copy_from_slice(&clock.random().to_le_bytes());
+    StoredKey { id: SigningKeyId::v7(now.unix_ms(), clock.random()), seed, created_at: now, retired_at: None }
+}
+
+/// The oldest key that is still good signs; all are published, the signing one first and then the latest.
+fn key_set(stored: &[StoredKey], now: Time) -> Option<KeySet> {
+    let signing = stored.iter().find(|key| key.is_good(now))?;
+    let others = stored.iter().rev().filter(|key| key.id != signing.id);
+    Some(KeySet {
+        signing: Signer::from_seed(&signing.seed),
+        others: others.map(|key| Signer::from_seed(&key.seed).public).collect(),
+    })
+}
+
+/// Changes the keys in the store that the configuration names, also while servers run.
+pub fn rotate_in(config: &Config) -> Running<'_, Result<KeySet, ServeError>> {
+    Box::pin(rotated(config))
+}
+
+async fn rotated(config: &Config) -> Result<KeySet, ServeError> {
+    let clock = Arc::new(SystemClock);
+    let store = open_existing(config, &*clock).await?;
+    let engine = Engine::start(store, clock.clone(), Arc::new(Outcomes::default()), Options::default());
+    let keys = rotate(&engine, &*clock).await.map_err(ServeError::Start);
+    engine.stop().await;
+    keys
+}

@@ -1,0 +1,192 @@
+//! Whether the signatures of a delivery hold, told step by step; and if not, what would have to be different for them to hold.
+
+use std::fmt;
+use std::time::Duration;
+
+use axum::http::HeaderMap;
+use forgerun_core::time::Time;
+
+use super::keys::PublicKey;
+use super::standard::{SignedContent, WebhookSecret};
+
+mod http;
+#[cfg(test)]
+mod tests;
+
+/// A delivery as it arrived.
+#[derive(Clone, Copy, Debug)]
+pub struct ReceivedDelivery<'a> {
+    /// `POST`.
+    pub method: &'a str,
+    /// The URL as the sender knows it.
+    pub url: &'a str,
+    /// All headers.
+    pub headers: &'a HeaderMap,
+    /// The body as it arrived.
+    pub body: &'a [u8],
+}
+
+/// What to verify with, and when.
+#[derive(Clone, Copy, Debug)]
+pub struct VerifyOptions<'a> {
+    /// Secrets of the webhook; none: Standard Webhooks is not looked at.
+    pub secrets: &'a [WebhookSecret],
+    /// Public keys of the server; none: RFC 9421 is not looked at.
+    pub keys: &'a [PublicKey],
+    /// The time now; none: a signature of any age is fine.
+    pub now: Option<Time>,
+    /// How old or how far ahead a signature may be.
+    pub tolerance: Duration,
+}
+
+/// One step of a check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckStep {
+    /// What it means for the signature.
+    pub mark: StepMark,
+    /// What was found.
+    pub text: String,
+}
+
+/// What a step means for the signature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepMark {
+    /// As it should be.
+    Good,
+    /// The signature does not hold.
+    Bad,
+    /// A way out, or something worth knowing.
+    Hint,
+}
+
+/// The check of one signature.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SignatureReport {
+    /// In the order in which they were taken.
+    pub steps: Vec<CheckStep>,
+}
+
+impl SignatureReport {
+    /// Whether the signature holds.
+    pub fn holds(&self) -> bool {
+        self.steps.iter().all(|step| step.mark != StepMark::Bad)
+    }
+
+    /// What is wrong first.
+    pub fn objection(&self) -> Option<&str> {
+        self.steps.iter().find(|step| step.mark == StepMark::Bad).map(|step| step.text.as_str())
+    }
+
+    fn good(&mut self, text: impl Into<String>) {
+        self.steps.push(CheckStep { mark: StepMark::Good, text: text.into() });
+    }
+
+    fn bad(&mut self, text: impl Into<String>) {
+        self.steps.push(CheckStep { mark: StepMark::Bad, text: text.into() });
+    }
+
+    fn hint(&mut self, text: impl Into<String>) {
+        self.steps.push(CheckStep { mark: StepMark::Hint, text: text.into() });
+    }
+
+    /// Whether a signature made at this second is neither stale nor from the future.
+    fn age(&mut self, means: &VerifyOptions<'_>, what: &str, seconds: i64) {
+        let Some(now) = means.now else { return };
+        let age = now.as_micros().div_euclid(1_000_000).saturating_sub(seconds);
+        let tolerance = i64::try_from(means.tolerance.as_secs()).unwrap_or(i64::MAX);
+        if age > tolerance {
+            self.bad(format!("{what} is {age} s old; more than {tolerance} s may be a replay"));
+        } else if age < -tolerance {
+            self.bad(format!("{what} lies {} s in the future: one of the two clocks is wrong", -age));
+        } else {
+            self.good(format!("{what} is recent: {} s", age.max(0)));
+        }
+    }
+}
+
+impl fmt::Display for SignatureReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for CheckStep { mark, text } in &self.steps {
+            let mark = match mark {
+                StepMark::Good => "ok  ",
+                StepMark::Bad => "BAD ",
+                StepMark::Hint => "hint",
+            };
+            writeln!(f, "  {mark}  {text}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Checks the HTTP message signature (RFC 9421) and the digest it covers.
+pub fn message_signature(delivery: &ReceivedDelivery<'_>, means: &VerifyOptions<'_>) -> SignatureReport {
+    http::check(delivery, means)
+}
+
+/// The key that the message signature says it was made with.
+pub fn key_id(headers: &HeaderMap) -> Option<String> {
+    http::key_id(headers)
+}
+
+/// Checks the signature of Standard Webhooks.
+pub fn standard_signature(delivery: &ReceivedDelivery<'_>, means: &VerifyOptions<'_>) -> SignatureReport {
+    let mut report = SignatureReport::default();
+    let header = |name: &str| delivery.headers.get(name).and_then(|value| value.to_str().ok());
+    let parts = (header("webhook-id"), header("webhook-timestamp"), header("webhook-signature"));
+    let (Some(id), Some(timestamp), Some(signatures)) = parts else {
+        for name in ["webhook-id", "webhook-timestamp", "webhook-signature"] {
+            if header(name).is_none() {
+                report.bad(format!("there is no {name} header"));
+            }
+        }
+        if header("webhook-signature").is_none() {
+            report.hint(
+                "the callback of a job has no secret, and so no such signature: verify the one of RFC 9421",
+            );
+        }
+        return report;
+    };
+    report.good("webhook-id, webhook-timestamp and webhook-signature are there");
+    let Ok(timestamp) = timestamp.parse::<i64>() else {
+        report.bad("webhook-timestamp is no number of seconds since 1970");
+        return report;
+    };
+    report.age(means, "webhook-timestamp", timestamp);
+    let signed = SignedContent { id, timestamp, body: delivery.body };
+    let n_signatures = signatures.split(' ').filter(|signature| signature.starts_with("v1,")).count();
+    if n_signatures == 0 {
+        report.bad("webhook-signature holds no signature that begins with v1,");
+    } else if means.secrets.iter().any(|secret| signed.is_signed_by(secret, signatures)) {
+        report.good(format!(
+            "one of {n_signatures} signatures was made with the secret, over id.timestamp.body"
+        ));
+    } else {
+        report.bad(format!(
+            "none of {n_signatures} signatures was made with the secret over this id, timestamp and body"
+        ));
+        report.hint(standard_hint(&signed, means.secrets, signatures));
+    }
+    report
+}
+
+fn standard_hint(signed: &SignedContent<'_>, secrets: &[WebhookSecret], signatures: &str) -> String {
+    let holds = |body: &[u8]| {
+        let changed = SignedContent { body, ..*signed };
+        secrets.iter().any(|secret| changed.is_signed_by(secret, signatures))
+    };
+    match changed_body(signed.body, holds) {
+        Some(how) => how.to_owned(),
+        None => "is it the secret of this webhook, and is the body byte for byte as it came, before any JSON parser?".into(),
+    }
+}
+
+/// A slight change of the body that makes a check succeed: what files, shells and frameworks do to bodies.
+fn changed_body(body: &[u8], holds: impl Fn(&[u8]) -> bool) -> Option<&'static str> {
+    if body.ends_with(b"\n") && holds(body.trim_ascii_end()) {
+        return Some("it holds without the line break at the end of the body");
+    }
+    let compact: Vec<u8> =
+        serde_json::from_slice::<serde_json::Value>(body).ok().map(|json| json.to_string().into_bytes())?;
+    (compact != body && holds(&compact))
+        .then_some("it holds for the same JSON without blanks: the body was parsed and written again")
+}

@@ -1,0 +1,143 @@
+//! A new workflow: one command, however many steps.
+
+use std::sync::Arc;
+
+use forgerun_core::catalog::Kind;
+use forgerun_core::command::{Idempotency, NewJob, NewStep, NewWorkflow, Submit};
+use forgerun_core::job::{Dialect, Head, IdempotencyKey, Input, Job};
+use forgerun_core::queue::Owner;
+use forgerun_core::workflow::{StepDefinition, WorkflowHead};
+use forgerun_core::{Answer, Command};
+use forgerun_engine::Error;
+use forgerun_wire::body::{refused, violation};
+use forgerun_wire::ojs::envelope::JobEnvelope;
+use forgerun_wire::workflow::{StepRequest, WorkflowRequest};
+
+use crate::app::App;
+use crate::config::PrivateTargets;
+use crate::dialects::ojs::submission::{TERMS, from_envelope};
+use crate::edge::ApiError;
+use crate::edge::routing::Call;
+use crate::submission::{self, Key, Sent, Violations};
+
+/// A workflow that was accepted, or was there before.
+pub struct Begun {
+    /// Its own job.
+    pub job: Job,
+    /// Whether the request repeated another.
+    pub existing: bool,
+}
+
+/// Why a workflow was not begun. What the engine says is put into words by the dialect.
+pub enum BeginError {
+    /// The request is refused.
+    Refused(ApiError),
+    /// The engine refuses, or failed.
+    Engine(Error),
+}
+
+impl BeginError {
+    /// The same, with what the engine said in the words of a dialect.
+    pub fn or_else(self, of_engine: impl FnOnce(Error) -> ApiError) -> ApiError {
+        match self {
+            BeginError::Refused(error) => error,
+            BeginError::Engine(error) => of_engine(error),
+        }
+    }
+}
+
+impl From<ApiError> for BeginError {
+    fn from(error: ApiError) -> BeginError {
+        BeginError::Refused(error)
+    }
+}
+
+/// Begins a workflow of `owner`.
+pub async fn begin(
+    call: &Call<'_>,
+    owner: &Owner,
+    request: WorkflowRequest,
+    key: Option<Key<'_>>,
+) -> Result<Begun, BeginError> {
+    let app = call.app;
+    if let Err(detail) = key.as_ref().map_or(Ok(()), |key| submission::check_key(key.key)) {
+        let wrong = violation("idempotency_key", &detail, "format");
+        return Err(BeginError::Refused(refused(Kind::InvalidArgs, vec![wrong], &[]).into()));
+    }
+    let head = call.head(owner.client, request.correlation_id.as_deref());
+    let n_steps = request.steps.len();
+    let mut steps = Vec::with_capacity(n_steps);
+    for step in request.steps {
+        steps.push(new_step(app, owner, step, &head).await?);
+    }
+    let about = WorkflowHead { form: request.form, name: request.name };
+    let own = own_head(app, owner, about, n_steps, head);
+    let submit = submit(app, own, key);
+    let has_key = submit.idempotency.is_some();
+    let command = NewWorkflow { submit, policy: request.policy, steps };
+    let (mut jobs, existing) = match app.engine.run(Command::Workflow(Box::new(command))).await {
+        Ok(Answer::Submitted { jobs, existing }) => (jobs, existing),
+        Ok(answer) => unreachable!("a workflow was answered with {answer:?}"),
+        Err(error) => return Err(BeginError::Engine(error)),
+    };
+    if has_key {
+        app.metrics.idempotency(existing);
+    }
+    let job = jobs.pop().expect("a workflow is answered with its own job");
+    Ok(Begun { job, existing })
+}
+
+/// The head of the workflow's own job.
+fn own_head(app: &App, owner: &Owner, about: WorkflowHead, n_steps: usize, head: Head) -> Head {
+    let own = about.own_job(owner.client, n_steps, head.created_at);
+    let mut head = Head {
+        tenant: owner.tenant.clone(),
+        job_type: own.job_type,
+        items: own.items,
+        retry: own.retry,
+        conducts: own.conducts,
+        queue: own.queue,
+        ..head
+    };
+    submission::complete(app, &mut head);
+    head
+}
+
+fn submit(app: &App, mut own: Head, key: Option<Key<'_>>) -> Submit {
+    let idempotency = key.map(|key| Idempotency {
+        key: IdempotencyKey { client: own.client, operation: key.operation.into(), key: key.key.into() },
+        fingerprint: key.fingerprint,
+        too_late: false,
+    });
+    own.idempotency = idempotency.as_ref().map(|idempotency| idempotency.key.clone());
+    let refuse_paused = own.dialect == Dialect::Ojs && app.config.ojs.strict_catalog;
+    let own = NewJob {
+        id: app.engine.job_id(),
+        id_given: false,
+        head: Arc::new(own),
+        input: Arc::new(Input::default()),
+    };
+    Submit { jobs: vec![own], idempotency, queue_max: Some(app.config.limits.queue_size), refuse_paused }
+}
+
+async fn new_step(app: &App, owner: &Owner, step: StepRequest, head: &Head) -> Result<NewStep, ApiError> {
+    let StepDefinition { head: of_step, input } = definition(app, owner, step.job, head).await?;
+    let compensation = match step.compensate {
+        Some(job) => Some(definition(app, owner, job, head).await?),
+        None => None,
+    };
+    Ok(NewStep { id: step.id, after: step.after, when: step.when, head: of_step, input, compensation })
+}
+
+async fn definition(
+    app: &App,
+    owner: &Owner,
+    job: JobEnvelope,
+    head: &Head,
+) -> Result<StepDefinition, ApiError> {
+    let submission = from_envelope(app, owner, job, head.clone())?;
+    let sent = Sent { key: None, bytes: 0, private: PrivateTargets::Deny };
+    let checked = submission.check(app, &TERMS, sent, Violations::default()).await?;
+    let NewJob { head, input, .. } = checked.into_job(app, None);
+    Ok(StepDefinition { head, input })
+}

@@ -1,0 +1,180 @@
+//! Clients: they submit, repeat themselves when an answer fails to come, cancel, retry, and try what they may not.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use forgerun_core::command::{Cancel, Idempotency, NewJob, Owned, QueueChange, QueueCommand, Submit};
+use forgerun_core::id::ClientId;
+use forgerun_core::job::{Conflict, Head, IdempotencyKey, Input, Limit, Name, Rate, Unique};
+use forgerun_core::queue::QueueId;
+use forgerun_core::retry::RetryPolicy;
+use forgerun_core::{Command, Refusal};
+use forgerun_engine::{Clock, Engine, Error};
+
+use crate::run::SimContext;
+use crate::{subscribers, workflows};
+
+const QUEUES: [&str; 3] = ["red", "green", "blue"];
+
+pub(crate) fn queue(n: u64) -> Name {
+    Name::new(QUEUES[(n % 3) as usize]).expect("a short name")
+}
+
+pub(crate) fn queues() -> Vec<Name> {
+    (0..3).map(queue).collect()
+}
+
+/// How many clients there are.
+pub(crate) const N_CLIENTS: u64 = 3;
+
+/// One client's life: so many actions, with pauses.
+pub(crate) async fn live(context: Arc<SimContext>, number: u64, n_actions: u64) {
+    let client = client(number);
+    for action in 0..n_actions {
+        context.world.pass(context.world.up_to_ms(3000)).await;
+        let Some(engine) = context.nodes.any() else { continue };
+        match context.world.below(10) {
+            _ if context.receivers.is_some() && context.world.chance(150) => {
+                subscribers::act(&context, &engine, client).await;
+            }
+            0 => cancel(&context, &engine, client).await,
+            1 => retry(&context, &engine, client).await,
+            2 => pause(&context, &engine).await,
+            3 => trespass(&context, &engine, client).await,
+            4 => workflows::begin(&context, client, action).await,
+            _ => submit(&context, client, action).await,
+        }
+    }
+}
+
+/// Submits a job, again and again under the same key while the answer is uncertain.
+async fn submit(context: &SimContext, client: ClientId, action: u64) {
+    let key = context.world.chance(500).then(|| format!("key-{}", action / 2));
+    let mut head = head(context, client);
+    if key.is_some() {
+        // A key is forgotten with its job, and may then make another: that is not what is checked here.
+        head.retention = None;
+    }
+    let input = Arc::new(Input { payload: vec![7; context.world.below(100) as usize], ..Input::default() });
+    for _ in 0..5 {
+        let Some(engine) = context.nodes.any() else { return };
+        let mut head = head.clone();
+        let idempotency = key.as_ref().map(|key| Idempotency {
+            key: IdempotencyKey { client, operation: "submit".into(), key: key.clone() },
+            fingerprint: [1; 32],
+            too_late: false,
+        });
+        head.idempotency = idempotency.as_ref().map(|idempotency| idempotency.key.clone());
+        let new = NewJob { id: engine.job_id(), id_given: false, head: Arc::new(head), input: input.clone() };
+        let queue_max = context.world.chance(200).then_some(20);
+        match engine.submit(Submit { jobs: vec![new], idempotency, queue_max, refuse_paused: false }).await {
+            Ok((jobs, existing)) => {
+                for job in &jobs {
+                    context
+                        .log
+                        .tell(|| format!("client {client} hears of {} (existing: {existing})", job.id));
+                    // A job met by its unique key may be there under another idempotency key, or none.
+                    let by_key =
+                        !existing || job.head.idempotency.as_ref().map(|known| &known.key) == key.as_ref();
+                    context.acknowledged.acknowledged(job, key.as_deref().filter(|_| by_key));
+                }
+                return;
+            }
+            // Without a key a repetition might make a second job: that is the client's choice, and it refrains.
+            Err(Error::Refused(_)) => return,
+            Err(_) if key.is_none() => return,
+            Err(_) => context.world.pass(Duration::from_millis(500)).await,
+        }
+    }
+}
+
+pub(crate) fn head(context: &SimContext, client: ClientId) -> Head {
+    let world = &context.world;
+    let now = world.now();
+    let mut head = Head::new(client, queue(world.below(3)), now);
+    head.priority = world.below(3) as i16 - 1;
+    head.retry = if world.chance(500) { RetryPolicy::auto() } else { RetryPolicy::manual() };
+    head.execution_at = world.chance(200).then(|| now + world.up_to_ms(20_000));
+    head.expires_at = world.chance(100).then(|| now + world.up_to_ms(30_000));
+    head.deadline = world.chance(100).then(|| now + world.up_to_ms(30_000));
+    head.timeout = world.chance(300).then(|| Duration::from_millis(500) + world.up_to_ms(5000));
+    head.lease = world.chance(300).then(|| Duration::from_millis(200) + world.up_to_ms(3000));
+    head.retention = world.chance(100).then(|| world.up_to_ms(30_000));
+    head.limit = world.chance(250).then(|| Limit {
+        key: Name::new(if world.chance(500) { "narrow" } else { "wide" }).expect("a short name"),
+        concurrency: Some(2),
+        rate: world.chance(500).then(|| Rate { count: 3, per: Duration::from_secs(1) }),
+    });
+    head.callback =
+        (context.receivers.is_some() && world.chance(200)).then(|| format!("http://callback/{client}"));
+    head.unique = world.chance(150).then(|| Unique {
+        key: [world.below(3) as u8; 32],
+        facets: Unique::UNFINISHED,
+        until: None,
+        on_conflict: [Conflict::Reject, Conflict::Ignore, Conflict::Replace][world.below(3) as usize],
+    });
+    head
+}
+
+async fn cancel(context: &SimContext, engine: &Engine, client: ClientId) {
+    let Some(job) = context.acknowledged.some_job_of(client, context.world.roll()) else { return };
+    let owned = Owned { job, client: Some(client) };
+    let command = Command::Cancel(Cancel {
+        owned,
+        execution: None,
+        by: "user".into(),
+        reason: "changed my mind".into(),
+        compensate: context.world.chance(800),
+    });
+    if let Ok((job, true)) = engine.act(command).await {
+        context.log.tell(|| format!("client {client} cancels {}", job.id));
+        context.acknowledged.canceled(&job);
+    }
+}
+
+async fn retry(context: &SimContext, engine: &Engine, client: ClientId) {
+    let Some(job) = context.acknowledged.some_job_of(client, context.world.roll()) else { return };
+    let owned = Owned { job, client: Some(client) };
+    let afresh = context.world.chance(200);
+    if let Ok((job, true)) = engine.retry(owned, afresh).await {
+        context.log.tell(|| format!("client {client} retries {}", job.id));
+    }
+}
+
+async fn pause(context: &SimContext, engine: &Engine) {
+    let queue = queue(context.world.below(3));
+    let paused = context.world.chance(400);
+    if engine.run(set_paused(queue.clone(), paused)).await.is_ok() {
+        context.log.tell(|| format!("queue {queue} paused: {paused}"));
+    }
+}
+
+/// One of the clients.
+pub(crate) fn client(number: u64) -> ClientId {
+    ClientId::from_u128(u128::from(number) + 1)
+}
+
+/// The operator pauses or resumes the queues of a name.
+pub(crate) fn set_paused(queue: Name, paused: bool) -> Command {
+    let change = QueueChange { paused: Some(paused), ..QueueChange::default() };
+    Command::Queue(QueueCommand { queue: QueueId::shared(queue), change })
+}
+
+/// Another client's job must stay out of reach.
+async fn trespass(context: &SimContext, engine: &Engine, client: ClientId) {
+    let stranger = ClientId::from_u128(client.as_u128() + 1000);
+    let Some(job) = context.acknowledged.some_job_of(client, context.world.roll()) else { return };
+    let owned = Owned { job, client: Some(stranger) };
+    let command = Command::Cancel(Cancel {
+        owned,
+        execution: None,
+        by: "stranger".into(),
+        reason: String::new(),
+        compensate: true,
+    });
+    match engine.act(command).await {
+        Err(Error::Refused(Refusal::Foreign | Refusal::NotFound)) => {}
+        Ok(_) | Err(Error::Refused(_)) => context.log.broken(format!("a stranger reached job {job}")),
+        Err(_) => {}
+    }
+}

@@ -1,0 +1,176 @@
+//! Workflows: random graphs that clients ask for, and what must be true of each in the end.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use forgerun_core::command::{Idempotency, NewJob, NewStep, NewWorkflow, Submit};
+use forgerun_core::id::{ClientId, JobId};
+use forgerun_core::job::{Head, IdempotencyKey, Input, Job};
+use forgerun_core::state::State;
+use forgerun_core::workflow::{
+    FailurePolicy, StepCondition, StepDefinition, StepState, Workflow, WorkflowForm, WorkflowHead,
+};
+use forgerun_core::{Answer, Changes, Command};
+use forgerun_engine::{Clock, Error};
+use forgerun_store::Store;
+
+use crate::clients;
+use crate::run::SimContext;
+
+/// Begins a workflow, again and again under the same key while the answer is uncertain.
+pub(crate) async fn begin(context: &SimContext, client: ClientId, action: u64) {
+    let key = format!("workflow-{}", action / 3);
+    let steps = steps(context, client);
+    let policy = match context.world.below(4) {
+        0 => FailurePolicy::Stop,
+        1 => FailurePolicy::Compensate,
+        _ => FailurePolicy::Continue,
+    };
+    let about = WorkflowHead { form: WorkflowForm::Graph, name: key.clone() };
+    let mut head = about.own_job(client, steps.len(), context.world.now());
+    let key = IdempotencyKey { client, operation: "workflow".into(), key };
+    head.idempotency = Some(key.clone());
+    for _ in 0..5 {
+        let Some(engine) = context.nodes.any() else { return };
+        let own = NewJob {
+            id: engine.job_id(),
+            id_given: false,
+            head: Arc::new(head.clone()),
+            input: Arc::new(Input::default()),
+        };
+        let idempotency = Some(Idempotency { key: key.clone(), fingerprint: [2; 32], too_late: false });
+        let submit = Submit { jobs: vec![own], idempotency, queue_max: None, refuse_paused: false };
+        let new = NewWorkflow { submit, policy, steps: steps.clone() };
+        match engine.run(Command::Workflow(Box::new(new))).await {
+            Ok(Answer::Submitted { jobs, existing }) => {
+                for job in &jobs {
+                    context.log.tell(|| {
+                        format!("client {client} hears of workflow {} (existing: {existing})", job.id)
+                    });
+                    context.acknowledged.acknowledged(job, Some(&key.key));
+                }
+                return;
+            }
+            Ok(answer) => return context.log.broken(format!("a workflow was answered with {answer:?}")),
+            Err(Error::Refused(_)) => return,
+            Err(_) => context.world.pass(Duration::from_millis(500)).await,
+        }
+    }
+}
+
+fn steps(context: &SimContext, client: ClientId) -> Vec<NewStep> {
+    let n_steps = 2 + context.world.below(5) as u32;
+    let definition = || {
+        let head = Head { unique: None, ..clients::head(context, client) };
+        StepDefinition { head: Arc::new(head), input: Arc::new(Input::default()) }
+    };
+    let step = |index: u32| {
+        let StepDefinition { head, input } = definition();
+        let after = (0..index).filter(|_| context.world.chance(450)).collect();
+        let when = match context.world.below(6) {
+            0 => StepCondition::AllEnded,
+            1 => StepCondition::AnyFailed,
+            _ => StepCondition::AllSucceeded,
+        };
+        let compensation = context.world.chance(400).then(definition);
+        NewStep { id: index.to_string(), after, when, head, input, compensation }
+    };
+    (0..n_steps).map(step).collect()
+}
+
+/// The auditor's note of which steps were made in which execution of their workflow.
+#[derive(Default)]
+pub(crate) struct StepLedger {
+    executions: BTreeMap<JobId, u32>,
+    made: BTreeSet<(JobId, u32, u32)>,
+}
+
+impl StepLedger {
+    /// No step is made twice in one execution of its workflow.
+    pub(crate) fn see(&mut self, changes: &Changes, broken: &mut Vec<String>) {
+        let inserted = || changes.inserted.iter().map(|(job, _)| job);
+        for own in changes.updated.iter().chain(inserted()).filter(|job| job.head.conducts.is_some()) {
+            self.executions.insert(own.id, own.execution_n());
+        }
+        for (job, step) in inserted().filter_map(|job| Some((job, job.head.workflow?))) {
+            let execution = self.executions.get(&step.workflow).copied().unwrap_or(0);
+            if !self.made.insert((step.workflow, step.index, execution)) {
+                broken.push(format!(
+                    "step {} of workflow {} was made twice in execution {execution}: job {}",
+                    step.index, step.workflow, job.id
+                ));
+            }
+        }
+    }
+}
+
+/// A workflow that is over had the turns that its rules ask for, and says of each step what its job says.
+pub(crate) async fn reckon(context: &SimContext, store: &dyn Store, own: &Job) {
+    let read = store.record::<Workflow>(own.id.to_string()).await.expect("the store is calm");
+    let Some(workflow) = read else {
+        return context.log.broken(format!("workflow {} has lost its record", own.id));
+    };
+    for (index, step) in workflow.declared() {
+        let before = || step.after.iter().map(|&before| workflow.steps[before as usize].state);
+        let well = before().all(|state| state == StepState::Succeeded);
+        let had_turn = !matches!(step.state, StepState::Waiting | StepState::Skipped);
+        let should = match step.when {
+            StepCondition::AllSucceeded => well,
+            StepCondition::AllEnded => true,
+            StepCondition::AnyFailed => !well,
+        };
+        // One that was cancelled, or stops at a failure, leaves out steps that would have had their turn.
+        let cut_off = own.state == State::Canceled || workflow.policy != FailurePolicy::Continue;
+        if !step.state.is_over() || (had_turn && !should) || (should && !had_turn && !cut_off) {
+            context.log.broken(format!("step {index} of workflow {}: {step:?} in {workflow:?}", own.id));
+        }
+        if had_turn {
+            reckon_step(context, store, &workflow, index, step.state).await;
+        }
+    }
+    reckon_compensations(context, store, own, &workflow).await;
+    let succeeded = workflow.counts().failed == 0;
+    if own.state != State::Canceled && succeeded != (own.state == State::Succeeded) {
+        context.log.broken(format!("workflow {} is {:?}, its steps: {workflow:?}", own.id, own.state));
+    }
+}
+
+/// What succeeded was undone if the workflow failed and asks for that, or was cancelled and nobody said no; nothing else was.
+async fn reckon_compensations(context: &SimContext, store: &dyn Store, own: &Job, workflow: &Workflow) {
+    let fails_so = own.state == State::Failed && workflow.policy == FailurePolicy::Compensate;
+    for (index, undone, step) in workflow.compensations() {
+        let succeeded = workflow.steps[undone as usize].state == StepState::Succeeded;
+        let had_turn = step.state != StepState::Skipped;
+        let may = succeeded && (fails_so || own.state == State::Canceled);
+        if !step.state.is_over() || (had_turn && !may) || (fails_so && succeeded && !had_turn) {
+            context.log.broken(format!("compensation {index} of workflow {}: {workflow:?}", own.id));
+        }
+        if had_turn {
+            reckon_step(context, store, workflow, index, step.state).await;
+        }
+    }
+}
+
+async fn reckon_step(
+    context: &SimContext,
+    store: &dyn Store,
+    workflow: &Workflow,
+    index: u32,
+    state: StepState,
+) {
+    let id = workflow.job_of(index);
+    let job = store.job(id).await.expect("the store is calm");
+    let gone = store.tombstone(id.first_execution()).await.expect("the store is calm").is_some();
+    let expected = match state {
+        StepState::Succeeded => State::Succeeded,
+        StepState::Canceled => State::Canceled,
+        StepState::Failed | StepState::Waiting | StepState::Released | StepState::Skipped => State::Failed,
+    };
+    if job.as_ref().map(|job| job.state) != Some(expected) && !(job.is_none() && gone) {
+        let found = job.map(|job| job.state);
+        context
+            .log
+            .broken(format!("step {index} of workflow {} is {state:?}, its job {id} {found:?}", workflow.id));
+    }
+}

@@ -1,0 +1,30 @@
+//! Error codes as a client reads them: the groups of the canonical codes, and which canonical code stands behind one of
+//! ForgeRun's own.
+
+pub use forgerun_core::catalog::{Category, is_custom_code, ojs_category, ojs_retryable};
+
+use forgerun_core::catalog::Kind;
+
+/// The canonical code of one of ForgeRun's own codes (`RFA_…`); the first in the order of the catalog where there are several.
+/// `None` for a code that is not ForgeRun's, or that has no canonical one.
+pub fn canonical_of_rfa(code: &str) -> Option<&'static str> {
+    Kind::ALL.iter().map(|kind| kind.entry()).filter(|entry| entry.rfa == code).find_map(|entry| entry.ojs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_of_forgerun_lead_to_canonical_ones() {
+        for (rfa, canonical) in [
+            ("RFA_JOB_NOT_FOUND", Some("NOT_FOUND")),
+            ("RFA_REQUEST_RATE_LIMITED", Some("RATE_LIMITED")),
+            ("RFA_STORAGE_UNAVAILABLE", Some("BACKEND_UNAVAILABLE")),
+            ("RFA_REQUEST_METHOD_NOT_ALLOWED", None),
+            ("NOT_FOUND", None),
+        ] {
+            assert_eq!(canonical_of_rfa(rfa), canonical, "{rfa}");
+        }
+    }
+}

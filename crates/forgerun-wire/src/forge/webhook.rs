@@ -1,0 +1,327 @@
+//! Webhooks: what may be asked, and what is shown.
+
+use forgerun_core::catalog::Kind;
+use forgerun_core::history::EventName;
+use forgerun_core::time::Time;
+use forgerun_core::webhook::{Envelope, Events, Webhook};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::body::{self, quoted, violation};
+use crate::hint::nearest;
+use crate::problem::{Refused, Violation};
+use crate::{time, words};
+
+/// The longest description, in bytes.
+pub(crate) const DESCRIPTION_BYTES_MAX: usize = 255;
+
+/// Every name that a filter may have, and what it stands for.
+const NAMES: [(&str, Events); 13] = [
+    ("job_created", Events::only(EventName::Created)),
+    ("job_queued", Events::only(EventName::Queued)),
+    ("job_assigned", Events::only(EventName::Assigned)),
+    ("job_requeued", Events::only(EventName::Requeued)),
+    ("job_started", Events::only(EventName::Started)),
+    ("job_progress", Events::only(EventName::Progress)),
+    ("job_event_emitted", Events::only(EventName::Emitted)),
+    ("job_succeeded", Events::only(EventName::Succeeded)),
+    ("job_failed", Events::only(EventName::Failed)),
+    ("job_timed_out", Events::only(EventName::TimedOut)),
+    ("job_canceled", Events::only(EventName::Canceled)),
+    ("job_retries_exhausted", Events::RETRIES_EXHAUSTED),
+    (words::WEBHOOK_DISABLED, Events::WEBHOOK_DISABLED),
+];
+
+/// Every name that a filter may have, `*` aside.
+pub fn event_names() -> impl Iterator<Item = &'static str> + Clone {
+    NAMES.into_iter().map(|(name, _)| name)
+}
+
+/// The events that a word stands for: case, dots, hyphens and both spellings of "cancelled" do not matter (C-61).
+pub fn parse_event(word: &str) -> Option<Events> {
+    if word == "*" {
+        return Some(Events::ALL);
+    }
+    let plain = word.to_ascii_lowercase().replace(['.', '-'], "_").replace("cancelled", "canceled");
+    let plain = if plain == "job_completed" { "job_succeeded" } else { plain.as_str() };
+    NAMES.into_iter().find(|(name, _)| *name == plain).map(|(_, events)| events)
+}
+
+/// What is wrong with a word that stands for no event.
+fn no_event(word: &str) -> String {
+    if let Some(near) = nearest(word, event_names()) {
+        return format!("must name events, not `{}`; did you mean `{near}`?", quoted(word));
+    }
+    let names: Vec<&str> = event_names().collect();
+    format!("must name *, {}, not `{}`", names.join(", "), quoted(word))
+}
+
+/// The names of a filter.
+fn names_of(events: Events) -> Vec<&'static str> {
+    if events == Events::ALL {
+        return vec!["*"];
+    }
+    NAMES.into_iter().filter(|(_, one)| events.contains(*one)).map(|(name, _)| name).collect()
+}
+
+/// A webhook to be, whose shape is right.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WebhookRequest {
+    /// Where it is.
+    pub url: Option<String>,
+    /// What it wants to hear.
+    pub events: Option<Events>,
+    /// How bodies are wrapped.
+    pub envelope: Option<Envelope>,
+    /// What it is for; the inner `None` takes it away.
+    pub description: Option<Option<String>>,
+    /// Whether anything is sent.
+    pub enabled: Option<bool>,
+}
+
+/// The members of a registration or change, in the order of the documentation.
+pub const WEBHOOK_MEMBERS: &[&str] = &["url", "events", "envelope", "description", "enabled"];
+
+/// Reads the body of a registration; a URL and events are needed.
+pub fn read_webhook(bytes: &[u8]) -> Result<WebhookRequest, Box<Refused>> {
+    read(bytes, &["url", "events"])
+}
+
+/// Reads the body of a change; nothing is needed.
+pub fn read_webhook_change(bytes: &[u8]) -> Result<WebhookRequest, Box<Refused>> {
+    read(bytes, &[])
+}
+
+fn read(bytes: &[u8], required: &[&str]) -> Result<WebhookRequest, Box<Refused>> {
+    let members = body::object(bytes)?;
+    let mut reader = WebhookReader { members: &members, malformed: Vec::new(), invalid: Vec::new() };
+    for name in required.iter().filter(|name| !members.contains_key(**name)) {
+        reader.malformed.push(violation(name, "is required", "required"));
+    }
+    let request = WebhookRequest {
+        url: reader.text("url"),
+        events: reader.events(),
+        envelope: reader.envelope(),
+        description: reader.description(),
+        enabled: reader.truth("enabled"),
+    };
+    let WebhookReader { malformed, invalid, .. } = reader;
+    if !malformed.is_empty() {
+        return Err(body::refused(Kind::MalformedRequest, malformed, WEBHOOK_MEMBERS));
+    }
+    if !invalid.is_empty() {
+        return Err(body::refused(Kind::InvalidArgs, invalid, WEBHOOK_MEMBERS));
+    }
+    Ok(request)
+}
+
+struct WebhookReader<'a> {
+    members: &'a Map<String, Value>,
+    malformed: Vec<Violation>,
+    invalid: Vec<Violation>,
+}
+
+impl WebhookReader<'_> {
+    fn text(&mut self, name: &str) -> Option<String> {
+        match self.members.get(name)? {
+            Value::String(text) => Some(text.clone()),
+            _ => {
+                self.malformed.push(violation(name, "must be a string", "type"));
+                None
+            }
+        }
+    }
+
+    fn truth(&mut self, name: &str) -> Option<bool> {
+        let given = self.members.get(name)?;
+        if !given.is_boolean() {
+            self.malformed.push(violation(name, "must be true or false", "type"));
+        }
+        given.as_bool()
+    }
+
+    fn events(&mut self) -> Option<Events> {
+        let words = self.members.get("events")?.as_array();
+        let words: Option<Vec<&str>> = words.and_then(|words| words.iter().map(Value::as_str).collect());
+        let Some(words) = words else {
+            self.malformed.push(violation("events", "must be a list of strings", "type"));
+            return None;
+        };
+        if words.is_empty() {
+            self.invalid.push(violation("events", "must name at least one event", "minItems"));
+        }
+        let mut events = Events::NONE;
+        for word in words {
+            match parse_event(word) {
+                Some(known) => events = events.with(known),
+                None => self.invalid.push(violation("events", &no_event(word), "enum")),
+            }
+        }
+        Some(events)
+    }
+
+    fn envelope(&mut self) -> Option<Envelope> {
+        match self.members.get("envelope")?.as_str() {
+            Some("none") => Some(Envelope::None),
+            Some("cloudevents") => Some(Envelope::Structured),
+            Some("cloudevents-binary") => Some(Envelope::Binary),
+            Some("ojs") => Some(Envelope::Ojs),
+            Some(_) => {
+                let detail = "must be none, cloudevents, cloudevents-binary or ojs";
+                self.invalid.push(violation("envelope", detail, "enum"));
+                None
+            }
+            None => {
+                self.malformed.push(violation("envelope", "must be a string", "type"));
+                None
+            }
+        }
+    }
+
+    fn description(&mut self) -> Option<Option<String>> {
+        if self.members.get("description")?.is_null() {
+            return Some(None);
+        }
+        let description = self.text("description")?;
+        if description.len() > DESCRIPTION_BYTES_MAX {
+            self.invalid.push(violation("description", "is longer than 255 bytes", "maxLength"));
+        }
+        Some(Some(description))
+    }
+}
+
+/// A webhook. Its secret is shown once, when it is made.
+#[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "the schema of the API document describes each")]
+pub struct WebhookView {
+    pub webhook_id: String,
+    pub url: String,
+    pub events: Vec<&'static str>,
+    pub envelope: &'static str,
+    pub description: Option<String>,
+    pub created_at: String,
+    pub updated_at: String,
+    pub enabled: bool,
+    pub disabled_at: Option<String>,
+    pub disabled_reason: Option<&'static str>,
+    pub health: HealthView,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub previous_secret_until: Option<String>,
+}
+
+/// How deliveries to a webhook have gone.
+#[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "the schema of the API document describes each")]
+pub struct HealthView {
+    pub failures_in_a_row: u32,
+    pub given_up_in_a_row: u32,
+    pub failing_since: Option<String>,
+    pub last_success_at: Option<String>,
+    pub last_failure_at: Option<String>,
+}
+
+impl WebhookView {
+    /// The webhook at a moment, with its secret if it was just made.
+    pub fn new(webhook: &Webhook, secret: Option<String>, now: Time) -> WebhookView {
+        let health = &webhook.health;
+        let previous = webhook.secrets.previous.as_ref().filter(|(_, until)| now < *until);
+        WebhookView {
+            webhook_id: webhook.id.to_string(),
+            url: webhook.url.clone(),
+            events: names_of(webhook.events),
+            envelope: match webhook.envelope {
+                Envelope::None => "none",
+                Envelope::Structured => "cloudevents",
+                Envelope::Binary => "cloudevents-binary",
+                Envelope::Ojs => "ojs",
+            },
+            description: webhook.description.clone(),
+            created_at: time::millis(webhook.created_at),
+            updated_at: time::millis(webhook.updated_at),
+            enabled: webhook.disabled.is_none(),
+            disabled_at: webhook.disabled.map(|disabled| time::millis(disabled.at)),
+            disabled_reason: webhook.disabled.map(|disabled| words::disabled_reason(disabled.reason)),
+            health: HealthView {
+                failures_in_a_row: health.failures,
+                given_up_in_a_row: health.given_up,
+                failing_since: health.failing_since.map(time::millis),
+                last_success_at: health.last_success_at.map(time::millis),
+                last_failure_at: health.last_failure_at.map(time::millis),
+            },
+            secret,
+            previous_secret_until: previous.map(|(_, until)| time::millis(*until)),
+        }
+    }
+}
+
+/// A page of webhooks, oldest first.
+#[derive(Clone, Debug, Serialize)]
+pub struct WebhooksView {
+    /// The webhooks.
+    pub webhooks: Vec<WebhookView>,
+    /// Where the next page begins.
+    pub next_cursor: Option<String>,
+}
+
+/// It was deleted: a webhook, a job.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct DeletedView {
+    /// Always true.
+    pub deleted: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_events_are_read_in_every_spelling() {
+        for (word, name) in [
+            ("job_failed", EventName::Failed),
+            ("JOB-FAILED", EventName::Failed),
+            ("job.timed-out", EventName::TimedOut),
+            ("job.cancelled", EventName::Canceled),
+            ("job_canceled", EventName::Canceled),
+            ("job-completed", EventName::Succeeded),
+        ] {
+            assert_eq!(parse_event(word), Some(Events::only(name)), "{word}");
+        }
+        assert_eq!(parse_event("webhook-disabled"), Some(Events::WEBHOOK_DISABLED));
+        assert_eq!(parse_event("*"), Some(Events::ALL));
+        for word in ["", "failed", "job failed", "job_exploded", "**"] {
+            assert_eq!(parse_event(word), None, "{word}");
+        }
+        for name in event_names() {
+            assert_eq!(names_of(parse_event(name).unwrap()), [name]);
+        }
+    }
+
+    #[test]
+    fn everything_wrong_with_a_registration_is_named() {
+        for (body, kind, pointers) in [
+            ("{}", Kind::MalformedRequest, vec!["#/url", "#/events"]),
+            (r#"{"url":1,"events":"*"}"#, Kind::MalformedRequest, vec!["#/url", "#/events"]),
+            (r#"{"url":"http://a","events":[]}"#, Kind::InvalidArgs, vec!["#/events"]),
+            (
+                r#"{"url":"http://a","events":["x"],"envelope":"y"}"#,
+                Kind::InvalidArgs,
+                vec!["#/events", "#/envelope"],
+            ),
+            (
+                r#"{"url":"http://a","events":["*"],"enabled":"no"}"#,
+                Kind::MalformedRequest,
+                vec!["#/enabled"],
+            ),
+        ] {
+            let refused = read_webhook(body.as_bytes()).unwrap_err();
+            assert_eq!(refused.kind, kind, "{body}");
+            let named: Vec<&str> = refused.violations.iter().map(|wrong| wrong.pointer.as_str()).collect();
+            assert_eq!(named, pointers, "{body}");
+        }
+        assert_eq!(read_webhook_change(b"{}").unwrap(), WebhookRequest::default());
+        let change = read_webhook_change(br#"{"description":null,"enabled":false}"#).unwrap();
+        assert_eq!((change.description, change.enabled), (Some(None), Some(false)));
+    }
+}

@@ -1,0 +1,140 @@
+//! Every form of a description, and what is none.
+
+use forgerun_core::time::Time;
+use serde_json::json;
+
+use super::*;
+
+fn rules() -> Rules<'static> {
+    Rules { now: Time::ZERO, tenant: None, strict_catalog: false, test_hooks: false }
+}
+
+/// The steps as text: `id<before,before` and a mark for the turn.
+fn shape(body: &serde_json::Value) -> Result<(WorkflowForm, String), String> {
+    let request =
+        read(body.to_string().as_bytes(), rules(), true).map_err(|refused| refused.detail.clone())?;
+    let step = |step: &StepRequest| {
+        let after: Vec<String> = step.after.iter().map(|n| request.steps[*n as usize].id.clone()).collect();
+        let mark = match step.when {
+            StepCondition::AllSucceeded => "",
+            StepCondition::AllEnded => "*",
+            StepCondition::AnyFailed => "!",
+        };
+        format!("{}{mark}<{}", step.id, after.join(","))
+    };
+    Ok((request.form, request.steps.iter().map(step).collect::<Vec<_>>().join(" ")))
+}
+
+fn job(name: &str) -> serde_json::Value {
+    json!({"type": name, "args": []})
+}
+
+#[test]
+fn every_form_becomes_steps_that_name_those_they_wait_for() {
+    let step = |id: &str, after: &[&str]| json!({"id": id, "type": "t", "args": [], "depends_on": after});
+    let nested = json!({"type": "chain", "steps": [job("a"), {"type": "group", "jobs": [job("b"), job("c")]}, job("d")]});
+    let batch = json!({"type": "batch", "jobs": [job("a"), job("b")],
+        "callbacks": {"on_complete": job("c"), "on_failure": job("d")}});
+    let in_chain = json!({"type": "chain", "steps": [batch, job("z")]});
+    for (body, form, expected) in [
+        (json!({"type": "chain", "steps": [job("a"), job("b")]}), WorkflowForm::Chain, "0< 1<0"),
+        (json!({"type": "group", "jobs": [job("a"), job("b")]}), WorkflowForm::Group, "0< 1<"),
+        (batch.clone(), WorkflowForm::Batch, "0< 1< on_complete*<0,1 on_failure!<0,1"),
+        (nested, WorkflowForm::Chain, "0< 1<0 2<0 3<1,2"),
+        (in_chain, WorkflowForm::Chain, "0< 1< 0.on_complete*<0,1 0.on_failure!<0,1 4<0,1,0.on_complete"),
+        (
+            json!({"steps": [step("a", &[]), step("b", &["a"]), step("c", &["a", "b"])]}),
+            WorkflowForm::Graph,
+            "a< b<a c<a,b",
+        ),
+        (json!({"steps": [step("a", &["b"]), step("b", &[])]}), WorkflowForm::Graph, "a<b b<"),
+        (json!({"steps": [step("a", &[]), step("b", &["a"])]}), WorkflowForm::Chain, "a< b<a"),
+        (json!({"steps": [step("a", &[]), step("b", &[])]}), WorkflowForm::Group, "a< b<"),
+        (
+            json!({"steps": [step("a", &[]), step("on-failure", &["a"])]}),
+            WorkflowForm::Batch,
+            "a< on-failure!<a",
+        ),
+    ] {
+        assert_eq!(shape(&body), Ok((form, expected.to_owned())), "{body}");
+    }
+}
+
+#[test]
+fn the_sdks_say_what_follows_an_end_in_three_ways() {
+    let by_type = json!({"id": "x", "type": "t", "args": [], "options": {"callback_type": "on_complete"}});
+    let by_when = json!({"id": "y", "type": "t", "args": [], "when": "any_failed"});
+    let body = json!({"steps": [{"id": "a", "type": "t", "args": []}, by_type, by_when]});
+    assert_eq!(shape(&body).unwrap().1, "a< x*<a y!<a");
+}
+
+fn undone_by(compensate: serde_json::Value) -> serde_json::Value {
+    json!({"type": "t", "args": [], "compensate": compensate})
+}
+
+#[test]
+fn a_step_of_any_form_may_say_what_undoes_it() {
+    let with = || undone_by(json!({"type": "u", "args": [1], "options": {"queue": "undo"}}));
+    for body in [
+        json!({"type": "chain", "steps": [with()], "failure_policy": "compensate"}),
+        json!({"type": "group", "jobs": [with()], "failure_policy": "compensate"}),
+        json!({"steps": [with()], "failure_policy": "compensate"}),
+    ] {
+        let request = read(body.to_string().as_bytes(), rules(), true).unwrap();
+        assert_eq!(request.policy, FailurePolicy::Compensate);
+        let compensate = request.steps[0].compensate.as_ref().unwrap();
+        assert_eq!((compensate.job_type.as_str(), request.steps[0].job.job_type.as_str()), ("u", "t"));
+    }
+    let simulated =
+        json!({"steps": [{"work_kind": "SUCCESS_FAST", "compensate": {"work_kind": "SUCCESS_FAST"}}]});
+    assert!(read(simulated.to_string().as_bytes(), rules(), true).unwrap().steps[0].compensate.is_some());
+}
+
+#[test]
+fn what_is_no_workflow_is_refused_with_the_reason() {
+    let step = |id: &str, after: &[&str]| json!({"id": id, "type": "t", "args": [], "depends_on": after});
+    let many: Vec<serde_json::Value> = (0..=WORKFLOW_STEPS_MAX).map(|_| job("a")).collect();
+    let mut deep = job("a");
+    for _ in 0..10 {
+        deep = json!({"type": "chain", "steps": [deep]});
+    }
+    for (body, reason) in [
+        (json!({}), "is required"),
+        (json!({"type": "tree", "steps": [job("a")]}), "must be chain, group or batch"),
+        (json!({"type": "chain", "steps": []}), "1 to 1000"),
+        (json!({"type": "group", "jobs": many}), "1 to 1000"),
+        (json!({"type": "group", "jobs": {}}), "must be a list"),
+        (json!({"type": "group", "jobs": [7]}), "must be an object"),
+        (json!({"steps": [step("a", &["x"])]}), "names no step"),
+        (json!({"steps": [step("a", &[]), step("a", &[])]}), "two steps with the id"),
+        (json!({"steps": [step("a", &["b"]), step("b", &["a"])]}), "in a circle"),
+        (
+            json!({"type": "batch", "jobs": [job("a")], "callbacks": {"on_end": job("b")}}),
+            "on_complete, on_success",
+        ),
+        (
+            json!({"type": "chain", "steps": [job("a")], "failure_policy": "maybe"}),
+            "continue, stop or compensate",
+        ),
+        (
+            json!({"type": "chain", "steps": [{"type": "a", "args": [], "options": {"unique": {"keys": ["type"]}}}]}),
+            "not for steps",
+        ),
+        (json!({"type": "chain", "steps": [undone_by(json!(7))]}), "must be an object"),
+        (json!({"type": "chain", "steps": [undone_by(json!({"type": "u"}))]}), "args"),
+        (
+            json!({"type": "chain", "steps": [undone_by(json!({"type": "u", "args": [], "when": "all_ended"}))]}),
+            "not for a compensation",
+        ),
+        (
+            json!({"type": "chain", "steps": [undone_by(json!({"type": "u", "args": [], "options": {"unique": {"keys": ["type"]}}}))]}),
+            "not for steps",
+        ),
+        (json!({"type": "chain", "steps": [{"work_kind": "NAP"}]}), "kinds of work"),
+        (json!({"type": "chain", "steps": [job("A")]}), "lower-case"),
+        (deep, "nested deeper"),
+    ] {
+        let error = shape(&body).unwrap_err();
+        assert!(error.contains(reason), "{error} for {body:.200}");
+    }
+}
