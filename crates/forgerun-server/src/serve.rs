@@ -60,8 +60,10 @@ pub enum ServeError {
     #[error("could not start: {0}")]
     Start(#[source] forgerun_engine::Error),
     /// The address is taken, or is not ours.
-    #[error("could not listen on {address}: {source}{}", listen_hint(source))]
+    #[error("could not listen on {address}: {source}{}", listen_hint(setting, address, source))]
     Listen {
+        /// What chose the address: a flag or a configuration key.
+        setting: &'static str,
         /// What was asked for.
         address: SocketAddr,
         /// What the system says.
@@ -106,7 +108,7 @@ pub fn serve(config: Config, ready: Ready) -> Running<'static, Result<(), ServeE
 async fn run(mut config: Config, ready: Ready) -> Result<(), ServeError> {
     let mut stop = StopSignals::install().map_err(ServeError::Signals)?;
     // Bound first: an address that is taken is no reason to touch a database.
-    let (listener, address) = listen(config.server.listen).await?;
+    let (listener, address) = listen("--listen", config.server.listen).await?;
     let grpc = GrpcListener::bind(&mut config).await?;
     let addresses = ServerAddresses { http: address, grpc: grpc.as_ref().map(|grpc| grpc.address) };
     let clock = Arc::new(StoreClock::default());
@@ -311,15 +313,16 @@ async fn objects(_: &Results) -> Result<Option<Arc<dyn ObjectPlace>>, forgerun_s
 }
 
 /// What to do about an address that cannot be listened on.
-fn listen_hint(source: &std::io::Error) -> &'static str {
-    match source.kind() {
-        std::io::ErrorKind::AddrInUse => "; choose another with --listen, such as --listen 127.0.0.1:8081",
-        _ => "",
+fn listen_hint(setting: &str, address: &SocketAddr, source: &io::Error) -> String {
+    if source.kind() != io::ErrorKind::AddrInUse {
+        return String::new();
     }
+    let other = SocketAddr::new(address.ip(), address.port().checked_add(1).unwrap_or(0));
+    format!("; choose another with {setting}, such as {other}")
 }
 
-async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
-    let failed = |source| ServeError::Listen { address, source };
+async fn listen(setting: &'static str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
+    let failed = |source| ServeError::Listen { setting, address, source };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
     Ok((listener, bound))
@@ -352,7 +355,7 @@ impl GrpcListener {
             }
         };
         let Some(address) = grpc.addr else { return Ok(None) };
-        match listen(address).await {
+        match listen("grpc.addr", address).await {
             Ok((listener, address)) => Ok(Some(GrpcListener { address, listener, tls })),
             Err(error) if grpc.is_optional => {
                 info!(%error, "gRPC is not served");

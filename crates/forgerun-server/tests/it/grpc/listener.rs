@@ -187,6 +187,8 @@ fn dev_goes_without_grpc_where_its_port_is_taken_and_says_so_once() {
     let ended = server.wait();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert_eq!(ended.stderr.matches("gRPC is not served").count(), 1, "{}", ended.stderr);
+    assert!(ended.stderr.contains("choose another with grpc.addr"), "{}", ended.stderr);
+    assert!(!ended.stderr.contains("--listen"), "{}", ended.stderr);
 
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
