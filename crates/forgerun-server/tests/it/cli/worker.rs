@@ -426,13 +426,24 @@ fn a_program_may_call_us_and_does_not_see_what_a_server_is_configured_with() {
     );
 }
 
+/// A worker that a shell starts with this before it.
+fn under(server: &Server, prefix: &str, program: &[&str]) -> Worker {
+    let line = format!("{prefix} {} worker exec --queue q --json -- \"$@\"", env!("CARGO_BIN_EXE_forgerun"));
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", &line, "sh"]).args(program).env("FORGERUN_URL", format!("http://{}", server.address));
+    let mut child = shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let notes = std::io::BufReader::new(child.stdout.take().unwrap());
+    Worker { child, notes }
+}
+
 #[test]
 fn a_terminal_that_goes_away_stops_a_worker_like_sigterm_unless_it_was_told_not_to_mind() {
     let server = dev();
     let folder = tempfile::tempdir().unwrap();
     let go = folder.path().join("go");
     let script = format!("while [ ! -e {} ]; do sleep 0.05; done; echo 7", go.display());
-    let mut worker = Worker::exec(&server, &[], &script);
+    // The tests themselves may run under nohup, and a child inherits what is ignored.
+    let mut worker = under(&server, "exec env --default-signal=HUP", &["sh", "-c", &script]);
     let id = ask(&server, &["submit", "--type", "t", "--queue", "q"]).expect(0).to_owned();
     worker.wait_for("took");
     worker.signal("HUP");
@@ -442,15 +453,7 @@ fn a_terminal_that_goes_away_stops_a_worker_like_sigterm_unless_it_was_told_not_
     assert_eq!(worker.child.wait().unwrap().code(), Some(0));
     assert_eq!(ask(&server, &["result", &id]).expect(0), "7");
 
-    let inner = format!(
-        "trap '' HUP; exec {} worker exec --queue q --json -- echo 8",
-        env!("CARGO_BIN_EXE_forgerun")
-    );
-    let mut nohup = std::process::Command::new("sh");
-    nohup.args(["-c", &inner]).env("FORGERUN_URL", format!("http://{}", server.address));
-    let mut child = nohup.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let notes = std::io::BufReader::new(child.stdout.take().unwrap());
-    let mut worker = Worker { child, notes };
+    let mut worker = under(&server, "trap '' HUP; exec", &["echo", "8"]);
     for _ in 0..2 {
         ask(&server, &["submit", "--type", "t", "--queue", "q"]).expect(0);
         worker.wait_for("succeeded");
