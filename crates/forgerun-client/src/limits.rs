@@ -109,3 +109,6 @@ pub const OUTPUT_BYTES_MAX: u64 = 5 * 1024 * 1024 * 1024;
 
 /// How long a URL may work on a job before it is taken for dead. The job's own limit, and a cancelled job, end it sooner.
 pub const HTTP_WORK_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// How often the server retries a job of [`crate::forge::Submit::job`], unless it says otherwise. The SDKs have the same.
+pub const OWN_RETRIES: u32 = 3;
