@@ -419,7 +419,7 @@ impl Ojs<'_> {
         Ok(())
     }
 
-    fn post(&self, route: &str) -> Result<Call, Error> {
+    pub(crate) fn post(&self, route: &str) -> Result<Call, Error> {
         self.client.post(&format!("ojs/v1/{route}"))?.header(OJS_VERSION, "1.0")
     }
 

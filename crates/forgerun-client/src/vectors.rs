@@ -186,6 +186,18 @@ fn submissions() {
 }
 
 #[test]
+fn batches() {
+    let file = vectors("envelopes.json");
+    let now = UNIX_EPOCH + Duration::from_millis(1_795_035_600_000);
+    for case in cases(&file, "batches") {
+        let envelope = |job: &Value| submission(job).at_moment(now).envelope().unwrap();
+        let jobs: Vec<_> = case["jobs"].as_array().unwrap().iter().map(envelope).collect();
+        let body = serde_json::to_value(json!({"jobs": jobs})).unwrap();
+        assert_eq!(body, case["expect"]["body"], "{}", case["name"]);
+    }
+}
+
+#[test]
 fn received_jobs() {
     for case in cases(&vectors("envelopes.json"), "received") {
         let job: Taken = serde_json::from_value(case["job"].clone()).unwrap();

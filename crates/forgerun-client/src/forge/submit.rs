@@ -22,33 +22,33 @@ pub struct Submit {
     #[serde(rename = "type")]
     form: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    work_kind: Option<String>,
+    pub(super) work_kind: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    job_type: Option<String>,
+    pub(super) job_type: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    execution_at: Option<String>,
+    pub(super) execution_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    payload: Option<Box<RawValue>>,
+    pub(super) payload: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    queue: Option<String>,
+    pub(super) queue: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    priority: Option<i16>,
+    pub(super) priority: Option<i16>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    callback: Option<String>,
+    pub(super) callback: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_mode: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    max_retries: Option<u32>,
+    pub(super) max_retries: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    timeout: Option<String>,
+    pub(super) timeout: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    deadline: Option<String>,
+    pub(super) deadline: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tags: Vec<String>,
+    pub(super) tags: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    unique_key: Option<String>,
+    pub(super) unique_key: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    correlation_id: Option<String>,
+    pub(super) correlation_id: Option<String>,
     #[serde(skip)]
     delay: Duration,
     #[serde(skip)]
