@@ -54,11 +54,12 @@ class Session:
         headers: Mapping[str, str] | None = None,
         harmless: bool = True,
         hold: float = 0.0,
+        give_up: float | None = None,
     ) -> Response:
         """Sends, and sends again where that is harmless and promises something. An answer of 400 or more is raised.
 
         `body` is bytes, an upload (which is never sent again), or else is written as JSON. `hold`: seconds for which the server
-        was asked to hold its answer.
+        was asked to hold its answer. `give_up`: seconds after which no answer is of use.
         """
         sent = {"accept": "application/json", **(headers or {})}
         if body is not None and not isinstance(body, (bytes, Upload)):
@@ -68,8 +69,8 @@ class Session:
         trace = None if "traceparent" in sent else current_traceparent()
         if trace:
             sent["traceparent"] = trace
-        request = Request(method, path, sent, b"" if body is None else body, self.timeout + hold)
-        policy = RetryPolicy(retries=0) if isinstance(body, Upload) else self.policy
+        request = Request(method, path, sent, b"" if body is None else body, give_up or self.timeout + hold)
+        policy = RetryPolicy(retries=0) if give_up or isinstance(body, Upload) else self.policy
         retries = 0
         while True:
             try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -71,12 +70,11 @@ class AsyncJob:
         polls, known = 0, False
         while True:
             left = timeout - (time.monotonic() - began)
-            hold = min(HOLD_MAX, math.floor(left)) if self._client._holds < HOLDS_MAX else 0
             try:
-                status, held, retry_after = await self._ask(hold)
+                status, held, retry_after = await self._ask(left)
             except errors.ForgeRunError as error:
                 # The request was sent again already. It is the job that matters, so go on, unless no question was answered yet.
-                if not error.retryable or not known:
+                if time.monotonic() - began < timeout and not (error.retryable and known):
                     raise
                 held, retry_after = False, error.retry_after
             else:
@@ -87,24 +85,28 @@ class AsyncJob:
             if held and waited < timeout:
                 continue
             wait = poll_wait(polls, waited, retry_after, timeout)
-            if wait is None and waited < timeout and not retry_after:
-                wait = timeout - waited  # One last question at the end.
-            if wait is None:
-                raise TimeoutError(f"the job {self.id} did not end within {timeout:g} s")
             polls += 1
+            if wait is None:
+                await self._session.io.sleep(max(0.0, timeout - waited))
+                raise TimeoutError(f"the job {self.id} did not end within {timeout:g} s")
             await self._session.io.sleep(wait)
 
-    async def _ask(self, hold: int) -> tuple[Status, bool, float | None]:
-        headers = {"prefer": f"wait={hold}"} if hold > 0 else {}
-        self._client._holds += hold > 0
+    async def _ask(self, left: float) -> tuple[Status, bool, float | None]:
+        """Where it stands, whether the server held its answer, and the pause that it asks for."""
+        may_hold = left > 0 and self._client._holds < HOLDS_MAX
+        # A server holds whole seconds; of the last part of one the end is ours.
+        hold = max(1, min(HOLD_MAX, int(left))) if may_hold else 0
+        give_up = left if may_hold and left < 1 else None
+        headers = {"prefer": f"wait={hold}"} if hold else {}
+        self._client._holds += may_hold
         asked_at = time.monotonic()
         try:
-            response = await self._session.send("GET", self._path(), headers=headers, hold=hold)
+            response = await self._session.send("GET", self._path(), headers=headers, hold=hold, give_up=give_up)
             status = Status.of(from_json(await response.body()))
         except OSError as error:
             raise errors.Unreachable(self._session.http.authority, str(error), maybe_sent=True) from error
         finally:
-            self._client._holds -= hold > 0
+            self._client._holds -= may_hold
         # A server that is about to stop answers at once: ask it like one that does not hold answers.
         held = "wait" in response.headers.get("preference-applied", "") and time.monotonic() - asked_at > hold / 2
         return status, held, errors.parse_retry_after(response.headers.get("retry-after"))

@@ -19,10 +19,11 @@ import subprocess
 import sysconfig
 import threading
 import uuid
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from . import errors
 from ._submission import NewJob
@@ -194,9 +195,12 @@ class DevServer:
     The binary is `FORGERUN_BIN`, or `forgerun` beside this Python, or `forgerun` in the PATH.
     """
 
-    def __init__(self, *arguments: str, env: Mapping[str, str] | None = None, timeout: float = 30.0) -> None:
-        """`arguments` go behind `forgerun dev`; `env` may hold settings such as `FORGERUN_LIMITS__RATE_PER_MINUTE`."""
-        self._arguments = arguments
+    def __init__(
+        self, *arguments: str, command: str = "dev", env: Mapping[str, str] | None = None, timeout: float = 30.0
+    ) -> None:
+        """`arguments` go behind `forgerun dev`; `env` may hold settings such as `FORGERUN_LIMITS__RATE_PER_MINUTE`. With the command
+        `serve` and `--data FOLDER` it keeps its jobs."""
+        self._arguments = (command, *arguments)
         self._env = env or {}
         self._timeout = timeout
         self._process: subprocess.Popen[str] | None = None
@@ -213,10 +217,14 @@ class DevServer:
         # The server refuses variables that look like settings and are none.
         env = {name: value for name, value in os.environ.items() if not name.startswith("FORGERUN_")} | dict(self._env)
         listen = () if "--listen" in self._arguments else ("--listen", "127.0.0.1:0")
-        command = [find_binary(), "dev", *listen, *self._arguments]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env)
+        command = [find_binary(), *self._arguments, *listen]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
         self._process = process
-        assert process.stdout is not None
+        assert process.stdout is not None and process.stderr is not None
+        said: deque[str] = deque(maxlen=20)
+        # What it prints must not fill the pipes.
+        reading = threading.Thread(target=said.extend, args=(process.stderr,), daemon=True)
+        reading.start()
         timer = threading.Timer(self._timeout, process.kill)
         timer.start()
         try:
@@ -225,10 +233,10 @@ class DevServer:
             timer.cancel()
         if " listening on " not in line:
             self.stop()
-            raise RuntimeError(f"the server did not start: {' '.join(command)}")
+            reading.join(5)
+            raise RuntimeError(f"the server did not start: {' '.join(command)}\n{''.join(said)}")
         self.url = line.split(" listening on ")[1].strip()
-        # What it prints later must not fill the pipe.
-        threading.Thread(target=_discard, args=(process.stdout,), daemon=True).start()
+        threading.Thread(target=deque(maxlen=0).extend, args=(process.stdout,), daemon=True).start()
 
     def stop(self) -> None:
         process, self._process = self._process, None
@@ -246,11 +254,6 @@ class DevServer:
         if process is not None:
             process.kill()
             process.wait()
-
-
-def _discard(stream: IO[str]) -> None:
-    for _ in stream:
-        pass
 
 
 def find_binary() -> str:

@@ -654,8 +654,10 @@ class _Run:
 
     async def load_steps(self, job: JobInfo) -> dict[str, Any]:
         answer = await self.session.fetch("GET", f"/ojs/v1/checkpoints/{segment(job.id)}/resume")
-        steps = answer.get("state") if answer.get("has_checkpoint") else None
-        return steps if isinstance(steps, dict) else {}
+        steps = answer["state"] if answer.get("has_checkpoint") else {}
+        if not isinstance(steps, dict):
+            raise ValueError("the checkpoint of the job is no object of steps")
+        return steps
 
     async def save_steps(self, job: JobInfo, steps: Mapping[str, Any]) -> None:
         headers = {"lease-token": job.lease_token}
