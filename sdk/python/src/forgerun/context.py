@@ -84,7 +84,7 @@ class AsyncContext:
         self._backend = backend
         self._cancelled = threading.Event()
         self._steps: dict[str, Any] | None = None
-        self._saving: asyncio.Lock | None = None
+        self._recording = asyncio.Lock()
 
     @property
     def cancelled(self) -> bool:
@@ -113,15 +113,15 @@ class AsyncContext:
         return cast(T, result)
 
     async def _recorded(self) -> dict[str, Any]:
-        if self._steps is None:
-            self._steps = await self._backend.load_steps(self.job)
+        async with self._recording:
+            if self._steps is None:
+                self._steps = await self._backend.load_steps(self.job)
         return self._steps
 
     async def _record(self, name: str, result: Any) -> None:
-        if self._saving is None:
-            self._saving = asyncio.Lock()
-        async with self._saving:
-            steps = await self._recorded()
+        steps = await self._recorded()
+        # One at a time, so that steps which end together do not write over each other.
+        async with self._recording:
             # Recorded before it is remembered, so that a record that failed is no result.
             await self._backend.save_steps(self.job, {**steps, name: result})
             steps[name] = result

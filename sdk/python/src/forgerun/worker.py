@@ -211,6 +211,8 @@ class _End:
     kind: str
     """A name of a counter in `Stopped`."""
     entry: bytes
+    is_repeated: bool = False
+    """Whether it was sent before, without an answer."""
 
 
 class _Run:
@@ -486,11 +488,11 @@ class _Run:
         try:
             answer = await self._send(room, ends, extended, beats)
         except errors.ForgeRunError as error:
-            self.ends.extendleft(reversed(ends))
+            self._put_back(ends)
             self.beat_due = self.beat_due or beats
             self._away(error)
         except BaseException:
-            self.ends.extendleft(reversed(ends))
+            self._put_back(ends)
             raise
         else:
             if self.failures:
@@ -507,6 +509,11 @@ class _Run:
             else:
                 self.reporting = None
             self._changed()
+
+    def _put_back(self, ends: list[_End]) -> None:
+        for end in reversed(ends):
+            end.is_repeated = True
+            self.ends.appendleft(end)
 
     def _next_ends(self) -> list[_End]:
         ends: list[_End] = []
@@ -561,9 +568,11 @@ class _Run:
         for n, end in enumerate(ends):
             result = results[n] if n < len(results) else {}
             status = result.get("status")
-            if status is not None and 200 <= status < 300:
+            is_gone = status in (404, 409, 410)
+            # The server recognises what ended a job for good; what only ended an attempt has let go of the job the first time.
+            if (status is not None and 200 <= status < 300) or (is_gone and end.is_repeated and end.kind != "succeeded"):
                 setattr(self.stopped, end.kind, getattr(self.stopped, end.kind) + 1)
-            elif status in (404, 409, 410):
+            elif is_gone:
                 self._lose(end.held)
             else:
                 self._refused(end, errors.from_problem(result.get("problem") or {}, status))
