@@ -203,6 +203,37 @@ impl ApiError {
         }
     }
 
+    /// The error behind a job that ended without success: in this state, with this problem object. `None` if it left none.
+    pub(crate) fn of_job(state: &str, problem: Option<&[u8]>) -> ApiError {
+        let value = problem.and_then(|bytes| serde_json::from_slice::<Value>(bytes).ok());
+        let mut report = Report::from_json(&value.unwrap_or_default());
+        report.message.get_or_insert_with(|| format!("the job ended as {state}"));
+        let mut error = ApiError::of_report(report, None);
+        let reading = problem.and_then(|bytes| Reader::new().json(bytes).ok());
+        error.problem = reading.map(|reading| reading.problem).unwrap_or_default();
+        // Whatever went wrong, it is the job that failed, and not this request.
+        error.category = Category::Execution;
+        if state == "CANCELED" {
+            error.canonical = Some("JOB_CANCELLED".to_owned());
+        }
+        error
+    }
+
+    /// The name of the error's class in the SDKs of other languages: `ConflictError`, `JobFailed`.
+    pub fn class(&self) -> &'static str {
+        match (self.category, self.canonical.as_deref()) {
+            (Category::Validation, _) => "ValidationError",
+            (Category::Conflict, _) => "ConflictError",
+            (Category::Auth, _) => "AuthError",
+            (Category::Resource, _) => "ResourceError",
+            (Category::Execution, Some("HANDLER_TIMEOUT")) => "JobTimedOut",
+            (Category::Execution, Some("JOB_CANCELLED")) => "JobCancelled",
+            (Category::Execution, _) => "JobFailed",
+            (Category::Backend, _) => "BackendError",
+            (Category::Unknown, _) => "UnknownError",
+        }
+    }
+
     pub(crate) fn into_error(self) -> Error {
         let category = self.category;
         let error = Box::new(self);

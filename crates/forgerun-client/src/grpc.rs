@@ -91,7 +91,7 @@ fn taken(job: v1::Job) -> Result<Taken, Error> {
     json::write_struct(&job.meta.unwrap_or_default(), &mut text).map_err(wrong)?;
     let mut meta: Map<String, serde_json::Value> = serde_json::from_str(&text).unwrap_or_default();
     let lease_token = meta.remove(LEASE_TOKEN_MEMBER).and_then(|token| token.as_str().map(str::to_owned));
-    let args_wrapped = meta.remove(ARGS_WRAPPED_MEMBER).is_some();
+    let args_wrapped = meta.remove(ARGS_WRAPPED_MEMBER).and_then(|wrapped| wrapped.as_bool());
     let parents = meta.remove(PARENT_RESULTS_MEMBER);
     let steps = meta.remove(PARENT_STEPS_MEMBER);
     let raw_results = parents.and_then(|list| serde_json::from_value(list).ok());
@@ -103,6 +103,7 @@ fn taken(job: v1::Job) -> Result<Taken, Error> {
         args: RawValue::from_string(args).ok(),
         args_wrapped,
         meta,
+        tags: job.tags,
         timeout_ms: job.timeout.map(|span| (span.seconds * 1000 + i64::from(span.nanos) / 1_000_000) as u64),
         lease_token,
         traceparent: Some(job.trace_id).filter(|trace| !trace.is_empty()),

@@ -33,6 +33,8 @@ pub mod raw;
 mod retry;
 mod stream;
 mod transport;
+#[cfg(test)]
+mod vectors;
 mod wait;
 pub mod worker;
 

@@ -109,3 +109,15 @@ pub const OUTPUT_BYTES_MAX: u64 = 5 * 1024 * 1024 * 1024;
 
 /// How long a URL may work on a job before it is taken for dead. The job's own limit, and a cancelled job, end it sooner.
 pub const HTTP_WORK_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// How often the server retries a job of [`crate::forge::Submit::job`], unless it says otherwise. The SDKs have the same.
+pub const OWN_RETRIES: u32 = 3;
+
+/// Jobs in one request of [`crate::forge::Forge::submit_many`]. The server takes 1,000.
+pub const MANY_JOBS_MAX: usize = 1000;
+
+/// Bytes of the jobs in one such request, unless a single one has more.
+pub const MANY_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// How long the server is asked to hold a question about a job. It allows 30 s.
+pub const STATUS_WAIT: Duration = Duration::from_secs(30);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use http::{HeaderName, Method};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -15,6 +16,7 @@ use crate::client::{Call, Client, raw};
 use crate::error::Error;
 use crate::path::segment;
 use crate::transport::Body;
+use crate::worker::Failure;
 
 const OJS_VERSION: HeaderName = HeaderName::from_static("ojs-version");
 const PREFER: HeaderName = HeaderName::from_static("prefer");
@@ -126,9 +128,12 @@ pub struct Taken {
     /// What to work on, as it was submitted.
     #[serde(default)]
     pub args: Option<Box<RawValue>>,
-    /// Whether `args` is a list around a payload that was none.
+    /// Labels.
     #[serde(default)]
-    pub(crate) args_wrapped: bool,
+    pub tags: Vec<String>,
+    /// Whether `args` is a list around a payload that was none; `None` if the server does not say, or nothing was given.
+    #[serde(default)]
+    pub(crate) args_wrapped: Option<bool>,
     /// What was said about it. Members that a [`Value`] cannot hold, such as `1e400`, are left out.
     #[serde(default, deserialize_with = "readable_members")]
     pub meta: Map<String, Value>,
@@ -153,7 +158,25 @@ impl Taken {
     pub fn input(&self) -> &str {
         let args = self.args.as_deref().map_or("[]", RawValue::get);
         let inner = args.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-        inner.filter(|_| self.args_wrapped).unwrap_or(args)
+        inner.filter(|_| self.args_wrapped == Some(true)).unwrap_or(args)
+    }
+
+    /// What to work on, as the submitter gave it: the one argument, or the list of several; null if nothing was given. A list that was
+    /// submitted as the payload stays a list, whatever its length.
+    ///
+    /// # Errors
+    /// A [`Failure`] for good if it is no `T`: the same input fails in the same way.
+    pub fn argument<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        let wrong = |error| Failure::new(format!("the argument: {error}")).never_again();
+        let args = self.args.as_deref().map_or("[]", RawValue::get);
+        let list: Vec<&RawValue> = serde_json::from_str(args).unwrap_or_default();
+        let text = match list[..] {
+            _ if self.args_wrapped == Some(false) || !args.starts_with('[') => args,
+            [] => "null",
+            [only] => only.get(),
+            _ => args,
+        };
+        serde_json::from_str(text).map_err(wrong)
     }
 
     /// The results of the steps that it waited for, by their names; empty for a job that waited for none. `None` for a step that left
@@ -396,7 +419,7 @@ impl Ojs<'_> {
         Ok(())
     }
 
-    fn post(&self, route: &str) -> Result<Call, Error> {
+    pub(crate) fn post(&self, route: &str) -> Result<Call, Error> {
         self.client.post(&format!("ojs/v1/{route}"))?.header(OJS_VERSION, "1.0")
     }
 

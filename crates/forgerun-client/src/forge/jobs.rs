@@ -187,12 +187,12 @@ impl Forge<'_> {
         Ok(EventStream::new(self.client.clone(), self.client.url("v1/events")?).endless())
     }
 
-    fn path(&self, job_id: &str, rest: &str) -> String {
+    pub(super) fn path(&self, job_id: &str, rest: &str) -> String {
         format!("v1/jobs/{}{rest}", segment(job_id))
     }
 }
 
 /// Whether a job will not go on by itself.
-fn has_ended(job: &Job) -> bool {
+pub(super) fn has_ended(job: &Job) -> bool {
     JobStatus::new(&job.job_status).is_terminal()
 }

@@ -2,6 +2,8 @@
 
 mod admin;
 mod jobs;
+mod many;
+mod outcome;
 mod schedules;
 mod submit;
 mod workflows;

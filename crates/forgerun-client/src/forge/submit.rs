@@ -1,5 +1,9 @@
 //! Submitting on `/v1`.
 
+use std::borrow::Cow;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use forgerun_problem::Timestamp;
 use forgerun_wire::forge::SubmittedView;
 use serde::Serialize;
 use serde_json::Value;
@@ -8,6 +12,7 @@ use serde_json::value::RawValue;
 use super::Forge;
 use crate::client::raw;
 use crate::error::Error;
+use crate::limits::OWN_RETRIES;
 
 /// A job to be submitted. The idempotency key is made by the client for every call of [`Forge::submit`] unless one is given, and
 /// stays the same however often that call has to send the request.
@@ -17,38 +22,46 @@ pub struct Submit {
     #[serde(rename = "type")]
     form: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    work_kind: Option<String>,
+    pub(super) work_kind: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    job_type: Option<String>,
+    pub(super) job_type: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    execution_at: Option<String>,
+    pub(super) execution_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    payload: Option<Box<RawValue>>,
+    pub(super) payload: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    queue: Option<String>,
+    pub(super) queue: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    priority: Option<i16>,
+    pub(super) priority: Option<i16>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    callback: Option<String>,
+    pub(super) callback: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_mode: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    max_retries: Option<u32>,
+    pub(super) max_retries: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    timeout: Option<String>,
+    pub(super) timeout: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    deadline: Option<String>,
+    pub(super) deadline: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tags: Vec<String>,
+    pub(super) tags: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    unique_key: Option<String>,
+    pub(super) unique_key: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    correlation_id: Option<String>,
+    pub(super) correlation_id: Option<String>,
     #[serde(skip)]
-    key: Option<String>,
+    delay: Duration,
+    #[serde(skip)]
+    pub(super) key: Option<String>,
 }
 
 impl Submit {
+    /// Work of your own for workers outside, which get the payload as their argument. A failed attempt is retried three times by the
+    /// server: see [`Submit::max_retries`].
+    pub fn job(job_type: impl Into<String>, payload: impl Into<Value>) -> Submit {
+        Submit::execute().job_type(job_type).payload(payload).max_retries(OWN_RETRIES)
+    }
+
     /// Work to be done as soon as there is a worker for it.
     pub fn execute() -> Submit {
         Submit {
@@ -67,6 +80,7 @@ impl Submit {
             tags: Vec::new(),
             unique_key: None,
             correlation_id: None,
+            delay: Duration::ZERO,
             key: None,
         }
     }
@@ -74,6 +88,27 @@ impl Submit {
     /// Work to be done at a time such as `2030-01-31T12:00:00Z`.
     pub fn deferred(at: impl Into<String>) -> Submit {
         Submit { form: "DEFERRED", execution_at: Some(at.into()), ..Submit::execute() }
+    }
+
+    /// The work is done no sooner than at a time such as `2030-01-31T12:00:00Z`.
+    pub fn at(mut self, at: impl Into<String>) -> Submit {
+        self.form = "DEFERRED";
+        self.execution_at = Some(at.into());
+        self
+    }
+
+    /// The work is done no sooner than so long after the submission, by the clock of this machine.
+    pub fn delay(mut self, delay: Duration) -> Submit {
+        self.delay = delay;
+        self
+    }
+
+    /// The submission as it is sent at this moment.
+    pub(crate) fn at_moment(&self, now: SystemTime) -> Cow<'_, Submit> {
+        if self.delay.is_zero() {
+            return Cow::Borrowed(self);
+        }
+        Cow::Owned(self.clone().at(timestamp(now + self.delay)))
     }
 
     /// No work but one notification.
@@ -184,6 +219,13 @@ pub struct Submitted {
     pub idempotency_key: String,
 }
 
+/// A moment as the server reads it.
+fn timestamp(at: SystemTime) -> String {
+    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let millis = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
+    Timestamp::from_unix_millis(millis).map_or_else(|_| "9999-12-31T23:59:59.999Z".to_owned(), |at| at.to_string())
+}
+
 impl Forge<'_> {
     /// Submits a job. Sent again after trouble, it is still one job.
     ///
@@ -191,7 +233,8 @@ impl Forge<'_> {
     /// As the server refuses it, or [`Error::Unreachable`].
     pub async fn submit(&self, job: &Submit) -> Result<Submitted, Error> {
         let key = job.key.clone().unwrap_or_else(|| self.client.new_key());
-        let call = self.client.post("v1/jobs")?.json(job)?.idempotent(&key)?;
+        let job = job.at_moment(self.client.clock().now());
+        let call = self.client.post("v1/jobs")?.json(&job)?.idempotent(&key)?;
         let SubmittedView { job_id, state, created_at, .. } = self.client.fetch(&call).await?;
         Ok(Submitted { job_id, state, created_at, idempotency_key: key })
     }

@@ -6,5 +6,6 @@ mod foreign;
 mod operations;
 mod repeating;
 mod streams;
+mod vectors;
 mod waiting;
 mod worker;

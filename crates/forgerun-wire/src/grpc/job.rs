@@ -11,7 +11,7 @@ use super::moment::{duration, timestamp};
 use super::{ARGS_WRAPPED_MEMBER, LEASE_TOKEN_MEMBER, PARENT_RESULTS_MEMBER, PARENT_STEPS_MEMBER, json, v1};
 use crate::ojs::duration as iso;
 use crate::ojs::job::{
-    JobView, VERSION, args_are_wrapped, attempts, completed_at, error_view, shown_args, shown_meta,
+    JobView, VERSION, args_wrapped, attempts, completed_at, error_view, shown_args, shown_meta,
     shown_type,
 };
 use crate::ojs::kept::Kept;
@@ -45,8 +45,8 @@ pub fn message_with(view: &JobView<'_>, args: Vec<prost_types::Value>) -> v1::Jo
     let mut meta = json::read_struct(shown_meta(&job.head, input).get().as_bytes()).unwrap_or_default();
     if let Some(token) = lease_token {
         meta.fields.insert(LEASE_TOKEN_MEMBER.to_owned(), json::text(token));
-        if args_are_wrapped(head, input) {
-            let wrapped = prost_types::Value { kind: Some(Kind::BoolValue(true)) };
+        if let Some(wrapped) = args_wrapped(head, input) {
+            let wrapped = prost_types::Value { kind: Some(Kind::BoolValue(wrapped)) };
             meta.fields.insert(ARGS_WRAPPED_MEMBER.to_owned(), wrapped);
         }
     }

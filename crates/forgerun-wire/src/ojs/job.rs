@@ -83,7 +83,7 @@ pub fn shown_args<'a>(head: &Head, input: &'a Input) -> Cow<'a, RawValue> {
         return Cow::Owned(to_raw_value(&items).expect("our views have text keys"));
     }
     let given = raw(&input.payload, "[]");
-    if !args_are_wrapped(head, input) {
+    if args_wrapped(head, input) != Some(true) {
         return Cow::Borrowed(given);
     }
     let list = RawValue::from_string(format!("[{}]", given.get()));
@@ -107,9 +107,11 @@ impl<'a> ItemArgument<'a> {
     }
 }
 
-/// Whether the arguments that OJS shows are a list around a payload that was none.
-pub fn args_are_wrapped(head: &Head, input: &Input) -> bool {
-    head.dialect != Dialect::Ojs && head.items.is_none() && !raw(&input.payload, "[]").get().starts_with('[')
+/// Whether the arguments that OJS shows are a list around a payload that was none (`true`), or the list that was the payload (`false`).
+/// `None` where there is no payload: in a job of OJS, a batch, and a job that was given nothing.
+pub fn args_wrapped(head: &Head, input: &Input) -> Option<bool> {
+    let has_payload = head.dialect != Dialect::Ojs && head.items.is_none() && !input.payload.is_empty();
+    has_payload.then(|| !raw(&input.payload, "[]").get().starts_with('['))
 }
 
 impl Serialize for JobView<'_> {
@@ -251,8 +253,8 @@ impl JobView<'_> {
         if let Some(token) = self.lease_token {
             map.serialize_entry("lease_token", token)?;
             // For workers that hand their programs what was submitted.
-            if args_are_wrapped(&job.head, self.input) {
-                map.serialize_entry("args_wrapped", &true)?;
+            if let Some(wrapped) = args_wrapped(&job.head, self.input) {
+                map.serialize_entry("args_wrapped", &wrapped)?;
             }
             // Who does the work goes on with the trace of who asked for it.
             for (name, trace) in

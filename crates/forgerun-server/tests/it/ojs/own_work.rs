@@ -38,7 +38,10 @@ async fn a_job_type_makes_a_job_of_v1_work_of_a_worker_outside() {
     let list = v1(&world, json!({"type": "EXECUTE", "job_type": "a", "payload": [1, 2]})).await;
     let taken = world.fetch().await;
     assert_eq!((&taken["id"], &taken["args"]), (&list["job_id"], &json!([1, 2])), "a list is the list");
-    assert_eq!(taken.get("args_wrapped"), None);
+    assert_eq!(taken["args_wrapped"], false, "a list of one is told from a payload with a list around it");
+    v1(&world, json!({"type": "EXECUTE", "job_type": "a"})).await;
+    let taken = world.fetch().await;
+    assert_eq!((&taken["args"], taken.get("args_wrapped")), (&json!([]), None), "nothing was given");
 }
 
 #[tokio::test]

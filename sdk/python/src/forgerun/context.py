@@ -1,0 +1,163 @@
+"""What a handler gets beside its input."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar, cast
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class JobInfo:
+    """The job that a handler works on."""
+
+    id: str
+    type: str
+    queue: str
+    attempt: int
+    """From 1."""
+    tags: Sequence[str] = ()
+    meta: Mapping[str, Any] | None = None
+    traceparent: str | None = None
+    """The trace that the job belongs to; give it to jobs that you submit for this one."""
+    workflow_id: str | None = None
+    lease_token: str = ""
+
+
+def received(job: Mapping[str, Any]) -> tuple[JobInfo, Any, dict[str, Any]]:
+    """A job as workers get it: what it is, its input, and the results of the steps before."""
+    args = job.get("args")
+    # One argument is handed over as it is. A list that was submitted as such says so, as `args_wrapped` is there and false.
+    value = args
+    if not args:
+        value = args if job.get("args_wrapped") is False else None
+    elif job.get("args_wrapped") is not False and len(args) == 1:
+        value = args[0]
+    meta = job.get("meta") or {}
+    info = JobInfo(
+        job["id"],
+        job["type"],
+        job.get("queue", ""),
+        job.get("attempt", 0),
+        job.get("tags") or (),
+        meta,
+        job.get("traceparent") or meta.get("traceparent"),
+        job.get("workflow_id"),
+        job.get("lease_token") or "",
+    )
+    steps = job.get("parent_steps")
+    return info, value, dict(zip(steps, job.get("parent_results") or [])) if steps else {}
+
+
+class RetryLater(Exception):
+    """Raised by a handler: the attempt failed, and the next one, if there is one, comes after so many seconds."""
+
+    def __init__(self, after: float, message: str | None = None) -> None:
+        super().__init__(message or f"to be tried again in {after:g} s")
+        self.after = after
+
+
+class Fatal(Exception):
+    """Raised by a handler: the job failed, and the same input would fail in the same way."""
+
+
+class Backend(Protocol):
+    """Where a context sends what a handler reports."""
+
+    async def progress(self, job: JobInfo, percent: float, message: str | None) -> None: ...
+    async def load_steps(self, job: JobInfo) -> dict[str, Any]: ...
+    async def save_steps(self, job: JobInfo, steps: Mapping[str, Any]) -> None: ...
+
+
+class AsyncContext:
+    """For handlers that are `async def`. When the job is cancelled, the handler's task is cancelled: `asyncio.CancelledError`."""
+
+    def __init__(self, job: JobInfo, parents: dict[str, Any], backend: Backend) -> None:
+        self.job = job
+        self.parents = parents
+        """The results of the steps before, by their names; `None` where a step left nothing, no JSON, or too much."""
+        self._backend = backend
+        self._cancelled = threading.Event()
+        self._steps: dict[str, Any] | None = None
+        self._recording = asyncio.Lock()
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the handler should stop: the job was cancelled, ran out of time, or the worker stops."""
+        return self._cancelled.is_set()
+
+    async def progress(self, percent: float, message: str | None = None) -> None:
+        """Reports how far the work is, 0 to 100. A report that is lost is no reason to fail."""
+        if not 0 <= percent <= 100:
+            raise ValueError(f"progress is 0 to 100, not {percent}")
+        await self._backend.progress(self.job, percent, message)
+
+    async def step(self, name: str, function: Callable[[], Awaitable[T] | T]) -> T:
+        """The result of a step: of this run, or recorded by an attempt before.
+
+        A step runs at least once, and one result is recorded: a worker that dies between the end of `function` and the record
+        runs it again. Results are JSON, up to 256 KiB for all steps of a job.
+        """
+        steps = await self._recorded()
+        if name in steps:
+            return cast(T, steps[name])
+        result = function()
+        if inspect.isawaitable(result):
+            result = await result
+        await self._record(name, result)
+        return cast(T, result)
+
+    async def _recorded(self) -> dict[str, Any]:
+        async with self._recording:
+            if self._steps is None:
+                self._steps = await self._backend.load_steps(self.job)
+        return self._steps
+
+    async def _record(self, name: str, result: Any) -> None:
+        steps = await self._recorded()
+        # One at a time, so that steps which end together do not write over each other.
+        async with self._recording:
+            # Recorded before it is remembered, so that a record that failed is no result.
+            await self._backend.save_steps(self.job, {**steps, name: result})
+            steps[name] = result
+
+
+class Context:
+    """For handlers that are plain functions, which run on threads. They look at `cancelled` where they can stop."""
+
+    def __init__(self, context: AsyncContext, loop: asyncio.AbstractEventLoop) -> None:
+        self._async = context
+        self._loop = loop
+        self.job = context.job
+        self.parents = context.parents
+        """The results of the steps before, by their names; `None` where a step left nothing, no JSON, or too much."""
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the handler should stop: the job was cancelled, ran out of time, or the worker stops."""
+        return self._async.cancelled
+
+    def wait_cancelled(self, timeout: float) -> bool:
+        """Sleeps, but no longer than the handler may go on; true if it should stop."""
+        return self._async._cancelled.wait(timeout)
+
+    def progress(self, percent: float, message: str | None = None) -> None:
+        """Reports how far the work is, 0 to 100. A report that is lost is no reason to fail."""
+        self._call(self._async.progress(percent, message))
+
+    def step(self, name: str, function: Callable[[], T]) -> T:
+        """The result of a step: of this run, or recorded by an attempt before. See `AsyncContext.step`."""
+        steps = self._call(self._async._recorded())
+        if name in steps:
+            return cast(T, steps[name])
+        result = function()
+        self._call(self._async._record(name, result))
+        return result
+
+    def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()

@@ -1,0 +1,265 @@
+"""For the tests of programs that use ForgeRun.
+
+    client = FakeClient()                         # records what is submitted
+    sign_up(client, "ada@example.com")
+    assert_submitted(client, "mail.welcome", {"to": "ada@example.com"})
+
+    assert run_inline(worker, "mail.welcome", {"to": "ada@example.com"}).result == "sent"
+
+    with DevServer() as server:                   # the real one, on a free port, which keeps nothing
+        client = Client(server.url)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sysconfig
+import threading
+import uuid
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import errors
+from ._submission import NewJob
+from .context import AsyncContext, Context, JobInfo
+from .job import RESULT_TIMEOUT, Status
+from .worker import Worker
+from .workflows import Workflow
+
+_UNSET: Any = object()
+
+
+class FakeJob:
+    """A handle that `FakeClient` returns. Say how it ends with `succeed` or `fail`."""
+
+    def __init__(self, job: NewJob) -> None:
+        self.id = str(uuid.uuid4())
+        self.job = job
+        self.state = "QUEUED"
+        self._result: Any = None
+
+    def succeed(self, result: Any = None) -> None:
+        self.state, self._result = "SUCCEEDED", result
+
+    def fail(self, message: str = "failed", *, retryable: bool = False) -> None:
+        self.state, self._result = "FAILED", errors.JobFailed(message, code="RFA_EXEC_JOB_FAILED", retryable=retryable)
+
+    def status(self) -> Status:
+        return Status.of({"job_id": self.id, "state": self.state, "attempt": 1})
+
+    def wait(self, timeout: float = RESULT_TIMEOUT) -> Status:
+        if self.state == "QUEUED":
+            raise TimeoutError(f"nothing ends the fake job {self.id}: call succeed or fail")
+        return self.status()
+
+    def result(self, timeout: float = RESULT_TIMEOUT) -> Any:
+        self.wait(timeout)
+        if self.state == "CANCELED":
+            raise errors.JobCancelled("the job was cancelled", code="RFA_JOB_CONFLICT")
+        if isinstance(self._result, errors.JobFailed):
+            raise self._result
+        return self._result
+
+    def cancel(self) -> Status:
+        if self.state == "QUEUED":
+            self.state = "CANCELED"
+        return self.status()
+
+    def retry(self) -> Status:
+        if self.state != "FAILED":
+            raise errors.ValidationError("the job has not failed", code="INVALID_STATE_TRANSITION")
+        self.state = "QUEUED"
+        return self.status()
+
+
+class FakeClient:
+    """Takes the place of a `Client`: records what is submitted and sends nothing."""
+
+    def __init__(self) -> None:
+        self.jobs: list[FakeJob] = []
+        self.workflows: list[Workflow] = []
+        self.results: dict[str, Any] = {}
+        """Results by type: jobs of that type have succeeded as soon as they are submitted."""
+
+    def submit(self, type: str, args: Any = None, **options: Any) -> FakeJob:
+        return self.submit_job(NewJob(type, args, **options))
+
+    def submit_job(self, job: NewJob) -> FakeJob:
+        key = job.idempotency_key
+        known = [fake for fake in self.jobs if key is not None and fake.job.idempotency_key == key]
+        if known:
+            return known[0]
+        fake = FakeJob(job)
+        if job.type in self.results:
+            fake.succeed(self.results[job.type])
+        self.jobs.append(fake)
+        return fake
+
+    def submit_many(self, jobs: Iterable[NewJob]) -> list[FakeJob]:
+        return [self.submit_job(job) for job in jobs]
+
+    def submit_workflow(self, workflow: Workflow, *, idempotency_key: str | None = None) -> FakeJob:
+        self.workflows.append(workflow)
+        return FakeJob(NewJob(workflow.name or workflow.type or "workflow"))
+
+    def job(self, job_id: str) -> FakeJob:
+        for fake in self.jobs:
+            if fake.id == job_id:
+                return fake
+        raise errors.ResourceError(f"no job {job_id} was submitted", code="NOT_FOUND")
+
+
+def assert_submitted(
+    client: FakeClient, type: str, args: Any = _UNSET, *, times: int | None = None, **options: Any
+) -> list[FakeJob]:
+    """The jobs of a type that were submitted, with these arguments and options if any are given; an `AssertionError` if there are none,
+    or not as many as `times`."""
+    wanted = dict(options) if args is _UNSET else {"args": args, **options}
+    of_type = [fake for fake in client.jobs if fake.job.type == type]
+    found = [fake for fake in of_type if all(getattr(fake.job, name) == value for name, value in wanted.items())]
+    if (not found and times != 0) or (times is not None and len(found) != times):
+        expected = "at least one" if times is None else str(times)
+        others = "".join(f"\n  {fake.job}" for fake in of_type or client.jobs) or " nothing"
+        raise AssertionError(f"{len(found)} jobs of type {type} fit {wanted}, expected {expected}; submitted:{others}")
+    return found
+
+
+@dataclass
+class Inline:
+    """How a handler ran."""
+
+    result: Any = None
+    progress: list[tuple[float, str | None]] = field(default_factory=list)
+    steps: dict[str, Any] = field(default_factory=dict)
+
+
+class _Recorder:
+    """The `Backend` of a context without a server."""
+
+    def __init__(self, inline: Inline) -> None:
+        self._inline = inline
+
+    async def progress(self, job: JobInfo, percent: float, message: str | None) -> None:
+        self._inline.progress.append((percent, message))
+
+    async def load_steps(self, job: JobInfo) -> dict[str, Any]:
+        return dict(self._inline.steps)
+
+    async def save_steps(self, job: JobInfo, steps: Mapping[str, Any]) -> None:
+        self._inline.steps = dict(steps)
+
+
+def run_inline(
+    worker: Worker,
+    type: str,
+    input: Any = None,
+    *,
+    attempt: int = 1,
+    parents: Mapping[str, Any] | None = None,
+    steps: Mapping[str, Any] | None = None,
+    cancelled: bool = False,
+) -> Inline:
+    """Runs the handler of a worker without a server. Its exceptions are raised. `steps`: what attempts before recorded."""
+    handler = worker.handler(type)
+    if handler is None:
+        raise LookupError(f"the worker has no handler for jobs of type {type}")
+    inline = Inline(steps=dict(steps or {}))
+    job = JobInfo(str(uuid.uuid4()), type, worker.queues[0], attempt)
+    context = AsyncContext(job, dict(parents or {}), _Recorder(inline))
+    if cancelled:
+        context._cancelled.set()
+    if handler.is_async:
+        inline.result = asyncio.run(handler.call(context, input))
+        return inline
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    try:
+        inline.result = handler.call(Context(context, loop), input)
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+    return inline
+
+
+class DevServer:
+    """A server for tests, on a free port, which keeps nothing and wants no keys. Use it as `with`.
+
+    The binary is `FORGERUN_BIN`, or `forgerun` beside this Python, or `forgerun` in the PATH.
+    """
+
+    def __init__(
+        self, *arguments: str, command: str = "dev", env: Mapping[str, str] | None = None, timeout: float = 30.0
+    ) -> None:
+        """`arguments` go behind `forgerun dev`; `env` may hold settings such as `FORGERUN_LIMITS__RATE_PER_MINUTE`. With the command
+        `serve` and `--data FOLDER` it keeps its jobs."""
+        self._arguments = (command, *arguments)
+        self._env = env or {}
+        self._timeout = timeout
+        self._process: subprocess.Popen[str] | None = None
+        self.url = ""
+
+    def __enter__(self) -> DevServer:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        # The server refuses variables that look like settings and are none.
+        env = {name: value for name, value in os.environ.items() if not name.startswith("FORGERUN_")} | dict(self._env)
+        listen = () if "--listen" in self._arguments else ("--listen", "127.0.0.1:0")
+        command = [find_binary(), *self._arguments, *listen]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+        self._process = process
+        assert process.stdout is not None and process.stderr is not None
+        said: deque[str] = deque(maxlen=20)
+        # What it prints must not fill the pipes.
+        reading = threading.Thread(target=said.extend, args=(process.stderr,), daemon=True)
+        reading.start()
+        timer = threading.Timer(self._timeout, process.kill)
+        timer.start()
+        try:
+            line = process.stdout.readline()
+        finally:
+            timer.cancel()
+        if " listening on " not in line:
+            self.stop()
+            reading.join(5)
+            raise RuntimeError(f"the server did not start: {' '.join(command)}\n{''.join(said)}")
+        self.url = line.split(" listening on ")[1].strip()
+        threading.Thread(target=deque(maxlen=0).extend, args=(process.stdout,), daemon=True).start()
+
+    def stop(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def kill(self) -> None:
+        """Ends it like a crash."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+
+
+def find_binary() -> str:
+    """The `forgerun` binary."""
+    beside = Path(sysconfig.get_path("scripts"), "forgerun")
+    found = os.environ.get("FORGERUN_BIN") or (str(beside) if beside.is_file() else shutil.which("forgerun"))
+    if not found:
+        raise RuntimeError("no forgerun binary: set FORGERUN_BIN, or put it in the PATH")
+    return found
