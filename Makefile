@@ -9,7 +9,7 @@ TEST_LOG := $(TARGET_DIR)/test.log
 SEEDS ?= 1000
 ROUNDS ?= 40
 
-.PHONY: help test tools check fmt lint unit bench bench-peers sim torture upgrade-test run deny clean
+.PHONY: help test quick tools check fmt lint unit bench bench-peers sim torture upgrade-test run deny clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -21,6 +21,11 @@ test: ## everything a change must pass: tools, format, clippy, all tests with co
 	@$(MAKE) --no-print-directory check
 	@$(MAKE) --no-print-directory lint
 	@$(MAKE) --no-print-directory unit
+
+# The features are those of `unit`, so that nothing is compiled twice.
+quick: check ## a first check of a change: format, rules, stores in memory and SQLite, the map; no broker
+	cargo test --workspace --all-features --lib --bins --test tidy --test properties --test workflows \
+		--test memory_conformance --test sqlite_conformance
 
 tools: ## install what the tests need and is missing
 	@scripts/install-test-tools
