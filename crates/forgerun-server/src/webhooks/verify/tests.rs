@@ -264,7 +264,8 @@ fn the_vectors_of_the_sdks_hold() {
         };
         let secrets: Vec<WebhookSecret> =
             case["secret"].as_str().and_then(WebhookSecret::parse).into_iter().collect();
-        let keys = crate::webhooks::keys::read_document(case["jwks"].to_string().as_bytes()).unwrap_or_default();
+        let keys =
+            crate::webhooks::keys::read_document(case["jwks"].to_string().as_bytes()).unwrap_or_default();
         let now = Some(Time::from_millis(case["now"].as_i64().unwrap() * 1000));
         let means = VerifyOptions { secrets: &secrets, keys: &keys, now, tolerance };
         let report = match case["scheme"].as_str().unwrap() {
