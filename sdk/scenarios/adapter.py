@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from parent import end_with_parent
 from server import Server
 
 ANSWER_MAX_S = 60.0
@@ -49,7 +50,13 @@ class Adapter:
             "FORGERUN_SCENARIO_LOG": str(log),
         }
         self.process = subprocess.Popen(
-            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+            command,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+            preexec_fn=end_with_parent(),
         )
         self.ids = itertools.count(1)
         self.waiting: dict[int, Future[Any]] = {}

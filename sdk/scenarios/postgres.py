@@ -6,11 +6,15 @@ import glob
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
 
+from parent import end_with_parent
 from ports import free_port
+from server import until
 
 MISSING = "the scenarios need PostgreSQL 15 or newer (Debian: apt-get install postgresql)"
 
@@ -29,32 +33,50 @@ class Cluster:
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="forgerun-scenarios-pg-"))
         self.user: str | None = None
+        # As root it refuses to start.
         if os.geteuid() == 0:
             self.user = "postgres"
             account = pwd.getpwnam(self.user)
             os.chown(self.folder, account.pw_uid, account.pw_gid)
         self.port = free_port()
         self.n_databases = 0
-        self.run("initdb", "-D", str(self.folder / "data"), "-U", "forgerun", "--auth=trust", "-E", "UTF8", "--no-sync")
-        # Commits need not survive the machine, only the servers that the scenarios kill.
-        options = (
-            f"-c port={self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' "
-            "-c fsync=off -c synchronous_commit=off -c full_page_writes=off -c max_connections=60 -c shared_buffers=32MB"
+        data = str(self.folder / "data")
+        self.run("initdb", "-D", data, "-U", "forgerun", "--auth=trust", "-E", "UTF8", "--no-sync")
+        settings = {
+            "port": self.port,
+            "listen_addresses": "127.0.0.1",
+            "unix_socket_directories": "",
+            "max_connections": 60,
+            "shared_buffers": "32MB",
+            # Commits need not survive the machine, only the servers that the scenarios kill.
+            "fsync": "off",
+            "synchronous_commit": "off",
+            "full_page_writes": "off",
+        }
+        options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        self.process = subprocess.Popen(
+            [str(programs() / "postgres"), "-D", data, *options],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=(self.folder / "log").open("w"),
+            preexec_fn=end_with_parent(signal.SIGQUIT),
+            **self.account(),
         )
-        self.run("pg_ctl", "-D", str(self.folder / "data"), "-l", str(self.folder / "log"), "-w", "-o", options, "start")
+        until("PostgreSQL takes connections", self.is_ready, timeout_s=60)
+
+    def account(self) -> dict[str, Any]:
+        """Under which user its programs run."""
+        return {"user": self.user, "group": self.user, "extra_groups": [], "cwd": "/"} if self.user else {"cwd": "/"}
+
+    def is_ready(self) -> bool:
+        assert self.process.poll() is None, (self.folder / "log").read_text()
+        ready = [str(programs() / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)]
+        return subprocess.run(ready, check=False).returncode == 0
 
     def run(self, program: str, *arguments: str) -> None:
         command = [str(programs() / program), *arguments]
-        subprocess.run(
-            command,
-            user=self.user,
-            group=self.user,
-            extra_groups=[] if self.user else None,
-            cwd="/",
-            check=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-        )
+        out = subprocess.DEVNULL
+        subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=out, **self.account())
 
     def database(self) -> str:
         """The URL of a new, empty database."""
@@ -64,5 +86,6 @@ class Cluster:
         return f"postgres://forgerun@127.0.0.1:{self.port}/{name}"
 
     def stop(self) -> None:
-        self.run("pg_ctl", "-D", str(self.folder / "data"), "-m", "immediate", "-w", "stop")
+        self.process.send_signal(signal.SIGQUIT)
+        self.process.wait(60)
         shutil.rmtree(self.folder)

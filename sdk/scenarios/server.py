@@ -14,6 +14,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from parent import end_with_parent
 from ports import free_port
 
 START_MAX_S = 60.0
@@ -51,6 +52,7 @@ class Server:
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
+            preexec_fn=end_with_parent(),
         )
         log.close()
         assert self.process.stdout
