@@ -1,0 +1,21 @@
+/** The client of ForgeRun. Works in Node and in browsers; nothing here needs Node. */
+
+export { canonicalJson } from "./canonical.js";
+export { Client, type ListOptions } from "./client.js";
+export { JOB_STATES, type Category, type JobState } from "./codes.js";
+export type { Duration } from "./durations.js";
+export {
+  AuthError, BackendError, ConflictError, ExecutionError, ForgeRunError, JobCancelled, JobFailed, JobTimedOut,
+  ResourceError, UnknownError, UnreachableError, ValidationError, type ErrorFacts,
+} from "./errors.js";
+export type { EventOptions, JobEvent } from "./events.js";
+export { Job, type JobReport, type JobStatus, type WaitOptions } from "./job.js";
+export type { ResultStream } from "./result.js";
+export type { RetryPolicy } from "./retry.js";
+export { Schedule, type ScheduleOptions, type ScheduleStatus } from "./schedule.js";
+export type { JobOptions, NewJob, SubmitOptions } from "./submission.js";
+export type { ClientOptions } from "./transport.js";
+export {
+  batch, chain, graph, group, step, Workflow,
+  type Flow, type Step, type StepOptions, type WorkflowOptions, type WorkflowStatus, type WorkflowStep,
+} from "./workflow.js";

@@ -1,0 +1,48 @@
+/** Runs a handler as a worker would, without a server. */
+
+import { Steps, type JobContext, type JobFacts } from "../worker/context.js";
+import type { Handler } from "../worker/loop.js";
+
+export interface InlineOptions {
+  /** What the handler sees of its job. */
+  job?: Partial<JobFacts> | undefined;
+  /** Results of the steps before. */
+  parents?: Record<string, unknown> | undefined;
+  /** Results of steps that an earlier attempt recorded. */
+  steps?: Record<string, unknown> | undefined;
+  /** Cancels the handler. */
+  signal?: AbortSignal | undefined;
+}
+
+export interface InlineRun<O> {
+  /** What it returned. */
+  result: O;
+  /** What it said about its progress. */
+  progress: { percent: number; message: string | undefined }[];
+  /** The results of its steps. */
+  steps: Record<string, unknown>;
+}
+
+/** Runs a handler once. What it throws is thrown. */
+export async function runInline<I, O>(handler: Handler<I, O>, input: I, options: InlineOptions = {}): Promise<InlineRun<O>> {
+  const progress: InlineRun<O>["progress"] = [];
+  const recorded: Record<string, unknown> = { ...options.steps };
+  const steps = new Steps({
+    load: async () => ({ ...recorded }),
+    save: async (results) => void Object.assign(recorded, results),
+  });
+  const signal = options.signal ?? new AbortController().signal;
+  const context: JobContext = {
+    job: { id: "inline", type: "inline", queue: "default", attempt: 1, tags: [], meta: {}, traceparent: undefined, ...options.job },
+    signal,
+    get cancelled() {
+      return signal.aborted;
+    },
+    parents: options.parents ?? {},
+    progress: async (percent, message) => void progress.push({ percent, message }),
+    step: (name, fn) => steps.run(name, fn),
+  };
+  // As it would arrive: what JSON cannot hold does not reach a handler.
+  const received = input === undefined ? null : (JSON.parse(JSON.stringify(input)) as I);
+  return { result: await handler(context, received as I), progress, steps: recorded };
+}

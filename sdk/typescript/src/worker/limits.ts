@@ -1,0 +1,47 @@
+/** Bounds of a worker, each with its reason. */
+
+/** How long a job is a worker's without a sign of life, unless told otherwise. */
+export const LEASE_MS = 30_000;
+
+/** How long a worker that stops waits for what runs, unless told otherwise. */
+export const DRAIN_MS = 30_000;
+
+/** How long a cancelled handler may take to end before its place is given to another job. */
+export const GRACE_MS = 10_000;
+
+/** Jobs that a worker does at once, unless told otherwise. */
+export const CONCURRENCY = 10;
+
+/** The most that may be asked for: one heartbeat lists all jobs, and the server takes 1,000. */
+export const CONCURRENCY_MAX = 1_000;
+
+/** How long the server is asked to hold a request for jobs. It allows 30 s; proxies cut idle requests after a minute. */
+export const HOLD_MS = 20_000;
+
+/** Ends in one request. The server takes 1,000. */
+export const ENDS_MAX = 500;
+
+/** Characters of the ends in one request, unless a single one has more. The server takes 16 MiB. */
+export const ENDS_CHARS_MAX = 4 * 1024 * 1024;
+
+/** Characters of a JSON result that goes with the end itself; a larger one is uploaded before. */
+export const INLINE_CHARS_MAX = 256 * 1024;
+
+/** The waits between tries of a worker whose server is away: from the first to the longest, doubling. */
+export const AWAY_FIRST_MS = 200;
+export const AWAY_LONGEST_MS = 5_000;
+
+/** How often an upload is tried while the server is away: about five minutes. By then no lease holds. */
+export const UPLOADS_MAX = 60;
+
+/** How long a job waits elsewhere that this worker has no handler for. */
+export const NO_HANDLER_DELAY_MS = 5_000;
+
+/** How often the server is asked whether a worker that was told to pause may go on. */
+export const QUIET_BEAT_MS = 1_000;
+
+/** How long a request for jobs that is under way may still take when the worker stops. */
+export const FETCH_GRACE_MS = 300;
+
+/** Lines of a stack that go with a failure. */
+export const TRACE_LINES_MAX = 30;
