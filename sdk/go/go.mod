@@ -1,0 +1,3 @@
+module github.com/forgerun/forgerun/sdk/go
+
+go 1.22

@@ -1,0 +1,211 @@
+package forgerun
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	inlineBytesMax  = 1 << 20   // of a JSON result that goes with the end of its job; a larger one is uploaded
+	messageBytesMax = 16 << 10  // of the message of a failure
+	traceBytesMax   = 8 << 10   // of the stack of a panic
+	uploadTimeout   = time.Hour // how long a server may take to take in a result
+)
+
+// failure is why an attempt failed, as the server is told.
+type failure struct {
+	Code      string         `json:"code"`
+	Type      string         `json:"type,omitempty"`
+	Message   string         `json:"message"`
+	Retryable *bool          `json:"retryable,omitempty"`
+	Details   map[string]any `json:"details,omitempty"`
+
+	delay time.Duration // before the next attempt; 0 leaves it to the retry policy of the job
+}
+
+func newFailure(err error) *failure {
+	f := &failure{Code: "handler_error", Type: errorType(err), Message: clip(err.Error(), messageBytesMax)}
+	yes, no := true, false
+	var later *retryLater
+	var final *fatal
+	var panicked *panicError
+	switch {
+	case errors.As(err, &final):
+		f.Retryable = &no
+	case errors.As(err, &later):
+		f.Retryable, f.delay = &yes, max(later.after, 0)
+	case errors.As(err, &panicked):
+		f.Code, f.Details = "panic", map[string]any{"trace": clip(panicked.stack, traceBytesMax)}
+	}
+	return f
+}
+
+// panicError is a handler that panicked.
+type panicError struct {
+	value any
+	stack string
+}
+
+func (e *panicError) Error() string { return fmt.Sprintf("the handler panicked: %v", e.value) }
+
+// errorType names the type of the error behind wrappers that say nothing of their own.
+func errorType(err error) string {
+	for {
+		name := strings.TrimPrefix(fmt.Sprintf("%T", err), "*")
+		inner := errors.Unwrap(err)
+		switch {
+		case inner == nil:
+			return name
+		case name == "fmt.wrapError", name == "forgerun.fatal", name == "forgerun.retryLater":
+			err = inner
+		default:
+			return name
+		}
+	}
+}
+
+// clip cuts a text at a whole character.
+func clip(text string, bytesMax int) string {
+	if len(text) <= bytesMax {
+		return text
+	}
+	cut := text[:bytesMax]
+	for len(cut) > 0 && !utf8.RuneStart(text[len(cut)]) {
+		cut = cut[:len(cut)-1]
+	}
+	return cut + "…"
+}
+
+// end is how an attempt ended, on its way to the server.
+type end struct {
+	job     *heldJob
+	entry   []byte // of `done` in an exchange
+	success bool
+}
+
+func entryHead(j *Job, room int) []byte {
+	entry := make([]byte, 0, 128+room)
+	entry = appendString(append(entry, `{"job_id":`...), j.ID)
+	return appendString(append(entry, `,"lease_token":`...), j.leaseToken)
+}
+
+func successEnd(held *heldJob, result json.RawMessage) end {
+	entry := entryHead(held.job, len(result))
+	if result != nil {
+		entry = append(append(entry, `,"result":`...), result...)
+	}
+	return end{held, append(entry, '}'), true}
+}
+
+func failureEnd(held *heldJob, f *failure) end {
+	encoded, err := json.Marshal(f)
+	if err != nil {
+		panic("a failure is plain data: " + err.Error())
+	}
+	entry := append(append(entryHead(held.job, len(encoded)), `,"error":`...), encoded...)
+	if f.delay > 0 {
+		entry = strconv.AppendInt(append(entry, `,"delay_ms":`...), f.delay.Milliseconds(), 10)
+	}
+	return end{held, append(entry, '}'), false}
+}
+
+// requeueEnd hands a job back. It counts no attempt.
+func requeueEnd(held *heldJob, delay time.Duration) end {
+	entry := append(entryHead(held.job, 0), `,"requeue":true`...)
+	if delay > 0 {
+		entry = strconv.AppendInt(append(entry, `,"delay_ms":`...), delay.Milliseconds(), 10)
+	}
+	return end{held, append(entry, '}'), false}
+}
+
+// appendString appends a JSON string. Ids and tokens are plain; anything else is left to encoding/json.
+func appendString(to []byte, text string) []byte {
+	for i := 0; i < len(text); i++ {
+		if c := text[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
+			encoded, _ := json.Marshal(text)
+			return append(to, encoded...)
+		}
+	}
+	return append(append(append(to, '"'), text...), '"')
+}
+
+// encodeResult returns a result as it goes with the end of its job, or what is to be uploaded instead.
+func encodeResult(result any) (json.RawMessage, *Content, error) {
+	switch result := result.(type) {
+	case nil:
+		return nil, nil, nil
+	case Content:
+		return nil, &result, nil
+	case *Content:
+		return nil, result, nil
+	case []byte:
+		return nil, &Content{Body: bytes.NewReader(result), Size: int64(len(result))}, nil
+	case io.Reader:
+		return nil, &Content{Body: result}, nil
+	}
+	encoded, err := json.Marshal(result)
+	if err != nil {
+		return nil, nil, Fatal(fmt.Errorf("the result cannot be written as JSON: %w", err))
+	}
+	if len(encoded) > inlineBytesMax {
+		return nil, &Content{Type: "application/json", Body: bytes.NewReader(encoded), Size: int64(len(encoded))}, nil
+	}
+	return encoded, nil, nil
+}
+
+// upload sends a result before its job ends. What can be read again is sent again after trouble.
+func (j *Job) upload(ctx context.Context, content *Content) error {
+	if content.Body == nil {
+		return Fatal(errors.New("the result is a Content without a Body"))
+	}
+	if closer, ok := content.Body.(io.Closer); ok {
+		defer closer.Close()
+	}
+	size := content.Size
+	if size <= 0 {
+		size = -1
+	}
+	media := content.Type
+	if media == "" {
+		media = "application/octet-stream"
+	}
+	seeker, canRepeat := content.Body.(io.Seeker)
+	start := int64(0)
+	if canRepeat {
+		var err error
+		if start, err = seeker.Seek(0, io.SeekCurrent); err != nil {
+			canRepeat = false
+		}
+	}
+	for retries := 0; ; retries++ {
+		request := put("/ojs/v1/jobs/"+segment(j.ID)+"/result").set("Content-Type", media).set("Lease-Token", j.leaseToken)
+		if content.FileName != "" {
+			request.set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": content.FileName}))
+		}
+		request.stream, request.size, request.held = content.Body, size, uploadTimeout
+		err := j.client.fetch(ctx, request, nil)
+		api := apiError(err)
+		if api == nil {
+			return err
+		}
+		wait, again := j.client.retry.next(api, canRepeat, retries, j.client.random())
+		if !again || !canRepeat {
+			return err
+		}
+		if _, seekErr := seeker.Seek(start, io.SeekStart); seekErr != nil {
+			return err
+		}
+		if err := j.client.sleep(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
