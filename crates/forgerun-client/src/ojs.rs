@@ -236,7 +236,7 @@ pub(crate) struct Heartbeat<'a> {
 
 /// What the server says to it.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub(crate) struct Beaten {
+pub(crate) struct HeartbeatReply {
     #[serde(default)]
     pub(crate) state: String,
     #[serde(default)]
@@ -447,7 +447,7 @@ impl Ojs<'_> {
         Ok(())
     }
 
-    pub(crate) async fn heartbeat(&self, beat: &Heartbeat<'_>) -> Result<Beaten, Error> {
+    pub(crate) async fn heartbeat(&self, beat: &Heartbeat<'_>) -> Result<HeartbeatReply, Error> {
         self.client.fetch(&self.post("workers/heartbeat")?.json(beat)?.harmless()).await
     }
 

@@ -58,7 +58,7 @@ pub use webhook::{
     DeliveryCommand, OwnedWebhook, SendResult, Settle, SigningCommand, Take, Taken, WebhookChange,
     WebhookCommand,
 };
-pub use worker::{Beat, Beaten, WorkerCommand, WorkerLost};
+pub use worker::{Heartbeat, HeartbeatAnswer, WorkerCommand, WorkerLost};
 pub use workflow::{NewStep, NewWorkflow};
 
 /// One thing asked of the core.
@@ -520,7 +520,7 @@ pub enum Answer {
     /// The queue as it is set.
     Queue(Box<QueueSettings>),
     /// What became of a heartbeat.
-    Beat(Box<Beaten>),
+    Heartbeat(Box<HeartbeatAnswer>),
     /// The sink as it stands.
     Sink(Box<SinkCursor>),
     /// A key of the client.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use forgerun_core::catalog::Kind;
 use forgerun_core::command::{
-    Beat, Claim, Extend, Fail, Held, Holder, Note, Output, Refusal, Succeed, WorkError, WorkerCommand,
+    Claim, Extend, Fail, Heartbeat, Held, Holder, Note, Output, Refusal, Succeed, WorkError, WorkerCommand,
     WorkerKind,
 };
 use forgerun_core::id::{ClientId, JobId};
@@ -136,15 +136,15 @@ async fn beat(context: &SimContext, job: &Job, held: &Held) {
     let Some(engine) = context.nodes.any() else { return };
     let Some(name) = job.lease.as_ref().map(|lease| lease.worker.clone()) else { return };
     let nobodys = JobId::from_u128(u128::from(context.world.roll()));
-    let beat = Beat {
+    let beat = Heartbeat {
         worker: WorkerId { owner: job.head.owner(), name },
         state: None,
         facts: WorkerFacts::default(),
         jobs: vec![(job.id, held.holder.clone()), (nobodys, Holder::Anyone)],
         lease: None,
     };
-    if let Ok(Answer::Beat(beaten)) = engine.run(Command::Worker(WorkerCommand::Beat(beat))).await
-        && beaten.extended.contains(&nobodys)
+    if let Ok(Answer::Heartbeat(answer)) = engine.run(Command::Worker(WorkerCommand::Heartbeat(beat))).await
+        && answer.extended.contains(&nobodys)
     {
         context.log.broken(format!("a heartbeat extended {nobodys}, which is no job"));
     }

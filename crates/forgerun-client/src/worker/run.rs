@@ -220,14 +220,14 @@ impl Shared {
             concurrency: self.concurrency,
             pid: std::process::id(),
         };
-        let beaten = self.ojs().heartbeat(&beat).await?;
+        let answer = self.ojs().heartbeat(&beat).await?;
         for (id, token) in &held {
-            if beaten.cancelled_jobs.contains(id) || !beaten.jobs_extended.contains(id) {
+            if answer.cancelled_jobs.contains(id) || !answer.jobs_extended.contains(id) {
                 self.active.cancel(id, token.as_deref(), Canceled::ByServer);
             }
         }
-        self.exchanges.store(beaten.exchange, Ordering::Relaxed);
-        self.directive.send_replace(match beaten.state.as_str() {
+        self.exchanges.store(answer.exchange, Ordering::Relaxed);
+        self.directive.send_replace(match answer.state.as_str() {
             "quiet" => Directive::Quiet,
             "terminate" => Directive::Terminate,
             _ => Directive::Running,

@@ -11,7 +11,7 @@ use crate::worker::{Worker, WorkerFacts, WorkerId, WorkerState};
 #[derive(Clone, Debug)]
 pub enum WorkerCommand {
     /// It is alive.
-    Beat(Beat),
+    Heartbeat(Heartbeat),
     /// It shall take no more work, or end, or go on.
     Direct {
         /// Which worker.
@@ -27,7 +27,7 @@ impl WorkerCommand {
     /// The worker it is about.
     pub const fn worker(&self) -> &WorkerId {
         match self {
-            WorkerCommand::Beat(beat) => &beat.worker,
+            WorkerCommand::Heartbeat(heartbeat) => &heartbeat.worker,
             WorkerCommand::Direct { worker, .. } => worker,
             WorkerCommand::Lost(lost) => &lost.worker,
         }
@@ -36,7 +36,7 @@ impl WorkerCommand {
 
 /// A heartbeat.
 #[derive(Clone, Debug)]
-pub struct Beat {
+pub struct Heartbeat {
     /// Who.
     pub worker: WorkerId,
     /// What it says it does; `None` if it does not say.
@@ -51,7 +51,7 @@ pub struct Beat {
 
 /// What became of a heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Beaten {
+pub struct HeartbeatAnswer {
     /// The worker, with what it is told.
     pub worker: Worker,
     /// The jobs it goes on holding.

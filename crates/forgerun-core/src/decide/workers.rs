@@ -7,7 +7,8 @@ use alloc::vec::Vec;
 use super::working_set::{Slot, WorkingSet};
 use crate::catalog::Kind;
 use crate::command::{
-    Answer, Beat, Beaten, Claim, Held, Refusal, WorkError, WorkerCommand, WorkerKind, WorkerLost,
+    Answer, Claim, Heartbeat, HeartbeatAnswer, Held, Refusal, WorkError, WorkerCommand, WorkerKind,
+    WorkerLost,
 };
 use crate::id::JobId;
 use crate::job::Job;
@@ -20,8 +21,10 @@ use crate::worker::{Worker, WorkerId, WorkerState};
 pub(super) fn wants(command: &WorkerCommand, wants: &mut Wants) {
     wants.records.insert(Worker::record_key(command.worker().key()));
     match command {
-        WorkerCommand::Beat(beat) => {
-            wants.jobs_sought.extend(beat.jobs.iter().take(limits::WORKER_JOBS_MAX).map(|(job, _)| *job));
+        WorkerCommand::Heartbeat(heartbeat) => {
+            wants
+                .jobs_sought
+                .extend(heartbeat.jobs.iter().take(limits::WORKER_JOBS_MAX).map(|(job, _)| *job));
         }
         WorkerCommand::Lost(lost) => wants.jobs_sought.extend(&lost.jobs),
         WorkerCommand::Direct { .. } => {}
@@ -39,7 +42,7 @@ pub(super) fn claimant(claim: &Claim) -> Option<WorkerId> {
 impl WorkingSet<'_> {
     pub(super) fn worker(&mut self, command: &WorkerCommand) -> Result<Answer, Refusal> {
         match command {
-            WorkerCommand::Beat(beat) => Ok(self.beat(beat)),
+            WorkerCommand::Heartbeat(heartbeat) => Ok(self.heartbeat(heartbeat)),
             WorkerCommand::Direct { worker, to } => self.direct(worker, *to),
             WorkerCommand::Lost(lost) => Ok(self.release(lost)),
         }
@@ -65,29 +68,29 @@ impl WorkingSet<'_> {
         self.put_record(&worker);
     }
 
-    fn beat(&mut self, beat: &Beat) -> Answer {
+    fn heartbeat(&mut self, heartbeat: &Heartbeat) -> Answer {
         let now = self.now;
-        let known: Option<Worker> = self.record(beat.worker.key());
-        let mut worker = known.unwrap_or_else(|| Worker::new(beat.worker.clone(), now));
+        let known: Option<Worker> = self.record(heartbeat.worker.key());
+        let mut worker = known.unwrap_or_else(|| Worker::new(heartbeat.worker.clone(), now));
         let (mut extended, mut canceled) = (Vec::new(), Vec::new());
-        for (job, holder) in beat.jobs.iter().take(limits::WORKER_JOBS_MAX) {
-            let client = Some(beat.worker.owner.client);
+        for (job, holder) in heartbeat.jobs.iter().take(limits::WORKER_JOBS_MAX) {
+            let client = Some(heartbeat.worker.owner.client);
             match self.held(&Held { job: *job, holder: holder.clone(), client }) {
                 Ok(slot) => {
-                    self.prolong(slot, beat.lease);
+                    self.prolong(slot, heartbeat.lease);
                     extended.push(*job);
                 }
                 Err(Refusal::AlreadyCanceled) => canceled.push(*job),
                 Err(_) => {}
             }
         }
-        worker.learn(&beat.facts);
-        worker.state = beat.state.unwrap_or(worker.state);
+        worker.learn(&heartbeat.facts);
+        worker.state = heartbeat.state.unwrap_or(worker.state);
         worker.seen_at = worker.seen_at.max(now);
         worker.lost_at = None;
         worker.jobs.clone_from(&extended);
         self.put_record(&worker);
-        Answer::Beat(Beaten { worker, extended, canceled }.into())
+        Answer::Heartbeat(HeartbeatAnswer { worker, extended, canceled }.into())
     }
 
     fn direct(&mut self, id: &WorkerId, to: WorkerState) -> Result<Answer, Refusal> {

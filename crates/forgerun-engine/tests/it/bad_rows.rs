@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forgerun_core::command::{
-    Beat, Claim, DeliveryCommand, PutSchedule, ScheduleCommand, Take, WorkerCommand,
+    Claim, DeliveryCommand, Heartbeat, PutSchedule, ScheduleCommand, Take, WorkerCommand,
 };
 use forgerun_core::job::Head;
 use forgerun_core::queue::Owner;
@@ -148,8 +148,8 @@ async fn a_tick_that_always_fails_keeps_no_lost_worker_from_being_noticed() {
     let ticked = world.claim_now("ticks").await.remove(0);
     world.store.reject(RowId::Job(ticked.id));
     let worker = WorkerId { owner: Owner::client(client()), name: name("worker") };
-    let beat = Beat { worker, state: None, facts: Default::default(), jobs: Vec::new(), lease: None };
-    world.engine.run(Command::Worker(WorkerCommand::Beat(beat))).await.unwrap();
+    let beat = Heartbeat { worker, state: None, facts: Default::default(), jobs: Vec::new(), lease: None };
+    world.engine.run(Command::Worker(WorkerCommand::Heartbeat(beat))).await.unwrap();
     world.submit("a").await;
     let lost = world.engine.claim(Claim { lease: Some(HOUR), ..claim(&["a"]) }, Duration::ZERO).await;
     let lost = lost.unwrap().remove(0);

@@ -7,7 +7,8 @@ use std::vec::Vec;
 
 use crate::catalog::Kind;
 use crate::command::{
-    Answer, Beat, Beaten, Command, Held, Holder, Output, Succeed, Upload, WorkerCommand, WorkerKind,
+    Answer, Command, Heartbeat, HeartbeatAnswer, Held, Holder, Output, Succeed, Upload, WorkerCommand,
+    WorkerKind,
 };
 use crate::id::{ClientId, JobId};
 use crate::job::{Head, Name};
@@ -24,8 +25,8 @@ fn me() -> WorkerId {
     WorkerId { owner: Owner::client(CLIENT), name: name("w") }
 }
 
-fn beat_of(worker: WorkerId, jobs: &[(u128, Holder)], set: impl FnOnce(&mut Beat)) -> Command {
-    let mut beat = Beat {
+fn beat_of(worker: WorkerId, jobs: &[(u128, Holder)], set: impl FnOnce(&mut Heartbeat)) -> Command {
+    let mut beat = Heartbeat {
         worker,
         state: None,
         facts: WorkerFacts::default(),
@@ -33,16 +34,16 @@ fn beat_of(worker: WorkerId, jobs: &[(u128, Holder)], set: impl FnOnce(&mut Beat
         lease: None,
     };
     set(&mut beat);
-    Command::Worker(WorkerCommand::Beat(beat))
+    Command::Worker(WorkerCommand::Heartbeat(beat))
 }
 
-fn beat(world: &mut World, jobs: &[(u128, Holder)]) -> Beaten {
+fn beat(world: &mut World, jobs: &[(u128, Holder)]) -> HeartbeatAnswer {
     beaten(world.ask(beat_of(me(), jobs, |_| {})))
 }
 
-fn beaten(answer: Answer) -> Beaten {
+fn beaten(answer: Answer) -> HeartbeatAnswer {
     match answer {
-        Answer::Beat(beaten) => *beaten,
+        Answer::Heartbeat(beaten) => *beaten,
         other => panic!("{other:?}"),
     }
 }

@@ -78,13 +78,13 @@ pub(super) async fn heartbeat(
 ) -> Result<v1::HeartbeatResponse, ApiError> {
     let body = request::heartbeat(&message, token(&call));
     let call = with_body(call, body, OJS_ENVELOPE_BYTES_MAX)?;
-    let beaten = fleet::hear(&call, &read_heartbeat(&call.body)?).await?;
-    let directed = match beaten.told {
+    let answer = fleet::hear(&call, &read_heartbeat(&call.body)?).await?;
+    let directed = match answer.told {
         WorkerState::Running => v1::WorkerState::Running,
         WorkerState::Quiet => v1::WorkerState::Quiet,
         WorkerState::Terminate => v1::WorkerState::Terminate,
     };
-    let new_deadline = match beaten.extended.first() {
+    let new_deadline = match answer.extended.first() {
         Some(job) => held_until(&call, *job).await?,
         None => None,
     };

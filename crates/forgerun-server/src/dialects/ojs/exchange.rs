@@ -21,7 +21,7 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::fleet::{self, BeatAnswer};
+use super::fleet::{self, HeartbeatResult};
 use super::scope::Scope;
 use super::work::{HandedOut, command_of, conclude, fetch_jobs, held, kept, of_worker};
 use super::{refusals, reply};
@@ -72,12 +72,12 @@ async fn exchange(call: Call<'_>) -> Result<Response, ApiError> {
     let settling = settle_all(&call, &scope, done);
     let beating = async {
         // Sent behind the ends: a job that has just ended is not extended.
-        let beaten = match &beat {
+        let answer = match &beat {
             Some(beat) => Some(fleet::hear(&call, beat).await?),
             None => None,
         };
         app.engine.run_each(notes).await;
-        Ok::<_, ApiError>(beaten)
+        Ok::<_, ApiError>(answer)
     };
     let at_once = async {
         match &fetch {
@@ -89,16 +89,16 @@ async fn exchange(call: Call<'_>) -> Result<Response, ApiError> {
         }
     };
     // Polled in this order, so that the commands are queued in this order.
-    let (results, beaten, fetched) = tokio::join!(settling, beating, at_once);
-    let (beaten, fetched) = match (beaten, fetched) {
-        (Ok(beaten), Ok(fetched)) => (beaten, fetched),
+    let (results, answer, fetched) = tokio::join!(settling, beating, at_once);
+    let (answer, fetched) = match (answer, fetched) {
+        (Ok(answer), Ok(fetched)) => (answer, fetched),
         // The ends are durable, and the worker must learn that: only a request that ended nothing is refused.
         (Err(error), _) | (_, Err(error)) if results.is_empty() => return Err(error),
-        (beaten, fetched) => (beaten.unwrap_or_default(), fetched.unwrap_or_default()),
+        (answer, fetched) => (answer.unwrap_or_default(), fetched.unwrap_or_default()),
     };
     let all_settled = results.iter().all(|entry| entry.status == 200);
     let may_wait =
-        all_settled && fetched.is_empty() && directive(app, beaten.as_ref()) != Some(WorkerState::Terminate);
+        all_settled && fetched.is_empty() && directive(app, answer.as_ref()) != Some(WorkerState::Terminate);
     let jobs = match &fetch {
         Some(fetch) if may_wait && !fetch.wait.is_zero() => {
             fetch_jobs(&call, fetch, FETCH_BYTES_MAX).await.or_else(|error| match results.is_empty() {
@@ -108,13 +108,13 @@ async fn exchange(call: Call<'_>) -> Result<Response, ApiError> {
         }
         _ => fetched,
     };
-    Ok(reply(app, results, beat.as_ref(), beaten, &jobs))
+    Ok(reply(app, results, beat.as_ref(), answer, &jobs))
 }
 
 /// What the worker shall do, as far as this request knows.
-fn directive(app: &App, beaten: Option<&BeatAnswer>) -> Option<WorkerState> {
-    match beaten {
-        Some(beaten) => Some(beaten.told),
+fn directive(app: &App, answer: Option<&HeartbeatResult>) -> Option<WorkerState> {
+    match answer {
+        Some(answer) => Some(answer.told),
         None => app.is_stopping().then_some(WorkerState::Quiet),
     }
 }
@@ -123,13 +123,13 @@ fn reply(
     app: &App,
     results: Vec<SettledEntryView>,
     beat: Option<&HeartbeatRequest>,
-    beaten: Option<BeatAnswer>,
+    answer: Option<HeartbeatResult>,
     jobs: &[HandedOut],
 ) -> Response {
     let ids = |ids: &[JobId]| -> Vec<String> { ids.iter().map(JobId::to_string).collect() };
-    let directive = directive(app, beaten.as_ref()).map(state_word);
-    let (extended, cancelled) = match &beaten {
-        Some(beaten) => (&beaten.extended[..], &beaten.canceled[..]),
+    let directive = directive(app, answer.as_ref()).map(state_word);
+    let (extended, cancelled) = match &answer {
+        Some(answer) => (&answer.extended[..], &answer.canceled[..]),
         None => (&[][..], &[][..]),
     };
     let listed = beat.into_iter().flat_map(|beat| &beat.jobs).map(|(job, _)| *job);

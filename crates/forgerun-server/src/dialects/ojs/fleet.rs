@@ -3,7 +3,7 @@
 use axum::response::Response;
 use forgerun_core::Command;
 use forgerun_core::catalog::Kind;
-use forgerun_core::command::{Beat, Beaten, Extend, Held, WorkerCommand};
+use forgerun_core::command::{Extend, Heartbeat, HeartbeatAnswer, Held, WorkerCommand};
 use forgerun_core::id::JobId;
 use forgerun_core::job::Name;
 use forgerun_core::record::Stored as _;
@@ -51,71 +51,71 @@ pub(super) const ROUTES: &[Route] = &[
 pub(in crate::dialects) async fn hear(
     call: &Call<'_>,
     request: &HeartbeatRequest,
-) -> Result<BeatAnswer, ApiError> {
+) -> Result<HeartbeatResult, ApiError> {
     let (app, scope) = (call.app, Scope::of(call)?);
-    let mut beaten = match scope.client {
+    let mut answer = match scope.client {
         Some(_) => beat(app, &scope, request).await?,
         None => beat_of_operator(app, request).await,
     };
-    if app.is_stopping() && beaten.told == WorkerState::Running {
-        beaten.told = WorkerState::Quiet;
+    if app.is_stopping() && answer.told == WorkerState::Running {
+        answer.told = WorkerState::Quiet;
     }
     if app.config.ojs.test_hooks {
-        beaten.told = hooked(app, &beaten.extended).await?.unwrap_or(beaten.told);
+        answer.told = hooked(app, &answer.extended).await?.unwrap_or(answer.told);
     }
-    Ok(beaten)
+    Ok(answer)
 }
 
 async fn heartbeat(call: Call<'_>) -> Result<Response, ApiError> {
     let request = read_heartbeat(&call.body)?;
-    let beaten = hear(&call, &request).await?;
+    let answer = hear(&call, &request).await?;
     let ids = |ids: &[JobId]| -> Vec<String> { ids.iter().map(JobId::to_string).collect() };
     Ok(reply::ok(&json!({
         "acknowledged": true,
         "worker_id": request.worker.as_str(),
-        "state": state_word(beaten.told),
-        "directive": state_word(beaten.told),
-        "jobs_extended": ids(&beaten.extended),
-        "cancelled_jobs": ids(&beaten.canceled),
+        "state": state_word(answer.told),
+        "directive": state_word(answer.told),
+        "jobs_extended": ids(&answer.extended),
+        "cancelled_jobs": ids(&answer.canceled),
         "exchange": true,
         "server_time": time::millis(call.app.clock.now()),
     })))
 }
 
 /// What a worker hears after its sign of life.
-pub(in crate::dialects) struct BeatAnswer {
+pub(in crate::dialects) struct HeartbeatResult {
     pub(in crate::dialects) told: WorkerState,
     pub(in crate::dialects) extended: Vec<JobId>,
     pub(super) canceled: Vec<JobId>,
 }
 
-async fn beat(app: &App, scope: &Scope, request: &HeartbeatRequest) -> Result<BeatAnswer, ApiError> {
+async fn beat(app: &App, scope: &Scope, request: &HeartbeatRequest) -> Result<HeartbeatResult, ApiError> {
     let mut jobs = Vec::with_capacity(request.jobs.len());
     for (job, holder) in &request.jobs {
         if scope.check_tenant(app, *job).await.is_ok() {
             jobs.push((*job, holder.clone()));
         }
     }
-    let beat = Beat {
+    let beat = Heartbeat {
         worker: WorkerId { owner: scope.owner()?, name: request.worker.clone() },
         state: Some(request.state),
         facts: request.facts.clone(),
         jobs,
         lease: request.lease,
     };
-    let answer = app.engine.run(Command::Worker(WorkerCommand::Beat(beat))).await;
+    let answer = app.engine.run(Command::Worker(WorkerCommand::Heartbeat(beat))).await;
     match answer.map_err(|error| refusals::of_engine(app, error))? {
-        Answer::Beat(beaten) => {
-            let Beaten { worker, extended, canceled } = *beaten;
-            Ok(BeatAnswer { told: worker.directive, extended, canceled })
+        Answer::Heartbeat(answer) => {
+            let HeartbeatAnswer { worker, extended, canceled } = *answer;
+            Ok(HeartbeatResult { told: worker.directive, extended, canceled })
         }
         answer => unreachable!("a heartbeat was answered with {answer:?}"),
     }
 }
 
 /// The operator's worker belongs to nobody, so nobody keeps a record of it; its jobs are extended all the same.
-async fn beat_of_operator(app: &App, request: &HeartbeatRequest) -> BeatAnswer {
-    let mut told = BeatAnswer { told: WorkerState::Running, extended: Vec::new(), canceled: Vec::new() };
+async fn beat_of_operator(app: &App, request: &HeartbeatRequest) -> HeartbeatResult {
+    let mut told = HeartbeatResult { told: WorkerState::Running, extended: Vec::new(), canceled: Vec::new() };
     for (job, holder) in &request.jobs {
         let held = Held { job: *job, holder: holder.clone(), client: None };
         match app.engine.act(Command::Extend(Extend { held, lease: request.lease, note: None })).await {
