@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::Args;
-use forgerun_probe::conformance::{Contract, Description, Options, Trouble, Verdict, judge};
+use forgerun_probe::conformance::{ConformanceError, Contract, Description, Options, Verdict, judge};
 use tokio::runtime::Builder;
 
 use crate::Exit;
@@ -51,13 +51,13 @@ pub fn conformance(flags: &ConformanceFlags) -> Exit {
     };
     match runtime.block_on(judge(&options)) {
         Ok(verdict) => tell(flags, &verdict),
-        Err(trouble) => {
-            let exit = match trouble {
-                Trouble::Usage(_) => Exit::Usage,
-                Trouble::NotAuthorised(_) => Exit::NotAuthorised,
-                Trouble::Unreachable(_) => Exit::Unreachable,
+        Err(error) => {
+            let exit = match error {
+                ConformanceError::Usage(_) => Exit::Usage,
+                ConformanceError::NotAuthorised(_) => Exit::NotAuthorised,
+                ConformanceError::Unreachable(_) => Exit::Unreachable,
             };
-            complain(&trouble, exit)
+            complain(&error, exit)
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use forgerun_client::{Clock, SystemClock};
 use forgerun_probe::limits::{CONNECTIONS_DEFAULT, DRAIN_DEFAULT};
-use forgerun_probe::traffic::{Options, OwnServerOptions, Scenario, Summary, Tick, Trouble, run};
+use forgerun_probe::traffic::{Options, OwnServerOptions, Scenario, Summary, Tick, TrafficError, run};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -123,14 +123,14 @@ pub fn traffic(flags: &TrafficFlags) -> Exit {
     match ended {
         None => say("stopped before the end", Exit::Failure),
         Some(Ok(summary)) => tell(flags, &summary),
-        Some(Err(trouble)) => {
-            let exit = match trouble {
-                Trouble::Usage(_) => Exit::Usage,
-                Trouble::NotAuthorised(_) => Exit::NotAuthorised,
-                Trouble::Unreachable(_) => Exit::Unreachable,
-                Trouble::OwnServer(_) => Exit::Failure,
+        Some(Err(error)) => {
+            let exit = match error {
+                TrafficError::Usage(_) => Exit::Usage,
+                TrafficError::NotAuthorised(_) => Exit::NotAuthorised,
+                TrafficError::Unreachable(_) => Exit::Unreachable,
+                TrafficError::OwnServer(_) => Exit::Failure,
             };
-            complain(&trouble, exit)
+            complain(&error, exit)
         }
     }
 }

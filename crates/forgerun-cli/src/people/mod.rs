@@ -41,10 +41,10 @@ pub fn run(command: &People) -> Exit {
         Ok(runtime) => runtime,
         Err(error) => return complain(&error, Exit::Failure),
     };
-    runtime.block_on(dispatch(command)).unwrap_or_else(|trouble| trouble.tell())
+    runtime.block_on(dispatch(command)).unwrap_or_else(|error| error.tell())
 }
 
-async fn dispatch(command: &People) -> Result<Exit, Trouble> {
+async fn dispatch(command: &People) -> Result<Exit, CommandError> {
     let done = match command {
         People::Submit(flags) => submit::submit(flags).await,
         People::Get(flags) => jobs::get(flags).await,
@@ -65,7 +65,7 @@ async fn dispatch(command: &People) -> Result<Exit, Trouble> {
         People::Keys(command) => admin::keys(command).await,
     };
     match is_for_operator(command) {
-        true => done.map_err(Trouble::of_operator),
+        true => done.map_err(CommandError::of_operator),
         false => done,
     }
 }
@@ -99,7 +99,7 @@ fn is_for_operator(command: &People) -> bool {
 
 /// Why a command ends early.
 #[derive(Debug)]
-pub enum Trouble {
+pub enum CommandError {
     /// A call failed.
     Call(Error),
     /// The command line is wrong.
@@ -119,23 +119,23 @@ pub enum Trouble {
     },
 }
 
-impl From<Error> for Trouble {
-    fn from(error: Error) -> Trouble {
-        Trouble::Call(error)
+impl From<Error> for CommandError {
+    fn from(error: Error) -> CommandError {
+        CommandError::Call(error)
     }
 }
 
-impl From<std::io::Error> for Trouble {
-    fn from(error: std::io::Error) -> Trouble {
-        Trouble::Output(error)
+impl From<std::io::Error> for CommandError {
+    fn from(error: std::io::Error) -> CommandError {
+        CommandError::Output(error)
     }
 }
 
-impl Trouble {
+impl CommandError {
     /// The same about a call that needs the operator's token.
-    fn of_operator(self) -> Trouble {
+    fn of_operator(self) -> CommandError {
         match self {
-            Trouble::Call(error @ Error::Auth(_)) => Trouble::NotOperator(error),
+            CommandError::Call(error @ Error::Auth(_)) => CommandError::NotOperator(error),
             other => other,
         }
     }
@@ -143,22 +143,22 @@ impl Trouble {
     /// Prints why, for people or for programs.
     pub fn tell(&self) -> Exit {
         // A reader that has had enough (`forgerun list | head`) is no error.
-        if matches!(self, Trouble::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe) {
+        if matches!(self, CommandError::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe) {
             return Exit::Done;
         }
         if errors_are_json() {
             return say_problem(self.problem(), self.exit());
         }
         match self {
-            Trouble::Usage(text) => say(text, Exit::Usage),
-            Trouble::Output(error) => say(&unwritten(error), Exit::Failure),
-            Trouble::Refused(text) => say(text, Exit::Failure),
-            Trouble::Ambiguous { end, candidates } => {
+            CommandError::Usage(text) => say(text, Exit::Usage),
+            CommandError::Output(error) => say(&unwritten(error), Exit::Failure),
+            CommandError::Refused(text) => say(text, Exit::Failure),
+            CommandError::Ambiguous { end, candidates } => {
                 let ids: String = candidates.iter().map(|id| format!("\n  {id}")).collect();
                 say(&format!("{}{ids}", ambiguous(end)), Exit::Usage)
             }
-            Trouble::Call(error) => tell(error, hint(error)),
-            Trouble::NotOperator(error) => tell(
+            CommandError::Call(error) => tell(error, hint(error)),
+            CommandError::NotOperator(error) => tell(
                 error,
                 "\n  --admin-token or FORGERUN_ADMIN_TOKEN names the operator's token, `auth.admin_token` of the server.",
             ),
@@ -167,9 +167,9 @@ impl Trouble {
 
     fn exit(&self) -> Exit {
         match self {
-            Trouble::Usage(_) | Trouble::Ambiguous { .. } => Exit::Usage,
-            Trouble::Output(_) | Trouble::Refused(_) => Exit::Failure,
-            Trouble::Call(error) | Trouble::NotOperator(error) => exit_of(error),
+            CommandError::Usage(_) | CommandError::Ambiguous { .. } => Exit::Usage,
+            CommandError::Output(_) | CommandError::Refused(_) => Exit::Failure,
+            CommandError::Call(error) | CommandError::NotOperator(error) => exit_of(error),
         }
     }
 
@@ -177,15 +177,15 @@ impl Trouble {
     fn problem(&self) -> ProblemBuilder {
         let local = problem_of(self.exit());
         match self {
-            Trouble::Usage(text) => local.detail(text),
-            Trouble::Ambiguous { end, candidates } => {
+            CommandError::Usage(text) => local.detail(text),
+            CommandError::Ambiguous { end, candidates } => {
                 local.detail(ambiguous(end)).extension("candidates", candidates.clone())
             }
-            Trouble::Output(error) => local.detail(unwritten(error)),
-            Trouble::Refused(text) => {
+            CommandError::Output(error) => local.detail(unwritten(error)),
+            CommandError::Refused(text) => {
                 Problem::builder("urn:forgerun:cli:not-found").title("Not Found").status(404).detail(text)
             }
-            Trouble::Call(error) | Trouble::NotOperator(error) => problem_about(error, local),
+            CommandError::Call(error) | CommandError::NotOperator(error) => problem_about(error, local),
         }
     }
 }

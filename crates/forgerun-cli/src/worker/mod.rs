@@ -17,7 +17,7 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::Exit;
-use crate::people::{Connection, ServerConnection, Trouble, given, parse_duration};
+use crate::people::{CommandError, Connection, ServerConnection, given, parse_duration};
 use crate::terminal::{clean, complain, say};
 
 /// What a program finds about its job in its environment: id, type, queue, attempt, trace, and the files of [`files::JobFiles`]. A server
@@ -158,14 +158,14 @@ pub fn run(command: &Worker, sign_with: SignWith) -> Exit {
             let ended = runtime.block_on(work(common, &connection, builder));
             // A child's pipe that a grandchild keeps open must not keep us.
             runtime.shutdown_background();
-            ended.unwrap_or_else(|trouble| trouble.tell())
+            ended.unwrap_or_else(|error| error.tell())
         }
-        Err(trouble) => trouble.tell(),
+        Err(error) => error.tell(),
     }
 }
 
-fn exec_worker(flags: &ExecFlags) -> Result<WorkerBuilder, Trouble> {
-    let program = program::find(&flags.command[0]).map_err(Trouble::Usage)?;
+fn exec_worker(flags: &ExecFlags) -> Result<WorkerBuilder, CommandError> {
+    let program = program::find(&flags.command[0]).map_err(CommandError::Usage)?;
     let handler = exec::Exec {
         program,
         arguments: flags.command[1..].to_vec(),
@@ -177,10 +177,10 @@ fn exec_worker(flags: &ExecFlags) -> Result<WorkerBuilder, Trouble> {
     Ok(with_type(builder, &flags.common, handler))
 }
 
-fn http_worker(flags: &HttpFlags, sign_with: SignWith) -> Result<WorkerBuilder, Trouble> {
+fn http_worker(flags: &HttpFlags, sign_with: SignWith) -> Result<WorkerBuilder, CommandError> {
     let sign = given(&flags.secret, "FORGERUN_WORKER_SECRET").map(|text| {
         let wrong = "a secret is whsec_ and the base64 of 24 to 64 bytes";
-        sign_with(&text).ok_or_else(|| Trouble::Usage(wrong.to_owned()))
+        sign_with(&text).ok_or_else(|| CommandError::Usage(wrong.to_owned()))
     });
     let sign = sign.transpose()?;
     let handler =
@@ -200,7 +200,11 @@ fn with_type(
     }
 }
 
-async fn work(common: &Common, connection: &Connection, builder: WorkerBuilder) -> Result<Exit, Trouble> {
+async fn work(
+    common: &Common,
+    connection: &Connection,
+    builder: WorkerBuilder,
+) -> Result<Exit, CommandError> {
     let Common { queues, concurrency, lease, drain, .. } = common;
     let builder = queues.iter().fold(builder, |builder, queue| builder.queue(queue));
     #[cfg(feature = "grpc")]

@@ -14,7 +14,7 @@ use url::Url;
 use super::finding::{CheckResult, Evidence, Outcome};
 use super::rule::{Rule, Severity};
 use super::trace::Exchange;
-use super::{Contract, Description, Options, Trouble};
+use super::{ConformanceError, Contract, Description, Options};
 use crate::http::exchange;
 
 /// What is going on.
@@ -69,9 +69,10 @@ impl Ask {
 }
 
 impl Exam {
-    pub(super) fn new(options: &Options) -> Result<Exam, Trouble> {
-        let wrong =
-            |reason: &str| Trouble::Usage(format!("{:?} is no address of a server: {reason}", options.url));
+    pub(super) fn new(options: &Options) -> Result<Exam, ConformanceError> {
+        let wrong = |reason: &str| {
+            ConformanceError::Usage(format!("{:?} is no address of a server: {reason}", options.url))
+        };
         let mut base = Url::parse(&options.url).map_err(|error| wrong(&error.to_string()))?;
         if !matches!(base.scheme(), "http" | "https") || base.host().is_none() {
             return Err(wrong("it must begin with http:// or https://"));
@@ -118,7 +119,7 @@ impl Exam {
     }
 
     /// Sends a request; any answer will do.
-    pub(super) async fn send(&self, ask: Ask) -> Result<Exchange, Trouble> {
+    pub(super) async fn send(&self, ask: Ask) -> Result<Exchange, ConformanceError> {
         let url = self.url_of(&ask.reference)?;
         let uri = url.as_str().split('#').next().unwrap_or_default();
         let mut request = Request::builder().method(ask.method.clone()).uri(uri);
@@ -130,20 +131,21 @@ impl Exam {
             request = request.header(self.auth_header()?, self.auth_value(key)?);
         }
         let body = Full::new(ask.body.clone().unwrap_or_default());
-        let request = request.body(body).map_err(|error| Trouble::Usage(format!("{uri}: {error}")))?;
+        let request =
+            request.body(body).map_err(|error| ConformanceError::Usage(format!("{uri}: {error}")))?;
         let answer = exchange(&self.connector, request).await?;
         Ok(Exchange::new(&ask, &url, answer))
     }
 
     /// The address of a path of the description, or of a link that the server gave.
-    fn url_of(&self, reference: &str) -> Result<Url, Trouble> {
+    fn url_of(&self, reference: &str) -> Result<Url, ConformanceError> {
         // Paths of the description lie below the path of the server's address.
         let below = reference.starts_with('/') && !reference.starts_with("//");
         let url = match below && !reference.starts_with(self.base.path()) {
             true => Url::parse(&format!("{}{reference}", self.base.as_str().trim_end_matches('/'))),
             false => self.base.join(reference),
         };
-        url.map_err(|error| Trouble::Usage(format!("{reference:?} is no address: {error}")))
+        url.map_err(|error| ConformanceError::Usage(format!("{reference:?} is no address: {error}")))
     }
 
     /// Whether a link leads to the server itself.
@@ -151,14 +153,14 @@ impl Exam {
         self.base.join(reference).is_ok_and(|url| url.origin() == self.base.origin())
     }
 
-    fn auth_header(&self) -> Result<HeaderName, Trouble> {
+    fn auth_header(&self) -> Result<HeaderName, ConformanceError> {
         let name = &self.description.auth.header;
-        name.parse().map_err(|_| Trouble::Usage(format!("auth.header: {name:?} is no header field")))
+        name.parse().map_err(|_| ConformanceError::Usage(format!("auth.header: {name:?} is no header field")))
     }
 
-    fn auth_value(&self, key: &str) -> Result<HeaderValue, Trouble> {
+    fn auth_value(&self, key: &str) -> Result<HeaderValue, ConformanceError> {
         let value = self.description.auth.value.replace("{key}", key);
-        let wrong = |_| Trouble::Usage("the key has characters that no header can hold".to_owned());
+        let wrong = |_| ConformanceError::Usage("the key has characters that no header can hold".to_owned());
         HeaderValue::try_from(value).map_err(wrong)
     }
 

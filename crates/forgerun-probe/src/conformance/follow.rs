@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Trouble;
+use super::ConformanceError;
 use super::exam::{Ask, Exam};
 use super::trace::Exchange;
 use crate::limits::POLLS_MAX;
@@ -18,14 +18,18 @@ pub(super) struct Followed {
 }
 
 /// Submits a job. The answer may be a refusal.
-pub(super) async fn submit(exam: &Exam, body: &Value, headers: &[(&str, &str)]) -> Result<Followed, Trouble> {
+pub(super) async fn submit(
+    exam: &Exam,
+    body: &Value,
+    headers: &[(&str, &str)],
+) -> Result<Followed, ConformanceError> {
     let mut ask = Ask::post(&exam.description.operations.submit, body).header("Accept", "application/json");
     for (name, value) in headers {
         ask = ask.header(name, value);
     }
     let accepted = exam.send(ask).await?;
     if matches!(accepted.status(), 401 | 403) {
-        return Err(Trouble::NotAuthorised(accepted.got()));
+        return Err(ConformanceError::NotAuthorised(accepted.got()));
     }
     let id = accepted.text("jobId").to_owned();
     let location = match (accepted.header("location"), accepted.text("statusUrl")) {
@@ -36,7 +40,7 @@ pub(super) async fn submit(exam: &Exam, body: &Value, headers: &[(&str, &str)]) 
 }
 
 /// Asks for a job until it has ended. All answers, in order; the last one tells the end, unless patience ran out before.
-pub(super) async fn follow(exam: &Exam, location: &str) -> Result<Vec<Exchange>, Trouble> {
+pub(super) async fn follow(exam: &Exam, location: &str) -> Result<Vec<Exchange>, ConformanceError> {
     let mut answers = Vec::new();
     let n_max = exam.description.poll.patience.as_millis() / exam.description.poll.every.as_millis().max(1);
     let n_max = usize::try_from(n_max).unwrap_or(POLLS_MAX).clamp(1, POLLS_MAX);

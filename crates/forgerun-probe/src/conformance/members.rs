@@ -7,7 +7,7 @@ use forgerun_problem::MEDIA_TYPE_JSON;
 use forgerun_problem::check::{Carrier, Finding, Level, inspect_on};
 use serde_json::Value;
 
-use super::Trouble;
+use super::ConformanceError;
 use super::exam::{Ask, Exam};
 use super::follow::{Followed, follow, is_under_way, submit};
 use super::rule::{Rule, must, should};
@@ -70,7 +70,7 @@ const PLAIN: Rule = should(
     "serve the status of a job that ended well as application/json",
 );
 
-pub(super) async fn judge(exam: &mut Exam) -> Result<Level, Trouble> {
+pub(super) async fn judge(exam: &mut Exam) -> Result<Level, ConformanceError> {
     let word = format!("conformance-{}", exam.random_word());
     let job =
         submit(exam, &exam.description.operations.fails.clone(), &[("X-Correlation-ID", &word)]).await?;
@@ -97,7 +97,7 @@ fn acceptance(exam: &mut Exam, job: &Followed) -> bool {
     true
 }
 
-async fn failure(exam: &mut Exam, job: &Followed, word: &str) -> Result<Level, Trouble> {
+async fn failure(exam: &mut Exam, job: &Followed, word: &str) -> Result<Level, ConformanceError> {
     let answers = follow(exam, &job.location).await?;
     for answer in answers.iter().filter(|answer| is_under_way(answer)) {
         exam.findings(&UNDER_WAY, &of_members(answer), answer);
@@ -119,7 +119,7 @@ async fn failure(exam: &mut Exam, job: &Followed, word: &str) -> Result<Level, T
 }
 
 /// What stands around the report: header fields, links, echoes.
-async fn around(exam: &mut Exam, report: &Exchange, word: &str) -> Result<(), Trouble> {
+async fn around(exam: &mut Exam, report: &Exchange, word: &str) -> Result<(), ConformanceError> {
     match report.object().get("retryAfter").and_then(Value::as_u64) {
         Some(seconds) => {
             exam.check(&RETRY_AFTER, report.header("retry-after") == seconds.to_string(), report);
@@ -138,7 +138,7 @@ async fn around(exam: &mut Exam, report: &Exchange, word: &str) -> Result<(), Tr
     Ok(())
 }
 
-async fn stability(exam: &mut Exam, job: &Followed, report: &Exchange) -> Result<(), Trouble> {
+async fn stability(exam: &mut Exam, job: &Followed, report: &Exchange) -> Result<(), ConformanceError> {
     for _ in 0..3 {
         let again = exam.send(Ask::get(&job.location).header("Accept", MEDIA_TYPE_JSON)).await?;
         exam.check(&STABLE, again.text("jobStatus") == report.text("jobStatus"), &again);
@@ -146,7 +146,7 @@ async fn stability(exam: &mut Exam, job: &Followed, report: &Exchange) -> Result
     Ok(())
 }
 
-async fn success(exam: &mut Exam) -> Result<(), Trouble> {
+async fn success(exam: &mut Exam) -> Result<(), ConformanceError> {
     let job = submit(exam, &exam.description.operations.succeeds.clone(), &[]).await?;
     if job.accepted.status() != 202 {
         return Ok(());

@@ -93,7 +93,7 @@ pub struct Options {
 
 /// Why nothing can be said about a server.
 #[derive(Debug, thiserror::Error)]
-pub enum Trouble {
+pub enum ConformanceError {
     /// The command line is wrong.
     #[error("{0}")]
     Usage(String),
@@ -105,9 +105,9 @@ pub enum Trouble {
     Unreachable(Unreachable),
 }
 
-impl From<Unreachable> for Trouble {
-    fn from(error: Unreachable) -> Trouble {
-        Trouble::Unreachable(error)
+impl From<Unreachable> for ConformanceError {
+    fn from(error: Unreachable) -> ConformanceError {
+        ConformanceError::Unreachable(error)
     }
 }
 
@@ -115,11 +115,11 @@ impl From<Unreachable> for Trouble {
 ///
 /// # Errors
 /// If it cannot be reached, does not accept the key, or the address is none.
-pub fn judge(options: &Options) -> Running<'_, Result<Verdict, Trouble>> {
+pub fn judge(options: &Options) -> Running<'_, Result<Verdict, ConformanceError>> {
     Box::pin(judged(options))
 }
 
-async fn judged(options: &Options) -> Result<Verdict, Trouble> {
+async fn judged(options: &Options) -> Result<Verdict, ConformanceError> {
     let mut exam = Exam::new(options)?;
     let contracts = match options.contracts.as_slice() {
         [] => &Contract::ALL[..],

@@ -5,7 +5,7 @@ use forgerun_problem::Timestamp;
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use super::Trouble;
+use super::ConformanceError;
 use super::exam::{Ask, Exam};
 use super::rule::{Rule, must, should};
 use super::trace::Exchange;
@@ -117,12 +117,12 @@ const STATE_WORDS: [&str; 8] =
     ["scheduled", "available", "pending", "active", "completed", "retryable", "cancelled", "discarded"];
 
 /// Whether the server has a manifest.
-pub(super) async fn is_there(exam: &Exam) -> Result<bool, Trouble> {
+pub(super) async fn is_there(exam: &Exam) -> Result<bool, ConformanceError> {
     let manifest = exam.send(Ask::get(&exam.description.ojs.manifest)).await?;
     Ok(manifest.status() == 200 && !manifest.object().is_empty())
 }
 
-pub(super) async fn judge(exam: &mut Exam) -> Result<(), Trouble> {
+pub(super) async fn judge(exam: &mut Exam) -> Result<(), ConformanceError> {
     manifest(exam).await?;
     let site = Site {
         base: exam.description.ojs.base.clone(),
@@ -170,7 +170,7 @@ fn text<'a>(object: &'a Map<String, Value>, name: &str) -> &'a str {
     object.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-async fn manifest(exam: &mut Exam) -> Result<(), Trouble> {
+async fn manifest(exam: &mut Exam) -> Result<(), ConformanceError> {
     let answer = exam.send(Ask::get(&exam.description.ojs.manifest)).await?;
     let body = answer.object();
     let is_right = answer.status() == 200
@@ -183,10 +183,10 @@ async fn manifest(exam: &mut Exam) -> Result<(), Trouble> {
 }
 
 /// Pushes a job. Returns its id, empty if there is none.
-async fn push(exam: &mut Exam, site: &Site, options: Value) -> Result<String, Trouble> {
+async fn push(exam: &mut Exam, site: &Site, options: Value) -> Result<String, ConformanceError> {
     let pushed = exam.send(site.push(options)).await?;
     if matches!(pushed.status(), 401 | 403) {
-        return Err(Trouble::NotAuthorised(pushed.got()));
+        return Err(ConformanceError::NotAuthorised(pushed.got()));
     }
     let job = job(&pushed);
     let members = ["id", "type", "queue", "args", "state", "attempt", "created_at"];
@@ -201,7 +201,7 @@ async fn push(exam: &mut Exam, site: &Site, options: Value) -> Result<String, Tr
 }
 
 /// Fetches one job; whether it is this one, active for the first time.
-async fn fetch(exam: &mut Exam, site: &Site, id: &str) -> Result<(), Trouble> {
+async fn fetch(exam: &mut Exam, site: &Site, id: &str) -> Result<(), ConformanceError> {
     let fetched = exam.send(site.fetch()).await?;
     let first = &fetched.object().get("jobs").map_or(&Value::Null, |jobs| &jobs[0]);
     let is_right = first["id"] == id && first["state"] == "active" && first["attempt"] == 1;
@@ -209,14 +209,14 @@ async fn fetch(exam: &mut Exam, site: &Site, id: &str) -> Result<(), Trouble> {
     Ok(())
 }
 
-async fn show(exam: &mut Exam, site: &Site, id: &str) -> Result<Exchange, Trouble> {
+async fn show(exam: &mut Exam, site: &Site, id: &str) -> Result<Exchange, ConformanceError> {
     let shown = exam.send(Ask::get(&site.path(&format!("/jobs/{id}")))).await?;
     exam.check(&STATES, STATE_WORDS.contains(&text(job(&shown), "state")), &shown);
     Ok(shown)
 }
 
 /// A job is pushed, shown, fetched and acknowledged. Returns whether pushing works at all.
-async fn work(exam: &mut Exam, site: &Site) -> Result<bool, Trouble> {
+async fn work(exam: &mut Exam, site: &Site) -> Result<bool, ConformanceError> {
     let id = push(exam, site, json!({})).await?;
     if id.is_empty() {
         return Ok(false);
@@ -241,7 +241,7 @@ async fn work(exam: &mut Exam, site: &Site) -> Result<bool, Trouble> {
     Ok(true)
 }
 
-async fn failures(exam: &mut Exam, site: &Site) -> Result<(), Trouble> {
+async fn failures(exam: &mut Exam, site: &Site) -> Result<(), ConformanceError> {
     let id = push(
         exam,
         site,
@@ -268,13 +268,13 @@ async fn failures(exam: &mut Exam, site: &Site) -> Result<(), Trouble> {
     Ok(())
 }
 
-async fn fail(exam: &Exam, site: &Site, id: &str, retryable: bool) -> Result<(), Trouble> {
+async fn fail(exam: &Exam, site: &Site, id: &str, retryable: bool) -> Result<(), ConformanceError> {
     let error = json!({"code": "handler_error", "message": "a failure of the conformance check", "retryable": retryable});
     exam.send(Ask::post(&site.path("/workers/nack"), &json!({"job_id": id, "error": error}))).await?;
     Ok(())
 }
 
-async fn cancelling(exam: &mut Exam, site: &Site) -> Result<(), Trouble> {
+async fn cancelling(exam: &mut Exam, site: &Site) -> Result<(), ConformanceError> {
     let id = push(exam, site, json!({})).await?;
     let cancel = Ask::new(Method::DELETE, &site.path(&format!("/jobs/{id}")));
     let cancelled = exam.send(cancel.clone()).await?;
@@ -285,7 +285,7 @@ async fn cancelling(exam: &mut Exam, site: &Site) -> Result<(), Trouble> {
     Ok(())
 }
 
-async fn refusals(exam: &mut Exam, site: &Site) -> Result<(), Trouble> {
+async fn refusals(exam: &mut Exam, site: &Site) -> Result<(), ConformanceError> {
     let jobs = site.path("/jobs");
     let bad = [
         (&NO_TYPE, json!({"args": []}), &[400][..]),

@@ -5,7 +5,7 @@ use forgerun_problem::{MEDIA_TYPE_JSON, Timestamp};
 use http::Method;
 use serde_json::Value;
 
-use super::Trouble;
+use super::ConformanceError;
 use super::exam::{Ask, Exam};
 use super::follow::{Followed, follow, is_under_way, submit};
 use super::rule::{Rule, must, should};
@@ -123,7 +123,7 @@ const REFUSED: Rule = must(
 const PROBLEMS: Rule =
     must("AO-ERR-01", "errors of requests are problem details", "answer with application/problem+json");
 
-pub(super) async fn judge(exam: &mut Exam) -> Result<(), Trouble> {
+pub(super) async fn judge(exam: &mut Exam) -> Result<(), ConformanceError> {
     let bodies = exam.description.operations.clone();
     let first = submit(exam, &bodies.succeeds, &[("X-Correlation-ID", "conformance-1")]).await?;
     if !acceptance(exam, &first) {
@@ -159,7 +159,7 @@ fn acceptance(exam: &mut Exam, job: &Followed) -> bool {
 }
 
 /// Follows a job to its end and judges every answer on the way. Returns the last one, if the job ended.
-async fn ended(exam: &mut Exam, job: &Followed) -> Result<Option<Exchange>, Trouble> {
+async fn ended(exam: &mut Exam, job: &Followed) -> Result<Option<Exchange>, ConformanceError> {
     let answers = follow(exam, &job.location).await?;
     let mut furthest = 0;
     for answer in &answers {
@@ -196,7 +196,7 @@ fn on_the_way(exam: &mut Exam, answer: &Exchange) {
     }
 }
 
-async fn completed(exam: &mut Exam, job: &Followed) -> Result<(), Trouble> {
+async fn completed(exam: &mut Exam, job: &Followed) -> Result<(), ConformanceError> {
     let Some(last) = ended(exam, job).await? else {
         return Ok(());
     };
@@ -220,7 +220,7 @@ async fn completed(exam: &mut Exam, job: &Followed) -> Result<(), Trouble> {
     Ok(())
 }
 
-async fn failed(exam: &mut Exam, body: &Value) -> Result<(), Trouble> {
+async fn failed(exam: &mut Exam, body: &Value) -> Result<(), ConformanceError> {
     let job = submit(exam, body, &[]).await?;
     if !exam.check(&ACCEPTED, job.accepted.status() == 202, &job.accepted) {
         return Ok(());
@@ -243,7 +243,7 @@ async fn failed(exam: &mut Exam, body: &Value) -> Result<(), Trouble> {
     Ok(())
 }
 
-async fn cancelled(exam: &mut Exam, body: &Value, cancel: &str) -> Result<(), Trouble> {
+async fn cancelled(exam: &mut Exam, body: &Value, cancel: &str) -> Result<(), ConformanceError> {
     let Some((method, path)) = method_and_path(cancel) else {
         exam.skip(&CANCELLED_BODY, "the description does not say how a job is cancelled");
         return Ok(());
@@ -265,7 +265,7 @@ async fn cancelled(exam: &mut Exam, body: &Value, cancel: &str) -> Result<(), Tr
     Ok(())
 }
 
-async fn repeated(exam: &mut Exam, body: &Value, header: &str) -> Result<(), Trouble> {
+async fn repeated(exam: &mut Exam, body: &Value, header: &str) -> Result<(), ConformanceError> {
     if header.is_empty() {
         exam.skip(&SAME_JOB, "the description names no idempotency_header");
         return Ok(());
@@ -278,7 +278,7 @@ async fn repeated(exam: &mut Exam, body: &Value, header: &str) -> Result<(), Tro
     Ok(())
 }
 
-async fn refused(exam: &mut Exam, body: &Value) -> Result<(), Trouble> {
+async fn refused(exam: &mut Exam, body: &Value) -> Result<(), ConformanceError> {
     let refusal = exam.send(Ask::post(&exam.description.operations.submit, body)).await?;
     let is_right = matches!(refusal.status(), 400 | 422) && refusal.text("jobId").is_empty();
     exam.check(&REFUSED, is_right, &refusal);
@@ -286,7 +286,7 @@ async fn refused(exam: &mut Exam, body: &Value) -> Result<(), Trouble> {
     Ok(())
 }
 
-async fn unknown(exam: &mut Exam, status: &str) -> Result<(), Trouble> {
+async fn unknown(exam: &mut Exam, status: &str) -> Result<(), ConformanceError> {
     let id = exam.unknown_id();
     let answer = exam.send(Ask::get(&status.replace("{id}", &id))).await?;
     exam.check(&UNKNOWN, answer.status() == 404 && answer.text("detail").contains(&id), &answer);
@@ -295,7 +295,7 @@ async fn unknown(exam: &mut Exam, status: &str) -> Result<(), Trouble> {
 }
 
 /// Deletes a job of ours, or looks at one that is gone already.
-async fn gone(exam: &mut Exam, job: &Followed, how: &str) -> Result<(), Trouble> {
+async fn gone(exam: &mut Exam, job: &Followed, how: &str) -> Result<(), ConformanceError> {
     let Some((method, path)) = method_and_path(how) else {
         exam.skip(&GONE, "the description does not say how a job is made to be gone");
         return Ok(());

@@ -14,7 +14,7 @@ use quick_xml::name::ResolveResult;
 use serde_json::Value;
 use sfv::{BareItem, Dictionary, ListEntry, Parser};
 
-use super::Trouble;
+use super::ConformanceError;
 use super::exam::{Ask, Exam};
 use super::rule::{Rule, must, should};
 use super::trace::Exchange;
@@ -56,7 +56,7 @@ const XML: Rule = must(
     "write <problem xmlns=\"urn:ietf:rfc:7807\"> with the members as its elements",
 );
 
-pub(super) async fn judge(exam: &mut Exam) -> Result<(), Trouble> {
+pub(super) async fn judge(exam: &mut Exam) -> Result<(), ConformanceError> {
     let mut titles = HashMap::new();
     let mut types = Vec::new();
     let mut has_field = false;
@@ -145,7 +145,7 @@ fn has_field_type(key: &str, entry: &ListEntry) -> bool {
 }
 
 /// Looks up the types that lead to the server itself.
-async fn pages(exam: &mut Exam, types: Vec<(String, Exchange)>) -> Result<(), Trouble> {
+async fn pages(exam: &mut Exam, types: Vec<(String, Exchange)>) -> Result<(), ConformanceError> {
     let own: Vec<_> = types.into_iter().filter(|(uri, _)| exam.is_own(uri)).collect();
     if own.is_empty() {
         exam.skip(&DOCUMENTED, "no type leads to the server itself");
@@ -158,7 +158,7 @@ async fn pages(exam: &mut Exam, types: Vec<(String, Exchange)>) -> Result<(), Tr
     Ok(())
 }
 
-async fn xml(exam: &mut Exam) -> Result<(), Trouble> {
+async fn xml(exam: &mut Exam) -> Result<(), ConformanceError> {
     let path = exam.description.operations.status.replace("{id}", &exam.unknown_id());
     let exchange = exam.send(Ask::get(&path).header("Accept", MEDIA_TYPE_XML)).await?;
     if exchange.answer.media_type() != MEDIA_TYPE_XML {

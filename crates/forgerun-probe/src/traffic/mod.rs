@@ -33,7 +33,7 @@ mod workers;
 mod world;
 
 pub use own_server::OwnServerOptions;
-pub use run::{Options, Trouble, run};
+pub use run::{Options, TrafficError, run};
 pub use scenario::{Behaviour, Expect, Phase, Scenario, ScenarioError, Wrong};
 pub use summary::{LatencySummary, Summary};
 pub use tally::{JobCounts, PhaseCounts, Tick};

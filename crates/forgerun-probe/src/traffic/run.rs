@@ -54,7 +54,7 @@ pub struct Options {
 
 /// Why nothing can be said about a server.
 #[derive(Debug, thiserror::Error)]
-pub enum Trouble {
+pub enum TrafficError {
     /// The command line is wrong.
     #[error("{0}")]
     Usage(String),
@@ -73,18 +73,21 @@ pub enum Trouble {
 ///
 /// # Errors
 /// If the server cannot be reached or does not let us in.
-pub fn run(options: &Options, watch: impl FnMut(&Tick) + 'static) -> Running<'_, Result<Summary, Trouble>> {
+pub fn run(
+    options: &Options,
+    watch: impl FnMut(&Tick) + 'static,
+) -> Running<'_, Result<Summary, TrafficError>> {
     Box::pin(checked(options, Box::new(watch)))
 }
 
-async fn checked(options: &Options, watch: Box<dyn FnMut(&Tick)>) -> Result<Summary, Trouble> {
-    options.scenario.check().map_err(|wrong| Trouble::Usage(wrong.to_string()))?;
+async fn checked(options: &Options, watch: Box<dyn FnMut(&Tick)>) -> Result<Summary, TrafficError> {
+    options.scenario.check().map_err(|wrong| TrafficError::Usage(wrong.to_string()))?;
     LocalSet::new().run_until(play(options, watch)).await
 }
 
 type Watch = Rc<RefCell<Box<dyn FnMut(&Tick)>>>;
 
-async fn play(options: &Options, watch: Box<dyn FnMut(&Tick)>) -> Result<Summary, Trouble> {
+async fn play(options: &Options, watch: Box<dyn FnMut(&Tick)>) -> Result<Summary, TrafficError> {
     let mut own = match &options.own {
         Some(own) => Some(OwnServer::start(own, &options.scenario.server).await?),
         None => None,
@@ -162,12 +165,12 @@ fn server_cpu_s(process: u32) -> Option<f64> {
 }
 
 /// Connects, and makes clients.
-async fn prepare(options: &Options, url: &str) -> Result<World, Trouble> {
-    let wrong = |reason: String| Trouble::Usage(format!("{url:?} is no address of a server: {reason}"));
+async fn prepare(options: &Options, url: &str) -> Result<World, TrafficError> {
+    let wrong = |reason: String| TrafficError::Usage(format!("{url:?} is no address of a server: {reason}"));
     let parsed = Url::parse(url).map_err(|error| wrong(error.to_string()))?;
     if !is_loopback(&parsed) && !options.remote {
         let host = parsed.host_str().unwrap_or_default();
-        return Err(Trouble::Usage(format!(
+        return Err(TrafficError::Usage(format!(
             "{host} is not this machine, and traffic is load that its owner should know of; say --yes-remote if you mean it"
         )));
     }
@@ -197,7 +200,7 @@ async fn prepare(options: &Options, url: &str) -> Result<World, Trouble> {
     };
     let health = Call::get("/health".to_owned(), &None);
     if world.send(&health, now()).await.is_err() {
-        return Err(Trouble::Unreachable(url.to_owned()));
+        return Err(TrafficError::Unreachable(url.to_owned()));
     }
     world.clients = clients(&world, options).await?;
     // What it took to get here is no part of the run.
@@ -215,14 +218,14 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
-fn bearer(key: &str) -> Result<Key, Trouble> {
-    let wrong = |_| Trouble::Usage("the key has characters that no header can hold".to_owned());
+fn bearer(key: &str) -> Result<Key, TrafficError> {
+    let wrong = |_| TrafficError::Usage("the key has characters that no header can hold".to_owned());
     let mut value = HeaderValue::try_from(format!("Bearer {key}")).map_err(wrong)?;
     value.set_sensitive(true);
     Ok(Some(Rc::new(value)))
 }
 
-async fn clients(world: &World, options: &Options) -> Result<Vec<ApiClient>, Trouble> {
+async fn clients(world: &World, options: &Options) -> Result<Vec<ApiClient>, TrafficError> {
     let streaming = |key: &Key| {
         let builder = Client::builder(&world.base).streams(STREAMS_MAX);
         let text = key.as_ref().and_then(|key| key.to_str().ok()).and_then(|key| key.strip_prefix("Bearer "));
@@ -230,7 +233,7 @@ async fn clients(world: &World, options: &Options) -> Result<Vec<ApiClient>, Tro
             Some(key) => builder.key(key).build(),
             None => builder.build(),
         };
-        client.map_err(|error| Trouble::Usage(error.to_string()))
+        client.map_err(|error| TrafficError::Usage(error.to_string()))
     };
     if let Some(key) = &options.key {
         let key = bearer(key)?;
@@ -238,7 +241,7 @@ async fn clients(world: &World, options: &Options) -> Result<Vec<ApiClient>, Tro
         if let Ok(answer) = world.send(&call, now()).await
             && matches!(answer.status, 401 | 403)
         {
-            return Err(Trouble::NotAuthorised("the server does not accept the key".to_owned()));
+            return Err(TrafficError::NotAuthorised("the server does not accept the key".to_owned()));
         }
         return Ok(vec![ApiClient { streaming: streaming(&key)?, key }]);
     }
@@ -246,7 +249,7 @@ async fn clients(world: &World, options: &Options) -> Result<Vec<ApiClient>, Tro
     for _ in 0..options.scenario.clients {
         let Some((_, key)) = new_client(world).await else {
             let how = "clients cannot be made there without the operator's token; give --admin-token, or --key to use one client for all";
-            return Err(Trouble::NotAuthorised(how.to_owned()));
+            return Err(TrafficError::NotAuthorised(how.to_owned()));
         };
         clients.push(ApiClient { streaming: streaming(&key)?, key });
     }

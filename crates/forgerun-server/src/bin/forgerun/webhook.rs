@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use clap::{Args, Subcommand};
 use forgerun_cli::Exit;
-use forgerun_cli::people::{Connection, Trouble, exit_of};
+use forgerun_cli::people::{CommandError, Connection, exit_of};
 use forgerun_cli::terminal::{complain, print, say};
 use forgerun_client::Client;
 use forgerun_client::forge::NewWebhook;
@@ -202,7 +202,7 @@ struct Registered {
     webhook: forgerun_client::forge::Webhook,
 }
 
-async fn register(connection: &Connection, address: SocketAddr) -> Result<Registered, Trouble> {
+async fn register(connection: &Connection, address: SocketAddr) -> Result<Registered, CommandError> {
     let client = connection.client()?;
     let wanted = NewWebhook::of_everything(format!("http://{address}/"));
     let webhook = client.forge().create_webhook(&wanted).await?;

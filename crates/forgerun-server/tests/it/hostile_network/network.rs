@@ -17,7 +17,7 @@ use crate::process::Server;
 
 /// What happens to a node's network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub(super) enum NetworkFault {
     DatabaseCut,
     BrokerCut,
     ClientsCut,
@@ -132,15 +132,15 @@ impl Surroundings {
         }
     }
 
-    pub(super) fn spoil(&mut self, trouble: Trouble, server: &Server) {
+    pub(super) fn spoil(&mut self, fault: NetworkFault, server: &Server) {
         match &mut self.road {
             Road::Namespace { namespace, slow } => {
-                let way_round = (trouble == Trouble::DatabaseSlow).then(|| {
+                let way_round = (fault == NetworkFault::DatabaseSlow).then(|| {
                     let wire = Wire::at(self.services.database.ip(), self.services.database, &self.runtime);
                     wire.set(Condition { delay: DELAY, ..Condition::default() });
                     slow.insert(wire).address
                 });
-                let rules = rules(trouble, self.services, server.address.port(), way_round);
+                let rules = rules(fault, self.services, server.address.port(), way_round);
                 namespace.set_rules(&rules).unwrap();
             }
             Road::Wires { to_database, to_broker, from_clients } => {
@@ -148,12 +148,12 @@ impl Surroundings {
                 let slow = Condition { delay: DELAY, ..Condition::default() };
                 let losing = Condition { lost_percent: LOST_PERCENT, ..Condition::default() };
                 let from_clients = from_clients.as_ref().expect("the node was started");
-                match trouble {
-                    Trouble::DatabaseCut => to_database.set(cut),
-                    Trouble::BrokerCut => to_broker.set(cut),
-                    Trouble::ClientsCut => from_clients.set(cut),
-                    Trouble::DatabaseSlow => to_database.set(slow),
-                    Trouble::PacketsLost => {
+                match fault {
+                    NetworkFault::DatabaseCut => to_database.set(cut),
+                    NetworkFault::BrokerCut => to_broker.set(cut),
+                    NetworkFault::ClientsCut => from_clients.set(cut),
+                    NetworkFault::DatabaseSlow => to_database.set(slow),
+                    NetworkFault::PacketsLost => {
                         [&*to_database, to_broker, from_clients]
                             .into_iter()
                             .for_each(|wire| wire.set(losing));
@@ -179,19 +179,19 @@ impl Surroundings {
 }
 
 /// What the firewall of a node does. `port` is where the node listens.
-fn rules(trouble: Trouble, services: Services, port: u16, way_round: Option<SocketAddr>) -> String {
+fn rules(fault: NetworkFault, services: Services, port: u16, way_round: Option<SocketAddr>) -> String {
     let Services { database, broker } = services;
     let cut_from = |there: SocketAddr| {
         (format!("tcp sport {} drop", there.port()), format!("tcp dport {} drop", there.port()))
     };
     let lost = format!("numgen random mod 100 < {LOST_PERCENT} drop");
-    let (into, out) = match trouble {
-        Trouble::DatabaseCut => cut_from(database),
-        Trouble::BrokerCut => cut_from(broker),
-        Trouble::ClientsCut => (format!("tcp dport {port} drop"), format!("tcp sport {port} drop")),
-        Trouble::PacketsLost => (lost.clone(), lost),
+    let (into, out) = match fault {
+        NetworkFault::DatabaseCut => cut_from(database),
+        NetworkFault::BrokerCut => cut_from(broker),
+        NetworkFault::ClientsCut => (format!("tcp dport {port} drop"), format!("tcp sport {port} drop")),
+        NetworkFault::PacketsLost => (lost.clone(), lost),
         // What still goes there belongs to a connection that is older than the way round.
-        Trouble::DatabaseSlow => {
+        NetworkFault::DatabaseSlow => {
             (String::new(), format!("tcp dport {} reject with tcp reset", database.port()))
         }
     };
