@@ -34,7 +34,7 @@ mod world;
 
 pub use own_server::OwnServerOptions;
 pub use run::{Options, TrafficError, run};
-pub use scenario::{Behaviour, Expect, Phase, Scenario, ScenarioError, Wrong};
+pub use scenario::{Behaviour, Expect, InvalidValue, Phase, Scenario, ScenarioError};
 pub use summary::{LatencySummary, Summary};
 pub use tally::{JobCounts, PhaseCounts, Tick};
 pub use violation::Violation;

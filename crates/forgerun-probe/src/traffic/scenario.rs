@@ -170,7 +170,7 @@ impl Scenario {
     pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
         let read: Scenario =
             toml::from_str(text).map_err(|error| ScenarioError(error.to_string().trim_end().to_owned()))?;
-        read.check().map_err(|wrong| ScenarioError(located(text, &wrong)))?;
+        read.check().map_err(|invalid| ScenarioError(located(text, &invalid)))?;
         Ok(read)
     }
 
@@ -203,7 +203,7 @@ impl Scenario {
     ///
     /// # Errors
     /// If a value is out of its bounds.
-    pub fn check(&self) -> Result<(), Wrong> {
+    pub fn check(&self) -> Result<(), InvalidValue> {
         let n_phases = self.phase.len();
         within((1..=PHASES_MAX).contains(&n_phases), None, "phase", || {
             format!("there are 1 to {PHASES_MAX} phases")
@@ -227,7 +227,7 @@ impl Scenario {
 }
 
 impl Phase {
-    fn check(&self, n: usize) -> Result<(), Wrong> {
+    fn check(&self, n: usize) -> Result<(), InvalidValue> {
         match (self.rate, self.concurrency) {
             (Some(rate), None) => within(rate > 0.0 && rate <= RATE_MAX, Some(n), "rate", || {
                 format!("a rate is more than 0 and at most {RATE_MAX} per second")
@@ -252,40 +252,45 @@ impl Phase {
     }
 }
 
-fn within(fits: bool, phase: Option<usize>, key: &str, text: impl FnOnce() -> String) -> Result<(), Wrong> {
-    if fits { Ok(()) } else { Err(Wrong { phase, key: key.to_owned(), text: text() }) }
+fn within(
+    fits: bool,
+    phase: Option<usize>,
+    key: &str,
+    text: impl FnOnce() -> String,
+) -> Result<(), InvalidValue> {
+    if fits { Ok(()) } else { Err(InvalidValue { phase, key: key.to_owned(), text: text() }) }
 }
 
 /// A value out of its bounds.
 #[derive(Debug)]
-pub struct Wrong {
+pub struct InvalidValue {
     /// Which phase, from 0; `None` for what stands before them.
     phase: Option<usize>,
     key: String,
     text: String,
 }
 
-impl std::fmt::Display for Wrong {
+impl std::fmt::Display for InvalidValue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "`{}`: {}", self.key, self.text)
     }
 }
 
 /// The sentence with line and column of the key, as the parser writes its own.
-fn located(text: &str, wrong: &Wrong) -> String {
+fn located(text: &str, invalid: &InvalidValue) -> String {
     let mut phase = 0;
     for (n, line) in text.lines().enumerate() {
         phase += usize::from(line.trim() == "[[phase]]");
         let indent = line.len() - line.trim_start().len();
         let key = line.split('=').next().unwrap_or_default().trim().trim_matches('"');
-        if phase == wrong.phase.map_or(0, |n| n + 1) && key == wrong.key {
+        if phase == invalid.phase.map_or(0, |n| n + 1) && key == invalid.key {
             let (line_number, column) = (n + 1, indent + 1);
             return format!(
-                "TOML error at line {line_number}, column {column}\n  |\n{line_number} | {line}\n  |\n{wrong}"
+                "TOML error at line {line_number}, column {column}\n  |\n{line_number} | {line}\n  |\n{invalid}"
             );
         }
     }
-    wrong.to_string()
+    invalid.to_string()
 }
 
 fn one() -> usize {

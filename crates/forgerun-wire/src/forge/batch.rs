@@ -143,7 +143,7 @@ mod tests {
     fn all_that_is_wrong_is_named_at_once() {
         let body = br#"{"priority":"x","queue":7,"items":[{"itemId":3},{"work_kind":"NONE"},{"colour":1},{"itemId":""},4]}"#;
         let refused = read_batch(body, UnknownMembers::Refuse).unwrap_err();
-        let pointers: Vec<&str> = refused.violations.iter().map(|wrong| &*wrong.pointer).collect();
+        let pointers: Vec<&str> = refused.violations.iter().map(|violation| &*violation.pointer).collect();
         assert_eq!(
             pointers,
             [

@@ -317,7 +317,8 @@ mod tests {
         ] {
             let refused = read_webhook(body.as_bytes()).unwrap_err();
             assert_eq!(refused.kind, kind, "{body}");
-            let named: Vec<&str> = refused.violations.iter().map(|wrong| wrong.pointer.as_str()).collect();
+            let named: Vec<&str> =
+                refused.violations.iter().map(|violation| violation.pointer.as_str()).collect();
             assert_eq!(named, pointers, "{body}");
         }
         assert_eq!(read_webhook_change(b"{}").unwrap(), WebhookRequest::default());

@@ -156,7 +156,7 @@ fn is_portable(value: &Value, depth_left: usize) -> bool {
 
 /// Everything that is wrong with a request, found while it is read.
 #[derive(Debug, Default)]
-pub struct Wrong {
+pub struct ViolationList {
     found: Vec<(Kind, Violation)>,
     /// What the first wrong member held, where that is short.
     value: Option<Value>,
@@ -165,7 +165,7 @@ pub struct Wrong {
 /// Bytes of a refused value that are repeated in the refusal.
 const SHOWN_BYTES_MAX: usize = 128;
 
-impl Wrong {
+impl ViolationList {
     /// Notes one thing. `path` has dots: `options.queue`.
     pub fn add(&mut self, kind: Kind, path: &str, detail: impl Into<String>, constraint: &'static str) {
         let pointer = format!("#/{}", path.replace('.', "/"));
@@ -217,7 +217,8 @@ impl Wrong {
             }
             (Some((kind, _)), _) => {
                 let kind = *kind;
-                let violations: Vec<Violation> = self.found.into_iter().map(|(_, wrong)| wrong).collect();
+                let violations: Vec<Violation> =
+                    self.found.into_iter().map(|(_, violation)| violation).collect();
                 let refused =
                     Refused::new(kind, summary(&violations, Language::English)).violations(violations);
                 Err(Box::new(match self.value {

@@ -319,7 +319,10 @@ fn a_submission_is_read_by_exactly_the_documented_members() {
         body[member] = json!(true);
         assert_ne!(complaints(&document, schema, &body), Vec::<String>::new(), "{member}");
         let refused = read_submit(body.to_string().as_bytes(), UnknownMembers::Refuse).unwrap_err();
-        assert!(refused.violations.iter().any(|wrong| wrong.pointer == format!("#/{member}")), "{member}");
+        assert!(
+            refused.violations.iter().any(|violation| violation.pointer == format!("#/{member}")),
+            "{member}"
+        );
     }
     let examples =
         document["paths"]["/v1/jobs"]["post"]["requestBody"]["content"]["application/json"]["examples"]
@@ -527,7 +530,10 @@ fn a_submission_of_the_async_operations_dialect_is_read_by_exactly_the_documente
         assert_ne!(complaints(&document, schema, &body), Vec::<String>::new(), "{member}");
         let refused =
             operations::read_submit(body.to_string().as_bytes(), UnknownMembers::Refuse, true).unwrap_err();
-        assert!(refused.violations.iter().any(|wrong| wrong.pointer == format!("#/{member}")), "{member}");
+        assert!(
+            refused.violations.iter().any(|violation| violation.pointer == format!("#/{member}")),
+            "{member}"
+        );
     }
 }
 

@@ -15,7 +15,7 @@ use forgerun_core::workflow::{FailurePolicy, StepCondition, WorkflowForm};
 use serde_json::value::RawValue;
 
 use crate::ojs::envelope::{JobEnvelope, Rules, read_members};
-use crate::ojs::members::{Members, Wrong};
+use crate::ojs::members::{Members, ViolationList};
 use crate::problem::Refused;
 
 /// What a description may have at its top.
@@ -73,18 +73,18 @@ pub struct StepRequest {
 pub fn read(body: &[u8], rules: Rules<'_>, simulated: bool) -> Result<WorkflowRequest, Box<Refused>> {
     let top = Members::of_body(body)?;
     let options = top.get("options").and_then(Members::of_value).unwrap_or_default();
-    let mut wrong = Wrong::default();
+    let mut violations = ViolationList::default();
     let kind = Kind::MalformedRequest;
-    let word: Option<String> = wrong.typed(kind, "type", top.get("type"), "a string");
-    let name: Option<String> = wrong.typed(kind, "name", top.get("name"), "a string");
+    let word: Option<String> = violations.typed(kind, "type", top.get("type"), "a string");
+    let name: Option<String> = violations.typed(kind, "name", top.get("name"), "a string");
     if name.as_ref().is_some_and(|name| name.len() > NAME_BYTES_MAX) {
-        wrong.add(kind, "name", format!("must have at most {NAME_BYTES_MAX} bytes"), "maxLength");
+        violations.add(kind, "name", format!("must have at most {NAME_BYTES_MAX} bytes"), "maxLength");
     }
     let policy = ["failure_policy", "on_failure"].iter().find_map(|name| top.get(name).or(options.get(name)));
-    let policy = read_policy(&mut wrong, policy);
-    let idempotency_key = wrong.typed(kind, "idempotency_key", top.get("idempotency_key"), "a string");
-    let correlation_id = wrong.typed(kind, "correlation_id", top.get("correlation_id"), "a string");
-    wrong.settle(Some(()))?;
+    let policy = read_policy(&mut violations, policy);
+    let idempotency_key = violations.typed(kind, "idempotency_key", top.get("idempotency_key"), "a string");
+    let correlation_id = violations.typed(kind, "correlation_id", top.get("correlation_id"), "a string");
+    violations.settle(Some(()))?;
     let mut reader = StepReader { rules, simulated, steps: Vec::new(), n_edges: 0 };
     let form = match word.as_deref() {
         None => reader.graph(&top)?,
@@ -99,7 +99,7 @@ pub fn read(body: &[u8], rules: Rules<'_>, simulated: bool) -> Result<WorkflowRe
     Ok(WorkflowRequest { form, name, policy, idempotency_key, correlation_id, steps })
 }
 
-fn read_policy(wrong: &mut Wrong, value: Option<&RawValue>) -> FailurePolicy {
+fn read_policy(violations: &mut ViolationList, value: Option<&RawValue>) -> FailurePolicy {
     let Some(value) = value else { return FailurePolicy::Continue };
     match serde_json::from_str::<String>(value.get()).ok().as_deref() {
         Some("continue") => FailurePolicy::Continue,
@@ -107,7 +107,7 @@ fn read_policy(wrong: &mut Wrong, value: Option<&RawValue>) -> FailurePolicy {
         Some("compensate") => FailurePolicy::Compensate,
         _ => {
             let detail = "must be continue, stop or compensate";
-            wrong.add_value(Kind::MalformedRequest, "failure_policy", value, detail, "enum");
+            violations.add_value(Kind::MalformedRequest, "failure_policy", value, detail, "enum");
             FailurePolicy::Continue
         }
     }
@@ -123,17 +123,17 @@ fn form_of(word: &str) -> Option<WorkflowForm> {
 }
 
 fn no_form(word: &str) -> Box<Refused> {
-    let mut wrong = Wrong::default();
+    let mut violations = ViolationList::default();
     let detail =
         format!("must be chain, group or batch, or left out for steps with depends_on; not `{word:.40}`");
-    wrong.add(Kind::MalformedRequest, "type", detail, "enum");
-    wrong.settle::<()>(None).expect_err("something is wrong")
+    violations.add(Kind::MalformedRequest, "type", detail, "enum");
+    violations.settle::<()>(None).expect_err("something is wrong")
 }
 
 fn refused(path: &str, detail: impl Into<String>, constraint: &'static str) -> Box<Refused> {
-    let mut wrong = Wrong::default();
-    wrong.add(Kind::MalformedRequest, path, detail, constraint);
-    wrong.settle::<()>(None).expect_err("something is wrong")
+    let mut violations = ViolationList::default();
+    violations.add(Kind::MalformedRequest, path, detail, constraint);
+    violations.settle::<()>(None).expect_err("something is wrong")
 }
 
 /// The turns of steps that follow the end of others, by their names in a batch.
@@ -238,15 +238,15 @@ impl StepReader<'_> {
             let path = format!("{name}.{place}");
             let members =
                 Members::of_value(entry).ok_or_else(|| refused(&path, "must be an object", "type"))?;
-            let mut wrong = Wrong::default();
+            let mut violations = ViolationList::default();
             let kind = Kind::MalformedRequest;
-            let depends = wrong.typed(
+            let depends = violations.typed(
                 kind,
                 &format!("{path}.depends_on"),
                 members.get("depends_on"),
                 "a list of the ids of steps",
             );
-            named.push(wrong.settle(Some(depends))?);
+            named.push(violations.settle(Some(depends))?);
             let when = condition(&members, &path)?;
             let index = self.step(members, &path, Vec::new(), None)?;
             let step = &mut self.steps[index as usize];

@@ -9,7 +9,7 @@ use forgerun_core::command::{CheckpointCommand, Held, Owned};
 use forgerun_core::limits::CHECKPOINT_BYTES_MAX;
 use forgerun_core::{Answer, Command};
 use forgerun_wire::ojs::kept::ObjectWriter;
-use forgerun_wire::ojs::members::{Members, Wrong};
+use forgerun_wire::ojs::members::{Members, ViolationList};
 use forgerun_wire::ojs::worker::holder;
 use forgerun_wire::problem::Refused;
 use forgerun_wire::time;
@@ -142,9 +142,9 @@ struct SaveRequest {
 
 fn read(body: &[u8]) -> Result<SaveRequest, ApiError> {
     let members = Members::of_body(body)?;
-    let mut wrong = Wrong::default();
+    let mut violations = ViolationList::default();
     let token = members.get("lease_token");
-    let token = wrong.typed(Kind::MalformedRequest, "lease_token", token, "a string");
+    let token = violations.typed(Kind::MalformedRequest, "lease_token", token, "a string");
     // A worker may save that there is nothing: null is a state like any other.
     let state = members.0.iter().find(|(name, _)| name == "state").map(|(_, value)| value.get());
     let mut notes = ObjectWriter::default();
@@ -155,14 +155,14 @@ fn read(body: &[u8]) -> Result<SaveRequest, ApiError> {
     }
     let notes = if notes.is_empty() { Vec::new() } else { notes.finish() };
     match state {
-        None => wrong.add(Kind::MalformedRequest, "state", "is required", "required"),
+        None => violations.add(Kind::MalformedRequest, "state", "is required", "required"),
         Some(state) if state.len() + notes.len() > CHECKPOINT_BYTES_MAX => {
             let detail = format!("and metadata must have at most {} KB", CHECKPOINT_BYTES_MAX / 1024);
-            wrong.add(Kind::JobPayloadTooLarge, "state", detail, "maxLength");
+            violations.add(Kind::JobPayloadTooLarge, "state", detail, "maxLength");
         }
         Some(_) => {}
     }
-    Ok(SaveRequest { state: wrong.settle(state)?.as_bytes().to_vec(), notes, token })
+    Ok(SaveRequest { state: violations.settle(state)?.as_bytes().to_vec(), notes, token })
 }
 
 /// Deletes it. One that is not there is deleted already.

@@ -10,7 +10,7 @@ use forgerun_core::command::{Cancel, Content, Owned};
 use forgerun_core::job::{Input, Job, is_json};
 use forgerun_core::state::State;
 use forgerun_wire::ojs::job::{BothView, JobView, ParentResults};
-use forgerun_wire::ojs::members::{Members, Wrong};
+use forgerun_wire::ojs::members::{Members, ViolationList};
 use forgerun_wire::ojs::state::StateWord;
 use forgerun_wire::time;
 use serde_json::value::RawValue;
@@ -157,10 +157,10 @@ pub(super) fn reason(call: &Call<'_>) -> Result<Option<String>, ApiError> {
         return Ok(None);
     }
     let members = Members::of_body(&call.body)?;
-    let mut wrong = Wrong::default();
+    let mut violations = ViolationList::default();
     let kind = forgerun_core::catalog::Kind::MalformedRequest;
-    let reason: Option<String> = wrong.typed(kind, "reason", members.get("reason"), "a string");
-    Ok(wrong.settle(Some(reason))?.filter(|reason| !reason.trim().is_empty()))
+    let reason: Option<String> = violations.typed(kind, "reason", members.get("reason"), "a string");
+    Ok(violations.settle(Some(reason))?.filter(|reason| !reason.trim().is_empty()))
 }
 
 /// Lets the job go that the request is about.
