@@ -19,7 +19,7 @@ use crate::config::PrivateTargets;
 use crate::dialects::ojs::submission::{TERMS, from_envelope};
 use crate::edge::ApiError;
 use crate::limits::OJS_ENVELOPE_BYTES_MAX;
-use crate::submission::{self, Key, Sent, Violations};
+use crate::submission::{self, Key, SubmissionContext, Violations};
 
 /// Keys of messages meet no keys of requests.
 const OPERATION: &str = "amqp";
@@ -115,8 +115,8 @@ async fn read_new(
         ..Head::new(context.owner.client, queue.clone(), now)
     };
     let submission = from_envelope(app, &context.owner, envelope, head)?;
-    let sent = Sent { key: key.as_deref(), bytes: 0, private: PrivateTargets::Deny };
-    let checked = submission.check(app, &TERMS, sent, Violations::default()).await?;
+    let context = SubmissionContext { key: key.as_deref(), bytes: 0, private: PrivateTargets::Deny };
+    let checked = submission.check(app, &TERMS, context, Violations::default()).await?;
     let key = match key.as_deref() {
         Some(key) => Some(Key { operation: OPERATION, key, fingerprint: fingerprint(body)? }),
         None => None,

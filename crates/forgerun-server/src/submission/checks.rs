@@ -50,7 +50,7 @@ pub struct SubmissionTerms {
 
 /// What is known of a submission beside the job itself.
 #[derive(Clone, Copy)]
-pub struct Sent<'a> {
+pub struct SubmissionContext<'a> {
     /// The idempotency key that counts.
     pub key: Option<&'a str>,
     /// The size of the whole request. What stands beside a payload has little to say, so a request far above its bound is
@@ -93,17 +93,17 @@ impl Submission {
         mut self,
         app: &App,
         terms: &SubmissionTerms,
-        sent: Sent<'_>,
+        context: SubmissionContext<'_>,
         mut wrong: Violations,
     ) -> Result<Checked, ApiError> {
         let now = self.head.created_at;
         // The items of a batch are many small payloads; the bound on bodies is theirs.
-        let sent_bytes = if self.input.items.is_empty() { sent.bytes } else { 0 };
+        let sent_bytes = if self.input.items.is_empty() { context.bytes } else { 0 };
         if let Some(queue) = self.queue.take().and_then(|name| wrong.queue(terms, &name)) {
             self.head.queue = queue;
         }
-        self.head.callback = self.head.callback.and_then(|url| wrong.callback(sent.private, terms, &url));
-        wrong.key(terms, sent.key);
+        self.head.callback = self.head.callback.and_then(|url| wrong.callback(context.private, terms, &url));
+        wrong.key(terms, context.key);
         wrong.payload(
             (terms.payload_bytes_max)(&app.config.limits),
             terms,
@@ -114,7 +114,7 @@ impl Submission {
         wrong.deadline(terms, &self.head);
         wrong.schema(terms, schemas::misfits(app, &self).await?);
         wrong.simulated(app, terms, &self);
-        let may_repeat = sent.key.is_some() && wrong.is_only_late();
+        let may_repeat = context.key.is_some() && wrong.is_only_late();
         match wrong.refusal(terms) {
             Some(refused) if !may_repeat => Err(refused.into()),
             too_late => Ok(Checked { submission: self, too_late }),

@@ -24,7 +24,7 @@ use forgerun_wire::problem::Refused;
 use crate::app::App;
 use crate::edge::ApiError;
 
-pub use checks::{Sent, SubmissionTerms, Violations, check_key};
+pub use checks::{SubmissionContext, SubmissionTerms, Violations, check_key};
 
 /// A job that somebody wants done, before it is held to the rules.
 pub struct Submission {

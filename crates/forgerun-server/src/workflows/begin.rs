@@ -18,7 +18,7 @@ use crate::config::PrivateTargets;
 use crate::dialects::ojs::submission::{TERMS, from_envelope};
 use crate::edge::ApiError;
 use crate::edge::routing::Call;
-use crate::submission::{self, Key, Sent, Violations};
+use crate::submission::{self, Key, SubmissionContext, Violations};
 
 /// A workflow that was accepted, or was there before.
 pub struct Begun {
@@ -136,8 +136,8 @@ async fn definition(
     head: &Head,
 ) -> Result<StepDefinition, ApiError> {
     let submission = from_envelope(app, owner, job, head.clone())?;
-    let sent = Sent { key: None, bytes: 0, private: PrivateTargets::Deny };
-    let checked = submission.check(app, &TERMS, sent, Violations::default()).await?;
+    let context = SubmissionContext { key: None, bytes: 0, private: PrivateTargets::Deny };
+    let checked = submission.check(app, &TERMS, context, Violations::default()).await?;
     let NewJob { head, input, .. } = checked.into_job(app, None);
     Ok(StepDefinition { head, input })
 }

@@ -21,7 +21,7 @@ use crate::app::App;
 use crate::edge::routing::{Call, Route};
 use crate::edge::{ApiError, accepted, respond};
 use crate::limits::POLL_AFTER_S;
-use crate::submission::{Checked, Key, Sent, Submission, SubmissionTerms, Violations};
+use crate::submission::{Checked, Key, Submission, SubmissionContext, SubmissionTerms, Violations};
 use crate::traces::RequestSubject;
 
 /// The routes of submissions.
@@ -68,8 +68,8 @@ async fn accept(
     // The header counts only where the body has none (C-66).
     let key = of_body.as_deref().or(of_header);
     let wrong = switched_off(app, request.form);
-    let sent = Sent { key, bytes: bytes.len(), private: call.exchange.private_targets(app) };
-    let checked = submission(call, request, items).check(app, &TERMS, sent, wrong).await?;
+    let context = SubmissionContext { key, bytes: bytes.len(), private: call.exchange.private_targets(app) };
+    let checked = submission(call, request, items).check(app, &TERMS, context, wrong).await?;
     let differ = of_body.as_deref().zip(of_header).is_some_and(|(of_body, of_header)| of_body != of_header);
     if differ && app.config.idempotency.reject_mismatch {
         let detail = "The Idempotency-Key header and the idempotency_key of the body differ.";
@@ -90,8 +90,9 @@ pub(super) async fn template(
     given: &[u8],
 ) -> Result<Checked, ApiError> {
     let wrong = switched_off(call.app, request.form);
-    let sent = Sent { key: None, bytes: given.len(), private: call.exchange.private_targets(call.app) };
-    submission(call, request, Vec::new()).check(call.app, &TERMS, sent, wrong).await
+    let context =
+        SubmissionContext { key: None, bytes: given.len(), private: call.exchange.private_targets(call.app) };
+    submission(call, request, Vec::new()).check(call.app, &TERMS, context, wrong).await
 }
 
 /// The operator may allow fewer forms of jobs than there are.

@@ -23,7 +23,7 @@ use crate::edge::routing::{Call, Route};
 use crate::edge::{ApiError, respond};
 use crate::limits::{OJS_ENVELOPE_BYTES_MAX, PAGE_MAX};
 use crate::schedules;
-use crate::submission::{Sent, Violations};
+use crate::submission::{SubmissionContext, Violations};
 use crate::traces::RequestSubject;
 
 /// The routes of cron jobs. Those with a verb behind the name are ours: OJS can only switch them off and on.
@@ -68,8 +68,8 @@ pub(in crate::dialects) async fn put(call: &Call<'_>) -> Result<(Schedule, bool)
     let request = read_cron(&call.body, rules)?;
     let head = call.head(owner.client, None);
     let submission = from_envelope(app, &owner, request.template, head)?;
-    let sent = Sent { key: None, bytes: 0, private: PrivateTargets::Deny };
-    let checked = submission.check(app, &TERMS, sent, Violations::default()).await?;
+    let context = SubmissionContext { key: None, bytes: 0, private: PrivateTargets::Deny };
+    let checked = submission.check(app, &TERMS, context, Violations::default()).await?;
     schedules::put(app, ScheduleId { owner, name: request.name }, request.terms, checked, request.options)
         .await
 }

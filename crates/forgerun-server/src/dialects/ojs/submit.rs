@@ -32,7 +32,7 @@ use crate::edge::prefer::APPLIED;
 use crate::edge::routing::{Call, Route};
 use crate::edge::{ApiError, respond};
 use crate::limits::{OJS_BATCH_BYTES_MAX, OJS_ENVELOPE_BYTES_MAX};
-use crate::submission::{self, Key, Sent, Violations};
+use crate::submission::{self, Key, SubmissionContext, Violations};
 use crate::traces::RequestSubject;
 
 /// The routes of submissions.
@@ -99,7 +99,7 @@ impl<'a> Submitter<'a> {
         key: Option<&str>,
     ) -> Result<Vec<SubmittedJob>, ApiError> {
         let app = self.call.app;
-        let sent = Sent { key, bytes: 0, private: PrivateTargets::Deny };
+        let context = SubmissionContext { key, bytes: 0, private: PrivateTargets::Deny };
         let mut checked = Vec::with_capacity(envelopes.len());
         let (mut uniques, mut made) = (Vec::new(), Vec::with_capacity(envelopes.len()));
         for envelope in envelopes {
@@ -107,7 +107,7 @@ impl<'a> Submitter<'a> {
             let submission = from_envelope(app, &self.owner, envelope, head)?;
             uniques.extend(submission.head.unique.as_ref().map(|unique| unique.key));
             made.push((submission.head.created_at, submission.input.clone()));
-            checked.push(submission.check(app, &TERMS, sent, Violations::default()).await?);
+            checked.push(submission.check(app, &TERMS, context, Violations::default()).await?);
         }
         let key = match key {
             Some(key) => {

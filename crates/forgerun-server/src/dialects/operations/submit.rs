@@ -18,7 +18,7 @@ use crate::config::Operation;
 use crate::edge::ownership::OwnedExecution;
 use crate::edge::routing::{Call, Route};
 use crate::edge::{ApiError, accepted};
-use crate::submission::{Key, Sent, Submission, SubmissionTerms, Violations};
+use crate::submission::{Key, Submission, SubmissionContext, SubmissionTerms, Violations};
 use crate::traces::RequestSubject;
 
 /// The routes of submissions that are always there.
@@ -79,8 +79,8 @@ async fn submit_operation(call: Call<'_>) -> Result<Response, ApiError> {
 async fn accept(call: &Call<'_>, submission: Submission) -> Result<Response, ApiError> {
     let (app, bytes) = (call.app, &call.body);
     let key = accepted::header_key(&call.exchange.headers)?;
-    let sent = Sent { key, bytes: bytes.len(), private: call.exchange.private_targets(app) };
-    let checked = submission.check(app, &TERMS, sent, Violations::default()).await?;
+    let context = SubmissionContext { key, bytes: bytes.len(), private: call.exchange.private_targets(app) };
+    let checked = submission.check(app, &TERMS, context, Violations::default()).await?;
     let operation = ["POST ", call.exchange.uri.path()].concat();
     let key = match key {
         Some(key) => Some(Key { operation: &operation, key, fingerprint: fingerprint(bytes)? }),
