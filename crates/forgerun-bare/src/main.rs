@@ -26,9 +26,9 @@ async fn main() -> std::io::Result<()> {
     let folder = FsPath::new(&folder);
     std::fs::create_dir_all(folder)?;
     let floor = match std::env::args().nth(2) {
-        None => {
-            AnyFloor::Sqlite(sqlite::Floor::make(&folder.join("floor.db")).map_err(std::io::Error::other)?)
-        }
+        None => AnyFloor::Sqlite(
+            sqlite::SqliteFloor::make(&folder.join("floor.db")).map_err(std::io::Error::other)?,
+        ),
         Some(url) => {
             AnyFloor::Postgres(postgres::PostgresFloor::make(&url).await.map_err(std::io::Error::other)?)
         }
@@ -38,7 +38,7 @@ async fn main() -> std::io::Result<()> {
 
 /// The least that keeps a job.
 enum AnyFloor {
-    Sqlite(sqlite::Floor),
+    Sqlite(sqlite::SqliteFloor),
     Postgres(postgres::PostgresFloor),
 }
 

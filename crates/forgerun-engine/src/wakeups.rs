@@ -82,7 +82,7 @@ pub(crate) struct Waiter {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WaiterState {
     /// Not in line: it has not looked yet, or waits for the bound on active jobs.
-    Aside,
+    NotInLine,
     /// In line. Missing there means that it was woken and has not looked since.
     InLine,
     /// In line, and a claim is under way whose result it does not know.
@@ -111,7 +111,7 @@ impl Wakeups {
             shelves,
             number,
             notify: Arc::default(),
-            stand: WaiterState::Aside,
+            stand: WaiterState::NotInLine,
             standing: None,
         }
     }
@@ -171,7 +171,7 @@ impl WaitingWorkers {
         let Some(spot) = self.shelves.get_mut(shelf) else { return };
         let was_woken = spot.waiters.remove(&number).is_none();
         let in_vain = match stand {
-            WaiterState::Aside => false,
+            WaiterState::NotInLine => false,
             WaiterState::InLine => was_woken && !spot.idle,
             // Its claim may have failed after hiding jobs from others, so that even idle is not sure.
             WaiterState::Claiming => true,
@@ -238,7 +238,7 @@ impl Waiter {
     pub(crate) fn found_cap(&mut self, look: &ShelfCheck) {
         let mut line = self.wakeups.line();
         self.shelves.iter().for_each(|shelf| line.leave(shelf, self.number, WaiterState::Claiming));
-        self.stand = WaiterState::Aside;
+        self.stand = WaiterState::NotInLine;
         // A wake-up that reached it in line is passed on by now. Kept as well, it would go round among capped workers for
         // ever.
         self.notify = Arc::default();

@@ -27,16 +27,16 @@ pub struct SchemaDocument {
 
 /// Why something is no schema for this server: where, and what.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Unfit {
+pub struct InvalidSchema {
     /// A JSON pointer into the schema.
     pub pointer: String,
     /// What is the matter.
     pub detail: String,
 }
 
-impl Unfit {
-    pub(crate) fn new(pointer: impl Into<String>, detail: impl Into<String>) -> Unfit {
-        Unfit { pointer: pointer.into(), detail: detail.into() }
+impl InvalidSchema {
+    pub(crate) fn new(pointer: impl Into<String>, detail: impl Into<String>) -> InvalidSchema {
+        InvalidSchema { pointer: pointer.into(), detail: detail.into() }
     }
 }
 
@@ -56,11 +56,11 @@ const DETAIL_BYTES_MAX: usize = 240;
 
 impl SchemaDocument {
     /// Reads a schema.
-    pub fn parse(text: &[u8]) -> Result<SchemaDocument, Unfit> {
+    pub fn parse(text: &[u8]) -> Result<SchemaDocument, InvalidSchema> {
         let schema: Value =
-            serde_json::from_slice(text).map_err(|error| Unfit::new("", error.to_string()))?;
+            serde_json::from_slice(text).map_err(|error| InvalidSchema::new("", error.to_string()))?;
         if !schema.is_object() && !schema.is_boolean() {
-            return Err(Unfit::new("", "must be an object, true or false"));
+            return Err(InvalidSchema::new("", "must be an object, true or false"));
         }
         let size = measure(&schema)?;
         let draft = draft_of(&schema)?;
@@ -128,11 +128,12 @@ impl SchemaDocument {
 
 /// Compiles a schema, each pattern into so many bytes at most. Patterns that need going back (look-around, back references) are refused by this
 /// engine.
-fn compiled(schema: &Value, draft: Draft, pattern_bytes_max: usize) -> Result<Validator, Unfit> {
+fn compiled(schema: &Value, draft: Draft, pattern_bytes_max: usize) -> Result<Validator, InvalidSchema> {
     let patterns = PatternOptions::regex().size_limit(pattern_bytes_max).dfa_size_limit(pattern_bytes_max);
     let built =
         jsonschema::options().with_draft(draft).with_pattern_options(patterns).offline().build(schema);
-    built.map_err(|error| Unfit::new(error.instance_path().to_string(), shortened(&error.to_string())))
+    built
+        .map_err(|error| InvalidSchema::new(error.instance_path().to_string(), shortened(&error.to_string())))
 }
 
 fn shortened(text: &str) -> String {
@@ -145,7 +146,7 @@ fn shortened(text: &str) -> String {
 
 /// Which edition of JSON Schema it is written in. Without a word it is 2020-12, or 7 if only that fits: published schemas list the
 /// items of a list in the older way. Nothing is compiled for it.
-fn draft_of(schema: &Value) -> Result<Draft, Unfit> {
+fn draft_of(schema: &Value) -> Result<Draft, InvalidSchema> {
     let known = [
         (Draft::Draft202012, "json-schema.org/draft/2020-12/schema"),
         (Draft::Draft201909, "json-schema.org/draft/2019-09/schema"),
@@ -163,7 +164,7 @@ fn draft_of(schema: &Value) -> Result<Draft, Unfit> {
             let bare = named.strip_prefix("https://").or(named.strip_prefix("http://")).unwrap_or_default();
             let found = known.into_iter().find(|(_, name)| *name == bare).map(|(draft, _)| draft);
             found.ok_or_else(|| {
-                Unfit::new("/$schema", "must be an edition of JSON Schema from draft 4 to 2020-12")
+                InvalidSchema::new("/$schema", "must be an edition of JSON Schema from draft 4 to 2020-12")
             })
         }
     }

@@ -6,5 +6,5 @@ pub mod limits;
 mod pattern;
 mod walk;
 
-pub use document::{Misfit, SchemaDocument, Unfit};
+pub use document::{InvalidSchema, Misfit, SchemaDocument};
 pub use walk::values;

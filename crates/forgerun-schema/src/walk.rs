@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use crate::document::Unfit;
+use crate::document::InvalidSchema;
 use crate::limits::{NODES_MAX, PATTERNS_MAX, REFERENCES_DEEP_MAX, UNEVALUATED_FACTOR, WEIGHT_MAX};
 use crate::pattern::places;
 
@@ -22,7 +22,7 @@ pub(crate) struct SchemaSize {
 }
 
 /// Measures a schema, or says why it is none for this server.
-pub(crate) fn measure(schema: &Value) -> Result<SchemaSize, Unfit> {
+pub(crate) fn measure(schema: &Value) -> Result<SchemaSize, InvalidSchema> {
     let mut walk = SchemaWalk {
         root: schema,
         following: Vec::new(),
@@ -67,7 +67,7 @@ type PatternPlaces = usize;
 
 impl<'a> SchemaWalk<'a> {
     /// A schema, a list of schemas, or a plain value of a keyword.
-    fn schema(&mut self, at: &'a Value, pointer: &str) -> Result<PatternPlaces, Unfit> {
+    fn schema(&mut self, at: &'a Value, pointer: &str) -> Result<PatternPlaces, InvalidSchema> {
         self.place(pointer)?;
         let mut places: PatternPlaces = 0;
         match at {
@@ -91,18 +91,23 @@ impl<'a> SchemaWalk<'a> {
         Ok(places)
     }
 
-    fn keyword(&mut self, keyword: &'a str, value: &'a Value, pointer: &str) -> Result<PatternPlaces, Unfit> {
+    fn keyword(
+        &mut self,
+        keyword: &'a str,
+        value: &'a Value,
+        pointer: &str,
+    ) -> Result<PatternPlaces, InvalidSchema> {
         let inside = format!("{pointer}/{keyword}");
         match (keyword, value) {
             ("$ref", Value::String(target)) => self.follow(target, &inside),
             ("$id" | "id", Value::String(_)) if !pointer.is_empty() => {
-                Err(Unfit::new(inside, "is supported at the top only"))
+                Err(InvalidSchema::new(inside, "is supported at the top only"))
             }
             ("pattern", Value::String(pattern)) => self.pattern(pattern, &inside),
             (keyword, Value::Object(members)) if NAMED.contains(&keyword) => {
                 self.named(keyword, members, &inside)
             }
-            (keyword, _) if DYNAMIC.contains(&keyword) => Err(Unfit::new(inside, "is not supported")),
+            (keyword, _) if DYNAMIC.contains(&keyword) => Err(InvalidSchema::new(inside, "is not supported")),
             (keyword, _) if COMPARED.contains(&keyword) => self.data(value, &inside).map(|()| 0),
             (keyword, _) if IGNORED.contains(&keyword) => self.place(&inside).map(|()| 0),
             _ => self.schema(value, &inside),
@@ -115,7 +120,7 @@ impl<'a> SchemaWalk<'a> {
         keyword: &str,
         members: &'a Map<String, Value>,
         pointer: &str,
-    ) -> Result<PatternPlaces, Unfit> {
+    ) -> Result<PatternPlaces, InvalidSchema> {
         self.place(pointer)?;
         let (mut together, mut largest): (PatternPlaces, PatternPlaces) = (0, 0);
         for (name, value) in members {
@@ -135,22 +140,25 @@ impl<'a> SchemaWalk<'a> {
     }
 
     /// Counts what a reference leads to.
-    fn follow(&mut self, target: &'a str, pointer: &str) -> Result<PatternPlaces, Unfit> {
+    fn follow(&mut self, target: &'a str, pointer: &str) -> Result<PatternPlaces, InvalidSchema> {
         // Escapes would be two spellings of one place.
         let path = target.strip_prefix('#').filter(|path| path.is_empty() || path.starts_with('/'));
         let Some(path) = path.filter(|path| !path.contains('%')) else {
-            return Err(Unfit::new(pointer, "must lead to a place in this schema, such as #/$defs/name"));
+            return Err(InvalidSchema::new(
+                pointer,
+                "must lead to a place in this schema, such as #/$defs/name",
+            ));
         };
         if self.following.contains(&path) || path.is_empty() {
-            return Err(Unfit::new(pointer, "leads in a circle"));
+            return Err(InvalidSchema::new(pointer, "leads in a circle"));
         }
         if self.following.len() >= REFERENCES_DEEP_MAX {
             let detail = format!("follows more than {REFERENCES_DEEP_MAX} references");
-            return Err(Unfit::new(pointer, detail));
+            return Err(InvalidSchema::new(pointer, detail));
         }
-        let found = self.root.pointer(path).ok_or_else(|| Unfit::new(pointer, "leads to nothing"))?;
+        let found = self.root.pointer(path).ok_or_else(|| InvalidSchema::new(pointer, "leads to nothing"))?;
         if crosses_id(self.root, path) {
-            return Err(Unfit::new(pointer, "leads into a part with an address of its own"));
+            return Err(InvalidSchema::new(pointer, "leads into a part with an address of its own"));
         }
         self.following.push(path);
         let places = self.schema(found, path)?;
@@ -158,35 +166,35 @@ impl<'a> SchemaWalk<'a> {
         Ok(places)
     }
 
-    fn pattern(&mut self, pattern: &'a str, pointer: &str) -> Result<PatternPlaces, Unfit> {
+    fn pattern(&mut self, pattern: &'a str, pointer: &str) -> Result<PatternPlaces, InvalidSchema> {
         self.patterns.insert(pattern);
         if self.patterns.len() > PATTERNS_MAX {
             let detail = format!("is one of more than {PATTERNS_MAX} patterns");
-            return Err(Unfit::new(pointer, detail));
+            return Err(InvalidSchema::new(pointer, detail));
         }
         self.place(pointer)?;
         Ok(places(pattern).saturating_mul(self.factor))
     }
 
-    fn place(&mut self, pointer: &str) -> Result<(), Unfit> {
+    fn place(&mut self, pointer: &str) -> Result<(), InvalidSchema> {
         self.n_nodes = self.n_nodes.saturating_add(self.factor);
         if self.n_nodes > NODES_MAX {
             let detail = format!("unfolds to more than {NODES_MAX} places");
-            return Err(Unfit::new(pointer, detail));
+            return Err(InvalidSchema::new(pointer, detail));
         }
         self.weigh(1, pointer)
     }
 
-    fn data(&mut self, value: &Value, pointer: &str) -> Result<(), Unfit> {
+    fn data(&mut self, value: &Value, pointer: &str) -> Result<(), InvalidSchema> {
         self.place(pointer)?;
         self.weigh(values(value), pointer)
     }
 
-    fn weigh(&mut self, n: usize, pointer: &str) -> Result<(), Unfit> {
+    fn weigh(&mut self, n: usize, pointer: &str) -> Result<(), InvalidSchema> {
         self.weight = self.weight.saturating_add(self.factor.saturating_mul(n));
         if self.weight > WEIGHT_MAX {
             let detail = format!("unfolds to more than {WEIGHT_MAX} values to compare with");
-            return Err(Unfit::new(pointer, detail));
+            return Err(InvalidSchema::new(pointer, detail));
         }
         Ok(())
     }

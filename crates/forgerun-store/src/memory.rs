@@ -25,7 +25,7 @@ use forgerun_core::workflow::WorkflowHead;
 use forgerun_core::{Changes, Rows, Wants, limits, related};
 use tokio::sync::broadcast;
 
-use aside::Aside;
+use aside::SetAsideRows;
 use deliveries::DeliveryTables;
 
 use crate::{
@@ -67,7 +67,7 @@ struct Tables {
     /// The place of the newest journal row, deleted or not: a number given twice would hide a row from its readers.
     journal_end: i64,
     post: DeliveryTables,
-    aside: Aside,
+    aside: SetAsideRows,
 }
 
 impl Default for Memory {

@@ -39,7 +39,7 @@ pub(super) async fn submit(flags: &SubmitFlags) -> Result<Exit, CommandError> {
     let client = flags.connection.client()?;
     let road = road(flags, payload)?;
     let (job_id, state) = send(&client, &road).await.map_err(|error| explained(error, flags))?;
-    let Some(patience) = flags.wait else {
+    let Some(limit) = flags.wait else {
         if screen.json {
             screen.json(&json!({"job_id": job_id, "state": state}))?;
         } else {
@@ -48,7 +48,7 @@ pub(super) async fn submit(flags: &SubmitFlags) -> Result<Exit, CommandError> {
         return Ok(Exit::Done);
     };
     screen.note(&job_id);
-    follow::wait_and_print(&client, &screen, &job_id, patience.0).await
+    follow::wait_and_print(&client, &screen, &job_id, limit.0).await
 }
 
 async fn send(client: &Client, road: &Road) -> Result<(String, String), Error> {

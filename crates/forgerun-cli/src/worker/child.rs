@@ -128,7 +128,7 @@ impl Child {
             () = overflowed => (self.stop(exec.grace).await, None),
         };
         let Child { group, .. } = &self;
-        let unread = || Failure::new("the output of the program could not be read").please_again();
+        let unread = || Failure::new("the output of the program could not be read").retry();
         let output = collect(stdout, group, &enough).await.unwrap_or_else(|| Err(unread()));
         let lines = collect(stderr, group, &enough).await.unwrap_or_default();
         // Whatever is left of the group goes with the job.
@@ -233,7 +233,7 @@ async fn read_output(
             Ok(()) => continue,
             Err(SpoolError::TooLarge) => too_large(),
             Err(SpoolError::Disk(error)) => {
-                Failure::new(format!("could not keep the output: {error}")).please_again()
+                Failure::new(format!("could not keep the output: {error}")).retry()
             }
         };
         too_much.send_replace(true);

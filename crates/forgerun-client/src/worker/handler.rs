@@ -86,7 +86,7 @@ pub enum RetryAdvice {
     #[default]
     Policy,
     /// Please.
-    Please,
+    Retry,
     /// Never: the same input fails in the same way.
     Never,
 }
@@ -130,8 +130,8 @@ impl Failure {
 
     /// Another try may succeed.
     #[must_use]
-    pub fn please_again(mut self) -> Failure {
-        self.retry = RetryAdvice::Please;
+    pub fn retry(mut self) -> Failure {
+        self.retry = RetryAdvice::Retry;
         self
     }
 
@@ -163,7 +163,7 @@ impl Failure {
         }
         match self.retry {
             RetryAdvice::Policy => {}
-            RetryAdvice::Please => error["retryable"] = true.into(),
+            RetryAdvice::Retry => error["retryable"] = true.into(),
             RetryAdvice::Never => error["retryable"] = false.into(),
         }
         if !self.details.is_empty() {

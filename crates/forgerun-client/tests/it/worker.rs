@@ -73,7 +73,7 @@ async fn each_job_goes_to_the_handler_of_its_type_and_its_end_is_reported() {
         .handler("math.sum", sum)
         .handler("math.panic", async |_, _| panic!("oh"))
         .handler("math.never", async |_, _| Err(Failure::new("no").never_again().detail("why", "so")))
-        .handler("math.*", async |_, _| Err(Failure::new("busy").please_again().class("Busy")))
+        .handler("math.*", async |_, _| Err(Failure::new("busy").retry().class("Busy")))
         .build()
         .unwrap();
     let stopped = work(&server, worker, 5).await;

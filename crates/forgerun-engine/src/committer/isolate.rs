@@ -15,7 +15,7 @@ use super::CommitContext;
 
 /// The first row that a command found by itself.
 #[derive(Clone, Debug)]
-pub(super) struct Met {
+pub(super) struct FoundRow {
     row: RowId,
     chain: Option<Chain>,
 }
@@ -24,28 +24,28 @@ pub(super) struct Met {
 #[derive(Clone, Default)]
 pub(super) struct Probe {
     /// Where the first row that was met is noted.
-    met: Arc<Mutex<Option<Met>>>,
+    found: Arc<Mutex<Option<FoundRow>>>,
     /// The row to go on without, and why.
-    without: Option<(Met, String)>,
+    without: Option<(FoundRow, String)>,
 }
 
 impl Probe {
     /// Adds what must be seen to go on without a delivery: what waits for it.
     pub(super) fn add_wants(&self, wants: &mut Wants) {
-        wants.chains.extend(self.without.as_ref().and_then(|(met, _)| met.chain));
+        wants.chains.extend(self.without.as_ref().and_then(|(found, _)| found.chain));
     }
 
     /// Looks at the rows before they are decided on.
     pub(super) fn look(&self, command: Option<&Command>, rows: &mut Rows) {
-        let first = command.and_then(|command| first_met(command, rows));
-        *self.met.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = first;
-        if let Some((met, reason)) = &self.without {
-            leave_out(met, reason, rows);
+        let first = command.and_then(|command| first_found(command, rows));
+        *self.found.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = first;
+        if let Some((found, reason)) = &self.without {
+            leave_out(found, reason, rows);
         }
     }
 
-    fn met(&self) -> Option<Met> {
-        self.met.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take()
+    fn found(&self) -> Option<FoundRow> {
+        self.found.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take()
     }
 }
 
@@ -81,10 +81,10 @@ impl CommitContext {
                 Err(error) if error.fault == Fault::Rejected => error,
                 done => return done,
             };
-            match (smaller(&part), probe.met()) {
+            match (smaller(&part), probe.found()) {
                 (Some(smaller), _) => part = smaller,
-                (None, Some(met)) => {
-                    let probe = Probe { without: Some((met, error.to_string())), ..Probe::default() };
+                (None, Some(found)) => {
+                    let probe = Probe { without: Some((found, error.to_string())), ..Probe::default() };
                     return self.transact(self.batch(vec![part]), probe).await;
                 }
                 (None, None) => return Err(error),
@@ -116,35 +116,35 @@ fn smaller(command: &Command) -> Option<Command> {
     }
 }
 
-fn first_met(command: &Command, rows: &Rows) -> Option<Met> {
+fn first_found(command: &Command, rows: &Rows) -> Option<FoundRow> {
     match command {
-        Command::Due(_) => rows.due.first().map(|&id| Met { row: RowId::Job(id), chain: None }),
+        Command::Due(_) => rows.due.first().map(|&id| FoundRow { row: RowId::Job(id), chain: None }),
         Command::Claim(claim) => {
             let shelf = claim.shelves().next()?;
             let id = *rows.shelves.get(&shelf)?.first()?;
-            Some(Met { row: RowId::Job(id), chain: None })
+            Some(FoundRow { row: RowId::Job(id), chain: None })
         }
         Command::Delivery(DeliveryCommand::Take(_)) => {
             let id = *rows.deliveries_due.first()?;
             let known = rows.deliveries.iter().find(|known| known.id == id);
-            Some(Met { row: RowId::Delivery(id), chain: known.and_then(Delivery::chain) })
+            Some(FoundRow { row: RowId::Delivery(id), chain: known.and_then(Delivery::chain) })
         }
         _ => None,
     }
 }
 
 /// Makes of a row one that cannot be read.
-fn leave_out(met: &Met, reason: &str, rows: &mut Rows) {
+fn leave_out(found: &FoundRow, reason: &str, rows: &mut Rows) {
     let mut next = None;
-    match met.row {
+    match found.row {
         RowId::Job(id) => rows.jobs.retain(|job| job.id != id),
         RowId::Delivery(id) => {
             rows.deliveries.retain(|delivery| delivery.id != id);
             let behind =
-                rows.deliveries.iter().filter(|known| met.chain.is_some() && known.chain() == met.chain);
+                rows.deliveries.iter().filter(|known| found.chain.is_some() && known.chain() == found.chain);
             next = behind.filter(|known| known.position().is_some()).min_by_key(|known| known.position());
         }
     }
     let next = next.map(|delivery| delivery.id);
-    rows.unreadable.push(Unreadable { row: met.row, reason: reason.to_owned(), next });
+    rows.unreadable.push(Unreadable { row: found.row, reason: reason.to_owned(), next });
 }

@@ -8,7 +8,6 @@
 //! SHOULD is told of and does not make the verdict.
 
 mod description;
-mod exam;
 mod finding;
 mod follow;
 mod members;
@@ -17,6 +16,7 @@ mod operations;
 mod print;
 mod problem;
 mod rule;
+mod run;
 mod trace;
 
 use std::fmt;
@@ -30,7 +30,7 @@ pub use finding::{CheckResult, Evidence, Outcome, Verdict};
 pub use rule::Severity;
 
 use crate::Running;
-use exam::Exam;
+use run::ConformanceRun;
 
 /// What a server is judged by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,29 +120,29 @@ pub fn judge(options: &Options) -> Running<'_, Result<Verdict, ConformanceError>
 }
 
 async fn judged(options: &Options) -> Result<Verdict, ConformanceError> {
-    let mut exam = Exam::new(options)?;
+    let mut run = ConformanceRun::new(options)?;
     let contracts = match options.contracts.as_slice() {
         [] => &Contract::ALL[..],
         some => some,
     };
     let mut level = None;
     for contract in contracts {
-        exam.begin(*contract);
+        run.begin(*contract);
         match contract {
-            Contract::Problem => problem::judge(&mut exam).await?,
-            Contract::AsyncMembers => level = Some(members::judge(&mut exam).await?),
-            Contract::Operations => operations::judge(&mut exam).await?,
-            Contract::Ojs if options.contracts.is_empty() && !ojs::is_there(&exam).await? => {
-                exam.skip_all("there is no /ojs/manifest; --contract ojs judges all the same");
+            Contract::Problem => problem::judge(&mut run).await?,
+            Contract::AsyncMembers => level = Some(members::judge(&mut run).await?),
+            Contract::Operations => operations::judge(&mut run).await?,
+            Contract::Ojs if options.contracts.is_empty() && !ojs::is_there(&run).await? => {
+                run.skip_all("there is no /ojs/manifest; --contract ojs judges all the same");
             }
-            Contract::Ojs => ojs::judge(&mut exam).await?,
+            Contract::Ojs => ojs::judge(&mut run).await?,
         }
     }
     let contract = match contracts {
         [one] => one.as_str().to_owned(),
         _ => "all".to_owned(),
     };
-    Ok(Verdict { target: options.url.clone(), contract, level, checks: exam.into_checks() })
+    Ok(Verdict { target: options.url.clone(), contract, level, checks: run.into_checks() })
 }
 
 /// A level in one word.

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::exam::Ask;
+use super::run::Ask;
 use crate::http::Answer;
 use crate::limits::SHOWN_CHARS_MAX;
 

@@ -26,14 +26,14 @@ struct Inbox {
     n_failures_left: u32,
     seen: HashSet<String>,
     last_event: String,
-    told: Told,
+    result: WebhookResult,
     ended: bool,
     end: Rc<Notify>,
 }
 
 /// What a journey has learned by webhooks.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct WebhookResult {
     /// The bytes of the failure object, if the job ended with one.
     pub(super) failure: Option<Bytes>,
     /// Whether an event came after a later one.
@@ -86,8 +86,8 @@ impl Receiver {
     }
 
     /// What was told. Later deliveries are answered and forgotten.
-    pub(super) fn close(&self, journey: u64) -> Told {
-        self.inboxes.borrow_mut().remove(&journey).map(|inbox| inbox.told).unwrap_or_default()
+    pub(super) fn close(&self, journey: u64) -> WebhookResult {
+        self.inboxes.borrow_mut().remove(&journey).map(|inbox| inbox.result).unwrap_or_default()
     }
 
     /// How many deliveries came.
@@ -129,12 +129,12 @@ impl Receiver {
         }
         let event: Value = serde_json::from_slice(&body).unwrap_or_default();
         let id = event["event_id"].as_str().unwrap_or_default();
-        inbox.told.out_of_order |= id <= inbox.last_event.as_str();
+        inbox.result.out_of_order |= id <= inbox.last_event.as_str();
         id.clone_into(&mut inbox.last_event);
         let name = event["event_name"].as_str().unwrap_or_default();
         let ends = ["job_succeeded", "job_failed", "job_timed_out", "job_canceled"];
         if ends.contains(&name) && event["will_retry"] != true {
-            inbox.told.failure = is_failure.then_some(body);
+            inbox.result.failure = is_failure.then_some(body);
             inbox.ended = true;
             inbox.end.notify_one();
         }

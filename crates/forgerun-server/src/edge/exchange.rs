@@ -16,7 +16,7 @@ use forgerun_wire::language::Language;
 
 use super::auth::Caller;
 use super::forwarded::real_address;
-use super::local::{self, Told};
+use super::local::{self, RequestOrigin};
 use super::prefer::Prefer;
 use super::rate::RateStatus;
 use super::refusal::ApiError;
@@ -205,8 +205,8 @@ impl Exchange {
 
     /// Whether it comes from this machine and gets what is relaxed there; otherwise why not, in words that follow "because".
     pub fn check_local(&self, app: &App) -> Result<(), String> {
-        let told = Told { version: self.version, uri: &self.uri, headers: &self.headers };
-        local::check(&app.config.server, told)
+        let origin = RequestOrigin { version: self.version, uri: &self.uri, headers: &self.headers };
+        local::check(&app.config.server, origin)
     }
 
     /// The URL of a webhook as it is kept, if a webhook that this request asks for may lead there.

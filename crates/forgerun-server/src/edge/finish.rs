@@ -10,7 +10,7 @@ use forgerun_core::catalog::Kind;
 use forgerun_core::id::JobId;
 use forgerun_core::job::Dialect;
 use forgerun_problem::MEDIA_TYPE_JSON;
-use forgerun_problem::axum::{ProblemResponse, Wishes};
+use forgerun_problem::axum::{Preferences, ProblemResponse};
 use forgerun_wire::hint::nearest;
 use forgerun_wire::ojs::error::ErrorContext;
 use forgerun_wire::ojs::{self, MEDIA_TYPE};
@@ -155,7 +155,7 @@ pub(crate) fn problem(app: &App, exchange: &Exchange, refused: &Refused) -> Resp
     let problem = refused.problem(exchange.dialect, &app.base, &instance);
     // The code of the response is the problem's own.
     ProblemResponse::new(problem)
-        .wanted(&Wishes::of(&exchange.headers))
+        .wanted(&Preferences::of(&exchange.headers))
         .in_language(refused.language.tag())
         .into_response()
 }

@@ -16,7 +16,7 @@ use forgerun_core::id::ClientId;
 use forgerun_core::schema::{SchemaEntry, SchemaIndex, SchemaText};
 use forgerun_core::{Answer, Command};
 use forgerun_schema::limits::WORK_MAX;
-use forgerun_schema::{Misfit, SchemaDocument, Unfit, values};
+use forgerun_schema::{InvalidSchema, Misfit, SchemaDocument, values};
 use forgerun_wire::body::{refused, violation};
 use forgerun_wire::ojs::kept::Kept;
 use forgerun_wire::ojs::schema::SchemaRequest;
@@ -34,7 +34,7 @@ pub async fn register(app: &App, client: ClientId, request: SchemaRequest) -> Re
     let SchemaRequest { job_type, version, uri, text } = request;
     let (parsed, text) = parsed(app, client, text).await?;
     let unfit = match parsed {
-        Ok(document) => document.too_costly().map(|detail| Unfit { pointer: String::new(), detail }),
+        Ok(document) => document.too_costly().map(|detail| InvalidSchema { pointer: String::new(), detail }),
         Err(unfit) => Some(unfit),
     };
     if let Some(unfit) = unfit {
@@ -51,7 +51,7 @@ async fn parsed(
     app: &App,
     client: ClientId,
     text: Vec<u8>,
-) -> Result<(Result<SchemaDocument, Unfit>, Vec<u8>), ApiError> {
+) -> Result<(Result<SchemaDocument, InvalidSchema>, Vec<u8>), ApiError> {
     app.schemas.apart(client, move || (SchemaDocument::parse(&text), text)).await
 }
 

@@ -21,7 +21,7 @@ use crate::edge::routing::Call;
 use crate::submission::{self, Key, SubmissionContext, Violations};
 
 /// A workflow that was accepted, or was there before.
-pub struct Begun {
+pub struct StartedWorkflow {
     /// Its own job.
     pub job: Job,
     /// Whether the request repeated another.
@@ -58,7 +58,7 @@ pub async fn begin(
     owner: &Owner,
     request: WorkflowRequest,
     key: Option<Key<'_>>,
-) -> Result<Begun, BeginError> {
+) -> Result<StartedWorkflow, BeginError> {
     let app = call.app;
     if let Err(detail) = key.as_ref().map_or(Ok(()), |key| submission::check_key(key.key)) {
         let wrong = violation("idempotency_key", &detail, "format");
@@ -84,7 +84,7 @@ pub async fn begin(
         app.metrics.idempotency(existing);
     }
     let job = jobs.pop().expect("a workflow is answered with its own job");
-    Ok(Begun { job, existing })
+    Ok(StartedWorkflow { job, existing })
 }
 
 /// The head of the workflow's own job.

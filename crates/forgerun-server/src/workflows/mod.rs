@@ -4,6 +4,6 @@ mod begin;
 mod parents;
 mod read;
 
-pub use begin::{BeginError, Begun, begin};
+pub use begin::{BeginError, StartedWorkflow, begin};
 pub use parents::parents_of;
 pub use read::{failure, is_workflow, list, read, step_index};

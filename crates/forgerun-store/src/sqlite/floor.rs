@@ -38,7 +38,7 @@ const END_JOB: &str = "UPDATE jobs SET state = 4 WHERE id = ?1";
 const INSERT_END: &str = "INSERT INTO ends (job, outcome, result) VALUES (?1, ?2, ?3)";
 
 /// A file that jobs are only written to.
-pub struct Floor {
+pub struct SqliteFloor {
     queue: mpsc::Sender<SqliteFloorWrite>,
     n_ended: Arc<AtomicU64>,
 }
@@ -48,9 +48,9 @@ enum SqliteFloorWrite {
     End(JobId),
 }
 
-impl Floor {
+impl SqliteFloor {
     /// Makes the file, which must not exist.
-    pub fn make(path: &Path) -> Result<Floor, Error> {
+    pub fn make(path: &Path) -> Result<SqliteFloor, Error> {
         let db = Connection::open(path)?;
         db.execute_batch(SCHEMA)?;
         let (queue, writes) = mpsc::channel(BATCH_MAX);
@@ -63,7 +63,7 @@ impl Floor {
         };
         let thread = thread::Builder::new().name("forge-floor".into()).spawn(run);
         thread.map_err(|error| Error::new(Fault::Unavailable, error))?;
-        Ok(Floor { queue, n_ended })
+        Ok(SqliteFloor { queue, n_ended })
     }
 
     /// Returns when the job is on the disk.
@@ -142,7 +142,7 @@ mod tests {
     async fn what_was_kept_is_in_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("floor.db");
-        let floor = Floor::make(&path).unwrap();
+        let floor = SqliteFloor::make(&path).unwrap();
         for n in 0..3 {
             floor.keep(JobId::v7(1, n), Bytes::from_static(b"{}")).await.unwrap();
         }

@@ -26,7 +26,7 @@ use crate::edge::{ApiError, accepted, body, events, failure, ownership, respond}
 use crate::limits::{LIST_ROWS_MAX, OJS_BATCH_BYTES_MAX, POLL_AFTER_S};
 use crate::submission::Key;
 use crate::traces::RequestSubject;
-use crate::workflows::{self, Begun};
+use crate::workflows::{self, StartedWorkflow};
 
 /// The routes of workflows.
 pub(super) const ROUTES: &[Route] = &[
@@ -59,7 +59,7 @@ async fn submit(call: Call<'_>) -> Result<Response, ApiError> {
     };
     let owner = Owner::client(call.caller().client);
     let begun = workflows::begin(&call, &owner, request, key).await;
-    let Begun { job, existing } = begun.map_err(|error| error.or_else(ApiError::from))?;
+    let StartedWorkflow { job, existing } = begun.map_err(|error| error.or_else(ApiError::from))?;
     let job = accepted::awaited(app, call.caller(), &prefer, job).await?;
     call.exchange.is_about(RequestSubject::job(&job, !existing));
     let view = WorkflowSummary::new(&job);

@@ -31,7 +31,7 @@ use crate::edge::{ApiError, body, respond};
 use crate::limits::{LIST_ROWS_MAX, OFFSET_MAX, OJS_BATCH_BYTES_MAX};
 use crate::submission::Key;
 use crate::traces::RequestSubject;
-use crate::workflows::{self, Begun};
+use crate::workflows::{self, StartedWorkflow};
 
 /// The routes of workflows.
 pub(super) const ROUTES: &[Route] = &[
@@ -69,7 +69,7 @@ pub(in crate::dialects) async fn take(call: &Call<'_>) -> Result<(WorkflowRows, 
         None => None,
     };
     let begun = workflows::begin(call, &owner, request, key).await;
-    let Begun { job, existing } =
+    let StartedWorkflow { job, existing } =
         begun.map_err(|error| error.or_else(|error| refusals::of_engine(app, error)))?;
     call.exchange.is_about(RequestSubject::job(&job, !existing));
     Ok((rows(call, Arc::new(job)).await?, existing))

@@ -18,7 +18,7 @@ use super::{ConformanceError, Contract, Description, Options};
 use crate::http::exchange;
 
 /// What is going on.
-pub(super) struct Exam {
+pub(super) struct ConformanceRun {
     base: Url,
     key: Option<String>,
     pub(super) description: Description,
@@ -68,8 +68,8 @@ impl Ask {
     }
 }
 
-impl Exam {
-    pub(super) fn new(options: &Options) -> Result<Exam, ConformanceError> {
+impl ConformanceRun {
+    pub(super) fn new(options: &Options) -> Result<ConformanceRun, ConformanceError> {
         let wrong = |reason: &str| {
             ConformanceError::Usage(format!("{:?} is no address of a server: {reason}", options.url))
         };
@@ -79,7 +79,7 @@ impl Exam {
         }
         let path = base.path().trim_end_matches('/').to_owned();
         base.set_path(&path);
-        Ok(Exam {
+        Ok(ConformanceRun {
             base,
             key: options.key.clone(),
             description: options.description.clone(),
