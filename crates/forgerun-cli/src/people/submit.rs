@@ -28,7 +28,7 @@ pub(super) const NOTHING_TO_DO: &str = "say what to do: --type TYPE for work of 
 
 /// What is submitted, and where.
 #[derive(Debug)]
-enum Road {
+enum JobRequest {
     Forge(Submit),
     Operations(Submission),
 }
@@ -37,8 +37,8 @@ pub(super) async fn submit(flags: &SubmitFlags) -> Result<Exit, CommandError> {
     let screen = Screen::of(&flags.connection);
     let payload = flags.payload.as_deref().map(read_payload).transpose()?;
     let client = flags.connection.client()?;
-    let road = road(flags, payload)?;
-    let (job_id, state) = send(&client, &road).await.map_err(|error| explained(error, flags))?;
+    let request = job_request(flags, payload)?;
+    let (job_id, state) = send(&client, &request).await.map_err(|error| explained(error, flags))?;
     let Some(limit) = flags.wait else {
         if screen.json {
             screen.json(&json!({"job_id": job_id, "state": state}))?;
@@ -51,12 +51,12 @@ pub(super) async fn submit(flags: &SubmitFlags) -> Result<Exit, CommandError> {
     follow::wait_and_print(&client, &screen, &job_id, limit.0).await
 }
 
-async fn send(client: &Client, road: &Road) -> Result<(String, String), Error> {
-    match road {
-        Road::Forge(job) => {
+async fn send(client: &Client, request: &JobRequest) -> Result<(String, String), Error> {
+    match request {
+        JobRequest::Forge(job) => {
             client.forge().submit(job).await.map(|submitted| (submitted.job_id, submitted.state))
         }
-        Road::Operations(job) => client.operations().submit(job).await.map(|accepted| {
+        JobRequest::Operations(job) => client.operations().submit(job).await.map(|accepted| {
             let status = accepted.members.get("status").and_then(Value::as_str).unwrap_or("Queued");
             (accepted.job_id, status.to_ascii_uppercase())
         }),
@@ -94,7 +94,7 @@ pub(super) fn read_json(argument: &str, text: &str) -> Result<Box<RawValue>, Com
     serde_json::from_str(&text).map_err(|error| wrong(format!("{what} is no JSON: {error}")))
 }
 
-fn road(flags: &SubmitFlags, payload: Option<Box<RawValue>>) -> Result<Road, CommandError> {
+fn job_request(flags: &SubmitFlags, payload: Option<Box<RawValue>>) -> Result<JobRequest, CommandError> {
     let at = match (&flags.at, &flags.delay) {
         (Some(at), _) => Some(moment(at)?),
         (None, Some(delay)) => Some(moment(&format!("+{delay}"))?),
@@ -105,7 +105,7 @@ fn road(flags: &SubmitFlags, payload: Option<Box<RawValue>>) -> Result<Road, Com
         if let Some(job_type) = &flags.r#type {
             job = job.job_type(job_type);
         }
-        return operations(job, flags, payload).map(Road::Operations);
+        return operations(job, flags, payload).map(JobRequest::Operations);
     }
     let form = flags.r#type.as_deref().filter(|word| ["EXECUTE", "DEFERRED", "EMIT_EVENT"].contains(word));
     let job_type = flags.r#type.as_deref().filter(|_| form.is_none());
@@ -113,7 +113,7 @@ fn road(flags: &SubmitFlags, payload: Option<Box<RawValue>>) -> Result<Road, Com
         (None, None) if form != Some("EMIT_EVENT") => {
             Err(CommandError::Usage(format!("{NOTHING_TO_DO}, or --operation RESOURCE/ACTION")))
         }
-        (None, _) => forge(flags, form, payload, at).map(Road::Forge),
+        (None, _) => forge(flags, form, payload, at).map(JobRequest::Forge),
         (Some(_), Some(_)) if at.is_some() || flags.unique.is_some() => Err(CommandError::Usage(
             "--at, --delay and --unique with --kind go without --type: /v1 schedules simulated work"
                 .to_owned(),
@@ -124,9 +124,11 @@ fn road(flags: &SubmitFlags, payload: Option<Box<RawValue>>) -> Result<Road, Com
                 return Err(CommandError::Usage(text));
             }
             let job = forge(flags, None, payload, at)?.job_type(job_type);
-            Ok(Road::Forge(job.max_retries(flags.retries.unwrap_or(RETRIES_DEFAULT))))
+            Ok(JobRequest::Forge(job.max_retries(flags.retries.unwrap_or(RETRIES_DEFAULT))))
         }
-        (Some(job_type), _) => operations(Submission::job(job_type), flags, payload).map(Road::Operations),
+        (Some(job_type), _) => {
+            operations(Submission::job(job_type), flags, payload).map(JobRequest::Operations)
+        }
     }
 }
 
@@ -219,9 +221,9 @@ mod tests {
         let all = ["forgerun", "submit"].iter().chain(arguments);
         let People::Submit(flags) = CommandLine::parse_from(all).command else { panic!() };
         let payload = flags.payload.as_deref().map(|text| serde_json::from_str(text).unwrap());
-        match road(&flags, payload) {
-            Ok(Road::Forge(job)) => format!("/v1 {}", serde_json::to_string(&job).unwrap()),
-            Ok(Road::Operations(job)) => format!("/api {}", serde_json::to_string(&job).unwrap()),
+        match job_request(&flags, payload) {
+            Ok(JobRequest::Forge(job)) => format!("/v1 {}", serde_json::to_string(&job).unwrap()),
+            Ok(JobRequest::Operations(job)) => format!("/api {}", serde_json::to_string(&job).unwrap()),
             Err(CommandError::Usage(text)) => text,
             Err(other) => panic!("{other:?}"),
         }

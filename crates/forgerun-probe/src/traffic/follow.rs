@@ -17,7 +17,7 @@ use crate::http::Answer;
 use crate::limits::POLL_DEFAULT;
 
 /// How the end came, other than by asking, and what was said.
-pub(super) struct Road {
+pub(super) struct EndNotice {
     pub(super) name: &'static str,
     pub(super) body: Bytes,
 }
@@ -28,7 +28,7 @@ pub(super) async fn follow(
     plan: &Plan,
     way: Way,
     answer: &Answer,
-) -> Option<(State, Option<Road>)> {
+) -> Option<(State, Option<EndNotice>)> {
     let told = match way {
         Way::Stream => Box::pin(stream(job, plan)).await,
         Way::Webhook => Box::pin(webhook(job, plan)).await,
@@ -72,7 +72,7 @@ fn wait_of(answer: &Answer, every: Option<Duration>) -> Duration {
 }
 
 /// Follows the stream to the end of the job. Returns the failure object that it told, if any; `None` if the end could not be had.
-async fn stream(job: &Watched, plan: &Plan) -> Option<Option<Road>> {
+async fn stream(job: &Watched, plan: &Plan) -> Option<Option<EndNotice>> {
     let world = &job.world;
     let _permit = world.streams.try_acquire().ok()?;
     let mut events = world.clients[plan.client].streaming.forge().events(&job.id).ok()?;
@@ -92,13 +92,13 @@ async fn stream(job: &Watched, plan: &Plan) -> Option<Option<Road>> {
         }
         if event.is_end() {
             let failed = event.name != "job-completed";
-            return Some(failed.then(|| Road { name: "stream", body: event.data.into() }));
+            return Some(failed.then(|| EndNotice { name: "stream", body: event.data.into() }));
         }
     }
 }
 
 /// Waits for the webhook that tells the end. Returns the failure object that it told, if any; `None` if it did not come.
-async fn webhook(job: &Watched, plan: &Plan) -> Option<Option<Road>> {
+async fn webhook(job: &Watched, plan: &Plan) -> Option<Option<EndNotice>> {
     let world = &job.world;
     let receiver = world.receiver.as_ref()?;
     let left = world.deadline.get().saturating_duration_since(now());
@@ -112,7 +112,7 @@ async fn webhook(job: &Watched, plan: &Plan) -> Option<Option<Road>> {
         world.violate("FR-EVT-07", "no webhook told of the end of a job", &call, None);
         return None;
     }
-    Some(told.failure.map(|body| Road { name: "webhook", body }))
+    Some(told.failure.map(|body| EndNotice { name: "webhook", body }))
 }
 
 /// Waits for the end of a job that nobody followed.

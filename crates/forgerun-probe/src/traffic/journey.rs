@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::call::{Call, Key};
 use super::check::Watched;
 use super::clock::{now, sleep};
-use super::follow::{self, Road};
+use super::follow::{self, EndNotice};
 use super::plan::{Plan, Story, Way};
 use super::state::State;
 use super::tally::Class;
@@ -53,7 +53,7 @@ async fn submit_and_follow(world: Rc<World>, plan: &Plan, intended: Instant) {
         }
     };
     let ((canceled, end), ()) = join(join(cancel, follow), slow).await;
-    let Some((end, road)) = end else {
+    let Some((end, notice)) = end else {
         return;
     };
     world.ended(&job.id, end, Some(now() - job.intended));
@@ -67,7 +67,7 @@ async fn submit_and_follow(world: Rc<World>, plan: &Plan, intended: Instant) {
         );
     }
     let leaves_result = matches!(plan.story, Story::Single(_));
-    conclude(&job, end, road, leaves_result).await;
+    conclude(&job, end, notice, leaves_result).await;
     if plan.retry && end == State::Failed {
         Box::pin(retry(&job, plan)).await;
     }
@@ -210,10 +210,10 @@ async fn cancel(job: &Watched, after: Duration) -> Option<State> {
 }
 
 /// Looks at an ended job from all sides: the failure object on two dialects and on the road by which the end came, report, result.
-pub(super) async fn conclude(job: &Watched, end: State, road: Option<Road>, leaves_result: bool) {
+pub(super) async fn conclude(job: &Watched, end: State, notice: Option<EndNotice>, leaves_result: bool) {
     let world = &job.world;
     if end != State::Succeeded {
-        failure_objects(job, road).await;
+        failure_objects(job, notice).await;
     } else if leaves_result {
         let call = Call::get(format!("/v1/jobs/{}/result", job.id), &job.key);
         if let Some(answer) = world.send_patiently(&call, now()).await
@@ -230,7 +230,7 @@ pub(super) async fn conclude(job: &Watched, end: State, road: Option<Road>, leav
     }
 }
 
-async fn failure_objects(job: &Watched, road: Option<Road>) {
+async fn failure_objects(job: &Watched, notice: Option<EndNotice>) {
     let call = job.status_call().for_problem();
     let Some(first) = job.world.send_patiently(&call, now()).await.filter(|answer| answer.status == 200)
     else {
@@ -251,11 +251,11 @@ async fn failure_objects(job: &Watched, road: Option<Road>) {
             &answer,
         );
     }
-    if let Some(road) = road
-        && road.body != first.body
+    if let Some(notice) = notice
+        && notice.body != first.body
     {
-        let told = String::from_utf8_lossy(&road.body).into_owned();
-        let what = format!("the failure object by {} has other bytes than the status", road.name);
+        let told = String::from_utf8_lossy(&notice.body).into_owned();
+        let what = format!("the failure object by {} has other bytes than the status", notice.name);
         job.violate("C-96", what, &call, &Answer { body: told.into(), ..first.clone() });
     }
 }

@@ -67,28 +67,28 @@ impl Network {
 
     /// What lies around this node.
     pub(super) fn around(&self, n: usize, services: Services, runtime: &Handle) -> Surroundings {
-        let road = match self {
+        let path = match self {
             Network::Namespaces(namespaces) => {
-                Road::Namespace { namespace: namespaces.all[n].clone(), slow: None }
+                NetworkPath::Namespace { namespace: namespaces.all[n].clone(), slow: None }
             }
-            Network::Wires => Road::Wires {
+            Network::Wires => NetworkPath::Wires {
                 to_database: Wire::to(services.database, runtime),
                 to_broker: Wire::to(services.broker, runtime),
                 from_clients: None,
             },
         };
-        Surroundings { road, services, runtime: runtime.clone() }
+        Surroundings { path, services, runtime: runtime.clone() }
     }
 }
 
 /// What lies around a node.
 pub(super) struct Surroundings {
-    road: Road,
+    path: NetworkPath,
     services: Services,
     runtime: Handle,
 }
 
-enum Road {
+enum NetworkPath {
     /// `slow` is there while the database is.
     Namespace { namespace: Namespace, slow: Option<Wire> },
     /// `from_clients` is there once the node was started.
@@ -98,17 +98,17 @@ enum Road {
 impl Surroundings {
     /// Where the node shall listen.
     pub(super) fn listen(&self) -> SocketAddr {
-        match &self.road {
-            Road::Namespace { namespace, .. } => (namespace.address, 0).into(),
-            Road::Wires { .. } => (Ipv4Addr::LOCALHOST, 0).into(),
+        match &self.path {
+            NetworkPath::Namespace { namespace, .. } => (namespace.address, 0).into(),
+            NetworkPath::Wires { .. } => (Ipv4Addr::LOCALHOST, 0).into(),
         }
     }
 
     /// Where the node finds what it needs.
     pub(super) fn services(&self) -> Services {
-        match &self.road {
-            Road::Namespace { .. } => self.services,
-            Road::Wires { to_database, to_broker, .. } => {
+        match &self.path {
+            NetworkPath::Namespace { .. } => self.services,
+            NetworkPath::Wires { to_database, to_broker, .. } => {
                 Services { database: to_database.address, broker: to_broker.address }
             }
         }
@@ -116,25 +116,25 @@ impl Surroundings {
 
     /// The command as it must run to be here.
     pub(super) fn inside(&self, command: Command) -> Command {
-        match &self.road {
-            Road::Namespace { namespace, .. } => namespace.inside(&command),
-            Road::Wires { .. } => command,
+        match &self.path {
+            NetworkPath::Namespace { namespace, .. } => namespace.inside(&command),
+            NetworkPath::Wires { .. } => command,
         }
     }
 
     /// Where clients find the node, which has just been started.
     pub(super) fn for_clients(&mut self, server: &Server) -> SocketAddr {
-        match &mut self.road {
-            Road::Namespace { .. } => server.address,
-            Road::Wires { from_clients, .. } => {
+        match &mut self.path {
+            NetworkPath::Namespace { .. } => server.address,
+            NetworkPath::Wires { from_clients, .. } => {
                 from_clients.insert(Wire::to(server.address, &self.runtime)).address
             }
         }
     }
 
     pub(super) fn spoil(&mut self, fault: NetworkFault, server: &Server) {
-        match &mut self.road {
-            Road::Namespace { namespace, slow } => {
+        match &mut self.path {
+            NetworkPath::Namespace { namespace, slow } => {
                 let way_round = (fault == NetworkFault::DatabaseSlow).then(|| {
                     let wire = Wire::at(self.services.database.ip(), self.services.database, &self.runtime);
                     wire.set(Condition { delay: DELAY, ..Condition::default() });
@@ -143,7 +143,7 @@ impl Surroundings {
                 let rules = rules(fault, self.services, server.address.port(), way_round);
                 namespace.set_rules(&rules).unwrap();
             }
-            Road::Wires { to_database, to_broker, from_clients } => {
+            NetworkPath::Wires { to_database, to_broker, from_clients } => {
                 let cut = Condition { is_cut: true, ..Condition::default() };
                 let slow = Condition { delay: DELAY, ..Condition::default() };
                 let losing = Condition { lost_percent: LOST_PERCENT, ..Condition::default() };
@@ -164,12 +164,12 @@ impl Surroundings {
     }
 
     pub(super) fn mend(&mut self) {
-        match &mut self.road {
-            Road::Namespace { namespace, slow } => {
+        match &mut self.path {
+            NetworkPath::Namespace { namespace, slow } => {
                 namespace.set_rules("").unwrap();
                 *slow = None;
             }
-            Road::Wires { to_database, to_broker, from_clients } => {
+            NetworkPath::Wires { to_database, to_broker, from_clients } => {
                 for wire in [&*to_database, to_broker].into_iter().chain(from_clients.as_ref()) {
                     wire.set(Condition::default());
                 }
