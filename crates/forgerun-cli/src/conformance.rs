@@ -8,7 +8,7 @@ use forgerun_probe::conformance::{ConformanceError, Contract, Description, Optio
 use tokio::runtime::Builder;
 
 use crate::Exit;
-use crate::people::given;
+use crate::client_commands::given;
 use crate::terminal::{complain, print, say};
 
 #[derive(Debug, Args)]

@@ -13,7 +13,7 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::Exit;
-use crate::people::{given, parse_duration};
+use crate::client_commands::{given, parse_duration};
 use crate::terminal::{complain, print, say};
 
 const AFTER_HELP: &str = "\

@@ -17,7 +17,7 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::Exit;
-use crate::people::{CommandError, Connection, ServerConnection, given, parse_duration};
+use crate::client_commands::{CommandError, Connection, ServerConnection, given, parse_duration};
 use crate::terminal::{clean, complain, say};
 
 /// What a program finds about its job in its environment: id, type, queue, attempt, trace, and the files of [`files::JobFiles`]. A server

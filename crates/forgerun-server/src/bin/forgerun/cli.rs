@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use forgerun_cli::client_commands::ClientCommand;
 use forgerun_cli::conformance::ConformanceFlags;
-use forgerun_cli::people::People;
 use forgerun_cli::traffic::TrafficFlags;
 use forgerun_cli::worker::Worker;
 use forgerun_server::config::Flag;
@@ -45,7 +45,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Webhook(Webhook),
     #[command(flatten)]
-    People(People),
+    ClientCommand(ClientCommand),
     /// Do the work of jobs with a program or a URL of yours
     #[command(subcommand)]
     Worker(Worker),

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 
 use clap::Parser;
 use forgerun_cli::terminal::{printed, say};
-use forgerun_cli::{Exit, conformance, people, terminal, traffic, worker};
+use forgerun_cli::{Exit, client_commands, conformance, terminal, traffic, worker};
 
 use cli::{Cli, Command};
 
@@ -31,7 +31,7 @@ fn main() -> Exit {
         Command::Cleanup(flags) => commands::cleanup(&flags),
         Command::Migrate(flags) => commands::migrate(&flags),
         Command::Webhook(command) => webhook::webhook(&command),
-        Command::People(command) => people::run(&command),
+        Command::ClientCommand(command) => client_commands::run(&command),
         Command::Worker(command) => worker::run(&command, webhook::sign_with),
         Command::Conformance(flags) => conformance::conformance(&flags),
         Command::Traffic(flags) => traffic::traffic(&flags),

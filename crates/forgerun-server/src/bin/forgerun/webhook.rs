@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use clap::{Args, Subcommand};
 use forgerun_cli::Exit;
-use forgerun_cli::people::{CommandError, Connection, exit_of};
+use forgerun_cli::client_commands::{CommandError, Connection, exit_of};
 use forgerun_cli::terminal::{complain, print, say};
 use forgerun_client::Client;
 use forgerun_client::forge::NewWebhook;

@@ -29,14 +29,14 @@ use tokio::runtime::Builder;
 pub use connection::Connection;
 pub(crate) use connection::{ServerConnection, given};
 pub(crate) use duration::parse as parse_duration;
-pub use flags::People;
+pub use flags::ClientCommand;
 use flags::{Keys, QueueCommand};
 
 use crate::Exit;
 use crate::terminal::{complain, errors_are_json, problem_of, say, say_problem};
 
 /// Does what was asked.
-pub fn run(command: &People) -> Exit {
+pub fn run(command: &ClientCommand) -> Exit {
     let runtime = match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return complain(&error, Exit::Failure),
@@ -44,25 +44,25 @@ pub fn run(command: &People) -> Exit {
     runtime.block_on(dispatch(command)).unwrap_or_else(|error| error.tell())
 }
 
-async fn dispatch(command: &People) -> Result<Exit, CommandError> {
+async fn dispatch(command: &ClientCommand) -> Result<Exit, CommandError> {
     let done = match command {
-        People::Submit(flags) => submit::submit(flags).await,
-        People::Get(flags) => jobs::get(flags).await,
-        People::List(flags) => jobs::list(flags).await,
-        People::Wait(flags) => follow::wait(flags).await,
-        People::Watch(flags) => watch::watch(flags).await,
-        People::Cancel(flags) => jobs::cancel(flags).await,
-        People::Retry(flags) => jobs::retry(flags).await,
-        People::Report(flags) => jobs::report(flags).await,
-        People::Result(flags) => jobs::result(flags).await,
-        People::Queues(flags) => queues::queues(flags).await,
-        People::Schedules(flags) => schedules::schedules(flags).await,
-        People::Workers(flags) => queues::workers(flags).await,
-        People::Clients(flags) => admin::clients(flags).await,
-        People::Failures(flags) => failures::failures(flags).await,
-        People::Redrive(flags) => failures::redrive(flags).await,
-        People::Workflows(flags) => workflows::workflows(flags).await,
-        People::Keys(command) => admin::keys(command).await,
+        ClientCommand::Submit(flags) => submit::submit(flags).await,
+        ClientCommand::Get(flags) => jobs::get(flags).await,
+        ClientCommand::List(flags) => jobs::list(flags).await,
+        ClientCommand::Wait(flags) => follow::wait(flags).await,
+        ClientCommand::Watch(flags) => watch::watch(flags).await,
+        ClientCommand::Cancel(flags) => jobs::cancel(flags).await,
+        ClientCommand::Retry(flags) => jobs::retry(flags).await,
+        ClientCommand::Report(flags) => jobs::report(flags).await,
+        ClientCommand::Result(flags) => jobs::result(flags).await,
+        ClientCommand::Queues(flags) => queues::queues(flags).await,
+        ClientCommand::Schedules(flags) => schedules::schedules(flags).await,
+        ClientCommand::Workers(flags) => queues::workers(flags).await,
+        ClientCommand::Clients(flags) => admin::clients(flags).await,
+        ClientCommand::Failures(flags) => failures::failures(flags).await,
+        ClientCommand::Redrive(flags) => failures::redrive(flags).await,
+        ClientCommand::Workflows(flags) => workflows::workflows(flags).await,
+        ClientCommand::Keys(command) => admin::keys(command).await,
     };
     match is_for_operator(command) {
         true => done.map_err(CommandError::of_operator),
@@ -71,29 +71,29 @@ async fn dispatch(command: &People) -> Result<Exit, CommandError> {
 }
 
 /// Whether a command calls with the operator's token.
-fn is_for_operator(command: &People) -> bool {
+fn is_for_operator(command: &ClientCommand) -> bool {
     match command {
-        People::Failures(_) | People::Redrive(_) | People::Clients(_) => true,
-        People::Keys(command) => match command {
+        ClientCommand::Failures(_) | ClientCommand::Redrive(_) | ClientCommand::Clients(_) => true,
+        ClientCommand::Keys(command) => match command {
             Keys::Issue(_) | Keys::Revoke(_) => true,
             Keys::Renew(_) => false,
         },
-        People::Queues(flags) => match &flags.command {
+        ClientCommand::Queues(flags) => match &flags.command {
             None => flags.connection.is_operator(),
             Some(QueueCommand::Pause(named) | QueueCommand::Resume(named)) => named.connection.is_operator(),
         },
-        People::Schedules(flags) => flags.command.is_none() && flags.connection.is_operator(),
-        People::Workers(flags) => flags.connection.is_operator(),
-        People::Submit(_)
-        | People::Get(_)
-        | People::List(_)
-        | People::Wait(_)
-        | People::Watch(_)
-        | People::Cancel(_)
-        | People::Retry(_)
-        | People::Report(_)
-        | People::Result(_)
-        | People::Workflows(_) => false,
+        ClientCommand::Schedules(flags) => flags.command.is_none() && flags.connection.is_operator(),
+        ClientCommand::Workers(flags) => flags.connection.is_operator(),
+        ClientCommand::Submit(_)
+        | ClientCommand::Get(_)
+        | ClientCommand::List(_)
+        | ClientCommand::Wait(_)
+        | ClientCommand::Watch(_)
+        | ClientCommand::Cancel(_)
+        | ClientCommand::Retry(_)
+        | ClientCommand::Report(_)
+        | ClientCommand::Result(_)
+        | ClientCommand::Workflows(_) => false,
     }
 }
 

@@ -209,17 +209,17 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::people::People;
+    use crate::client_commands::ClientCommand;
 
     #[derive(Parser)]
     struct CommandLine {
         #[command(subcommand)]
-        command: People,
+        command: ClientCommand,
     }
 
     fn road_of(arguments: &[&str]) -> String {
         let all = ["forgerun", "submit"].iter().chain(arguments);
-        let People::Submit(flags) = CommandLine::parse_from(all).command else { panic!() };
+        let ClientCommand::Submit(flags) = CommandLine::parse_from(all).command else { panic!() };
         let payload = flags.payload.as_deref().map(|text| serde_json::from_str(text).unwrap());
         match job_request(&flags, payload) {
             Ok(JobRequest::Forge(job)) => format!("/v1 {}", serde_json::to_string(&job).unwrap()),

@@ -12,7 +12,7 @@ use super::duration;
 
 #[derive(Debug, Subcommand)]
 #[expect(missing_docs, reason = "it would be a text of --help")]
-pub enum People {
+pub enum ClientCommand {
     /// Submit a job and print its id; with --wait, print what comes out of it
     Submit(SubmitFlags),
     /// Show a job as it stands
