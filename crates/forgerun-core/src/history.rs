@@ -40,7 +40,7 @@ pub enum EventKind {
         /// Why it moved.
         cause: Cause,
         /// For a failure: whether the server will try again by itself, or nobody can any more.
-        outlook: Outlook,
+        retry_status: RetryStatus,
     },
     /// A worker reported progress, in percent.
     Progress(u8),
@@ -51,7 +51,7 @@ pub enum EventKind {
 /// What follows a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(u8)]
-pub enum Outlook {
+pub enum RetryStatus {
     /// Nothing by itself; a client may still retry. Also every event that is no failure.
     #[default]
     Open = 0,
@@ -108,7 +108,9 @@ impl Event {
     /// Whether it ended its execution: the outcome was written with it.
     pub const fn ends(&self) -> bool {
         match self.kind {
-            EventKind::Moved { to, outlook, .. } => to.is_final() && !matches!(outlook, Outlook::WillRetry),
+            EventKind::Moved { to, retry_status, .. } => {
+                to.is_final() && !matches!(retry_status, RetryStatus::WillRetry)
+            }
             EventKind::Progress(_) | EventKind::Emitted => false,
         }
     }
@@ -136,9 +138,9 @@ impl Event {
 
     fn encode(&self, out: &mut Vec<u8>) {
         let kind = match self.kind {
-            EventKind::Moved { from, to, cause, outlook } => {
+            EventKind::Moved { from, to, cause, retry_status } => {
                 let from = from.map_or(NO_STATE, State::as_u8);
-                [cause.as_u8(), from << 4 | to.as_u8(), outlook as u8]
+                [cause.as_u8(), from << 4 | to.as_u8(), retry_status as u8]
             }
             EventKind::Progress(percent) => [PROGRESS, percent, 0],
             EventKind::Emitted => [EMITTED, 0, 0],
@@ -166,10 +168,10 @@ impl Event {
                 },
                 to: State::from_u8(data & 0xf).ok_or(Corrupt)?,
                 cause: Cause::from_u8(cause).ok_or(Corrupt)?,
-                outlook: match more {
-                    0 => Outlook::Open,
-                    1 => Outlook::WillRetry,
-                    2 => Outlook::Final,
+                retry_status: match more {
+                    0 => RetryStatus::Open,
+                    1 => RetryStatus::WillRetry,
+                    2 => RetryStatus::Final,
                     _ => return Err(Corrupt),
                 },
             },
@@ -376,7 +378,7 @@ mod tests {
     use std::vec::Vec;
 
     fn moved(n: u32, from: Option<State>, to: State, cause: Cause) -> Event {
-        let kind = EventKind::Moved { from, to, cause, outlook: Outlook::Open };
+        let kind = EventKind::Moved { from, to, cause, retry_status: RetryStatus::Open };
         Event { n, kind, at: Time::from_millis(i64::from(n)), attempt: 1, execution: 1 }
     }
 
@@ -435,10 +437,10 @@ mod tests {
     #[test]
     fn only_a_final_state_without_a_retry_to_come_ends_an_execution() {
         for to in State::ALL {
-            for outlook in [Outlook::Open, Outlook::WillRetry, Outlook::Final] {
-                let kind = EventKind::Moved { from: None, to, cause: Cause::Fail, outlook };
+            for retry_status in [RetryStatus::Open, RetryStatus::WillRetry, RetryStatus::Final] {
+                let kind = EventKind::Moved { from: None, to, cause: Cause::Fail, retry_status };
                 let event = Event { kind, ..moved(1, None, to, Cause::Fail) };
-                assert_eq!(event.ends(), to.is_final() && outlook != Outlook::WillRetry);
+                assert_eq!(event.ends(), to.is_final() && retry_status != RetryStatus::WillRetry);
             }
         }
     }

@@ -159,7 +159,7 @@ mod tests {
     use super::Broken;
     use crate::codec::put_varint;
     use crate::failure::FailureId;
-    use crate::history::{Event, EventKind, History, Outlook};
+    use crate::history::{Event, EventKind, History, RetryStatus};
     use crate::id::ExecutionId;
     use crate::job::{Job, Parked, ResultNote};
     use crate::limits;
@@ -254,7 +254,7 @@ mod tests {
     }
 
     fn moved(n: u32, from: Option<State>, to: State) -> Event {
-        let kind = EventKind::Moved { from, to, cause: Cause::Due, outlook: Outlook::Open };
+        let kind = EventKind::Moved { from, to, cause: Cause::Due, retry_status: RetryStatus::Open };
         Event { n, kind, at: Time::from_millis(i64::from(n)), attempt: 1, execution: 1 }
     }
 

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::codec::{Corrupt, Fields, Writer};
-use crate::history::{Event, EventKind, EventName, Outlook};
+use crate::history::{Event, EventKind, EventName, RetryStatus};
 use crate::id::{ClientId, EventId, SigningKeyId, WebhookId};
 use crate::time::Time;
 
@@ -202,8 +202,8 @@ impl Events {
     pub const fn matches(self, event: &Event) -> bool {
         let name = event.name();
         let last_word = match event.kind {
-            EventKind::Moved { outlook: Outlook::Final, .. } => true,
-            EventKind::Moved { outlook: Outlook::Open | Outlook::WillRetry, .. } => false,
+            EventKind::Moved { retry_status: RetryStatus::Final, .. } => true,
+            EventKind::Moved { retry_status: RetryStatus::Open | RetryStatus::WillRetry, .. } => false,
             EventKind::Progress(_) | EventKind::Emitted => false,
         };
         let failure = matches!(name, EventName::Failed | EventName::TimedOut | EventName::Mixed);
@@ -349,8 +349,8 @@ mod tests {
     use std::format;
     use std::vec;
 
-    fn failed(cause: Cause, outlook: Outlook) -> Event {
-        let kind = EventKind::Moved { from: Some(State::Running), to: State::Failed, cause, outlook };
+    fn failed(cause: Cause, retry_status: RetryStatus) -> Event {
+        let kind = EventKind::Moved { from: Some(State::Running), to: State::Failed, cause, retry_status };
         Event { n: 5, kind, at: Time::ZERO, attempt: 1, execution: 1 }
     }
 
@@ -371,10 +371,10 @@ mod tests {
             (timed_out.with(succeeded), [false, true, false, true]),
         ] {
             let events = [
-                failed(Cause::Fail, Outlook::Open),
-                failed(Cause::Timeout, Outlook::WillRetry),
-                failed(Cause::Fail, Outlook::Final),
-                failed(Cause::Timeout, Outlook::Final),
+                failed(Cause::Fail, RetryStatus::Open),
+                failed(Cause::Timeout, RetryStatus::WillRetry),
+                failed(Cause::Fail, RetryStatus::Final),
+                failed(Cause::Timeout, RetryStatus::Final),
             ];
             assert_eq!(events.map(|event| filter.matches(&event)), expected, "{filter:?}");
         }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use forgerun_core::command::{Answer, Command, FailureCommand, Holder, WorkerKind};
-use forgerun_core::history::{EventKind, JournalEntry, Outlook};
+use forgerun_core::history::{EventKind, JournalEntry, RetryStatus};
 use forgerun_core::id::{ClientId, JobId};
 use forgerun_core::job::Parked;
 use forgerun_core::queue::Owner;
@@ -144,14 +144,14 @@ fn what_was_refused_changed_nothing(changes: &Changes) {
 
 fn final_states_are_left_by_retry_only(memory: &mut Memory, changes: &Changes) {
     for (job, event) in changes.journal.iter().filter_map(JournalEntry::job_event) {
-        let EventKind::Moved { from, cause, outlook, .. } = event.kind else { continue };
+        let EventKind::Moved { from, cause, retry_status, .. } = event.kind else { continue };
         if from.is_some_and(State::is_final) {
             let by_itself = memory.will_retry.contains(&job);
             let expected = if by_itself { Cause::RetryByPolicy } else { Cause::RetryByUser };
             assert_eq!(cause, expected, "{event:?} of {job}");
         }
         memory.will_retry.remove(&job);
-        if outlook == Outlook::WillRetry {
+        if retry_status == RetryStatus::WillRetry {
             memory.will_retry.insert(job);
         }
     }

@@ -129,7 +129,7 @@ impl Observer for HoldObserver {
 
 #[cfg(test)]
 mod tests {
-    use forgerun_core::history::{Event, JournalEntry, Outlook};
+    use forgerun_core::history::{Event, JournalEntry, RetryStatus};
     use forgerun_core::id::ClientId;
     use forgerun_core::state::{Cause, State};
     use forgerun_core::time::Time;
@@ -137,7 +137,8 @@ mod tests {
     use super::*;
 
     fn moved(job: JobId, from: State, to: State) -> Changes {
-        let kind = EventKind::Moved { from: Some(from), to, cause: Cause::Finish, outlook: Outlook::Open };
+        let kind =
+            EventKind::Moved { from: Some(from), to, cause: Cause::Finish, retry_status: RetryStatus::Open };
         let event = Event { n: 1, kind, at: Time::ZERO, attempt: 1, execution: 1 };
         Changes { journal: vec![JournalEntry::of_job(job, ClientId::v4(1), event)], ..Changes::default() }
     }

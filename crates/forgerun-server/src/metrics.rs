@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use forgerun_core::Changes;
-use forgerun_core::history::{Event, EventKind, EventName, JournalEntry, JournalSubject, Outlook};
+use forgerun_core::history::{Event, EventKind, EventName, JournalEntry, JournalSubject, RetryStatus};
 use forgerun_core::id::{ClientId, JobId};
 use forgerun_core::job::{AttemptError, Job};
 use forgerun_core::state::{Cause, State};
@@ -360,8 +360,8 @@ impl Metrics {
     }
 
     fn event(&self, job: &Job, event: &Event) {
-        let EventKind::Moved { cause, to, outlook, .. } = event.kind else { return };
-        if let Some(outcome) = forge_outcome(to).filter(|_| outlook != Outlook::WillRetry) {
+        let EventKind::Moved { cause, to, retry_status, .. } = event.kind else { return };
+        if let Some(outcome) = forge_outcome(to).filter(|_| retry_status != RetryStatus::WillRetry) {
             if event.attempt > 1 {
                 self.retried_ends.get_or_create(&EndedLabel { outcome }).inc();
             }

@@ -14,7 +14,7 @@ use core::time::Duration;
 use super::working_set::{Slot, WorkingSet};
 use super::{queues, workers};
 use crate::command::{Answer, Claim, Refusal};
-use crate::history::Outlook;
+use crate::history::RetryStatus;
 use crate::job::{Cancellation, Lease, Limit, Name, Parked, Rate};
 use crate::limits;
 use crate::record::Stored;
@@ -150,7 +150,7 @@ impl WorkingSet<'_> {
     }
 
     fn hand_out(&mut self, slot: Slot, claim: &Claim) -> Result<(), Refusal> {
-        let at = self.step(slot, Cause::Claim, Outlook::Open)?;
+        let at = self.step(slot, Cause::Claim, RetryStatus::Open)?;
         let job = self.change(slot);
         let length = claim.lease.or(job.head.lease).unwrap_or(claim.lease_default);
         job.fence += 1;
@@ -177,7 +177,7 @@ impl WorkingSet<'_> {
             false => (Cause::CancelBySystem, "deadline"),
         };
         job.cancel = Some(Cancellation { by: "system".into(), reason: reason.into() });
-        let at = self.step(slot, cause, Outlook::Open)?;
+        let at = self.step(slot, cause, RetryStatus::Open)?;
         self.end(slot, at);
         Ok(())
     }

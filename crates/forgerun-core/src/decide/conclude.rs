@@ -8,7 +8,7 @@ use alloc::sync::Arc;
 use super::working_set::{Slot, WorkingSet};
 use crate::catalog::Kind;
 use crate::command::{Answer, Conclude, Refusal, WorkError};
-use crate::history::Outlook;
+use crate::history::RetryStatus;
 use crate::item::{ItemEnd, ItemError, Tally};
 use crate::job::cut;
 use crate::limits;
@@ -42,7 +42,7 @@ impl WorkingSet<'_> {
         self.changes.items.insert(execution, bounded(ends));
         match verdict(ends, word) {
             None => {
-                let at = self.step(slot, Cause::Finish, Outlook::Open)?;
+                let at = self.step(slot, Cause::Finish, RetryStatus::Open)?;
                 self.end(slot, at);
                 Ok(())
             }

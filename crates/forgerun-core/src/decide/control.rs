@@ -2,7 +2,7 @@
 
 use super::working_set::WorkingSet;
 use crate::command::{Answer, Cancel, Owned, Refusal, Retry};
-use crate::history::Outlook;
+use crate::history::RetryStatus;
 use crate::item::Tally;
 use crate::job::{self, bounded};
 use crate::state::{Cause, State};
@@ -31,7 +31,7 @@ impl WorkingSet<'_> {
             }
         }
         self.change(slot).cancel = Some(cancellation);
-        let at = self.step(slot, cause, Outlook::Open)?;
+        let at = self.step(slot, cause, RetryStatus::Open)?;
         self.end(slot, at);
         Ok(Answer::Done(self.job(slot).clone()))
     }

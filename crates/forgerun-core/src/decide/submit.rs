@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use super::queues;
 use super::working_set::{Slot, WorkingSet};
 use crate::command::{Answer, NewJob, Refusal, Submit};
-use crate::history::Outlook;
+use crate::history::RetryStatus;
 use crate::id::JobId;
 use crate::job::{Cancellation, Conflict, IdempotencyKey, Job, Name, Unique};
 use crate::limits;
@@ -302,7 +302,7 @@ impl WorkingSet<'_> {
     fn replace(&mut self, slot: Slot) -> Result<(), Refusal> {
         let reason = "replaced by a newer job with the same unique key".into();
         self.change(slot).cancel = Some(Cancellation { by: "system".into(), reason });
-        let at = self.step(slot, Cause::Replace, Outlook::Open)?;
+        let at = self.step(slot, Cause::Replace, RetryStatus::Open)?;
         self.end(slot, at);
         Ok(())
     }
@@ -326,7 +326,7 @@ impl WorkingSet<'_> {
 
     /// Makes a waiting job claimable.
     pub(super) fn enqueue(&mut self, slot: Slot, cause: Cause) -> Result<(), Refusal> {
-        let at = self.step(slot, cause, Outlook::Open)?;
+        let at = self.step(slot, cause, RetryStatus::Open)?;
         self.change(slot).queued_at = Some(at);
         Ok(())
     }

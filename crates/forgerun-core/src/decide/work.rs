@@ -9,7 +9,7 @@ use core::time::Duration;
 use super::working_set::{Slot, WorkingSet, millis};
 use crate::catalog::Kind;
 use crate::command::{Answer, Extend, Fail, Held, Note, Output, Refusal, Succeed, Upload, WorkError};
-use crate::history::{EventKind, Outlook};
+use crate::history::{EventKind, RetryStatus};
 use crate::job::{AttemptError, ResultNote, bounded, earliest};
 use crate::limits;
 use crate::retry::{AttemptFailure, Next, RetryVerdict};
@@ -26,7 +26,7 @@ impl WorkingSet<'_> {
 
     /// ASSIGNED to RUNNING; the time of the attempt begins to run.
     pub(super) fn begin(&mut self, slot: Slot) -> Result<(), Refusal> {
-        let at = self.step(slot, Cause::Start, Outlook::Open)?;
+        let at = self.step(slot, Cause::Start, RetryStatus::Open)?;
         let job = self.change(slot);
         job.started_at = Some(at);
         job.progress = None;
@@ -85,7 +85,7 @@ impl WorkingSet<'_> {
             return Err(Refusal::WrongItems { expected: items.n });
         }
         let uploaded = self.job(slot).lease.as_ref().and_then(|lease| lease.upload.clone());
-        let at = self.step(slot, Cause::Finish, Outlook::Open)?;
+        let at = self.step(slot, Cause::Finish, RetryStatus::Open)?;
         if let Some(output) = succeed.output.clone().or(uploaded) {
             self.leave(slot, at, &output);
         }
@@ -134,12 +134,12 @@ impl WorkingSet<'_> {
             (Next::RetryIn(_), Some(delay)) => Next::RetryIn(delay.min(limits::RETRY_DELAY_MAX)),
             (next, _) => next,
         };
-        let outlook = match next {
-            Next::RetryIn(_) => Outlook::WillRetry,
-            Next::End { .. } if job.can_retry() => Outlook::Open,
-            Next::End { .. } => Outlook::Final,
+        let retry_status = match next {
+            Next::RetryIn(_) => RetryStatus::WillRetry,
+            Next::End { .. } if job.can_retry() => RetryStatus::Open,
+            Next::End { .. } => RetryStatus::Final,
         };
-        let at = self.step(slot, cause, outlook)?;
+        let at = self.step(slot, cause, retry_status)?;
         // Ended in so many words, by the handler or by the policy's list, rather than by the kind of failure.
         let settled = match error.verdict {
             Some(RetryVerdict::Discard | RetryVerdict::DeadLetter) => true,
@@ -190,7 +190,7 @@ impl WorkingSet<'_> {
         let delay = delay.min(limits::RETRY_DELAY_MAX);
         match self.job(slot).state {
             State::Running => {
-                self.step(slot, Cause::HandBack, Outlook::WillRetry)?;
+                self.step(slot, Cause::HandBack, RetryStatus::WillRetry)?;
                 self.try_again(slot, delay, 0)?;
             }
             _ => {

@@ -21,7 +21,7 @@ use super::submit;
 use super::working_set::{Slot, WorkingSet};
 use crate::catalog::Kind;
 use crate::command::{Answer, NewJob, NewStep, NewWorkflow, Owned, Refusal, Retry, Submit};
-use crate::history::{EventKind, Outlook};
+use crate::history::{EventKind, RetryStatus};
 use crate::id::{ExecutionId, JobId};
 use crate::item::{ItemError, Tally};
 use crate::job::{Cancellation, Head, Job, cut};
@@ -98,7 +98,7 @@ impl WorkingSet<'_> {
         job.available_at = None;
         job.fence += 1;
         job.attempt_handed = job.attempt;
-        self.step(slot, Cause::Claim, Outlook::Open)?;
+        self.step(slot, Cause::Claim, RetryStatus::Open)?;
         self.begin(slot)
     }
 
@@ -256,7 +256,7 @@ impl WorkingSet<'_> {
         }
         self.change(own).cancel = Some(cancellation);
         let cause = if by_client { Cause::CancelByUser } else { Cause::CancelBySystem };
-        let at = self.step(own, cause, Outlook::Open)?;
+        let at = self.step(own, cause, RetryStatus::Open)?;
         self.end(own, at);
         Ok(())
     }
@@ -336,7 +336,7 @@ impl WorkingSet<'_> {
                 continue;
             }
             self.change(slot).cancel = Some(Cancellation { by: "workflow".into(), reason: reason.into() });
-            let at = self.step(slot, Cause::CancelBySystem, Outlook::Open)?;
+            let at = self.step(slot, Cause::CancelBySystem, RetryStatus::Open)?;
             self.end(slot, at);
         }
         Ok(())

@@ -12,7 +12,7 @@ use crate::client::{ApiKey, Client};
 use crate::command::{Answer, Held, Holder, Owned, Refusal};
 use crate::decide::Batch;
 use crate::failure::{FailureGroup, FailureId};
-use crate::history::{Event, EventKind, JournalEntry, Outlook};
+use crate::history::{Event, EventKind, JournalEntry, RetryStatus};
 use crate::id::{ClientId, JobId, KeyId};
 use crate::invariants;
 use crate::job::{IdempotencyKey, Input, Job, Lane, Name, Parked, QueueOrder, Shelf};
@@ -241,8 +241,12 @@ impl<'a> WorkingSet<'a> {
             forgotten: false,
         };
         self.jobs.push(entry);
-        let kind =
-            EventKind::Moved { from: None, to: State::Created, cause: Cause::Submit, outlook: Outlook::Open };
+        let kind = EventKind::Moved {
+            from: None,
+            to: State::Created,
+            cause: Cause::Submit,
+            retry_status: RetryStatus::Open,
+        };
         self.append_event(slot, kind);
         self.recount(slot);
         self.note_activity(slot, Activity { submitted: 1, ..Activity::default() });
@@ -250,11 +254,16 @@ impl<'a> WorkingSet<'a> {
     }
 
     /// Moves a job by a cause, with its event, its counts and its limit. Returns the moment of the event.
-    pub(super) fn step(&mut self, slot: Slot, cause: Cause, outlook: Outlook) -> Result<Time, Refusal> {
+    pub(super) fn step(
+        &mut self,
+        slot: Slot,
+        cause: Cause,
+        retry_status: RetryStatus,
+    ) -> Result<Time, Refusal> {
         let from = self.job(slot).state;
         let to = next(from, cause).ok_or(Refusal::WrongState(from))?;
         self.change(slot).state = to;
-        let at = self.append_event(slot, EventKind::Moved { from: Some(from), to, cause, outlook });
+        let at = self.append_event(slot, EventKind::Moved { from: Some(from), to, cause, retry_status });
         match (from.is_active(), to.is_active()) {
             (false, true) => self.take_limit_slot(slot),
             (true, false) => self.release_limit_slot(slot),

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use forgerun_core::catalog::Kind;
-use forgerun_core::history::{Event, EventKind, EventName, Outlook};
+use forgerun_core::history::{Event, EventKind, EventName, RetryStatus};
 use forgerun_core::id::{EventId, JobId};
 use forgerun_core::job::{AttemptError, Input, Job, Name};
 use forgerun_core::queue::{Owner, QueueId};
@@ -179,7 +179,7 @@ impl FailureMessage {
             return None;
         }
         let queue = job.head.queue.as_str();
-        let will_retry = matches!(event.kind, EventKind::Moved { outlook: Outlook::WillRetry, .. });
+        let will_retry = matches!(event.kind, EventKind::Moved { retry_status: RetryStatus::WillRetry, .. });
         let (after, exchange, key) = if will_retry {
             let wait = error.wait.unwrap_or_default();
             (AfterFailure::Retry(wait), RETRY, delay_key(queue, delay_step_ms(wait)))

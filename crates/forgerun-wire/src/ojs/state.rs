@@ -1,7 +1,7 @@
 //! OJS's eight words for where a job stands, as a function of the stored state and its facets (C-02), and the names of its
 //! events.
 
-use forgerun_core::history::{Event, EventKind, Outlook};
+use forgerun_core::history::{Event, EventKind, RetryStatus};
 use forgerun_core::job::Job;
 use forgerun_core::state::{Cause, Facet, State};
 
@@ -83,7 +83,7 @@ pub fn event_names(event: &Event, job: &Job) -> &'static [&'static str] {
     if job.head.conducts.is_some() {
         return workflow_event_names(event);
     }
-    let EventKind::Moved { to, cause, outlook, .. } = event.kind else {
+    let EventKind::Moved { to, cause, retry_status, .. } = event.kind else {
         return match event.kind {
             EventKind::Progress(_) => &["job.progress"],
             EventKind::Emitted | EventKind::Moved { .. } => &[],
@@ -98,7 +98,7 @@ pub fn event_names(event: &Event, job: &Job) -> &'static [&'static str] {
         (State::Succeeded, _) => &["job.completed"],
         // Handed back without an outcome: nothing failed, and the job is there to be taken again.
         (State::Failed, Cause::HandBack) => &["job.enqueued"],
-        (State::Failed, _) if outlook == Outlook::WillRetry => &["job.failed", "job.retrying"],
+        (State::Failed, _) if retry_status == RetryStatus::WillRetry => &["job.failed", "job.retrying"],
         (State::Failed, _) => &["job.failed", "job.discarded"],
         (State::Canceled, Cause::Expire) => &["job.expired"],
         (State::Canceled, _) => &["job.cancelled"],

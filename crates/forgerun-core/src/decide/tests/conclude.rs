@@ -4,7 +4,7 @@ use std::vec;
 
 use super::events;
 use crate::catalog::Kind;
-use crate::history::{EventName, Outlook};
+use crate::history::{EventName, RetryStatus};
 use crate::item::Tally;
 use crate::limits;
 use crate::state::State;
@@ -86,11 +86,11 @@ fn what_is_not_worth_another_try_ends_a_batch_of_the_automatic_policy() {
     });
     let changes = world.tell(vec![conclude(1, 1, "cf")]);
     assert_eq!(world.job(1).state, State::Failed);
-    let crate::history::EventKind::Moved { outlook, .. } = events(&changes.journal).last().unwrap().kind
+    let crate::history::EventKind::Moved { retry_status, .. } = events(&changes.journal).last().unwrap().kind
     else {
         panic!()
     };
-    assert_eq!(outlook, Outlook::Open);
+    assert_eq!(retry_status, RetryStatus::Open);
 }
 
 #[test]

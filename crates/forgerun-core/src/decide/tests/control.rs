@@ -248,7 +248,10 @@ fn executions_are_bounded_and_the_last_failure_says_so() {
         world.fail_once(1, |_| {});
     }
     let last = events(&world.journal).last().unwrap().kind;
-    assert!(matches!(last, EventKind::Moved { outlook: crate::history::Outlook::Final, .. }), "{last:?}");
+    assert!(
+        matches!(last, EventKind::Moved { retry_status: crate::history::RetryStatus::Final, .. }),
+        "{last:?}"
+    );
     assert!(matches!(world.ask(retry(1, 999)), Answer::Refused(Refusal::RetryLimitReached { .. })));
     assert!(matches!(world.ask(revive(1, 999)), Answer::Refused(Refusal::RetryLimitReached { .. })));
 }

@@ -8,7 +8,7 @@ use std::vec::Vec;
 use super::events;
 use crate::catalog::Kind;
 use crate::command::{Answer, Command, Content, Extend, Held, Holder, Note, Snooze, WorkError};
-use crate::history::{Event, EventKind, EventName, Outlook};
+use crate::history::{Event, EventKind, EventName, RetryStatus};
 use crate::job::Head;
 use crate::limits;
 use crate::retry::{Exhaustion, RetryVerdict};
@@ -128,7 +128,7 @@ fn a_success_ends_the_execution_with_outcome_and_output() {
 /// What a failed attempt leads to: mode, attempt of four, and what the worker said → state, outlook, dead letter.
 #[test]
 fn a_failure_goes_on_as_mode_verdict_kind_and_budget_say() {
-    use Outlook::{Final, Open, WillRetry};
+    use RetryStatus::{Final, Open, WillRetry};
     use State::{Failed, Queued};
     let manual: fn(&mut Head) = |_| {};
     let auto: fn(&mut Head) = auto;
@@ -157,7 +157,7 @@ fn a_failure_goes_on_as_mode_verdict_kind_and_budget_say() {
         ("auto, discarded, last", auto, 4, discard, Failed, Final, false),
         ("auto, dead letter", auto, 1, dead_letter, Failed, Open, true),
     ];
-    for (title, policy, attempt, said, state, outlook, dead) in table {
+    for (title, policy, attempt, said, state, retry_status, dead) in table {
         let mut world = World::with_job_in(State::Running, policy);
         for token in 1..attempt {
             world.ask(fail(1, token));
@@ -165,11 +165,11 @@ fn a_failure_goes_on_as_mode_verdict_kind_and_budget_say() {
             world.ask(claim_as("q", 1, |claim| claim.start = true));
         }
         let changes = world.tell(vec![fail_as(1, attempt, said)]);
-        let EventKind::Moved { outlook: told, cause, .. } = events(&changes.journal)[0].kind else {
+        let EventKind::Moved { retry_status: told, cause, .. } = events(&changes.journal)[0].kind else {
             panic!("{title}")
         };
         let job = world.job(1);
-        assert_eq!((job.state, told, cause), (state, outlook, Cause::Fail), "{title}");
+        assert_eq!((job.state, told, cause), (state, retry_status, Cause::Fail), "{title}");
         assert_eq!(job.dead_lettered_at, dead.then_some(job.updated_at), "{title}");
         assert_eq!(
             changes.outcomes.len(),
@@ -187,7 +187,7 @@ fn the_last_manual_attempt_is_told_as_final() {
     world.pass(secs(60)).due();
     world.fail_once(1, |_| {});
     let last = *events(&world.journal).last().unwrap();
-    assert!(matches!(last.kind, EventKind::Moved { outlook: Outlook::Final, .. }));
+    assert!(matches!(last.kind, EventKind::Moved { retry_status: RetryStatus::Final, .. }));
     assert_eq!((last.attempt, last.execution), (2, 2));
 }
 

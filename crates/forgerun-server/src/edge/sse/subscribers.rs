@@ -293,7 +293,7 @@ mod tests {
     use std::pin::{Pin, pin};
     use std::task::Poll;
 
-    use forgerun_core::history::{EventKind, Outlook};
+    use forgerun_core::history::{EventKind, RetryStatus};
     use forgerun_core::state::{Cause, State};
     use forgerun_core::time::Time;
     use forgerun_core::webhook::{Disabled, DisabledReason, Notice};
@@ -310,7 +310,7 @@ mod tests {
         from: Some(State::Running),
         to: State::Succeeded,
         cause: Cause::Finish,
-        outlook: Outlook::Open,
+        retry_status: RetryStatus::Open,
     };
 
     fn event(n: u32) -> Event {
