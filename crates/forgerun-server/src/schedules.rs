@@ -9,7 +9,7 @@ use forgerun_core::time::Time;
 use forgerun_core::{Answer, Command, Refusal};
 use forgerun_engine::{Error, Recurrence, RecurrenceError};
 use forgerun_wire::body::{refused, violation};
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::schedule::ScheduleTerms;
 
 use crate::app::App;
@@ -70,7 +70,7 @@ fn bad(terms: &ScheduleTerms, error: &RecurrenceError) -> ApiError {
         RecurrenceError::Zone(_) => (Kind::MalformedRequest, "timezone", &terms.zone),
     };
     let wrong = violation(member, &error.to_string(), "format");
-    let refused: Refused = *refused(kind, vec![wrong], &[]);
+    let refused: RefusedRequest = *refused(kind, vec![wrong], &[]);
     if value.len() <= 128 { refused.fact("value", value.as_str()).into() } else { refused.into() }
 }
 

@@ -13,7 +13,7 @@ use forgerun_core::job::Name;
 use forgerun_core::{Command, Refusal};
 use forgerun_engine::Error;
 use forgerun_wire::ojs::amqp::{CANCEL, control_queue, read_control};
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use lapin::Connection;
 use lapin::message::Delivery;
 use lapin::types::ShortString;
@@ -73,7 +73,7 @@ async fn obey(
         },
         _ => {
             let detail = format!("A control message must have the type {CANCEL}.");
-            Err(Box::new(Refused::new(Kind::UnsupportedFeature, detail).fact("supported", CANCEL)))
+            Err(Box::new(RefusedRequest::new(Kind::UnsupportedFeature, detail).fact("supported", CANCEL)))
         }
     };
     match obeyed {
@@ -87,7 +87,7 @@ async fn obey(
 }
 
 /// Cancels a job. One that has ended is past caring.
-async fn cancel(context: &BridgeContext, job: JobId) -> Result<(), Box<Refused>> {
+async fn cancel(context: &BridgeContext, job: JobId) -> Result<(), Box<RefusedRequest>> {
     let (mut waited, mut pause) = (Duration::ZERO, AMQP_HOLD_PAUSE);
     loop {
         let cancel = Cancel {
@@ -109,7 +109,7 @@ async fn cancel(context: &BridgeContext, job: JobId) -> Result<(), Box<Refused>>
             // Its job cannot be read.
             Error::Store(failed) if is_final(failed.fault) => {
                 let detail = "The store cannot cancel this job.";
-                return Err(Box::new(Refused::new(Kind::StorageError, detail)));
+                return Err(Box::new(RefusedRequest::new(Kind::StorageError, detail)));
             }
             // The store's trouble is not the message's: it waits for as long as that takes.
             Error::Overloaded | Error::Stopped | Error::Store(_) => {}

@@ -8,7 +8,7 @@ use forgerun_problem::CorrelationId;
 use forgerun_wire::fingerprint::fingerprint;
 use forgerun_wire::ojs::amqp::{header, job_id};
 use forgerun_wire::ojs::envelope::{self, Rules};
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use lapin::BasicProperties;
 use lapin::types::ShortString;
 
@@ -31,7 +31,7 @@ pub(super) enum Incoming {
     /// It was published by a server that knows the job, for this attempt.
     Returning { job: JobId, attempt: Option<u32> },
     /// It cannot become a job.
-    Refused(Box<Refused>),
+    Refused(Box<RefusedRequest>),
 }
 
 /// A message that may become a job.
@@ -87,7 +87,7 @@ async fn read_new(
     let app = &context.app;
     if body.len() > OJS_ENVELOPE_BYTES_MAX {
         let detail = format!("The message is larger than {} KB.", OJS_ENVELOPE_BYTES_MAX / 1024);
-        return Err(Refused::new(Kind::JobPayloadTooLarge, detail).into());
+        return Err(RefusedRequest::new(Kind::JobPayloadTooLarge, detail).into());
     }
     let now = app.clock.now();
     let rules = Rules {

@@ -18,7 +18,7 @@ use forgerun_core::job::Name;
 use forgerun_engine::Error;
 use forgerun_store::Fault;
 use forgerun_wire::ojs::amqp::{DEAD, RETRY, delay_key, delay_ms, delay_step_ms, job_queue};
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use futures_core::Stream;
 use lapin::message::Delivery;
 use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicQosOptions};
@@ -119,7 +119,7 @@ enum StoreAnswer {
     /// It is dealt with.
     Done(MessageFate),
     /// It cannot become a job.
-    Refused(Box<Refused>),
+    Refused(Box<RefusedRequest>),
     /// Not now.
     Later(String),
 }
@@ -162,7 +162,7 @@ impl QueueIntake<'_> {
     }
 
     /// Waits until a message may come in that came too fast. `false` if the bridge shall stop: the message is given back.
-    async fn wait_for_turn(&self, mut refused: Box<Refused>) -> Result<bool, BridgeError> {
+    async fn wait_for_turn(&self, mut refused: Box<RefusedRequest>) -> Result<bool, BridgeError> {
         let mut waited = Duration::ZERO;
         while !self.context.is_stopping() {
             if waited >= AMQP_HOLD_MAX {
@@ -243,10 +243,9 @@ impl QueueIntake<'_> {
             | Error::Overloaded
             | Error::Stopped => StoreAnswer::Later(error.to_string()),
             // The store will never write this one, or cannot read what it meets there.
-            Error::Store(error) if is_final(error.fault) => StoreAnswer::Refused(Box::new(Refused::new(
-                Kind::StorageError,
-                "The store does not take this job.",
-            ))),
+            Error::Store(error) if is_final(error.fault) => StoreAnswer::Refused(Box::new(
+                RefusedRequest::new(Kind::StorageError, "The store does not take this job."),
+            )),
             Error::Store(error) => StoreAnswer::Later(error.to_string()),
             error @ Error::Refused(_) => StoreAnswer::Refused(Box::new(ApiError::from(error).into_parts().0)),
         })
@@ -274,7 +273,7 @@ impl QueueIntake<'_> {
     }
 
     /// Counts a message as a request of its client.
-    fn count(&self) -> Result<(), Box<Refused>> {
+    fn count(&self) -> Result<(), Box<RefusedRequest>> {
         let (app, now) = (&self.context.app, self.context.app.clock.now());
         let limiter = app.bridge_limiter.as_ref().unwrap_or(&app.limiter);
         let account = limiter.client(self.context.owner.client, now);
@@ -289,7 +288,7 @@ impl QueueIntake<'_> {
     }
 
     /// Sends a message round by a delay queue, because it came too fast.
-    async fn put_off(&self, delivery: &Delivery, refused: &Refused) -> Result<(), BridgeError> {
+    async fn put_off(&self, delivery: &Delivery, refused: &RefusedRequest) -> Result<(), BridgeError> {
         let wait = Duration::from_secs(wait_s(refused));
         let now = self.context.app.clock.now();
         let queue = self.queue.as_str();
@@ -300,7 +299,7 @@ impl QueueIntake<'_> {
         self.settle(delivery, MessageFate::Delayed).await
     }
 
-    async fn bury(&self, delivery: &Delivery, refused: &Refused) -> Result<(), BridgeError> {
+    async fn bury(&self, delivery: &Delivery, refused: &RefusedRequest) -> Result<(), BridgeError> {
         bury(self.context, self.queue, &self.publisher, delivery, refused).await
     }
 }
@@ -311,7 +310,7 @@ pub(super) fn is_final(fault: Fault) -> bool {
 }
 
 /// For how long whoever came too fast shall wait, in seconds.
-fn wait_s(refused: &Refused) -> u64 {
+fn wait_s(refused: &RefusedRequest) -> u64 {
     refused.retry_after_s.unwrap_or(TROUBLE_AFTER_S)
 }
 
@@ -337,7 +336,7 @@ pub(super) async fn bury(
     queue: &Name,
     publisher: &Publisher,
     delivery: &Delivery,
-    refused: &Refused,
+    refused: &RefusedRequest,
 ) -> Result<(), BridgeError> {
     let code = refused.kind.entry().ojs_or_custom();
     debug!(queue = queue.as_str(), code, "a message from the broker is a dead letter");

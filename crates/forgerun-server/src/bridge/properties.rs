@@ -2,7 +2,7 @@
 
 use forgerun_core::time::Time;
 use forgerun_wire::ojs::amqp::{CONTENT_TYPE, HeaderField, MessageHead, header, refusal_headers};
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::time;
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable, ShortString};
@@ -48,7 +48,7 @@ pub(super) fn of_message(head: &MessageHead) -> BasicProperties {
 pub(super) fn of_refused(
     original: &BasicProperties,
     queue: &str,
-    refused: &Refused,
+    refused: &RefusedRequest,
     now: Time,
     expiration_ms: Option<u64>,
 ) -> BasicProperties {
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     fn refused(original: &BasicProperties) -> BasicProperties {
-        let refused = Refused::new(Kind::RateLimited, "Too fast.");
+        let refused = RefusedRequest::new(Kind::RateLimited, "Too fast.");
         of_refused(original, "emails", &refused, Time::ZERO, Some(1500))
     }
 

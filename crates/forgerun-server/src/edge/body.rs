@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use forgerun_core::catalog::Kind;
 use forgerun_engine::{Clock, SystemClock};
 use forgerun_wire::body::{refused, violation};
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -148,5 +148,5 @@ fn wrong_type(media_types: &[&str]) -> ApiError {
 /// The answer to a body of more bytes.
 pub(crate) fn too_large(bytes_max: usize) -> ApiError {
     let detail = format!("The body is larger than {bytes_max} bytes.");
-    Refused::new(Kind::BodyTooLarge, detail).fact("limit_bytes", bytes_max).into()
+    RefusedRequest::new(Kind::BodyTooLarge, detail).fact("limit_bytes", bytes_max).into()
 }

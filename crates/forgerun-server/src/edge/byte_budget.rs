@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use forgerun_core::catalog::Kind;
 use forgerun_core::id::ClientId;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 
 use super::auth::Who;
 use super::limiter::site_of;
@@ -169,7 +169,7 @@ impl ByteBudget {
             "There is no room for more bytes of {}: {owner} as many as allowed, {max}. Send again later.",
             self.bounds.what
         );
-        Refused::new(kind, detail).limited(max as u64, "at once", INCOMING_RETRY_AFTER_S).into()
+        RefusedRequest::new(kind, detail).limited(max as u64, "at once", INCOMING_RETRY_AFTER_S).into()
     }
 
     fn lock(&self) -> MutexGuard<'_, HeldBytes> {

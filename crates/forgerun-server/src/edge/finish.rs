@@ -14,7 +14,7 @@ use forgerun_problem::axum::{Preferences, ProblemResponse};
 use forgerun_wire::hint::nearest;
 use forgerun_wire::ojs::error::ErrorContext;
 use forgerun_wire::ojs::{self, MEDIA_TYPE};
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::status;
 use forgerun_wire::words::forge_state;
 
@@ -65,7 +65,7 @@ pub(crate) fn note_answer(app: &App, exchange: &Exchange, status: u16) {
 
 /// What a refused request is told where a protocol has its own way to say it: counted, worded and logged as anywhere else.
 #[cfg(feature = "grpc")]
-pub(crate) fn refused(app: &App, exchange: &Exchange, error: ApiError) -> Refused {
+pub(crate) fn refused(app: &App, exchange: &Exchange, error: ApiError) -> RefusedRequest {
     if let Some(fault) = error.read_fault() {
         app.metrics.store_error(fault);
     }
@@ -146,7 +146,7 @@ fn refuse(app: &App, exchange: &Exchange, error: ApiError) -> Response {
 }
 
 /// A refusal as a problem, in the form that the request asks for.
-pub(crate) fn problem(app: &App, exchange: &Exchange, refused: &Refused) -> Response {
+pub(crate) fn problem(app: &App, exchange: &Exchange, refused: &RefusedRequest) -> Response {
     // Whoever reads OJS reads it everywhere (C-12).
     if accept::prefers(&exchange.headers, MEDIA_TYPE, MEDIA_TYPE_JSON) && exchange.dialect != Dialect::Ojs {
         return ojs_error(app, exchange, refused, status::http(refused.kind, exchange.dialect));
@@ -161,7 +161,7 @@ pub(crate) fn problem(app: &App, exchange: &Exchange, refused: &Refused) -> Resp
 }
 
 /// A refusal as OJS's object, with this status.
-pub(crate) fn ojs_error(app: &App, exchange: &Exchange, refused: &Refused, status: u16) -> Response {
+pub(crate) fn ojs_error(app: &App, exchange: &Exchange, refused: &RefusedRequest, status: u16) -> Response {
     let instance = format!("urn:uuid:{}", exchange.request_id());
     let shown = exchange.shown_request_id();
     let request_id = shown.to_str().unwrap_or_default();
@@ -172,7 +172,7 @@ pub(crate) fn ojs_error(app: &App, exchange: &Exchange, refused: &Refused, statu
 }
 
 /// The refusal in the words for this request.
-fn worded(app: &App, exchange: &Exchange, mut refused: Refused) -> Refused {
+fn worded(app: &App, exchange: &Exchange, mut refused: RefusedRequest) -> RefusedRequest {
     if refused.kind == Kind::ForeignResource && app.config.auth.hide_foreign {
         // As if it were not there: whatever the path names.
         let hidden = match exchange.subject {
@@ -205,7 +205,7 @@ fn worded(app: &App, exchange: &Exchange, mut refused: Refused) -> Refused {
 fn log(
     app: &App,
     exchange: &Exchange,
-    refused: &Refused,
+    refused: &RefusedRequest,
     status: u16,
     cause: Option<&(dyn StdError + Send + Sync + 'static)>,
 ) {

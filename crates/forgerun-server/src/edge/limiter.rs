@@ -11,7 +11,7 @@ use axum::http::HeaderMap;
 use forgerun_core::catalog::Kind;
 use forgerun_core::id::ClientId;
 use forgerun_core::time::Time;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 
 use super::rate::{Bucket, RateLimit, RateStatus};
 use super::refusal::ApiError;
@@ -130,14 +130,14 @@ impl Limiter {
     pub(crate) fn request(&self, account: &Account, now: Time) -> (Option<RateStatus>, Result<(), ApiError>) {
         let standing = self.rate.as_ref().map(|pace| account.requests.take(pace, now));
         if let Some(too_early_s) = standing.and_then(|standing| standing.too_early_s) {
-            let refused = Refused::new(Kind::RateLimited, "More requests in a minute than allowed.");
+            let refused = RefusedRequest::new(Kind::RateLimited, "More requests in a minute than allowed.");
             let limit = standing.map_or(0, |standing| standing.limit);
             return (standing, Err(refused.limited(limit.into(), MINUTE, too_early_s).into()));
         }
         let Some(quota) = self.quota else { return (standing, Ok(())) };
         if !account.quota.take(quota) {
             let refused =
-                Refused::new(Kind::QuotaExceeded, format!("The quota of {quota} requests is spent."));
+                RefusedRequest::new(Kind::QuotaExceeded, format!("The quota of {quota} requests is spent."));
             return (standing, Err(refused.limited(quota, "in all", QUOTA_AFTER_S).into()));
         }
         (standing, Ok(()))
@@ -231,7 +231,7 @@ const WRONG_TOKENS: &str = "Too many wrong tokens from this address.";
 const MINUTE: &str = "60s";
 
 fn too_many(detail: &str, limit: &RateLimit, after_s: u64) -> ApiError {
-    Refused::new(Kind::RateLimited, detail).limited(limit.limit().into(), MINUTE, after_s).into()
+    RefusedRequest::new(Kind::RateLimited, detail).limited(limit.limit().into(), MINUTE, after_s).into()
 }
 
 /// Accounts by name, a bounded number of them.

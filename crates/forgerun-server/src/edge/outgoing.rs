@@ -13,7 +13,7 @@ use axum::body::{Body, HttpBody};
 use axum::response::Response;
 use bytes::{Buf, Bytes};
 use forgerun_core::catalog::Kind;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use http_body::{Frame, SizeHint};
 
 use super::refusal::ApiError;
@@ -34,7 +34,7 @@ impl Unwritten {
         let is_large = response.body().size_hint().lower() > UNWRITTEN_FREE_BYTES as u64;
         if is_large && self.n_bytes() >= UNWRITTEN_BYTES_MAX {
             let detail = "More is waiting to be written to slow readers than the server holds.";
-            let refused = Refused::new(Kind::QueueFull, detail);
+            let refused = RefusedRequest::new(Kind::QueueFull, detail);
             return Err(refused.limited(UNWRITTEN_BYTES_MAX as u64, "at once", TROUBLE_AFTER_S).into());
         }
         Ok(response)

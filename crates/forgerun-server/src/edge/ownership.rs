@@ -6,7 +6,7 @@ use forgerun_core::Refusal;
 use forgerun_core::catalog::Kind;
 use forgerun_core::id::{ExecutionId, JobId};
 use forgerun_core::job::Job;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::time;
 
 use super::auth::Caller;
@@ -94,6 +94,6 @@ async fn gone(app: &App, caller: &Caller, id: ExecutionId) -> Result<ApiError, A
         }
         None => "This job is no longer available.".to_owned(),
     };
-    let refused = Refused::new(Kind::Expired, detail).execution(id);
+    let refused = RefusedRequest::new(Kind::Expired, detail).execution(id);
     Ok(refused.member("expiredAt", time::millis(stone.at)).into())
 }

@@ -3,7 +3,7 @@
 
 use axum::http::Uri;
 use forgerun_core::catalog::Kind;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 
 use super::refusal::ApiError;
 use crate::limits::{PAGE_DEFAULT, PAGE_MAX};
@@ -41,7 +41,7 @@ impl QueryString {
                         known.join(", ")
                     ),
                 };
-                return Err(Refused::new(Kind::MalformedRequest, detail)
+                return Err(RefusedRequest::new(Kind::MalformedRequest, detail)
                     .fact("constraint", "unknown")
                     .into());
             }
@@ -104,7 +104,7 @@ impl QueryString {
 }
 
 fn refused(kind: Kind, name: &str, detail: &str, constraint: &str) -> ApiError {
-    let refused = Refused::new(kind, format!("The query parameter `{name}` {detail}."));
+    let refused = RefusedRequest::new(kind, format!("The query parameter `{name}` {detail}."));
     refused.fact("field", name).fact("constraint", constraint).into()
 }
 

@@ -5,7 +5,7 @@ use forgerun_core::job::Dialect;
 use forgerun_problem::Problem;
 use forgerun_wire::language::{self, Language};
 use forgerun_wire::outcome::Outcomes;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::{example, status};
 use serde::{Serialize, Serializer};
 
@@ -165,7 +165,7 @@ fn example_of(entry: &CatalogEntry, base: &str, language: Language) -> Problem {
             example::failure(entry.kind, &outcomes, language)
         }
         ErrorLevel::Request => {
-            let mut refused = Refused::new(entry.kind, entry.meaning);
+            let mut refused = RefusedRequest::new(entry.kind, entry.meaning);
             refused.language = language;
             if entry.retryable {
                 refused = refused.retry_after(TROUBLE_AFTER_S);

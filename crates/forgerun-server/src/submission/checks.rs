@@ -7,7 +7,7 @@ use forgerun_core::catalog::Kind;
 use forgerun_core::job::{BadQueueName, Head, Name};
 use forgerun_core::time::Time;
 use forgerun_schema::Misfit;
-use forgerun_wire::problem::{Refused, Violation};
+use forgerun_wire::problem::{RefusedRequest, Violation};
 
 use super::{Checked, Submission};
 use crate::app::App;
@@ -45,7 +45,7 @@ pub struct SubmissionTerms {
     /// How large a payload may be.
     pub payload_bytes_max: fn(&Limits) -> usize,
     /// A refusal that names everything that is wrong.
-    pub refused: fn(Kind, Vec<Violation>) -> Box<Refused>,
+    pub refused: fn(Kind, Vec<Violation>) -> Box<RefusedRequest>,
 }
 
 /// What is known of a submission beside the job itself.
@@ -72,7 +72,7 @@ impl Violations {
     }
 
     /// A refusal of the kind of the first complaint; `None` if there is none.
-    fn refusal(self, terms: &SubmissionTerms) -> Option<Box<Refused>> {
+    fn refusal(self, terms: &SubmissionTerms) -> Option<Box<RefusedRequest>> {
         let (kind, _) = self.0.first()?;
         let kind = *kind;
         Some((terms.refused)(kind, self.0.into_iter().map(|(_, violation)| violation).collect()))

@@ -19,7 +19,7 @@ use forgerun_core::id::JobId;
 use forgerun_core::item::Items;
 use forgerun_core::job::{Dialect, Head, IdempotencyKey, Input, Job};
 use forgerun_engine::Error;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 
 use crate::app::App;
 use crate::edge::ApiError;
@@ -49,7 +49,7 @@ impl Submission {
 pub struct Checked {
     submission: Submission,
     /// Why it is refused unless it repeats a request that was in time.
-    too_late: Option<Box<Refused>>,
+    too_late: Option<Box<RefusedRequest>>,
 }
 
 /// What makes a repetition harmless.

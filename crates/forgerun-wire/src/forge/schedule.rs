@@ -10,7 +10,7 @@ use super::submit::{SubmitRequest, read_submit};
 use crate::body::{self, Deadline, violation};
 use crate::members::UnknownMembers;
 use crate::ojs::members::{Members, ViolationList};
-use crate::problem::Refused;
+use crate::problem::RefusedRequest;
 use crate::schedule::{ScheduleTerms, catch_up_word, overlap_word, read_name, read_terms, skip_word};
 use crate::{time, words};
 
@@ -46,7 +46,7 @@ pub fn read_schedule(
     bytes: &[u8],
     named: bool,
     unknown: UnknownMembers,
-) -> Result<ScheduleRequest, Box<Refused>> {
+) -> Result<ScheduleRequest, Box<RefusedRequest>> {
     let top = Members::of_body(bytes)?;
     let mut violations = ViolationList::default();
     let name = if named && !top.has("name") { None } else { read_name(&top, &mut violations) };
@@ -81,7 +81,7 @@ pub fn read_schedule(
 }
 
 /// A refusal of the job, in the words of the whole.
-fn within_job(mut refused: Refused) -> Box<Refused> {
+fn within_job(mut refused: RefusedRequest) -> Box<RefusedRequest> {
     for violation in &mut refused.violations {
         violation.pointer = violation.pointer.replacen("#/", "#/job/", 1);
     }

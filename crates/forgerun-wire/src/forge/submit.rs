@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use crate::body::{self, Deadline, violation};
 use crate::members::UnknownMembers;
-use crate::problem::{Refused, Violation};
+use crate::problem::{RefusedRequest, Violation};
 use crate::reader::{BodyReader, LooseMembers};
 use crate::{time, words};
 
@@ -57,14 +57,14 @@ pub struct SubmitRequest {
 
 /// Reads a body. Shape errors (JSON, missing, wrong type, no time) are malformed; values that break a rule are validation
 /// errors.
-pub fn read_submit(bytes: &[u8], unknown: UnknownMembers) -> Result<SubmitRequest, Box<Refused>> {
+pub fn read_submit(bytes: &[u8], unknown: UnknownMembers) -> Result<SubmitRequest, Box<RefusedRequest>> {
     let (members, mut reader) = BodyReader::members(bytes, SUBMIT_MEMBERS, unknown, Members::one_by_one)?;
     let request = read(&mut reader, members);
     reader.settle(request, SUBMIT_MEMBERS)
 }
 
 /// A refusal that names everything that is wrong.
-pub fn refused(kind: Kind, violations: Vec<Violation>) -> Box<Refused> {
+pub fn refused(kind: Kind, violations: Vec<Violation>) -> Box<RefusedRequest> {
     body::refused(kind, violations, SUBMIT_MEMBERS)
 }
 

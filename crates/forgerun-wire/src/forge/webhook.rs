@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::body::{self, quoted, violation};
 use crate::hint::nearest;
-use crate::problem::{Refused, Violation};
+use crate::problem::{RefusedRequest, Violation};
 use crate::{time, words};
 
 /// The longest description, in bytes.
@@ -83,16 +83,16 @@ pub struct WebhookRequest {
 pub const WEBHOOK_MEMBERS: &[&str] = &["url", "events", "envelope", "description", "enabled"];
 
 /// Reads the body of a registration; a URL and events are needed.
-pub fn read_webhook(bytes: &[u8]) -> Result<WebhookRequest, Box<Refused>> {
+pub fn read_webhook(bytes: &[u8]) -> Result<WebhookRequest, Box<RefusedRequest>> {
     read(bytes, &["url", "events"])
 }
 
 /// Reads the body of a change; nothing is needed.
-pub fn read_webhook_change(bytes: &[u8]) -> Result<WebhookRequest, Box<Refused>> {
+pub fn read_webhook_change(bytes: &[u8]) -> Result<WebhookRequest, Box<RefusedRequest>> {
     read(bytes, &[])
 }
 
-fn read(bytes: &[u8], required: &[&str]) -> Result<WebhookRequest, Box<Refused>> {
+fn read(bytes: &[u8], required: &[&str]) -> Result<WebhookRequest, Box<RefusedRequest>> {
     let members = body::object(bytes)?;
     let mut reader = WebhookReader { members: &members, malformed: Vec::new(), invalid: Vec::new() };
     for name in required.iter().filter(|name| !members.contains_key(**name)) {

@@ -7,16 +7,16 @@ use serde_json::value::RawValue;
 use super::envelope::{JobEnvelope, Rules, read_members};
 use super::members::{Members, ViolationList};
 use crate::language::Language;
-use crate::problem::{Refused, summary};
+use crate::problem::{RefusedRequest, summary};
 
 /// What is wrong with envelopes, as far as a refusal names it. Whoever made this many mistakes made one.
 const VIOLATIONS_MAX: usize = 20;
 
 /// Reads `{jobs: […]}`; one envelope with a fault refuses all. The refusal is that of the first, `details.index` tells which, and
 /// it names what is wrong with the others too.
-pub fn read_batch(body: &[u8], rules: Rules<'_>) -> Result<Vec<JobEnvelope>, Box<Refused>> {
+pub fn read_batch(body: &[u8], rules: Rules<'_>) -> Result<Vec<JobEnvelope>, Box<RefusedRequest>> {
     let members = Members::of_body(body)?;
-    let (mut good, mut bad): (Vec<JobEnvelope>, Option<Box<Refused>>) = (Vec::new(), None);
+    let (mut good, mut bad): (Vec<JobEnvelope>, Option<Box<RefusedRequest>>) = (Vec::new(), None);
     for (index, job) in jobs(&members)?.into_iter().enumerate() {
         match (read_one(job, index, rules), &mut bad) {
             (Ok(job), _) => good.push(job),
@@ -45,11 +45,11 @@ pub struct BulkRequest {
     /// Makes a repetition harmless.
     pub idempotency_key: Option<String>,
     /// In the order of the request.
-    pub jobs: Vec<Result<JobEnvelope, Box<Refused>>>,
+    pub jobs: Vec<Result<JobEnvelope, Box<RefusedRequest>>>,
 }
 
 /// Reads `{atomicity, idempotency_key, jobs: […]}`.
-pub fn read_bulk(body: &[u8], rules: Rules<'_>) -> Result<BulkRequest, Box<Refused>> {
+pub fn read_bulk(body: &[u8], rules: Rules<'_>) -> Result<BulkRequest, Box<RefusedRequest>> {
     let members = Members::of_body(body)?;
     let mut violations = ViolationList::default();
     let kind = Kind::MalformedRequest;
@@ -70,7 +70,7 @@ pub fn read_bulk(body: &[u8], rules: Rules<'_>) -> Result<BulkRequest, Box<Refus
     Ok(BulkRequest { atomic, idempotency_key, jobs })
 }
 
-fn jobs<'a>(members: &Members<'a>) -> Result<Vec<&'a RawValue>, Box<Refused>> {
+fn jobs<'a>(members: &Members<'a>) -> Result<Vec<&'a RawValue>, Box<RefusedRequest>> {
     let mut violations = ViolationList::default();
     let kind = Kind::MalformedRequest;
     let Some(value) = members.get("jobs") else {
@@ -89,7 +89,7 @@ fn jobs<'a>(members: &Members<'a>) -> Result<Vec<&'a RawValue>, Box<Refused>> {
     violations.settle(jobs)
 }
 
-fn read_one(job: &RawValue, index: usize, rules: Rules<'_>) -> Result<JobEnvelope, Box<Refused>> {
+fn read_one(job: &RawValue, index: usize, rules: Rules<'_>) -> Result<JobEnvelope, Box<RefusedRequest>> {
     let at = format!("jobs.{index}.");
     let read = match Members::of_value(job) {
         Some(members) => read_members(members, &at, rules),

@@ -16,7 +16,7 @@ use super::envelope::{self, JobEnvelope, Rules};
 use super::job::{raw, shown_args, shown_type};
 use super::members::{Members, ViolationList};
 use crate::body::Deadline;
-use crate::problem::Refused;
+use crate::problem::RefusedRequest;
 use crate::schedule::{
     ScheduleTerms, TERM_MEMBERS, catch_up_word, overlap_word, read_name, read_terms, skip_word,
 };
@@ -39,7 +39,7 @@ pub struct CronRequest {
 const SYSTEM: [&str; 6] = ["last_run_at", "next_run_at", "next_runs", "run_count", "status", "updated_at"];
 
 /// Reads the body of a registration: the job stands at the top, or in `job_template`.
-pub fn read_cron(body: &[u8], rules: Rules<'_>) -> Result<CronRequest, Box<Refused>> {
+pub fn read_cron(body: &[u8], rules: Rules<'_>) -> Result<CronRequest, Box<RefusedRequest>> {
     let top = Members::of_body(body)?;
     let mut violations = ViolationList::default();
     let name = read_name(&top, &mut violations);
@@ -98,7 +98,7 @@ fn with_args(mut template: Members<'_>) -> Members<'_> {
 }
 
 /// Reads the body of a change: whether it makes jobs.
-pub fn read_enabled(body: &[u8]) -> Result<bool, Box<Refused>> {
+pub fn read_enabled(body: &[u8]) -> Result<bool, Box<RefusedRequest>> {
     let members = Members::of_body(body)?;
     let mut violations = ViolationList::default();
     let kind = Kind::MalformedRequest;
@@ -202,7 +202,7 @@ pub fn cron_answer(view: CronMembers, of_sdk: bool, facts: &[(&'static str, Valu
 mod tests {
     use super::*;
 
-    fn read(body: &str) -> Result<CronRequest, Box<Refused>> {
+    fn read(body: &str) -> Result<CronRequest, Box<RefusedRequest>> {
         let rules =
             Rules { now: Time::from_millis(1_000), tenant: None, strict_catalog: false, test_hooks: false };
         read_cron(body.as_bytes(), rules)

@@ -21,7 +21,7 @@ use super::members::{Members, ViolationList};
 use super::unique::{self, Uniqueness};
 use super::{retry, typos};
 use crate::body::{self, Deadline};
-use crate::problem::{Refused, Violation};
+use crate::problem::{RefusedRequest, Violation};
 
 /// Bytes of `meta` (catalogue: 64 KB).
 pub const META_BYTES_MAX: usize = 64 * 1024;
@@ -157,12 +157,16 @@ pub(super) fn is_known(name: &str) -> bool {
 }
 
 /// Reads the envelope of a body.
-pub fn read(body: &[u8], rules: Rules<'_>) -> Result<JobEnvelope, Box<Refused>> {
+pub fn read(body: &[u8], rules: Rules<'_>) -> Result<JobEnvelope, Box<RefusedRequest>> {
     read_members(Members::of_body(body)?, "", rules)
 }
 
 /// Reads an envelope that is part of a larger body; `at` is the path to it, with a dot behind, or empty.
-pub fn read_members(top: Members<'_>, at: &str, rules: Rules<'_>) -> Result<JobEnvelope, Box<Refused>> {
+pub fn read_members(
+    top: Members<'_>,
+    at: &str,
+    rules: Rules<'_>,
+) -> Result<JobEnvelope, Box<RefusedRequest>> {
     let mut violations = ViolationList::default();
     let options = match top.get("options") {
         None => Members::default(),

@@ -11,7 +11,7 @@ use super::worker::{
     BAD, Claimed, FetchRequest, HeartbeatRequest, Nack, claimed, fetch_of, heartbeat_of, holder, nack_of,
     percent_of, worker,
 };
-use crate::problem::Refused;
+use crate::problem::RefusedRequest;
 use crate::readable;
 
 /// Entries of `done`, and of `extend`.
@@ -36,7 +36,7 @@ pub struct DoneEntry {
     /// The id as it was sent, for the answer.
     pub job_id: String,
     /// Which job and how it ended, or what is wrong with the entry.
-    pub end: Result<(Claimed, AttemptEnd), Box<Refused>>,
+    pub end: Result<(Claimed, AttemptEnd), Box<RefusedRequest>>,
 }
 
 /// How an attempt ended.
@@ -60,7 +60,7 @@ pub struct ProgressEntry {
 }
 
 /// Reads a round trip. Refused as a whole only if the request itself is malformed.
-pub fn read_exchange(body: &[u8]) -> Result<ExchangeRequest, Box<Refused>> {
+pub fn read_exchange(body: &[u8]) -> Result<ExchangeRequest, Box<RefusedRequest>> {
     // Each entry is checked for itself: what one job reports must not hold up the others.
     let members = Members::of_unchecked_body(body)?;
     let mut violations = ViolationList::default();
@@ -107,7 +107,7 @@ fn entries<'a>(
 
 fn done_entry(entry: &RawValue, worker: Option<&Name>) -> DoneEntry {
     let Some(members) = Members::of_value(entry) else {
-        let refused = Refused::new(BAD, "An entry of `done` must be an object.");
+        let refused = RefusedRequest::new(BAD, "An entry of `done` must be an object.");
         return DoneEntry { job_id: String::new(), end: Err(Box::new(refused)) };
     };
     let text = members.get("job_id").and_then(|id| serde_json::from_str(id.get()).ok());
@@ -119,7 +119,7 @@ fn end_of(
     entry: &RawValue,
     members: &Members<'_>,
     worker: Option<&Name>,
-) -> Result<(Claimed, AttemptEnd), Box<Refused>> {
+) -> Result<(Claimed, AttemptEnd), Box<RefusedRequest>> {
     let mut violations = ViolationList::default();
     let mut held = claimed(members, None, &mut violations);
     if held.holder == Holder::Anyone {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::envelope::is_job_type;
 use super::members::{Members, ViolationList};
-use crate::problem::Refused;
+use crate::problem::RefusedRequest;
 use crate::time;
 
 /// Bytes of a version.
@@ -30,7 +30,7 @@ pub struct SchemaRequest {
 }
 
 /// Reads the body of a registration that names everything.
-pub fn read_schema(body: &[u8]) -> Result<SchemaRequest, Box<Refused>> {
+pub fn read_schema(body: &[u8]) -> Result<SchemaRequest, Box<RefusedRequest>> {
     let members = Members::of_body(body)?;
     let mut violations = ViolationList::default();
     let name = if members.has("job_type") { "job_type" } else { "type" };
@@ -62,7 +62,11 @@ pub fn read_schema(body: &[u8]) -> Result<SchemaRequest, Box<Refused>> {
 }
 
 /// Reads the body of a registration whose path names type and version.
-pub fn read_schema_of(job_type: &str, version: &str, body: &[u8]) -> Result<SchemaRequest, Box<Refused>> {
+pub fn read_schema_of(
+    job_type: &str,
+    version: &str,
+    body: &[u8],
+) -> Result<SchemaRequest, Box<RefusedRequest>> {
     let members = Members::of_body(body)?;
     let mut violations = ViolationList::default();
     if !is_job_type(job_type) {

@@ -10,7 +10,7 @@ use super::members::{Members, ViolationList};
 use crate::body::quoted;
 use crate::forge::WEBHOOK_DESCRIPTION_BYTES_MAX as DESCRIPTION_BYTES_MAX;
 use crate::hint::nearest;
-use crate::problem::Refused;
+use crate::problem::RefusedRequest;
 use crate::time;
 
 /// Bytes of a secret that a client chooses.
@@ -70,16 +70,16 @@ pub struct SubscriptionRequest {
 }
 
 /// Reads the body of a subscription to be; it needs an address and events.
-pub fn read_subscription(body: &[u8]) -> Result<SubscriptionRequest, Box<Refused>> {
+pub fn read_subscription(body: &[u8]) -> Result<SubscriptionRequest, Box<RefusedRequest>> {
     read(body, &["url", "events"])
 }
 
 /// Reads the body of a change.
-pub fn read_subscription_change(body: &[u8]) -> Result<SubscriptionRequest, Box<Refused>> {
+pub fn read_subscription_change(body: &[u8]) -> Result<SubscriptionRequest, Box<RefusedRequest>> {
     read(body, &[])
 }
 
-fn read(body: &[u8], required: &[&str]) -> Result<SubscriptionRequest, Box<Refused>> {
+fn read(body: &[u8], required: &[&str]) -> Result<SubscriptionRequest, Box<RefusedRequest>> {
     let members = Members::of_body(body)?;
     let mut violations = ViolationList::default();
     for name in required.iter().filter(|name| members.get(name).is_none()) {

@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use super::duration;
 use super::kept;
 use super::members::{Members, ViolationList};
-use crate::problem::Refused;
+use crate::problem::RefusedRequest;
 use crate::readable;
 
 /// How long a fetch may wait.
@@ -45,7 +45,7 @@ pub struct FetchRequest {
 }
 
 /// Reads a fetch.
-pub fn read_fetch(body: &[u8]) -> Result<FetchRequest, Box<Refused>> {
+pub fn read_fetch(body: &[u8]) -> Result<FetchRequest, Box<RefusedRequest>> {
     let members = Members::of_body(body)?;
     let mut violations = ViolationList::default();
     let request = fetch_of(&members, &mut violations);
@@ -198,7 +198,7 @@ pub struct AckRequest {
 }
 
 /// Reads an ack; `in_path` is the job's id where the path has it.
-pub fn read_ack(body: &[u8], in_path: Option<&str>) -> Result<AckRequest, Box<Refused>> {
+pub fn read_ack(body: &[u8], in_path: Option<&str>) -> Result<AckRequest, Box<RefusedRequest>> {
     let members = optional(body, in_path)?;
     let mut violations = ViolationList::default();
     let claimed = claimed(&members, in_path, &mut violations);
@@ -208,7 +208,7 @@ pub fn read_ack(body: &[u8], in_path: Option<&str>) -> Result<AckRequest, Box<Re
 
 /// How the items of a batch ended, by the result of its worker: `{"items": [{"itemId", "error": {"message", "retryable"}}]}`. An item
 /// without an error, or that the result does not name, succeeded.
-pub fn item_ends(items: &[Item], result: Option<&RawValue>) -> Result<Vec<ItemEnd>, Box<Refused>> {
+pub fn item_ends(items: &[Item], result: Option<&RawValue>) -> Result<Vec<ItemEnd>, Box<RefusedRequest>> {
     let result: Value = result.and_then(|result| serde_json::from_str(result.get()).ok()).unwrap_or_default();
     let said = result["items"].as_array().map_or(&[][..], Vec::as_slice);
     let mut violations = ViolationList::default();
@@ -232,7 +232,7 @@ pub fn item_ends(items: &[Item], result: Option<&RawValue>) -> Result<Vec<ItemEn
 }
 
 /// A body that may be left out where the path says what is meant.
-fn optional<'a>(body: &'a [u8], in_path: Option<&str>) -> Result<Members<'a>, Box<Refused>> {
+fn optional<'a>(body: &'a [u8], in_path: Option<&str>) -> Result<Members<'a>, Box<RefusedRequest>> {
     if body.is_empty() && in_path.is_some() { Ok(Members::default()) } else { Members::of_body(body) }
 }
 
@@ -257,7 +257,7 @@ pub enum Nack {
 }
 
 /// Reads a nack; `in_path` is the job's id where the path has it.
-pub fn read_nack(body: &[u8], in_path: Option<&str>) -> Result<NackRequest, Box<Refused>> {
+pub fn read_nack(body: &[u8], in_path: Option<&str>) -> Result<NackRequest, Box<RefusedRequest>> {
     // A failure is told to whoever asks, even if not every character of it can be.
     let body = readable::mended(body);
     let members = Members::of_body(&body)?;
@@ -380,7 +380,7 @@ pub fn parse_state(word: &str) -> Option<WorkerState> {
 }
 
 /// Reads a heartbeat in either dialect: a list of ids, or a number and a list.
-pub fn read_heartbeat(body: &[u8]) -> Result<HeartbeatRequest, Box<Refused>> {
+pub fn read_heartbeat(body: &[u8]) -> Result<HeartbeatRequest, Box<RefusedRequest>> {
     // What a worker says of itself is no reason to take its jobs away.
     let body = readable::mended(body);
     let members = Members::of_body(&body)?;
@@ -477,7 +477,7 @@ pub(super) fn percent_of(percent: f64) -> Option<u8> {
 }
 
 /// Reads progress: a share from 0 to 1, or a percentage.
-pub fn read_progress(body: &[u8], in_path: Option<&str>) -> Result<ProgressRequest, Box<Refused>> {
+pub fn read_progress(body: &[u8], in_path: Option<&str>) -> Result<ProgressRequest, Box<RefusedRequest>> {
     let members = Members::of_body(body)?;
     let mut violations = ViolationList::default();
     let claimed = claimed(&members, in_path, &mut violations);

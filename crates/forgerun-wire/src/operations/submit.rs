@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use crate::body::{self, Deadline, violation};
 use crate::members::UnknownMembers;
-use crate::problem::{Refused, Violation};
+use crate::problem::{RefusedRequest, Violation};
 use crate::reader::{BodyReader, LooseMembers};
 
 /// A submission whose shape is right.
@@ -61,7 +61,7 @@ pub const SUBMIT_MEMBERS: &[&str] = &[
 ];
 
 /// A refusal that names everything that is wrong.
-pub fn refused(kind: Kind, violations: Vec<Violation>) -> Box<Refused> {
+pub fn refused(kind: Kind, violations: Vec<Violation>) -> Box<RefusedRequest> {
     body::refused(kind, violations, SUBMIT_MEMBERS)
 }
 
@@ -70,7 +70,7 @@ pub fn read_submit(
     bytes: &[u8],
     unknown: UnknownMembers,
     type_needed: bool,
-) -> Result<SubmitRequest, Box<Refused>> {
+) -> Result<SubmitRequest, Box<RefusedRequest>> {
     let (members, mut reader) = BodyReader::members(bytes, SUBMIT_MEMBERS, unknown, Members::one_by_one)?;
     let request = read(&mut reader, members, type_needed);
     reader.settle(Some(request), SUBMIT_MEMBERS)
@@ -173,7 +173,7 @@ pub struct CancelRequest {
 }
 
 /// Reads a cancel; an empty body says nothing.
-pub fn read_cancel(bytes: &[u8]) -> Result<CancelRequest, Box<Refused>> {
+pub fn read_cancel(bytes: &[u8]) -> Result<CancelRequest, Box<RefusedRequest>> {
     if bytes.is_empty() {
         return Ok(CancelRequest::default());
     }

@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 
 use crate::ojs::envelope::{JobEnvelope, Rules, read_members};
 use crate::ojs::members::{Members, ViolationList};
-use crate::problem::Refused;
+use crate::problem::RefusedRequest;
 
 /// What a description may have at its top.
 pub const WORKFLOW_MEMBERS: &[&str] = &[
@@ -70,7 +70,7 @@ pub struct StepRequest {
 }
 
 /// Reads the description in a body. `simulated` says whether steps may be simulated work.
-pub fn read(body: &[u8], rules: Rules<'_>, simulated: bool) -> Result<WorkflowRequest, Box<Refused>> {
+pub fn read(body: &[u8], rules: Rules<'_>, simulated: bool) -> Result<WorkflowRequest, Box<RefusedRequest>> {
     let top = Members::of_body(body)?;
     let options = top.get("options").and_then(Members::of_value).unwrap_or_default();
     let mut violations = ViolationList::default();
@@ -122,7 +122,7 @@ fn form_of(word: &str) -> Option<WorkflowForm> {
     }
 }
 
-fn no_form(word: &str) -> Box<Refused> {
+fn no_form(word: &str) -> Box<RefusedRequest> {
     let mut violations = ViolationList::default();
     let detail =
         format!("must be chain, group or batch, or left out for steps with depends_on; not `{word:.40}`");
@@ -130,7 +130,7 @@ fn no_form(word: &str) -> Box<Refused> {
     violations.settle::<()>(None).expect_err("something is wrong")
 }
 
-fn refused(path: &str, detail: impl Into<String>, constraint: &'static str) -> Box<Refused> {
+fn refused(path: &str, detail: impl Into<String>, constraint: &'static str) -> Box<RefusedRequest> {
     let mut violations = ViolationList::default();
     violations.add(Kind::MalformedRequest, path, detail, constraint);
     violations.settle::<()>(None).expect_err("something is wrong")
@@ -162,7 +162,7 @@ impl StepReader<'_> {
         at: &str,
         before: &[u32],
         depth: usize,
-    ) -> Result<Vec<u32>, Box<Refused>> {
+    ) -> Result<Vec<u32>, Box<RefusedRequest>> {
         if depth > NESTED_MAX {
             return Err(refused(at, format!("is nested deeper than {NESTED_MAX} levels"), "maxItems"));
         }
@@ -190,7 +190,7 @@ impl StepReader<'_> {
         path: &str,
         before: &[u32],
         depth: usize,
-    ) -> Result<Vec<u32>, Box<Refused>> {
+    ) -> Result<Vec<u32>, Box<RefusedRequest>> {
         let members = Members::of_value(entry).ok_or_else(|| refused(path, "must be an object", "type"))?;
         let word = members.get("type").and_then(|value| serde_json::from_str::<String>(value.get()).ok());
         let has_entries = members.has("steps") || members.has("jobs");
@@ -206,7 +206,7 @@ impl StepReader<'_> {
         members: &Members<'_>,
         at: &str,
         jobs: Vec<u32>,
-    ) -> Result<Vec<u32>, Box<Refused>> {
+    ) -> Result<Vec<u32>, Box<RefusedRequest>> {
         let mut ends = jobs.clone();
         let Some(value) = members.get("callbacks") else { return Ok(ends) };
         let path = format!("{at}callbacks");
@@ -230,7 +230,7 @@ impl StepReader<'_> {
     }
 
     /// Steps that name those they wait for.
-    fn graph(&mut self, top: &Members<'_>) -> Result<WorkflowForm, Box<Refused>> {
+    fn graph(&mut self, top: &Members<'_>) -> Result<WorkflowForm, Box<RefusedRequest>> {
         let (name, entries) = entries(top, WorkflowForm::Graph, "")?;
         let mut named: Vec<Option<Vec<String>>> = Vec::new();
         let mut callbacks: Vec<bool> = Vec::new();
@@ -271,7 +271,7 @@ impl StepReader<'_> {
         name: &str,
         named: &[Option<Vec<String>>],
         callbacks: &[bool],
-    ) -> Result<(), Box<Refused>> {
+    ) -> Result<(), Box<RefusedRequest>> {
         let places: BTreeMap<String, u32> =
             (0..).zip(&self.steps).map(|(n, step)| (step.id.clone(), n)).collect();
         let jobs: Vec<u32> =
@@ -307,7 +307,7 @@ impl StepReader<'_> {
         path: &str,
         after: Vec<u32>,
         given: Option<(String, StepCondition)>,
-    ) -> Result<u32, Box<Refused>> {
+    ) -> Result<u32, Box<RefusedRequest>> {
         let index = self.steps.len();
         if index >= WORKFLOW_STEPS_MAX {
             return Err(refused(
@@ -334,7 +334,12 @@ impl StepReader<'_> {
     }
 
     /// What undoes the step at this place.
-    fn compensation(&self, value: &RawValue, path: &str, index: usize) -> Result<JobEnvelope, Box<Refused>> {
+    fn compensation(
+        &self,
+        value: &RawValue,
+        path: &str,
+        index: usize,
+    ) -> Result<JobEnvelope, Box<RefusedRequest>> {
         let members = Members::of_value(value).ok_or_else(|| refused(path, "must be an object", "type"))?;
         if let Some(name) = OF_STEP.iter().find(|name| members.has(name)) {
             let detail = "is not for a compensation: it runs when its step is to be undone";
@@ -344,7 +349,12 @@ impl StepReader<'_> {
     }
 
     /// The job of a step, or of its compensation.
-    fn job(&self, mut members: Members<'_>, path: &str, index: usize) -> Result<JobEnvelope, Box<Refused>> {
+    fn job(
+        &self,
+        mut members: Members<'_>,
+        path: &str,
+        index: usize,
+    ) -> Result<JobEnvelope, Box<RefusedRequest>> {
         if self.simulated && members.has("work_kind") {
             fill_in(&mut members);
         }
@@ -361,7 +371,7 @@ impl StepReader<'_> {
         Ok(job)
     }
 
-    fn finish(self) -> Result<Vec<StepRequest>, Box<Refused>> {
+    fn finish(self) -> Result<Vec<StepRequest>, Box<RefusedRequest>> {
         let mut ids = std::collections::BTreeSet::new();
         if let Some(twice) = self.steps.iter().find(|step| !ids.insert(&step.id)) {
             return Err(refused(
@@ -390,7 +400,7 @@ fn entries<'a>(
     members: &Members<'a>,
     form: WorkflowForm,
     at: &str,
-) -> Result<(&'static str, Vec<&'a RawValue>), Box<Refused>> {
+) -> Result<(&'static str, Vec<&'a RawValue>), Box<RefusedRequest>> {
     let names = match form {
         WorkflowForm::Chain | WorkflowForm::Graph => ["steps", "jobs"],
         WorkflowForm::Group | WorkflowForm::Batch => ["jobs", "steps"],
@@ -409,7 +419,7 @@ fn entries<'a>(
     }
 }
 
-fn step_id(value: &RawValue, path: &str) -> Result<String, Box<Refused>> {
+fn step_id(value: &RawValue, path: &str) -> Result<String, Box<RefusedRequest>> {
     let id: Option<String> = serde_json::from_str(value.get()).ok();
     let good =
         |id: &String| !id.is_empty() && id.len() <= ITEM_ID_BYTES_MAX && !id.chars().any(char::is_control);
@@ -418,7 +428,7 @@ fn step_id(value: &RawValue, path: &str) -> Result<String, Box<Refused>> {
 }
 
 /// When a step has its turn, where it says so.
-fn condition(members: &Members<'_>, path: &str) -> Result<Option<StepCondition>, Box<Refused>> {
+fn condition(members: &Members<'_>, path: &str) -> Result<Option<StepCondition>, Box<RefusedRequest>> {
     let text = |value: &RawValue| serde_json::from_str::<String>(value.get()).ok();
     if let Some(value) = members.get("when") {
         let when = match text(value).as_deref() {

@@ -9,7 +9,7 @@ use forgerun_core::failure::{FailureBatch, FailureGroup, FailureId, FailureIndex
 use forgerun_core::record::Stored;
 use forgerun_core::time::Time;
 use forgerun_wire::admin::{AdminPage, FailureGroupView};
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::time;
 
 use crate::app::App;
@@ -86,7 +86,7 @@ pub(super) async fn named(call: &Call<'_>) -> Result<FailureGroup, ApiError> {
 }
 
 fn not_found() -> ApiError {
-    let refused = Refused::new(Kind::JobNotFound, "There is no such group of failures.");
+    let refused = RefusedRequest::new(Kind::JobNotFound, "There is no such group of failures.");
     refused.fact("resource_type", "failure_group").blank().into()
 }
 

@@ -10,7 +10,7 @@ use forgerun_core::id::{ClientId, JobId};
 use forgerun_core::worker::{Worker, WorkerState};
 use forgerun_core::{Command, Refusal};
 use forgerun_wire::admin::{AdminPage, AdminWorker};
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 
 use super::audit;
 use crate::app::App;
@@ -114,7 +114,7 @@ async fn named(app: &App, name: &str, client: Option<ClientId>) -> Result<Worker
             if found.replace(worker).is_some() {
                 let detail =
                     "Several workers have this name; say whose is meant with the query parameter `client`.";
-                return Err(Refused::new(Kind::Duplicate, detail).fact("field", "client").into());
+                return Err(RefusedRequest::new(Kind::Duplicate, detail).fact("field", "client").into());
             }
         }
     }
@@ -122,6 +122,6 @@ async fn named(app: &App, name: &str, client: Option<ClientId>) -> Result<Worker
 }
 
 fn not_found() -> ApiError {
-    let refused = Refused::new(Kind::WorkerNotFound, "There is no such worker.");
+    let refused = RefusedRequest::new(Kind::WorkerNotFound, "There is no such worker.");
     refused.fact("resource_type", "worker").into()
 }

@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::access::{self, HTML};
@@ -121,7 +121,12 @@ pub(super) fn once_more() -> Response {
 }
 
 /// The page that says why something is not done.
-pub(super) fn refusal(app: &App, exchange: &Exchange, code: StatusCode, refused: &Refused) -> Response {
+pub(super) fn refusal(
+    app: &App,
+    exchange: &Exchange,
+    code: StatusCode,
+    refused: &RefusedRequest,
+) -> Response {
     let title = refused.kind.entry().title;
     let main = html! {
         (heading(title))

@@ -36,7 +36,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use forgerun_core::catalog::Kind;
 use forgerun_core::job::Dialect;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::status;
 
 use crate::app::App;
@@ -86,7 +86,7 @@ impl Api for Dashboard {
     }
 
     /// A page that says why not. Whoever is not logged in is led to the form.
-    fn refusal(&self, app: &App, exchange: &Exchange, refused: &Refused) -> Response {
+    fn refusal(&self, app: &App, exchange: &Exchange, refused: &RefusedRequest) -> Response {
         if refused.kind == Kind::Unauthenticated && exchange.route != access::LOGIN {
             return access::to_login(exchange);
         }

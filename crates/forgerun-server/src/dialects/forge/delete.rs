@@ -7,7 +7,7 @@ use forgerun_core::command::Owned;
 use forgerun_core::{Command, Refusal};
 use forgerun_engine::Error;
 use forgerun_wire::forge::DeletedView;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::words::forge_state;
 
 use crate::edge::routing::{Call, Route, RouteAccess};
@@ -34,7 +34,7 @@ async fn delete(call: Call<'_>) -> Result<Response, ApiError> {
         Err(Error::Refused(refusal @ Refusal::WrongState(state))) => {
             let state = forge_state(state);
             let detail = format!("The job is {state}; only an ended job can be deleted, so cancel it first.");
-            Err(Refused::new(refusal.kind(), detail).fact("state", state).into())
+            Err(RefusedRequest::new(refusal.kind(), detail).fact("state", state).into())
         }
         Err(error) => Err(error.into()),
     }

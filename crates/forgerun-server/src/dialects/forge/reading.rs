@@ -5,7 +5,7 @@ use axum::response::Response;
 use forgerun_core::catalog::Kind;
 use forgerun_core::id::ExecutionId;
 use forgerun_wire::forge::ReportView;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::words::forge_state;
 
 use crate::edge::query::QueryString;
@@ -32,7 +32,7 @@ async fn report(call: Call<'_>) -> Result<Response, ApiError> {
         Some(report) => Ok(respond::json(StatusCode::OK, &report)),
         None => {
             let detail = "The job is not finished; its report is written when it is.";
-            let refused = Refused::new(Kind::ReportNotFound, detail).early(POLL_AFTER_S);
+            let refused = RefusedRequest::new(Kind::ReportNotFound, detail).early(POLL_AFTER_S);
             Err(refused.fact("state", forge_state(job.state)).into())
         }
     }

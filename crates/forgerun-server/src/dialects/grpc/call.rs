@@ -15,7 +15,7 @@ use forgerun_core::job::Dialect;
 use forgerun_wire::body::violation;
 use forgerun_wire::ojs::error::ErrorContext;
 use forgerun_wire::ojs::server::CONFORMANCE_LEVEL;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::{grpc, status};
 use prost::Message;
 use tokio::time::timeout;
@@ -256,7 +256,7 @@ pub(super) fn refused(app: &App, exchange: &Exchange, error: ApiError) -> Status
     status
 }
 
-fn status_of(app: &App, exchange: &Exchange, refused: &Refused) -> Status {
+fn status_of(app: &App, exchange: &Exchange, refused: &RefusedRequest) -> Status {
     let shown = exchange.shown_request_id();
     status_for(app, exchange.request_id(), shown.to_str().unwrap_or_default(), refused)
 }
@@ -269,7 +269,7 @@ pub(super) fn late(app: &App, request_id: &str, error: ApiError) -> Status {
     status_for(app, request_id, request_id, &refusals::detailed(&refused))
 }
 
-fn status_for(app: &App, id: &str, request_id: &str, refused: &Refused) -> Status {
+fn status_for(app: &App, id: &str, request_id: &str, refused: &RefusedRequest) -> Status {
     let instance = format!("urn:uuid:{id}");
     let status = status::http(refused.kind, Dialect::Ojs);
     grpc::error::status(refused, ErrorContext { base: &app.base, instance: &instance, request_id, status })

@@ -14,7 +14,7 @@ use forgerun_wire::grpc::DESCRIPTORS;
 use forgerun_wire::grpc::forgerun_v1::result_service_server::ResultServiceServer;
 use forgerun_wire::grpc::health::health_server::HealthServer;
 use forgerun_wire::grpc::v1::ojs_service_server::OjsServiceServer;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use hyper::body::Incoming;
 use hyper::service::Service;
 use tonic::body::Body;
@@ -223,7 +223,7 @@ impl Services {
             Code::Cancelled => return response,
             _ => {
                 let detail = format!("The message cannot be read: {}.", status.message());
-                Refused::new(Kind::MalformedRequest, detail).into()
+                RefusedRequest::new(Kind::MalformedRequest, detail).into()
             }
         };
         self.refuse(error, address)

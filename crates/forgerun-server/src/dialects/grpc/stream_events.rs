@@ -14,7 +14,7 @@ use forgerun_engine::Error;
 use forgerun_wire::body::{self, violation};
 use forgerun_wire::grpc::{event, v1};
 use forgerun_wire::ojs::state::EVENT_NAMES;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use tonic::Status;
 
 use super::call::late;
@@ -193,6 +193,6 @@ impl EventFeed {
             return Error::Stopped.into();
         }
         let detail = "More happened than the stream took; open it again.";
-        Refused::new(Kind::RateLimited, detail).retry_after(STREAMS_FULL_AFTER_S).into()
+        RefusedRequest::new(Kind::RateLimited, detail).retry_after(STREAMS_FULL_AFTER_S).into()
     }
 }

@@ -11,7 +11,7 @@ use forgerun_core::{Answer, Command};
 use forgerun_wire::ojs::kept::ObjectWriter;
 use forgerun_wire::ojs::members::{Members, ViolationList};
 use forgerun_wire::ojs::worker::holder;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::time;
 use serde::Serialize;
 use serde_json::json;
@@ -103,7 +103,7 @@ async fn known(call: &Call<'_>) -> Result<Option<Checkpoint>, ApiError> {
 async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     match known(&call).await? {
         Some(checkpoint) => Ok(shown(&checkpoint)),
-        None => Err(Refused::new(Kind::JobNotFound, "The job has no checkpoint.")
+        None => Err(RefusedRequest::new(Kind::JobNotFound, "The job has no checkpoint.")
             .fact("resource_type", "checkpoint")
             .into()),
     }

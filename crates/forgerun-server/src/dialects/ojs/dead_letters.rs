@@ -11,7 +11,7 @@ use forgerun_core::id::JobId;
 use forgerun_core::job::{Input, Job, Name};
 use forgerun_wire::ojs::job::JobView;
 use forgerun_wire::ojs::server::Pagination;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::time;
 use serde::Serialize;
 use serde_json::json;
@@ -151,7 +151,7 @@ async fn found(call: &Call<'_>, scope: &Scope) -> Result<Arc<Job>, ApiError> {
         return Ok(job);
     }
     let detail = "The job is no dead letter.";
-    Err(Refused::new(Kind::JobNotFound, detail).fact("resource_type", "dead_letter").blank().into())
+    Err(RefusedRequest::new(Kind::JobNotFound, detail).fact("resource_type", "dead_letter").blank().into())
 }
 
 /// Opens the job anew, with a full budget and no errors.

@@ -11,7 +11,7 @@ use forgerun_core::worker::{self, Worker, WorkerId, WorkerState};
 use forgerun_core::{Answer, Refusal};
 use forgerun_wire::ojs::server::Pagination;
 use forgerun_wire::ojs::worker::{HeartbeatRequest, read_heartbeat, state_word};
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::time;
 use serde_json::{Value, json};
 
@@ -210,7 +210,7 @@ fn named(call: &Call<'_>) -> Result<WorkerId, ApiError> {
 fn not_found(call: &Call<'_>) -> ApiError {
     let id = call.text("worker_id");
     let shown: String = id.chars().filter(|c| !c.is_control()).take(64).collect();
-    Refused::new(Kind::WorkerNotFound, "There is no such worker.")
+    RefusedRequest::new(Kind::WorkerNotFound, "There is no such worker.")
         .fact("resource_type", "worker")
         .fact("resource_id", shown)
         .into()

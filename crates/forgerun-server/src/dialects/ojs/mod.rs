@@ -52,7 +52,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use forgerun_core::job::Dialect;
 use forgerun_wire::ojs::MEDIA_TYPE;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 
 use crate::app::App;
 use crate::edge::Exchange;
@@ -100,7 +100,7 @@ impl Api for Ojs {
         false
     }
 
-    fn refusal(&self, app: &App, exchange: &Exchange, refused: &Refused) -> Response {
+    fn refusal(&self, app: &App, exchange: &Exchange, refused: &RefusedRequest) -> Response {
         refusals::response(app, exchange, refused)
     }
 

@@ -14,7 +14,7 @@ use forgerun_core::time::Time;
 use forgerun_core::{Answer, Command};
 use forgerun_wire::ojs::members::{Members, ViolationList};
 use forgerun_wire::ojs::server::{Pagination, QueueNumbers, QueueView};
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::time;
 use serde_json::{Value, json};
 
@@ -311,7 +311,7 @@ async fn tenant_stats(call: Call<'_>) -> Result<Response, ApiError> {
     let tenant = call.text("tenant").into_owned();
     let owner = Owner { tenant: Name::new(&tenant).filter(|_| !tenant.contains('/')), ..scope.owner()? };
     if owner.tenant.is_none() {
-        return Err(Refused::new(Kind::JobNotFound, "There is no such tenant.")
+        return Err(RefusedRequest::new(Kind::JobNotFound, "There is no such tenant.")
             .fact("resource_type", "tenant")
             .into());
     }

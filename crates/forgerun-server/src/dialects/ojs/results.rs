@@ -13,7 +13,7 @@ use forgerun_core::command::{Held, Output, Upload};
 use forgerun_core::job::is_media_type;
 use forgerun_engine::{Intake, KeepError};
 use forgerun_wire::ojs::worker::holder;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use http_body_util::BodyExt;
 use serde_json::json;
 
@@ -69,7 +69,7 @@ async fn put(call: Call<'_>, body: Body) -> Result<Response, ApiError> {
 /// The token of the lease, without which nothing is taken in.
 fn token(headers: &HeaderMap) -> Result<&str, ApiError> {
     lease_token(headers).ok_or_else(|| {
-        Refused::new(
+        RefusedRequest::new(
             Kind::MalformedRequest,
             "The Lease-Token header is needed: the lease_token of the fetched job.",
         )
@@ -102,7 +102,7 @@ fn intake(app: &App, headers: &HeaderMap) -> Result<Intake, ApiError> {
     let media_type = text(CONTENT_TYPE).unwrap_or("application/octet-stream");
     if !is_media_type(media_type) {
         let detail = "The Content-Type is not a media type, such as text/plain; charset=utf-8.";
-        let refused = Refused::new(Kind::MalformedRequest, detail).fact("field", "Content-Type");
+        let refused = RefusedRequest::new(Kind::MalformedRequest, detail).fact("field", "Content-Type");
         return Err(refused.fact("constraint", "format").into());
     }
     let file_name = text(CONTENT_DISPOSITION).and_then(disposition::file_name);
@@ -144,7 +144,7 @@ pub(super) fn of_intake(error: KeepError) -> ApiError {
     match error {
         KeepError::TooLarge { max } => {
             let detail = format!("The result is larger than {max} bytes.");
-            Refused::new(Kind::BodyTooLarge, detail).fact("limit_bytes", max).into()
+            RefusedRequest::new(Kind::BodyTooLarge, detail).fact("limit_bytes", max).into()
         }
         KeepError::Broken => ApiError::internal(Kind::StorageError, error),
         KeepError::Store(error) => error.into(),

@@ -9,7 +9,7 @@ use forgerun_core::catalog::Kind;
 use forgerun_core::id::{ClientId, JobId};
 use forgerun_core::job::{Job, Name};
 use forgerun_core::queue::Owner;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 
 use super::refusals;
 use super::reply::OJS_VERSION;
@@ -54,7 +54,7 @@ fn understood(headers: &HeaderMap) -> Result<(), ApiError> {
         return Ok(());
     }
     let detail = "The OJS-Version of the request is not supported; this server speaks 1.x.";
-    Err(Refused::new(Kind::UnsupportedFeature, detail).fact("supported", "1.0").into())
+    Err(RefusedRequest::new(Kind::UnsupportedFeature, detail).fact("supported", "1.0").into())
 }
 
 /// On whose behalf something is asked.
@@ -119,6 +119,6 @@ fn tenant(headers: &HeaderMap) -> Result<Option<Name>, ApiError> {
     let detail = "The X-OJS-Tenant header must have 1 to 128 letters, digits, dots, hyphens and underscores.";
     match name {
         Some(name) => Ok(Some(name)),
-        None => Err(Refused::new(Kind::MalformedRequest, detail).fact("field", "X-OJS-Tenant").into()),
+        None => Err(RefusedRequest::new(Kind::MalformedRequest, detail).fact("field", "X-OJS-Tenant").into()),
     }
 }

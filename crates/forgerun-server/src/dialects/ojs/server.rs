@@ -14,7 +14,7 @@ use forgerun_core::limits::WEBHOOKS_MAX;
 use forgerun_core::queue::{QueueId, QueueSettings};
 use forgerun_core::schedule::Schedule;
 use forgerun_wire::ojs::server::{HealthStatus, ServerFacts, health, manifest};
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use serde_json::{Value, json};
 
 use super::scope::{CLIENT, Scope};
@@ -45,7 +45,7 @@ pub(super) const ROUTES: &[Route] = &[
 /// The answer to a request for something that OJS knows and this server does not do: pools of workers, WebSockets.
 async fn unsupported(_: Call<'_>) -> Result<Response, ApiError> {
     let detail = "This server does not do that; the manifest says what it does.";
-    Err(Refused::new(Kind::UnsupportedFeature, detail).into())
+    Err(RefusedRequest::new(Kind::UnsupportedFeature, detail).into())
 }
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");

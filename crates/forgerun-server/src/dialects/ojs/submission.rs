@@ -10,7 +10,7 @@ use forgerun_wire::body;
 use forgerun_wire::ojs::envelope::JobEnvelope;
 use forgerun_wire::ojs::state::StateWord;
 use forgerun_wire::ojs::unique::{Dimensions, OnConflict, Uniqueness};
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 
 use crate::app::App;
 use crate::edge::ApiError;
@@ -88,7 +88,7 @@ pub(crate) fn from_envelope(
 /// Arguments that JSON allows and no number can hold, `1e999`, are like nothing else: nobody could say whether a job is unique.
 fn incomparable() -> ApiError {
     let detail = "`args` and `meta` of a unique job must have numbers that can be compared.";
-    Refused::new(Kind::InvalidArgs, detail).fact("field", "args").fact("constraint", "range").into()
+    RefusedRequest::new(Kind::InvalidArgs, detail).fact("field", "args").fact("constraint", "range").into()
 }
 
 /// Where the other job must stand to count.

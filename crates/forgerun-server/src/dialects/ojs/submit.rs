@@ -16,7 +16,7 @@ use forgerun_wire::ojs::batch::{read_batch, read_bulk};
 use forgerun_wire::ojs::envelope::{self, JobEnvelope, Rules};
 use forgerun_wire::ojs::job::JobView;
 use forgerun_wire::ojs::state::StateWord;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -144,8 +144,8 @@ impl<'a> Submitter<'a> {
     }
 
     /// Says which job is in the way; of a job of others, nothing but that its id is taken.
-    async fn duplicate(&self, existing: JobId, uniques: &[[u8; 32]]) -> Result<Refused, ApiError> {
-        let mut refused = Refused::new(Kind::Duplicate, "There is such a job already.")
+    async fn duplicate(&self, existing: JobId, uniques: &[[u8; 32]]) -> Result<RefusedRequest, ApiError> {
+        let mut refused = RefusedRequest::new(Kind::Duplicate, "There is such a job already.")
             .fact("existing_job_id", existing.to_string());
         let found = self.call.app.engine.store().job(existing).await?;
         if let Some(job) = found.filter(|job| job.head.client == self.owner.client) {
@@ -294,7 +294,7 @@ fn accepted(index: usize, taken: &SubmittedJob) -> BulkItem {
     BulkItem { index, status, job, error: None }
 }
 
-fn declined(call: &Call<'_>, index: usize, refused: &Refused) -> BulkItem {
+fn declined(call: &Call<'_>, index: usize, refused: &RefusedRequest) -> BulkItem {
     let error = refusals::object(call.app, call.exchange, refused)["error"].take();
     BulkItem { index, status: "failed", job: None, error: Some(error) }
 }

@@ -14,7 +14,7 @@ use forgerun_wire::fingerprint::fingerprint;
 use forgerun_wire::ojs::envelope::Rules;
 use forgerun_wire::ojs::server::Pagination;
 use forgerun_wire::ojs::workflow::{StepArgs, WorkflowMembers, answer, view, workflow_word};
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::time;
 use forgerun_wire::workflow::{self as wire, WorkflowRows};
 use serde_json::{Value, json};
@@ -88,7 +88,9 @@ async fn create(call: Call<'_>) -> Result<Response, ApiError> {
 }
 
 fn not_found() -> ApiError {
-    Refused::new(Kind::JobNotFound, "There is no such workflow.").fact("resource_type", "workflow").into()
+    RefusedRequest::new(Kind::JobNotFound, "There is no such workflow.")
+        .fact("resource_type", "workflow")
+        .into()
 }
 
 /// The workflow with this own job.
@@ -145,7 +147,7 @@ fn no_cancel(id: JobId, state: &str) -> ApiError {
         "cancelled" => (Kind::AlreadyCancelled, format!("The workflow has ended and is {state}.")),
         _ => (Kind::IllegalTransition, format!("The workflow has ended and is {state}.")),
     };
-    Refused::new(kind, detail).fact("workflow_id", id.to_string()).fact("current_state", state).into()
+    RefusedRequest::new(kind, detail).fact("workflow_id", id.to_string()).fact("current_state", state).into()
 }
 
 async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {

@@ -27,7 +27,7 @@ use forgerun_core::catalog::Kind;
 use forgerun_core::job::{Dialect, Job, is_json, is_media_type};
 use forgerun_core::state::State;
 use forgerun_core::time::Time;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::words::forge_state;
 
 use super::exchange::Exchange;
@@ -109,7 +109,7 @@ pub(crate) async fn ready(app: &App, job: &Job) -> Result<Arc<ReadyResult>, ApiE
     if job.state != State::Succeeded {
         let state = forge_state(job.state);
         let detail = format!("The job is {state}; only a job that SUCCEEDED has a result.");
-        let refused = Refused::new(Kind::ResultNotReady, detail).fact("state", state);
+        let refused = RefusedRequest::new(Kind::ResultNotReady, detail).fact("state", state);
         let is_over = job.state.is_final();
         return Err(if is_over { refused } else { refused.early(POLL_AFTER_S) }.into());
     }
@@ -166,7 +166,7 @@ fn expired(job: &Job, expires_at: Option<Time>) -> ApiError {
     let days = job.finished_at.map(|finished| at.since(finished)).unwrap_or_default().as_secs() / 86_400;
     let moment = forgerun_wire::time::millis(at);
     let detail = format!("The result was kept until {moment}, which is {days} d after the end of the job.");
-    Refused::new(Kind::ResultExpired, detail).fact("expired_at", moment).into()
+    RefusedRequest::new(Kind::ResultExpired, detail).fact("expired_at", moment).into()
 }
 
 /// Whether the caller says that it has this content. Weak or strong makes no difference here.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use forgerun_core::catalog::Kind;
 use forgerun_core::id::ClientId;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 
 use crate::edge::refusal::ApiError;
 use crate::limits::{DOWNLOADS_MAX, DOWNLOADS_PER_CLIENT_MAX, TROUBLE_AFTER_S};
@@ -38,12 +38,12 @@ impl DownloadPlaces {
             let detail = format!(
                 "The client downloads {DOWNLOADS_PER_CLIENT_MAX} large results already, and may have no more."
             );
-            let refused = Refused::new(Kind::RateLimited, detail);
+            let refused = RefusedRequest::new(Kind::RateLimited, detail);
             return Err(refused.limited(DOWNLOADS_PER_CLIENT_MAX as u64, "at once", TROUBLE_AFTER_S).into());
         }
         if taken.n >= DOWNLOADS_MAX {
             let detail = "More results are being downloaded than the server takes on.";
-            let refused = Refused::new(Kind::QueueFull, detail);
+            let refused = RefusedRequest::new(Kind::QueueFull, detail);
             return Err(refused.limited(DOWNLOADS_MAX as u64, "at once", TROUBLE_AFTER_S).into());
         }
         taken.n += 1;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use forgerun_core::catalog::Kind;
 use forgerun_core::id::{ClientId, JobId};
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 
 use crate::edge::refusal::ApiError;
 use crate::limits::{LARGEST_UPLOADS_PER_CLIENT, TROUBLE_AFTER_S, UPLOADS_MAX, UPLOADS_PER_CLIENT_MAX};
@@ -58,7 +58,7 @@ impl UploadPlaces {
             taken.insert(job, UnderWay { client, n_bytes: 0 });
             return Ok(UploadPlace { places: self.clone(), job, client });
         };
-        Err(Refused::new(kind, detail).limited(max as u64, "at once", TROUBLE_AFTER_S).into())
+        Err(RefusedRequest::new(kind, detail).limited(max as u64, "at once", TROUBLE_AFTER_S).into())
     }
 
     /// How many are taken.
@@ -81,7 +81,7 @@ impl UploadPlace {
         let max = self.places.client_bytes_max;
         if total > max {
             let detail = "The uploads of the client have more bytes than they may have at once.";
-            let refused = Refused::new(Kind::RateLimited, detail);
+            let refused = RefusedRequest::new(Kind::RateLimited, detail);
             return Err(refused.limited(max, "bytes at once", TROUBLE_AFTER_S).into());
         }
         if let Some(upload) = taken.get_mut(&self.job) {

@@ -3,7 +3,7 @@
 use axum::http::HeaderMap;
 use axum::response::Response;
 use forgerun_core::job::Dialect;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 
 use super::Route;
 use crate::app::App;
@@ -49,7 +49,7 @@ pub trait Api: Send + Sync {
 
     /// The answer to a request that is refused, by `refused` in the words for it. `Retry-After`, `Allow` and the like are
     /// added to it.
-    fn refusal(&self, app: &App, exchange: &Exchange, refused: &Refused) -> Response {
+    fn refusal(&self, app: &App, exchange: &Exchange, refused: &RefusedRequest) -> Response {
         finish::problem(app, exchange, refused)
     }
 

@@ -15,7 +15,7 @@ use forgerun_core::job::Job;
 use forgerun_core::time::Time;
 use forgerun_store::{Error, JournalRow, Store};
 use forgerun_wire::ojs::event::parse_id;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 
 use crate::edge::ApiError;
 use crate::limits::{JOURNAL_PAGES_SEARCHED_MAX, STREAM_ROWS_MAX};
@@ -54,7 +54,7 @@ pub(super) fn refused(trouble: ResumeError) -> ApiError {
         ResumeError::NotYet => "names an event that has not happened",
         ResumeError::Unknown => "names no event of this client",
     };
-    let refused = Refused::new(Kind::MalformedRequest, format!("`Last-Event-ID` {what}."));
+    let refused = RefusedRequest::new(Kind::MalformedRequest, format!("`Last-Event-ID` {what}."));
     refused.fact("field", "Last-Event-ID").fact("constraint", "format").into()
 }
 

@@ -11,7 +11,7 @@ use forgerun_core::catalog::Kind;
 use forgerun_core::history::Event;
 use forgerun_core::id::{ClientId, EventId};
 use forgerun_core::job::Job;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use tracing::debug;
 
 use super::feed::{Backlog, EventSource, Feed, StreamContent};
@@ -157,7 +157,8 @@ pub(crate) fn admit(app: &App, exchange: &Exchange, caller: &Caller) -> Result<S
     let permit = app.hub.admit(caller.client, max);
     permit.ok_or_else(|| {
         debug!(request_id = exchange.request_id(), client_id = %caller.client, "too many streams");
-        let refused = Refused::new(Kind::RateLimited, format!("The client has {max} streams open already."));
+        let refused =
+            RefusedRequest::new(Kind::RateLimited, format!("The client has {max} streams open already."));
         let refused = refused.fact("max_streams_per_client", max);
         refused.limited(max as u64, "at once", STREAMS_FULL_AFTER_S).into()
     })

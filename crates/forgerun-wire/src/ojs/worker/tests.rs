@@ -8,7 +8,7 @@ fn id() -> JobId {
     ID.parse().unwrap()
 }
 
-fn kind<T>(read: Result<T, Box<Refused>>) -> Option<Kind> {
+fn kind<T>(read: Result<T, Box<RefusedRequest>>) -> Option<Kind> {
     read.err().map(|refused| refused.kind)
 }
 
@@ -212,7 +212,7 @@ fn a_failure_is_taken_whatever_its_words_are_and_a_result_only_if_it_can_be_read
 
 #[test]
 fn a_member_that_was_meant_to_be_another_is_named() {
-    let told = |refused: Box<crate::problem::Refused>| refused.detail.to_string();
+    let told = |refused: Box<crate::problem::RefusedRequest>| refused.detail.to_string();
     let fetch = told(read_fetch(br#"{"queue":"mail"}"#).unwrap_err());
     assert!(fetch.contains("did you mean `queues`?"), "{fetch}");
     let progress = told(read_progress(br#"{"id":"x","progress":0.5}"#, None).unwrap_err());
