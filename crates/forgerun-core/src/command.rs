@@ -55,8 +55,8 @@ pub use schedule::{DueTick, Firing, PutSchedule, ResumeSchedule, ScheduleCommand
 pub use schema::SchemaCommand;
 pub use sink::{SinkCommand, SinkReport, SinkTake};
 pub use webhook::{
-    DeliveryCommand, OwnedWebhook, SendResult, Settle, SigningCommand, Take, Taken, WebhookChange,
-    WebhookCommand,
+    ClaimedDeliveries, DeliveryClaim, DeliveryCommand, OwnedWebhook, SendResult, Settle, SigningCommand,
+    WebhookChange, WebhookCommand,
 };
 pub use worker::{Heartbeat, HeartbeatAnswer, WorkerCommand, WorkerLost};
 pub use workflow::{NewStep, NewWorkflow};
@@ -71,7 +71,7 @@ pub enum Command {
     /// A worker wants work.
     Claim(Claim),
     /// The worker has begun.
-    Start(Held),
+    Start(HeldJob),
     /// A result, sent before the attempt ends.
     Upload(Upload),
     /// A sign of life, perhaps with news.
@@ -83,7 +83,7 @@ pub enum Command {
     /// The attempt at a batch ended: how, follows from its items.
     Conclude(Conclude),
     /// The worker gives the job back without an outcome.
-    HandBack(Held),
+    HandBack(HeldJob),
     /// The same, and the job is not claimable before the delay is over.
     Snooze(Snooze),
     /// Call a job off.
@@ -245,7 +245,7 @@ impl WorkerKind {
 
 /// How a worker proves that it holds the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Holder {
+pub enum LeaseProof {
     /// By the fencing token of its claim.
     Token(u64),
     /// By its name, as the claim gave it.
@@ -256,11 +256,11 @@ pub enum Holder {
 
 /// A job, and who claims to hold it.
 #[derive(Clone, Debug)]
-pub struct Held {
+pub struct HeldJob {
     /// Which job.
     pub job: JobId,
     /// The proof.
-    pub holder: Holder,
+    pub proof: LeaseProof,
     /// The client that the worker works for; `None` for our own worker and for the operator's.
     pub client: Option<ClientId>,
 }
@@ -278,7 +278,7 @@ pub struct Owned {
 #[derive(Clone, Debug)]
 pub struct Extend {
     /// Which job, and the proof.
-    pub held: Held,
+    pub held: HeldJob,
     /// Hold it for this long from now; `None` for as long as the claim said.
     pub lease: Option<Duration>,
     /// News that is no change of state.
@@ -303,7 +303,7 @@ pub enum Note {
 #[derive(Clone, Debug)]
 pub struct Succeed {
     /// Which job, and the proof.
-    pub held: Held,
+    pub held: HeldJob,
     /// What came out of it.
     pub output: Option<Arc<Output>>,
 }
@@ -312,7 +312,7 @@ pub struct Succeed {
 #[derive(Clone, Debug)]
 pub struct Upload {
     /// Which job, and the proof.
-    pub held: Held,
+    pub held: HeldJob,
     /// The result.
     pub output: Arc<Output>,
 }
@@ -370,7 +370,7 @@ pub struct Blob {
 #[derive(Clone, Debug)]
 pub struct Snooze {
     /// Which job, and the proof.
-    pub held: Held,
+    pub held: HeldJob,
     /// How long nobody may claim it; at most [`limits::RETRY_DELAY_MAX`].
     pub delay: Duration,
 }
@@ -379,7 +379,7 @@ pub struct Snooze {
 #[derive(Clone, Debug)]
 pub struct Fail {
     /// Which job, and the proof.
-    pub held: Held,
+    pub held: HeldJob,
     /// What went wrong.
     pub error: WorkError,
 }
@@ -388,7 +388,7 @@ pub struct Fail {
 #[derive(Clone, Debug)]
 pub struct Conclude {
     /// Which job, and the proof.
-    pub held: Held,
+    pub held: HeldJob,
     /// How every item ended, in order, whether in this attempt or in one before.
     pub ends: Arc<[ItemEnd]>,
 }
@@ -535,7 +535,7 @@ pub enum Answer {
     /// The delivery as it stands.
     Delivery(Box<Delivery>),
     /// What a courier got.
-    Taken(Taken),
+    Taken(ClaimedDeliveries),
     /// So many deliveries will be sent again.
     Redelivered {
         /// How many.

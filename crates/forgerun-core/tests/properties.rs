@@ -9,7 +9,7 @@ mod world;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use forgerun_core::command::{Answer, Command, FailureCommand, Holder, WorkerKind};
+use forgerun_core::command::{Answer, Command, FailureCommand, LeaseProof, WorkerKind};
 use forgerun_core::history::{EventKind, JournalEntry, RetryStatus};
 use forgerun_core::id::{ClientId, JobId};
 use forgerun_core::job::Parked;
@@ -177,7 +177,7 @@ fn nobody_holds_an_attempt_twice(memory: &mut Memory, commands: &[Command], chan
             Command::Fail(fail) => &fail.held,
             _ => continue,
         };
-        if let (Answer::Done(_), Holder::Token(token)) = (answer, &held.holder) {
+        if let (Answer::Done(_), LeaseProof::Token(token)) = (answer, &held.proof) {
             assert_eq!(memory.tokens.get(&held.job), Some(token), "only the newest holder is heard");
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use forgerun_core::catalog::Kind;
 use forgerun_core::command::{
-    Claim, Extend, Fail, Held, Holder, Output, RedriveCommand, RedriveStep, RedriveTarget, Succeed,
+    Claim, Extend, Fail, HeldJob, LeaseProof, Output, RedriveCommand, RedriveStep, RedriveTarget, Succeed,
     WorkError, WorkerKind,
 };
 use forgerun_core::failure::FailureId;
@@ -108,7 +108,7 @@ enum Ending {
 }
 
 async fn carry_out(engine: Engine, job: Job, stop: CancellationToken) {
-    let held = Held { job: job.id, holder: Holder::Token(job.fence), client: Some(CLIENT) };
+    let held = HeldJob { job: job.id, proof: LeaseProof::Token(job.fence), client: Some(CLIENT) };
     let ending = tokio::select! {
         biased;
         () = stop.cancelled() => {
@@ -141,7 +141,7 @@ async fn carry_out(engine: Engine, job: Job, stop: CancellationToken) {
 }
 
 /// Ends it for good: nobody tries it again by itself.
-fn failing(held: Held, message: &str) -> Command {
+fn failing(held: HeldJob, message: &str) -> Command {
     let error =
         WorkError { verdict: Some(RetryVerdict::Discard), ..WorkError::new(Kind::HandlerError, message) };
     Command::Fail(Fail { held, error })
@@ -154,7 +154,7 @@ fn summary(redrive: &Redrive) -> String {
     )
 }
 
-async fn drive(engine: &Engine, job: &Job, held: &Held) -> Result<Ending, Error> {
+async fn drive(engine: &Engine, job: &Job, held: &HeldJob) -> Result<Ending, Error> {
     let store = engine.store();
     let Some(failure) = job.head.tags.first().and_then(|tag| tag.parse::<FailureId>().ok()) else {
         return Ok(Ending::Unknown);
@@ -260,7 +260,7 @@ fn n_in_one_step(jobs: &[Job]) -> usize {
 }
 
 /// Waits, with signs of life.
-async fn rest(engine: &Engine, held: &Held, mut span: Duration) -> Result<(), Error> {
+async fn rest(engine: &Engine, held: &HeldJob, mut span: Duration) -> Result<(), Error> {
     while !span.is_zero() {
         let nap = span.min(SIGN_OF_LIFE);
         engine.clock().sleep(nap).await;

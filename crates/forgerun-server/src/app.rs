@@ -31,13 +31,13 @@ use crate::config::{AuthMode, Config, JobReportStatus, RetryMode};
 use crate::edge::results::{DownloadPlaces, ReadyResults, UploadPlaces};
 use crate::edge::sse::Hub;
 use crate::edge::{ApiKeyCache, BodyCache, ByteBudget, Limiter, Sessions, Unwritten};
-#[cfg(feature = "grpc")]
-use crate::held_jobs::{HeldJobs, HoldObserver};
 use crate::limits::{NODE_BEAT, NODE_BEAT_MIN, READY_TIMEOUT, WEBHOOK_LEASE_MARGIN};
 use crate::metrics::Metrics;
 use crate::own_clients::DEFAULT_CLIENT;
 use crate::schemas::SchemaCache;
 use crate::sinks::SinkSet;
+#[cfg(feature = "grpc")]
+use crate::streamed_jobs::{StreamObserver, StreamedJobs};
 use crate::tallies::NodeNews;
 use crate::traces::{CommitObserver, Traces};
 use crate::webhooks::{Sender, SenderOptions, SharedCourier, SigningKeys, WebhookCourier};
@@ -104,7 +104,7 @@ pub struct App {
     pub hub: Hub,
     /// What workers hold whom streams feed.
     #[cfg(feature = "grpc")]
-    pub held_jobs: Arc<HeldJobs>,
+    pub streamed_jobs: Arc<StreamedJobs>,
     /// Who asks when nobody says, in open mode.
     pub default_client: Option<ClientId>,
     /// Where jobs wait that name no queue.
@@ -153,9 +153,9 @@ impl App {
             None => metrics.clone(),
         };
         #[cfg(feature = "grpc")]
-        let held_jobs = Arc::new(HeldJobs::default());
+        let streamed_jobs = Arc::new(StreamedJobs::default());
         #[cfg(feature = "grpc")]
-        let counts: Arc<dyn Observer> = Arc::new(HoldObserver { counts, held: held_jobs.clone() });
+        let counts: Arc<dyn Observer> = Arc::new(StreamObserver { counts, held: streamed_jobs.clone() });
         let options = Options { observer: counts, ..engine_options(&config) };
         let engine = Engine::start(store, clock.clone(), Arc::new(outcomes.clone()), options);
         let default_client = match config.auth.mode {
@@ -171,7 +171,7 @@ impl App {
             me: me.clone(),
             hub,
             #[cfg(feature = "grpc")]
-            held_jobs,
+            streamed_jobs,
             limiter: Limiter::new(&config.limits),
             worker_limiter: Limiter::of_workers(&config.limits),
             bridge_limiter: Limiter::of_bridge(&config.limits, config.amqp.rate_per_minute),

@@ -14,7 +14,7 @@
 //! - `workflows`: begun and read, whichever dialect they come by.
 //! - `cleanup`: retention, once and now; `migrate`: the schema, once and now.
 //! - `bench`: how fast it is, here and now.
-//! - `held_jobs`: which jobs the workers of streams still hold.
+//! - `streamed_jobs`: which jobs the workers of streams still hold.
 //! - `schemas`: what arguments of a job type must look like.
 //! - `limits`: bounds that nobody needs to configure.
 //!
@@ -34,8 +34,6 @@ pub mod connections;
 pub mod dialects;
 pub mod documents;
 pub mod edge;
-#[cfg(feature = "grpc")]
-mod held_jobs;
 mod http_client;
 pub mod limits;
 pub mod metrics;
@@ -47,6 +45,8 @@ pub mod schedules;
 pub mod schemas;
 mod serve;
 pub mod sinks;
+#[cfg(feature = "grpc")]
+mod streamed_jobs;
 pub mod submission;
 pub mod tallies;
 pub mod telemetry;

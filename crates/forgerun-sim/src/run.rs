@@ -310,10 +310,10 @@ async fn reckon_journal(context: &SimContext, store: &dyn Store) {
 
 /// Long after the end, nobody can end a job again.
 async fn reckon_refusals(context: &SimContext, store: &dyn Store) {
-    use forgerun_core::command::{Held, Holder, Succeed};
+    use forgerun_core::command::{HeldJob, LeaseProof, Succeed};
     let Some(engine) = context.nodes.any() else { return };
     for job in all_jobs(store).await.into_iter().take(3) {
-        let held = Held { job: job.id, holder: Holder::Token(job.fence), client: None };
+        let held = HeldJob { job: job.id, proof: LeaseProof::Token(job.fence), client: None };
         match engine.act(Command::Succeed(Succeed { held, output: None })).await {
             Err(Error::Refused(
                 Refusal::AlreadyCompleted(_)

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use forgerun_core::catalog::Kind;
 use forgerun_core::command::{
-    Claim, Extend, Fail, Heartbeat, Held, Holder, Note, Output, Refusal, Succeed, WorkError, WorkerCommand,
-    WorkerKind,
+    Claim, Extend, Fail, Heartbeat, HeldJob, LeaseProof, Note, Output, Refusal, Succeed, WorkError,
+    WorkerCommand, WorkerKind,
 };
 use forgerun_core::id::{ClientId, JobId};
 use forgerun_core::job::{Job, Name};
@@ -75,14 +75,14 @@ async fn work(context: &SimContext, job: Job) {
         5 => WorkerBehaviour::GivesBack,
         _ => WorkerBehaviour::Good,
     };
-    let holder = match context.sabotage {
-        Some(Sabotage::FencingOff) => Holder::Anyone,
-        _ => Holder::Token(job.fence),
+    let proof = match context.sabotage {
+        Some(Sabotage::FencingOff) => LeaseProof::Anyone,
+        _ => LeaseProof::Token(job.fence),
     };
     if context.world.chance(100) {
         meddle(context, &job).await;
     }
-    let held = Held { job: job.id, holder, client: Some(job.head.client) };
+    let held = HeldJob { job: job.id, proof, client: Some(job.head.client) };
     if context.world.chance(300) {
         beat(context, &job, &held).await;
     }
@@ -121,7 +121,7 @@ async fn meddle(context: &SimContext, job: &Job) {
         Some(Sabotage::OwnershipOff) => None,
         _ => Some(ClientId::from_u128(job.head.client.as_u128() + 1000)),
     };
-    let held = Held { job: job.id, holder: Holder::Token(job.fence), client: stranger };
+    let held = HeldJob { job: job.id, proof: LeaseProof::Token(job.fence), client: stranger };
     match report(context, Command::Succeed(Succeed { held, output: None })).await {
         Err(Error::Refused(Refusal::Foreign | Refusal::NotFound)) => {}
         Ok(_) | Err(Error::Refused(_)) => {
@@ -132,7 +132,7 @@ async fn meddle(context: &SimContext, job: &Job) {
 }
 
 /// A heartbeat that lists a job it holds, and one that nobody has.
-async fn beat(context: &SimContext, job: &Job, held: &Held) {
+async fn beat(context: &SimContext, job: &Job, held: &HeldJob) {
     let Some(engine) = context.nodes.any() else { return };
     let Some(name) = job.lease.as_ref().map(|lease| lease.worker.clone()) else { return };
     let nobodys = JobId::from_u128(u128::from(context.world.roll()));
@@ -140,7 +140,7 @@ async fn beat(context: &SimContext, job: &Job, held: &Held) {
         worker: WorkerId { owner: job.head.owner(), name },
         state: None,
         facts: WorkerFacts::default(),
-        jobs: vec![(job.id, held.holder.clone()), (nobodys, Holder::Anyone)],
+        jobs: vec![(job.id, held.proof.clone()), (nobodys, LeaseProof::Anyone)],
         lease: None,
     };
     if let Ok(Answer::Heartbeat(answer)) = engine.run(Command::Worker(WorkerCommand::Heartbeat(beat))).await
@@ -150,7 +150,7 @@ async fn beat(context: &SimContext, job: &Job, held: &Held) {
     }
 }
 
-fn end(context: &SimContext, held: Held) -> Command {
+fn end(context: &SimContext, held: HeldJob) -> Command {
     if context.world.chance(650) {
         let output = context.world.chance(500).then(|| {
             let bytes = vec![1; context.world.below(limits::NAME_BYTES_MAX as u64) as usize];

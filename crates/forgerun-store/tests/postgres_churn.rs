@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use forgerun_core::command::{Claim, Held, Holder, NewJob, Submit, Succeed, WorkerKind};
+use forgerun_core::command::{Claim, HeldJob, LeaseProof, NewJob, Submit, Succeed, WorkerKind};
 use forgerun_core::id::{ClientId, JobId};
 use forgerun_core::item::ItemEnd;
 use forgerun_core::job::{Head, Input, Job, Name};
@@ -117,7 +117,7 @@ fn claim() -> Command {
 fn succeed(answer: &Answer) -> Vec<Command> {
     let Answer::Claimed { jobs, .. } = answer else { panic!("not claimed: {answer:?}") };
     let succeed = |job: &Job| {
-        let held = Held { job: job.id, holder: Holder::Token(job.fence), client: None };
+        let held = HeldJob { job: job.id, proof: LeaseProof::Token(job.fence), client: None };
         Command::Succeed(Succeed { held, output: None })
     };
     jobs.iter().map(succeed).collect()

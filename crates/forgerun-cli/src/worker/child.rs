@@ -12,7 +12,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use forgerun_client::worker::{Canceled, Context, Failure, Spool, SpoolError, Taken};
+use forgerun_client::worker::{Canceled, ClaimedJob, Context, Failure, Spool, SpoolError};
 use forgerun_client::{Clock, SystemClock, limits};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
@@ -67,7 +67,7 @@ impl Drop for Group {
 }
 
 impl Child {
-    pub(super) fn start(exec: &Exec, job: &Taken, files: &JobFiles) -> io::Result<Child> {
+    pub(super) fn start(exec: &Exec, job: &ClaimedJob, files: &JobFiles) -> io::Result<Child> {
         let mut command = Command::new(&exec.program);
         command.args(&exec.arguments).process_group(0).kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -92,7 +92,7 @@ impl Child {
     }
 
     /// Waits for the end, or brings it about.
-    pub(super) async fn wait(mut self, exec: &Exec, job: &Taken, context: &Context) -> Ended {
+    pub(super) async fn wait(mut self, exec: &Exec, job: &ClaimedJob, context: &Context) -> Ended {
         let stdin = self.process.stdin.take().map(|pipe| tokio::spawn(write(pipe, job.input().to_owned())));
         let (too_much, mut overflow) = watch::channel(false);
         let (enough, stop_reading) = watch::channel(false);

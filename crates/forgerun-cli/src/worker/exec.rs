@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
 
-use forgerun_client::worker::{Context, Failure, Handler, Output, Taken};
+use forgerun_client::worker::{ClaimedJob, Context, Failure, Handler, Output};
 
 use super::child::{Child, Ended};
 use super::files::JobFiles;
@@ -27,7 +27,7 @@ pub(super) struct Exec {
 impl Handler for Exec {
     fn run(
         &self,
-        job: Taken,
+        job: ClaimedJob,
         context: Context,
     ) -> Pin<Box<dyn Future<Output = Result<Output, Failure>> + Send>> {
         let exec = self.clone();
@@ -36,7 +36,7 @@ impl Handler for Exec {
 }
 
 impl Exec {
-    async fn work(&self, job: &Taken, context: &Context) -> Result<Output, Failure> {
+    async fn work(&self, job: &ClaimedJob, context: &Context) -> Result<Output, Failure> {
         let not_started =
             |error| Failure::new(format!("could not start {}: {error}", self.program.display())).retry();
         let files = JobFiles::create(job).map_err(not_started)?;

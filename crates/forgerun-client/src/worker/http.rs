@@ -21,7 +21,7 @@ use super::handler::{Context, Failure, Handler, Output};
 use super::spool::{Spool, SpoolError};
 use crate::error::{Error, parse_retry_after};
 use crate::limits::{ERROR_BYTES_MAX, HTTP_WORK_MAX, OUTPUT_BYTES_MAX};
-use crate::ojs::Taken;
+use crate::ojs::ClaimedJob;
 use crate::transport::{Answer, Body, Bounds, Class, Connector, Transport};
 
 /// What is signed: the id of the message, the seconds since 1970, the body. Gives the value of `webhook-signature`.
@@ -60,7 +60,7 @@ impl HttpHandler {
         self
     }
 
-    async fn call(&self, job: &Taken, context: &Context) -> Result<Output, Failure> {
+    async fn call(&self, job: &ClaimedJob, context: &Context) -> Result<Output, Failure> {
         let now = context.client.clock().now();
         let request = self.request(job, now)?;
         let sent = tokio::select! {
@@ -86,7 +86,7 @@ impl HttpHandler {
         Ok(spool.finish(content_type.as_deref()).await?)
     }
 
-    fn request(&self, job: &Taken, now: SystemTime) -> Result<Request<Body>, Failure> {
+    fn request(&self, job: &ClaimedJob, now: SystemTime) -> Result<Request<Body>, Failure> {
         let body = match self.envelope {
             true => enveloped(job)?.into(),
             false => Bytes::copy_from_slice(job.input().as_bytes()),
@@ -129,7 +129,7 @@ impl HttpHandler {
 impl Handler for HttpHandler {
     fn run(
         &self,
-        job: Taken,
+        job: ClaimedJob,
         context: Context,
     ) -> Pin<Box<dyn Future<Output = Result<Output, Failure>> + Send>> {
         let handler = self.clone();
@@ -138,7 +138,7 @@ impl Handler for HttpHandler {
 }
 
 /// A job with its input and the results of the steps that it waited for.
-fn enveloped(job: &Taken) -> Result<Vec<u8>, Failure> {
+fn enveloped(job: &ClaimedJob) -> Result<Vec<u8>, Failure> {
     #[derive(Serialize)]
     struct Envelope<'a> {
         job: Value,

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{Held, Submit};
+use super::{HeldJob, Submit};
 use crate::failure::FailureId;
 use crate::id::{ExecutionId, JobId};
 use crate::redrive::Redrive;
@@ -28,7 +28,7 @@ pub enum RedriveCommand {
 #[derive(Clone, Debug)]
 pub struct RedriveStep {
     /// Its own job, and the proof that the asker holds it.
-    pub held: Held,
+    pub held: HeldJob,
     /// Of which group.
     pub failure: FailureId,
     /// The jobs that are tried again.

@@ -98,7 +98,7 @@ pub struct WebhookChange {
 #[derive(Clone, Debug)]
 pub enum DeliveryCommand {
     /// A courier wants deliveries that are due.
-    Take(Take),
+    Take(DeliveryClaim),
     /// A courier tells what became of one.
     Settle(Box<Settle>),
     /// Send it again, though it was delivered or given up; or now, though it waits.
@@ -112,7 +112,7 @@ pub enum DeliveryCommand {
 
 /// A courier wants deliveries that are due.
 #[derive(Clone, Debug)]
-pub struct Take {
+pub struct DeliveryClaim {
     /// At most so many, those put off included.
     pub limit: usize,
     /// They may be taken by others after this long.
@@ -176,7 +176,7 @@ pub enum SigningCommand {
 
 /// What a courier got.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
+pub struct ClaimedDeliveries {
     /// The longest due first.
     pub deliveries: Vec<Delivery>,
     /// The webhooks among their endpoints, where they still exist.

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::Holder;
+use super::LeaseProof;
 use crate::id::JobId;
 use crate::worker::{Worker, WorkerFacts, WorkerId, WorkerState};
 
@@ -44,7 +44,7 @@ pub struct Heartbeat {
     /// What it says about itself.
     pub facts: WorkerFacts,
     /// The jobs it works on, each with the proof. A job that it does not hold is passed over.
-    pub jobs: Vec<(JobId, Holder)>,
+    pub jobs: Vec<(JobId, LeaseProof)>,
     /// Hold them for this long from now; `None` for as long as the claim said.
     pub lease: Option<Duration>,
 }

@@ -4,7 +4,7 @@ use alloc::string::ToString;
 
 use super::working_set::{Slot, WorkingSet};
 use crate::checkpoint::Checkpoint;
-use crate::command::{Answer, CheckpointCommand, Holder, Refusal};
+use crate::command::{Answer, CheckpointCommand, LeaseProof, Refusal};
 use crate::id::JobId;
 use crate::record::Stored;
 use crate::rows::Wants;
@@ -28,13 +28,13 @@ impl WorkingSet<'_> {
 
     /// A worker that lost its lease must not write over what the next one saves.
     fn check_holder(&self, slot: Slot, command: &CheckpointCommand) -> Result<(), Refusal> {
-        match (command, &command.held().holder) {
-            (_, Holder::Anyone) => Ok(()),
+        match (command, &command.held().proof) {
+            (_, LeaseProof::Anyone) => Ok(()),
             (CheckpointCommand::Save { held, .. }, _) => self.held(held).map(drop),
-            (CheckpointCommand::Delete(_), Holder::Token(token)) if *token != self.job(slot).fence => {
+            (CheckpointCommand::Delete(_), LeaseProof::Token(token)) if *token != self.job(slot).fence => {
                 Err(Refusal::LeaseLost)
             }
-            (CheckpointCommand::Delete(_), Holder::Token(_) | Holder::Worker(_)) => Ok(()),
+            (CheckpointCommand::Delete(_), LeaseProof::Token(_) | LeaseProof::Worker(_)) => Ok(()),
         }
     }
 

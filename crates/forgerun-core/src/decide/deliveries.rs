@@ -6,7 +6,9 @@
 use alloc::vec::Vec;
 
 use super::working_set::{Slot, WorkingSet};
-use crate::command::{Answer, DeliveryCommand, Refusal, SendResult, Settle, Take, Taken};
+use crate::command::{
+    Answer, ClaimedDeliveries, DeliveryClaim, DeliveryCommand, Refusal, SendResult, Settle,
+};
 use crate::delivery::{
     Delivery, DeliveryAttempt, DeliveryFailure, DeliveryPolicy, DeliveryStage, DeliverySubject, Endpoint,
 };
@@ -86,9 +88,10 @@ impl WorkingSet<'_> {
         }
     }
 
-    fn take_deliveries(&mut self, take: &Take) -> Taken {
+    fn take_deliveries(&mut self, take: &DeliveryClaim) -> ClaimedDeliveries {
         let limit = take.limit.min(limits::TAKE_MAX);
-        let mut taken = Taken { more: self.outbox.due.len() >= limit, ..Taken::default() };
+        let mut taken =
+            ClaimedDeliveries { more: self.outbox.due.len() >= limit, ..ClaimedDeliveries::default() };
         let rest = self.outbox.due.split_off(self.outbox.due.len().min(limit));
         let until = self.now + take.lease;
         for id in core::mem::replace(&mut self.outbox.due, rest) {

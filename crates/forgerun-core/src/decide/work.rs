@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use super::working_set::{Slot, WorkingSet, millis};
 use crate::catalog::Kind;
-use crate::command::{Answer, Extend, Fail, Held, Note, Output, Refusal, Succeed, Upload, WorkError};
+use crate::command::{Answer, Extend, Fail, HeldJob, Note, Output, Refusal, Succeed, Upload, WorkError};
 use crate::history::{EventKind, RetryStatus};
 use crate::job::{AttemptError, ResultNote, bounded, earliest};
 use crate::limits;
@@ -18,7 +18,7 @@ use crate::state::{Cause, State};
 use crate::time::Time;
 
 impl WorkingSet<'_> {
-    pub(super) fn start(&mut self, held: &Held) -> Result<Answer, Refusal> {
+    pub(super) fn start(&mut self, held: &HeldJob) -> Result<Answer, Refusal> {
         let slot = self.held(held)?;
         self.begin(slot)?;
         Ok(Answer::Done(self.job(slot).clone()))
@@ -185,7 +185,7 @@ impl WorkingSet<'_> {
     }
 
     /// Puts a job back on its shelf, claimable after `delay`.
-    pub(super) fn hand_back(&mut self, held: &Held, delay: Duration) -> Result<Answer, Refusal> {
+    pub(super) fn hand_back(&mut self, held: &HeldJob, delay: Duration) -> Result<Answer, Refusal> {
         let slot = self.held(held)?;
         let delay = delay.min(limits::RETRY_DELAY_MAX);
         match self.job(slot).state {

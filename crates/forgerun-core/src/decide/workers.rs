@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::working_set::{Slot, WorkingSet};
 use crate::catalog::Kind;
 use crate::command::{
-    Answer, Claim, Heartbeat, HeartbeatAnswer, Held, Refusal, WorkError, WorkerCommand, WorkerKind,
+    Answer, Claim, Heartbeat, HeartbeatAnswer, HeldJob, Refusal, WorkError, WorkerCommand, WorkerKind,
     WorkerLost,
 };
 use crate::id::JobId;
@@ -73,9 +73,9 @@ impl WorkingSet<'_> {
         let known: Option<Worker> = self.record(heartbeat.worker.key());
         let mut worker = known.unwrap_or_else(|| Worker::new(heartbeat.worker.clone(), now));
         let (mut extended, mut canceled) = (Vec::new(), Vec::new());
-        for (job, holder) in heartbeat.jobs.iter().take(limits::WORKER_JOBS_MAX) {
+        for (job, proof) in heartbeat.jobs.iter().take(limits::WORKER_JOBS_MAX) {
             let client = Some(heartbeat.worker.owner.client);
-            match self.held(&Held { job: *job, holder: holder.clone(), client }) {
+            match self.held(&HeldJob { job: *job, proof: proof.clone(), client }) {
                 Ok(slot) => {
                     self.prolong(slot, heartbeat.lease);
                     extended.push(*job);
@@ -140,8 +140,8 @@ impl WorkingSet<'_> {
     fn held_by(&self, job: JobId, worker: &WorkerId) -> Option<Slot> {
         let slot = self.find(job)?;
         let job = self.job(slot);
-        let holder = job.lease.as_ref().map(|lease| &lease.worker);
-        (job.state.is_active() && job.head.client == worker.owner.client && holder == Some(&worker.name))
+        let proof = job.lease.as_ref().map(|lease| &lease.worker);
+        (job.state.is_active() && job.head.client == worker.owner.client && proof == Some(&worker.name))
             .then_some(slot)
     }
 

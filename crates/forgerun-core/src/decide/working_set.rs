@@ -9,7 +9,7 @@ use super::outbox::Outbox;
 use super::records::Records;
 use super::workflows::Workflows;
 use crate::client::{ApiKey, Client};
-use crate::command::{Answer, Held, Holder, Owned, Refusal};
+use crate::command::{Answer, HeldJob, LeaseProof, Owned, Refusal};
 use crate::decide::Batch;
 use crate::failure::{FailureGroup, FailureId};
 use crate::history::{Event, EventKind, JournalEntry, RetryStatus};
@@ -208,13 +208,13 @@ impl<'a> WorkingSet<'a> {
     /// The job that a worker holds, or why it does not.
     ///
     /// A lease that has run out but was not taken back yet still counts: nobody else has the job.
-    pub(super) fn held(&self, held: &Held) -> Result<Slot, Refusal> {
+    pub(super) fn held(&self, held: &HeldJob) -> Result<Slot, Refusal> {
         let slot = self.owned(&Owned { job: held.job, client: held.client })?;
         let job = self.job(slot);
-        let holds = match &held.holder {
-            Holder::Token(token) => *token == job.fence,
-            Holder::Worker(worker) => job.lease.as_ref().is_none_or(|lease| lease.worker == *worker),
-            Holder::Anyone => true,
+        let holds = match &held.proof {
+            LeaseProof::Token(token) => *token == job.fence,
+            LeaseProof::Worker(worker) => job.lease.as_ref().is_none_or(|lease| lease.worker == *worker),
+            LeaseProof::Anyone => true,
         };
         match job.state {
             // No worker holds a workflow.

@@ -7,8 +7,8 @@ use std::vec::Vec;
 
 use forgerun_core::catalog::Kind;
 use forgerun_core::command::{
-    Answer, Cancel, Claim, Command, Conclude, Extend, Fail, Held, Holder, Idempotency, NewJob, Note, Output,
-    Owned, QueueChange, QueueCommand, Refusal, Retry, Submit, Succeed, WorkError, WorkerKind,
+    Answer, Cancel, Claim, Command, Conclude, Extend, Fail, HeldJob, Idempotency, LeaseProof, NewJob, Note,
+    Output, Owned, QueueChange, QueueCommand, Refusal, Retry, Submit, Succeed, WorkError, WorkerKind,
 };
 use forgerun_core::id::{ClientId, ExecutionId, JobId};
 use forgerun_core::item::{ItemEnd, ItemError, Items};
@@ -101,8 +101,8 @@ pub(crate) fn claim_as(queues: &str, limit: usize, set: impl FnOnce(&mut Claim))
     Command::Claim(claim)
 }
 
-fn held(n: u128, token: u64) -> Held {
-    Held { job: id(n), holder: Holder::Token(token), client: None }
+fn held(n: u128, token: u64) -> HeldJob {
+    HeldJob { job: id(n), proof: LeaseProof::Token(token), client: None }
 }
 
 pub(crate) fn start(n: u128, token: u64) -> Command {

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use forgerun_core::command::{Claim, DeliveryCommand, Take};
+use forgerun_core::command::{Claim, DeliveryClaim, DeliveryCommand};
 use forgerun_core::delivery::{Chain, Delivery};
 use forgerun_core::set_aside::{RowId, Unreadable};
 use forgerun_core::{Answer, Changes, Command, Rows, Wants};
@@ -109,7 +109,7 @@ fn smaller(command: &Command) -> Option<Command> {
     match command {
         Command::Due(limit @ 2..) => Some(Command::Due(limit / 2)),
         Command::Delivery(DeliveryCommand::Take(take)) if take.limit > 1 => {
-            let take = Take { limit: take.limit / 2, ..take.clone() };
+            let take = DeliveryClaim { limit: take.limit / 2, ..take.clone() };
             Some(Command::Delivery(DeliveryCommand::Take(take)))
         }
         _ => None,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use forgerun_core::command::{DeliveryCommand, SendResult, Settle, Take, Taken};
+use forgerun_core::command::{ClaimedDeliveries, DeliveryClaim, DeliveryCommand, SendResult, Settle};
 use forgerun_core::delivery::{Delivery, DeliveryFailure, DeliverySubject, Endpoint};
 use forgerun_core::id::{ExecutionId, JobId, WebhookId};
 use forgerun_core::job::Job;
@@ -116,9 +116,9 @@ impl DeliveryRunner {
         true
     }
 
-    fn take(&self, now: Time) -> Take {
+    fn take(&self, now: Time) -> DeliveryClaim {
         let limit = self.endpoints.room().min(limits::TAKE_MAX);
-        Take { limit, lease: self.options.lease, closed: self.endpoints.closed(now) }
+        DeliveryClaim { limit, lease: self.options.lease, closed: self.endpoints.closed(now) }
     }
 
     fn found(&mut self, found: Result<Result<TakeResult, Error>, JoinError>) {
@@ -263,7 +263,7 @@ async fn settle_until(engine: Engine, settle: Settle, until: Time) {
 }
 
 /// Looks, and waits a while before it tells that the store failed.
-async fn look_in_time(engine: Engine, take: Take) -> Result<TakeResult, Error> {
+async fn look_in_time(engine: Engine, take: DeliveryClaim) -> Result<TakeResult, Error> {
     let found = look(&engine, take).await;
     if found.is_err() {
         engine.clock().sleep(PAUSE).await;
@@ -272,7 +272,7 @@ async fn look_in_time(engine: Engine, take: Take) -> Result<TakeResult, Error> {
 }
 
 /// Looks whether something is due, and takes it.
-async fn look(engine: &Engine, take: Take) -> Result<TakeResult, Error> {
+async fn look(engine: &Engine, take: DeliveryClaim) -> Result<TakeResult, Error> {
     // Cleared before the look, so that a moment set during it is kept.
     engine.delivery_alarm().clear();
     match engine.store().next_delivery().await? {
@@ -295,7 +295,7 @@ async fn look(engine: &Engine, take: Take) -> Result<TakeResult, Error> {
 }
 
 /// Brings together what a courier needs to know.
-async fn load(engine: &Engine, taken: Taken) -> Result<TakeResult, Error> {
+async fn load(engine: &Engine, taken: ClaimedDeliveries) -> Result<TakeResult, Error> {
     let webhooks: BTreeMap<WebhookId, Arc<Webhook>> =
         taken.webhooks.into_iter().map(|webhook| (webhook.id, Arc::new(webhook))).collect();
     let ids: BTreeSet<JobId> = taken.deliveries.iter().filter_map(Delivery::job).collect();

@@ -42,7 +42,7 @@ enum Pause {
 }
 
 /// What the holder of a sink knows.
-struct Holding {
+struct SinkHolder {
     fence: u64,
     position: SinkPosition,
     totals: SinkTotals,
@@ -55,9 +55,9 @@ struct Holding {
     complained_at: Option<Time>,
 }
 
-impl Holding {
-    fn new(sink: SinkCursor, now: Time) -> Holding {
-        Holding {
+impl SinkHolder {
+    fn new(sink: SinkCursor, now: Time) -> SinkHolder {
+        SinkHolder {
             fence: sink.fence,
             position: sink.position,
             totals: sink.totals,
@@ -170,15 +170,15 @@ impl SinkRunner {
         let feed =
             SinkFeed::new(self.engine.clone(), self.sink.clone(), cursor.position, self.options.chunk_max);
         let mut feed = SinkFeedTask(tokio::spawn(caught(feed.run(into))));
-        let mut holding = Holding::new(cursor, self.engine.now());
+        let mut holder = SinkHolder::new(cursor, self.engine.now());
         let pause = loop {
-            let wait = self.until_note(&holding);
+            let wait = self.until_note(&holder);
             let sent = tokio::select! {
                 biased;
                 () = self.stop.cancelled() => Err(Pause::Stopped),
-                () = self.engine.clock().sleep(wait) => self.note(&mut holding).await,
+                () = self.engine.clock().sleep(wait) => self.note(&mut holder).await,
                 chunk = chunks.recv() => match chunk {
-                    Some(chunk) => self.send(chunk, &mut holding).await,
+                    Some(chunk) => self.send(chunk, &mut holder).await,
                     None => Err(self.feed_ended(&mut feed).await),
                 },
             };
@@ -188,8 +188,7 @@ impl SinkRunner {
         };
         if let Pause::Stopped | Pause::GivenUp = pause {
             // Refused or not: whoever goes on finds a place that is not ahead.
-            let _ =
-                self.engine.commands().run(Command::Sink(SinkCommand::Leave(self.report(&holding)))).await;
+            let _ = self.engine.commands().run(Command::Sink(SinkCommand::Leave(self.report(&holder)))).await;
         }
         pause
     }
@@ -205,35 +204,35 @@ impl SinkRunner {
         }
     }
 
-    async fn send(&mut self, chunk: Chunk, holding: &mut Holding) -> Result<(), Pause> {
+    async fn send(&mut self, chunk: Chunk, holder: &mut SinkHolder) -> Result<(), Pause> {
         for wave in &chunk.waves {
-            self.send_wave(wave, holding).await?;
+            self.send_wave(wave, holder).await?;
         }
         SinkCounters::add(&self.counters.skipped, chunk.n_skipped);
-        holding.totals.skipped += chunk.n_skipped as u64;
-        holding.position = chunk.end;
-        holding.news = true;
+        holder.totals.skipped += chunk.n_skipped as u64;
+        holder.position = chunk.end;
+        holder.news = true;
         // A busy sink never waits, so it must be asked here.
-        if self.until_note(holding).is_zero() { self.note(holding).await } else { Ok(()) }
+        if self.until_note(holder).is_zero() { self.note(holder).await } else { Ok(()) }
     }
 
     /// Sends a wave until the broker has all of it, or another node may have more luck with it.
-    async fn send_wave(&mut self, wave: &[SinkEvent], holding: &mut Holding) -> Result<(), Pause> {
+    async fn send_wave(&mut self, wave: &[SinkEvent], holder: &mut SinkHolder) -> Result<(), Pause> {
         let began = self.engine.now();
         let mut wait = self.options.wait_base;
         loop {
-            match self.try_send(wave, holding).await? {
+            match self.try_send(wave, holder).await? {
                 Ok(sent) => {
-                    self.confirmed(wave, &sent, holding);
+                    self.confirmed(wave, &sent, holder);
                     return Ok(());
                 }
-                Err(error) => self.failed(&error, wait, holding),
+                Err(error) => self.failed(&error, wait, holder),
             }
             if self.engine.store().is_shared() && self.engine.now().since(began) >= self.options.lease {
                 tracing::info!(sink = self.sink.name(), "leaving the sink to another node, if there is one");
                 return Err(Pause::GivenUp);
             }
-            self.wait_out(wait, holding).await?;
+            self.wait_out(wait, holder).await?;
             wait = (wait * 2).min(self.options.wait_max);
         }
     }
@@ -242,13 +241,13 @@ impl SinkRunner {
     async fn try_send(
         &mut self,
         wave: &[SinkEvent],
-        holding: &mut Holding,
+        holder: &mut SinkHolder,
     ) -> Result<Result<SinkSent, SinkError>, Pause> {
         let sink = self.sink.clone();
         let mut sending = pin!(caught(async { sink.send(wave).await }));
         let mut late = self.engine.clock().sleep(self.options.send_timeout);
         loop {
-            let wait = self.until_note(holding);
+            let wait = self.until_note(holder);
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return Err(Pause::Stopped),
@@ -259,12 +258,12 @@ impl SinkRunner {
                     let text = format!("no confirmation within {} s", self.options.send_timeout.as_secs());
                     return Ok(Err(SinkError(text)));
                 }
-                () = self.engine.clock().sleep(wait) => self.note(holding).await?,
+                () = self.engine.clock().sleep(wait) => self.note(holder).await?,
             }
         }
     }
 
-    fn confirmed(&self, wave: &[SinkEvent], sent: &SinkSent, holding: &mut Holding) {
+    fn confirmed(&self, wave: &[SinkEvent], sent: &SinkSent, holder: &mut SinkHolder) {
         for (index, reason) in &sent.refused {
             let event = wave.get(*index);
             tracing::error!(
@@ -277,61 +276,61 @@ impl SinkRunner {
         let now = self.engine.now();
         SinkCounters::add(&self.counters.sent, sent.n_sent);
         SinkCounters::add(&self.counters.refused, sent.refused.len());
-        holding.totals.sent += sent.n_sent as u64;
-        holding.totals.refused += sent.refused.len() as u64;
+        holder.totals.sent += sent.n_sent as u64;
+        holder.totals.refused += sent.refused.len() as u64;
         if sent.n_sent > 0 {
-            holding.sent_at = Some(now);
+            holder.sent_at = Some(now);
         }
-        if let Some((since, _)) = holding.trouble.take() {
+        if let Some((since, _)) = holder.trouble.take() {
             let after_s = now.since(since).as_secs();
             tracing::info!(sink = self.sink.name(), after_s, "the sink sends again");
-            holding.complained_at = None;
-            holding.news = true;
+            holder.complained_at = None;
+            holder.news = true;
         }
     }
 
-    fn failed(&self, error: &SinkError, wait: Duration, holding: &mut Holding) {
+    fn failed(&self, error: &SinkError, wait: Duration, holder: &mut SinkHolder) {
         let now = self.engine.now();
         SinkCounters::add(&self.counters.errors, 1);
-        let since = holding.trouble.as_ref().map_or(now, |(since, _)| *since);
-        let is_new = holding.trouble.as_ref().is_none_or(|(_, message)| *message != error.0);
-        if is_new || holding.complained_at.is_none_or(|at| now.since(at) >= COMPLAIN_EVERY) {
+        let since = holder.trouble.as_ref().map_or(now, |(since, _)| *since);
+        let is_new = holder.trouble.as_ref().is_none_or(|(_, message)| *message != error.0);
+        if is_new || holder.complained_at.is_none_or(|at| now.since(at) >= COMPLAIN_EVERY) {
             let (failing_s, next_ms) = (now.since(since).as_secs(), wait.as_millis() as u64);
             tracing::warn!(sink = self.sink.name(), %error, failing_s, next_ms, "could not send; trying again");
-            holding.complained_at = Some(now);
+            holder.complained_at = Some(now);
         }
-        holding.trouble = Some((since, error.0.clone()));
-        holding.news |= is_new;
+        holder.trouble = Some((since, error.0.clone()));
+        holder.news |= is_new;
     }
 
     /// Waits before the next try, during which the sink stays held.
-    async fn wait_out(&mut self, span: Duration, holding: &mut Holding) -> Result<(), Pause> {
+    async fn wait_out(&mut self, span: Duration, holder: &mut SinkHolder) -> Result<(), Pause> {
         let mut over = self.engine.clock().sleep(span);
         loop {
-            let wait = self.until_note(holding);
+            let wait = self.until_note(holder);
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return Err(Pause::Stopped),
                 () = &mut over => return Ok(()),
-                () = self.engine.clock().sleep(wait) => self.note(holding).await?,
+                () = self.engine.clock().sleep(wait) => self.note(holder).await?,
             }
         }
     }
 
     /// How long the store need not hear of it.
-    fn until_note(&self, holding: &Holding) -> Duration {
-        let every = if holding.news { self.options.save_every } else { self.options.lease / 3 };
-        every.saturating_sub(self.engine.now().since(holding.noted_at))
+    fn until_note(&self, holder: &SinkHolder) -> Duration {
+        let every = if holder.news { self.options.save_every } else { self.options.lease / 3 };
+        every.saturating_sub(self.engine.now().since(holder.noted_at))
     }
 
     /// Writes how far the sink is, which also keeps it held.
-    async fn note(&self, holding: &mut Holding) -> Result<(), Pause> {
+    async fn note(&self, holder: &mut SinkHolder) -> Result<(), Pause> {
         let began = self.engine.now();
-        let report = SinkCommand::Report(self.report(holding));
+        let report = SinkCommand::Report(self.report(holder));
         match self.engine.commands().run(Command::Sink(report)).await {
             Ok(_) => {
-                holding.noted_at = began;
-                holding.news = false;
+                holder.noted_at = began;
+                holder.news = false;
                 Ok(())
             }
             Err(Error::Refused(Refusal::LeaseLost)) => {
@@ -340,7 +339,7 @@ impl SinkRunner {
             }
             Err(Error::Stopped) => Err(Pause::Stopped),
             // Another node may believe by now that this one is gone.
-            Err(_) if self.engine.now().since(holding.noted_at) >= self.options.lease => Err(Pause::Lost),
+            Err(_) if self.engine.now().since(holder.noted_at) >= self.options.lease => Err(Pause::Lost),
             Err(error) => {
                 tracing::debug!(sink = self.sink.name(), %error, "could not note how far the sink is");
                 self.engine.clock().sleep(PAUSE).await;
@@ -349,15 +348,15 @@ impl SinkRunner {
         }
     }
 
-    fn report(&self, holding: &Holding) -> SinkReport {
+    fn report(&self, holder: &SinkHolder) -> SinkReport {
         SinkReport {
             sink: self.name(),
-            fence: holding.fence,
+            fence: holder.fence,
             lease: self.options.lease,
-            position: holding.position,
-            totals: holding.totals,
-            sent_at: holding.sent_at,
-            trouble: holding.trouble.clone(),
+            position: holder.position,
+            totals: holder.totals,
+            sent_at: holder.sent_at,
+            trouble: holder.trouble.clone(),
         }
     }
 

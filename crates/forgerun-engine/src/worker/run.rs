@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forgerun_core::catalog::Kind;
-use forgerun_core::command::{Conclude, Extend, Fail, Held, Holder, Note, Output, Succeed, WorkError};
+use forgerun_core::command::{Conclude, Extend, Fail, HeldJob, LeaseProof, Note, Output, Succeed, WorkError};
 use forgerun_core::id::JobId;
 use forgerun_core::job::Job;
 use forgerun_core::time::Time;
@@ -28,7 +28,7 @@ const BEATS_PER_LEASE: u32 = 3;
 pub(super) struct Run {
     job: Job,
     compose: Compose,
-    held: Held,
+    held: HeldJob,
     marks: VecDeque<(Time, Note, bool)>,
     fate: PlannedEnd,
     /// The result, once it is kept.
@@ -76,7 +76,7 @@ impl Run {
         Run {
             job: job.clone(),
             compose: options.compose,
-            held: Held { job: job.id, holder: Holder::Token(job.fence), client: None },
+            held: HeldJob { job: job.id, proof: LeaseProof::Token(job.fence), client: None },
             marks: plan
                 .marks
                 .into_iter()

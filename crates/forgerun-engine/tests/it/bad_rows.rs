@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forgerun_core::command::{
-    Claim, DeliveryCommand, Heartbeat, PutSchedule, ScheduleCommand, Take, WorkerCommand,
+    Claim, DeliveryClaim, DeliveryCommand, Heartbeat, PutSchedule, ScheduleCommand, WorkerCommand,
 };
 use forgerun_core::job::Head;
 use forgerun_core::queue::Owner;
@@ -114,7 +114,7 @@ async fn a_delivery_that_the_store_rejects_is_set_aside_and_the_next_of_its_chai
         world.submit_with("a", |head| head.callback = Some("http://receiver/".into())).await;
     }
     let take = |limit| {
-        let take = Take { limit, lease: SECOND, closed: Default::default() };
+        let take = DeliveryClaim { limit, lease: SECOND, closed: Default::default() };
         world.engine.run(Command::Delivery(DeliveryCommand::Take(take)))
     };
     let first = |answer| match answer {

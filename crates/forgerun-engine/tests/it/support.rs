@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use forgerun_core::command::{
-    Claim, Held, Holder, NewJob, QueueChange, QueueCommand, Submit, Succeed, WorkerKind,
+    Claim, HeldJob, LeaseProof, NewJob, QueueChange, QueueCommand, Submit, Succeed, WorkerKind,
 };
 use forgerun_core::id::{ClientId, JobId};
 use forgerun_core::item::ItemEnd;
@@ -233,8 +233,8 @@ pub(crate) fn claim(queues: &[&str]) -> Claim {
     }
 }
 
-pub(crate) fn held(job: &Job) -> Held {
-    Held { job: job.id, holder: Holder::Token(job.fence), client: None }
+pub(crate) fn held(job: &Job) -> HeldJob {
+    HeldJob { job: job.id, proof: LeaseProof::Token(job.fence), client: None }
 }
 
 pub(crate) fn succeed(job: &Job) -> Command {

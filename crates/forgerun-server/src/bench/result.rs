@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use forgerun_core::Command;
-use forgerun_core::command::{Claim, Content, Held, Holder, NewJob, Submit, Succeed, WorkerKind};
+use forgerun_core::command::{Claim, Content, HeldJob, LeaseProof, NewJob, Submit, Succeed, WorkerKind};
 use forgerun_core::id::JobId;
 use forgerun_core::job::{Head, Name};
 use forgerun_core::queue::Owner;
@@ -124,7 +124,7 @@ async fn keep(options: &ResultOptions) -> io::Result<StoredFile> {
     let Content::Stored(blob) = output.content else {
         return Err(io::Error::other("the result is too small"));
     };
-    let held = Held { job, holder: Holder::Token(claimed.fence), client: None };
+    let held = HeldJob { job, proof: LeaseProof::Token(claimed.fence), client: None };
     let succeed = Succeed { held, output: Some(Arc::new(output)) };
     app.engine.act(Command::Succeed(succeed)).await.map_err(other)?;
     app.engine.stop().await;

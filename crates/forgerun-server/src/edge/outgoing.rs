@@ -40,13 +40,13 @@ impl Unwritten {
         Ok(response)
     }
 
-    fn hold(self: &Arc<Self>, bytes: &Bytes) -> Option<Hold> {
+    fn hold(self: &Arc<Self>, bytes: &Bytes) -> Option<UnwrittenBytes> {
         // What others hold too, as a document that is the same for everybody, is there anyway.
         if bytes.len() <= UNWRITTEN_FREE_BYTES || !bytes.is_unique() {
             return None;
         }
         self.0.fetch_add(bytes.len(), Ordering::Relaxed);
-        Some(Hold { unwritten: self.clone(), n_bytes: bytes.len() })
+        Some(UnwrittenBytes { unwritten: self.clone(), n_bytes: bytes.len() })
     }
 }
 
@@ -91,15 +91,15 @@ impl HttpBody for Outgoing {
 /// A piece of a body. It is dropped when its last byte is written.
 pub struct Piece {
     bytes: Bytes,
-    _hold: Option<Hold>,
+    _hold: Option<UnwrittenBytes>,
 }
 
-struct Hold {
+struct UnwrittenBytes {
     unwritten: Arc<Unwritten>,
     n_bytes: usize,
 }
 
-impl Drop for Hold {
+impl Drop for UnwrittenBytes {
     fn drop(&mut self) {
         self.unwritten.0.fetch_sub(self.n_bytes, Ordering::Relaxed);
     }

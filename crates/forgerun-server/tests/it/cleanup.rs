@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forgerun_core::command::{
-    Cancel, DeliveryCommand, NewJob, Owned, OwnedWebhook, SendResult, Settle, Submit, Take, WebhookCommand,
+    Cancel, DeliveryClaim, DeliveryCommand, NewJob, Owned, OwnedWebhook, SendResult, Settle, Submit,
+    WebhookCommand,
 };
 use forgerun_core::delivery::DeliveryAttempt;
 use forgerun_core::id::{ClientId, JobId, WebhookId};
@@ -110,7 +111,7 @@ async fn delivery(store: &dyn Store, now: Time) {
     };
     let test = WebhookCommand::Test(OwnedWebhook::new(id, webhook.client));
     tell(store, now, vec![Command::Webhook(WebhookCommand::Register(webhook)), Command::Webhook(test)]).await;
-    let take = Take { limit: 1, lease: Duration::from_secs(1), closed: BTreeMap::new() };
+    let take = DeliveryClaim { limit: 1, lease: Duration::from_secs(1), closed: BTreeMap::new() };
     let mut answers = tell(store, now, vec![Command::Delivery(DeliveryCommand::Take(take))]).await;
     let Some(Answer::Taken(taken)) = answers.pop() else { panic!("not taken") };
     let settle = Settle {

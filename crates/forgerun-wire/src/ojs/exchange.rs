@@ -1,15 +1,15 @@
 //! The worker's round trip: ends of many jobs in, new jobs out, in one request.
 
 use forgerun_core::catalog::Kind;
-use forgerun_core::command::Holder;
+use forgerun_core::command::LeaseProof;
 use forgerun_core::id::JobId;
 use forgerun_core::job::Name;
 use serde_json::value::RawValue;
 
 use super::members::{Members, ViolationList};
 use super::worker::{
-    BAD, Claimed, FetchRequest, HeartbeatRequest, Nack, claimed, fetch_of, heartbeat_of, holder, nack_of,
-    percent_of, worker,
+    BAD, FetchRequest, HeartbeatRequest, HeldJobRef, Nack, claimed, fetch_of, heartbeat_of, lease_proof,
+    nack_of, percent_of, worker,
 };
 use crate::problem::RefusedRequest;
 use crate::readable;
@@ -36,7 +36,7 @@ pub struct DoneEntry {
     /// The id as it was sent, for the answer.
     pub job_id: String,
     /// Which job and how it ended, or what is wrong with the entry.
-    pub end: Result<(Claimed, AttemptEnd), Box<RefusedRequest>>,
+    pub end: Result<(HeldJobRef, AttemptEnd), Box<RefusedRequest>>,
 }
 
 /// How an attempt ended.
@@ -54,7 +54,7 @@ pub struct ProgressEntry {
     /// Which job.
     pub job: JobId,
     /// The proof.
-    pub holder: Holder,
+    pub proof: LeaseProof,
     /// In percent.
     pub percent: u8,
 }
@@ -119,11 +119,11 @@ fn end_of(
     entry: &RawValue,
     members: &Members<'_>,
     worker: Option<&Name>,
-) -> Result<(Claimed, AttemptEnd), Box<RefusedRequest>> {
+) -> Result<(HeldJobRef, AttemptEnd), Box<RefusedRequest>> {
     let mut violations = ViolationList::default();
     let mut held = claimed(members, None, &mut violations);
-    if held.holder == Holder::Anyone {
-        held.holder = holder(held.job, None, worker.cloned());
+    if held.proof == LeaseProof::Anyone {
+        held.proof = lease_proof(held.job, None, worker.cloned());
     }
     let requeue: Option<bool> = violations.typed(BAD, "requeue", members.get("requeue"), "true or false");
     let (has_result, has_error) = (members.has("result"), members.get("error").is_some());
@@ -152,29 +152,29 @@ fn extended(
     worker: Option<&Name>,
     progress: &mut Vec<ProgressEntry>,
     violations: &mut ViolationList,
-) -> Option<(JobId, Holder)> {
+) -> Option<(JobId, LeaseProof)> {
     let Some(members) = Members::of_value(entry) else {
         violations.add_value(BAD, &format!("extend.{at}"), entry, "must be an object", "type");
         return None;
     };
     let held = claimed(&members, None, violations);
     let job = held.job?;
-    let holder = match held.holder {
-        Holder::Anyone => holder(Some(job), None, worker.cloned()),
-        holder => holder,
+    let proof = match held.proof {
+        LeaseProof::Anyone => lease_proof(Some(job), None, worker.cloned()),
+        proof => proof,
     };
     let percent: Option<f64> =
         violations.typed(BAD, &format!("extend.{at}.progress"), members.get("progress"), "a number");
     if let Some(percent) = percent {
         // A share, as `workers/progress` has it; what is above 1 is in percent.
         match percent_of(if percent <= 1.0 { percent * 100.0 } else { percent }) {
-            Some(percent) => progress.push(ProgressEntry { job, holder: holder.clone(), percent }),
+            Some(percent) => progress.push(ProgressEntry { job, proof: proof.clone(), percent }),
             None => {
                 violations.add(BAD, &format!("extend.{at}.progress"), "must lie between 0 and 100", "range")
             }
         }
     }
-    Some((job, holder))
+    Some((job, proof))
 }
 
 #[cfg(test)]
@@ -228,8 +228,8 @@ mod tests {
         assert_eq!(shown, expected);
         let Ok((claimed, _)) = &request.done[5].end else { panic!() };
         assert_eq!(
-            claimed.holder,
-            Holder::Worker(Name::new("w").unwrap()),
+            claimed.proof,
+            LeaseProof::Worker(Name::new("w").unwrap()),
             "without a token the worker's name counts"
         );
     }

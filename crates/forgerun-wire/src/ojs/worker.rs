@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use forgerun_core::catalog::Kind;
-use forgerun_core::command::{Holder, WorkError};
+use forgerun_core::command::{LeaseProof, WorkError};
 use forgerun_core::id::{ClientId, JobId};
 use forgerun_core::item::{Item, ItemEnd, ItemError};
 use forgerun_core::job::Name;
@@ -151,11 +151,11 @@ pub fn fence_of(token: &str, job: JobId) -> Option<u64> {
 
 /// Which job, and what the worker gave to prove that it holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claimed {
+pub struct HeldJobRef {
     /// The job; `None` for an id that is none, which is an id of nothing.
     pub job: Option<JobId>,
     /// The proof. A token that cannot be read is one that was lost.
-    pub holder: Holder,
+    pub proof: LeaseProof,
 }
 
 /// No claim has this fence: the first one is 1.
@@ -165,7 +165,7 @@ pub(super) fn claimed(
     members: &Members<'_>,
     in_path: Option<&str>,
     violations: &mut ViolationList,
-) -> Claimed {
+) -> HeldJobRef {
     let job_id: Option<String> = match in_path {
         Some(id) => Some(id.to_owned()),
         None if members.get("job_id").is_none() => {
@@ -176,15 +176,15 @@ pub(super) fn claimed(
     };
     let job: Option<JobId> = job_id.and_then(|text| text.parse().ok());
     let token: Option<String> = violations.typed(BAD, "lease_token", members.get("lease_token"), "a string");
-    Claimed { job, holder: holder(job, token.as_deref(), worker(members, violations)) }
+    HeldJobRef { job, proof: lease_proof(job, token.as_deref(), worker(members, violations)) }
 }
 
 /// The strongest proof of those given.
-pub fn holder(job: Option<JobId>, token: Option<&str>, worker: Option<Name>) -> Holder {
+pub fn lease_proof(job: Option<JobId>, token: Option<&str>, worker: Option<Name>) -> LeaseProof {
     match (token, worker) {
-        (Some(token), _) => Holder::Token(job.and_then(|job| fence_of(token, job)).unwrap_or(NO_FENCE)),
-        (None, Some(worker)) => Holder::Worker(worker),
-        (None, None) => Holder::Anyone,
+        (Some(token), _) => LeaseProof::Token(job.and_then(|job| fence_of(token, job)).unwrap_or(NO_FENCE)),
+        (None, Some(worker)) => LeaseProof::Worker(worker),
+        (None, None) => LeaseProof::Anyone,
     }
 }
 
@@ -192,7 +192,7 @@ pub fn holder(job: Option<JobId>, token: Option<&str>, worker: Option<Name>) -> 
 #[derive(Clone, Debug)]
 pub struct AckRequest {
     /// Which job, and the proof.
-    pub claimed: Claimed,
+    pub claimed: HeldJobRef,
     /// What came out of it, as received.
     pub result: Option<Box<RawValue>>,
 }
@@ -240,7 +240,7 @@ fn optional<'a>(body: &'a [u8], in_path: Option<&str>) -> Result<Members<'a>, Bo
 #[derive(Clone, Debug)]
 pub struct NackRequest {
     /// Which job, and the proof.
-    pub claimed: Claimed,
+    pub claimed: HeldJobRef,
     /// What is to be done.
     pub answer: Nack,
 }
@@ -347,7 +347,7 @@ pub struct HeartbeatRequest {
     /// Whose.
     pub worker: Name,
     /// What it holds, and with which proof. Ids that are none are left out.
-    pub jobs: Vec<(JobId, Holder)>,
+    pub jobs: Vec<(JobId, LeaseProof)>,
     /// How many jobs it says it holds, where it gives a number.
     pub active: Option<u64>,
     /// What it is about to do.
@@ -398,7 +398,7 @@ pub fn read_heartbeat(body: &[u8]) -> Result<HeartbeatRequest, Box<RefusedReques
     let jobs = ids.iter().filter_map(|id| {
         let job: JobId = id.parse().ok()?;
         let token = tokens.as_ref().and_then(|tokens| tokens.get(id)?.as_str());
-        Some((job, holder(Some(job), token, worker.clone())))
+        Some((job, lease_proof(Some(job), token, worker.clone())))
     });
     let jobs = jobs.collect();
     let request =
@@ -410,7 +410,7 @@ pub fn read_heartbeat(body: &[u8]) -> Result<HeartbeatRequest, Box<RefusedReques
 pub(super) fn heartbeat_of(
     members: &Members<'_>,
     worker: Name,
-    jobs: Vec<(JobId, Holder)>,
+    jobs: Vec<(JobId, LeaseProof)>,
     active: Option<u64>,
     violations: &mut ViolationList,
 ) -> Option<HeartbeatRequest> {
@@ -464,7 +464,7 @@ fn listed(members: &Members<'_>, violations: &mut ViolationList) -> (Vec<String>
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgressRequest {
     /// Which job, and the proof.
-    pub claimed: Claimed,
+    pub claimed: HeldJobRef,
     /// In percent.
     pub percent: u8,
     /// What the worker says about it.

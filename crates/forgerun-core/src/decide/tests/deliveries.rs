@@ -7,7 +7,7 @@ use std::vec;
 use std::vec::Vec;
 
 use crate::command::{
-    Answer, Command, DeliveryCommand, Refusal, SendResult, Take, WebhookChange, WebhookCommand,
+    Answer, Command, DeliveryClaim, DeliveryCommand, Refusal, SendResult, WebhookChange, WebhookCommand,
 };
 use crate::delivery::{Delivery, DeliveryFailure, DeliveryStage, DeliverySubject, Endpoint};
 use crate::history::{EventName, JournalEntry, JournalSubject};
@@ -145,7 +145,7 @@ fn deliveries_to_a_closed_endpoint_are_put_off_and_not_counted() {
     world.ask(submit([called_back(1)]));
     let opens_at = world.now + secs(60);
     let closed = BTreeMap::from([(Endpoint::Callback(CALLBACK.into()), opens_at)]);
-    let take = Take { limit: 9, lease: secs(1), closed };
+    let take = DeliveryClaim { limit: 9, lease: secs(1), closed };
     let Answer::Taken(taken) = world.ask(Command::Delivery(DeliveryCommand::Take(take))) else { panic!() };
     let labels: Vec<String> = taken.deliveries.iter().map(|known| label(&world, known)).collect();
     assert_eq!(labels, ["Created to http://receiver/1"]);

@@ -32,7 +32,7 @@ use std::time::Duration;
 use std::vec;
 use std::vec::Vec;
 
-use crate::command::{Answer, Command, Holder, Owned};
+use crate::command::{Answer, Command, LeaseProof, Owned};
 use crate::history::{Event, EventName, JournalEntry};
 use crate::id::ClientId;
 use crate::job::Shelf;
@@ -87,7 +87,7 @@ fn by_anyone_unless_held(mut command: Command, state: State) -> Command {
         _ => return command,
     };
     if matches!(state, State::Created | State::Queued | State::Canceled) {
-        held.holder = Holder::Anyone;
+        held.proof = LeaseProof::Anyone;
     }
     command
 }

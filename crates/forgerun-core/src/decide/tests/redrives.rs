@@ -6,8 +6,8 @@ use std::vec;
 use std::vec::Vec;
 
 use crate::command::{
-    Answer, Cancel, Claim, Command, Held, Holder, NewJob, Owned, RedriveCommand, RedriveStep, RedriveTarget,
-    Refusal, Submit, WorkerKind,
+    Answer, Cancel, Claim, Command, HeldJob, LeaseProof, NewJob, Owned, RedriveCommand, RedriveStep,
+    RedriveTarget, Refusal, Submit, WorkerKind,
 };
 use crate::failure::FailureId;
 use crate::id::{ExecutionId, JobId};
@@ -73,7 +73,7 @@ fn step(world: &mut World, token: u64, failure: FailureId, targets: &[(u128, u12
         next: ExecutionId::from_u128(next),
     };
     world.ask(Command::Redrive(RedriveCommand::Step(RedriveStep {
-        held: Held { job: id(OWN), holder: Holder::Token(token), client: Some(CLIENT) },
+        held: HeldJob { job: id(OWN), proof: LeaseProof::Token(token), client: Some(CLIENT) },
         failure,
         targets: targets.iter().map(target).collect(),
         failed_again: 0,
@@ -126,7 +126,7 @@ fn no_execution_is_redriven_twice_and_what_failed_since_is_left_alone() {
     world.tell(vec![start(1, fence), fail(1, fence)]);
     let target =
         RedriveTarget { job: id(1), failed: world.job(1).execution, next: ExecutionId::from_u128(103) };
-    let held = Held { job: id(OWN), holder: Holder::Token(token), client: Some(CLIENT) };
+    let held = HeldJob { job: id(OWN), proof: LeaseProof::Token(token), client: Some(CLIENT) };
     let newer =
         RedriveStep { held, failure: reason, targets: vec![target], failed_again: 1, watched: vec![] };
     let newer = redriven(world.ask(Command::Redrive(RedriveCommand::Step(newer))));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::vec;
 
-use crate::command::{Blob, Command, Content, Held, Holder, Output, Succeed};
+use crate::command::{Blob, Command, Content, HeldJob, LeaseProof, Output, Succeed};
 use crate::id::BlobId;
 use crate::job::{Head, Keep, ResultNote};
 use crate::limits;
@@ -27,7 +27,7 @@ fn output(media_type: &str, size: u64) -> Arc<Output> {
 }
 
 fn succeed_with(output: Arc<Output>) -> Command {
-    let held = Held { job: id(1), holder: Holder::Token(1), client: None };
+    let held = HeldJob { job: id(1), proof: LeaseProof::Token(1), client: None };
     Command::Succeed(Succeed { held, output: Some(output) })
 }
 

@@ -7,7 +7,7 @@ use std::vec::Vec;
 
 use super::events;
 use crate::catalog::Kind;
-use crate::command::{Answer, Command, Content, Extend, Held, Holder, Note, Snooze, WorkError};
+use crate::command::{Answer, Command, Content, Extend, HeldJob, LeaseProof, Note, Snooze, WorkError};
 use crate::history::{Event, EventKind, EventName, RetryStatus};
 use crate::job::Head;
 use crate::limits;
@@ -42,20 +42,20 @@ fn a_stale_token_is_refused_whatever_it_reports() {
 
 #[test]
 fn a_holder_is_known_by_token_or_by_name_or_not_at_all() {
-    let check = |holder: Holder, expected: &str| {
+    let check = |proof: LeaseProof, expected: &str| {
         let mut world = World::with_job_in(State::Assigned, |_| {});
         assert_eq!(
-            word(&world.ask(Command::Start(Held { job: id(1), holder: holder.clone(), client: None }))),
+            word(&world.ask(Command::Start(HeldJob { job: id(1), proof: proof.clone(), client: None }))),
             expected,
-            "{holder:?}"
+            "{proof:?}"
         );
     };
-    check(Holder::Token(1), "Running");
-    check(Holder::Token(0), "LeaseLost");
-    check(Holder::Token(2), "LeaseLost");
-    check(Holder::Worker(name("w")), "Running");
-    check(Holder::Worker(name("other")), "LeaseLost");
-    check(Holder::Anyone, "Running");
+    check(LeaseProof::Token(1), "Running");
+    check(LeaseProof::Token(0), "LeaseLost");
+    check(LeaseProof::Token(2), "LeaseLost");
+    check(LeaseProof::Worker(name("w")), "Running");
+    check(LeaseProof::Worker(name("other")), "LeaseLost");
+    check(LeaseProof::Anyone, "Running");
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn progress_begins_anew_with_each_attempt_and_before_it_there_is_none() {
 #[test]
 fn a_notification_is_told_without_a_change_of_state() {
     let mut world = World::with_job_in(State::Running, |_| {});
-    let held = Held { job: id(1), holder: Holder::Token(1), client: None };
+    let held = HeldJob { job: id(1), proof: LeaseProof::Token(1), client: None };
     let changes = world.tell(vec![Command::Extend(Extend { held, lease: None, note: Some(Note::Emitted) })]);
     assert_eq!(events(&changes.journal)[0].name(), EventName::Emitted);
     assert_eq!(world.job(1).state, State::Running);

@@ -11,7 +11,7 @@ use prost::Message;
 use super::call::with_body;
 use crate::app::App;
 use crate::dialects::ojs::taking::hand_back;
-use crate::dialects::ojs::work::HandedOut;
+use crate::dialects::ojs::work::AssignedJob;
 use crate::dialects::ojs::{fleet, work};
 use crate::edge::ApiError;
 use crate::edge::routing::Call;
@@ -24,7 +24,7 @@ pub(super) async fn fetch(call: Call<'_>, message: v1::FetchRequest) -> Result<v
 }
 
 /// The jobs that a client gets with one message; the others go back.
-fn received(app: &App, jobs: &[HandedOut]) -> Vec<v1::Job> {
+fn received(app: &App, jobs: &[AssignedJob]) -> Vec<v1::Job> {
     let messages = within_one_message(jobs.iter().map(handed_out));
     jobs[messages.len()..].iter().for_each(|of| hand_back(app, of.job.id, of.job.fence));
     messages
@@ -44,7 +44,7 @@ pub(super) fn within_one_message(jobs: impl Iterator<Item = v1::Job>) -> Vec<v1:
 }
 
 /// A job that was just handed out, with the proof that its worker holds it.
-pub(super) fn handed_out(of: &HandedOut) -> v1::Job {
+pub(super) fn handed_out(of: &AssignedJob) -> v1::Job {
     job::message(&of.view(&lease_token(of.job.id, of.job.fence)))
 }
 

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use axum::response::Response;
 use forgerun_core::catalog::Kind;
 use forgerun_core::checkpoint::Checkpoint;
-use forgerun_core::command::{CheckpointCommand, Held, Owned};
+use forgerun_core::command::{CheckpointCommand, HeldJob, Owned};
 use forgerun_core::limits::CHECKPOINT_BYTES_MAX;
 use forgerun_core::{Answer, Command};
 use forgerun_wire::ojs::kept::ObjectWriter;
 use forgerun_wire::ojs::members::{Members, ViolationList};
-use forgerun_wire::ojs::worker::holder;
+use forgerun_wire::ojs::worker::lease_proof;
 use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::time;
 use serde::Serialize;
@@ -59,9 +59,9 @@ async fn owned(call: &Call<'_>) -> Result<Owned, ApiError> {
 
 /// The job with the proof that the caller holds it, if they give one: the token in the header, or in the body as in other calls of
 /// workers.
-fn held(call: &Call<'_>, owned: &Owned, in_body: Option<&str>) -> Held {
+fn held(call: &Call<'_>, owned: &Owned, in_body: Option<&str>) -> HeldJob {
     let token = results::lease_token(&call.exchange.headers).or(in_body);
-    Held { job: owned.job, holder: holder(Some(owned.job), token, None), client: owned.client }
+    HeldJob { job: owned.job, proof: lease_proof(Some(owned.job), token, None), client: owned.client }
 }
 
 /// A checkpoint, with what its worker said about it. What was saved is shown as it was written.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use axum::response::Response;
-use forgerun_core::command::{Content, Extend, Held, Holder, Note, Succeed};
+use forgerun_core::command::{Content, Extend, HeldJob, LeaseProof, Note, Succeed};
 use forgerun_core::id::JobId;
 use forgerun_core::job::Job;
 use forgerun_core::state::State;
@@ -16,14 +16,14 @@ use forgerun_core::{Answer, Command, Refusal};
 use forgerun_engine::Error;
 use forgerun_wire::ojs::exchange::{AttemptEnd, DoneEntry, ExchangeRequest, read_exchange};
 use forgerun_wire::ojs::job::JobView;
-use forgerun_wire::ojs::worker::{Claimed, FetchRequest, HeartbeatRequest, Nack, lease_token, state_word};
+use forgerun_wire::ojs::worker::{FetchRequest, HeartbeatRequest, HeldJobRef, Nack, lease_token, state_word};
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::fleet::{self, HeartbeatResult};
 use super::scope::Scope;
-use super::work::{HandedOut, command_of, conclude, fetch_jobs, held, kept, of_worker};
+use super::work::{AssignedJob, command_of, conclude, fetch_jobs, held, kept, of_worker};
 use super::{refusals, reply};
 use crate::app::App;
 use crate::edge::ApiError;
@@ -64,7 +64,7 @@ async fn exchange(call: Call<'_>) -> Result<Response, ApiError> {
     let notes: Vec<Command> = progress
         .into_iter()
         .map(|entry| {
-            let held = Held { job: entry.job, holder: entry.holder, client: scope.client };
+            let held = HeldJob { job: entry.job, proof: entry.proof, client: scope.client };
             let note = Some(Note::Progress { percent: entry.percent, message: None });
             Command::Extend(Extend { held, lease: None, note })
         })
@@ -124,7 +124,7 @@ fn reply(
     results: Vec<SettledEntryView>,
     beat: Option<&HeartbeatRequest>,
     answer: Option<HeartbeatResult>,
-    jobs: &[HandedOut],
+    jobs: &[AssignedJob],
 ) -> Response {
     let ids = |ids: &[JobId]| -> Vec<String> { ids.iter().map(JobId::to_string).collect() };
     let directive = directive(app, answer.as_ref()).map(state_word);
@@ -149,7 +149,7 @@ fn reply(
 /// An entry whose command has been sent.
 struct SentEntry {
     job_id: String,
-    held: Held,
+    held: HeldJob,
     /// The result, if the attempt succeeded; `None` if it did not.
     success: Option<Option<Box<RawValue>>>,
 }
@@ -181,10 +181,15 @@ async fn settle_all(call: &Call<'_>, scope: &Scope, done: Vec<DoneEntry>) -> Vec
     views.into_iter().filter_map(|view| view.or_else(|| settled.next())).collect()
 }
 
-type Prepared = (Held, Option<Option<Box<RawValue>>>, Command);
+type Prepared = (HeldJob, Option<Option<Box<RawValue>>>, Command);
 
 /// The command of an entry. A large result is stored first, as for an ack.
-async fn prepare(app: &App, scope: &Scope, claimed: Claimed, end: AttemptEnd) -> Result<Prepared, ApiError> {
+async fn prepare(
+    app: &App,
+    scope: &Scope,
+    claimed: HeldJobRef,
+    end: AttemptEnd,
+) -> Result<Prepared, ApiError> {
     let held = held(app, scope, claimed).await?;
     match end {
         AttemptEnd::Ack(result) => {
@@ -228,11 +233,11 @@ async fn settled_view(call: &Call<'_>, entry: SentEntry, answer: Result<Answer, 
 /// checked with the token.
 async fn is_repetition(
     app: &App,
-    held: &Held,
+    held: &HeldJob,
     state: State,
     success: Option<&Option<Box<RawValue>>>,
 ) -> bool {
-    if !matches!(held.holder, Holder::Token(_)) {
+    if !matches!(held.proof, LeaseProof::Token(_)) {
         return false;
     }
     match (state, success) {

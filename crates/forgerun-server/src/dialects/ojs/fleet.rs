@@ -3,7 +3,7 @@
 use axum::response::Response;
 use forgerun_core::Command;
 use forgerun_core::catalog::Kind;
-use forgerun_core::command::{Extend, Heartbeat, HeartbeatAnswer, Held, WorkerCommand};
+use forgerun_core::command::{Extend, Heartbeat, HeartbeatAnswer, HeldJob, WorkerCommand};
 use forgerun_core::id::JobId;
 use forgerun_core::job::Name;
 use forgerun_core::record::Stored as _;
@@ -91,9 +91,9 @@ pub(in crate::dialects) struct HeartbeatResult {
 
 async fn beat(app: &App, scope: &Scope, request: &HeartbeatRequest) -> Result<HeartbeatResult, ApiError> {
     let mut jobs = Vec::with_capacity(request.jobs.len());
-    for (job, holder) in &request.jobs {
+    for (job, proof) in &request.jobs {
         if scope.check_tenant(app, *job).await.is_ok() {
-            jobs.push((*job, holder.clone()));
+            jobs.push((*job, proof.clone()));
         }
     }
     let beat = Heartbeat {
@@ -116,8 +116,8 @@ async fn beat(app: &App, scope: &Scope, request: &HeartbeatRequest) -> Result<He
 /// The operator's worker belongs to nobody, so nobody keeps a record of it; its jobs are extended all the same.
 async fn beat_of_operator(app: &App, request: &HeartbeatRequest) -> HeartbeatResult {
     let mut told = HeartbeatResult { told: WorkerState::Running, extended: Vec::new(), canceled: Vec::new() };
-    for (job, holder) in &request.jobs {
-        let held = Held { job: *job, holder: holder.clone(), client: None };
+    for (job, proof) in &request.jobs {
+        let held = HeldJob { job: *job, proof: proof.clone(), client: None };
         match app.engine.act(Command::Extend(Extend { held, lease: request.lease, note: None })).await {
             Ok(_) => told.extended.push(*job),
             Err(forgerun_engine::Error::Refused(Refusal::AlreadyCanceled)) => told.canceled.push(*job),

@@ -9,10 +9,10 @@ use axum::http::{HeaderMap, HeaderName};
 use axum::response::Response;
 use forgerun_core::Command;
 use forgerun_core::catalog::Kind;
-use forgerun_core::command::{Held, Output, Upload};
+use forgerun_core::command::{HeldJob, Output, Upload};
 use forgerun_core::job::is_media_type;
 use forgerun_engine::{Intake, KeepError};
-use forgerun_wire::ojs::worker::holder;
+use forgerun_wire::ojs::worker::lease_proof;
 use forgerun_wire::problem::RefusedRequest;
 use http_body_util::BodyExt;
 use serde_json::json;
@@ -47,7 +47,8 @@ async fn put(call: Call<'_>, body: Body) -> Result<Response, ApiError> {
     let (app, scope) = (call.app, Scope::of(&call)?);
     let job = scope.job(app, call.job()).await?;
     let token = token(&call.exchange.headers)?;
-    let held = Held { job: job.id, holder: holder(Some(job.id), Some(token), None), client: scope.client };
+    let held =
+        HeldJob { job: job.id, proof: lease_proof(Some(job.id), Some(token), None), client: scope.client };
     still_held(&job, &held, app)?;
     let place = app.uploads.take(job.id, job.head.client)?;
     let upload = intake(app, &call.exchange.headers)?;
@@ -86,13 +87,15 @@ pub(super) fn lease_token(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// Refuses early what would be refused at the end, so that nobody sends gigabytes for nothing.
-fn still_held(job: &forgerun_core::job::Job, held: &Held, app: &App) -> Result<(), ApiError> {
-    use forgerun_core::command::Holder;
+fn still_held(job: &forgerun_core::job::Job, held: &HeldJob, app: &App) -> Result<(), ApiError> {
+    use forgerun_core::command::LeaseProof;
     let refuse = |refusal| Err(refusals::of_engine(app, forgerun_engine::Error::Refused(refusal)));
-    match &held.holder {
+    match &held.proof {
         _ if job.state.is_final() => refuse(forgerun_core::Refusal::AlreadyCompleted(job.state)),
-        Holder::Token(fence) if job.state.is_active() && *fence == job.fence => Ok(()),
-        Holder::Token(_) | Holder::Worker(_) | Holder::Anyone => refuse(forgerun_core::Refusal::LeaseLost),
+        LeaseProof::Token(fence) if job.state.is_active() && *fence == job.fence => Ok(()),
+        LeaseProof::Token(_) | LeaseProof::Worker(_) | LeaseProof::Anyone => {
+            refuse(forgerun_core::Refusal::LeaseLost)
+        }
     }
 }
 

@@ -15,22 +15,22 @@ use tokio::sync::Notify;
 
 /// The jobs that streams watch.
 #[derive(Debug, Default)]
-pub struct HeldJobs {
+pub struct StreamedJobs {
     /// How many: most servers have none, and then a commit costs nothing here.
     n: AtomicUsize,
-    jobs: Mutex<HashMap<JobId, Arc<Released>>>,
+    jobs: Mutex<HashMap<JobId, Arc<ReleasedJobs>>>,
 }
 
 /// Where one stream hears which of its jobs are no longer held.
 #[derive(Debug, Default)]
-pub(crate) struct Released {
+pub(crate) struct ReleasedJobs {
     jobs: Mutex<Vec<JobId>>,
     /// How many must be there before it is worth hearing of.
     worth: AtomicUsize,
     heard: Notify,
 }
 
-impl Released {
+impl ReleasedJobs {
     /// The jobs that were released since the last time.
     pub(crate) fn take(&self) -> Vec<JobId> {
         std::mem::take(&mut *locked(&self.jobs))
@@ -62,16 +62,16 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl HeldJobs {
+impl StreamedJobs {
     /// Has a stream hear when the job is released.
-    pub(crate) fn watch(&self, job: JobId, stream: &Arc<Released>) {
+    pub(crate) fn watch(&self, job: JobId, stream: &Arc<ReleasedJobs>) {
         let mut jobs = locked(&self.jobs);
         jobs.insert(job, stream.clone());
         self.n.store(jobs.len(), Ordering::Release);
     }
 
     /// The stream does not want to hear of these jobs any more.
-    pub(crate) fn forget<'a>(&self, gone: impl IntoIterator<Item = &'a JobId>, stream: &Arc<Released>) {
+    pub(crate) fn forget<'a>(&self, gone: impl IntoIterator<Item = &'a JobId>, stream: &Arc<ReleasedJobs>) {
         let mut jobs = locked(&self.jobs);
         for job in gone {
             // Another stream may have the job by now.
@@ -107,12 +107,12 @@ impl HeldJobs {
 
 /// Passes commits on to who counts them, and to the streams.
 #[derive(Debug)]
-pub(crate) struct HoldObserver {
+pub(crate) struct StreamObserver {
     pub(crate) counts: Arc<dyn Observer>,
-    pub(crate) held: Arc<HeldJobs>,
+    pub(crate) held: Arc<StreamedJobs>,
 }
 
-impl Observer for HoldObserver {
+impl Observer for StreamObserver {
     fn committed(&self, commit: &Commit<'_>) {
         self.counts.committed(commit);
         self.held.committed(commit.changes);
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_stream_hears_once_that_a_job_left_its_worker() {
-        let (held, stream) = (HeldJobs::default(), Arc::new(Released::default()));
+        let (held, stream) = (StreamedJobs::default(), Arc::new(ReleasedJobs::default()));
         let [one, two] = [1, 2].map(|n| JobId::v7(1, n));
         held.watch(one, &stream);
         held.committed(&moved(two, State::Running, State::Succeeded));
@@ -163,7 +163,7 @@ mod tests {
         use std::pin::pin;
         use std::task::{Context, Poll, Waker};
 
-        let stream = Released::default();
+        let stream = ReleasedJobs::default();
         let is_woken = |heard: std::pin::Pin<&mut dyn Future<Output = ()>>| {
             heard.poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(())
         };
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_stream_that_leaves_takes_nothing_from_another() {
-        let (held, old, new) = (HeldJobs::default(), Arc::default(), Arc::default());
+        let (held, old, new) = (StreamedJobs::default(), Arc::default(), Arc::default());
         let job = JobId::v7(1, 1);
         held.watch(job, &old);
         held.watch(job, &new);
