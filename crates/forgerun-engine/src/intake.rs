@@ -46,7 +46,7 @@ struct BlobStream {
 
 /// Why a result could not be kept.
 #[derive(Debug, thiserror::Error)]
-pub enum KeepError {
+pub enum IntakeError {
     /// Larger than results may be. Trying again changes nothing.
     #[error("the result is larger than {max} bytes")]
     TooLarge {
@@ -81,11 +81,11 @@ impl Intake {
     }
 
     /// Takes the next bytes.
-    pub async fn write(&mut self, bytes: Bytes) -> Result<(), KeepError> {
+    pub async fn write(&mut self, bytes: Bytes) -> Result<(), IntakeError> {
         let size = self.size.saturating_add(bytes.len() as u64);
         if size > self.size_max {
             self.buffer = ResultBuffer::Broken;
-            return Err(KeepError::TooLarge { max: self.size_max });
+            return Err(IntakeError::TooLarge { max: self.size_max });
         }
         self.size = size;
         let (context, blob) = (&*self.context, self.blob);
@@ -105,7 +105,7 @@ impl Intake {
                 stream.put(context, blob, bytes).await?;
                 ResultBuffer::InBlob(stream)
             }
-            ResultBuffer::Broken => return Err(KeepError::Broken),
+            ResultBuffer::Broken => return Err(IntakeError::Broken),
         };
         Ok(())
     }
@@ -123,7 +123,7 @@ impl Intake {
     }
 
     /// What came in, ready to be reported. Durable, but for what travels with the report.
-    pub async fn finish(self) -> Result<Output, KeepError> {
+    pub async fn finish(self) -> Result<Output, IntakeError> {
         let content = match self.buffer {
             ResultBuffer::InMemory(held) => Content::Inline(held),
             ResultBuffer::InBlob(stream) => {
@@ -131,7 +131,7 @@ impl Intake {
                 let digest = stream.digest.finalize().into();
                 Content::Stored(Blob { id: self.blob, size: self.size, digest })
             }
-            ResultBuffer::Broken => return Err(KeepError::Broken),
+            ResultBuffer::Broken => return Err(IntakeError::Broken),
         };
         Ok(Output { media_type: self.media_type, file_name: self.file_name, content })
     }
@@ -148,13 +148,13 @@ pub(crate) async fn discard(context: &CommitContext, blob: BlobId) -> Result<(),
 }
 
 impl BlobStream {
-    async fn begin(context: &CommitContext, blob: BlobId) -> Result<Box<BlobStream>, KeepError> {
+    async fn begin(context: &CommitContext, blob: BlobId) -> Result<Box<BlobStream>, IntakeError> {
         let touched = context.clock.now();
         let sink = context.store.blobs().begin(blob, touched).await?;
         Ok(Box::new(BlobStream { sink, digest: Sha256::new(), touched }))
     }
 
-    async fn put(&mut self, context: &CommitContext, blob: BlobId, bytes: Bytes) -> Result<(), KeepError> {
+    async fn put(&mut self, context: &CommitContext, blob: BlobId, bytes: Bytes) -> Result<(), IntakeError> {
         let now = context.clock.now();
         if now.since(self.touched) > limits::LOOSE_BLOB / 4 {
             context.store.blobs().touch(blob, now).await?;

@@ -40,7 +40,7 @@ pub use delivery::{
     Sending,
 };
 pub use engine::Engine;
-pub use intake::{Intake, KeepError};
+pub use intake::{Intake, IntakeError};
 pub use options::Options;
 pub use redrive::{RedriveHandle, RedriveLoop};
 pub use schedules::{Recurrence, RecurrenceError};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use forgerun_core::client::Client;
 use forgerun_core::delivery::DeliveryPolicy;
 use forgerun_core::id::ClientId;
-use forgerun_core::job::{Keep, Name};
+use forgerun_core::job::{Name, ResultRetention};
 use forgerun_core::node::Node;
 use forgerun_core::retry::{Mode, RetryPolicy};
 use forgerun_core::time::Time;
@@ -386,9 +386,13 @@ impl App {
     }
 
     /// How long the content of results is kept, by size. Records are all kept alike (C-72, C-110).
-    pub fn keep(&self) -> Keep {
+    pub fn result_retention(&self) -> ResultRetention {
         let kept = &self.config.job_retention;
-        Keep { small: kept.completed_small, medium: kept.completed_default, large: kept.completed_large }
+        ResultRetention {
+            small: kept.completed_small,
+            medium: kept.completed_default,
+            large: kept.completed_large,
+        }
     }
 
     /// Whether the server can do its work now; otherwise why not.

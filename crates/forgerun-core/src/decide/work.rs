@@ -97,7 +97,7 @@ impl WorkingSet<'_> {
     fn leave(&mut self, slot: Slot, at: Time, output: &Arc<Output>) {
         let job = self.change(slot);
         // What a step leaves may be needed by steps to come, whenever these have their turn.
-        let keep = job.head.keep.filter(|_| job.head.workflow.is_none());
+        let keep = job.head.result_retention.filter(|_| job.head.workflow.is_none());
         let kept = keep.map(|keep| keep.of(output));
         let expires_at = kept.filter(|&kept| kept < job.record_kept()).map(|kept| at + kept);
         let media_type = bounded(output.media_type.clone());

@@ -8,8 +8,8 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::{
-    AttemptError, Cancellation, Conflict, Dialect, Head, IdempotencyKey, Input, Job, JobForm, Keep, Lease,
-    Limit, Name, Parked, Rate, ResultNote, ScheduledRun, Unique, WorkflowStep,
+    AttemptError, Cancellation, Conflict, Dialect, Head, IdempotencyKey, Input, Job, JobForm, Lease, Limit,
+    Name, Parked, Rate, ResultNote, ResultRetention, ScheduledRun, Unique, WorkflowStep,
 };
 use crate::catalog::Kind;
 use crate::codec::{Corrupt, Field, Fields, Writer, micros, put_varint, take_slice};
@@ -72,8 +72,8 @@ impl Head {
             out.bytes(44, &place.to_bytes());
         }
         out.text(31, self.operation.as_deref());
-        if let Some(keep) = &self.keep {
-            out.group(40, |out| encode_keep(keep, out));
+        if let Some(keep) = &self.result_retention {
+            out.group(40, |out| encode_retention(keep, out));
         }
         if let Some(items) = self.items {
             out.number(41, u64::from(items.n) << 1 | u64::from(items.simulated));
@@ -147,7 +147,7 @@ impl Head {
             28 => self.timeout_of_server = field.flag()?,
             44 => self.place = Some(JobId::from_u128(field.id()?)),
             31 => self.operation = Some(field.text()?),
-            40 => self.keep = Some(decode_keep(field.bytes)?),
+            40 => self.result_retention = Some(decode_retention(field.bytes)?),
             41 => {
                 let number = field.number()?;
                 let n = u32::try_from(number >> 1).map_err(|_| Corrupt)?;
@@ -376,15 +376,15 @@ fn decode_workflow(bytes: &[u8]) -> Result<WorkflowHead, Corrupt> {
     Ok(workflow)
 }
 
-fn encode_keep(keep: &Keep, out: &mut Writer<'_>) {
+fn encode_retention(keep: &ResultRetention, out: &mut Writer<'_>) {
     out.number(1, micros(keep.small));
     out.number(2, micros(keep.medium));
     out.number(3, micros(keep.large));
     // 4 was the period of a failed job's record, which is kept like any other now (C-110).
 }
 
-fn decode_keep(bytes: &[u8]) -> Result<Keep, Corrupt> {
-    let mut keep = Keep { small: Duration::ZERO, medium: Duration::ZERO, large: Duration::ZERO };
+fn decode_retention(bytes: &[u8]) -> Result<ResultRetention, Corrupt> {
+    let mut keep = ResultRetention { small: Duration::ZERO, medium: Duration::ZERO, large: Duration::ZERO };
     for field in Fields(bytes) {
         let field = field?;
         match field.tag {

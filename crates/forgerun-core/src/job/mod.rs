@@ -4,11 +4,11 @@
 //! parses them. How both parts are laid out in a store is in `layout.rs`.
 
 mod ended;
-mod keep;
 mod layout;
 mod lease;
 mod moments;
 mod queue;
+mod retention;
 mod text;
 mod timeout;
 
@@ -33,10 +33,10 @@ use crate::work::Definition;
 use crate::workflow::WorkflowHead;
 
 pub use ended::{AttemptError, Cancellation};
-pub use keep::{Keep, ResultNote};
 pub use lease::Lease;
 pub(crate) use moments::earliest;
 pub use queue::BadQueueName;
+pub use retention::{ResultNote, ResultRetention};
 pub(crate) use text::{bounded, cut};
 pub use text::{is_json, is_media_type};
 
@@ -173,7 +173,7 @@ pub struct Head {
     /// How long it is kept after it ended; `None` means [`limits::RETENTION`].
     pub retention: Option<Duration>,
     /// How long what it leaves is kept; `None` for as long as the job.
-    pub keep: Option<Keep>,
+    pub result_retention: Option<ResultRetention>,
 }
 
 impl Head {
@@ -213,7 +213,7 @@ impl Head {
             workflow: None,
             conducts: None,
             retention: None,
-            keep: None,
+            result_retention: None,
         }
     }
 }

@@ -16,7 +16,7 @@ use super::batch::{self, BatchItems};
 use super::output::output;
 use super::plan::{PlannedEnd, plan};
 use super::{Compose, WorkerOptions};
-use crate::{Error, KeepError};
+use crate::{Error, IntakeError};
 
 /// Signs of life come at least this far apart, however short the lease.
 const BEAT_MIN: Duration = Duration::from_millis(10);
@@ -134,22 +134,22 @@ impl Run {
     }
 
     /// Takes note of what became of the result. A job never succeeds without it.
-    pub(super) fn kept(&mut self, kept: Result<Output, KeepError>, now: Time) -> ReportAnswer {
+    pub(super) fn kept(&mut self, kept: Result<Output, IntakeError>, now: Time) -> ReportAnswer {
         match kept {
             Ok(output) => self.output = Some(Arc::new(output)),
-            Err(error @ KeepError::TooLarge { .. }) => {
+            Err(error @ IntakeError::TooLarge { .. }) => {
                 let error = WorkError::new(Kind::ReportFailed, &error.to_string());
                 self.fate = PlannedEnd::Failure(WorkError { retryable: Some(false), ..error });
             }
-            Err(KeepError::Store(error)) if matches!(error.fault, Fault::Full | Fault::Rejected) => {
+            Err(IntakeError::Store(error)) if matches!(error.fault, Fault::Full | Fault::Rejected) => {
                 let error = WorkError::new(Kind::ReportFailed, "the store has no room for the result");
                 self.fate = PlannedEnd::Failure(error);
             }
-            Err(KeepError::Store(_) | KeepError::Broken) if now < self.lease_until => {
+            Err(IntakeError::Store(_) | IntakeError::Broken) if now < self.lease_until => {
                 return ReportAnswer::NotHeard;
             }
             // Whoever sees to leases has the job now.
-            Err(KeepError::Store(_) | KeepError::Broken) => return ReportAnswer::Over,
+            Err(IntakeError::Store(_) | IntakeError::Broken) => return ReportAnswer::Over,
         }
         ReportAnswer::GoesOn
     }

@@ -23,7 +23,7 @@ use super::queue_hints::{HintedQueues, QueueHints};
 use super::run::{ReportAnswer, Run, RunReport};
 use super::{Gauges, WorkerOptions};
 use crate::wakeups::StandingClaim;
-use crate::{Engine, Error, KeepError};
+use crate::{Engine, Error, IntakeError};
 
 /// When the worker stops, what ends within this time is finished: a hand-back would cost another the whole work again.
 const FINISH_WITHIN: Duration = Duration::from_secs(1);
@@ -406,7 +406,7 @@ impl WorkerLoop {
 }
 
 /// Keeps what an attempt left: in hand if it is small, otherwise beside the rows.
-async fn keep(engine: &Engine, output: Output) -> Result<Output, KeepError> {
+async fn keep(engine: &Engine, output: Output) -> Result<Output, IntakeError> {
     let Output { media_type, file_name, content } = output;
     match content {
         Content::Inline(bytes) => {

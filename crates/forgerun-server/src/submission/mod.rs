@@ -134,7 +134,7 @@ pub fn command(app: &App, checked: Vec<Checked>, key: Option<Key<'_>>) -> Submit
 
 /// Fills in the server's defaults for what a head leaves open.
 pub fn complete(app: &App, head: &mut Head) {
-    head.keep.get_or_insert(app.keep());
+    head.result_retention.get_or_insert(app.result_retention());
     head.retention.get_or_insert(app.config.retention.jobs);
     let exec = &app.config.exec;
     let most = if head.is_simulated() { Some(exec.max_runtime) } else { exec.real_max_runtime };

@@ -10,7 +10,7 @@ use forgerun_core::command::{
 };
 use forgerun_core::delivery::Delivery;
 use forgerun_core::item::{ItemEnd, ItemError, Items};
-use forgerun_core::job::{Conflict, Head, Input, Job, Keep, Limit, Rate};
+use forgerun_core::job::{Conflict, Head, Input, Job, Limit, Rate, ResultRetention};
 use forgerun_core::random::SplitMix64;
 use forgerun_core::retry::RetryVerdict;
 use forgerun_core::rows::Changes;
@@ -195,7 +195,8 @@ fn draw_moments(dice: &mut Dice, now: Time, head: &mut Head) {
     head.timeout = dice.one_in(4).then_some(timeout);
     head.retention = dice.one_in(2).then_some(kept);
     let day = Duration::from_secs(24 * 3600);
-    head.keep = dice.one_in(2).then_some(Keep { small: kept, medium: kept / 2, large: day });
+    head.result_retention =
+        dice.one_in(2).then_some(ResultRetention { small: kept, medium: kept / 2, large: day });
     head.hold = dice.one_in(10);
 }
 

@@ -6,7 +6,7 @@ use std::vec;
 
 use crate::command::{Blob, Command, Content, HeldJob, LeaseProof, Output, Succeed};
 use crate::id::BlobId;
-use crate::job::{Head, Keep, ResultNote};
+use crate::job::{Head, ResultNote, ResultRetention};
 use crate::limits;
 use crate::state::State;
 use crate::world::World;
@@ -14,11 +14,12 @@ use crate::world::build::*;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-const KEEP: Keep = Keep { small: Duration::from_secs(30 * 24 * 3600), medium: DAY, large: DAY };
+const KEEP: ResultRetention =
+    ResultRetention { small: Duration::from_secs(30 * 24 * 3600), medium: DAY, large: DAY };
 
 fn kept(head: &mut Head) {
     head.retention = Some(40 * DAY);
-    head.keep = Some(Keep { medium: 7 * DAY, ..KEEP });
+    head.result_retention = Some(ResultRetention { medium: 7 * DAY, ..KEEP });
 }
 
 fn output(media_type: &str, size: u64) -> Arc<Output> {

@@ -48,7 +48,7 @@ fn full_head() -> Head {
         conducts: Some(WorkflowHead { form: WorkflowForm::Batch, name: "nightly".into() }),
         retention: Some(Duration::from_secs(1)),
         operation: Some("reports/generate".into()),
-        keep: Some(Keep {
+        result_retention: Some(ResultRetention {
             small: Duration::from_secs(3),
             medium: Duration::from_secs(2),
             large: Duration::ZERO,

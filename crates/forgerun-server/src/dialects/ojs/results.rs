@@ -11,7 +11,7 @@ use forgerun_core::Command;
 use forgerun_core::catalog::Kind;
 use forgerun_core::command::{HeldJob, Output, Upload};
 use forgerun_core::job::is_media_type;
-use forgerun_engine::{Intake, KeepError};
+use forgerun_engine::{Intake, IntakeError};
 use forgerun_wire::ojs::worker::lease_proof;
 use forgerun_wire::problem::RefusedRequest;
 use http_body_util::BodyExt;
@@ -143,14 +143,14 @@ async fn write_all(intake: &mut Intake, mut body: Body, place: &UploadPlace) -> 
     }
 }
 
-pub(super) fn of_intake(error: KeepError) -> ApiError {
+pub(super) fn of_intake(error: IntakeError) -> ApiError {
     match error {
-        KeepError::TooLarge { max } => {
+        IntakeError::TooLarge { max } => {
             let detail = format!("The result is larger than {max} bytes.");
             RefusedRequest::new(Kind::BodyTooLarge, detail).fact("limit_bytes", max).into()
         }
-        KeepError::Broken => ApiError::internal(Kind::StorageError, error),
-        KeepError::Store(error) => error.into(),
+        IntakeError::Broken => ApiError::internal(Kind::StorageError, error),
+        IntakeError::Store(error) => error.into(),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::time::Time;
 /// How long what a job leaves is kept, counted from its end. Fixed at submission, so that a changed configuration never
 /// takes away what a client was promised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Keep {
+pub struct ResultRetention {
     /// A JSON document of up to [`limits::SMALL_RESULT_BYTES_MAX`].
     pub small: Duration,
     /// Anything else of up to [`limits::MEDIUM_RESULT_BYTES_MAX`].
@@ -20,7 +20,7 @@ pub struct Keep {
     pub large: Duration,
 }
 
-impl Keep {
+impl ResultRetention {
     /// How long an output is kept.
     pub(crate) fn of(&self, output: &Output) -> Duration {
         match output.content.size() {
