@@ -60,13 +60,13 @@ impl CommandQueue {
     }
 
     /// Hands in a command without waiting for its answer; a full queue loses it.
-    pub(crate) fn tell(&self, command: Command) {
+    pub(crate) fn try_enqueue(&self, command: Command) {
         let (reply, _) = oneshot::channel();
         let _ = self.queue.try_send(QueuedCommand { command, reply });
     }
 
     /// The same, but where the queue is full the command waits for a place in it.
-    pub(crate) fn see_to(&self, command: Command) {
+    pub(crate) fn enqueue(&self, command: Command) {
         let (reply, _) = oneshot::channel();
         if let Err(mpsc::error::TrySendError::Full(late)) =
             self.queue.try_send(QueuedCommand { command, reply })

@@ -88,17 +88,17 @@ impl Engine {
 
     /// Runs a command whose answer nobody needs, such as a note of when a key was used. Given up silently when too many are
     /// waiting.
-    pub fn tell(&self, command: Command) {
+    pub fn try_enqueue(&self, command: Command) {
         if !self.is_stopping() {
-            self.inner.commands.tell(command);
+            self.inner.commands.try_enqueue(command);
         }
     }
 
     /// The same for one that counts, such as to hand back a job: it waits, in the background, where too many do. Only for what follows from a command
     /// that was carried out, so that there are never many.
-    pub fn see_to(&self, command: Command) {
+    pub fn enqueue(&self, command: Command) {
         if !self.is_stopping() {
-            self.inner.commands.see_to(command);
+            self.inner.commands.enqueue(command);
         }
     }
 

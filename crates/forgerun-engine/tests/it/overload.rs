@@ -61,7 +61,7 @@ async fn a_job_that_is_handed_back_waits_for_a_place() {
     world.store.block();
     let _waiting = full(&world).await;
     let held = HeldJob { job: id, proof: LeaseProof::Token(fence), client: None };
-    world.engine.see_to(Command::HandBack(held));
+    world.engine.enqueue(Command::HandBack(held));
     world.settle().await;
     world.store.release();
     world.settle().await;

@@ -118,7 +118,7 @@ impl CachedKey {
             self.used_at.compare_exchange(used_at, now.as_micros(), Ordering::Relaxed, Ordering::Relaxed);
         if mine.is_ok() {
             let (client, key) = (self.key.client, self.key.id);
-            engine.tell(Command::Key(KeyCommand::Used { client, key }));
+            engine.try_enqueue(Command::Key(KeyCommand::Used { client, key }));
         }
     }
 }

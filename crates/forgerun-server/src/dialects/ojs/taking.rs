@@ -88,5 +88,5 @@ impl Drop for HandBackGuard {
 
 /// Puts a job that its worker never got back to where it was. It does not count as an attempt.
 pub(in crate::dialects) fn hand_back(app: &App, job: JobId, fence: u64) {
-    app.engine.see_to(Command::HandBack(HeldJob { job, proof: LeaseProof::Token(fence), client: None }));
+    app.engine.enqueue(Command::HandBack(HeldJob { job, proof: LeaseProof::Token(fence), client: None }));
 }
