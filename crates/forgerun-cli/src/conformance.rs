@@ -50,7 +50,7 @@ pub fn conformance(flags: &ConformanceFlags) -> Exit {
         description,
     };
     match runtime.block_on(judge(&options)) {
-        Ok(verdict) => tell(flags, &verdict),
+        Ok(verdict) => print_verdict(flags, &verdict),
         Err(error) => {
             let exit = match error {
                 ConformanceError::Usage(_) => Exit::Usage,
@@ -71,7 +71,7 @@ fn description(flags: &ConformanceFlags) -> Result<Description, String> {
     Description::parse(&text).map_err(|error| format!("{shown}: {error}"))
 }
 
-fn tell(flags: &ConformanceFlags, verdict: &Verdict) -> Exit {
+fn print_verdict(flags: &ConformanceFlags, verdict: &Verdict) -> Exit {
     if let Some(path) = &flags.junit
         && let Err(error) = fs::write(path, verdict.to_junit())
     {

@@ -122,7 +122,7 @@ pub fn traffic(flags: &TrafficFlags) -> Exit {
     let _ = fs::remove_dir_all(&folder);
     match ended {
         None => say("stopped before the end", Exit::Failure),
-        Some(Ok(summary)) => tell(flags, &summary),
+        Some(Ok(summary)) => print_summary(flags, &summary),
         Some(Err(error)) => {
             let exit = match error {
                 TrafficError::Usage(_) => Exit::Usage,
@@ -231,7 +231,7 @@ fn row(tick: &Tick) {
     );
 }
 
-fn tell(flags: &TrafficFlags, summary: &Summary) -> Exit {
+fn print_summary(flags: &TrafficFlags, summary: &Summary) -> Exit {
     let write = |path: &Path, text: String| {
         fs::write(path, text).map_err(|error| format!("could not write {}: {error}", path.display()))
     };

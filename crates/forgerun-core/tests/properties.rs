@@ -66,7 +66,7 @@ proptest! {
             split.now = whole.now;
             let commands = drawer.commands(&whole, &step.draws);
             let answers: Vec<Answer> = commands.iter().map(|command| split.ask(command.clone())).collect();
-            let changes = whole.tell(commands.clone());
+            let changes = whole.apply(commands.clone());
             for ((one, other), command) in changes.answers.iter().zip(&answers).zip(&commands) {
                 assert_eq!(of_jobs(one), of_jobs(other), "{command:?}");
             }
@@ -103,7 +103,7 @@ fn the_rules_hold(taste: Taste, steps: &[Step]) {
         jump(&mut world, step);
         let commands = drawer.commands(&world, &step.draws);
         let told_twice = format!("{:?}", world.decide(commands.clone()));
-        let changes = world.tell(commands.clone());
+        let changes = world.apply(commands.clone());
         assert_eq!(told_twice, format!("{changes:?}"), "the same batch and rows give the same changes");
         what_was_accepted_exists(&world, &changes);
         what_was_refused_changed_nothing(&changes);
@@ -204,10 +204,10 @@ fn bounds_are_kept(world: &World) {
 
 /// Nothing is stuck: once queues are open and workers come by, every job ends.
 fn everything_ends(mut world: World) {
-    world.tell(vec![pause("a", false), pause("b", false)]);
+    world.apply(vec![pause("a", false), pause("b", false)]);
     let held: Vec<Command> =
         world.jobs.values().filter(|job| job.hold).map(|job| cancel_by_operator(job.id)).collect();
-    world.tell(held);
+    world.apply(held);
     for _ in 0..400 {
         if world.jobs.values().all(|job| job.state.is_final()) {
             return;
@@ -222,7 +222,7 @@ fn everything_ends(mut world: World) {
             }));
             let ends =
                 named(&taken).iter().map(|job| succeed(job.as_u128(), world.jobs[job].fence)).collect();
-            world.tell(ends);
+            world.apply(ends);
         }
     }
     let stuck: Vec<_> = world.jobs.values().filter(|job| !job.state.is_final()).collect();

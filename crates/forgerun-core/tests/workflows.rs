@@ -80,7 +80,7 @@ proptest! {
             let at = order as usize % running.len();
             running.rotate_left(at);
             let commands: Vec<Command> = running.iter().take(together).map(|job| command(job, &drawn)).collect();
-            world.tell(commands);
+            world.apply(commands);
             turns_are_right(&world.workflow(id(OWN)), policy);
         }
         note_made(&world, &mut made);
@@ -244,7 +244,7 @@ fn retried(world: &mut World) -> Result<(), TestCaseError> {
         if !conditional(&world.workflow(id(OWN))) {
             prop_assert!(running.iter().all(|job| before.get(&job.id) != Some(&State::Succeeded)));
         }
-        world.tell(running.iter().map(|job| end_step(job, true)).collect());
+        world.apply(running.iter().map(|job| end_step(job, true)).collect());
         rounds += 1;
         prop_assert!(rounds < 100);
     }

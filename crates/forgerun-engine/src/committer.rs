@@ -304,7 +304,7 @@ impl CommitContext {
     fn succeed(&self, batch: &Batch, replies: Vec<Reply>, mut changes: Changes) {
         let answers = std::mem::take(&mut changes.answers);
         // Told first, so that whoever hears an answer finds everybody else informed.
-        self.tell(&changes);
+        self.notify(&changes);
         let (n_commands, took) = (batch.commands.len(), self.clock.now().since(batch.now));
         let n_heartbeats = heartbeats(&batch.commands, &answers);
         self.observer.committed(&Commit { changes: &changes, n_commands, n_heartbeats, took });
@@ -346,7 +346,7 @@ impl CommitContext {
         Ok(changes)
     }
 
-    fn tell(&self, changes: &Changes) {
+    fn notify(&self, changes: &Changes) {
         changes.set_aside.iter().for_each(log_set_aside);
         if changes.wake_all {
             self.wakeups.wake_all();

@@ -203,7 +203,7 @@ impl Engine {
             if wait.is_zero() {
                 return Ok(Vec::new());
             }
-            waiter.leave(&claim);
+            waiter.place_claim(&claim);
             let mut is_over = false;
             let answer = tokio::select! {
                 biased;
@@ -260,7 +260,7 @@ impl Engine {
     }
 
     /// Takes in the result of an attempt, in parts, before the attempt is reported as done.
-    pub fn keep(&self, media_type: impl Into<String>, file_name: Option<String>) -> Intake {
+    pub fn begin_result(&self, media_type: impl Into<String>, file_name: Option<String>) -> Intake {
         let EngineState { context, ids, result_bytes_max, .. } = &*self.inner;
         let blob = ids.blob(&*context.clock);
         Intake::new(context.clone(), blob, media_type.into(), file_name, *result_bytes_max)

@@ -252,7 +252,7 @@ fn cut(mut page: Vec<Job>, limit: usize) -> (Vec<Job>, Option<JobId>) {
 fn n_in_one_step(jobs: &[Job]) -> usize {
     let mut n_steps = 0;
     let fits = |job: &&Job| {
-        let items = job.head.conducts.as_ref().and(job.head.items.as_ref());
+        let items = job.head.workflow_head.as_ref().and(job.head.items.as_ref());
         n_steps += items.map_or(0, |items| items.n as usize);
         n_steps <= limits::REDRIVE_WORKFLOW_STEPS_MAX
     };

@@ -166,7 +166,7 @@ impl WaitingWorkers {
     }
 
     /// Takes a waiter out of the line of a shelf, and passes on what was announced to it in vain.
-    fn leave(&mut self, shelf: &Shelf, number: u64, stand: WaiterState) {
+    fn remove(&mut self, shelf: &Shelf, number: u64, stand: WaiterState) {
         let n_shelves = self.shelves.len();
         let Some(spot) = self.shelves.get_mut(shelf) else { return };
         let was_woken = spot.waiters.remove(&number).is_none();
@@ -237,7 +237,7 @@ impl Waiter {
     /// The claim that followed `look` was stopped by the bound on active jobs.
     pub(crate) fn found_cap(&mut self, look: &ShelfCheck) {
         let mut line = self.wakeups.line();
-        self.shelves.iter().for_each(|shelf| line.leave(shelf, self.number, WaiterState::Claiming));
+        self.shelves.iter().for_each(|shelf| line.remove(shelf, self.number, WaiterState::Claiming));
         self.stand = WaiterState::NotInLine;
         // A wake-up that reached it in line is passed on by now. Kept as well, it would go round among capped workers for
         // ever.
@@ -251,9 +251,9 @@ impl Waiter {
     }
 
     /// Leaves its claim with the line, for the first batch that brings work. One that waits for the bound on active jobs has none to leave.
-    pub(crate) fn leave(&mut self, claim: &Claim) {
+    pub(crate) fn place_claim(&mut self, claim: &Claim) {
         if self.stand == WaiterState::InLine {
-            let standing = self.wakeups.leave(&mut self.wakeups.line(), self.number, claim.clone());
+            let standing = self.wakeups.place(&mut self.wakeups.line(), self.number, claim.clone());
             self.standing = Some(standing);
         }
     }
@@ -290,7 +290,7 @@ impl Drop for Waiter {
             self.stand = WaiterState::Claiming;
         }
         let mut line = self.wakeups.line();
-        self.shelves.iter().for_each(|shelf| line.leave(shelf, self.number, self.stand));
+        self.shelves.iter().for_each(|shelf| line.remove(shelf, self.number, self.stand));
         line.capped.remove(&self.number);
     }
 }

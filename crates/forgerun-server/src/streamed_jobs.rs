@@ -45,7 +45,7 @@ impl ReleasedJobs {
         }
     }
 
-    fn tell(&self, job: JobId) {
+    fn notify(&self, job: JobId) {
         let n = {
             let mut jobs = locked(&self.jobs);
             jobs.push(job);
@@ -98,7 +98,7 @@ impl StreamedJobs {
         let mut jobs = locked(&self.jobs);
         for job in released {
             if let Some(stream) = jobs.remove(&job) {
-                stream.tell(job);
+                stream.notify(job);
             }
         }
         self.n.store(jobs.len(), Ordering::Release);
@@ -169,9 +169,9 @@ mod tests {
         };
         let mut heard = pin!(stream.heard(2));
         assert!(!is_woken(heard.as_mut()));
-        stream.tell(JobId::v7(1, 1));
+        stream.notify(JobId::v7(1, 1));
         assert!(!is_woken(heard.as_mut()));
-        stream.tell(JobId::v7(1, 2));
+        stream.notify(JobId::v7(1, 2));
         assert!(is_woken(heard.as_mut()));
         assert!(is_woken(pin!(stream.heard(2))), "what came before counts too");
         assert_eq!(stream.take().len(), 2);

@@ -50,7 +50,7 @@ impl Acknowledged {
 
     /// A worker heard that it holds the job.
     pub(crate) fn claimed(&self, job: &Job, worker: &str) {
-        self.log.tell(|| format!("{worker} holds {} (attempt {}, token {})", job.id, job.attempt, job.fence));
+        self.log.note(|| format!("{worker} holds {} (attempt {}, token {})", job.id, job.attempt, job.fence));
         if !self.inner().claims.entry(job.id).or_default().insert(job.fence) {
             self.log.broken(format!("job {} was handed out twice under token {}", job.id, job.fence));
         }

@@ -72,7 +72,7 @@ async fn submit(context: &SimContext, client: ClientId, action: u64) {
                 for job in &jobs {
                     context
                         .log
-                        .tell(|| format!("client {client} hears of {} (existing: {existing})", job.id));
+                        .note(|| format!("client {client} hears of {} (existing: {existing})", job.id));
                     // A job met by its unique key may be there under another idempotency key, or none.
                     let by_key =
                         !existing || job.head.idempotency.as_ref().map(|known| &known.key) == key.as_ref();
@@ -127,7 +127,7 @@ async fn cancel(context: &SimContext, engine: &Engine, client: ClientId) {
         compensate: context.world.chance(800),
     });
     if let Ok((job, true)) = engine.act(command).await {
-        context.log.tell(|| format!("client {client} cancels {}", job.id));
+        context.log.note(|| format!("client {client} cancels {}", job.id));
         context.acknowledged.canceled(&job);
     }
 }
@@ -137,7 +137,7 @@ async fn retry(context: &SimContext, engine: &Engine, client: ClientId) {
     let owned = Owned { job, client: Some(client) };
     let afresh = context.world.chance(200);
     if let Ok((job, true)) = engine.retry(owned, afresh).await {
-        context.log.tell(|| format!("client {client} retries {}", job.id));
+        context.log.note(|| format!("client {client} retries {}", job.id));
     }
 }
 
@@ -145,7 +145,7 @@ async fn pause(context: &SimContext, engine: &Engine) {
     let queue = queue(context.world.below(3));
     let paused = context.world.chance(400);
     if engine.run(set_paused(queue.clone(), paused)).await.is_ok() {
-        context.log.tell(|| format!("queue {queue} paused: {paused}"));
+        context.log.note(|| format!("queue {queue} paused: {paused}"));
     }
 }
 

@@ -48,7 +48,7 @@ impl FaultyStore {
     }
 
     fn fault(&self, fault: Fault) -> Error {
-        self.log.tell(|| format!("the store fails: {fault:?}"));
+        self.log.note(|| format!("the store fails: {fault:?}"));
         Error::new(fault, "trouble on purpose")
     }
 

@@ -89,7 +89,7 @@ impl Nodes {
     /// Crashes a node and leaves it down for a while.
     pub(crate) async fn crash(&self) {
         let n = self.world.below(self.nodes().len() as u64) as usize;
-        self.log.tell(|| format!("node {n} crashes"));
+        self.log.note(|| format!("node {n} crashes"));
         self.nodes()[n] = None;
         self.world.pass(self.world.up_to_ms(3000)).await;
         self.start(n);
@@ -100,7 +100,7 @@ impl Nodes {
         let n = self.world.below(self.nodes().len() as u64) as usize;
         let node = self.nodes()[n].take();
         if let Some(Node { engine, deliveries, sink }) = node {
-            self.log.tell(|| format!("node {n} stops"));
+            self.log.note(|| format!("node {n} stops"));
             if let Some(deliveries) = deliveries {
                 deliveries.stop().await;
             }
@@ -113,7 +113,7 @@ impl Nodes {
     }
 
     fn start(&self, n: usize) {
-        self.log.tell(|| format!("node {n} starts"));
+        self.log.note(|| format!("node {n} starts"));
         let engine =
             Engine::start(self.store.clone(), self.world.clone(), Arc::new(Plain), self.options.clone());
         let deliveries = self

@@ -155,7 +155,7 @@ impl Receivers {
 
     async fn receive(&self, delivery: Delivery) -> AttemptReport {
         let manner = self.manner();
-        self.log.tell(|| format!("{} goes out under {}: {manner:?}", delivery.id, delivery.fence));
+        self.log.note(|| format!("{} goes out under {}: {manner:?}", delivery.id, delivery.fence));
         let under_way = self.set_out(&delivery);
         if !matches!(manner, ReceiverBehaviour::Away) {
             self.arrive(&delivery);

@@ -162,7 +162,7 @@ async fn chaos(context: Arc<SimContext>) {
             0 => context.nodes.restart().await,
             1 => {
                 let ms = context.world.below(65_000) as i64 - 5000;
-                context.log.tell(|| format!("the clock jumps by {ms} ms"));
+                context.log.note(|| format!("the clock jumps by {ms} ms"));
                 context.world.jump_ms(ms);
             }
             _ => context.nodes.crash().await,
@@ -172,7 +172,7 @@ async fn chaos(context: Arc<SimContext>) {
 
 /// No more faults, every queue open, good workers only: now everything must come to an end.
 async fn calm_down(context: &SimContext, store: &FaultyStore) {
-    context.log.tell(|| "calm".into());
+    context.log.note(|| "calm".into());
     store.calm_down();
     context.act.store(CALM, Ordering::Relaxed);
     context.receivers.iter().for_each(Receivers::calm_down);
@@ -236,7 +236,7 @@ async fn reckon(context: &SimContext, store: &FaultyStore) {
         match (job, tombstone) {
             (Some(job), None) => {
                 reckon_job(context, store, &job).await;
-                if job.head.conducts.is_some() {
+                if job.head.workflow_head.is_some() {
                     workflows::reckon(context, store, &job).await;
                 }
             }

@@ -32,7 +32,7 @@ impl RunLog {
         self.inner.lock().expect("nobody panics while telling")
     }
 
-    pub(crate) fn tell(&self, line: impl FnOnce() -> String) {
+    pub(crate) fn note(&self, line: impl FnOnce() -> String) {
         let mut inner = self.inner();
         if inner.lines.len() >= LINES_MAX {
             inner.lines.pop_front();
@@ -43,7 +43,7 @@ impl RunLog {
 
     /// Something that must never happen has happened. Only the first one counts: what follows may follow from it.
     pub(crate) fn broken(&self, what: String) {
-        self.tell(|| format!("BROKEN: {what}"));
+        self.note(|| format!("BROKEN: {what}"));
         self.inner().broken.get_or_insert(what);
     }
 

@@ -33,7 +33,7 @@ pub(crate) async fn act(context: &SimContext, engine: &Engine, client: ClientId)
             }
         }
     };
-    context.log.tell(|| format!("client {client}: {command:?}"));
+    context.log.note(|| format!("client {client}: {command:?}"));
     let _ = engine.run(Command::Webhook(command)).await;
 }
 

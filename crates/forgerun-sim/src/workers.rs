@@ -87,7 +87,7 @@ async fn work(context: &SimContext, job: Job) {
         beat(context, &job, &held).await;
     }
     match manner {
-        WorkerBehaviour::Dies => return context.log.tell(|| format!("the holder of {} dies", job.id)),
+        WorkerBehaviour::Dies => return context.log.note(|| format!("the holder of {} dies", job.id)),
         WorkerBehaviour::Zombie => {
             context.world.pass(Duration::from_secs(3) + context.world.up_to_ms(60_000)).await
         }
@@ -110,7 +110,7 @@ async fn work(context: &SimContext, job: Job) {
     }
     let command = end(context, held);
     if let Ok(after) = report(context, command).await {
-        context.log.tell(|| format!("token {} ends {}: {:?}", job.fence, job.id, after.state));
+        context.log.note(|| format!("token {} ends {}: {:?}", job.fence, job.id, after.state));
         context.acknowledged.ended(job.execution, job.attempt, job.fence, &after);
     }
 }

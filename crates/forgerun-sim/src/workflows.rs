@@ -45,7 +45,7 @@ pub(crate) async fn begin(context: &SimContext, client: ClientId, action: u64) {
         match engine.run(Command::Workflow(Box::new(new))).await {
             Ok(Answer::Submitted { jobs, existing }) => {
                 for job in &jobs {
-                    context.log.tell(|| {
+                    context.log.note(|| {
                         format!("client {client} hears of workflow {} (existing: {existing})", job.id)
                     });
                     context.acknowledged.acknowledged(job, Some(&key.key));
@@ -90,7 +90,7 @@ impl StepLedger {
     /// No step is made twice in one execution of its workflow.
     pub(crate) fn see(&mut self, changes: &Changes, broken: &mut Vec<String>) {
         let inserted = || changes.inserted.iter().map(|(job, _)| job);
-        for own in changes.updated.iter().chain(inserted()).filter(|job| job.head.conducts.is_some()) {
+        for own in changes.updated.iter().chain(inserted()).filter(|job| job.head.workflow_head.is_some()) {
             self.executions.insert(own.id, own.execution_n());
         }
         for (job, step) in inserted().filter_map(|job| Some((job, job.head.workflow?))) {

@@ -246,7 +246,7 @@ impl Tables {
                 self.executions.remove(execution);
                 self.outcomes.remove(execution);
                 let result = self.results.remove(execution);
-                blobs.let_go(result.as_ref().and_then(|kept| stored(kept.content.as_ref())), forgotten.at);
+                blobs.release(result.as_ref().and_then(|kept| stored(kept.content.as_ref())), forgotten.at);
                 self.items.remove(execution);
                 let tombstone =
                     Tombstone { client: forgotten.client, at: forgotten.at, kept: forgotten.kept };
@@ -522,7 +522,7 @@ impl Tables {
         };
         let due = self.results.values_mut().filter(|kept| is_due(kept)).take(sweep.limit);
         let gone: Vec<Content> = due.filter_map(|kept| kept.content.take()).collect();
-        gone.iter().for_each(|content| blobs.let_go(stored(Some(content)), sweep.results_until));
+        gone.iter().for_each(|content| blobs.release(stored(Some(content)), sweep.results_until));
         gone.len()
     }
 }

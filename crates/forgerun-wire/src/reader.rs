@@ -48,7 +48,7 @@ impl BodyReader {
     }
 
     /// What a member says, or a complaint.
-    pub(crate) fn keep<T>(&mut self, read: Result<T, Violation>) -> Option<T> {
+    pub(crate) fn value_of<T>(&mut self, read: Result<T, Violation>) -> Option<T> {
         read.map_err(|violation| self.invalid.push((Kind::InvalidArgs, violation))).ok()
     }
 

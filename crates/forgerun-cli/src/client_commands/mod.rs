@@ -41,7 +41,7 @@ pub fn run(command: &ClientCommand) -> Exit {
         Ok(runtime) => runtime,
         Err(error) => return complain(&error, Exit::Failure),
     };
-    runtime.block_on(dispatch(command)).unwrap_or_else(|error| error.tell())
+    runtime.block_on(dispatch(command)).unwrap_or_else(|error| error.print())
 }
 
 async fn dispatch(command: &ClientCommand) -> Result<Exit, CommandError> {
@@ -141,7 +141,7 @@ impl CommandError {
     }
 
     /// Prints why, for people or for programs.
-    pub fn tell(&self) -> Exit {
+    pub fn print(&self) -> Exit {
         // A reader that has had enough (`forgerun list | head`) is no error.
         if matches!(self, CommandError::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe) {
             return Exit::Done;
@@ -157,8 +157,8 @@ impl CommandError {
                 let ids: String = candidates.iter().map(|id| format!("\n  {id}")).collect();
                 say(&format!("{}{ids}", ambiguous(end)), Exit::Usage)
             }
-            CommandError::Call(error) => tell(error, hint(error)),
-            CommandError::NotOperator(error) => tell(
+            CommandError::Call(error) => print_error(error, hint(error)),
+            CommandError::NotOperator(error) => print_error(
                 error,
                 "\n  --admin-token or FORGERUN_ADMIN_TOKEN names the operator's token, `auth.admin_token` of the server.",
             ),
@@ -230,7 +230,7 @@ fn hint(error: &Error) -> &'static str {
     }
 }
 
-fn tell(error: &Error, hint: &str) -> Exit {
+fn print_error(error: &Error, hint: &str) -> Exit {
     let exit = exit_of(error);
     let request = error.api().and_then(|said| said.request_id.as_deref());
     let request = request.map(|id| format!("\n  Request {id}")).unwrap_or_default();

@@ -104,7 +104,7 @@ impl Child {
             .stderr
             .take()
             .map(|pipe| tokio::spawn(read_errors(pipe, progress, exec.pass_on, stop_reading)));
-        let telling = tokio::spawn(tell(news, context.clone()));
+        let telling = tokio::spawn(report_progress(news, context.clone()));
 
         let limit = async {
             match job.timeout_ms {
@@ -266,7 +266,7 @@ async fn read_errors(
 }
 
 /// Hands on progress, always the newest: one call at a time, however fast the program counts.
-async fn tell(mut news: watch::Receiver<Option<Progress>>, context: Context) {
+async fn report_progress(mut news: watch::Receiver<Option<Progress>>, context: Context) {
     while news.changed().await.is_ok() {
         let newest = news.borrow_and_update().clone();
         if let Some(Progress { percent, text }) = newest {

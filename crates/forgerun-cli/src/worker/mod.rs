@@ -158,9 +158,9 @@ pub fn run(command: &Worker, sign_with: SignWith) -> Exit {
             let ended = runtime.block_on(work(common, &connection, builder));
             // A child's pipe that a grandchild keeps open must not keep us.
             runtime.shutdown_background();
-            ended.unwrap_or_else(|error| error.tell())
+            ended.unwrap_or_else(|error| error.print())
         }
-        Err(error) => error.tell(),
+        Err(error) => error.print(),
     }
 }
 
@@ -217,7 +217,7 @@ async fn work(
         .concurrency(usize::from(*concurrency))
         .lease(*lease)
         .drain(*drain)
-        .notes(move |note| tell(note, json, quiet))
+        .notes(move |note| print_note(note, json, quiet))
         .build()?;
     let mut stops = Stops::listen()?;
     let quiet = quiet || json;
@@ -292,7 +292,7 @@ fn ignores_hang_up() -> bool {
 }
 
 /// One line per note: for people on standard error, for programs on standard output.
-fn tell(note: &Note<'_>, json: bool, quiet: bool) {
+fn print_note(note: &Note<'_>, json: bool, quiet: bool) {
     let (event, job, text): (&str, _, String) = match note {
         Note::Took(job) => ("took", Some(job), String::new()),
         Note::Succeeded(job) => ("succeeded", Some(job), String::new()),

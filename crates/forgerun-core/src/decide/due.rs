@@ -42,7 +42,7 @@ impl WorkingSet<'_> {
                 continue;
             };
             if self.job(slot).due_at().is_some_and(|at| at <= self.now) {
-                let done = self.happen(slot);
+                let done = self.apply_due(slot);
                 // Counted as done without being done, it would come back for ever. Whoever decides the batch finds out which
                 // job it is.
                 assert_eq!(done, Ok(()), "{:?}", self.job(slot));
@@ -89,7 +89,7 @@ impl WorkingSet<'_> {
         found
     }
 
-    fn happen(&mut self, slot: Slot) -> Result<(), Refusal> {
+    fn apply_due(&mut self, slot: Slot) -> Result<(), Refusal> {
         let is_needed = self.job(slot).state.is_final() && self.is_needed(slot);
         let job = self.job(slot);
         let come = |at: Option<Time>| at.is_some_and(|at| at <= self.now);

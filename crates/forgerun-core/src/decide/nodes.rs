@@ -9,7 +9,7 @@ use crate::record::{RecordKey, Stored};
 
 impl WorkingSet<'_> {
     /// Writes what a node says, as it says it.
-    pub(super) fn keep<T: Stored>(&mut self, value: &T) -> Answer {
+    pub(super) fn store_record<T: Stored>(&mut self, value: &T) -> Answer {
         self.put_record(value);
         Answer::Settled
     }

@@ -87,14 +87,14 @@ impl WorkingSet<'_> {
         let uploaded = self.job(slot).lease.as_ref().and_then(|lease| lease.upload.clone());
         let at = self.step(slot, Cause::Finish, RetryStatus::Open)?;
         if let Some(output) = succeed.output.clone().or(uploaded) {
-            self.leave(slot, at, &output);
+            self.set_result(slot, at, &output);
         }
         self.end(slot, at);
         Ok(Answer::Done(self.job(slot).clone()))
     }
 
     /// Notes what the job left, and until when. Nothing outlives the job itself.
-    fn leave(&mut self, slot: Slot, at: Time, output: &Arc<Output>) {
+    fn set_result(&mut self, slot: Slot, at: Time, output: &Arc<Output>) {
         let job = self.change(slot);
         // What a step leaves may be needed by steps to come, whenever these have their turn.
         let keep = job.head.result_retention.filter(|_| job.head.workflow.is_none());

@@ -70,7 +70,7 @@ impl WorkingSet<'_> {
         let ready = workflow.advance();
         self.check_room(new, own, &ready)?;
         let slot = self.insert(own)?;
-        self.set_off(slot)?;
+        self.start_workflow(slot)?;
         parts.iter().for_each(|part| self.put_record(part));
         self.workflows.0.insert(own.id, workflow);
         self.release_steps(own.id, ready)?;
@@ -93,7 +93,7 @@ impl WorkingSet<'_> {
     }
 
     /// A workflow runs from the beginning, without a worker.
-    fn set_off(&mut self, slot: Slot) -> Result<(), Refusal> {
+    fn start_workflow(&mut self, slot: Slot) -> Result<(), Refusal> {
         let job = self.change(slot);
         job.available_at = None;
         job.fence += 1;
@@ -116,18 +116,18 @@ impl WorkingSet<'_> {
             match part.and_then(|part| part.definition(index)) {
                 Some(definition) => {
                     let (mut head, input) = (definition.head.clone(), definition.input.clone());
-                    self.forgive_lateness(id, &mut head);
+                    self.drop_passed_times(id, &mut head);
                     self.insert(&NewJob { id: job, id_given: false, head, input })?;
                 }
                 None if self.changes.more.records.contains(&key) => {}
-                None => ready.extend(self.lose_step(id, index)),
+                None => ready.extend(self.fail_unreadable_step(id, index)),
             }
         }
         Ok(())
     }
 
     /// Whoever retried a workflow asked for steps that were too late by then.
-    fn forgive_lateness(&self, id: JobId, head: &mut Arc<Head>) {
+    fn drop_passed_times(&self, id: JobId, head: &mut Arc<Head>) {
         let Some(own) = self.find(id) else { return };
         let is_late = |at: Option<Time>| at.is_some_and(|at| self.job(own).was_retried_since(at));
         if is_late(head.expires_at) {
@@ -139,7 +139,7 @@ impl WorkingSet<'_> {
     }
 
     /// A step has no definition: it fails. Gives the steps whose turn that makes it.
-    fn lose_step(&mut self, id: JobId, index: u32) -> Vec<u32> {
+    fn fail_unreadable_step(&mut self, id: JobId, index: u32) -> Vec<u32> {
         let message = String::from("The definition of the step cannot be read.");
         let error = ItemError { kind: Kind::HandlerError, message, retryable: false };
         let Some(workflow) = self.workflows.0.get_mut(&id) else { return Vec::new() };
@@ -150,12 +150,12 @@ impl WorkingSet<'_> {
     /// What the end of a job means for a workflow.
     pub(super) fn move_workflow(&mut self, slot: Slot) {
         let job = self.job(slot);
-        let moved = match (&job.head.workflow, &job.head.conducts) {
+        let moved = match (&job.head.workflow, &job.head.workflow_head) {
             (Some(step), _) => {
                 let (id, index) = (step.workflow, step.index);
                 self.step_ended(slot, id, index)
             }
-            (None, Some(_)) if job.state == State::Canceled => self.abandon(slot),
+            (None, Some(_)) if job.state == State::Canceled => self.cancel_steps_of(slot),
             (None, _) => Ok(()),
         };
         debug_assert_eq!(moved, Ok(()), "{:?}", self.job(slot));
@@ -201,7 +201,7 @@ impl WorkingSet<'_> {
     /// A job takes part again that could not be read: if it is a workflow, its steps went on meanwhile.
     pub(super) fn workflow_restored(&mut self, slot: Slot) {
         let job = self.job(slot);
-        let runs = job.head.conducts.is_some() && job.state == State::Running;
+        let runs = job.head.workflow_head.is_some() && job.state == State::Running;
         if runs && self.conductor(job.id).is_some() {
             let caught_up = self.catch_up(slot);
             debug_assert_eq!(caught_up, Ok(()), "{:?}", self.job(slot));
@@ -269,7 +269,7 @@ impl WorkingSet<'_> {
         cancel: PendingCancel,
     ) -> Result<Option<bool>, Refusal> {
         let id = self.job(own).id;
-        if self.job(own).head.conducts.is_none() || self.conductor(id).is_none() {
+        if self.job(own).head.workflow_head.is_none() || self.conductor(id).is_none() {
             return Ok(None);
         }
         let Some(workflow) = self.workflows.0.get_mut(&id) else { return Ok(None) };
@@ -280,7 +280,7 @@ impl WorkingSet<'_> {
         if !workflow.is_compensating() {
             return Ok(None);
         }
-        workflow.abandon(false);
+        workflow.cancel_waiting(false);
         workflow.canceling = Some(cancel);
         self.cancel_steps(id, WORKFLOW_CANCELED, |step, _| step.undoes.is_some())?;
         self.go_on(id)?;
@@ -295,13 +295,13 @@ impl WorkingSet<'_> {
     }
 
     /// The workflow was cancelled: nothing of it goes on.
-    fn abandon(&mut self, own: Slot) -> Result<(), Refusal> {
+    fn cancel_steps_of(&mut self, own: Slot) -> Result<(), Refusal> {
         let id = self.job(own).id;
         if self.conductor(id).is_none() {
             return Ok(());
         }
         if let Some(workflow) = self.workflows.0.get_mut(&id) {
-            workflow.abandon(true);
+            workflow.cancel_waiting(true);
             workflow.canceling = None;
         }
         self.cancel_steps(id, WORKFLOW_CANCELED, |_, _| false)
@@ -345,7 +345,7 @@ impl WorkingSet<'_> {
     /// A job was retried: if it is a workflow, what failed of it is tried again; if it is a step, its workflow waits for it again.
     pub(super) fn resume_workflow(&mut self, slot: Slot, from: Option<u32>) -> Result<(), Refusal> {
         let head = self.job(slot).head.clone();
-        match (&head.workflow, &head.conducts) {
+        match (&head.workflow, &head.workflow_head) {
             (Some(step), _) => {
                 self.reopen_step(slot, step.workflow, step.index);
                 Ok(())
@@ -377,7 +377,7 @@ impl WorkingSet<'_> {
 
     fn run_again(&mut self, own: Slot, from: Option<u32>) -> Result<(), Refusal> {
         let id = self.job(own).id;
-        self.set_off(own)?;
+        self.start_workflow(own)?;
         if self.conductor(id).is_none() {
             return Ok(());
         }

@@ -218,7 +218,7 @@ impl<'a> WorkingSet<'a> {
         };
         match job.state {
             // No worker holds a workflow.
-            _ if !holds || job.head.conducts.is_some() => Err(Refusal::LeaseLost),
+            _ if !holds || job.head.workflow_head.is_some() => Err(Refusal::LeaseLost),
             State::Assigned | State::Running => Ok(slot),
             State::Succeeded | State::Failed => Err(Refusal::AlreadyCompleted(job.state)),
             State::Canceled => Err(Refusal::AlreadyCanceled),
@@ -335,7 +335,7 @@ impl<'a> WorkingSet<'a> {
         self.changes.uniques_removed.extend(job.head.unique.as_ref().map(|unique| (unique.key, id)));
         self.changes.forgotten.push(Forgotten { job: id, executions, client, at: now, kept });
         self.outbox.forget(id);
-        if job.head.conducts.is_some() {
+        if job.head.workflow_head.is_some() {
             self.forget_workflow(id);
         }
         self.forget_checkpoint(id);

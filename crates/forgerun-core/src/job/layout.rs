@@ -84,7 +84,7 @@ impl Head {
             out.time(61, Some(run.tick));
         }
         out.time(62, self.deadline);
-        if let Some(workflow) = &self.conducts {
+        if let Some(workflow) = &self.workflow_head {
             out.group(50, |out| encode_workflow(workflow, out));
         }
         bytes
@@ -160,7 +160,7 @@ impl Head {
             }
             61 => self.schedule.as_mut().ok_or(Corrupt)?.tick = field.time()?,
             62 => self.deadline = Some(field.time()?),
-            50 => self.conducts = Some(decode_workflow(field.bytes)?),
+            50 => self.workflow_head = Some(decode_workflow(field.bytes)?),
             _ => {}
         }
         Ok(())

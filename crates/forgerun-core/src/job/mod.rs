@@ -169,7 +169,7 @@ pub struct Head {
     /// The workflow it is a step of.
     pub workflow: Option<WorkflowStep>,
     /// What it knows of the workflow that it is; `None` for a job that is none. Its steps are its items.
-    pub conducts: Option<WorkflowHead>,
+    pub workflow_head: Option<WorkflowHead>,
     /// How long it is kept after it ended; `None` means [`limits::RETENTION`].
     pub retention: Option<Duration>,
     /// How long what it leaves is kept; `None` for as long as the job.
@@ -211,7 +211,7 @@ impl Head {
             tags: Vec::new(),
             schedule: None,
             workflow: None,
-            conducts: None,
+            workflow_head: None,
             retention: None,
             result_retention: None,
         }

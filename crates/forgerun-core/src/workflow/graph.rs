@@ -153,7 +153,7 @@ impl Workflow {
     }
 
     /// Skips every step that waits, because the workflow was cancelled; compensations as well if nothing is to be undone.
-    pub(crate) fn abandon(&mut self, compensations_too: bool) {
+    pub(crate) fn cancel_waiting(&mut self, compensations_too: bool) {
         self.skip_waiting(|step| compensations_too || step.undoes.is_none());
     }
 

@@ -54,7 +54,7 @@ impl WorkflowHead {
             job_type: WorkflowHead::JOB_TYPE.into(),
             items: Some(Items { n, simulated: false }),
             retry: RetryPolicy { attempts_max: limits::EXECUTIONS_MAX as u32, ..RetryPolicy::manual() },
-            conducts: Some(self),
+            workflow_head: Some(self),
             ..Head::new(client, Name::joined(QUEUE), created_at)
         }
     }

@@ -77,11 +77,11 @@ impl World {
 
     /// One command in a batch of its own.
     pub(crate) fn ask(&mut self, command: Command) -> Answer {
-        self.tell(vec![command]).answers.remove(0)
+        self.apply(vec![command]).answers.remove(0)
     }
 
     /// One batch: loaded, decided, written, checked.
-    pub(crate) fn tell(&mut self, commands: Vec<Command>) -> Changes {
+    pub(crate) fn apply(&mut self, commands: Vec<Command>) -> Changes {
         let changes = self.decide(commands);
         self.write(&changes);
         self.seed += 1;

@@ -215,7 +215,7 @@ impl Endpoints {
     }
 
     /// Makes suspect what has taken too long by now, and gives back what waited for it.
-    pub(super) fn grow_suspicious(&mut self, now: Time) -> Vec<(Time, PreparedDelivery)> {
+    pub(super) fn mark_slow(&mut self, now: Time) -> Vec<(Time, PreparedDelivery)> {
         let mut put_off = Vec::new();
         while let Some(&(began, send)) = self.fresh.first() {
             if began + self.options.slow > now {

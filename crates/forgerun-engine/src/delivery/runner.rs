@@ -90,7 +90,7 @@ impl DeliveryRunner {
     /// Does what can be done, then waits for something to happen. Says whether to go on.
     async fn go_on(&mut self) -> bool {
         let now = self.engine.now();
-        let late = self.endpoints.grow_suspicious(now);
+        let late = self.endpoints.mark_slow(now);
         self.put_off(late);
         while let Some((send, prepared)) = self.endpoints.next(now) {
             self.launch(send, prepared, now);

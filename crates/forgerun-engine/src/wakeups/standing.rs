@@ -45,11 +45,11 @@ impl Wakeups {
         let mut line = self.line();
         let number = line.number();
         line.standing.built_in.insert(number);
-        self.leave(&mut line, number, claim)
+        self.place(&mut line, number, claim)
     }
 
     /// Leaves the claim of the waiter with this number, who stands in line.
-    pub(super) fn leave(&self, line: &mut WaitingWorkers, number: u64, claim: Claim) -> StandingClaim {
+    pub(super) fn place(&self, line: &mut WaitingWorkers, number: u64, claim: Claim) -> StandingClaim {
         let (reply, answer) = oneshot::channel();
         line.standing.claims.insert(number, LeftClaim { claim, reply });
         StandingClaim { wakeups: self.clone(), number, answer }

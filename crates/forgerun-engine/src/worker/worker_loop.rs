@@ -105,7 +105,7 @@ impl WorkerLoop {
     pub(super) async fn work(mut self) {
         loop {
             let now = self.now();
-            self.hear(now);
+            self.receive_reports(now);
             if let Some((claim, _)) = &mut self.standing
                 && let Some(answer) = claim.try_answer()
             {
@@ -131,7 +131,7 @@ impl WorkerLoop {
                 self.carry_out(round).await;
             }
         }
-        self.let_go(self.runs.len());
+        self.release_places(self.runs.len());
     }
 
     /// The moment now. A clock that was set back takes the runs along, so that their work does not take longer.
@@ -148,7 +148,7 @@ impl WorkerLoop {
     }
 
     /// Hears what was said meanwhile. Not left to [`Self::wait`]: a busy loop never waits.
-    fn hear(&mut self, now: Time) {
+    fn receive_reports(&mut self, now: Time) {
         loop {
             match self.called_off.try_recv() {
                 Ok(jobs) => self.ask_about(&jobs, now),
@@ -228,7 +228,7 @@ impl WorkerLoop {
                 place += 1;
                 continue;
             };
-            let kept = keep(&self.engine, output).await;
+            let kept = store_output(&self.engine, output).await;
             let trouble = kept.as_ref().err().map(ToString::to_string).unwrap_or_default();
             match run.kept(kept, self.engine.now()) {
                 ReportAnswer::GoesOn => {}
@@ -239,7 +239,7 @@ impl WorkerLoop {
                 }
                 ReportAnswer::NotHeard | ReportAnswer::Over => {
                     self.runs.swap_remove(place);
-                    self.let_go(1);
+                    self.release_places(1);
                 }
             }
         }
@@ -300,7 +300,7 @@ impl WorkerLoop {
                 ReportAnswer::NotHeard if self.stop_by.is_none_or(|stop_by| now < stop_by) => trouble = error,
                 ReportAnswer::NotHeard | ReportAnswer::Over => {
                     self.runs.swap_remove(place);
-                    self.let_go(1);
+                    self.release_places(1);
                 }
             }
         }
@@ -367,7 +367,7 @@ impl WorkerLoop {
         self.pause = (self.pause * 2).min(PAUSE_MAX);
     }
 
-    fn let_go(&self, n: usize) {
+    fn release_places(&self, n: usize) {
         self.gauges.busy.fetch_sub(n, Ordering::Relaxed);
     }
 
@@ -406,11 +406,11 @@ impl WorkerLoop {
 }
 
 /// Keeps what an attempt left: in hand if it is small, otherwise beside the rows.
-async fn keep(engine: &Engine, output: Output) -> Result<Output, IntakeError> {
+async fn store_output(engine: &Engine, output: Output) -> Result<Output, IntakeError> {
     let Output { media_type, file_name, content } = output;
     match content {
         Content::Inline(bytes) => {
-            let mut intake = engine.keep(media_type, file_name);
+            let mut intake = engine.begin_result(media_type, file_name);
             intake.write(bytes.into()).await?;
             intake.finish().await
         }

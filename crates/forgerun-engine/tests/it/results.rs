@@ -17,7 +17,7 @@ use crate::support::{HOUR, SECOND, World, held};
 
 /// So many bytes, handed in by parts.
 async fn kept(world: &World, size: usize, part: usize) -> Result<Output, IntakeError> {
-    let mut intake = world.engine.keep("application/pdf", Some("a.pdf".into()));
+    let mut intake = world.engine.begin_result("application/pdf", Some("a.pdf".into()));
     let mut rest = bytes(size);
     while !rest.is_empty() {
         intake.write(rest.split_to(part.min(rest.len()))).await?;
@@ -59,7 +59,7 @@ async fn a_result_travels_with_the_report_up_to_the_bound_and_lies_beside_the_ro
 async fn a_result_that_is_too_large_is_refused_as_soon_as_it_shows() {
     let world = World::with(Options { result_bytes_max: 100_000, ..Options::default() });
     assert!(kept(&world, 100_000, 30_000).await.is_ok());
-    let mut intake = world.engine.keep("text/plain", None);
+    let mut intake = world.engine.begin_result("text/plain", None);
     intake.write(bytes(90_000)).await.unwrap();
     let refused = intake.write(bytes(10_001)).await;
     assert!(matches!(refused, Err(IntakeError::TooLarge { max: 100_000 })), "{refused:?}");
@@ -73,7 +73,7 @@ async fn a_result_that_takes_hours_to_come_in_is_not_swept_away_under_its_worker
     let world = World::with(Options { sweep_every: 60 * SECOND, ..Options::default() });
     world.submit_with("a", |head| head.lease = Some(10 * HOUR)).await;
     let job = world.take("a").await;
-    let mut intake = world.engine.keep("text/plain", None);
+    let mut intake = world.engine.begin_result("text/plain", None);
     for _ in 0..10 {
         intake.write(bytes(100_000)).await.unwrap();
         world.pass(HOUR / 3).await;

@@ -116,7 +116,7 @@ async fn keep(options: &ResultOptions) -> io::Result<StoredFile> {
     };
     let claimed = app.engine.claim(claim, Duration::from_secs(10)).await.map_err(other)?;
     let claimed = claimed.first().ok_or_else(|| io::Error::other("there is no job"))?;
-    let mut intake = app.engine.keep("application/octet-stream", Some("bench.bin".into()));
+    let mut intake = app.engine.begin_result("application/octet-stream", Some("bench.bin".into()));
     for n in 0..options.size_mib {
         intake.write(block(n)).await.map_err(io::Error::other)?;
     }

@@ -140,7 +140,7 @@ impl Exchange {
     }
 
     /// Notes what the request turned out to be about. The first word counts.
-    pub(crate) fn is_about(&self, about: RequestSubject) {
+    pub(crate) fn set_subject(&self, about: RequestSubject) {
         let _ = self.about.set(about);
     }
 

@@ -113,7 +113,7 @@ impl Limiter {
     }
 
     /// Counts what a caller spent at other nodes, if the limit is one of this limiter.
-    pub(crate) fn hear(&self, (kind, caller): SpendingKey, spent: SpentElsewhere, now: Time) {
+    pub(crate) fn add_remote(&self, (kind, caller): SpendingKey, spent: SpentElsewhere, now: Time) {
         let of_client = || self.client(ClientId::from_u128(caller), now);
         let of_address = || self.address(address(caller), now);
         let count = |account: &Account, bucket: fn(&Account) -> &Bucket, limit: &RateLimit| match spent {

@@ -76,7 +76,7 @@ impl TallyHandle {
         };
         // A store in trouble is no reason to wait for long: the loop tries again.
         if is_shared {
-            let _ = timeout(READY_TIMEOUT, tallies.hear()).await;
+            let _ = timeout(READY_TIMEOUT, tallies.read_others()).await;
         }
         Some(TallyHandle { stop, task: tokio::spawn(tallies.run(stopped)) })
     }
@@ -120,14 +120,14 @@ impl TallyLoop {
 
     async fn round(&mut self) {
         if self.is_shared {
-            self.tell().await;
-            self.hear().await;
+            self.publish().await;
+            self.read_others().await;
         }
         self.add_quotas().await;
     }
 
     /// Writes what is new here. What could not be written is told the next time.
-    async fn tell(&mut self) {
+    async fn publish(&mut self) {
         let app = &self.app;
         self.writer.begin();
         for limiter in app.limiters() {
@@ -142,7 +142,7 @@ impl TallyLoop {
     }
 
     /// Counts what is new elsewhere.
-    async fn hear(&mut self) {
+    async fn read_others(&mut self) {
         let app = &self.app;
         let tallies: Result<Vec<NodeTally>, _> =
             app.engine.store().records(None, String::new(), PAGE_MAX).await;
@@ -151,10 +151,10 @@ impl TallyLoop {
             Err(error) => return tracing::debug!(%error, "could not hear what callers spent elsewhere"),
         };
         tallies.retain(|tally| tally.node != app.node.as_str());
-        let news = self.reader.hear(&tallies);
+        let news = self.reader.read(&tallies);
         let now = app.clock.now();
         for (key, spent) in news.spent {
-            app.limiters().for_each(|limiter| limiter.hear(key, spent, now));
+            app.limiters().for_each(|limiter| limiter.add_remote(key, spent, now));
         }
         news.keys_changed.into_iter().for_each(|client| app.keys_changed_elsewhere(client));
     }

@@ -82,7 +82,7 @@ impl Sender {
     pub async fn send(&self, target: &Target, request: Request<Full<Bytes>>) -> SendVerdict {
         match timeout(self.timeout, self.exchange(target, request)).await {
             Ok(Ok((head, connection))) => {
-                self.keep(target, connection).await;
+                self.return_connection(target, connection).await;
                 head
             }
             Ok(Err(trouble)) => SendVerdict::failed(trouble),
@@ -128,7 +128,7 @@ impl Sender {
     }
 
     /// Keeps the connection if the rest of the answer is short and comes at once; the status alone matters.
-    async fn keep(&self, target: &Target, answered: Answered) {
+    async fn return_connection(&self, target: &Target, answered: Answered) {
         let Answered { mut connection, body } = answered;
         let read =
             timeout(WEBHOOK_DRAIN, async { drain(body).await && connection.requests.ready().await.is_ok() });

@@ -95,7 +95,7 @@ fn own_head(app: &App, owner: &Owner, about: WorkflowHead, n_steps: usize, head:
         job_type: own.job_type,
         items: own.items,
         retry: own.retry,
-        conducts: own.conducts,
+        workflow_head: own.workflow_head,
         queue: own.queue,
         ..head
     };

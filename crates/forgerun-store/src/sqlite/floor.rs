@@ -44,7 +44,7 @@ pub struct SqliteFloor {
 }
 
 enum SqliteFloorWrite {
-    Keep { id: JobId, body: Bytes, told: oneshot::Sender<()> },
+    Insert { id: JobId, body: Bytes, told: oneshot::Sender<()> },
     End(JobId),
 }
 
@@ -67,9 +67,9 @@ impl SqliteFloor {
     }
 
     /// Returns when the job is on the disk.
-    pub async fn keep(&self, id: JobId, body: Bytes) -> Result<(), Error> {
+    pub async fn write_job(&self, id: JobId, body: Bytes) -> Result<(), Error> {
         let (told, hears) = oneshot::channel();
-        self.queue.send(SqliteFloorWrite::Keep { id, body, told }).await.map_err(|_| gone())?;
+        self.queue.send(SqliteFloorWrite::Insert { id, body, told }).await.map_err(|_| gone())?;
         hears.await.map_err(|_| gone())
     }
 
@@ -105,7 +105,7 @@ fn write(
         db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         for write in &batch {
             match write {
-                SqliteFloorWrite::Keep { id, body, .. } => {
+                SqliteFloorWrite::Insert { id, body, .. } => {
                     db.prepare_cached(INSERT_JOB)?.execute(params![id.to_bytes(), &body[..]])?;
                     for name in ["job_created", "job_queued"] {
                         db.prepare_cached(INSERT_EVENT)?.execute(params![id.to_bytes(), name])?;
@@ -121,7 +121,7 @@ fn write(
         db.prepare_cached("COMMIT")?.execute([])?;
         for write in batch.drain(..) {
             match write {
-                SqliteFloorWrite::Keep { told, .. } => {
+                SqliteFloorWrite::Insert { told, .. } => {
                     // Whoever has gone meanwhile is not told.
                     let _ = told.send(());
                 }
@@ -144,7 +144,7 @@ mod tests {
         let path = folder.path().join("floor.db");
         let floor = SqliteFloor::make(&path).unwrap();
         for n in 0..3 {
-            floor.keep(JobId::v7(1, n), Bytes::from_static(b"{}")).await.unwrap();
+            floor.write_job(JobId::v7(1, n), Bytes::from_static(b"{}")).await.unwrap();
         }
         let count = |table: &str| {
             let sql = format!("SELECT count(*) FROM {table}");
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!((count("jobs"), count("events"), count("ends")), (3, 6, 0));
         floor.end(JobId::v7(1, 1)).await.unwrap();
         // What is kept after it is written after it.
-        floor.keep(JobId::v7(1, 3), Bytes::from_static(b"{}")).await.unwrap();
+        floor.write_job(JobId::v7(1, 3), Bytes::from_static(b"{}")).await.unwrap();
         assert_eq!((count("jobs WHERE state = 4"), count("events"), count("ends")), (1, 9, 1));
         assert_eq!(floor.n_ended(), 1);
     }

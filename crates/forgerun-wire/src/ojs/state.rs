@@ -34,7 +34,7 @@ impl StateWord {
 
     /// The word for where `job` stands. A batch of which some items ended well is completed (C-81).
     pub fn of(job: &Job) -> StateWord {
-        if job.is_mixed() && job.head.conducts.is_none() {
+        if job.is_mixed() && job.head.workflow_head.is_none() {
             return StateWord::Completed;
         }
         StateWord::of_facet(job.facet())
@@ -80,7 +80,7 @@ impl StateWord {
 /// OJS's names of an event, in order. A failure has two: that it happened, and what follows. None where OJS has no word: an
 /// assignment is no start yet, and a wait before a retry was told with the failure.
 pub fn event_names(event: &Event, job: &Job) -> &'static [&'static str] {
-    if job.head.conducts.is_some() {
+    if job.head.workflow_head.is_some() {
         return workflow_event_names(event);
     }
     let EventKind::Moved { to, cause, retry_status, .. } = event.kind else {

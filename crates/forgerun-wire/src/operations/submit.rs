@@ -127,14 +127,15 @@ fn read(reader: &mut BodyReader, members: Members, type_needed: bool) -> SubmitR
         }
     }
     let parameters = members.parameters.and_then(|given| parameters(reader, given));
-    let work_kind = members.work_kind.and_then(|word| reader.keep(body::work_kind(&word)));
-    let priority = members.priority.and_then(|number| reader.keep(body::priority(number)));
-    let retry_mode = members.retry_mode.and_then(|word| reader.keep(body::retry_mode("retry_mode", &word)));
-    let timeout = members.timeout.and_then(|text| reader.keep(body::span("timeout", &text)));
-    let deadline = members.deadline.and_then(|text| reader.keep(body::deadline(&text)));
-    let tags = members.tags.and_then(|tags| reader.keep(body::tags(tags)));
+    let work_kind = members.work_kind.and_then(|word| reader.value_of(body::work_kind(&word)));
+    let priority = members.priority.and_then(|number| reader.value_of(body::priority(number)));
+    let retry_mode =
+        members.retry_mode.and_then(|word| reader.value_of(body::retry_mode("retry_mode", &word)));
+    let timeout = members.timeout.and_then(|text| reader.value_of(body::span("timeout", &text)));
+    let deadline = members.deadline.and_then(|text| reader.value_of(body::deadline(&text)));
+    let tags = members.tags.and_then(|tags| reader.value_of(body::tags(tags)));
     let max_retries =
-        members.max_retries.and_then(|number| reader.keep(body::max_retries("maxRetries", number)));
+        members.max_retries.and_then(|number| reader.value_of(body::max_retries("maxRetries", number)));
     SubmitRequest {
         job_type: members.job_type,
         parameters,

@@ -40,7 +40,7 @@ fn webhooks_hear_what_they_asked_for_of_their_own_clients_jobs() {
     let failures = hook(1, |webhook| webhook.events = Events::only(EventName::Failed));
     let stranger = hook(2, |webhook| webhook.client = ClientId::from_u128(2));
     let births = hook(3, |webhook| webhook.events = Events::only(EventName::Created));
-    world.tell(vec![register(failures), register(stranger), register(births)]);
+    world.apply(vec![register(failures), register(stranger), register(births)]);
     world.ask(submit([plain(1)]));
     world.fail_once(1, |_| {});
     assert_eq!(world.deliver_all(), ["Created to http://receiver/3", "Failed to http://receiver/1"]);
@@ -101,10 +101,10 @@ fn an_event_and_the_settling_of_the_one_before_it_in_one_batch_lose_nothing() {
         head.hold = true;
     })]));
     let first = world.courier(9).deliveries.remove(0);
-    world.tell(vec![activate(1), settle(&first, arrived())]);
+    world.apply(vec![activate(1), settle(&first, arrived())]);
     assert_eq!(world.n_deliveries(|stage| matches!(stage, DeliveryStage::Waiting(_))), 1);
     let second = world.courier(9).deliveries.remove(0);
-    world.tell(vec![settle(&second, arrived()), cancel(1)]);
+    world.apply(vec![settle(&second, arrived()), cancel(1)]);
     assert_eq!(world.deliver_all(), ["Canceled to http://caller/"]);
 }
 
@@ -205,7 +205,7 @@ fn the_others_are_told_of_a_disabled_endpoint_until_none_is_left() {
     });
     let stranger = hook(6, |webhook| webhook.client = ClientId::from_u128(2));
     let hooks = [hook(1, |_| {}), hook(2, |_| {}), hook(3, |_| {}), deaf, resting, stranger];
-    world.tell(hooks.map(register).to_vec());
+    world.apply(hooks.map(register).to_vec());
     world.ask(Command::Webhook(WebhookCommand::Test(own(1))));
     let mut told = Vec::new();
     // Every one that is told answers that it is gone too.
@@ -246,7 +246,7 @@ fn the_others_are_told_of_a_disabled_endpoint_until_none_is_left() {
 #[test]
 fn two_notices_of_one_moment_are_two() {
     let mut world = World::new();
-    world.tell(vec![register(hook(1, |_| {})), register(hook(2, |_| {}))]);
+    world.apply(vec![register(hook(1, |_| {})), register(hook(2, |_| {}))]);
     for _ in 0..2 {
         world.ask(Command::Webhook(WebhookCommand::Test(own(1))));
         let taken = world.courier(9).deliveries;
@@ -314,7 +314,7 @@ fn a_waiting_delivery_can_be_asked_for_at_once_and_keeps_its_place() {
 fn deliveries_go_with_their_job() {
     let mut world = World::with_job_in(State::Succeeded, |head| head.callback = Some(CALLBACK.into()));
     let taken = world.courier(9).deliveries.remove(0);
-    world.tell(vec![settle(&taken, arrived()), forget(1)]);
+    world.apply(vec![settle(&taken, arrived()), forget(1)]);
     assert_eq!(world.deliveries.len(), 0);
     assert_eq!(world.ask(settle(&taken, arrived())), Answer::Refused(Refusal::DeliveryNotFound));
 }
@@ -322,11 +322,11 @@ fn deliveries_go_with_their_job() {
 #[test]
 fn what_is_written_says_when_a_courier_should_look() {
     let mut world = World::new();
-    let changes = world.tell(vec![submit([called_back(1)])]);
+    let changes = world.apply(vec![submit([called_back(1)])]);
     assert_eq!(changes.delivery_due, Some(world.now));
-    let changes = world.tell(vec![take_deliveries(9)]);
+    let changes = world.apply(vec![take_deliveries(9)]);
     assert_eq!(changes.delivery_due, Some(world.now + secs(10)), "the end of the lease");
-    assert_eq!(world.tell(vec![submit([plain(2)])]).delivery_due, None);
+    assert_eq!(world.apply(vec![submit([plain(2)])]).delivery_due, None);
 }
 
 #[test]

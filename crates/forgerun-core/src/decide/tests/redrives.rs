@@ -26,8 +26,8 @@ fn failed(n: u128) -> (World, FailureId) {
     let mut world = World::new();
     world.ask(submit((1..=n).map(|n| job(n, |_| {}))));
     world.ask(claim("q", n as usize));
-    world.tell((1..=n).map(|n| start(n, 1)).collect());
-    world.tell((1..=n).map(|n| fail(n, 1)).collect());
+    world.apply((1..=n).map(|n| start(n, 1)).collect());
+    world.apply((1..=n).map(|n| fail(n, 1)).collect());
     let reason = world.job(1).failure.unwrap();
     world.pass(core::time::Duration::from_secs(1));
     (world, reason)
@@ -123,7 +123,7 @@ fn no_execution_is_redriven_twice_and_what_failed_since_is_left_alone() {
     world.pass(core::time::Duration::from_secs(1));
     world.ask(claim("q", 1));
     let fence = world.job(1).fence;
-    world.tell(vec![start(1, fence), fail(1, fence)]);
+    world.apply(vec![start(1, fence), fail(1, fence)]);
     let target =
         RedriveTarget { job: id(1), failed: world.job(1).execution, next: ExecutionId::from_u128(103) };
     let held = HeldJob { job: id(OWN), proof: LeaseProof::Token(token), client: Some(CLIENT) };

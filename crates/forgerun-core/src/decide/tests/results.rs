@@ -37,7 +37,7 @@ fn the_content_of_a_result_is_kept_by_its_class() {
     let check = |media_type: &str, size: u64, days: u32| {
         let mut world = World::with_job_in(State::Running, kept);
         let output = output(media_type, size);
-        let changes = world.tell(vec![succeed_with(output.clone())]);
+        let changes = world.apply(vec![succeed_with(output.clone())]);
         let job = world.job(1);
         let expires_at = job.finished_at.map(|at| at + days * DAY);
         let note = ResultNote { media_type: media_type.into(), size, expires_at };
@@ -64,13 +64,13 @@ fn nothing_outlives_the_record_of_its_job() {
             kept(head);
             head.retention = Some(retention);
         });
-        world.tell(vec![succeed_with(output("text/csv", 10))]);
+        world.apply(vec![succeed_with(output("text/csv", 10))]);
         let job = world.job(1);
         let expires_at = job.result.as_ref().unwrap().expires_at;
         assert_eq!(expires_at, expires_after.and_then(|span| Some(job.finished_at? + span)));
     }
     let mut world = World::with_job_in(State::Running, |_| {});
-    world.tell(vec![succeed_with(output("text/csv", 10))]);
+    world.apply(vec![succeed_with(output("text/csv", 10))]);
     assert_eq!(world.job(1).result.as_ref().unwrap().expires_at, None, "no class, no moment of its own");
 }
 

@@ -30,7 +30,7 @@ fn a_stale_token_is_refused_whatever_it_reports() {
             fail(1, 1),
             hand_back(1, 1),
         ] {
-            let changes = world.tell(vec![report.clone()]);
+            let changes = world.apply(vec![report.clone()]);
             assert_eq!(word(&changes.answers[0]), "LeaseLost", "{report:?}, running: {running}");
             assert!(changes.is_empty(), "{report:?}");
         }
@@ -85,7 +85,7 @@ fn an_extension_lengthens_a_lease_and_never_shortens_it() {
 fn progress_is_told_never_falls_and_ends_at_a_hundred() {
     let mut world = World::with_job_in(State::Running, |_| {});
     for (reported, expected) in [(30, 30), (20, 30), (99, 99), (200, 100), (0, 100)] {
-        let changes = world.tell(vec![progress(1, 1, reported)]);
+        let changes = world.apply(vec![progress(1, 1, reported)]);
         assert_eq!(world.job(1).progress, Some(expected));
         assert_eq!(events(&changes.journal)[0].kind, EventKind::Progress(expected));
     }
@@ -110,7 +110,7 @@ fn progress_begins_anew_with_each_attempt_and_before_it_there_is_none() {
 fn a_notification_is_told_without_a_change_of_state() {
     let mut world = World::with_job_in(State::Running, |_| {});
     let held = HeldJob { job: id(1), proof: LeaseProof::Token(1), client: None };
-    let changes = world.tell(vec![Command::Extend(Extend { held, lease: None, note: Some(Note::Emitted) })]);
+    let changes = world.apply(vec![Command::Extend(Extend { held, lease: None, note: Some(Note::Emitted) })]);
     assert_eq!(events(&changes.journal)[0].name(), EventName::Emitted);
     assert_eq!(world.job(1).state, State::Running);
 }
@@ -118,7 +118,7 @@ fn a_notification_is_told_without_a_change_of_state() {
 #[test]
 fn a_success_ends_the_execution_with_outcome_and_output() {
     let mut world = World::with_job_in(State::Running, |_| {});
-    let changes = world.tell(vec![succeed(1, 1)]);
+    let changes = world.apply(vec![succeed(1, 1)]);
     let job = world.job(1);
     assert_eq!((job.finished_at, job.lease.is_none()), (Some(job.updated_at), true));
     assert_eq!(changes.outcomes[0].execution, job.execution);
@@ -164,7 +164,7 @@ fn a_failure_goes_on_as_mode_verdict_kind_and_budget_say() {
             world.pass(secs(60)).due();
             world.ask(claim_as("q", 1, |claim| claim.start = true));
         }
-        let changes = world.tell(vec![fail_as(1, attempt, said)]);
+        let changes = world.apply(vec![fail_as(1, attempt, said)]);
         let EventKind::Moved { retry_status: told, cause, .. } = events(&changes.journal)[0].kind else {
             panic!("{title}")
         };
@@ -294,7 +294,7 @@ fn a_discarded_exhaustion_leaves_no_dead_letter() {
 #[test]
 fn a_timeout_that_the_worker_reports_is_told_as_one() {
     let mut world = World::with_job_in(State::Running, |_| {});
-    let changes = world.tell(vec![fail_as(1, 1, |error| error.kind = Kind::HandlerTimeout)]);
+    let changes = world.apply(vec![fail_as(1, 1, |error| error.kind = Kind::HandlerTimeout)]);
     assert_eq!(events(&changes.journal)[0].name(), EventName::TimedOut);
     assert!(world.job(1).timed_out());
 }
@@ -303,7 +303,7 @@ fn a_timeout_that_the_worker_reports_is_told_as_one() {
 fn handing_back_costs_no_attempt_and_no_time() {
     for state in [State::Assigned, State::Running] {
         let mut world = World::with_job_in(state, |_| {});
-        let changes = world.tell(vec![hand_back(1, 1)]);
+        let changes = world.apply(vec![hand_back(1, 1)]);
         let job = world.job(1);
         assert_eq!((job.state, job.attempt, job.available_at), (State::Queued, 1, None));
         assert!(job.errors.is_empty() && changes.outcomes.is_empty());
@@ -339,7 +339,7 @@ fn of_a_cancel_and_a_success_only_the_first_wins() {
     for first in &ends {
         for second in &ends {
             let mut world = World::with_job_in(State::Running, |_| {});
-            let changes = world.tell(vec![first.clone(), second.clone()]);
+            let changes = world.apply(vec![first.clone(), second.clone()]);
             assert!(matches!(changes.answers[0], Answer::Done(_)));
             assert!(!matches!(changes.answers[1], Answer::Done(_)));
             assert_eq!(

@@ -67,7 +67,8 @@ fn take(world: &mut World) -> Vec<JobId> {
 /// Does what is due, and what follows for workers that are gone.
 fn due(world: &mut World) {
     if let Answer::Due { workers_lost, .. } = world.ask(Command::Due(100)) {
-        world.tell(workers_lost.into_iter().map(|lost| Command::Worker(WorkerCommand::Lost(lost))).collect());
+        world
+            .apply(workers_lost.into_iter().map(|lost| Command::Worker(WorkerCommand::Lost(lost))).collect());
     }
 }
 
@@ -181,7 +182,7 @@ fn a_worker_that_comes_back_in_time_keeps_its_jobs() {
     assert_eq!(workers_lost.len(), 1);
     // Its next sign of life comes before what follows.
     assert_eq!(beat(&mut world, &[(1, LeaseProof::Token(1))]).extended, ids([1]));
-    world.tell(workers_lost.into_iter().map(|lost| Command::Worker(WorkerCommand::Lost(lost))).collect());
+    world.apply(workers_lost.into_iter().map(|lost| Command::Worker(WorkerCommand::Lost(lost))).collect());
     assert_eq!(world.job(1).state, State::Running);
 }
 
@@ -200,7 +201,7 @@ fn a_worker_without_heartbeats_keeps_its_jobs_until_the_lease_ends() {
 fn a_heartbeat_is_bounded() {
     let mut world = World::new();
     let listed: Vec<_> = (0..5000).map(|n| (n, LeaseProof::Anyone)).collect();
-    let changes = world.tell(vec![beat_of(me(), &listed, |_| {})]);
+    let changes = world.apply(vec![beat_of(me(), &listed, |_| {})]);
     assert!(beaten(changes.answers[0].clone()).extended.is_empty());
     let wanted = crate::wants(&crate::Batch {
         now: world.now,

@@ -45,7 +45,7 @@ fn full_head() -> Head {
         language: Some("de".into()),
         tags: vec!["x".into(), "".into()],
         workflow: Some(WorkflowStep { workflow: JobId::from_u128(5), index: 0 }),
-        conducts: Some(WorkflowHead { form: WorkflowForm::Batch, name: "nightly".into() }),
+        workflow_head: Some(WorkflowHead { form: WorkflowForm::Batch, name: "nightly".into() }),
         retention: Some(Duration::from_secs(1)),
         operation: Some("reports/generate".into()),
         result_retention: Some(ResultRetention {

@@ -157,7 +157,7 @@ async fn receive(flags: &ListenFlags) -> Exit {
                 keys = keys.or_else(|| Some(KeySource::Url(published.ok()?.to_string())));
                 Some(registered)
             }
-            Err(trouble) => return trouble.tell(),
+            Err(trouble) => return trouble.print(),
         },
     };
     print(&format!("forgerun webhook listening on http://{address}\n"), Exit::Done);

@@ -262,7 +262,7 @@ async fn shown(app: &App, jobs: &[Job]) -> Result<Vec<AdminJob>, ApiError> {
 /// The job of the path.
 pub(in crate::dialects) async fn found(call: &Call<'_>) -> Result<Arc<Job>, ApiError> {
     let job = by_id(call.app, call.job()).await?;
-    call.exchange.is_about(RequestSubject::job(&job, false));
+    call.exchange.set_subject(RequestSubject::job(&job, false));
     Ok(job)
 }
 

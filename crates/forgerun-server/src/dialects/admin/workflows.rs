@@ -57,7 +57,7 @@ pub(in crate::dialects) async fn shown(call: &Call<'_>) -> Result<AdminWorkflowD
     let not_found = || ApiError::new(Kind::JobNotFound, "There is no such workflow.");
     let id: JobId = call.id("workflow_id").ok_or_else(not_found)?;
     let job = call.app.engine.store().job(id).await?.ok_or_else(not_found)?;
-    call.exchange.is_about(RequestSubject::job(&job, false));
+    call.exchange.set_subject(RequestSubject::job(&job, false));
     let failure = workflows::failure(call.app, &job).await?;
     let rows = workflows::read(call.app, Arc::clone(&job)).await?.ok_or_else(not_found)?;
     let client_name = call.app.client_names.get(call.app, job.head.client).await?;

@@ -35,7 +35,7 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     if wait::wait_for_end(app, &job, prefer).await? {
         job = ownership::job(app, caller, id).await?;
     }
-    exchange.is_about(RequestSubject::job(&job, false));
+    exchange.set_subject(RequestSubject::job(&job, false));
     let mut response = show(app, exchange, &job).await?;
     let headers = response.headers_mut();
     headers.insert(VARY, HeaderValue::from_static("Accept"));
@@ -86,7 +86,7 @@ async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
         compensate: true,
     };
     let (job, _) = app.engine.act(Command::Cancel(cancel)).await?;
-    exchange.is_about(RequestSubject::job(&job, false));
+    exchange.set_subject(RequestSubject::job(&job, false));
     Ok(respond::json(StatusCode::OK, &CanceledView::new(&job)))
 }
 
@@ -100,7 +100,7 @@ async fn retry(call: Call<'_>) -> Result<Response, ApiError> {
         true => app.engine.revive(owned).await?,
         false => app.engine.retry(owned, false).await?,
     };
-    exchange.is_about(RequestSubject::job(&job, false));
+    exchange.set_subject(RequestSubject::job(&job, false));
     Ok(respond::json(StatusCode::OK, &RetriedView::new(&job)))
 }
 

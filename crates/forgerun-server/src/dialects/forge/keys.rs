@@ -66,7 +66,7 @@ async fn create(call: Call<'_>) -> Result<Response, ApiError> {
     let first_only = matches!(call.who, Who::Nobody);
     let key =
         api_keys::changed(app, KeyCommand::Create { key, rotate, first_only }).await?.ok_or_else(odd)?;
-    call.exchange.is_about(RequestSubject::Key { id: key.key.id, fresh: key.created });
+    call.exchange.set_subject(RequestSubject::Key { id: key.key.id, fresh: key.created });
     let secret = key.created.then_some(secret);
     let mut response = respond::json(StatusCode::CREATED, &KeyView::new(&key.key, secret));
     if !key.created {
@@ -85,7 +85,7 @@ async fn renew(call: Call<'_>) -> Result<Response, ApiError> {
     };
     let renew = KeyCommand::Renew { key, shown, grace: call.app.config.auth.renew_grace };
     let key = api_keys::changed(call.app, renew).await?.ok_or_else(odd)?;
-    call.exchange.is_about(RequestSubject::Key { id: key.key.id, fresh: true });
+    call.exchange.set_subject(RequestSubject::Key { id: key.key.id, fresh: true });
     Ok(respond::json(StatusCode::OK, &KeyView::new(&key.key, Some(secret))))
 }
 
@@ -99,7 +99,7 @@ async fn revoke(call: Call<'_>) -> Result<Response, ApiError> {
     let client = owned(&call).await?;
     let key = key_id.parse::<KeyId>().map_err(|_| refused(Refusal::KeyNotFound))?;
     api_keys::changed(call.app, KeyCommand::Revoke { client, key }).await?;
-    call.exchange.is_about(RequestSubject::Key { id: key, fresh: false });
+    call.exchange.set_subject(RequestSubject::Key { id: key, fresh: false });
     Ok(respond::json(StatusCode::OK, &RevokedView { revoked: true }))
 }
 

@@ -27,7 +27,7 @@ pub(super) const ROUTES: &[Route] = &[
 async fn report(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.job());
     let job = ownership::job(app, caller, id).await?;
-    exchange.is_about(RequestSubject::job(&job, false));
+    exchange.set_subject(RequestSubject::job(&job, false));
     match ReportView::new(&job) {
         Some(report) => Ok(respond::json(StatusCode::OK, &report)),
         None => {
@@ -42,7 +42,7 @@ async fn report(call: Call<'_>) -> Result<Response, ApiError> {
 async fn result(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.job());
     let job = ownership::job(app, caller, id).await?;
-    exchange.is_about(RequestSubject::job(&job, false));
+    exchange.set_subject(RequestSubject::job(&job, false));
     results::answer(app, exchange, &job, ResultFormat::AsAsked).await
 }
 
@@ -52,7 +52,7 @@ async fn items(call: Call<'_>) -> Result<Response, ApiError> {
     let [limit, cursor, status] = items::PARAMETERS;
     let query = QueryString::of(&exchange.uri, &[limit, cursor, status, "execution"])?;
     let job = ownership::job(app, caller, id).await?;
-    exchange.is_about(RequestSubject::job(&job, false));
+    exchange.set_subject(RequestSubject::job(&job, false));
     let execution = match query.get("execution").map(str::parse::<ExecutionId>) {
         None => job.execution,
         Some(Ok(named)) if named == job.execution || job.executions_past.contains(&named) => named,

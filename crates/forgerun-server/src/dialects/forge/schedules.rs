@@ -123,7 +123,7 @@ async fn enable(call: Call<'_>, enabled: bool) -> Result<Response, ApiError> {
 async fn trigger(call: Call<'_>) -> Result<Response, ApiError> {
     body::expect_object(&call.body)?;
     let (job, existing) = schedules::trigger(call.app, &named(&call)?).await?;
-    call.exchange.is_about(RequestSubject::job(&job, !existing));
+    call.exchange.set_subject(RequestSubject::job(&job, !existing));
     let view = SubmittedView::new(&job);
     let mut response = respond::json(StatusCode::ACCEPTED, &view);
     let location = format!("{}/v1/jobs/{}", call.app.base, view.job_id);

@@ -61,7 +61,7 @@ async fn submit(call: Call<'_>) -> Result<Response, ApiError> {
     let begun = workflows::begin(&call, &owner, request, key).await;
     let StartedWorkflow { job, existing } = begun.map_err(|error| error.or_else(ApiError::from))?;
     let job = accepted::awaited(app, call.caller(), &prefer, job).await?;
-    call.exchange.is_about(RequestSubject::job(&job, !existing));
+    call.exchange.set_subject(RequestSubject::job(&job, !existing));
     let view = WorkflowSummary::new(&job);
     let mut response = respond::json(StatusCode::ACCEPTED, &view);
     let location = [&app.base, "/v1/workflows/", &view.workflow_id].concat();
@@ -114,7 +114,7 @@ async fn own_job(call: &Call<'_>) -> Result<Arc<Job>, ApiError> {
         Kind::ForeignResource if hidden => not_found(),
         _ => error,
     })?;
-    call.exchange.is_about(RequestSubject::job(&job, false));
+    call.exchange.set_subject(RequestSubject::job(&job, false));
     if workflows::is_workflow(&job) { Ok(job) } else { Err(not_found()) }
 }
 

@@ -56,7 +56,7 @@ pub(super) async fn shown(app: &App, job: Arc<Job>) -> Result<v1::Job, ApiError>
 pub(super) async fn get(call: Call<'_>, message: v1::GetJobRequest) -> Result<v1::GetJobResponse, ApiError> {
     needs_job(&message.job_id)?;
     let job = Scope::of(&call)?.job(call.app, call.job()).await?;
-    call.exchange.is_about(RequestSubject::job(&job, false));
+    call.exchange.set_subject(RequestSubject::job(&job, false));
     Ok(v1::GetJobResponse { job: Some(shown(call.app, job).await?) })
 }
 

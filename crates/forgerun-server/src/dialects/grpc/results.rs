@@ -61,7 +61,7 @@ async fn get(
         wait::until_ended(app, &job, span).await?;
         job = scope.job(app, call.job()).await?;
     }
-    call.exchange.is_about(RequestSubject::job(&job, false));
+    call.exchange.set_subject(RequestSubject::job(&job, false));
     if matches!(job.state, State::Failed | State::Canceled)
         && let Some(outcome) = app.engine.store().outcome(job.execution).await?
     {

@@ -145,7 +145,7 @@ impl MessageFeed for EventFeed {
                     line = subscription.next() => Some(line),
                 };
                 let error = match heard {
-                    Some(Some(line)) => match Box::pin(self.hear(&line)).await {
+                    Some(Some(line)) => match Box::pin(self.receive(&line)).await {
                         Ok(()) => continue,
                         Err(error) => error,
                     },
@@ -170,7 +170,7 @@ impl MessageFeed for EventFeed {
 
 impl EventFeed {
     /// Takes in what is wanted of an event.
-    async fn hear(&mut self, line: &EventLine) -> Result<(), ApiError> {
+    async fn receive(&mut self, line: &EventLine) -> Result<(), ApiError> {
         let Some((job, event)) = line.job.as_deref().zip(line.event.as_ref()) else { return Ok(()) };
         if !self.filter.takes(job) {
             return Ok(());

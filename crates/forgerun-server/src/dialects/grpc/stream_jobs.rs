@@ -132,7 +132,7 @@ impl MessageFeed for JobFeed {
     fn next(mut self) -> impl Future<Output = Option<(Result<v1::Job, Status>, JobFeed)>> + Send {
         async move {
             loop {
-                self.let_go();
+                self.note_released();
                 if let Some(handed) = self.ready.pop_front() {
                     return Some((Ok(handed_out(&handed)), self));
                 }
@@ -159,7 +159,7 @@ impl MessageFeed for JobFeed {
 
 impl JobFeed {
     /// Notes what was released.
-    fn let_go(&mut self) {
+    fn note_released(&mut self) {
         let released = self.released.take();
         if released.is_empty() {
             return;

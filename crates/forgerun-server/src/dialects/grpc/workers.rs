@@ -63,7 +63,7 @@ pub(super) async fn ack(call: Call<'_>, message: v1::AckRequest) -> Result<v1::A
 pub(super) async fn nack(call: Call<'_>, message: v1::NackRequest) -> Result<v1::NackResponse, ApiError> {
     let body = request::nack(&message, token(&call))?;
     let call = with_body(call, body, OJS_ENVELOPE_BYTES_MAX)?;
-    let job = work::refuse(&call, read_nack(&call.body, None)?).await?;
+    let job = work::end_attempt(&call, read_nack(&call.body, None)?).await?;
     let word = StateWord::of(&job);
     let next_attempt_at = job.available_at.filter(|_| word == StateWord::Retryable);
     Ok(v1::NackResponse {
@@ -78,7 +78,7 @@ pub(super) async fn heartbeat(
 ) -> Result<v1::HeartbeatResponse, ApiError> {
     let body = request::heartbeat(&message, token(&call));
     let call = with_body(call, body, OJS_ENVELOPE_BYTES_MAX)?;
-    let answer = fleet::hear(&call, &read_heartbeat(&call.body)?).await?;
+    let answer = fleet::heartbeat_of(&call, &read_heartbeat(&call.body)?).await?;
     let directed = match answer.told {
         WorkerState::Running => v1::WorkerState::Running,
         WorkerState::Quiet => v1::WorkerState::Quiet,

@@ -156,7 +156,7 @@ struct TriggeredView<'a> {
 async fn trigger(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, id) = (call.app, named(&call, &Scope::of(&call)?)?);
     let (job, existing) = schedules::trigger(app, &id).await?;
-    call.exchange.is_about(RequestSubject::job(&job, !existing));
+    call.exchange.set_subject(RequestSubject::job(&job, !existing));
     let found = app.engine.store().inputs(vec![job.id]).await?;
     let input = found.into_iter().next().map(|(_, input)| input).unwrap_or_default();
     let status = if existing { StatusCode::OK } else { StatusCode::CREATED };

@@ -160,7 +160,7 @@ pub(in crate::dialects) async fn reopen(call: &Call<'_>) -> Result<Job, ApiError
     let job = found(call, &scope).await?;
     let retried = app.engine.revive(Owned { job: job.id, client: scope.client }).await;
     let (job, _) = retried.map_err(|error| refusals::of_engine(app, error))?;
-    call.exchange.is_about(RequestSubject::job(&job, false));
+    call.exchange.set_subject(RequestSubject::job(&job, false));
     Ok(job)
 }
 

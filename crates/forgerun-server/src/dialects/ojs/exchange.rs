@@ -73,7 +73,7 @@ async fn exchange(call: Call<'_>) -> Result<Response, ApiError> {
     let beating = async {
         // Sent behind the ends: a job that has just ended is not extended.
         let answer = match &beat {
-            Some(beat) => Some(fleet::hear(&call, beat).await?),
+            Some(beat) => Some(fleet::heartbeat_of(&call, beat).await?),
             None => None,
         };
         app.engine.run_each(notes).await;

@@ -48,7 +48,7 @@ pub(super) const ROUTES: &[Route] = &[
 ];
 
 /// A sign of life. It also says what the worker holds; what it does not hold is passed over.
-pub(in crate::dialects) async fn hear(
+pub(in crate::dialects) async fn heartbeat_of(
     call: &Call<'_>,
     request: &HeartbeatRequest,
 ) -> Result<HeartbeatResult, ApiError> {
@@ -68,7 +68,7 @@ pub(in crate::dialects) async fn hear(
 
 async fn heartbeat(call: Call<'_>) -> Result<Response, ApiError> {
     let request = read_heartbeat(&call.body)?;
-    let answer = hear(&call, &request).await?;
+    let answer = heartbeat_of(&call, &request).await?;
     let ids = |ids: &[JobId]| -> Vec<String> { ids.iter().map(JobId::to_string).collect() };
     Ok(reply::ok(&json!({
         "acknowledged": true,

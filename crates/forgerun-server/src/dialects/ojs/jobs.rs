@@ -99,7 +99,7 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, exchange) = (call.app, call.exchange);
     let scope = Scope::of(&call)?;
     let mut job = scope.job(app, call.job()).await?;
-    exchange.is_about(RequestSubject::job(&job, false));
+    exchange.set_subject(RequestSubject::job(&job, false));
     if wait_for_end(app, &job, exchange.prefer).await? {
         job = scope.job(app, call.job()).await?;
     }
@@ -138,7 +138,7 @@ pub(in crate::dialects) async fn cancel_job(
     };
     let cancelled = app.engine.act(Command::Cancel(cancel)).await;
     let (job, changed) = cancelled.map_err(|error| refusals::of_engine(app, error))?;
-    call.exchange.is_about(RequestSubject::job(&job, false));
+    call.exchange.set_subject(RequestSubject::job(&job, false));
     if !changed {
         return Err(refusals::ended(StateWord::of(&job).as_str()));
     }
@@ -177,7 +177,7 @@ pub(in crate::dialects) async fn activate_job(call: &Call<'_>) -> Result<Changed
         }
         Err(error) => return Err(refusals::of_engine(app, error)),
     };
-    call.exchange.is_about(RequestSubject::job(&job, false));
+    call.exchange.set_subject(RequestSubject::job(&job, false));
     if !changed {
         return Err(refusals::wrong_state(StateWord::of(&job).as_str()));
     }

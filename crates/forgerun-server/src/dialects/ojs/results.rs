@@ -109,7 +109,7 @@ fn intake(app: &App, headers: &HeaderMap) -> Result<Intake, ApiError> {
         return Err(refused.fact("constraint", "format").into());
     }
     let file_name = text(CONTENT_DISPOSITION).and_then(disposition::file_name);
-    Ok(app.engine.keep(media_type, file_name))
+    Ok(app.engine.begin_result(media_type, file_name))
 }
 
 /// Takes a body in; what came of one that breaks off is deleted.

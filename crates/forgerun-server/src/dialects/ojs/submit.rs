@@ -187,7 +187,7 @@ pub(in crate::dialects) async fn take_one(call: &Call<'_>) -> Result<(SubmittedJ
     let rate = envelope.limit.as_ref().and_then(|limit| limit.rate);
     let mut taken = submitter.submit(vec![envelope], submitter.key(None)?).await?;
     let taken = taken.pop().expect("a submission of one job is answered with one");
-    call.exchange.is_about(RequestSubject::job(&taken.job, !taken.existing));
+    call.exchange.set_subject(RequestSubject::job(&taken.job, !taken.existing));
     Ok((taken, rate))
 }
 

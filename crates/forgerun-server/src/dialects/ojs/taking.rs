@@ -75,7 +75,7 @@ impl HandBackGuard {
     }
 
     /// These stay with their worker.
-    pub(super) fn keep(mut self, handed_out: &[AssignedJob]) {
+    pub(super) fn confirm(mut self, handed_out: &[AssignedJob]) {
         self.jobs.retain(|(id, _)| handed_out.iter().all(|of| of.job.id != *id));
     }
 }

@@ -100,10 +100,10 @@ pub(in crate::dialects) async fn fetch_jobs(
         None => fetch_for_all(app, &scope, request, &mut taken).await?,
     };
     if let Some(first) = jobs.first() {
-        call.exchange.is_about(RequestSubject::job(first, false));
+        call.exchange.set_subject(RequestSubject::job(first, false));
     }
     let handed_out = handed_out_within(app, jobs, bytes_max).await?;
-    taken.keep(&handed_out);
+    taken.confirm(&handed_out);
     Ok(handed_out)
 }
 
@@ -360,13 +360,13 @@ async fn ack(call: Call<'_>) -> Result<Response, ApiError> {
 
 /// A result that came with the ack. A large one goes beside the rows, like any other.
 pub(super) async fn kept(app: &App, result: &RawValue) -> Result<Arc<Output>, ApiError> {
-    let mut intake = app.engine.keep("application/json", None);
+    let mut intake = app.engine.begin_result("application/json", None);
     intake.write(result.get().as_bytes().to_vec().into()).await.map_err(of_intake)?;
     Ok(Arc::new(intake.finish().await.map_err(of_intake)?))
 }
 
 /// Ends an attempt as the worker says: the job as it stands then.
-pub(in crate::dialects) async fn refuse(call: &Call<'_>, request: NackRequest) -> Result<Job, ApiError> {
+pub(in crate::dialects) async fn end_attempt(call: &Call<'_>, request: NackRequest) -> Result<Job, ApiError> {
     let (app, scope) = (call.app, Scope::of(call)?);
     let held = held(app, &scope, request.claimed).await?;
     run(call, command_of(held, request.answer)).await
@@ -384,7 +384,7 @@ pub(super) fn command_of(held: HeldJob, nack: Nack) -> Command {
 
 async fn nack(call: Call<'_>) -> Result<Response, ApiError> {
     let request = read_nack(&call.body, in_path(&call).as_deref())?;
-    let job = refuse(&call, request).await?;
+    let job = end_attempt(&call, request).await?;
     answer(&call, job).await
 }
 
@@ -395,7 +395,7 @@ async fn run(call: &Call<'_>, command: Command) -> Result<Job, ApiError> {
 
 fn said(call: &Call<'_>, done: Result<(Job, bool), Error>) -> Result<Job, ApiError> {
     let (job, _) = done.map_err(|error| refusals::of_engine(call.app, error))?;
-    call.exchange.is_about(RequestSubject::job(&job, false));
+    call.exchange.set_subject(RequestSubject::job(&job, false));
     Ok(job)
 }
 

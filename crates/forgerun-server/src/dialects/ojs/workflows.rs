@@ -71,7 +71,7 @@ pub(in crate::dialects) async fn take(call: &Call<'_>) -> Result<(WorkflowRows, 
     let begun = workflows::begin(call, &owner, request, key).await;
     let StartedWorkflow { job, existing } =
         begun.map_err(|error| error.or_else(|error| refusals::of_engine(app, error)))?;
-    call.exchange.is_about(RequestSubject::job(&job, !existing));
+    call.exchange.set_subject(RequestSubject::job(&job, !existing));
     Ok((rows(call, Arc::new(job)).await?, existing))
 }
 
@@ -104,7 +104,7 @@ pub(in crate::dialects) async fn own_job(call: &Call<'_>) -> Result<Arc<Job>, Ap
         Kind::JobNotFound => not_found(),
         _ => error,
     })?;
-    call.exchange.is_about(RequestSubject::job(&job, false));
+    call.exchange.set_subject(RequestSubject::job(&job, false));
     if workflows::is_workflow(&job) { Ok(job) } else { Err(not_found()) }
 }
 

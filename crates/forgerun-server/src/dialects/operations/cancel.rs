@@ -38,7 +38,7 @@ async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
         compensate: true,
     };
     let (job, _) = app.engine.act(Command::Cancel(cancel)).await?;
-    exchange.is_about(RequestSubject::job(&job, false));
+    exchange.set_subject(RequestSubject::job(&job, false));
     let found = OwnedExecution { job: Arc::new(job), id };
     Ok(status::json(StatusCode::OK, &status::view(app, &found).await?))
 }

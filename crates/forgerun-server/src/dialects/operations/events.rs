@@ -17,7 +17,7 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.execution());
     let query = events::query(exchange)?;
     let found = ownership::execution(app, caller, id).await?;
-    exchange.is_about(RequestSubject::job(&found.job, false));
+    exchange.set_subject(RequestSubject::job(&found.job, false));
     let n = found.n_past().unwrap_or_else(|| found.job.execution_n());
     events::show(app, exchange, caller, &query, found.job, StreamScope::Execution(n)).await
 }

@@ -16,6 +16,6 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.execution());
     let query = QueryString::of(&exchange.uri, &items::PARAMETERS)?;
     let found = ownership::execution(app, caller, id).await?;
-    exchange.is_about(RequestSubject::job(&found.job, false));
+    exchange.set_subject(RequestSubject::job(&found.job, false));
     items::page(app, &query, &found.job, found.id).await
 }

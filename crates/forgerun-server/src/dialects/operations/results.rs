@@ -36,7 +36,7 @@ async fn download(call: Call<'_>) -> Result<Response, ApiError> {
 /// The execution, if it ended well.
 async fn ready(call: &Call<'_>) -> Result<OwnedExecution, ApiError> {
     let found = ownership::execution(call.app, call.caller(), call.execution()).await?;
-    call.exchange.is_about(RequestSubject::job(&found.job, false));
+    call.exchange.set_subject(RequestSubject::job(&found.job, false));
     if found.is_under_way() && found.job.state == State::Succeeded {
         return Ok(found);
     }

@@ -40,7 +40,7 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     if found.is_under_way() && wait::wait_for_end(app, &found.job, prefer).await? {
         found = ownership::execution(app, caller, id).await?;
     }
-    exchange.is_about(RequestSubject::job(&found.job, false));
+    exchange.set_subject(RequestSubject::job(&found.job, false));
     let mut response = show(app, exchange, &found).await?;
     let headers = response.headers_mut();
     headers.insert(VARY, HeaderValue::from_static("Accept"));

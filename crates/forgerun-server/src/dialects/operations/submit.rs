@@ -95,7 +95,7 @@ async fn accept(call: &Call<'_>, submission: Submission) -> Result<Response, Api
 async fn show(call: &Call<'_>, job: Job, existing: bool) -> Result<Response, ApiError> {
     let (app, prefer) = (call.app, call.exchange.prefer);
     let job = accepted::awaited(app, call.caller(), &prefer, job).await?;
-    call.exchange.is_about(RequestSubject::job(&job, !existing));
+    call.exchange.set_subject(RequestSubject::job(&job, !existing));
     let found = OwnedExecution { id: job.id.first_execution(), job: Arc::new(job) };
     let view = status::accepted(app, &found).await?;
     let mut response = status::json(StatusCode::ACCEPTED, &view);

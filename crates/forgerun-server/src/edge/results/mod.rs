@@ -129,7 +129,7 @@ async fn looked_up(app: &App, job: &Job) -> Result<Arc<ReadyResult>, ApiError> {
     };
     let Some(content) = stored.content.take() else { return Err(expired(job, stored.expires_at)) };
     let result = Arc::new(ReadyResult::new(*stored, content));
-    app.ready_results.keep(job.execution, &result);
+    app.ready_results.insert(job.execution, &result);
     Ok(result)
 }
 

@@ -97,7 +97,7 @@ impl ReadyResults {
     }
 
     /// Keeps a small one. When there are too many, it starts over.
-    pub(super) fn keep(&self, execution: ExecutionId, result: &Arc<ReadyResult>) {
+    pub(super) fn insert(&self, execution: ExecutionId, result: &Arc<ReadyResult>) {
         let Some(weight) = result.weight() else { return };
         let mut kept = self.0.write().unwrap_or_else(PoisonError::into_inner);
         // Two who fetched it at the same time: it is the same.
@@ -128,12 +128,12 @@ mod tests {
         let large = READY_RESULTS_BYTES_MAX / 4;
         let ids: Vec<_> = (1..=4).map(ExecutionId::from_u128).collect();
         for id in &ids[..3] {
-            results.keep(*id, &result(large));
+            results.insert(*id, &result(large));
             // Kept again, it is counted once.
-            results.keep(*id, &result(large));
+            results.insert(*id, &result(large));
         }
         assert!(ids[..3].iter().all(|id| results.get(*id).is_some()));
-        results.keep(ids[3], &result(large));
+        results.insert(ids[3], &result(large));
         let found: Vec<bool> = ids.iter().map(|id| results.get(*id).is_some()).collect();
         assert_eq!(found, [false, false, false, true]);
     }

@@ -157,7 +157,7 @@ impl Subscription {
 impl Drop for Subscription {
     fn drop(&mut self) {
         let mut subscribers = self.inner.subscribers();
-        subscribers.leave(self.id);
+        subscribers.remove(self.id);
         self.inner.assign(&subscribers);
     }
 }
@@ -238,7 +238,7 @@ impl HubState {
 
     /// Tells the rows to everybody subscribed since `epoch`. Printing waits for the store, and meanwhile others may subscribe:
     /// telling waits until there is nothing left to print.
-    async fn tell(&self, epoch: u64, rows: &[JournalRow]) -> Result<(), forgerun_store::Error> {
+    async fn publish(&self, epoch: u64, rows: &[JournalRow]) -> Result<(), forgerun_store::Error> {
         let mut printed = PrintedEvents::default();
         let mut printer = Printer::new(&**self.engine.store());
         loop {
@@ -249,7 +249,7 @@ impl HubState {
                 }
                 let missing = subscribers.unprinted(rows, &printed);
                 if missing.is_empty() {
-                    let told = subscribers.tell(rows, &printed);
+                    let told = subscribers.publish(rows, &printed);
                     self.assign(&subscribers);
                     drop(subscribers);
                     self.metrics.sse_events_sent.inc_by(told.n_sent);
@@ -314,7 +314,7 @@ async fn read_from(inner: &HubState, epoch: u64, after: i64) {
                 continue;
             }
         };
-        while let Err(error) = inner.tell(epoch, &rows).await {
+        while let Err(error) = inner.publish(epoch, &rows).await {
             warn!(%error, "could not look up jobs for streams");
             inner.clock.sleep(HUB_PAUSE).await;
         }

@@ -50,7 +50,7 @@ async fn finish(server: &Server, job: &Job, output: Output) {
 }
 
 async fn kept(server: &Server, media_type: &str, name: Option<&str>, size: usize) -> Output {
-    let mut intake = server.app.engine.keep(media_type, name.map(str::to_owned));
+    let mut intake = server.app.engine.begin_result(media_type, name.map(str::to_owned));
     for part in bytes(size).chunks(99_999) {
         intake.write(Bytes::copy_from_slice(part)).await.unwrap();
     }
