@@ -75,7 +75,7 @@ pub(crate) struct Waiter {
     shelves: Vec<Shelf>,
     number: u64,
     notify: Arc<Notify>,
-    stand: WaiterState,
+    state: WaiterState,
     standing: Option<StandingClaim>,
 }
 
@@ -111,7 +111,7 @@ impl Wakeups {
             shelves,
             number,
             notify: Arc::default(),
-            stand: WaiterState::NotInLine,
+            state: WaiterState::NotInLine,
             standing: None,
         }
     }
@@ -166,11 +166,11 @@ impl WaitingWorkers {
     }
 
     /// Takes a waiter out of the line of a shelf, and passes on what was announced to it in vain.
-    fn remove(&mut self, shelf: &Shelf, number: u64, stand: WaiterState) {
+    fn remove(&mut self, shelf: &Shelf, number: u64, state: WaiterState) {
         let n_shelves = self.shelves.len();
         let Some(spot) = self.shelves.get_mut(shelf) else { return };
         let was_woken = spot.waiters.remove(&number).is_none();
-        let in_vain = match stand {
+        let in_vain = match state {
             WaiterState::NotInLine => false,
             WaiterState::InLine => was_woken && !spot.idle,
             // Its claim may have failed after hiding jobs from others, so that even idle is not sure.
@@ -210,13 +210,13 @@ impl Waiter {
             look.epochs.push(spot.epoch);
             look.worthwhile |= !spot.idle;
         }
-        self.stand = if look.worthwhile { WaiterState::Claiming } else { WaiterState::InLine };
+        self.state = if look.worthwhile { WaiterState::Claiming } else { WaiterState::InLine };
         look
     }
 
     /// The claim found work, and perhaps more than it could take: then the next in line should look too.
     pub(crate) fn took(&mut self, more: bool) {
-        self.stand = WaiterState::InLine;
+        self.state = WaiterState::InLine;
         if more {
             let mut line = self.wakeups.line();
             self.shelves.iter().for_each(|shelf| line.wake(shelf, WOKEN_BY_LEFTOVERS));
@@ -225,7 +225,7 @@ impl Waiter {
 
     /// The claim that followed `look` found nothing.
     pub(crate) fn found_nothing(&mut self, look: &ShelfCheck) {
-        self.stand = WaiterState::InLine;
+        self.state = WaiterState::InLine;
         let mut line = self.wakeups.line();
         for (shelf, &epoch) in self.shelves.iter().zip(&look.epochs) {
             if let Some(spot) = line.shelves.get_mut(shelf).filter(|spot| spot.epoch == epoch) {
@@ -238,7 +238,7 @@ impl Waiter {
     pub(crate) fn found_cap(&mut self, look: &ShelfCheck) {
         let mut line = self.wakeups.line();
         self.shelves.iter().for_each(|shelf| line.remove(shelf, self.number, WaiterState::Claiming));
-        self.stand = WaiterState::NotInLine;
+        self.state = WaiterState::NotInLine;
         // A wake-up that reached it in line is passed on by now. Kept as well, it would go round among capped workers for
         // ever.
         self.notify = Arc::default();
@@ -252,7 +252,7 @@ impl Waiter {
 
     /// Leaves its claim with the line, for the first batch that brings work. One that waits for the bound on active jobs has none to leave.
     pub(crate) fn place_claim(&mut self, claim: &Claim) {
-        if self.stand == WaiterState::InLine {
+        if self.state == WaiterState::InLine {
             let standing = self.wakeups.place(&mut self.wakeups.line(), self.number, claim.clone());
             self.standing = Some(standing);
         }
@@ -287,10 +287,10 @@ impl Drop for Waiter {
     fn drop(&mut self) {
         if self.standing.take().is_some_and(|mut standing| !standing.withdraw()) {
             // A batch has its claim, and nobody will learn what it found.
-            self.stand = WaiterState::Claiming;
+            self.state = WaiterState::Claiming;
         }
         let mut line = self.wakeups.line();
-        self.shelves.iter().for_each(|shelf| line.remove(shelf, self.number, self.stand));
+        self.shelves.iter().for_each(|shelf| line.remove(shelf, self.number, self.state));
         line.capped.remove(&self.number);
     }
 }

@@ -66,7 +66,7 @@ pub struct App {
     /// How long things may take.
     pub bounds: Bounds,
     /// Keys in use.
-    pub ring: ApiKeyCache,
+    pub api_keys: ApiKeyCache,
     /// Callers and their limits.
     pub limiter: Limiter,
     /// Answers that wait to be written.
@@ -121,7 +121,7 @@ pub struct App {
     /// The built-in worker, where it was told to work.
     worker: OnceLock<WorkerHandle>,
     /// The delivery loop, where it was told to deliver.
-    post: OnceLock<DeliveryHandle>,
+    deliveries: OnceLock<DeliveryHandle>,
     /// The loop that carries out redrives, where it was told to.
     redrives: OnceLock<RedriveHandle>,
     stopping: watch::Sender<bool>,
@@ -180,7 +180,7 @@ impl App {
             client_names: ClientNames::default(),
             started_at: clock.now(),
             node: node_name(&*clock),
-            ring: ApiKeyCache::default(),
+            api_keys: ApiKeyCache::default(),
             body_cache: BodyCache::default(),
             ready_results: ReadyResults::default(),
             schemas: SchemaCache::default(),
@@ -195,7 +195,7 @@ impl App {
             problem_field: problem_field(),
             sinks: SinkSet::default(),
             worker: OnceLock::new(),
-            post: OnceLock::new(),
+            deliveries: OnceLock::new(),
             redrives: OnceLock::new(),
             stopping: watch::Sender::new(false),
             config,
@@ -239,7 +239,7 @@ impl App {
 
     /// Lets deliveries to webhooks begin. It is told once; a second call changes nothing.
     pub fn deliver(&self) {
-        self.post.get_or_init(|| {
+        self.deliveries.get_or_init(|| {
             let webhooks = &self.config.webhooks;
             let courier = WebhookCourier {
                 sender: Sender::new(
@@ -324,8 +324,8 @@ impl App {
 
     /// Stops delivering: what is under way has a moment to end, the rest is sent by another node or after a restart.
     pub async fn stop_deliveries(&self) {
-        if let Some(post) = self.post.get() {
-            post.stop().await;
+        if let Some(deliveries) = self.deliveries.get() {
+            deliveries.stop().await;
         }
     }
 
@@ -429,7 +429,7 @@ impl App {
 
     /// The same, as another node says.
     pub(crate) fn keys_changed_elsewhere(&self, client: ClientId) {
-        self.ring.forget(client);
+        self.api_keys.forget(client);
         self.hub.keys_changed(client);
     }
 

@@ -112,7 +112,7 @@ async fn identify_as(app: &App, exchange: &mut Exchange, asked: Asked) -> Result
     if app.admin_digest.is_some_and(|admin| bool::from(admin.ct_eq(&digest))) {
         return Ok(Who::Operator);
     }
-    let known = app.ring.find(digest, &app.engine, &app.limiter, now).await?;
+    let known = app.api_keys.find(digest, &app.engine, &app.limiter, now).await?;
     let Some(known) = known else { return Err(unknown(app, exchange, asked).await) };
     let key = &known.key;
     // Known by now, good or not: the log shall say whose key it was.
@@ -246,7 +246,7 @@ pub(crate) async fn is_good(app: &App, caller: &Caller) -> bool {
         return !has_ended(app, session, now).await.unwrap_or(false);
     }
     let Some(digest) = caller.key else { return true };
-    match app.ring.find(digest, &app.engine, &app.limiter, now).await {
+    match app.api_keys.find(digest, &app.engine, &app.limiter, now).await {
         Ok(known) => known.is_some_and(|known| known.key.is_good(now)),
         Err(_) => true,
     }
@@ -254,8 +254,8 @@ pub(crate) async fn is_good(app: &App, caller: &Caller) -> bool {
 
 /// Counts a request of a client against its limits, and remembers its standing for the answer.
 pub fn count(app: &App, exchange: &mut Exchange, caller: &Caller) -> Result<(), ApiError> {
-    let (standing, verdict) = app.limiter.request(&caller.account, exchange.began);
-    exchange.standing = standing;
+    let (rate_status, verdict) = app.limiter.request(&caller.account, exchange.began);
+    exchange.rate_status = rate_status;
     verdict
 }
 
@@ -284,8 +284,8 @@ pub fn key_needed(why: &str) -> ApiError {
 pub fn count_worker_call(app: &App, exchange: &mut Exchange, caller: &Caller) -> Result<(), ApiError> {
     let Some(limiter) = &app.worker_limiter else { return Ok(()) };
     let account = limiter.client(caller.client, exchange.began);
-    let (standing, verdict) = limiter.request(&account, exchange.began);
-    exchange.standing = standing;
+    let (rate_status, verdict) = limiter.request(&account, exchange.began);
+    exchange.rate_status = rate_status;
     exchange.is_worker_call = true;
     verdict
 }

@@ -68,7 +68,7 @@ pub struct Exchange {
     /// What the client would like.
     pub prefer: Prefer,
     /// Where the caller stands with its limit.
-    pub(crate) standing: Option<RateStatus>,
+    pub(crate) rate_status: Option<RateStatus>,
     /// The trace-id of the caller, the best correlation there is.
     trace_id: Option<CorrelationId>,
     /// What the caller calls the request.
@@ -76,7 +76,7 @@ pub struct Exchange {
     /// Whether it is counted among the calls of workers.
     pub(crate) is_worker_call: bool,
     /// What it turned out to be about.
-    about: OnceLock<RequestSubject>,
+    request_subject: OnceLock<RequestSubject>,
 }
 
 impl Exchange {
@@ -103,9 +103,9 @@ impl Exchange {
             parameters: Parameters::default(),
             subject: None,
             caller: None,
-            standing: None,
+            rate_status: None,
             is_worker_call: false,
-            about: OnceLock::new(),
+            request_subject: OnceLock::new(),
         }
     }
 
@@ -140,13 +140,13 @@ impl Exchange {
     }
 
     /// Notes what the request turned out to be about. The first word counts.
-    pub(crate) fn set_subject(&self, about: RequestSubject) {
-        let _ = self.about.set(about);
+    pub(crate) fn set_subject(&self, subject: RequestSubject) {
+        let _ = self.request_subject.set(subject);
     }
 
     /// What the request turned out to be about, once that is known.
-    pub(crate) fn about(&self) -> Option<&RequestSubject> {
-        self.about.get()
+    pub(crate) fn request_subject(&self) -> Option<&RequestSubject> {
+        self.request_subject.get()
     }
 
     /// What the client supplied to find its request again: a trace-id first, then its own word, then that of the body

@@ -46,9 +46,9 @@ pub(crate) fn finish(app: &App, exchange: &Exchange, answer: Result<Response, Ap
     }
     // What is said about jobs is private and changes (C-87).
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    if let Some(standing) = &exchange.standing {
+    if let Some(rate_status) = &exchange.rate_status {
         let of_workers = app.worker_limiter.as_ref().filter(|_| exchange.is_worker_call);
-        of_workers.unwrap_or(&app.limiter).write(standing, headers);
+        of_workers.unwrap_or(&app.limiter).write(rate_status, headers);
     }
     note_answer(app, exchange, response.status().as_u16());
     response
@@ -215,7 +215,7 @@ fn log(
                 request_id = exchange.request_id(),
                 client_id = exchange.caller.as_ref().map(|caller| tracing::field::display(caller.client)),
                 job_id = exchange.subject.map(tracing::field::display),
-                current_state = exchange.about().and_then(RequestSubject::state).map(forge_state),
+                current_state = exchange.request_subject().and_then(RequestSubject::state).map(forge_state),
                 correlation_id = refused.correlation_id.as_ref().map(|id| id.as_str()),
                 action = word(exchange.action),
                 route = word(exchange.route),
@@ -287,7 +287,7 @@ pub(crate) fn log_done(exchange: &Exchange, status: StatusCode) {
                 job_id = subject(exchange).map(tracing::field::display),
                 action = exchange.action,
                 status = status.as_u16(),
-                current_state = exchange.about().and_then(RequestSubject::state).map(forge_state),
+                current_state = exchange.request_subject().and_then(RequestSubject::state).map(forge_state),
                 correlation_id = exchange.correlation(None).as_ref().map(|id| id.as_str()),
                 "request done"
             )
@@ -298,7 +298,7 @@ pub(crate) fn log_done(exchange: &Exchange, status: StatusCode) {
 }
 
 fn subject(exchange: &Exchange) -> Option<JobId> {
-    exchange.about().and_then(RequestSubject::job_id).or(exchange.subject)
+    exchange.request_subject().and_then(RequestSubject::job_id).or(exchange.subject)
 }
 
 /// An empty word is no word.

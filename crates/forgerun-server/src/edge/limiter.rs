@@ -128,32 +128,32 @@ impl Limiter {
 
     /// Counts a request of a client. The standing is for the headers of the answer, whatever that is.
     pub(crate) fn request(&self, account: &Account, now: Time) -> (Option<RateStatus>, Result<(), ApiError>) {
-        let standing = self.rate.as_ref().map(|pace| account.requests.take(pace, now));
-        if let Some(too_early_s) = standing.and_then(|standing| standing.too_early_s) {
+        let rate_status = self.rate.as_ref().map(|pace| account.requests.take(pace, now));
+        if let Some(too_early_s) = rate_status.and_then(|rate_status| rate_status.too_early_s) {
             let refused = RefusedRequest::new(Kind::RateLimited, "More requests in a minute than allowed.");
-            let limit = standing.map_or(0, |standing| standing.limit);
-            return (standing, Err(refused.limited(limit.into(), MINUTE, too_early_s).into()));
+            let limit = rate_status.map_or(0, |rate_status| rate_status.limit);
+            return (rate_status, Err(refused.limited(limit.into(), MINUTE, too_early_s).into()));
         }
-        let Some(quota) = self.quota else { return (standing, Ok(())) };
+        let Some(quota) = self.quota else { return (rate_status, Ok(())) };
         if !account.quota.take(quota) {
             let refused =
                 RefusedRequest::new(Kind::QuotaExceeded, format!("The quota of {quota} requests is spent."));
-            return (standing, Err(refused.limited(quota, "in all", QUOTA_AFTER_S).into()));
+            return (rate_status, Err(refused.limited(quota, "in all", QUOTA_AFTER_S).into()));
         }
-        (standing, Ok(()))
+        (rate_status, Ok(()))
     }
 
     /// Writes where a client stands.
-    pub(crate) fn write(&self, standing: &RateStatus, headers: &mut HeaderMap) {
+    pub(crate) fn write(&self, rate_status: &RateStatus, headers: &mut HeaderMap) {
         if let Some(pace) = &self.rate {
-            standing.write(pace, headers);
+            rate_status.write(pace, headers);
         }
     }
 
     /// Counts a registration from an address: anybody may try, so somebody has to count (ruling C-93).
     pub(crate) fn registration(&self, address: IpAddr, now: Time) -> Result<(), ApiError> {
-        let standing = self.address(address, now).requests.take(&self.registrations, now);
-        match standing.too_early_s {
+        let rate_status = self.address(address, now).requests.take(&self.registrations, now);
+        match rate_status.too_early_s {
             Some(seconds) => {
                 Err(too_many("More registrations in a minute than allowed.", &self.registrations, seconds))
             }

@@ -167,8 +167,12 @@ mod tests {
         for n in [1, 3, 7, 600, 999_999] {
             let (bucket, pace) = (Bucket::default(), RateLimit::per_minute(n));
             for taken in 1..=n {
-                let standing = bucket.take(&pace, NOON);
-                assert_eq!((standing.too_early_s, standing.remaining), (None, n - taken), "{taken} of {n}");
+                let rate_status = bucket.take(&pace, NOON);
+                assert_eq!(
+                    (rate_status.too_early_s, rate_status.remaining),
+                    (None, n - taken),
+                    "{taken} of {n}"
+                );
             }
             let refused = bucket.take(&pace, NOON);
             assert_eq!((refused.limit, refused.remaining), (n, 0));
@@ -190,8 +194,8 @@ mod tests {
     #[test]
     fn the_reset_is_when_the_bucket_is_full_again() {
         let (bucket, pace) = (Bucket::default(), RateLimit::per_minute(60));
-        let standing = bucket.take(&pace, NOON);
-        assert_eq!((standing.reset_in_s, standing.reset_unix_s), (1, 1_780_000_001));
+        let rate_status = bucket.take(&pace, NOON);
+        assert_eq!((rate_status.reset_in_s, rate_status.reset_unix_s), (1, 1_780_000_001));
         assert!(!bucket.is_full(NOON));
         assert!(bucket.is_full(NOON + Duration::from_secs(1)));
     }

@@ -76,7 +76,7 @@ impl SpanExporter {
     async fn deliver(&mut self, batch: &[Span], stop: &watch::Receiver<bool>) {
         let body = Bytes::from(otlp::document(batch));
         for n_try in 1.. {
-            let trouble = match timeout(TRACE_SEND_TIMEOUT, self.collector.post(&body)).await {
+            let error = match timeout(TRACE_SEND_TIMEOUT, self.collector.post(&body)).await {
                 Ok(Ok(())) => {
                     if !self.well {
                         info!("traces are sent again");
@@ -84,12 +84,12 @@ impl SpanExporter {
                     self.well = true;
                     return;
                 }
-                Ok(Err(trouble)) => trouble,
+                Ok(Err(error)) => error,
                 Err(_) => ExportError::Slow,
             };
-            if n_try == TRACE_TRIES || !trouble.may_pass() || *stop.borrow() {
+            if n_try == TRACE_TRIES || !error.may_pass() || *stop.borrow() {
                 if self.well {
-                    warn!(n_spans = batch.len(), cause = %trouble, "traces are not sent");
+                    warn!(n_spans = batch.len(), cause = %error, "traces are not sent");
                 }
                 self.well = false;
                 self.dropped.inc_by(batch.len() as u64);

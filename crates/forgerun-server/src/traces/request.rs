@@ -80,7 +80,7 @@ impl Traces {
         ];
         let client = exchange.caller.as_ref().map(|caller| caller.client.to_string());
         attributes.extend(client.map(|client| ("forgerun.client_id", AttributeValue::Text(client))));
-        attributes.extend(exchange.about().map(|about| match about {
+        attributes.extend(exchange.request_subject().map(|about| match about {
             RequestSubject::Job { id, .. } => ("forgerun.job_id", AttributeValue::Text(id.to_string())),
             RequestSubject::Key { id, .. } => ("forgerun.key_id", AttributeValue::Text(id.to_string())),
         }));
@@ -119,7 +119,7 @@ struct SpanPosition {
 fn place(exchange: &Exchange) -> Option<SpanPosition> {
     let request = exchange.request_id().parse::<ExecutionId>().map_or(1, ExecutionId::as_u128);
     let given = exchange.trace_context().0.as_deref().and_then(TraceContext::parse);
-    let about = exchange.about();
+    let about = exchange.request_subject();
     let own = match about {
         Some(about) if about.is_fresh() => id(about.subject(), SpanPart::Birth),
         Some(_) | None => id(request, SpanPart::Request),

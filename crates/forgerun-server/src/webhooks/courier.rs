@@ -64,7 +64,7 @@ impl WebhookCourier {
             let (status, error) = match verdict {
                 SendVerdict::Delivered(status) => (Some(status), None),
                 SendVerdict::Gone => (Some(410), Some("gone")),
-                SendVerdict::Failed { trouble, .. } => (trouble.status(), Some(trouble.label())),
+                SendVerdict::Failed { error, .. } => (error.status(), Some(error.label())),
             };
             let job = prepared.delivery.job().map(|job| job.to_string()).unwrap_or_default();
             let (delivery, n) = (prepared.delivery.id.to_string(), prepared.delivery.attempts);
@@ -74,7 +74,7 @@ impl WebhookCourier {
     }
 
     async fn deliver(&self, prepared: &PreparedDelivery, place: Option<&AttemptSpan>) -> SendVerdict {
-        let failed = |trouble| SendVerdict::Failed { trouble, retry_after: None };
+        let failed = |error| SendVerdict::Failed { error, retry_after: None };
         // Judged again: what was allowed when it was registered may not be any more.
         let Ok(target) = Target::parse(prepared.url(), self.private) else {
             return failed(SendError::BadTarget);
@@ -89,12 +89,12 @@ impl WebhookCourier {
                 }
             },
         };
-        let letter = self.letter(prepared, target, place);
-        let request = letter.request(self.clock.now(), keys.as_deref().map(|keys| &keys.signing));
-        self.sender.send(&letter.target, request).await
+        let delivery = self.delivery(prepared, target, place);
+        let request = delivery.request(self.clock.now(), keys.as_deref().map(|keys| &keys.signing));
+        self.sender.send(&delivery.target, request).await
     }
 
-    fn letter(
+    fn delivery(
         &self,
         prepared: &PreparedDelivery,
         target: Target,
@@ -130,10 +130,10 @@ fn report(verdict: &SendVerdict) -> AttemptReport {
             let error = Some("answered with status 410: it wants no more deliveries".to_owned());
             AttemptReport { verdict: Meaning::Gone, status: Some(410), error }
         }
-        SendVerdict::Failed { trouble, retry_after } => AttemptReport {
+        SendVerdict::Failed { error, retry_after } => AttemptReport {
             verdict: Meaning::Failed { retry_after: *retry_after },
-            status: trouble.status(),
-            error: Some(trouble.to_string()),
+            status: error.status(),
+            error: Some(error.to_string()),
         },
     }
 }
@@ -143,7 +143,7 @@ fn log(prepared: &PreparedDelivery, verdict: &SendVerdict, took: std::time::Dura
     let (status, error) = match verdict {
         SendVerdict::Delivered(status) => (Some(*status), None),
         SendVerdict::Gone => (Some(410), Some("gone".to_owned())),
-        SendVerdict::Failed { trouble, .. } => (trouble.status(), Some(trouble.to_string())),
+        SendVerdict::Failed { error, .. } => (error.status(), Some(error.to_string())),
     };
     let delivery = &prepared.delivery;
     let job = prepared.job.as_deref();

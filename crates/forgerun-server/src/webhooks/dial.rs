@@ -97,16 +97,16 @@ impl Dialler {
         let n_tried = addresses.len().min(WEBHOOK_ADDRESSES_TRIED_MAX);
         // One address that swallows packets must not cost the time of all.
         let share = WEBHOOK_CONNECT_TIMEOUT / n_tried.max(1) as u32;
-        let mut trouble = SendError::NoSuchName;
+        let mut error = SendError::NoSuchName;
         for address in addresses.into_iter().take(n_tried) {
             let address = SocketAddr::new(address, target.port());
-            trouble = match timeout(share, TcpStream::connect(address)).await {
+            error = match timeout(share, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => return Ok(stream),
                 Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => SendError::Refused,
                 Ok(Err(_)) | Err(_) => SendError::Unreachable,
             };
         }
-        Err(trouble)
+        Err(error)
     }
 
     /// The addresses to dial. One bad address spoils them all: a name that leads into our network and out of it is a trap.

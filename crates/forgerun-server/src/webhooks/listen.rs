@@ -175,7 +175,7 @@ impl Receiver {
         let status = match self.sender.send(target, request).await {
             SendVerdict::Delivered(status) => status,
             SendVerdict::Gone => 410,
-            SendVerdict::Failed { trouble: SendError::Status(status), .. } => status,
+            SendVerdict::Failed { error: SendError::Status(status), .. } => status,
             SendVerdict::Failed { .. } => 502,
         };
         StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY)
@@ -185,8 +185,8 @@ impl Receiver {
         let mut state = self.state.lock().await;
         let mut text = heading(delivery, &mut state.seen);
         text += &shown_body(delivery);
-        if let Err(trouble) = self.refresh_keys(&mut state, delivery.headers).await {
-            let _ = writeln!(text, "  {trouble}");
+        if let Err(error) = self.refresh_keys(&mut state, delivery.headers).await {
+            let _ = writeln!(text, "  {error}");
         }
         let means = VerifyOptions {
             secrets: &self.options.secrets,

@@ -68,7 +68,7 @@ impl WebhookMetrics {
         let reason = match verdict {
             SendVerdict::Delivered(_) => return,
             SendVerdict::Gone => GONE,
-            SendVerdict::Failed { trouble, .. } => trouble.label(),
+            SendVerdict::Failed { error, .. } => error.label(),
         };
         self.failures.get_or_create(&ReasonLabel { reason }).inc();
     }

@@ -32,15 +32,15 @@ pub enum SendVerdict {
     /// It did not take this one.
     Failed {
         /// Why.
-        trouble: SendError,
+        error: SendError,
         /// How long it asks us to wait, within bounds.
         retry_after: Option<Duration>,
     },
 }
 
 impl SendVerdict {
-    const fn failed(trouble: SendError) -> SendVerdict {
-        SendVerdict::Failed { trouble, retry_after: None }
+    const fn failed(error: SendError) -> SendVerdict {
+        SendVerdict::Failed { error, retry_after: None }
     }
 }
 
@@ -85,7 +85,7 @@ impl Sender {
                 self.return_connection(target, connection).await;
                 head
             }
-            Ok(Err(trouble)) => SendVerdict::failed(trouble),
+            Ok(Err(error)) => SendVerdict::failed(error),
             Err(_) => SendVerdict::failed(SendError::Slow),
         }
     }
@@ -163,7 +163,7 @@ fn judge(status: u16, headers: &HeaderMap, now: Time) -> SendVerdict {
         410 => SendVerdict::Gone,
         300..=399 => SendVerdict::failed(SendError::Redirect(status)),
         429 | 503 => {
-            SendVerdict::Failed { trouble: SendError::Status(status), retry_after: retry_after(headers, now) }
+            SendVerdict::Failed { error: SendError::Status(status), retry_after: retry_after(headers, now) }
         }
         _ => SendVerdict::failed(SendError::Status(status)),
     }
@@ -190,7 +190,7 @@ mod tests {
     fn a_status_is_judged_and_its_retry_after_heard_within_bounds() {
         let now = Time::from_millis(784_111_770_000);
         let failed = |status, seconds: Option<u64>| SendVerdict::Failed {
-            trouble: SendError::Status(status),
+            error: SendError::Status(status),
             retry_after: seconds.map(Duration::from_secs),
         };
         for (status, retry_after, expected) in [

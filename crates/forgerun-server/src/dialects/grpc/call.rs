@@ -233,10 +233,10 @@ fn write_metadata(exchange: &Exchange, headers: &mut HeaderMap) {
     headers.insert(SERVER_VERSION, HeaderValue::from_static(env!("CARGO_PKG_VERSION")));
     headers.insert(LEVEL, HeaderValue::from(u16::from(CONFORMANCE_LEVEL)));
     headers.insert(OJS_REQUEST_ID, exchange.shown_request_id());
-    if let Some(standing) = &exchange.standing {
-        headers.insert(RATE_LIMIT, HeaderValue::from(standing.limit));
-        headers.insert(RATE_REMAINING, HeaderValue::from(standing.remaining));
-        headers.insert(RATE_RESET, HeaderValue::from(standing.reset_unix_s));
+    if let Some(rate_status) = &exchange.rate_status {
+        headers.insert(RATE_LIMIT, HeaderValue::from(rate_status.limit));
+        headers.insert(RATE_REMAINING, HeaderValue::from(rate_status.remaining));
+        headers.insert(RATE_RESET, HeaderValue::from(rate_status.reset_unix_s));
     }
 }
 

@@ -47,8 +47,8 @@ pub enum ResumeError {
 }
 
 /// Says so of the header.
-pub(super) fn refused(trouble: ResumeError) -> ApiError {
-    let what = match trouble {
+pub(super) fn refused(error: ResumeError) -> ApiError {
+    let what = match error {
         ResumeError::NoId => "is not the id of an event",
         ResumeError::OtherJob => "names an event of another job",
         ResumeError::NotYet => "names an event that has not happened",
