@@ -1,6 +1,7 @@
-//! The rules under random sequences of commands. The world itself checks after every batch that the invariants of jobs
-//! and event chains hold, that counts and places taken are a recount, that no outcome is written twice, and that
-//! nothing outlives its job; here are the properties that need to look across batches.
+//! The rules under random sequences of commands. The world itself checks after every batch that the
+//! invariants of jobs and event chains hold, that counts and places taken are a recount, that no
+//! outcome is written twice, and that nothing outlives its job; here are the properties that need
+//! to look across batches.
 
 #[path = "world/random.rs"]
 mod random;
@@ -37,7 +38,8 @@ fn jump(world: &mut World, step: &Step) {
 }
 
 proptest! {
-    // A failure prints the smallest steps it found; they become a test of their own, not a file of seeds.
+    // A failure prints the smallest steps it found; they become a test of their own, not a file of
+    // seeds.
     #![proptest_config(ProptestConfig { cases: 384, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
@@ -50,11 +52,13 @@ proptest! {
         the_rules_hold(Taste::Scarce, &steps);
     }
 
-    /// Holds without limits and where nothing is cut short. It does not hold in general, on purpose:
+    /// Holds without limits and where nothing is cut short. It does not hold in general, on
+    /// purpose:
     ///
-    /// - rows are loaded once per batch: a claim that asks for few jobs, and finds those called off, expired or parked by
-    ///   then, hands out fewer than it would alone (and says that there is `more`); what becomes due by the doing of the
-    ///   batch itself waits for the next one; who is parked is known only for limits that a loaded job takes part in;
+    /// - rows are loaded once per batch: a claim that asks for few jobs, and finds those called
+    ///   off, expired or parked by then, hands out fewer than it would alone (and says that there
+    ///   is `more`); what becomes due by the doing of the batch itself waits for the next one; who
+    ///   is parked is known only for limits that a loaded job takes part in;
     /// - an id that the batch forgets is not given away again by the same batch;
     /// - chance is drawn in the order of commands, so waits with jitter differ.
     #[test]
@@ -79,7 +83,8 @@ proptest! {
     }
 }
 
-/// An answer as far as it is about jobs: a batch that is split notes its failures in several records.
+/// An answer as far as it is about jobs: a batch that is split notes its failures in several
+/// records.
 fn of_jobs(answer: &Answer) -> String {
     match answer {
         Answer::Due { n_jobs, workers_lost, .. } => format!("{n_jobs} due, lost {workers_lost:?}"),

@@ -59,7 +59,6 @@ impl EventBody {
 
 /// The names of events: what [`EventName`] tells apart, and what follows a failure besides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names are the documentation")]
 pub enum Word {
     Created,
     Queued,

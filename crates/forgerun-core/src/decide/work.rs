@@ -1,6 +1,7 @@
-//! What the holder of a job reports: begun, alive, done, failed, given back.
+//! Reports of the holder of a job: started, alive, succeeded, failed, handed back.
 //!
-//! Only the holder may. A worker that lost its lease has an old fencing token, and whatever it reports is refused.
+//! Only the holder may report. A worker that lost its lease has an old fencing token and is
+//! refused.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -24,7 +25,7 @@ impl WorkingSet<'_> {
         Ok(Answer::Done(self.job(slot).clone()))
     }
 
-    /// ASSIGNED to RUNNING; the time of the attempt begins to run.
+    /// ASSIGNED to RUNNING; the timeout of the attempt begins.
     pub(super) fn begin(&mut self, slot: Slot) -> Result<(), Refusal> {
         let at = self.step(slot, Cause::Start, RetryStatus::Open)?;
         let job = self.change(slot);
@@ -61,11 +62,11 @@ impl WorkingSet<'_> {
         Ok(Answer::Done(self.job(slot).clone()))
     }
 
-    /// Moves the end of the lease.
+    /// Extends the lease.
     pub(super) fn prolong(&mut self, slot: Slot, length: Option<Duration>) {
         let now = self.now;
         if let Some(lease) = &mut self.change(slot).lease {
-            // A late or shorter extension never takes away what the worker was promised.
+            // A late or shorter extension never shortens the lease.
             lease.until = lease.until.max(now + length.unwrap_or(lease.length));
         }
     }
@@ -81,7 +82,7 @@ impl WorkingSet<'_> {
     pub(super) fn succeed(&mut self, succeed: &Succeed) -> Result<Answer, Refusal> {
         let slot = self.held(&succeed.held)?;
         if let Some(items) = self.job(slot).head.items {
-            // A batch ends as its items did, so these must be told.
+            // The items of a batch decide its end, so they must be reported.
             return Err(Refusal::WrongItems { expected: items.n });
         }
         let uploaded = self.job(slot).lease.as_ref().and_then(|lease| lease.upload.clone());
@@ -93,10 +94,10 @@ impl WorkingSet<'_> {
         Ok(Answer::Done(self.job(slot).clone()))
     }
 
-    /// Notes what the job left, and until when. Nothing outlives the job itself.
+    /// Stores the result and its retention, which is never longer than the job's.
     fn set_result(&mut self, slot: Slot, at: Time, output: &Arc<Output>) {
         let job = self.change(slot);
-        // What a step leaves may be needed by steps to come, whenever these have their turn.
+        // Later steps may need the result of a step, whenever they run.
         let keep = job.head.result_retention.filter(|_| job.head.workflow.is_none());
         let kept = keep.map(|keep| keep.of(output));
         let expires_at = kept.filter(|&kept| kept < job.record_kept()).map(|kept| at + kept);
@@ -113,7 +114,7 @@ impl WorkingSet<'_> {
         Ok(Answer::Done(self.job(slot).clone()))
     }
 
-    /// Ends the attempt under way with an error, and goes on as the retry policy says.
+    /// Ends the running attempt with an error, and goes on as the retry policy says.
     pub(super) fn break_off(&mut self, slot: Slot, cause: Cause, error: &WorkError) -> Result<(), Refusal> {
         if self.job(slot).state != State::Running {
             return Err(Refusal::WrongState(self.job(slot).state));
@@ -140,13 +141,13 @@ impl WorkingSet<'_> {
             Next::End { .. } => RetryStatus::Final,
         };
         let at = self.step(slot, cause, retry_status)?;
-        // Ended in so many words, by the handler or by the policy's list, rather than by the kind of failure.
+        // Ended explicitly, by the handler or by the policy's list, not by the kind of failure.
         let settled = match error.verdict {
             Some(RetryVerdict::Discard | RetryVerdict::DeadLetter) => true,
             Some(RetryVerdict::Retry) => false,
             None => matches!(next, Next::End { listed: true, .. }),
         };
-        // A timeout stays one, whoever decided not to try again.
+        // A timeout stays one, whichever rule forbids the retry.
         let kind = if settled && cause != Cause::Timeout { Kind::NonRetryable } else { error.kind };
         self.remember(
             slot,
@@ -173,7 +174,7 @@ impl WorkingSet<'_> {
             },
         );
         match next {
-            // A lost runner says nothing about the work: try again at once.
+            // A lost runner says nothing about the work: retry at once.
             Next::RetryIn(_) if cause == Cause::RunnerLost => self.try_again(slot, Duration::ZERO, 1),
             Next::RetryIn(wait) => self.try_again(slot, wait, 1),
             Next::End { dead_letter, .. } => {
@@ -207,7 +208,7 @@ impl WorkingSet<'_> {
         self.enqueue(slot, cause)
     }
 
-    /// FAILED to QUEUED by the server's own doing. `raise` is 0 where the broken attempt does not count.
+    /// FAILED to QUEUED by the server. `raise` is 0 if the broken attempt does not count.
     fn try_again(&mut self, slot: Slot, wait: Duration, raise: u32) -> Result<(), Refusal> {
         let available_at = (!wait.is_zero()).then(|| self.now + wait);
         let job = self.change(slot);

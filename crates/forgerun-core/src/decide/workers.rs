@@ -1,6 +1,7 @@
-//! Workers outside: that they are alive, what they are told, and what happens to their jobs when they are gone.
+//! External workers: heartbeats, directives, and the jobs of lost workers.
 //!
-//! A worker is only ever asked about in the name of its owner, and only jobs of that owner are extended or taken back.
+//! Commands name a worker together with its owner, and only jobs of that owner are extended or
+//! taken back.
 
 use alloc::vec::Vec;
 
@@ -31,7 +32,7 @@ pub(super) fn wants(command: &WorkerCommand, wants: &mut Wants) {
     }
 }
 
-/// The worker that a claim is for, if it is one outside.
+/// The external worker of a claim.
 pub(super) fn claimant(claim: &Claim) -> Option<WorkerId> {
     match &claim.worker_kind {
         WorkerKind::External(owner) => Some(WorkerId { owner: owner.clone(), name: claim.worker.clone() }),
@@ -48,13 +49,13 @@ impl WorkingSet<'_> {
         }
     }
 
-    /// Whether the worker of a claim may be given anything. One that is not known yet may.
+    /// Whether the worker's directive allows new jobs. Unknown workers may claim.
     pub(super) fn takes_work(&self, id: &WorkerId) -> bool {
         self.record::<Worker>(id.key()).is_none_or(|worker| worker.takes_work())
     }
 
-    /// Notes what a worker fetched that sends heartbeats: should it be gone, that is taken back too. Of one that sends none
-    /// nothing is noted, since its silence means nothing.
+    /// Notes the claimed jobs with a worker that sends heartbeats, so that they are taken back if
+    /// it is lost. A worker without heartbeats is not tracked, since its silence means nothing.
     pub(super) fn note_fetch(&mut self, id: &WorkerId, claim: &Claim, jobs: &[Job]) {
         let Some(mut worker) = self.record::<Worker>(id.key()) else { return };
         worker.jobs.extend(jobs.iter().map(|job| job.id));
@@ -100,10 +101,10 @@ impl WorkingSet<'_> {
         Ok(Answer::Settled)
     }
 
-    /// Does what is due about a worker: one that is silent is reported as lost if it held anything, and else forgotten.
+    /// Processes a silent worker: reported as lost if it held jobs, else forgotten.
     pub(super) fn worker_due(&mut self, key: RecordKey) -> Option<WorkerLost> {
         let Some(mut worker) = self.record::<Worker>(key.key.clone()) else {
-            // It cannot be read, and would be due for ever.
+            // Unreadable, and would be due for ever.
             self.remove_record(key);
             return None;
         };
@@ -114,13 +115,13 @@ impl WorkingSet<'_> {
             self.remove_record(key);
             return None;
         }
-        // Should what follows be lost with this process, the worker is found again.
+        // If the follow-up is lost with this process, the worker becomes due again.
         worker.lost_at = Some(self.now);
         self.put_record(&worker);
         Some(WorkerLost { worker: worker.id, jobs: worker.jobs })
     }
 
-    /// Takes back what a worker holds that is gone.
+    /// Takes back the jobs of a lost worker.
     fn release(&mut self, lost: &WorkerLost) -> Answer {
         let Some(worker) = self.record::<Worker>(lost.worker.key()).filter(|worker| worker.lost_at.is_some())
         else {
@@ -145,7 +146,7 @@ impl WorkingSet<'_> {
             .then_some(slot)
     }
 
-    /// The worker that held a job gave no sign of life.
+    /// The worker of a job stopped extending its lease.
     pub(super) fn lose(&mut self, slot: Slot) -> Result<(), Refusal> {
         if self.job(slot).state == State::Assigned {
             return self.take_back(slot, Cause::LeaseExpired);

@@ -1,5 +1,6 @@
-//! Workflows: begun in one transaction, and moved on in the transaction that ends a step. So no step is lost and none is made twice: the
-//! end of the job, the note of it and the jobs that follow are written together or not at all.
+//! Workflows: begun in one transaction, and moved on in the transaction that ends a step. The end
+//! of the job, its note in the workflow and the jobs that follow are written together, so no step
+//! is lost and none runs twice.
 //!
 //! ```text
 //!   a step's job ends ──► noted in the workflow ──► steps behind it: released (a job is made), skipped, or wait on
@@ -7,8 +8,8 @@
 //!                                               └─► nothing left: the workflow's own job ends as its steps did
 //! ```
 //!
-//! Which jobs end in a batch is known only when it is decided, so the rows of a workflow are sought on the way
-//! ([`WorkingSet::seek`]).
+//! Which jobs end in a batch is known only when it is decided, so the rows of a workflow are loaded
+//! on demand ([`WorkingSet::seek`]).
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
@@ -34,10 +35,8 @@ use crate::workflow::{
     FailurePolicy, GraphStep, PendingCancel, StepCondition, StepState, Workflow, WorkflowPart,
 };
 
-/// Why a step was cancelled with its workflow.
 const WORKFLOW_CANCELED: &str = "its workflow was cancelled";
 
-/// The workflows of a batch, read once and written once.
 #[derive(Default)]
 pub(super) struct Workflows(BTreeMap<JobId, Workflow>);
 
@@ -48,7 +47,7 @@ pub(super) fn wants(new: &NewWorkflow, wants: &mut Wants) {
     submit::wants(&Submit { jobs, idempotency: None, ..new.submit }, wants);
 }
 
-/// A job like the one that a step begins with, for the bounds of its queue.
+/// A job with the queue of the step, to check the queue's bound.
 fn first_job(submit: &Submit, step: &NewStep) -> NewJob {
     let id = submit.jobs.first().map_or(JobId::from_u128(0), |own| own.id);
     NewJob { id, id_given: false, head: step.head.clone(), input: step.input.clone() }
@@ -83,7 +82,7 @@ impl WorkingSet<'_> {
         Ok(Answer::Submitted { jobs: vec![job], existing: false })
     }
 
-    /// The bounds of queues count for what begins at once.
+    /// The queue bounds count the steps that begin at once.
     fn check_room(&mut self, new: &NewWorkflow, own: &NewJob, ready: &[u32]) -> Result<(), Refusal> {
         let first = ready.iter().map(|&index| first_job(&new.submit, &new.steps[index as usize]));
         let own_id_is_free = Submit { jobs: vec![own.clone()], idempotency: None, ..new.submit };
@@ -102,7 +101,8 @@ impl WorkingSet<'_> {
         self.begin(slot)
     }
 
-    /// Makes the jobs of steps whose turn it is. A step whose definition cannot be read fails, so that its workflow does not wait for ever.
+    /// Makes the jobs of ready steps. A step whose definition is unreadable fails, so that its
+    /// workflow does not wait for ever.
     fn release_steps(&mut self, id: JobId, ready: Vec<u32>) -> Result<(), Refusal> {
         let mut read: Option<(RecordKey, Option<WorkflowPart>)> = None;
         let mut ready = VecDeque::from(ready);
@@ -126,7 +126,8 @@ impl WorkingSet<'_> {
         Ok(())
     }
 
-    /// Whoever retried a workflow asked for steps that were too late by then.
+    /// Removes expiry and deadline that had passed when the workflow was retried: the retry asks
+    /// for the step anyway.
     fn drop_passed_times(&self, id: JobId, head: &mut Arc<Head>) {
         let Some(own) = self.find(id) else { return };
         let is_late = |at: Option<Time>| at.is_some_and(|at| self.job(own).was_retried_since(at));
@@ -138,7 +139,7 @@ impl WorkingSet<'_> {
         }
     }
 
-    /// A step has no definition: it fails. Gives the steps whose turn that makes it.
+    /// Fails a step without a readable definition. Returns the steps that this makes ready.
     fn fail_unreadable_step(&mut self, id: JobId, index: u32) -> Vec<u32> {
         let message = String::from("The definition of the step cannot be read.");
         let error = ItemError { kind: Kind::HandlerError, message, retryable: false };
@@ -147,7 +148,7 @@ impl WorkingSet<'_> {
         workflow.advance()
     }
 
-    /// What the end of a job means for a workflow.
+    /// Moves the workflow on when a job ends.
     pub(super) fn move_workflow(&mut self, slot: Slot) {
         let job = self.job(slot);
         let moved = match (&job.head.workflow, &job.head.workflow_head) {
@@ -161,7 +162,8 @@ impl WorkingSet<'_> {
         debug_assert_eq!(moved, Ok(()), "{:?}", self.job(slot));
     }
 
-    /// A workflow whose own job cannot be read goes on with its steps; it ends when its job is restored.
+    /// If the workflow's own job is unreadable, its steps go on; the workflow ends when its job is
+    /// restored.
     fn step_ended(&mut self, slot: Slot, id: JobId, index: u32) -> Result<(), Refusal> {
         let own = self.seek(id);
         let runs = own.is_none_or(|own| self.job(own).state == State::Running);
@@ -181,7 +183,7 @@ impl WorkingSet<'_> {
             workflow.stop();
             let spares: fn(&GraphStep, &Job) -> bool = match policy {
                 FailurePolicy::Continue | FailurePolicy::Stop => |_, _| false,
-                // What a worker may have done by now is known, and can be undone, only when it ends.
+                // What an active worker does is known, and can be undone, only when it ends.
                 FailurePolicy::Compensate => {
                     |step, job| job.state.is_active() || step.when != StepCondition::AllSucceeded
                 }
@@ -192,13 +194,13 @@ impl WorkingSet<'_> {
         own.map_or(Ok(()), |own| self.catch_up(own))
     }
 
-    /// Brings the workflow's own job up to where its steps are.
+    /// Updates the workflow's own job from its steps.
     fn catch_up(&mut self, own: Slot) -> Result<(), Refusal> {
         self.tell_progress(own, self.job(own).id);
         self.end_workflow(own)
     }
 
-    /// A job takes part again that could not be read: if it is a workflow, its steps went on meanwhile.
+    /// A restored job may be a workflow whose steps went on meanwhile.
     pub(super) fn workflow_restored(&mut self, slot: Slot) {
         let job = self.job(slot);
         let runs = job.head.workflow_head.is_some() && job.state == State::Running;
@@ -208,7 +210,7 @@ impl WorkingSet<'_> {
         }
     }
 
-    /// The workflow's own job, if both it and the record are there.
+    /// The workflow's own job, if both the job and its record exist.
     fn conductor(&mut self, id: JobId) -> Option<Slot> {
         let own = self.seek(id);
         self.seek_workflow(id)?;
@@ -237,7 +239,8 @@ impl WorkingSet<'_> {
         self.append_event(own, EventKind::Progress(percent));
     }
 
-    /// Ends the workflow if all its steps are over. Rows that are still sought may belong to steps that are not.
+    /// Ends the workflow if all steps are over. Rows that are still being loaded may belong to open
+    /// steps.
     fn end_workflow(&mut self, own: Slot) -> Result<(), Refusal> {
         let (id, state) = (self.job(own).id, self.job(own).state);
         let Some(workflow) = self.workflows.0.get_mut(&id) else { return Ok(()) };
@@ -261,8 +264,8 @@ impl WorkingSet<'_> {
         Ok(())
     }
 
-    /// Stops a workflow that is to be cancelled, and begins to undo what it did. Gives whether that changed it; `None` if there is nothing
-    /// to undo, so that it can be cancelled at once.
+    /// Stops a workflow before its cancellation and begins to undo its steps. Returns whether that
+    /// changed it; `None` if nothing is to be undone, so that it can be cancelled at once.
     pub(super) fn undo_and_cancel(
         &mut self,
         own: Slot,
@@ -288,13 +291,12 @@ impl WorkingSet<'_> {
         Ok(Some(true))
     }
 
-    /// Makes the jobs of the steps whose turn it is.
     fn go_on(&mut self, id: JobId) -> Result<(), Refusal> {
         let ready = self.workflows.0.get_mut(&id).map(Workflow::advance).unwrap_or_default();
         self.release_steps(id, ready)
     }
 
-    /// The workflow was cancelled: nothing of it goes on.
+    /// Cancels the steps of a cancelled workflow.
     fn cancel_steps_of(&mut self, own: Slot) -> Result<(), Refusal> {
         let id = self.job(own).id;
         if self.conductor(id).is_none() {
@@ -307,8 +309,9 @@ impl WorkingSet<'_> {
         self.cancel_steps(id, WORKFLOW_CANCELED, |_, _| false)
     }
 
-    /// Cancels the jobs of the workflow that are under way, except those that are spared. All are noted as cancelled before the first one
-    /// ends: so no end of theirs moves the workflow, which the caller does, once.
+    /// Cancels the active jobs of the workflow, except the spared ones. All are noted as cancelled
+    /// before the first one ends, so their ends do not move the workflow; the caller does that
+    /// once.
     fn cancel_steps(
         &mut self,
         id: JobId,
@@ -342,7 +345,8 @@ impl WorkingSet<'_> {
         Ok(())
     }
 
-    /// A job was retried: if it is a workflow, what failed of it is tried again; if it is a step, its workflow waits for it again.
+    /// After a retry: a workflow retries its failed steps; the workflow of a step waits for the
+    /// step again.
     pub(super) fn resume_workflow(&mut self, slot: Slot, from: Option<u32>) -> Result<(), Refusal> {
         let head = self.job(slot).head.clone();
         match (&head.workflow, &head.workflow_head) {
@@ -360,7 +364,7 @@ impl WorkingSet<'_> {
         let (runs, job) = (self.job(own).state == State::Running, self.job(slot).id);
         let Some(workflow) = self.workflows.0.get_mut(&id) else { return };
         let Some(step) = workflow.steps.get(index as usize) else { return };
-        // What others are undone for does not run on.
+        // Jobs whose compensations run are not retried.
         let too_late = step.undoes.is_none() && workflow.is_compensating();
         let stands_for_it = workflow.job_of(index) == job;
         if runs && stands_for_it && step.state == StepState::Failed && !too_late {
@@ -368,7 +372,7 @@ impl WorkingSet<'_> {
         }
     }
 
-    /// Whether a workflow that is to be retried can go on from a step.
+    /// Refuses a retry from a step that cannot run.
     pub(super) fn check_from(&mut self, own: Slot, from: u32) -> Result<(), Refusal> {
         let id = self.job(own).id;
         let workflow = self.seek_workflow(id).ok_or(Refusal::NotFound)?;
@@ -389,7 +393,7 @@ impl WorkingSet<'_> {
         self.end_workflow(own)
     }
 
-    /// Tries a failed step again: in its job, or in a new one if that is gone or cannot be tried again.
+    /// Retries a failed step: in its job, or in a new one if that is gone or cannot be retried.
     fn try_step(&mut self, id: JobId, index: u32) {
         let Some(job) = self.workflows.0.get(&id).map(|workflow| workflow.job_of(index)) else { return };
         let slot = self.seek(job);
@@ -399,7 +403,7 @@ impl WorkingSet<'_> {
         let retry = Retry { owned, execution, afresh: true, dead_letter: false, from: None };
         let tried = match state {
             Some(State::Failed) => self.retry(&retry).is_ok(),
-            // Somebody tried it again by itself.
+            // A client retried it directly.
             Some(_) => true,
             None => false,
         };
@@ -418,13 +422,13 @@ impl WorkingSet<'_> {
         ExecutionId::v7(self.now.unix_ms(), bits)
     }
 
-    /// Whether the results of an ended job may still be needed by its workflow.
+    /// Whether the workflow may still need the result of an ended job.
     pub(super) fn is_needed(&mut self, slot: Slot) -> bool {
         let Some(step) = self.job(slot).head.workflow else { return false };
         self.seek(step.workflow).is_some_and(|own| !self.job(own).state.is_final())
     }
 
-    /// The records of a workflow go with its own job.
+    /// Deletes the records of a deleted workflow.
     pub(super) fn forget_workflow(&mut self, id: JobId) {
         let key = Workflow::key_of(id);
         let Some(workflow) = self.seek_record::<Workflow>(&key) else { return };
@@ -436,7 +440,6 @@ impl WorkingSet<'_> {
         self.remove_record(key);
     }
 
-    /// Writes the workflows that changed.
     pub(super) fn put_workflows(&mut self) {
         for (id, workflow) in core::mem::take(&mut self.workflows.0) {
             let key = Workflow::key_of(id);

@@ -1,7 +1,7 @@
-//! How a job lies in a store: two byte strings, one written once ([`Head`]), one with every change (the rest of
-//! [`Job`]). A store adds columns only for what its indexes need.
+//! The stored form of a job: two byte strings, one written once ([`Head`]), one with every change
+//! (the rest of [`Job`]). A store adds columns only for its indexes.
 //!
-//! Tags are never reused; a new field takes the next number and older rows simply lack it.
+//! Tags are never reused; a new field takes the next number, and older rows lack it.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -24,7 +24,6 @@ use crate::work::{Definition, WorkKind};
 use crate::workflow::{WorkflowForm, WorkflowHead};
 
 impl Head {
-    /// The bytes of the head.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(160);
         let mut out = Writer(&mut bytes);
@@ -90,7 +89,7 @@ impl Head {
         bytes
     }
 
-    /// Reads what [`Self::encode`] wrote.
+    /// Decodes the bytes of [`Self::encode`].
     pub fn decode(bytes: &[u8]) -> Result<Head, Corrupt> {
         let nobody = ClientId::from_u128(0);
         let mut head = Head::new(nobody, Name("".into()), Time::ZERO);
@@ -168,7 +167,6 @@ impl Head {
 }
 
 impl Input {
-    /// The bytes of the input.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.payload.len() + self.meta.len() + self.extra.len() + 16);
         for part in [&self.payload, &self.meta, &self.extra] {
@@ -179,7 +177,7 @@ impl Input {
         bytes
     }
 
-    /// Reads what [`Self::encode`] wrote.
+    /// Decodes the bytes of [`Self::encode`].
     pub fn decode(mut bytes: &[u8]) -> Result<Input, Corrupt> {
         let mut part = || take_slice(&mut bytes).map(<[u8]>::to_vec);
         let (payload, meta, extra) = (part()?, part()?, part()?);
@@ -188,7 +186,7 @@ impl Input {
 }
 
 impl Job {
-    /// The bytes of what changes: everything but the id and the head.
+    /// The bytes of everything but id and head.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(192);
         let mut out = Writer(&mut bytes);
@@ -232,7 +230,7 @@ impl Job {
         bytes
     }
 
-    /// Puts a job together from its id, its head and what [`Self::encode`] wrote.
+    /// Decodes a job from its id, its head and the bytes of [`Self::encode`].
     pub fn decode(id: JobId, head: Arc<Head>, bytes: &[u8]) -> Result<Job, Corrupt> {
         let mut job = Job::blank(id, head);
         for field in Fields(bytes) {
@@ -380,7 +378,7 @@ fn encode_retention(keep: &ResultRetention, out: &mut Writer<'_>) {
     out.number(1, micros(keep.small));
     out.number(2, micros(keep.medium));
     out.number(3, micros(keep.large));
-    // 4 was the period of a failed job's record, which is kept like any other now (C-110).
+    // 4 was the retention of a failed job's record, which now is that of all records (C-110).
 }
 
 fn decode_retention(bytes: &[u8]) -> Result<ResultRetention, Corrupt> {

@@ -75,8 +75,8 @@ impl World {
         Workflow::of(&self.records[&Workflow::key_of(own)]).unwrap()
     }
 
-    /// Where the steps of a workflow and behind them its compensations stand, a letter each: `w`aiting, `r`eleased, `s`ucceeded, `f`ailed,
-    /// `c`ancelled, `-` skipped.
+    /// Where the steps of a workflow and behind them its compensations stand, a letter each:
+    /// `w`aiting, `r`eleased, `s`ucceeded, `f`ailed, `c`ancelled, `-` skipped.
     pub(crate) fn letters(&self, own: u128) -> String {
         let letter = |state| match state {
             StepState::Waiting => 'w',

@@ -192,7 +192,6 @@ impl WebhookReader<'_> {
 
 /// A webhook. Its secret is shown once, when it is made.
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "the schema of the API document describes each")]
 pub struct WebhookView {
     pub webhook_id: String,
     pub url: String,
@@ -213,7 +212,6 @@ pub struct WebhookView {
 
 /// How deliveries to a webhook have gone.
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "the schema of the API document describes each")]
 pub struct HealthView {
     pub failures_in_a_row: u32,
     pub given_up_in_a_row: u32,

@@ -44,7 +44,6 @@ const HEADER_BYTES_MAX: usize = 8 * 1024;
 
 /// The names of headers.
 pub mod header {
-    #![expect(missing_docs, reason = "the names are those of the binding")]
     pub const JOB_ID: &str = "x-ojs-job-id";
     pub const QUEUE: &str = "x-ojs-queue";
     pub const ATTEMPT: &str = "x-ojs-attempt";

@@ -7,7 +7,6 @@ use forgerun_core::state::{Cause, Facet, State};
 
 /// OJS's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "the words are the documentation")]
 pub enum StateWord {
     Scheduled,
     Available,

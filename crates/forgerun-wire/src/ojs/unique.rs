@@ -37,7 +37,6 @@ pub struct Uniqueness {
 
 /// What happens when the key is held already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "OJS's words")]
 pub enum OnConflict {
     Reject,
     Ignore,

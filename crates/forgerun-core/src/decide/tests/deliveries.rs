@@ -163,7 +163,8 @@ fn an_endpoint_that_is_gone_is_disabled_at_once() {
     world.ask(settle(&taken, SendResult::Gone(attempt(410))));
     let webhook = &world.webhooks[&WebhookId::from_u128(1)];
     assert_eq!(webhook.disabled.map(|disabled| disabled.reason), Some(DisabledReason::Gone));
-    // What was written before is handed out all the same, for the courier to drop; nothing new is written.
+    // What was written before is handed out all the same, for the courier to drop; nothing new is
+    // written.
     let n_before = world.deliveries.len();
     world.ask(claim("q", 1));
     assert_eq!(world.deliveries.len(), n_before);
@@ -230,7 +231,8 @@ fn the_others_are_told_of_a_disabled_endpoint_until_none_is_left() {
         .collect();
     let disabled = |n: u128| (n, world.webhooks[&WebhookId::from_u128(n)].disabled.unwrap());
     assert_eq!(notices, [disabled(1), disabled(3), disabled(2)]);
-    // The second hears of the first after the third did, and is gone by the time that it would hear of the third.
+    // The second hears of the first after the third did, and is gone by the time that it would hear
+    // of the third.
     let expected = [
         "test to http://receiver/1",
         "notice to http://receiver/3",

@@ -86,7 +86,8 @@ fn a_limited_job_is_not_handed_out_by_the_batch_that_bore_it() {
     let mut world = World::new();
     world.ask(submit([limited(1, 1)]));
     world.ask(claim("q", 1));
-    // Nothing in this batch names a job that was there before, so the state of the limit was not loaded.
+    // Nothing in this batch names a job that was there before, so the state of the limit was not
+    // loaded.
     let changes = world.apply(vec![submit([limited(2, 1)]), claim("q", 9)]);
     assert_eq!(named(&changes.answers[1]), ids([]));
     assert!(!changes.woken.is_empty(), "the next batch looks at it");
@@ -94,8 +95,8 @@ fn a_limited_job_is_not_handed_out_by_the_batch_that_bore_it() {
     assert_eq!(world.job(2).parked, Parked::ForPlace);
 }
 
-/// Whoever gets a free place is made claimable, and may be called off before it is claimed. The others must not wait
-/// for it for ever.
+/// Whoever gets a free place is made claimable, and may be called off before it is claimed. The
+/// others must not wait for it for ever.
 #[test]
 fn a_parked_job_is_looked_at_again_when_the_one_before_it_never_takes_its_place() {
     let mut world = World::new();

@@ -1,5 +1,5 @@
-//! The rules, command by command, in a world small enough to see whole. What holds for every command is here; the rest
-//! has the same files as the rules.
+//! The rules, command by command, in a world small enough to see whole. What holds for every
+//! command is here; the rest has the same files as the rules.
 
 mod checkpoints;
 mod claim;
@@ -77,7 +77,8 @@ fn every_command_does_in_every_state_what_the_table_says() {
     }
 }
 
-/// Before the first claim there is no token to show, so that the table shows the state rather than the token.
+/// Before the first claim there is no token to show, so that the table shows the state rather than
+/// the token.
 fn by_anyone_unless_held(mut command: Command, state: State) -> Command {
     let held = match &mut command {
         Command::Start(held) | Command::HandBack(held) => held,

@@ -1,4 +1,5 @@
-//! Webhooks: who may have which, and what changing them does. And the keys that deliveries are signed with.
+//! Webhooks: who may have which, and what changing them does. And the keys that deliveries are
+//! signed with.
 
 use std::vec;
 use std::vec::Vec;

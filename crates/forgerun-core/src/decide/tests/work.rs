@@ -1,4 +1,5 @@
-//! What the holder of a job reports: fencing, signs of life, success, failure with its policies, hand-back.
+//! What the holder of a job reports: fencing, signs of life, success, failure with its policies,
+//! hand-back.
 
 use std::string::String;
 use std::time::Duration;

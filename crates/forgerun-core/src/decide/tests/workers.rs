@@ -1,4 +1,5 @@
-//! Workers outside: whose jobs they get, what they may report, heartbeats, directives, and what becomes of their jobs.
+//! Workers outside: whose jobs they get, what they may report, heartbeats, directives, and what
+//! becomes of their jobs.
 
 use std::sync::Arc;
 use std::time::Duration;
