@@ -1,7 +1,8 @@
-//! One bad row must not stop the clock, a queue or the deliveries. A batch is halved until the culprit among its *commands*
-//! stands alone; this is about a command that stands alone and still fails because of one of the *rows* it looks for by itself:
-//! what is due, what can be claimed, what is to be delivered. It is asked for less and less, until one row is left. Without
-//! that row it works, and the same transaction sets the row aside.
+//! A bad row must not stop the timers, a queue or the deliveries. The committer halves a batch
+//! until the failing *command* stands alone. This module handles a single command that still fails
+//! because of a *row* it finds by itself (due, claimable or to be delivered): its limit is reduced
+//! until one row is left. The command then runs without that row, and the same transaction sets the
+//! row aside.
 
 use std::sync::{Arc, Mutex};
 
@@ -20,22 +21,22 @@ pub(super) struct FoundRow {
     chain: Option<Chain>,
 }
 
-/// What a transaction tells, and is told, about the rows that it meets.
+/// Observes the rows of a transaction, and hides a bad one.
 #[derive(Clone, Default)]
 pub(super) struct Probe {
-    /// Where the first row that was met is noted.
+    /// The first row found.
     found: Arc<Mutex<Option<FoundRow>>>,
-    /// The row to go on without, and why.
+    /// The row to hide, and why.
     without: Option<(FoundRow, String)>,
 }
 
 impl Probe {
-    /// Adds what must be seen to go on without a delivery: what waits for it.
+    /// Adds the rows behind a hidden delivery, which wait for it.
     pub(super) fn add_wants(&self, wants: &mut Wants) {
         wants.chains.extend(self.without.as_ref().and_then(|(found, _)| found.chain));
     }
 
-    /// Looks at the rows before they are decided on.
+    /// Runs before the decision: notes the first row, and hides the bad one.
     pub(super) fn look(&self, command: Option<&Command>, rows: &mut Rows) {
         let first = command.and_then(|command| first_found(command, rows));
         *self.found.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = first;
@@ -50,13 +51,13 @@ impl Probe {
 }
 
 impl CommitContext {
-    /// Whether a command that failed alone may have met a row that is to blame.
+    /// Whether a command finds rows by itself.
     pub(super) fn looks_around(command: &Command) -> bool {
         matches!(command, Command::Due(_) | Command::Claim(_) | Command::Delivery(DeliveryCommand::Take(_)))
     }
 
-    /// Runs a command that failed because of a row it met. What it does may be less than it was asked for, and is never
-    /// nothing at all while there is something.
+    /// Runs a command that failed because of a row it found. It may process fewer rows than
+    /// requested, but at least one if there is any.
     pub(super) async fn isolate(&self, command: &Command) -> Result<Changes, Error> {
         let mut last = None;
         for part in parts(command) {
@@ -93,7 +94,7 @@ impl CommitContext {
     }
 }
 
-/// The command in parts, each of which looks in one place. A claim looks at the head of one queue after the other.
+/// Splits the command by place. A claim searches one queue after the other.
 fn parts(command: &Command) -> Vec<Command> {
     match command {
         Command::Claim(claim) => {
@@ -104,7 +105,7 @@ fn parts(command: &Command) -> Vec<Command> {
     }
 }
 
-/// The same command for half as much; `None` if one row is all that it asks for.
+/// The command with half its limit; `None` if that is one row.
 fn smaller(command: &Command) -> Option<Command> {
     match command {
         Command::Due(limit @ 2..) => Some(Command::Due(limit / 2)),
@@ -133,7 +134,7 @@ fn first_found(command: &Command, rows: &Rows) -> Option<FoundRow> {
     }
 }
 
-/// Makes of a row one that cannot be read.
+/// Replaces the row by an unreadable one.
 fn leave_out(found: &FoundRow, reason: &str, rows: &mut Rows) {
     let mut next = None;
     match found.row {

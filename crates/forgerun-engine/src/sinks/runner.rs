@@ -1,4 +1,5 @@
-//! The loop of a sink: takes the right to send, sends what the feed brings, and notes how far it is.
+//! The loop of a sink: acquires the right to send, sends the chunks of the feed, and stores the
+//! position.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -17,10 +18,10 @@ use super::{EventSink, SinkCounters, SinkError, SinkEvent, SinkOptions, SinkSent
 use crate::panic::caught;
 use crate::{Engine, Error};
 
-/// The wait after a store failed.
+/// The wait after a store error.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// How often it is said again that nothing goes out.
+/// Interval of repeated warnings that nothing is sent.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
 pub(super) struct SinkRunner {
@@ -31,26 +32,25 @@ pub(super) struct SinkRunner {
     stop: CancellationToken,
 }
 
-/// Why sending ended.
 enum Pause {
-    /// It was told to stop.
+    /// The loop was stopped.
     Stopped,
-    /// Another node sends, or the store could not be asked for so long that one may; or the feed broke.
+    /// Another node sends, or may send because the store failed for too long; or the feed failed.
     Lost,
-    /// Nothing went out for a whole lease. Another node may reach the broker.
+    /// Nothing was sent for a whole lease. Another node may reach the broker.
     GivenUp,
 }
 
-/// What the holder of a sink knows.
+/// The state of a held sink.
 struct SinkHolder {
     fence: u64,
     position: SinkPosition,
     totals: SinkTotals,
     sent_at: Option<Time>,
     trouble: Option<(Time, String)>,
-    /// When the store last wrote all of this.
+    /// When all of this was last stored.
     noted_at: Time,
-    /// Whether something is to be written.
+    /// Whether there are unsaved changes.
     news: bool,
     complained_at: Option<Time>,
 }
@@ -90,7 +90,7 @@ impl SinkRunner {
         SinkRunner { engine, sink, options, counters, stop }
     }
 
-    /// Runs until told to stop. Being cut off anywhere is safe: the place in the store is behind what was sent, never ahead.
+    /// Runs until stopped. Cancel-safe: the stored position is behind the sent events, never ahead.
     pub(super) async fn run(mut self) {
         while let Err(panic) = caught(self.work()).await {
             self.panicked(&panic);
@@ -106,14 +106,15 @@ impl SinkRunner {
     }
 
     async fn work(&mut self) {
-        // On a store that only this process uses, whoever held the sink is gone: there is no lease to wait for.
+        // On a store that only this process uses, the previous holder is gone: there is no lease to
+        // wait for.
         let mut at_once = !self.engine.store().is_shared();
         loop {
             let wait = match self.take(at_once).await {
                 Ok(cursor) => match self.hold(cursor).await {
                     Pause::Stopped => return,
                     Pause::Lost => PAUSE,
-                    // Long enough for every other node to look once.
+                    // Long enough for every other node to check once.
                     Pause::GivenUp => self.options.lease / 2,
                 },
                 Err(Error::Refused(_)) => self.until_free().await,
@@ -130,7 +131,8 @@ impl SinkRunner {
         }
     }
 
-    /// How long to leave the sink to its holder: until its lease ends, or a look is due, since it may leave before.
+    /// Wait before the next attempt to acquire: until the lease ends or a check is due, since the
+    /// holder may release the sink earlier.
     async fn until_free(&self) -> Duration {
         let look = self.options.lease / 3;
         let held = self.engine.store().record::<SinkCursor>(self.sink.name().to_owned()).await;
@@ -139,7 +141,7 @@ impl SinkRunner {
     }
 
     async fn take(&self, at_once: bool) -> Result<SinkCursor, Error> {
-        // Written with the first take, so what happens after this look is not missed.
+        // Stored with the first acquisition, so events after this query are not missed.
         let begin = SinkPosition::after(self.engine.store().journal_end().await?);
         let take = SinkTake {
             sink: self.name(),
@@ -159,7 +161,7 @@ impl SinkRunner {
         forgerun_core::job::Name::new(self.sink.name()).expect("sinks have short names")
     }
 
-    /// Sends for as long as this node holds the sink.
+    /// Sends while this node holds the sink.
     async fn hold(&mut self, cursor: SinkCursor) -> Pause {
         tracing::info!(
             sink = self.sink.name(),
@@ -187,13 +189,13 @@ impl SinkRunner {
             }
         };
         if let Pause::Stopped | Pause::GivenUp = pause {
-            // Refused or not: whoever goes on finds a place that is not ahead.
+            // Whether it is refused or not, the stored position is not ahead.
             let _ = self.engine.commands().run(Command::Sink(SinkCommand::Leave(self.report(&holder)))).await;
         }
         pause
     }
 
-    /// The feed ends with the engine; if it broke before that, it begins again with the next hold.
+    /// The feed ends with the engine; if it failed before that, it restarts with the next hold.
     async fn feed_ended(&self, feed: &mut SinkFeedTask) -> Pause {
         match (&mut feed.0).await {
             Ok(Err(panic)) => {
@@ -212,11 +214,11 @@ impl SinkRunner {
         holder.totals.skipped += chunk.n_skipped as u64;
         holder.position = chunk.end;
         holder.news = true;
-        // A busy sink never waits, so it must be asked here.
+        // A busy sink never waits, so the signal is checked here.
         if self.until_note(holder).is_zero() { self.note(holder).await } else { Ok(()) }
     }
 
-    /// Sends a wave until the broker has all of it, or another node may have more luck with it.
+    /// Sends a wave until the broker has all of it, or another node should try.
     async fn send_wave(&mut self, wave: &[SinkEvent], holder: &mut SinkHolder) -> Result<(), Pause> {
         let began = self.engine.now();
         let mut wait = self.options.wait_base;
@@ -237,7 +239,7 @@ impl SinkRunner {
         }
     }
 
-    /// One try, during which the sink stays held.
+    /// One attempt; the lease is extended meanwhile.
     async fn try_send(
         &mut self,
         wave: &[SinkEvent],
@@ -303,7 +305,7 @@ impl SinkRunner {
         holder.news |= is_new;
     }
 
-    /// Waits before the next try, during which the sink stays held.
+    /// Waits before the next attempt; the lease is extended meanwhile.
     async fn wait_out(&mut self, span: Duration, holder: &mut SinkHolder) -> Result<(), Pause> {
         let mut over = self.engine.clock().sleep(span);
         loop {
@@ -317,13 +319,13 @@ impl SinkRunner {
         }
     }
 
-    /// How long the store need not hear of it.
+    /// Time until the position must be stored.
     fn until_note(&self, holder: &SinkHolder) -> Duration {
         let every = if holder.news { self.options.save_every } else { self.options.lease / 3 };
         every.saturating_sub(self.engine.now().since(holder.noted_at))
     }
 
-    /// Writes how far the sink is, which also keeps it held.
+    /// Stores the position, which also extends the lease.
     async fn note(&self, holder: &mut SinkHolder) -> Result<(), Pause> {
         let began = self.engine.now();
         let report = SinkCommand::Report(self.report(holder));
@@ -338,7 +340,7 @@ impl SinkRunner {
                 Err(Pause::Lost)
             }
             Err(Error::Stopped) => Err(Pause::Stopped),
-            // Another node may believe by now that this one is gone.
+            // Another node may have taken over by now.
             Err(_) if self.engine.now().since(holder.noted_at) >= self.options.lease => Err(Pause::Lost),
             Err(error) => {
                 tracing::debug!(sink = self.sink.name(), %error, "could not note how far the sink is");

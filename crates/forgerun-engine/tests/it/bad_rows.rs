@@ -1,4 +1,5 @@
-//! Rows that nobody can use: each is set aside, an operator can see it, and everything else goes on.
+//! Rows that nobody can use: each is set aside, an operator can see it, and everything else goes
+//! on.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Results: taken in by parts, small ones with the report, large ones beside the rows, gone at their time.
+//! Results: taken in by parts, small ones with the report, large ones beside the rows, gone at
+//! their time.
 
 use std::sync::Arc;
 

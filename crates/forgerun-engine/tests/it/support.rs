@@ -214,7 +214,8 @@ pub(crate) fn simulated(head: &mut Head) {
     head.definition = Some(Definition::of(WorkKind::SuccessFast, 120_000));
 }
 
-/// Makes a job that is announced, and not handed out by the batch that brings it: a limit is looked at only once its job is stored.
+/// Makes a job that is announced, and not handed out by the batch that brings it: a limit is looked
+/// at only once its job is stored.
 pub(crate) fn announced(head: &mut Head) {
     head.limit = Some(Limit { key: name("roomy"), concurrency: Some(1000), rate: None });
 }

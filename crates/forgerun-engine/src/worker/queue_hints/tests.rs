@@ -41,7 +41,8 @@ fn a_queue_stands_there_until_a_claim_leaves_nothing_in_it() {
     assert!(queues(&queue_hints, None).is_empty());
 }
 
-/// A claim that is stopped by the bound holds the jobs it looks at for a moment, and another one then finds none.
+/// A claim that is stopped by the bound holds the jobs it looks at for a moment, and another one
+/// then finds none.
 #[test]
 fn a_queue_that_a_capped_claim_hid_from_another_is_there_when_there_is_room() {
     for capped_first in [true, false] {
