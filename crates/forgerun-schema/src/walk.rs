@@ -1,7 +1,8 @@
-//! Measures a schema before it is compiled: how many places it unfolds to, what judging by it costs, which patterns it has.
+//! Measures a schema before it is compiled: expanded size, validation cost, patterns.
 //!
-//! The walk goes by position, as JSON Schema does: below `properties` and its like names are only names, and below `enum` and its like there is
-//! data. What would lead the validator elsewhere than this walk (other documents, addresses of parts, circles) is refused.
+//! The walk goes by position, as JSON Schema does: below `properties` and similar keywords names
+//! are only names, and below `enum` and similar ones there is data. Anything that would lead the
+//! validator elsewhere (other documents, addresses of parts, cycles) is refused.
 
 use std::collections::HashSet;
 
@@ -11,17 +12,16 @@ use crate::document::InvalidSchema;
 use crate::limits::{NODES_MAX, PATTERNS_MAX, REFERENCES_DEEP_MAX, UNEVALUATED_FACTOR, WEIGHT_MAX};
 use crate::pattern::places;
 
-/// How large a schema is.
 pub(crate) struct SchemaSize {
-    /// Places and values to compare with, each reference counted with what it leads to.
+    /// Places and compared values, each reference counted with its target.
     pub(crate) weight: usize,
-    /// Different patterns; each is compiled once.
+    /// Distinct patterns; each is compiled once.
     pub(crate) n_patterns: usize,
-    /// Places of patterns that one value can meet.
+    /// Pattern places that one value can meet.
     pub(crate) pattern_places: usize,
 }
 
-/// Measures a schema, or says why it is none for this server.
+/// Measures a schema, or returns why it is refused.
 pub(crate) fn measure(schema: &Value) -> Result<SchemaSize, InvalidSchema> {
     let mut walk = SchemaWalk {
         root: schema,
@@ -37,7 +37,7 @@ pub(crate) fn measure(schema: &Value) -> Result<SchemaSize, InvalidSchema> {
 
 struct SchemaWalk<'a> {
     root: &'a Value,
-    /// References that lead to where the walk is.
+    /// References that lead to the current place.
     following: Vec<&'a str>,
     /// How often the validator visits this place for one value.
     factor: usize,
@@ -46,23 +46,23 @@ struct SchemaWalk<'a> {
     patterns: HashSet<&'a str>,
 }
 
-/// Members of these are schemas, whatever their names.
+/// Their members are schemas, whatever their names.
 const NAMED: [&str; 6] =
     ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"];
 
-/// What is in there is data, and every value is compared with it.
+/// Their content is data that every value is compared with.
 const COMPARED: [&str; 2] = ["const", "enum"];
 
-/// What is in there is data, and nothing is done with it.
+/// Their content is data that is ignored.
 const IGNORED: [&str; 2] = ["default", "examples"];
 
 /// Keywords whose meaning depends on more than this document.
 const DYNAMIC: [&str; 4] = ["$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor"];
 
-/// Keywords for which the validator judges by the other parts of the schema a second time.
+/// Keywords for which the validator evaluates the other parts of the schema a second time.
 const UNEVALUATED: [&str; 2] = ["unevaluatedProperties", "unevaluatedItems"];
 
-/// Places of patterns that one value can meet below a place of the schema.
+/// Pattern places that one value can meet below a place of the schema.
 type PatternPlaces = usize;
 
 impl<'a> SchemaWalk<'a> {
@@ -114,7 +114,8 @@ impl<'a> SchemaWalk<'a> {
         }
     }
 
-    /// Schemas by name. A value has one name, so it meets one of the `properties`; definitions count where they are referred to.
+    /// Schemas by name. A value has one name, so it meets one of the `properties`; definitions
+    /// count where they are referred to.
     fn named(
         &mut self,
         keyword: &str,
@@ -139,9 +140,9 @@ impl<'a> SchemaWalk<'a> {
         })
     }
 
-    /// Counts what a reference leads to.
+    /// Counts the target of a reference.
     fn follow(&mut self, target: &'a str, pointer: &str) -> Result<PatternPlaces, InvalidSchema> {
-        // Escapes would be two spellings of one place.
+        // Escapes would allow two spellings of one place.
         let path = target.strip_prefix('#').filter(|path| path.is_empty() || path.starts_with('/'));
         let Some(path) = path.filter(|path| !path.contains('%')) else {
             return Err(InvalidSchema::new(
@@ -200,14 +201,15 @@ impl<'a> SchemaWalk<'a> {
     }
 }
 
-/// Whether something on the way, the top apart, has an address: from there on the validator understands references differently.
+/// Whether an ancestor, the root excepted, has an address: below it the validator resolves
+/// references differently.
 fn crosses_id(root: &Value, path: &str) -> bool {
     let ends = path.match_indices('/').map(|(at, _)| at).skip(1).chain([path.len()]);
     let has_id = |at: &Value| ["$id", "id"].iter().any(|name| at.get(*name).is_some_and(Value::is_string));
     ends.filter_map(|end| root.pointer(&path[..end])).any(has_id)
 }
 
-/// How many values there are within a value, itself included.
+/// Number of values within a value, itself included.
 pub fn values(value: &Value) -> usize {
     match value {
         Value::Array(list) => 1 + list.iter().map(values).sum::<usize>(),

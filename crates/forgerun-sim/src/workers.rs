@@ -1,4 +1,5 @@
-//! Workers: most do their work; some are slow, die with a job in hand, give it back, or report long after they lost it.
+//! Workers: most do their work; some are slow, die with a job, hand it back, or report long after
+//! they lost it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,19 +20,17 @@ use crate::Sabotage;
 use crate::clients::{N_CLIENTS, client, queues};
 use crate::run::SimContext;
 
-/// What a worker does with a job it holds.
 #[derive(Clone, Copy, Debug)]
 enum WorkerBehaviour {
     Good,
-    /// Takes longer than its lease, without a sign of life, and reports all the same.
+    /// Exceeds its lease without an extension, and reports all the same.
     Zombie,
-    /// Goes away with the job in hand.
+    /// Disappears with the job.
     Dies,
-    /// Gives the job back.
     GivesBack,
 }
 
-/// One worker's life: until the run is over.
+/// One worker, until the run ends.
 pub(crate) async fn live(context: Arc<SimContext>, number: u64) {
     let name = Name::new(&format!("worker-{number}")).expect("a short name");
     while !context.is_cleared() {
@@ -52,7 +51,7 @@ pub(crate) async fn live(context: Arc<SimContext>, number: u64) {
         };
         let wait = Duration::from_millis(500) + context.world.up_to_ms(3000);
         let jobs = engine.claim(claim, wait).await.unwrap_or_default();
-        // Let go of the engine: a crash must be able to take it.
+        // Drops the engine handle, so that a crash can destroy the engine.
         drop(engine);
         for job in &jobs {
             if job.head.client != owner {
@@ -115,7 +114,7 @@ async fn work(context: &SimContext, job: Job) {
     }
 }
 
-/// A worker of another client knows the token, and reports all the same: nobody may believe it.
+/// A worker of another client uses the token: its report must be refused.
 async fn meddle(context: &SimContext, job: &Job) {
     let stranger = match context.sabotage {
         Some(Sabotage::OwnershipOff) => None,
@@ -131,7 +130,7 @@ async fn meddle(context: &SimContext, job: &Job) {
     }
 }
 
-/// A heartbeat that lists a job it holds, and one that nobody has.
+/// A heartbeat with a job that it holds, and one that does not exist.
 async fn beat(context: &SimContext, job: &Job, held: &HeldJob) {
     let Some(engine) = context.nodes.any() else { return };
     let Some(name) = job.lease.as_ref().map(|lease| lease.worker.clone()) else { return };
@@ -162,8 +161,8 @@ fn end(context: &SimContext, held: HeldJob) -> Command {
     Command::Fail(Fail { held, error: WorkError::new(kind, "bad luck") })
 }
 
-/// Reports until it is heard, a few times at most. An end that is refused after an uncertain answer may have been
-/// accepted before; the worker cannot know, and does not claim it.
+/// Reports until it is acknowledged, a few times at most. An end that is refused after an uncertain
+/// answer may have been accepted before, so the worker does not count it.
 async fn report(context: &SimContext, command: Command) -> Result<Job, Error> {
     let mut last = Error::Stopped;
     for _ in 0..4 {

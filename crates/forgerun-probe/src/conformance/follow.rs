@@ -1,4 +1,4 @@
-//! Submitting a job and asking for it until it has ended.
+//! Submits a job and polls it to its end.
 
 use serde_json::Value;
 
@@ -7,13 +7,11 @@ use super::run::{Ask, ConformanceRun};
 use super::trace::Exchange;
 use crate::limits::POLLS_MAX;
 
-/// A job of ours.
 pub(super) struct Followed {
     /// The answer to the submission.
     pub(super) accepted: Exchange,
-    /// Its id, as the answer says it; empty if it does not.
+    /// The id from the answer; empty if it has none.
     pub(super) id: String,
-    /// Where it is shown.
     pub(super) location: String,
 }
 
@@ -39,7 +37,8 @@ pub(super) async fn submit(
     Ok(Followed { accepted, id, location })
 }
 
-/// Asks for a job until it has ended. All answers, in order; the last one tells the end, unless patience ran out before.
+/// Polls a job to its end. Returns all answers in order; the last one has the end, unless the time
+/// ran out.
 pub(super) async fn follow(run: &ConformanceRun, location: &str) -> Result<Vec<Exchange>, ConformanceError> {
     let mut answers = Vec::new();
     let n_max = run.description.poll.patience.as_millis() / run.description.poll.every.as_millis().max(1);
@@ -55,8 +54,8 @@ pub(super) async fn follow(run: &ConformanceRun, location: &str) -> Result<Vec<E
     }
 }
 
-/// Whether an answer says that the job has not ended yet. What the body says counts more than the status code, which may be the
-/// fault that is looked for.
+/// Whether an answer says that the job has not ended yet. The body counts more than the status
+/// code, which may be the fault being checked.
 pub(super) fn is_under_way(answer: &Exchange) -> bool {
     match (answer.text("status").to_ascii_lowercase().as_str(), answer.text("jobStatus")) {
         ("queued" | "running" | "validating" | "preparing" | "finalizing", _)

@@ -1,7 +1,8 @@
-//! Contract `async-members`: failure reports have the members of draft-ratnawat-httpapi-async-problem-details-00.
+//! Contract `async-members`: failure reports have the members of
+//! draft-ratnawat-httpapi-async-problem-details-00.
 //!
-//! A job that fails and one that ends well are submitted and watched. The level says how far the reports go: none, Basic (any
-//! member), Full (`jobId`, `jobStatus` and `submittedAt`).
+//! Submits and follows a job that fails and one that succeeds. The level is how complete the
+//! reports are: none, Basic (any member), Full (`jobId`, `jobStatus` and `submittedAt`).
 
 use forgerun_problem::MEDIA_TYPE_JSON;
 use forgerun_problem::check::{Carrier, Finding, Level, inspect_on};
@@ -81,7 +82,7 @@ pub(super) async fn judge(run: &mut ConformanceRun) -> Result<Level, Conformance
     Ok(level)
 }
 
-/// Judges the answer to the submission. Returns whether there is a job to watch.
+/// Checks the answer to the submission. Returns whether there is a job to follow.
 fn acceptance(run: &mut ConformanceRun, job: &Followed) -> bool {
     let accepted = &job.accepted;
     let has_id = !job.id.is_empty() || !accepted.header("location").is_empty();
@@ -117,7 +118,7 @@ async fn failure(run: &mut ConformanceRun, job: &Followed, word: &str) -> Result
     Ok(found.level)
 }
 
-/// What stands around the report: header fields, links, echoes.
+/// Checks what surrounds the report: header fields, links, echoes.
 async fn around(run: &mut ConformanceRun, report: &Exchange, word: &str) -> Result<(), ConformanceError> {
     match report.object().get("retryAfter").and_then(Value::as_u64) {
         Some(seconds) => {
@@ -165,8 +166,9 @@ async fn success(run: &mut ConformanceRun) -> Result<(), ConformanceError> {
     Ok(())
 }
 
-/// What is wrong with the members in a plain status. It is no problem object, so `status` and others mean what the server wants, and it
-/// need not have any member, nor advice about retries: only what is there is judged.
+/// Violations of the members in a plain status. It is not a problem object, so `status` and others
+/// may have other meanings, and no member is required, nor retry advice: only present members are
+/// checked.
 fn of_members(answer: &Exchange) -> Vec<Finding> {
     let of_failures = ["AJ-AJM-03", "AJ-AJM-11", "AJ-AJM-12"];
     let counts = |id: &str| id.starts_with("AJ-") && !of_failures.contains(&id);

@@ -1,5 +1,6 @@
-//! Contract `ojs`: the core of Open Job Spec over HTTP. Jobs are pushed, shown, fetched, acknowledged, failed and cancelled, in a queue of
-//! their own; and requests that will not do are refused with the codes of the error catalogue.
+//! Contract `ojs`: the core of Open Job Spec over HTTP. Jobs are pushed, shown, fetched,
+//! acknowledged, failed and cancelled, in a queue of their own; and bad requests are refused with
+//! the codes of the error catalogue.
 
 use forgerun_problem::Timestamp;
 use http::Method;
@@ -134,10 +135,9 @@ pub(super) async fn judge(run: &mut ConformanceRun) -> Result<(), ConformanceErr
     refusals(run, &site).await
 }
 
-/// Where requests go.
 struct Site {
     base: String,
-    /// A queue that nobody else uses.
+    /// Unique to this run.
     queue: String,
 }
 
@@ -159,7 +159,6 @@ impl Site {
     }
 }
 
-/// The job in an answer, nested or not.
 fn job(exchange: &Exchange) -> &Map<String, Value> {
     exchange.object().get("job").and_then(Value::as_object).unwrap_or(exchange.object())
 }
@@ -180,7 +179,7 @@ async fn manifest(run: &mut ConformanceRun) -> Result<(), ConformanceError> {
     Ok(())
 }
 
-/// Pushes a job. Returns its id, empty if there is none.
+/// Pushes a job. Returns its id, or an empty text.
 async fn push(run: &mut ConformanceRun, site: &Site, options: Value) -> Result<String, ConformanceError> {
     let pushed = run.send(site.push(options)).await?;
     if matches!(pushed.status(), 401 | 403) {
@@ -198,7 +197,7 @@ async fn push(run: &mut ConformanceRun, site: &Site, options: Value) -> Result<S
     Ok(text(job, "id").to_owned())
 }
 
-/// Fetches one job; whether it is this one, active for the first time.
+/// Fetches one job, and checks that it is this one, active for the first time.
 async fn fetch(run: &mut ConformanceRun, site: &Site, id: &str) -> Result<(), ConformanceError> {
     let fetched = run.send(site.fetch()).await?;
     let first = &fetched.object().get("jobs").map_or(&Value::Null, |jobs| &jobs[0]);
@@ -213,7 +212,7 @@ async fn show(run: &mut ConformanceRun, site: &Site, id: &str) -> Result<Exchang
     Ok(shown)
 }
 
-/// A job is pushed, shown, fetched and acknowledged. Returns whether pushing works at all.
+/// Pushes, shows, fetches and acknowledges a job. Returns whether pushing works.
 async fn work(run: &mut ConformanceRun, site: &Site) -> Result<bool, ConformanceError> {
     let id = push(run, site, json!({})).await?;
     if id.is_empty() {
@@ -318,7 +317,7 @@ async fn refusals(run: &mut ConformanceRun, site: &Site) -> Result<(), Conforman
     Ok(())
 }
 
-/// Judges a refusal: its status, and that its body is an error.
+/// Checks a refusal: its status, and that its body is an error.
 fn refusal(run: &mut ConformanceRun, rule: &Rule, answer: &Exchange, statuses: &[u16]) {
     if !run.check(rule, statuses.contains(&answer.status()), answer) {
         return;

@@ -1,5 +1,5 @@
-//! Contract `operations`: the async-operations pattern. A submission is accepted with 202, the job is polled at its address until it
-//! has ended, the result is fetched, and what is gone is said to be gone.
+//! Contract `operations`: the async-operations pattern. A submission is accepted with 202, the job
+//! is polled at its address to its end, the result is fetched, and deleted jobs answer 410.
 
 use forgerun_problem::{MEDIA_TYPE_JSON, Timestamp};
 use http::Method;
@@ -142,7 +142,7 @@ pub(super) async fn judge(run: &mut ConformanceRun) -> Result<(), ConformanceErr
     gone(run, &first, &bodies.gone).await
 }
 
-/// Judges the answer to a submission. Returns whether there is a job to ask for.
+/// Checks the answer to a submission. Returns whether there is a job to poll.
 fn acceptance(run: &mut ConformanceRun, job: &Followed) -> bool {
     let accepted = &job.accepted;
     if !run.check(&ACCEPTED, accepted.status() == 202, accepted) {
@@ -158,7 +158,7 @@ fn acceptance(run: &mut ConformanceRun, job: &Followed) -> bool {
     true
 }
 
-/// Follows a job to its end and judges every answer on the way. Returns the last one, if the job ended.
+/// Follows a job to its end and checks every answer. Returns the last one, if the job ended.
 async fn ended(run: &mut ConformanceRun, job: &Followed) -> Result<Option<Exchange>, ConformanceError> {
     let answers = follow(run, &job.location).await?;
     let mut furthest = 0;
@@ -294,7 +294,7 @@ async fn unknown(run: &mut ConformanceRun, status: &str) -> Result<(), Conforman
     Ok(())
 }
 
-/// Deletes a job of ours, or looks at one that is gone already.
+/// Deletes a job of this run, or fetches a deleted one.
 async fn gone(run: &mut ConformanceRun, job: &Followed, how: &str) -> Result<(), ConformanceError> {
     let Some((method, path)) = method_and_path(how) else {
         run.skip(&GONE, "the description does not say how a job is made to be gone");
@@ -314,7 +314,7 @@ async fn gone(run: &mut ConformanceRun, job: &Followed, how: &str) -> Result<(),
     Ok(())
 }
 
-/// `POST /path` as two.
+/// Splits `POST /path`.
 fn method_and_path(text: &str) -> Option<(Method, &str)> {
     let (method, path) = text.split_once(' ')?;
     Some((method.parse().ok()?, path.trim()))
@@ -328,7 +328,7 @@ fn is_whole_seconds(text: &str) -> bool {
     text.parse::<u32>().is_ok_and(|seconds| seconds >= 1)
 }
 
-/// How far a job is; `None` for a word that is not defined.
+/// Order of a status; `None` if it is not defined.
 fn step_of(status: &str) -> Option<u8> {
     match status {
         "Queued" => Some(0),

@@ -1,7 +1,7 @@
-//! Contract `problem`: errors are problem details (RFC 9457), and the `Problem` header field, where there is one, is that of
-//! draft-ietf-httpapi-rfc7807bis-04.
+//! Contract `problem`: errors are problem details (RFC 9457), and the `Problem` header field, if
+//! present, is that of draft-ietf-httpapi-rfc7807bis-04.
 //!
-//! Five requests that any server has to refuse are sent, and each answer is judged.
+//! Sends five requests that every server must refuse, and checks the answers.
 
 use std::collections::HashMap;
 
@@ -83,7 +83,7 @@ pub(super) async fn judge(run: &mut ConformanceRun) -> Result<(), ConformanceErr
     xml(run).await
 }
 
-/// Requests that any server has to refuse.
+/// Requests that every server must refuse.
 fn refusals(run: &ConformanceRun) -> Vec<Ask> {
     let sites = &run.description.operations;
     let unknown = || Ask::get(&sites.status.replace("{id}", &run.unknown_id()));
@@ -101,13 +101,13 @@ fn refusals(run: &ConformanceRun) -> Vec<Ask> {
     asks
 }
 
-/// Judges the body. Returns whether it is a problem object at all.
+/// Checks the body. Returns whether it is a problem object.
 fn object(run: &mut ConformanceRun, exchange: &Exchange) -> bool {
     let is_object = serde_json::from_slice::<Value>(&exchange.answer.body).is_ok_and(|body| body.is_object());
     let is_right = is_object && exchange.answer.media_type() == MEDIA_TYPE_JSON;
     run.check(&MEDIA_TYPE, is_right, exchange);
     if is_object {
-        // No job is spoken of here, whatever members the object shares with reports about jobs.
+        // This error is not about a job, whatever members it shares with reports about jobs.
         let mut found = inspect_on(exchange.object(), Carrier::Response(exchange.status())).findings;
         found.retain(|finding| !finding.requirement.starts_with("AJ-AJM"));
         run.findings(&MEMBERS, &found, exchange);
@@ -115,7 +115,7 @@ fn object(run: &mut ConformanceRun, exchange: &Exchange) -> bool {
     is_object
 }
 
-/// Judges the header field. Returns whether there is one.
+/// Checks the header field. Returns whether there is one.
 fn field(run: &mut ConformanceRun, exchange: &Exchange) -> bool {
     let Some(value) = exchange.answer.headers.get(FIELD_NAME) else {
         return false;
@@ -144,7 +144,7 @@ fn has_field_type(key: &str, entry: &ListEntry) -> bool {
     }
 }
 
-/// Looks up the types that lead to the server itself.
+/// Fetches the problem types that are on the server itself.
 async fn pages(run: &mut ConformanceRun, types: Vec<(String, Exchange)>) -> Result<(), ConformanceError> {
     let own: Vec<_> = types.into_iter().filter(|(uri, _)| run.is_own(uri)).collect();
     if own.is_empty() {

@@ -1,4 +1,4 @@
-//! One examination: sends requests as the description says, and writes down how each check went.
+//! A conformance run: sends requests, and records the results of checks.
 
 use std::time::Duration;
 
@@ -17,7 +17,6 @@ use super::trace::Exchange;
 use super::{ConformanceError, Contract, Description, Options};
 use crate::http::exchange;
 
-/// What is going on.
 pub(super) struct ConformanceRun {
     base: Url,
     key: Option<String>,
@@ -28,14 +27,13 @@ pub(super) struct ConformanceRun {
     checks: Vec<CheckResult>,
 }
 
-/// A request to be sent.
 #[derive(Clone, Debug)]
 pub(super) struct Ask {
     pub(super) method: Method,
     pub(super) reference: String,
     pub(super) headers: Vec<(String, String)>,
     pub(super) body: Option<Bytes>,
-    /// Whether the key goes along.
+    /// Whether to send the key.
     with_key: bool,
 }
 
@@ -52,7 +50,6 @@ impl Ask {
         Ask::new(Method::POST, reference).raw("application/json", body.to_string())
     }
 
-    /// A body of this media type.
     pub(super) fn raw(self, media_type: &str, body: impl Into<Bytes>) -> Ask {
         Ask { body: Some(body.into()), ..self.header("Content-Type", media_type) }
     }
@@ -62,7 +59,6 @@ impl Ask {
         self
     }
 
-    /// As a stranger.
     pub(super) fn without_key(self) -> Ask {
         Ask { with_key: false, ..self }
     }
@@ -90,7 +86,7 @@ impl ConformanceRun {
         })
     }
 
-    /// What follows belongs to this contract.
+    /// Sets the contract of the following checks.
     pub(super) fn begin(&mut self, contract: Contract) {
         self.contract = contract;
     }
@@ -103,7 +99,7 @@ impl ConformanceRun {
         self.key.is_some()
     }
 
-    /// A random word, to tell our jobs and queues from others.
+    /// A random word, unique to this run.
     pub(super) fn random_word(&self) -> String {
         format!("{:016x}", self.clock.random() as u64)
     }
@@ -118,7 +114,7 @@ impl ConformanceRun {
         self.clock.sleep(span).await;
     }
 
-    /// Sends a request; any answer will do.
+    /// Sends a request. Any status is fine.
     pub(super) async fn send(&self, ask: Ask) -> Result<Exchange, ConformanceError> {
         let url = self.url_of(&ask.reference)?;
         let uri = url.as_str().split('#').next().unwrap_or_default();
@@ -126,7 +122,7 @@ impl ConformanceRun {
         for (name, value) in &ask.headers {
             request = request.header(name, value);
         }
-        // The key is for the server, not for whoever it sends us to.
+        // The key must not be sent to other hosts.
         if let (Some(key), true) = (&self.key, ask.with_key && url.origin() == self.base.origin()) {
             request = request.header(self.auth_header()?, self.auth_value(key)?);
         }
@@ -137,9 +133,9 @@ impl ConformanceRun {
         Ok(Exchange::new(&ask, &url, answer))
     }
 
-    /// The address of a path of the description, or of a link that the server gave.
+    /// Resolves a path of the description, or a link from the server.
     fn url_of(&self, reference: &str) -> Result<Url, ConformanceError> {
-        // Paths of the description lie below the path of the server's address.
+        // Paths of the description are relative to the path of the server's address.
         let below = reference.starts_with('/') && !reference.starts_with("//");
         let url = match below && !reference.starts_with(self.base.path()) {
             true => Url::parse(&format!("{}{reference}", self.base.as_str().trim_end_matches('/'))),
@@ -164,7 +160,7 @@ impl ConformanceRun {
         HeaderValue::try_from(value).map_err(wrong)
     }
 
-    /// Checks a rule against what came. A rule that is broken once stays broken.
+    /// Records a check. A rule that is violated once stays violated.
     pub(super) fn check(&mut self, rule: &Rule, holds: bool, exchange: &Exchange) -> bool {
         let outcome = match holds {
             true => Outcome::Passed,
@@ -178,19 +174,19 @@ impl ConformanceRun {
         holds
     }
 
-    /// The server gave no opportunity.
+    /// Records that the server gave no opportunity.
     pub(super) fn skip(&mut self, rule: &Rule, reason: &str) {
         self.enter(rule, Outcome::Skipped(reason.to_owned()));
     }
 
-    /// Nothing of a contract can be judged.
+    /// Records that a contract cannot be checked.
     pub(super) fn skip_all(&mut self, reason: &str) {
         let title = format!("all of {}", self.contract);
         let rule = Rule { id: "OJS-COD-01", severity: Severity::Must, title: title.into(), mend: "".into() };
         self.skip(&rule, reason);
     }
 
-    /// What the library found in an object.
+    /// Records violations found by the library.
     pub(super) fn findings(&mut self, whole: &Rule, findings: &[Finding], exchange: &Exchange) {
         self.check(whole, true, exchange);
         for finding in findings {

@@ -28,43 +28,38 @@ use super::world::{ApiClient, World};
 use crate::Running;
 use crate::limits::{CONCURRENCY_MAX, RAW_MAX, STREAMS_MAX};
 
-/// What to play, and where.
 pub struct Options {
-    /// What to play.
     pub scenario: Scenario,
-    /// Decides all that is left to chance.
+    /// Determines all random choices.
     pub seed: u64,
-    /// The server; not looked at where there is one of our own.
+    /// Base URL; ignored if `own` is set.
     pub url: String,
-    /// A key to use for everything, instead of clients of our own.
+    /// A key for all requests, instead of new clients.
     pub key: Option<String>,
-    /// The operator's token, where clients cannot be made without.
+    /// The operator's token, if creating clients needs it.
     pub admin_token: Option<String>,
-    /// Whether a server beyond this machine is meant.
+    /// Whether a server on another machine is intended.
     pub remote: bool,
-    /// A server of our own.
+    /// Start a server.
     pub own: Option<OwnServerOptions>,
-    /// How often to kill it.
+    /// How often to kill that server.
     pub n_kills: u32,
-    /// Connections for requests.
     pub n_connections: usize,
-    /// How long jobs that have not ended are waited for after the last phase.
+    /// How long to wait for open jobs after the last phase.
     pub drain: Duration,
 }
 
-/// Why nothing can be said about a server.
+/// Why a run is impossible.
 #[derive(Debug, thiserror::Error)]
 pub enum TrafficError {
-    /// The command line is wrong.
     #[error("{0}")]
     Usage(String),
-    /// Clients cannot be made, or the key is not accepted.
+    /// Clients cannot be created, or the key is refused.
     #[error("{0}")]
     NotAuthorised(String),
-    /// Nobody answers.
     #[error("could not reach {0}")]
     Unreachable(String),
-    /// The server of our own does not run.
+    /// The started server does not run.
     #[error("could not start a server: {0}")]
     OwnServer(#[from] io::Error),
 }
@@ -72,7 +67,7 @@ pub enum TrafficError {
 /// Plays a scenario. `watch` is called every second.
 ///
 /// # Errors
-/// If the server cannot be reached or does not let us in.
+/// If the server cannot be reached or refuses the credentials.
 pub fn run(
     options: &Options,
     watch: impl FnMut(&Tick) + 'static,
@@ -154,7 +149,7 @@ fn summarise(
     Summary::new(about, tally, violations, &options.scenario.expect)
 }
 
-/// Processor time of another process, from `/proc`; `None` where the system does not say.
+/// Processor time of another process, from `/proc`; `None` if the system has none.
 fn server_cpu_s(process: u32) -> Option<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let rest = stat.rsplit_once(')')?.1;
@@ -164,7 +159,6 @@ fn server_cpu_s(process: u32) -> Option<f64> {
     Some(ticks / 100.0)
 }
 
-/// Connects, and makes clients.
 async fn prepare(options: &Options, url: &str) -> Result<World, TrafficError> {
     let wrong = |reason: String| TrafficError::Usage(format!("{url:?} is no address of a server: {reason}"));
     let parsed = Url::parse(url).map_err(|error| wrong(error.to_string()))?;
@@ -203,7 +197,7 @@ async fn prepare(options: &Options, url: &str) -> Result<World, TrafficError> {
         return Err(TrafficError::Unreachable(url.to_owned()));
     }
     world.clients = clients(&world, options).await?;
-    // What it took to get here is no part of the run.
+    // The preparation is not part of the run.
     world.tally.take();
     world.violations.take();
     Ok(world)
@@ -309,7 +303,7 @@ async fn play_phase(world: &Rc<World>, options: &Options, index: usize, phase: &
 
 fn begin(world: &Rc<World>, plan: super::plan::Plan, intended: Instant) {
     if world.tally.borrow().in_flight >= CONCURRENCY_MAX as u64 {
-        // So many wait already that more would only use up memory here.
+        // So many wait already that more would only use up memory.
         return world.tally.borrow_mut().error();
     }
     world.tally.borrow_mut().in_flight += 1;
@@ -321,13 +315,13 @@ fn begin(world: &Rc<World>, plan: super::plan::Plan, intended: Instant) {
     });
 }
 
-/// Waits for all journeys, until nobody waits any more.
+/// Waits for all journeys to end.
 async fn drain(world: &World) {
     while world.tally.borrow().in_flight > 0 && !world.is_over() {
         let left = world.deadline.get().saturating_duration_since(now());
         let _ = tokio::time::timeout(left.min(Duration::from_secs(1)), world.journey_ended.notified()).await;
     }
-    // The audit has a moment too, whatever the journeys have used up.
+    // The audit gets a moment too, even if the journeys used up the time.
     world.deadline.set(world.deadline.get().max(now() + Duration::from_secs(10)));
 }
 
@@ -348,7 +342,7 @@ async fn tick(world: Rc<World>, began: Instant, phase: Rc<RefCell<String>>, watc
     }
 }
 
-/// Kills the server so many times, spread over the run, and starts it again each time. Returns how often it did, and the server.
+/// Kills and restarts the server, spread over the run. Returns how often, and the server.
 async fn kill(
     world: Rc<World>,
     own: Option<OwnServer>,
@@ -361,14 +355,14 @@ async fn kill(
     };
     let began = now();
     for n in 0..n_kills {
-        // A little off the even moments, by the seed.
+        // Slightly irregular, by the seed.
         let off = (seed.wrapping_mul(31).wrapping_add(u64::from(n) * 17) % 100) as f64 / 200.0;
         let at = duration.mul_f64((f64::from(n) + 0.5 + off) / (f64::from(n_kills) + 0.5));
         sleep_until(began + at).await;
         world.is_down.set(true);
         own.kill().await?;
         own.restart().await?;
-        // Requests that were under way when it died fail within this.
+        // Requests under way at its death fail within this time.
         sleep(Duration::from_millis(50)).await;
         world.is_down.set(false);
     }

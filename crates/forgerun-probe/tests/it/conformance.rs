@@ -1,4 +1,5 @@
-//! Servers with one fault each: the fault is found by its id and nothing else is; a right server has no finding.
+//! Servers with one fault each: the fault is found by its id and nothing else is; a right server
+//! has no finding.
 
 use forgerun_probe::conformance::{
     ConformanceError, Contract, Description, Options, Outcome, Verdict, judge,

@@ -1,4 +1,5 @@
-//! A run on servers with one fault each: the fault is found by its id, and nothing is found on a right one.
+//! A run on servers with one fault each: the fault is found by its id, and nothing is found on a
+//! right one.
 
 use std::time::Duration;
 
