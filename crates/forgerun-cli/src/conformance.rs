@@ -12,7 +12,6 @@ use crate::client_commands::given;
 use crate::terminal::{complain, print, say};
 
 #[derive(Debug, Args)]
-#[expect(missing_docs, reason = "it would be a text of --help")]
 pub struct ConformanceFlags {
     /// The server, such as http://127.0.0.1:8080
     url: String,

@@ -25,7 +25,6 @@ Exit codes: 0 clean, 1 a promise was broken or an expectation not met, 6 unreach
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, after_help = AFTER_HELP)]
-#[expect(missing_docs, reason = "it would be a text of --help")]
 pub struct TrafficFlags {
     #[command(subcommand)]
     command: Option<TrafficCommand>,

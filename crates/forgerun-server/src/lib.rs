@@ -1,7 +1,8 @@
 //! The ForgeRun server: where the parts are put together.
 //!
 //! - `config`: every key, from flags, environment, file and defaults, checked once.
-//! - `app`: everything a request may need; `edge`: what happens to every request; `dialects`: the languages.
+//! - `app`: everything a request may need; `edge`: what happens to every request; `dialects`: the
+//!   languages.
 //! - `pages`: what belongs to no dialect.
 //! - `serve`: the server itself, from listening to the last answer.
 //! - `telemetry`: logs; `traces`: what a collector is told.
@@ -61,6 +62,6 @@ pub use forgerun_store::SchemaStatus;
 pub use migrate::{migrate, schema};
 pub use serve::{Ready, ServeError, ServerAddresses, serve};
 
-/// What a command waits for. Boxed, so that all of it is compiled here: what a program polls itself is compiled with that program, each time once
-/// more.
+/// What a command waits for. Boxed, so that all of it is compiled here: what a program polls itself
+/// is compiled with that program, each time once more.
 pub type Running<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;

@@ -1,4 +1,5 @@
-//! What all dialects do about schedules: they own the words, this has the way from what was read to the engine.
+//! What all dialects do about schedules: they own the words, this has the way from what was read to
+//! the engine.
 
 use forgerun_core::catalog::Kind;
 use forgerun_core::command::{PutSchedule, ResumeSchedule, ScheduleCommand, Trigger};
@@ -22,7 +23,8 @@ const TRIES_MAX: usize = 3;
 /// Next runs that are shown of a schedule.
 pub const NEXT_RUNS: usize = 5;
 
-/// Registers a schedule or changes the one of that name: as it stands, and whether it is new. `given` is how the client described the job.
+/// Registers a schedule or changes the one of that name: as it stands, and whether it is new.
+/// `given` is how the client described the job.
 pub async fn put(
     app: &App,
     id: ScheduleId,
@@ -87,7 +89,6 @@ pub async fn find(app: &App, id: &ScheduleId) -> Result<Schedule, ApiError> {
     found.ok_or_else(|| Error::Refused(Refusal::ScheduleNotFound).into())
 }
 
-/// Pauses or resumes it.
 pub async fn enable(app: &App, id: &ScheduleId, enabled: bool) -> Result<Schedule, ApiError> {
     if !enabled {
         return Ok(asked(app, ScheduleCommand::Pause(id.clone())).await?.0);
@@ -106,7 +107,8 @@ pub async fn enable(app: &App, id: &ScheduleId, enabled: bool) -> Result<Schedul
     Err(Error::Refused(Refusal::ScheduleChanged).into())
 }
 
-/// The next tick after `now`. A schedule that this node cannot read must not be resumed: it would never tick.
+/// The next tick after `now`. A schedule that this node cannot read must not be resumed: it would
+/// never tick.
 fn next_run(schedule: &Schedule, now: Time) -> Result<Option<Time>, ApiError> {
     let recurrence = Recurrence::of(schedule).map_err(|error| {
         let detail = format!("When the schedule ticks cannot be read here: {error}.");

@@ -1,6 +1,7 @@
-//! Which jobs are in the hands of workers that a stream feeds, and who hears when one no longer is. Told by commits, so whatever ends a hold
-//! counts: an ack or a nack by any protocol, a cancel, the end of a lease. What another node commits is not heard here; streams look for
-//! that themselves, now and then.
+//! Which jobs are in the hands of workers that a stream feeds, and who hears when one no longer is.
+//! Told by commits, so whatever ends a hold counts: an ack or a nack by any protocol, a cancel, the
+//! end of a lease. What another node commits is not heard here; streams look for that themselves,
+//! now and then.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

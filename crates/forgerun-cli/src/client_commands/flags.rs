@@ -11,7 +11,6 @@ use super::connection::Connection;
 use super::duration;
 
 #[derive(Debug, Subcommand)]
-#[expect(missing_docs, reason = "it would be a text of --help")]
 pub enum ClientCommand {
     /// Submit a job and print its id; with --wait, print what comes out of it
     Submit(SubmitFlags),

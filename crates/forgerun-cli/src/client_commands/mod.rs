@@ -35,7 +35,6 @@ use flags::{Keys, QueueCommand};
 use crate::Exit;
 use crate::terminal::{complain, errors_are_json, problem_of, say, say_problem};
 
-/// Does what was asked.
 pub fn run(command: &ClientCommand) -> Exit {
     let runtime = match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -100,7 +99,6 @@ fn is_for_operator(command: &ClientCommand) -> bool {
 /// Why a command ends early.
 #[derive(Debug)]
 pub enum CommandError {
-    /// A call failed.
     Call(Error),
     /// The command line is wrong.
     Usage(String),
@@ -218,7 +216,6 @@ fn ambiguous(end: &str) -> String {
     format!("several jobs have an id that ends with {end:?}; give more of it")
 }
 
-/// What to try.
 fn hint(error: &Error) -> &'static str {
     match error {
         Error::Unreachable(away) if away.other_scheme.is_some() => "",

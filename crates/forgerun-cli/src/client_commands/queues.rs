@@ -150,7 +150,6 @@ pub(super) async fn workers(flags: &ConnectionFlags) -> Result<Exit, CommandErro
     Ok(Exit::Done)
 }
 
-/// Workers of all clients.
 async fn all_workers(flags: &ConnectionFlags, screen: &Screen) -> Result<Exit, CommandError> {
     let workers = flags.connection.admin()?.admin().workers().await?;
     if screen.json {

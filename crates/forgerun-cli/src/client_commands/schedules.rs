@@ -165,7 +165,6 @@ async fn list(flags: &SchedulesFlags) -> Result<Exit, CommandError> {
     Ok(Exit::Done)
 }
 
-/// Schedules of all clients.
 async fn list_all(flags: &SchedulesFlags) -> Result<Exit, CommandError> {
     let screen = Screen::of(&flags.connection);
     let schedules: Vec<AdminSchedule> = flags.connection.admin()?.admin().schedules().await?;

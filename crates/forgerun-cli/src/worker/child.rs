@@ -32,13 +32,11 @@ const PIPE_GRACE: Duration = Duration::from_secs(1);
 /// Bytes that are read at once.
 const READ_BYTES: usize = 32 * 1024;
 
-/// A program at work.
 pub(super) struct Child {
     process: tokio::process::Child,
     group: Group,
 }
 
-/// How a program ended.
 pub(super) struct Ended {
     pub(super) code: Option<i32>,
     pub(super) signal: Option<i32>,

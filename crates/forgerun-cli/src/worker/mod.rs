@@ -36,7 +36,6 @@ pub const JOB_VARIABLES: [&str; 7] = [
 const BEYOND_GRACE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Subcommand)]
-#[expect(missing_docs, reason = "it would be a text of --help")]
 pub enum Worker {
     /// Start a program for each job: its input on standard input, its standard output is the result
     #[command(after_help = EXEC_HELP)]
@@ -60,7 +59,6 @@ Standard Webhooks if there is a secret. 2xx succeeds; a problem object fails as 
 4xx fail for good; other 5xx and no answer ask for a retry, after Retry-After or the member retryAfter if there is one.";
 
 #[derive(Debug, Args)]
-#[expect(missing_docs, reason = "it would be a text of --help")]
 pub struct Common {
     /// Take jobs of this queue; several are tried in order [default: default]
     #[arg(long = "queue", value_name = "QUEUE")]
@@ -84,7 +82,6 @@ pub struct Common {
 }
 
 #[derive(Debug, Args)]
-#[expect(missing_docs, reason = "it would be a text of --help")]
 pub struct ExecFlags {
     #[command(flatten)]
     common: Common,
@@ -102,7 +99,6 @@ pub struct ExecFlags {
 }
 
 #[derive(Debug, Args)]
-#[expect(missing_docs, reason = "it would be a text of --help")]
 pub struct HttpFlags {
     #[command(flatten)]
     common: Common,

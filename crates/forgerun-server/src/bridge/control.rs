@@ -1,7 +1,8 @@
 //! Messages that cancel jobs: type `ojs.control.cancel`, body `{"job_id": …}`.
 //!
-//! A cancel may overtake the job it is meant for, since both come by different queues. So one that names an unknown job is kept for
-//! a while; then it is a dead letter, where somebody can see that it had no effect.
+//! A cancel may overtake its job, since they come through different queues. So a cancel of an
+//! unknown job is kept for a while and then becomes a dead letter, where an operator can see that
+//! it had no effect.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,10 +28,10 @@ use super::session::Backoff;
 use crate::edge::ApiError;
 use crate::limits::{AMQP_CANCEL_WAIT, AMQP_CONTROL_PREFETCH, AMQP_HOLD_PAUSE, TROUBLE_AFTER_S};
 
-/// What a job says that was cancelled this way.
+/// Cancel reason.
 const REASON: &str = "cancelled by a message on its control queue";
 
-/// Obeys the commands of a queue until the bridge shall stop (`Ok`) or something breaks.
+/// Processes the cancels of a queue until the bridge stops (`Ok`) or an error occurs.
 pub(super) async fn run(
     context: &Arc<BridgeContext>,
     connection: &Connection,
@@ -45,7 +46,7 @@ pub(super) async fn run(
     loop {
         tokio::select! {
             biased;
-            // What waits for its job comes again.
+            // Waiting cancels come again.
             () = context.stopping() => return Ok(()),
             Some(done) = commands.join_next() => {
                 done.unwrap_or_else(|error| Err(BridgeError::Broken(error)))?;
@@ -86,7 +87,7 @@ async fn obey(
     }
 }
 
-/// Cancels a job. One that has ended is past caring.
+/// Cancels a job. An ended job is left alone.
 async fn cancel(context: &BridgeContext, job: JobId) -> Result<(), Box<RefusedRequest>> {
     let (mut waited, mut pause) = (Duration::ZERO, AMQP_HOLD_PAUSE);
     loop {
@@ -111,12 +112,12 @@ async fn cancel(context: &BridgeContext, job: JobId) -> Result<(), Box<RefusedRe
                 let detail = "The store cannot cancel this job.";
                 return Err(Box::new(RefusedRequest::new(Kind::StorageError, detail)));
             }
-            // The store's trouble is not the message's: it waits for as long as that takes.
+            // An error of the store is not the message's fault: it waits.
             Error::Overloaded | Error::Stopped | Error::Store(_) => {}
         }
         context.pause(pause).await;
         if context.is_stopping() {
-            // Whoever obeys commands leaves now, and cuts this one off: it comes again.
+            // The loop ends, and the message comes again.
             std::future::pending::<()>().await;
         }
         waited += pause;

@@ -1,4 +1,4 @@
-//! A message of a bridged queue, read: a job to submit, news of a job that is known, or neither.
+//! Parses a message of a bridged queue: a new job, a returning one, or invalid.
 
 use forgerun_core::catalog::Kind;
 use forgerun_core::command::Submit;
@@ -21,29 +21,28 @@ use crate::edge::ApiError;
 use crate::limits::OJS_ENVELOPE_BYTES_MAX;
 use crate::submission::{self, Key, SubmissionContext, Violations};
 
-/// Keys of messages meet no keys of requests.
+/// Keeps message keys apart from request keys.
 const OPERATION: &str = "amqp";
 
-/// What a message is.
 pub(super) enum Incoming {
-    /// A job to submit.
     New(Box<NewMessage>),
-    /// It was published by a server that knows the job, for this attempt.
-    Returning { job: JobId, attempt: Option<u32> },
-    /// It cannot become a job.
+    /// A server that knows the job published it, for this attempt.
+    Returning {
+        job: JobId,
+        attempt: Option<u32>,
+    },
     Refused(Box<RefusedRequest>),
 }
 
 /// A message that may become a job.
 pub(super) struct NewMessage {
-    /// The id that the producer chose, or that the job has if it is there already.
+    /// The producer's id, or that of an existing job.
     pub(super) id: Option<JobId>,
-    /// The command that makes it one.
     pub(super) submit: Submit,
 }
 
 impl NewMessage {
-    /// The store may have written it all the same. Whoever submits it again finds it by its id then.
+    /// The store may have written it. A repetition finds it by its id.
     pub(super) fn may_be_there(&mut self) {
         for job in &mut self.submit.jobs {
             job.id_given = true;
@@ -53,7 +52,7 @@ impl NewMessage {
 }
 
 impl Incoming {
-    /// Reads a message of `queue`.
+    /// Parses a message of `queue`.
     pub(super) async fn read(
         context: &BridgeContext,
         queue: &Name,
@@ -69,7 +68,7 @@ impl Incoming {
         match read_new(context, queue, properties, body, named).await {
             Ok(new) => Ok(Incoming::New(Box::new(new))),
             Err(error) => match error.read_fault() {
-                // Trouble of the store is no fault of the message, which comes again.
+                // An error of the store is not the message's fault, so the message comes again.
                 Some(fault) => Err(BridgeError::NoSchemas(fault)),
                 None => Ok(Incoming::Refused(Box::new(error.into_parts().0))),
             },
@@ -98,7 +97,7 @@ async fn read_new(
     };
     let mut envelope = envelope::read(body, rules)?;
     envelope.id = envelope.id.or(named);
-    // The broker has put it there, whatever the envelope says.
+    // The broker's queue counts, whatever the envelope says.
     envelope.queue = Some(queue.clone());
     let id = envelope.id;
     let message_id = properties.message_id().as_ref().map(|id| id.as_str().to_owned());

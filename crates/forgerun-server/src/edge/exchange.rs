@@ -38,16 +38,12 @@ const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// One request, and what was learned of it on its way.
 pub struct Exchange {
-    /// How it asks.
     pub method: Method,
-    /// For what.
     pub uri: Uri,
-    /// In which words.
     pub headers: HeaderMap,
     /// From where: who connected, or whom a trusted proxy names.
     pub address: IpAddr,
     version: Version,
-    /// When it came.
     pub began: Time,
     /// The id the server gave it, as a header.
     pub id: HeaderValue,
@@ -80,7 +76,8 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Takes in a request. The client's ids are sanitised, never refused: a tracing aid must not fail the call (C-30).
+    /// Takes in a request. The client's ids are sanitised, never refused: a tracing aid must not
+    /// fail the call (C-30).
     pub(crate) fn begin(app: &App, parts: Parts, peer: IpAddr) -> Exchange {
         let Parts { method, uri, headers, version, .. } = parts;
         let id = app.engine.execution_id().to_string();
@@ -124,7 +121,8 @@ impl Exchange {
         self.id.to_str().expect("a UUID is ASCII")
     }
 
-    /// The id of the request as OJS wants it shown: the client's own if it is well formed, or else the server's (C-100).
+    /// The id of the request as OJS wants it shown: the client's own if it is well formed, or else
+    /// the server's (C-100).
     pub(crate) fn shown_request_id(&self) -> HeaderValue {
         let own = || format!("req_{}", self.request_id());
         self.given_request_id().unwrap_or_else(|| HeaderValue::try_from(own()).expect("a UUID is ASCII"))
@@ -149,15 +147,15 @@ impl Exchange {
         self.request_subject.get()
     }
 
-    /// What the client supplied to find its request again: a trace-id first, then its own word, then that of the body
-    /// (ruling C-29).
+    /// What the client supplied to find its request again: a trace-id first, then its own word,
+    /// then that of the body (ruling C-29).
     pub fn correlation(&self, of_body: Option<&str>) -> Option<CorrelationId> {
         let of_headers = self.trace_id.as_ref().or(self.correlation_id.as_ref()).cloned();
         of_headers.or_else(|| of_body.and_then(CorrelationId::sanitize))
     }
 
-    /// The language the client wants problems explained in. A submission leaves it to the job's outcome (C-96):
-    /// `Head { language: exchange.language().stored(), .. }`.
+    /// The language the client wants problems explained in. A submission leaves it to the job's
+    /// outcome (C-96): `Head { language: exchange.language().stored(), .. }`.
     pub fn language(&self) -> Language {
         language_of(&self.headers)
     }
@@ -173,7 +171,8 @@ impl Exchange {
         (traceparent, tracestate.map(str::to_owned))
     }
 
-    /// Where the request stands in a trace: as its caller says, or in one of its own that begins with its id.
+    /// Where the request stands in a trace: as its caller says, or in one of its own that begins
+    /// with its id.
     pub(crate) fn traceparent(&self) -> String {
         if let Some(given) = self.trace_context().0 {
             return given;
@@ -203,7 +202,8 @@ impl Exchange {
         local::check_host(self.version, &self.headers)
     }
 
-    /// Whether it comes from this machine and gets what is relaxed there; otherwise why not, in words that follow "because".
+    /// Whether it comes from this machine and gets what is relaxed there; otherwise why not, in
+    /// words that follow "because".
     pub fn check_local(&self, app: &App) -> Result<(), String> {
         let origin = RequestOrigin { version: self.version, uri: &self.uri, headers: &self.headers };
         local::check(&app.config.server, origin)
@@ -232,7 +232,8 @@ impl Exchange {
     }
 }
 
-/// The language that a request wants problems and pages in; several lines of `Accept-Language` count as one.
+/// The language that a request wants problems and pages in; several lines of `Accept-Language`
+/// count as one.
 pub(crate) fn language_of(headers: &HeaderMap) -> Language {
     let mut lines = headers.get_all(ACCEPT_LANGUAGE).iter().filter_map(|line| line.to_str().ok());
     let Some(first) = lines.next() else { return Language::English };

@@ -1,4 +1,5 @@
-//! The one place where an answer becomes a response: what every response carries, and how a refusal is spelled.
+//! The one place where an answer becomes a response: what every response carries, and how a refusal
+//! is spelled.
 
 use std::error::Error as StdError;
 
@@ -63,7 +64,8 @@ pub(crate) fn note_answer(app: &App, exchange: &Exchange, status: u16) {
     }
 }
 
-/// What a refused request is told where a protocol has its own way to say it: counted, worded and logged as anywhere else.
+/// What a refused request is told where a protocol has its own way to say it: counted, worded and
+/// logged as anywhere else.
 #[cfg(feature = "grpc")]
 pub(crate) fn refused(app: &App, exchange: &Exchange, error: ApiError) -> RefusedRequest {
     if let Some(fault) = error.read_fault() {
@@ -188,7 +190,8 @@ fn worded(app: &App, exchange: &Exchange, mut refused: RefusedRequest) -> Refuse
     if let (Kind::RouteNotFound, Some(hint)) = (refused.kind, hint_at(exchange.uri.path())) {
         refused.detail = hint;
     }
-    // Every refusal for trouble of ours says when to come back, in the body too where submitting again is meant (C-34).
+    // Every refusal for trouble of ours says when to come back, in the body too where submitting
+    // again is meant (C-34).
     let status = status::http(refused.kind, exchange.dialect);
     if matches!(status, 429 | 500..=599) && refused.retry_after_s.is_none() {
         refused.retry_after_s = Some(TROUBLE_AFTER_S);
@@ -200,8 +203,9 @@ fn worded(app: &App, exchange: &Exchange, mut refused: RefusedRequest) -> Refuse
     refused
 }
 
-/// Said once, here, with what the caller is not told. `error` is for trouble of ours, `warn` for what somebody may want to
-/// look at; being told to slow down is worth no line, or a flood would fill the disk too.
+/// Said once, here, with what the caller is not told. `error` is for trouble of ours, `warn` for
+/// what somebody may want to look at; being told to slow down is worth no line, or a flood would
+/// fill the disk too.
 fn log(
     app: &App,
     exchange: &Exchange,
@@ -231,7 +235,8 @@ fn log(
     match status {
         401 | 403 => {
             app.metrics.auth_failure();
-            // One line per minute, about the client where it is known and the address where it is not.
+            // One line per minute, about the client where it is known and the address where it is
+            // not.
             let account = match &exchange.caller {
                 Some(caller) => caller.account.clone(),
                 None => app.limiter.address(exchange.address, exchange.began),
@@ -248,7 +253,6 @@ fn log(
     }
 }
 
-/// Where addresses begin.
 const ROOTS: [&str; 4] = ["/v1/", "/api/v1/", "/ojs/v1/", "/admin/v1/"];
 
 /// What most addresses go on with.
@@ -272,9 +276,9 @@ fn hint_at(path: &str) -> Option<String> {
     is_operation.then(|| hint.to_owned())
 }
 
-/// One line per request that was done: `info` for what changes something, `debug` for what only looks and for heartbeats, which come
-/// every few seconds.
-/// Nothing is put together for a level that is not written.
+/// One line per request that was done: `info` for what changes something, `debug` for what only
+/// looks and for heartbeats, which come every few seconds. Nothing is put together for a level that
+/// is not written.
 pub(crate) fn log_done(exchange: &Exchange, status: StatusCode) {
     if exchange.action.is_empty() {
         return;

@@ -1,5 +1,6 @@
-//! Whether a request comes from this machine and was meant for it (ruling C-115). What is relaxed on loopback is relaxed for such
-//! requests alone: a proxy on the same host, or a page in somebody's browser, connects from 127.0.0.1 too.
+//! Whether a request comes from this machine and was meant for it (ruling C-115). What is relaxed
+//! on loopback is relaxed for such requests alone: a proxy on the same host, or a page in
+//! somebody's browser, connects from 127.0.0.1 too.
 //!
 //! And the rule for `Host` that every request has to keep, local or not (RFC 9112, section 3.2).
 
@@ -34,7 +35,8 @@ pub(crate) struct RequestOrigin<'a> {
     pub(crate) headers: &'a HeaderMap,
 }
 
-/// Why a request does not count as one from this machine, in words that follow "because"; `Ok` if it does.
+/// Why a request does not count as one from this machine, in words that follow "because"; `Ok` if
+/// it does.
 pub(crate) fn check(server: &Server, origin: RequestOrigin<'_>) -> Result<(), String> {
     if server.reach() == Reach::Public {
         return Err("the server does not listen on loopback".to_owned());

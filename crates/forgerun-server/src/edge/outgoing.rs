@@ -1,8 +1,9 @@
 //! Bodies on their way out, and how much memory they hold until they are written.
 //!
-//! A connection writes one answer after the other, and takes no more of a body than its buffer holds; what is in memory as one piece
-//! is taken whole. So a connection holds little more than one answer. All of them together are bounded here: while too much waits for
-//! readers that do not read, further large answers are refused. Small ones pass always, or nobody could be told why.
+//! A connection writes one answer after the other, and takes no more of a body than its buffer
+//! holds; what is in memory as one piece is taken whole. So a connection holds little more than one
+//! answer. All of them together are bounded here: while too much waits for readers that do not
+//! read, further large answers are refused. Small ones pass always, or nobody could be told why.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,7 +25,6 @@ use crate::limits::{TROUBLE_AFTER_S, UNWRITTEN_BYTES_MAX, UNWRITTEN_FREE_BYTES};
 pub struct Unwritten(AtomicUsize);
 
 impl Unwritten {
-    /// How many they are.
     pub fn n_bytes(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }

@@ -27,7 +27,6 @@ pub async fn job(app: &App, caller: &Caller, id: Option<JobId>) -> Result<Arc<Jo
 pub struct OwnedExecution {
     /// The job as it stands.
     pub job: Arc<Job>,
-    /// Which of its executions.
     pub id: ExecutionId,
 }
 

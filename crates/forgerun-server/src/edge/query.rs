@@ -1,5 +1,6 @@
-//! The query part of an address, read with the same care as a body: names that are not known and values that make no
-//! sense are refused, not ignored, since a filter that silently does nothing answers another question.
+//! The query part of an address, read with the same care as a body: names that are not known and
+//! values that make no sense are refused, not ignored, since a filter that silently does nothing
+//! answers another question.
 
 use axum::http::Uri;
 use forgerun_core::catalog::Kind;
@@ -8,7 +9,6 @@ use forgerun_wire::problem::RefusedRequest;
 use super::refusal::ApiError;
 use crate::limits::{PAGE_DEFAULT, PAGE_MAX};
 
-/// Parameters by name, decoded.
 pub(crate) struct QueryString(Vec<(String, String)>);
 
 impl QueryString {

@@ -25,7 +25,8 @@ struct ApiErrorParts {
     header: Option<(HeaderName, HeaderValue)>,
     /// What went wrong inside: for the log, never for the caller.
     cause: Option<ErrorCause>,
-    /// How the store failed when it was read; a batch that it did not write is counted where that is found.
+    /// How the store failed when it was read; a batch that it did not write is counted where that
+    /// is found.
     read_fault: Option<Fault>,
 }
 

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `cache.rs` | schemas in use, so that a submission asks no store |
 //!
-//! Every dialect comes through [`misfits`], by way of the checks of submissions: a schema is about a job type, whoever submits.
+//! Every dialect comes through [`misfits`], by way of the checks of submissions: a schema is about
+//! a job type, whoever submits.
 
 mod cache;
 
@@ -29,7 +30,6 @@ use crate::submission::Submission;
 
 pub use cache::SchemaCache;
 
-/// Registers a schema.
 pub async fn register(app: &App, client: ClientId, request: SchemaRequest) -> Result<SchemaEntry, ApiError> {
     let SchemaRequest { job_type, version, uri, text } = request;
     let (parsed, text) = parsed(app, client, text).await?;
@@ -75,7 +75,6 @@ async fn asked(app: &App, command: SchemaCommand) -> Result<SchemaEntry, ApiErro
     }
 }
 
-/// What a client has.
 pub async fn index(app: &App, client: ClientId) -> Result<SchemaIndex, ApiError> {
     let found: Option<SchemaIndex> = app.engine.store().record(client.to_string()).await?;
     Ok(found.unwrap_or_else(|| SchemaIndex::new(client)))
@@ -88,8 +87,8 @@ pub async fn text(app: &App, client: ClientId, entry: &SchemaEntry) -> Result<Op
     Ok(found.map(|found| found.text))
 }
 
-/// What of a job's arguments does not fit the schema of its type. A job may name a schema by its address, or a version of that of its type.
-/// Nothing is wrong with a job that no schema is about.
+/// What of a job's arguments does not fit the schema of its type. A job may name a schema by its
+/// address, or a version of that of its type. Nothing is wrong with a job that no schema is about.
 pub async fn misfits(app: &App, submission: &Submission) -> Result<Vec<Misfit>, ApiError> {
     let head = &submission.head;
     let schemas = app.schemas.of(app, head.client).await?;

@@ -1,5 +1,5 @@
-//! What a submission of the right shape must still satisfy on this server. All that is wrong is said at once, in the words of
-//! the dialect.
+//! What a submission of the right shape must still satisfy on this server. All that is wrong is
+//! said at once, in the words of the dialect.
 
 use std::time::Duration;
 
@@ -26,21 +26,18 @@ const FUTURE: &str = "future";
 /// What a dialect calls the members that are checked here, and how it refuses.
 #[derive(Clone, Copy)]
 pub struct SubmissionTerms {
-    /// The queue.
     pub queue: &'static str,
     /// Where to tell of changes.
     pub callback: &'static str,
-    /// The idempotency key.
     pub key: &'static str,
     /// The moment to begin at; `None` where one in the past means at once.
     pub execution_at: Option<&'static str>,
     /// The moment to have ended by.
     pub deadline: &'static str,
-    /// The payload.
     pub payload: &'static str,
-    /// What is simulated.
     pub work_kind: &'static str,
-    /// The type of real work where that would make a job real that is simulated otherwise; `None` where leaving out the former does.
+    /// The type of real work where that would make a job real that is simulated otherwise; `None`
+    /// where leaving out the former does.
     pub job_type: Option<&'static str>,
     /// How large a payload may be.
     pub payload_bytes_max: fn(&Limits) -> usize,
@@ -53,8 +50,8 @@ pub struct SubmissionTerms {
 pub struct SubmissionContext<'a> {
     /// The idempotency key that counts.
     pub key: Option<&'a str>,
-    /// The size of the whole request. What stands beside a payload has little to say, so a request far above its bound is
-    /// payload by another name. 0 where only the payload counts.
+    /// The size of the whole request. What stands beside a payload has little to say, so a request
+    /// far above its bound is payload by another name. 0 where only the payload counts.
     pub bytes: usize,
     /// Whether its callback may lead to a private address.
     pub private: PrivateTargets,
@@ -85,10 +82,11 @@ impl Violations {
 }
 
 impl Submission {
-    /// Holds the submission to the rules of this server. `wrong` is what the dialect itself has found.
+    /// Holds the submission to the rules of this server. `wrong` is what the dialect itself has
+    /// found.
     ///
-    /// A job that should have begun before is refused, unless it has an idempotency key: then it may repeat one that was in
-    /// time, which only the engine can say.
+    /// A job that should have begun before is refused, unless it has an idempotency key: then it
+    /// may repeat one that was in time, which only the engine can say.
     pub async fn check(
         mut self,
         app: &App,
@@ -134,7 +132,8 @@ impl Violations {
         None
     }
 
-    /// The URL as it is kept, if a job may report there. Webhooks are kept in the same spelling, so that one place hears of an event once.
+    /// The URL as it is kept, if a job may report there. Webhooks are kept in the same spelling, so
+    /// that one place hears of an event once.
     fn callback(&mut self, private: PrivateTargets, terms: &SubmissionTerms, url: &str) -> Option<String> {
         match Target::parse_new(url, private) {
             Ok(target) => Some(target.as_str().to_owned()),

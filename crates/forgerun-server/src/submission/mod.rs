@@ -1,4 +1,5 @@
-//! The one way from what somebody has read to jobs of the engine, whoever submits: a dialect, another protocol, a schedule.
+//! The one way from what somebody has read to jobs of the engine, whoever submits: a dialect,
+//! another protocol, a schedule.
 //!
 //! ```text
 //!   dialect: words ──► Submission ──check──► Checked ──submit──► engine
@@ -6,8 +7,9 @@
 //!                                            server hold         idempotency
 //! ```
 //!
-//! A dialect writes what it has read into a [`Head`] and an [`Input`]; what it leaves out is the server's default. It owns the
-//! words, both of the request and of the refusal ([`SubmissionTerms`]); the rules are here, and those about other jobs in the engine.
+//! A dialect writes what it has read into a [`Head`] and an [`Input`]; what it leaves out is the
+//! server's default. It owns the words, both of the request and of the refusal
+//! ([`SubmissionTerms`]); the rules are here, and those about other jobs in the engine.
 
 mod checks;
 
@@ -32,7 +34,8 @@ pub struct Submission {
     pub id: Option<JobId>,
     /// The queue, by name; `None` for that of the head.
     pub queue: Option<String>,
-    /// All that is fixed from now on. What the server adds may be left out: retention, the number of items, the idempotency key.
+    /// All that is fixed from now on. What the server adds may be left out: retention, the number
+    /// of items, the idempotency key.
     pub head: Head,
     /// The raw bytes that go with it.
     pub input: Arc<Input>,
@@ -92,7 +95,8 @@ impl Checked {
     }
 }
 
-/// Submits jobs of one client, all or none: the jobs as they stand, and whether they were there before.
+/// Submits jobs of one client, all or none: the jobs as they stand, and whether they were there
+/// before.
 pub async fn submit_all(
     app: &App,
     checked: Vec<Checked>,
@@ -114,11 +118,13 @@ pub async fn submit_all(
     Ok((jobs, existing))
 }
 
-/// The command that submits jobs of one client, all or none; for whoever looks at the engine's answer itself.
+/// The command that submits jobs of one client, all or none; for whoever looks at the engine's
+/// answer itself.
 pub fn command(app: &App, checked: Vec<Checked>, key: Option<Key<'_>>) -> Submit {
     let client = checked.first().map(|checked| checked.submission.head.client);
     let too_late = checked.iter().any(|checked| checked.too_late.is_some());
-    // OJS's catalogue refuses jobs for a paused queue; its published cases let them wait, and so do the other dialects.
+    // OJS's catalogue refuses jobs for a paused queue; its published cases let them wait, and so do
+    // the other dialects.
     let of_ojs = checked.iter().any(|checked| checked.submission.head.dialect == Dialect::Ojs);
     let refuse_paused = of_ojs && app.config.ojs.strict_catalog;
     let idempotency = client.zip(key).map(|(client, key)| Idempotency {

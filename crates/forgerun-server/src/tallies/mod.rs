@@ -6,8 +6,9 @@
 //!                   └────────────────── the same, the other way round ◄────────────────┘
 //! ```
 //!
-//! A few times per second a node writes what its callers spent since it last did, if anything, and reads what the others wrote. So a caller can
-//! spend at several nodes what it sends to them in one such interval; that leaves a debt, and it waits the longer. Which keys changed is told on the
+//! A few times per second a node writes what its callers spent since it last did, if anything, and
+//! reads what the others wrote. So a caller can spend at several nodes what it sends to them in one
+//! such interval; that leaves a debt, and it waits the longer. Which keys changed is told on the
 //! same way. Quotas are added up in the store itself, because they hold for good.
 //!
 //! A store that nobody shares has no tallies. Without its store a node counts alone.
@@ -61,7 +62,8 @@ pub struct TallyHandle {
 }
 
 impl TallyHandle {
-    /// Begins, and returns when it is known what callers have spent so far; `None` if there is nobody to tell.
+    /// Begins, and returns when it is known what callers have spent so far; `None` if there is
+    /// nobody to tell.
     pub async fn start(app: &Arc<App>) -> Option<TallyHandle> {
         let is_shared = app.engine.store().is_shared();
         if !is_shared && !app.limiter.has_quota() {
@@ -159,7 +161,8 @@ impl TallyLoop {
         news.keys_changed.into_iter().for_each(|client| app.keys_changed_elsewhere(client));
     }
 
-    /// Adds what clients spent of their quotas to what the store knows. If it does not say whether it has, the same is added again.
+    /// Adds what clients spent of their quotas to what the store knows. If it does not say whether
+    /// it has, the same is added again.
     async fn add_quotas(&self) {
         let limiter = &self.app.limiter;
         let untold = limiter.quota_untold(QUOTAS_PER_ROUND);

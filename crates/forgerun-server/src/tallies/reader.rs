@@ -16,7 +16,6 @@ pub(super) struct TallyReader {
 
 #[derive(Debug, Default)]
 struct HeardNode {
-    /// Up to this round.
     round: u64,
     entries: HashMap<SpendingKey, HeardEntry>,
 }
@@ -65,7 +64,8 @@ impl TallyReader {
     }
 }
 
-/// How much more was spent than is known; `None` if that cannot be told, because the entry was crowded out for a while.
+/// How much more was spent than is known; `None` if that cannot be told, because the entry was
+/// crowded out for a while.
 fn more(entry: &TallyEntry, known: &HeardNode, key: SpendingKey) -> Option<u64> {
     match known.entries.get(&key) {
         Some(heard) if heard.begun == entry.begun => Some(entry.spent.saturating_sub(heard.spent)),

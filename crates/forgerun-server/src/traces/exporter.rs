@@ -1,7 +1,8 @@
 //! Sends spans to a collector: in batches, one request at a time.
 //!
-//! A collector that is away costs spans, never requests or jobs: a batch is tried a few times and then dropped, and while
-//! it is tried the queue fills and drops what does not fit. The log tells when it begins and when it is over.
+//! A collector that is away costs spans, never requests or jobs: a batch is tried a few times and
+//! then dropped, and while it is tried the queue fills and drops what does not fit. The log tells
+//! when it begins and when it is over.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! The engine's courier: makes a letter of a delivery, sends it, counts and logs the attempt, and says what came of it.
+//! The engine's courier: makes a letter of a delivery, sends it, counts and logs the attempt, and
+//! says what came of it.
 
 use std::sync::Arc;
 
@@ -20,7 +21,6 @@ use crate::traces::{AttemptRecord, AttemptSpan, Traces};
 
 /// Sends what the engine hands out.
 pub struct WebhookCourier {
-    /// Who sends.
     pub sender: Sender,
     /// What to sign with; nothing if signing is off.
     pub keys: Option<Arc<SigningKeys>>,
@@ -28,11 +28,9 @@ pub struct WebhookCourier {
     pub private: PrivateTargets,
     /// The public address of the server; `/` if it has none.
     pub source: String,
-    /// Who counts.
     pub metrics: WebhookMetrics,
     /// Who tells a collector, if there is one.
     pub traces: Option<Arc<Traces>>,
-    /// Who knows the time.
     pub clock: Arc<dyn Clock>,
 }
 
@@ -138,7 +136,8 @@ fn report(verdict: &SendVerdict) -> AttemptReport {
     }
 }
 
-/// One line per attempt. Of the URL no more than where it leads: path and query may be secrets of the receiver.
+/// One line per attempt. Of the URL no more than where it leads: path and query may be secrets of
+/// the receiver.
 fn log(prepared: &PreparedDelivery, verdict: &SendVerdict, took: std::time::Duration) {
     let (status, error) = match verdict {
         SendVerdict::Delivered(status) => (Some(*status), None),

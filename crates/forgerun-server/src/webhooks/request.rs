@@ -1,4 +1,5 @@
-//! One attempt at a delivery, as the request that is sent: its contents, and what is this attempt's own, both signatures among it.
+//! One attempt at a delivery, as the request that is sent: its contents, and what is this attempt's
+//! own, both signatures among it.
 
 use axum::http::header::{HOST, USER_AGENT};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
@@ -15,12 +16,9 @@ use super::target::Target;
 /// Who we are, to receivers.
 const AGENT: &str = concat!("forgerun/", env!("CARGO_PKG_VERSION"));
 
-/// Something for somebody.
 #[derive(Clone, Debug)]
 pub struct DeliveryRequest {
-    /// For whom.
     pub target: Target,
-    /// What every attempt says.
     pub contents: Contents,
     /// Which attempt this is, from 1.
     pub attempt: u32,

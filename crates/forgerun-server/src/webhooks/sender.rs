@@ -1,5 +1,6 @@
-//! Sends a request to a receiver and hears what it says, within bounds: one deadline for everything, no redirects, no proxy, no
-//! cookies, no decompression, and no more of the answer than its status needs.
+//! Sends a request to a receiver and hears what it says, within bounds: one deadline for
+//! everything, no redirects, no proxy, no cookies, no decompression, and no more of the answer than
+//! its status needs.
 
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -22,16 +23,13 @@ use crate::config::PrivateTargets;
 use crate::http_client::HttpConnection;
 use crate::limits::{WEBHOOK_ANSWER_BODY_BYTES_MAX, WEBHOOK_DRAIN, WEBHOOK_RETRY_AFTER_MAX};
 
-/// What a receiver said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendVerdict {
-    /// It took the delivery.
     Delivered(u16),
     /// It wants no more of them (410).
     Gone,
     /// It did not take this one.
     Failed {
-        /// Why.
         error: SendError,
         /// How long it asks us to wait, within bounds.
         retry_after: Option<Duration>,
@@ -44,7 +42,6 @@ impl SendVerdict {
     }
 }
 
-/// How to send.
 pub struct SenderOptions {
     /// How long a receiver may take, from the look-up of its name to the last header of its answer.
     pub timeout: Duration,
@@ -72,7 +69,6 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Ready to send.
     pub fn new(options: SenderOptions, clock: Arc<dyn Clock>) -> Sender {
         let dialler = Dialler::new(options.resolver, options.private, options.roots);
         Sender { dialler, pool: ConnectionPool::default(), timeout: options.timeout, clock }
@@ -101,7 +97,8 @@ impl Sender {
         request: Request<Full<Bytes>>,
     ) -> Result<(SendVerdict, Answered), SendError> {
         if let Some(connection) = self.pool.take(&target.origin(), self.clock.now()) {
-            // The receiver may have closed it just now. Deliveries may come twice, so a second try is allowed.
+            // The receiver may have closed it just now. Deliveries may come twice, so a second try
+            // is allowed.
             match self.ask(connection, request.clone()).await {
                 Err(SendError::Closed) => {}
                 answered => return answered,
@@ -127,7 +124,8 @@ impl Sender {
         Ok((verdict, Answered { connection, body }))
     }
 
-    /// Keeps the connection if the rest of the answer is short and comes at once; the status alone matters.
+    /// Keeps the connection if the rest of the answer is short and comes at once; the status alone
+    /// matters.
     async fn return_connection(&self, target: &Target, answered: Answered) {
         let Answered { mut connection, body } = answered;
         let read =

@@ -22,7 +22,6 @@ use crate::submission::{self, Key, SubmissionContext, Violations};
 
 /// A workflow that was accepted, or was there before.
 pub struct StartedWorkflow {
-    /// Its own job.
     pub job: Job,
     /// Whether the request repeated another.
     pub existing: bool,
@@ -30,7 +29,6 @@ pub struct StartedWorkflow {
 
 /// Why a workflow was not begun. What the engine says is put into words by the dialect.
 pub enum BeginError {
-    /// The request is refused.
     Refused(ApiError),
     /// The engine refuses, or failed.
     Engine(Error),

@@ -1,4 +1,5 @@
-//! Workflows, whichever dialect they come by: begun, read with their steps, and what steps hand on to those behind them.
+//! Workflows, whichever dialect they come by: begun, read with their steps, and what steps hand on
+//! to those behind them.
 
 mod begin;
 mod parents;

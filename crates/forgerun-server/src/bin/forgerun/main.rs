@@ -1,4 +1,5 @@
-//! `forgerun`: the command line. Parses, loads the configuration, calls the library, turns the end into an exit code.
+//! `forgerun`: the command line. Parses, loads the configuration, calls the library, returns an
+//! exit code.
 
 mod cli;
 mod commands;
@@ -13,7 +14,8 @@ use forgerun_cli::{Exit, client_commands, conformance, terminal, traffic, worker
 
 use cli::{Cli, Command};
 
-/// Requests make many small allocations on two or more threads; the system's allocator costs a tenth of the time.
+/// Requests make many small allocations on two or more threads; the system's allocator costs a
+/// tenth of the time.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -41,7 +43,7 @@ fn main() -> Exit {
     }
 }
 
-/// Help and version come as "errors" too, but are no failure.
+/// Help and version are "errors" too, but not failures.
 fn usage(error: &clap::Error) -> Exit {
     if error.use_stderr() && terminal::errors_are_json() {
         let text = error.to_string();

@@ -1,4 +1,4 @@
-//! What a job left: its report, its result, its items.
+//! Report, result and items of a job.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -15,15 +15,14 @@ use crate::edge::{ApiError, items, ownership, respond};
 use crate::limits::POLL_AFTER_S;
 use crate::traces::RequestSubject;
 
-/// The routes of what a job left.
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/v1/jobs/{job_id}/report", "report", |call| Box::pin(report(call))),
-    // A result comes in a type of its own.
+    // A result has a media type of its own.
     Route::get("/v1/jobs/{job_id}/result", "result", |call| Box::pin(result(call))).answers(Answers::Any),
     Route::get("/v1/jobs/{job_id}/items", "items", |call| Box::pin(items(call))),
 ];
 
-/// `GET /v1/jobs/{id}/report`. Before the end there is none (C-68).
+/// `GET /v1/jobs/{id}/report`. There is none before the end (C-68).
 async fn report(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.job());
     let job = ownership::job(app, caller, id).await?;
@@ -46,7 +45,8 @@ async fn result(call: Call<'_>) -> Result<Response, ApiError> {
     results::answer(app, exchange, &job, ResultFormat::AsAsked).await
 }
 
-/// `GET /v1/jobs/{id}/items`: how the items of a batch ended, in the execution under way or the one that is named.
+/// `GET /v1/jobs/{id}/items`: the ends of a batch's items, in the current execution or the named
+/// one.
 async fn items(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.job());
     let [limit, cursor, status] = items::PARAMETERS;

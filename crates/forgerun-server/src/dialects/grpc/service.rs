@@ -1,5 +1,5 @@
-//! The services of the gRPC listener, and what becomes of calls that none of them has: every error has its details, also those that are found
-//! before a message is read.
+//! The services of the gRPC listener, and what becomes of calls that none of them has: every error
+//! has its details, also those that are found before a message is read.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -97,7 +97,6 @@ impl GrpcService {
         }))
     }
 
-    /// What the operator wants.
     pub(crate) fn config(&self) -> &Config {
         &self.0.app.config
     }
@@ -188,7 +187,6 @@ impl Services {
         Ok(answer)
     }
 
-    /// A call of ours.
     async fn serve(
         &self,
         rpc: &Rpc,
@@ -207,7 +205,8 @@ impl Services {
         Ok(self.explained(answer, origin.address))
     }
 
-    /// The answer, or what was meant by one that has a status and nothing else: it was found wrong before any of ours saw it.
+    /// The answer, or what was meant by one that has a status and nothing else: it was found wrong
+    /// before any of ours saw it.
     fn explained(&self, response: Response<Body>, address: IpAddr) -> Response<Body> {
         let headers = response.headers();
         let Some(status) = Status::from_header_map(headers) else { return response };

@@ -1,5 +1,6 @@
-//! `StreamEvents`: what happens to jobs of the caller, from the hub that feeds all streams. Best effort, as the binding has it: whoever needs every
-//! event reads `/ojs/v1/events`, where one can go on from the last that was seen.
+//! `StreamEvents`: what happens to jobs of the caller, from the hub that feeds all streams. Best
+//! effort, as the binding has it: whoever needs every event reads `/ojs/v1/events`, where one can
+//! go on from the last that was seen.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -187,7 +188,6 @@ impl EventFeed {
         Ok(())
     }
 
-    /// Why nothing more comes.
     fn ended(&self) -> ApiError {
         if self.app.is_stopping() {
             return Error::Stopped.into();

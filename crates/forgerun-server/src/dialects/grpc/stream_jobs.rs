@@ -6,9 +6,12 @@
 //!     └──────── as many as there is room for ◄─────────────────┘
 //! ```
 //!
-//! - Flow control is a count: what was claimed and not yet released, sent or not. A claim asks for no more than is left of `max_concurrent`.
-//! - A claim under way is not given up, or what it took would lie idle until its lease ends; when the stream ends, that goes back.
-//! - A client that disappears keeps what it was sent until the lease ends, since it may well be working; what was not sent goes back at once.
+//! - Flow control is a count: what was claimed and not yet released, sent or not. A claim asks for
+//!   no more than is left of `max_concurrent`.
+//! - A claim under way is not given up, or what it took would lie idle until its lease ends; when
+//!   the stream ends, that goes back.
+//! - A client that disappears keeps what it was sent until the lease ends, since it may well be
+//!   working; what was not sent goes back at once.
 //! - A paused queue gives nothing, and the stream waits.
 
 use std::collections::{HashMap, VecDeque};
@@ -158,7 +161,6 @@ impl MessageFeed for JobFeed {
 }
 
 impl JobFeed {
-    /// Notes what was released.
     fn note_released(&mut self) {
         let released = self.released.take();
         if released.is_empty() {
@@ -179,8 +181,8 @@ impl JobFeed {
         self.request.count / 2
     }
 
-    /// Begins a claim, unless one is under way. When little is free and a moment has not passed, more may get free: many small claims
-    /// would cost more than the moment.
+    /// Begins a claim, unless one is under way. When little is free and a moment has not passed,
+    /// more may get free: many small claims would cost more than the moment.
     fn claim_if_there_is_room(&mut self) {
         let room = self.room();
         if room == 0 || self.claiming.is_some() {
@@ -259,7 +261,8 @@ impl JobFeed {
         woken
     }
 
-    /// Asks whether the key is still good. And if there is no room: whether jobs were released where nobody here heard of it.
+    /// Asks whether the key is still good. And if there is no room: whether jobs were released
+    /// where nobody here heard of it.
     async fn check(&mut self) -> Result<(), ApiError> {
         self.check = self.app.clock.sleep(check_after(&self.app, &self.caller));
         if !auth::is_good(&self.app, &self.caller).await {
@@ -293,7 +296,8 @@ fn next_to_check(held: &HashMap<JobId, StreamLease>, after: Option<JobId>) -> Ve
 
 impl Drop for JobFeed {
     fn drop(&mut self) {
-        // A claim that is being written cannot be called off. What it takes goes back too, or it would lie idle until its lease ends.
+        // A claim that is being written cannot be called off. What it takes goes back too, or it
+        // would lie idle until its lease ends.
         if let (Some(claiming), Ok(runtime)) = (self.claiming.take(), Handle::try_current()) {
             let app = self.app.clone();
             runtime.spawn(async move {

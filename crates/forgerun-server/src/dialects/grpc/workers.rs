@@ -30,7 +30,8 @@ fn received(app: &App, jobs: &[AssignedJob]) -> Vec<v1::Job> {
     messages
 }
 
-/// The first of these jobs, as many as clients take with one message, at least one. Numbers have more bytes than in JSON.
+/// The first of these jobs, as many as clients take with one message, at least one. Numbers have
+/// more bytes than in JSON.
 pub(super) fn within_one_message(jobs: impl Iterator<Item = v1::Job>) -> Vec<v1::Job> {
     let (mut messages, mut n_bytes) = (Vec::new(), 0);
     for message in jobs {

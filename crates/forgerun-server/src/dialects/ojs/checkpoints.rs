@@ -22,7 +22,8 @@ use super::{refusals, reply, results};
 use crate::edge::ApiError;
 use crate::edge::routing::{Call, Route};
 
-/// The routes of checkpoints. Those of `checkpoints` are what SDKs ask for; some put the prefix in front twice (D31).
+/// The routes of checkpoints. Those of `checkpoints` are what SDKs ask for; some put the prefix in
+/// front twice (D31).
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/ojs/v1/jobs/{job_id}/checkpoint", "get_checkpoint", |call| Box::pin(get(call)))
         .access(CLIENT),
@@ -57,8 +58,8 @@ async fn owned(call: &Call<'_>) -> Result<Owned, ApiError> {
     Ok(Owned { job: job.id, client: scope.client })
 }
 
-/// The job with the proof that the caller holds it, if they give one: the token in the header, or in the body as in other calls of
-/// workers.
+/// The job with the proof that the caller holds it, if they give one: the token in the header, or
+/// in the body as in other calls of workers.
 fn held(call: &Call<'_>, owned: &Owned, in_body: Option<&str>) -> HeldJob {
     let token = results::lease_token(&call.exchange.headers).or(in_body);
     HeldJob { job: owned.job, proof: lease_proof(Some(owned.job), token, None), client: owned.client }
@@ -132,7 +133,6 @@ async fn save(call: Call<'_>) -> Result<Response, ApiError> {
 const NOTES: [&str; 2] = ["step_index", "metadata"];
 
 struct SaveRequest {
-    /// What to save.
     state: Vec<u8>,
     /// What to keep with it.
     notes: Vec<u8>,

@@ -26,7 +26,8 @@ use crate::schedules;
 use crate::submission::{SubmissionContext, Violations};
 use crate::traces::RequestSubject;
 
-/// The routes of cron jobs. Those with a verb behind the name are ours: OJS can only switch them off and on.
+/// The routes of cron jobs. Those with a verb behind the name are ours: OJS can only switch them
+/// off and on.
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/ojs/v1/cron", "list_crons", |call| Box::pin(list(call))).access(CLIENT),
     Route::post("/ojs/v1/cron", "register_cron", |call| Box::pin(register(call)))
@@ -86,7 +87,8 @@ async fn register(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(response)
 }
 
-/// Cron jobs of an owner, by name, and how many there are in all. Only those that are asked for are kept in memory.
+/// Cron jobs of an owner, by name, and how many there are in all. Only those that are asked for are
+/// kept in memory.
 pub(in crate::dialects) async fn page(
     app: &App,
     owner: &Owner,

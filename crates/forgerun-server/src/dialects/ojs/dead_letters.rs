@@ -84,7 +84,8 @@ pub(in crate::dialects) async fn read_page(
     Ok(DeadLetters { jobs, total: n_all as u64, total_is_minimum, has_more })
 }
 
-/// The oldest dead letters of the caller behind `after`, at most `n` of them. Those of other tenants are passed over, up to a bound.
+/// The oldest dead letters of the caller behind `after`, at most `n` of them. Those of other
+/// tenants are passed over, up to a bound.
 pub(super) async fn oldest(
     app: &App,
     scope: &Scope,

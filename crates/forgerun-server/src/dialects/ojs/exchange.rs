@@ -1,7 +1,9 @@
-//! `workers/exchange`: the worker's round trip. Ends of many jobs come in and new jobs go out, in one request.
+//! `workers/exchange`: the worker's round trip. Ends of many jobs come in and new jobs go out, in
+//! one request.
 //!
-//! The rules are those of ack, nack, heartbeat and fetch: each entry becomes the command that such a call would send. All of them are queued
-//! together with the claim, so that they share a transaction.
+//! The rules are those of ack, nack, heartbeat and fetch: each entry becomes the command that such
+//! a call would send. All of them are queued together with the claim, so that they share a
+//! transaction.
 
 use std::time::Duration;
 
@@ -92,7 +94,8 @@ async fn exchange(call: Call<'_>) -> Result<Response, ApiError> {
     let (results, answer, fetched) = tokio::join!(settling, beating, at_once);
     let (answer, fetched) = match (answer, fetched) {
         (Ok(answer), Ok(fetched)) => (answer, fetched),
-        // The ends are durable, and the worker must learn that: only a request that ended nothing is refused.
+        // The ends are durable, and the worker must learn that: only a request that ended nothing
+        // is refused.
         (Err(error), _) | (_, Err(error)) if results.is_empty() => return Err(error),
         (answer, fetched) => (answer.unwrap_or_default(), fetched.unwrap_or_default()),
     };
@@ -229,8 +232,8 @@ async fn settled_view(call: &Call<'_>, entry: SentEntry, answer: Result<Answer, 
     }
 }
 
-/// Whether an entry says again how its lease ended: the answer to the first one may have been lost. That the job ended by this lease was
-/// checked with the token.
+/// Whether an entry says again how its lease ended: the answer to the first one may have been lost.
+/// That the job ended by this lease was checked with the token.
 async fn is_repetition(
     app: &App,
     held: &HeldJob,

@@ -113,7 +113,8 @@ async fn beat(app: &App, scope: &Scope, request: &HeartbeatRequest) -> Result<He
     }
 }
 
-/// The operator's worker belongs to nobody, so nobody keeps a record of it; its jobs are extended all the same.
+/// The operator's worker belongs to nobody, so nobody keeps a record of it; its jobs are extended
+/// all the same.
 async fn beat_of_operator(app: &App, request: &HeartbeatRequest) -> HeartbeatResult {
     let mut told = HeartbeatResult { told: WorkerState::Running, extended: Vec::new(), canceled: Vec::new() };
     for (job, proof) in &request.jobs {

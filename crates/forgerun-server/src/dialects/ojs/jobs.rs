@@ -78,7 +78,6 @@ impl Shown {
         Ok(shown)
     }
 
-    /// How it is shown.
     pub(in crate::dialects) fn view(&self) -> JobView<'_> {
         JobView {
             result: self.result.as_deref(),

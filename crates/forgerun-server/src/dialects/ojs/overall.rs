@@ -1,4 +1,5 @@
-//! What a client can see and do about all its jobs at once: figures over all queues, and trying dead letters again.
+//! What a client can see and do about all its jobs at once: figures over all queues, and trying
+//! dead letters again.
 
 use axum::response::Response;
 use forgerun_core::catalog::Kind;
@@ -133,7 +134,8 @@ fn read_retry(body: &[u8]) -> Result<BulkRetry, ApiError> {
     Ok(violations.settle(Some(BulkRetry { queue }))?)
 }
 
-/// Tries dead letters of the caller again, the oldest first. One that somebody else deals with meanwhile is left to them.
+/// Tries dead letters of the caller again, the oldest first. One that somebody else deals with
+/// meanwhile is left to them.
 async fn retry(call: Call<'_>) -> Result<Response, ApiError> {
     let asked = read_retry(&call.body)?;
     let (app, scope) = (call.app, Scope::of(&call)?);

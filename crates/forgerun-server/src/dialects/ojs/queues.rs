@@ -27,7 +27,6 @@ use crate::edge::routing::{Call, Route};
 use crate::edge::{ApiError, queue_name};
 use crate::limits::PAGE_MAX;
 
-/// The routes of queues.
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/ojs/v1/queues", "queues", |call| Box::pin(list(call))).access(CLIENT),
     Route::get("/ojs/v1/admin/queues", "queues", |call| Box::pin(list(call))).access(CLIENT),
@@ -209,7 +208,8 @@ async fn resume(call: Call<'_>) -> Result<Response, ApiError> {
     set_paused(call, false).await
 }
 
-/// Stops or resumes handing out. The operator's word concerns all queues of the name, and no client can lift it.
+/// Stops or resumes handing out. The operator's word concerns all queues of the name, and no client
+/// can lift it.
 pub(in crate::dialects) async fn put_paused(
     call: &Call<'_>,
     name: Name,
@@ -331,7 +331,8 @@ async fn tenant_stats(call: Call<'_>) -> Result<Response, ApiError> {
     })))
 }
 
-/// A limit that jobs share by name. One that no job was handed out by is not known yet, and not in use.
+/// A limit that jobs share by name. One that no job was handed out by is not known yet, and not in
+/// use.
 async fn limit(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, owner) = (call.app, Scope::of(&call)?.owner()?);
     let key = call.text("key").into_owned();

@@ -17,7 +17,8 @@ const QUEUE_DEPTH: HeaderName = HeaderName::from_static("x-ojs-queue-depth");
 const QUEUE_BOUND: HeaderName = HeaderName::from_static("x-ojs-queue-bound");
 const QUEUE_PRESSURE: HeaderName = HeaderName::from_static("x-ojs-queue-pressure");
 
-/// The answer to a request that is refused: OJS's object, or a problem for whoever asks for one by name.
+/// The answer to a request that is refused: OJS's object, or a problem for whoever asks for one by
+/// name.
 pub(super) fn response(app: &App, exchange: &Exchange, refused: &RefusedRequest) -> Response {
     if accept::names(&exchange.headers, "application/problem+json")
         || accept::names(&exchange.headers, "application/problem+xml")

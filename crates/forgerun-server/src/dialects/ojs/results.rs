@@ -27,7 +27,6 @@ use crate::limits::UPLOAD_TIMEOUT;
 
 const LEASE_TOKEN: HeaderName = HeaderName::from_static("lease-token");
 
-/// The routes of results.
 pub(super) const ROUTES: &[Route] = &[
     Route::streaming(Verb::Put, "/ojs/v1/jobs/{job_id}/result", "upload", UPLOAD_TIMEOUT, |call, body| {
         Box::pin(put(call, body))
@@ -42,7 +41,8 @@ pub(super) const ROUTES: &[Route] = &[
 /// Pieces of a body may come this far apart.
 const PIECE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Takes a result in as it comes. Whether the worker holds the job is asked before the first byte, and again with the last.
+/// Takes a result in as it comes. Whether the worker holds the job is asked before the first byte,
+/// and again with the last.
 async fn put(call: Call<'_>, body: Body) -> Result<Response, ApiError> {
     let (app, scope) = (call.app, Scope::of(&call)?);
     let job = scope.job(app, call.job()).await?;
@@ -52,7 +52,8 @@ async fn put(call: Call<'_>, body: Body) -> Result<Response, ApiError> {
     still_held(&job, &held, app)?;
     let place = app.uploads.take(job.id, job.head.client)?;
     let upload = intake(app, &call.exchange.headers)?;
-    // A task of its own, which ends by itself when its client is gone: what came in is then deleted.
+    // A task of its own, which ends by itself when its client is gone: what came in is then
+    // deleted.
     let receiving = tokio::spawn(async move { (receive(upload, body, &place).await, place) });
     let (received, _place) = receiving.await.map_err(|error| ApiError::internal(Kind::Internal, error))?;
     let output = Arc::new(received?);
@@ -99,7 +100,8 @@ fn still_held(job: &forgerun_core::job::Job, held: &HeldJob, app: &App) -> Resul
     }
 }
 
-/// Where the bytes of an upload go. Refuses a malformed `Content-Type`, because browsers guess what it means.
+/// Where the bytes of an upload go. Refuses a malformed `Content-Type`, because browsers guess what
+/// it means.
 fn intake(app: &App, headers: &HeaderMap) -> Result<Intake, ApiError> {
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default().trim());
     let media_type = text(CONTENT_TYPE).unwrap_or("application/octet-stream");

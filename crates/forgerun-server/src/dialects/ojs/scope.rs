@@ -1,4 +1,5 @@
-//! Who asks: a client or the operator, for which tenant, by an SDK or not; and which jobs they may see.
+//! Who asks: a client or the operator, for which tenant, by an SDK or not; and which jobs they may
+//! see.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,7 +23,6 @@ const TENANT: HeaderName = HeaderName::from_static("x-ojs-tenant");
 /// Bytes of a tenant's name: it is part of every key of its queues.
 const TENANT_BYTES_MAX: usize = 128;
 
-/// For clients.
 pub(in crate::dialects) const CLIENT: RouteAccess = RouteAccess::Own(client);
 
 /// For clients, and for the operator on behalf of any of them.

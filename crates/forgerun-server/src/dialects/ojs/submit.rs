@@ -1,4 +1,5 @@
-//! Submitting: one job, a batch of which all or none are taken, or bulk of which each is taken for itself.
+//! Submitting: one job, a batch of which all or none are taken, or bulk of which each is taken for
+//! itself.
 
 use std::sync::Arc;
 
@@ -35,7 +36,6 @@ use crate::limits::{OJS_BATCH_BYTES_MAX, OJS_ENVELOPE_BYTES_MAX};
 use crate::submission::{self, Key, SubmissionContext, Violations};
 use crate::traces::RequestSubject;
 
-/// The routes of submissions.
 pub(super) const ROUTES: &[Route] = &[
     Route::post("/ojs/v1/jobs", "submit", |call| Box::pin(one(call)))
         .access(CLIENT)
@@ -92,7 +92,6 @@ impl<'a> Submitter<'a> {
         Ok(accepted::header_key(&self.call.exchange.headers)?.or(of_body))
     }
 
-    /// Submits, all or none.
     async fn submit(
         &self,
         envelopes: Vec<JobEnvelope>,
@@ -130,7 +129,8 @@ impl<'a> Submitter<'a> {
         }
         let mut taken = Vec::with_capacity(jobs.len());
         for ((job, id), (created_at, input)) in jobs.into_iter().zip(ids).zip(made) {
-            // One of several may have met a job that was there, or another of them: it is not the one that was sent.
+            // One of several may have met a job that was there, or another of them: it is not the
+            // one that was sent.
             let met = existing && (job.id != id || job.head.created_at != created_at);
             let input = if met { Arc::new(self.input_of(&job).await?) } else { input };
             taken.push(SubmittedJob { job, input, existing: met });
@@ -158,7 +158,8 @@ impl<'a> Submitter<'a> {
         Ok(refused)
     }
 
-    /// Whether it must be said which job is meant. Where each of many is sent for itself, the caller says so.
+    /// Whether it must be said which job is meant. Where each of many is sent for itself, the
+    /// caller says so.
     fn is_list(&self, ids: &[JobId]) -> bool {
         self.operation == BATCH || ids.len() > 1
     }
@@ -180,7 +181,8 @@ fn is_false(value: &bool) -> bool {
     !*value
 }
 
-/// Takes the job whose envelope is the body. And how often such jobs may start, where the envelope says.
+/// Takes the job whose envelope is the body. And how often such jobs may start, where the envelope
+/// says.
 pub(in crate::dialects) async fn take_one(call: &Call<'_>) -> Result<(SubmittedJob, Option<Rate>), ApiError> {
     let submitter = Submitter::of(call, ONE)?;
     let envelope = envelope::read(&call.body, submitter.rules())?;
@@ -265,7 +267,8 @@ async fn bulk(call: Call<'_>) -> Result<Response, ApiError> {
             // All or none, and another is refused.
             Ok(_) if request.atomic => BulkItem { index, status: "skipped", job: None, error: None },
             Ok(envelope) => {
-                // Each has a key of its own, so that a repetition meets what was taken the first time.
+                // Each has a key of its own, so that a repetition meets what was taken the first
+                // time.
                 let key = key.map(|key| format!("{key}#{index}"));
                 match submitter.submit(vec![envelope], key.as_deref()).await {
                     Ok(taken) => accepted(index, &taken[0]),

@@ -1,5 +1,6 @@
-//! Jobs between their claim and the answer to their worker. A request can end in between, by a deadline or because its client is gone; what was
-//! taken for it then goes back at once and not when its lease ends.
+//! Jobs between their claim and the answer to their worker. A request can end in between, by a
+//! deadline or because its client is gone; what was taken for it then goes back at once and not
+//! when its lease ends.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,7 +20,8 @@ use crate::limits::STREAM_CLAIM_GRACE;
 
 type ClaimResult = Result<Vec<Job>, Error>;
 
-/// A claim under way. One that is dropped is waited for in the background, for a moment, since what is being written cannot be called off.
+/// A claim under way. One that is dropped is waited for in the background, for a moment, since what
+/// is being written cannot be called off.
 pub(super) struct FetchClaim {
     app: Arc<App>,
     /// `None` once it is done.
@@ -59,7 +61,8 @@ impl Drop for FetchClaim {
     }
 }
 
-/// Jobs that were taken for a worker, in the order in which it gets them. When this is dropped, they go back.
+/// Jobs that were taken for a worker, in the order in which it gets them. When this is dropped,
+/// they go back.
 pub(super) struct HandBackGuard {
     app: Arc<App>,
     jobs: Vec<(JobId, u64)>,

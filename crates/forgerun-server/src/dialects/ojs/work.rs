@@ -76,7 +76,8 @@ pub(super) const fn of_worker(
 /// What a worker is called that does not say.
 const NOBODY: &str = "anonymous";
 
-/// Takes jobs for a worker, each with what it works on: as many as were asked for, or fewer if they have more bytes than that together.
+/// Takes jobs for a worker, each with what it works on: as many as were asked for, or fewer if they
+/// have more bytes than that together.
 pub(in crate::dialects) async fn fetch_jobs(
     call: &Call<'_>,
     request: &FetchRequest,
@@ -107,7 +108,8 @@ pub(in crate::dialects) async fn fetch_jobs(
     Ok(handed_out)
 }
 
-/// The first of these jobs, each with what its worker needs, until they have so many bytes; at least one.
+/// The first of these jobs, each with what its worker needs, until they have so many bytes; at
+/// least one.
 async fn handed_out_within(
     app: &App,
     mut jobs: Vec<Job>,
@@ -161,8 +163,9 @@ pub(in crate::dialects) async fn handed_out(app: &App, jobs: Vec<Job>) -> Result
     Ok(jobs.map(|((job, input), parents)| AssignedJob { job, input, parents }).collect())
 }
 
-/// Jobs that were just claimed, each with what it works on. One whose input is damaged fails: handed back, it would be the next to be claimed
-/// again, and no worker would get to the jobs behind it.
+/// Jobs that were just claimed, each with what it works on. One whose input is damaged fails:
+/// handed back, it would be the next to be claimed again, and no worker would get to the jobs
+/// behind it.
 async fn with_readable_inputs(app: &App, jobs: Vec<Job>) -> Result<Vec<(Job, Input)>, ApiError> {
     let store = app.engine.store();
     match store.inputs(jobs.iter().map(|job| job.id).collect()).await {
@@ -256,7 +259,8 @@ async fn claim(
     };
     let claimed = match claimed {
         Some(claimed) => claimed,
-        // A claim that is being written cannot be called off. Its worker may as well have what it takes.
+        // A claim that is being written cannot be called off. Its worker may as well have what it
+        // takes.
         None => timeout(STREAM_CLAIM_GRACE, claiming.claimed()).await.unwrap_or(Ok(Vec::new())),
     };
     claimed.map_err(|error| refusals::of_engine(app, error))
@@ -276,7 +280,8 @@ pub(in crate::dialects) fn claim_of(owner: Owner, request: &FetchRequest, limit:
     }
 }
 
-/// The operator's worker takes jobs of all clients, queue by queue. It does not wait: there is no one shelf to wait at.
+/// The operator's worker takes jobs of all clients, queue by queue. It does not wait: there is no
+/// one shelf to wait at.
 async fn fetch_for_all(
     app: &App,
     scope: &Scope,
@@ -407,7 +412,8 @@ struct SettledView<'a> {
     job: Option<JobView<'a>>,
 }
 
-/// Says what became of the job. The whole of it is left out for whoever prefers a short answer: it costs a read.
+/// Says what became of the job. The whole of it is left out for whoever prefers a short answer: it
+/// costs a read.
 async fn answer(call: &Call<'_>, job: Job) -> Result<Response, ApiError> {
     let settled = settled(&job);
     let shown = if is_minimal(call) { None } else { Some(Shown::read(call.app, Arc::new(job)).await?) };

@@ -33,7 +33,6 @@ use crate::submission::Key;
 use crate::traces::RequestSubject;
 use crate::workflows::{self, StartedWorkflow};
 
-/// The routes of workflows.
 pub(super) const ROUTES: &[Route] = &[
     Route::post("/ojs/v1/workflows", "submit_workflow", |call| Box::pin(create(call)))
         .access(CLIENT)
@@ -117,7 +116,8 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(reply::ok(&answer(&shown(&call).await?, Vec::new())))
 }
 
-/// Cancels the workflow that a request is about, and all that is left of it; with `compensate` what it did is undone first.
+/// Cancels the workflow that a request is about, and all that is left of it; with `compensate` what
+/// it did is undone first.
 pub(in crate::dialects) async fn cancel_all(
     call: &Call<'_>,
     reason: Option<String>,
@@ -171,7 +171,8 @@ async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(reply::ok(&answer(&rows, facts)))
 }
 
-/// Tries what failed of a workflow again, or all of it if it was compensated. `from` names a step to go on from.
+/// Tries what failed of a workflow again, or all of it if it was compensated. `from` names a step
+/// to go on from.
 async fn retry(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, scope) = (call.app, Scope::of(&call)?);
     let from: Option<String> = body::member(&call.body, "from", "the id of a step")?;

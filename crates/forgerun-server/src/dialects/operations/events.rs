@@ -7,7 +7,6 @@ use crate::edge::sse::StreamScope;
 use crate::edge::{ApiError, events, ownership};
 use crate::traces::RequestSubject;
 
-/// The route.
 pub(super) const ROUTES: &[Route] =
     &[Route::get("/api/v1/jobs/{jobId}/events", "events", |call| Box::pin(get(call)))
         .answers(Answers::BodyOrEvents)];

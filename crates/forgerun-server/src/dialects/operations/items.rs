@@ -7,7 +7,6 @@ use crate::edge::routing::{Call, Route};
 use crate::edge::{ApiError, items, ownership};
 use crate::traces::RequestSubject;
 
-/// The route.
 pub(super) const ROUTES: &[Route] =
     &[Route::get("/api/v1/jobs/{jobId}/items", "items", |call| Box::pin(get(call)))];
 

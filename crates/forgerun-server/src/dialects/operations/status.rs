@@ -25,7 +25,6 @@ use crate::edge::{ApiError, Exchange, failure, ownership, respond, wait};
 use crate::limits::QUEUE_PLACES_COUNTED;
 use crate::traces::RequestSubject;
 
-/// The route.
 pub(super) const ROUTES: &[Route] =
     &[Route::get("/api/v1/jobs/{jobId}", "get", |call| Box::pin(get(call))).answers(Answers::BodyOrFailure)];
 
@@ -134,7 +133,8 @@ async fn place(app: &App, job: &Job) -> Result<Option<u64>, ApiError> {
     Ok(ahead.map(|(JobsAhead::Exactly(n) | JobsAhead::About(n))| n + 1))
 }
 
-/// The answer to a submission that began this execution. Nothing has to be looked up for it, as a rule.
+/// The answer to a submission that began this execution. Nothing has to be looked up for it, as a
+/// rule.
 pub(super) async fn accepted(app: &App, found: &OwnedExecution) -> Result<AcceptedView, ApiError> {
     let context = context_of(app, &found.job);
     if found.is_under_way() {
@@ -161,7 +161,8 @@ fn context_of<'a>(app: &'a App, job: &Job) -> StatusContext<'a> {
     }
 }
 
-/// How long such work takes: of what is simulated that is known, of other work the operation may say it.
+/// How long such work takes: of what is simulated that is known, of other work the operation may
+/// say it.
 fn expected(app: &App, job: &Job) -> Option<Duration> {
     if let Some(definition) = job.head.definition {
         let span = Duration::from_millis(definition.duration_ms.into());

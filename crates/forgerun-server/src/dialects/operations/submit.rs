@@ -1,4 +1,5 @@
-//! `POST /api/v1/jobs`, `POST /api/v1/jobs/batch`, and `POST /api/v1/{resource}/{action}` for the operations of the configuration.
+//! `POST /api/v1/jobs`, `POST /api/v1/jobs/batch`, and `POST /api/v1/{resource}/{action}` for the
+//! operations of the configuration.
 
 use std::sync::Arc;
 
@@ -90,8 +91,8 @@ async fn accept(call: &Call<'_>, submission: Submission) -> Result<Response, Api
     show(call, job, existing).await
 }
 
-/// The 202, at once or when the job has ended, if the client would rather wait. It tells of the execution that the submission
-/// began, whatever became of the job since.
+/// The 202, at once or when the job has ended, if the client would rather wait. It tells of the
+/// execution that the submission began, whatever became of the job since.
 async fn show(call: &Call<'_>, job: Job, existing: bool) -> Result<Response, ApiError> {
     let (app, prefer) = (call.app, call.exchange.prefer);
     let job = accepted::awaited(app, call.caller(), &prefer, job).await?;
@@ -136,8 +137,8 @@ fn submission(
     Submission { id: None, queue: request.queue.or_else(own_queue), head, input: Arc::new(input) }
 }
 
-/// What is simulated, if anything: what the client asked for, or what the operation says. The work of an operation takes as
-/// long as it is said to take, and leaves what operations leave.
+/// What is simulated, if anything: what the client asked for, or what the operation says. The work
+/// of an operation takes as long as it is said to take, and leaves what operations leave.
 fn definition(app: &App, request: &SubmitRequest, declared: Option<Declared<'_>>) -> Option<Definition> {
     let operation = declared.map(|declared| declared.operation);
     let kind = request.work_kind.or(operation.and_then(|operation| operation.work_kind))?;

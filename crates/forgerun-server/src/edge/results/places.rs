@@ -1,6 +1,7 @@
-//! Places for downloads of results that lie beside the rows: so many in all, and no more than a share of them for one client, so
-//! that nobody is kept waiting by another's downloads. A place is given back with the last byte, or when its connection ends, be it
-//! because the reader took nothing for `limits.write_stall_s`.
+//! Places for downloads of results that lie beside the rows: so many in all, and no more than a
+//! share of them for one client, so that nobody is kept waiting by another's downloads. A place is
+//! given back with the last byte, or when its connection ends, be it because the reader took
+//! nothing for `limits.write_stall_s`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -51,7 +52,6 @@ impl DownloadPlaces {
         Ok(DownloadPlace { places: self.clone(), client })
     }
 
-    /// How many are taken.
     pub fn n_taken(&self) -> usize {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).n
     }

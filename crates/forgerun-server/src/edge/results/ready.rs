@@ -1,7 +1,7 @@
 //! Results as they are answered, and those that were just fetched, for those who fetch them again.
 //!
-//! The content of a result never changes, and another execution has another result. So a copy is right until the result expires, as long as
-//! the job is there; and the job is looked up each time.
+//! The content of a result never changes, and another execution has another result. So a copy is
+//! right until the result expires, as long as the job is there; and the job is looked up each time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -35,9 +35,7 @@ pub(crate) struct ReadyResult {
 
 /// Where the bytes of a result are.
 pub(crate) enum ReadyContent {
-    /// Here.
     Inline(Bytes),
-    /// Beside the rows.
     Stored(Blob),
 }
 

@@ -1,4 +1,5 @@
-//! A request becomes a stream, or is refused. Whoever asks is known by now, and how often it asks is counted.
+//! A request becomes a stream, or is refused. Whoever asks is known by now, and how often it asks
+//! is counted.
 
 use std::sync::Arc;
 
@@ -24,7 +25,8 @@ use crate::app::App;
 use crate::edge::{ApiError, Caller, Exchange, ownership};
 use crate::limits::{STREAM_RECONNECT_MS, STREAMS_FULL_AFTER_S};
 
-/// Header fields of a stream's answer, no more: hyper keeps their map as long as the connection lasts.
+/// Header fields of a stream's answer, no more: hyper keeps their map as long as the connection
+/// lasts.
 const HEADERS: usize = 12;
 
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
@@ -32,7 +34,6 @@ const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering")
 /// How much of a job is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamScope {
-    /// All executions.
     Job,
     /// One execution, by its number from 1.
     Execution(u32),
@@ -55,8 +56,9 @@ impl StreamScope {
     }
 }
 
-/// The events of a job of the caller: its changes of state from the beginning or after `Last-Event-ID`, then whatever
-/// happens, until it ends. With nothing left to tell, 204: a browser then stops asking.
+/// The events of a job of the caller: its changes of state from the beginning or after
+/// `Last-Event-ID`, then whatever happens, until it ends. With nothing left to tell, 204: a browser
+/// then stops asking.
 pub async fn job(
     app: &App,
     exchange: &Exchange,
@@ -96,7 +98,8 @@ pub async fn job(
     Ok(open(app, exchange, caller, permit, StreamContent { source, wording }))
 }
 
-/// The events of all jobs and webhooks of the caller: whatever happens from now on, or all after `Last-Event-ID`.
+/// The events of all jobs and webhooks of the caller: whatever happens from now on, or all after
+/// `Last-Event-ID`.
 pub async fn client(
     app: &App,
     exchange: &Exchange,

@@ -15,7 +15,6 @@ use tokio::sync::{Notify, watch};
 /// What a stream is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Topic {
-    /// One job.
     Job(JobId),
     /// All jobs and webhooks of a client.
     Client(ClientId),
@@ -40,8 +39,8 @@ pub(crate) struct EventLine {
     pub(super) bytes: Bytes,
 }
 
-/// What tells one entry of the journal from all others. Not the id of the event: whoever chooses the ids of jobs could have it
-/// collide with another client's.
+/// What tells one entry of the journal from all others. Not the id of the event: whoever chooses
+/// the ids of jobs could have it collide with another client's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum EntryKey {
     Job(JobId, u32),
@@ -89,7 +88,8 @@ struct Subscriber {
     topic: Topic,
     /// Rows up to this one were told on another way.
     after: i64,
-    /// Not tokio's channel: that one sets room for 32 lines aside, 2.3 kB for every stream that has nothing to hear.
+    /// Not tokio's channel: that one sets room for 32 lines aside, 2.3 kB for every stream that has
+    /// nothing to hear.
     lines: mpsc::Sender<EventLine>,
 }
 
@@ -108,7 +108,6 @@ struct SubscriberIndex {
     everything: Vec<u64>,
 }
 
-/// What came of telling.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct SentEvents {
     pub(super) n_sent: u64,
@@ -160,7 +159,8 @@ impl Subscribers {
         (id, heard)
     }
 
-    /// Somebody waits for a job to end, and knows all up to the row `after`. To be followed by [`Self::stop_waiting`].
+    /// Somebody waits for a job to end, and knows all up to the row `after`. To be followed by
+    /// [`Self::stop_waiting`].
     pub(super) fn wait_for_end(&mut self, job: JobId, after: i64) -> Arc<Notify> {
         self.begin(after);
         let waiters = self.waiting.entry(job).or_default();
